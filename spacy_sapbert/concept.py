@@ -1,0 +1,68 @@
+"""One concept and its names, as readers yield them and as the knowledge base gives them back. No logic but normalising."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from typing import List, NamedTuple, Optional, Tuple
+
+CUI_PATTERN = re.compile(r"C\d{7}")  # UMLS concept unique identifier
+_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-")
+_QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u00b4\u0060"), "'")
+_CHARACTERS = {**_DASHES, **_QUOTES}
+MAX_NAME_CHARS = 500  # longer strings are sentences, not names; an encoder reads 25 tokens of them
+
+
+class Name(NamedTuple):
+    """One name of a concept.
+
+    text: as the source writes it. source: its vocabulary in UMLS's spelling ("HPO", "SNOMEDCT_US", "NCI", "MSH" …).
+    language: ISO 639-1 ("en"). term_type: UMLS TTY, or for ontologies PT (label), SY (exact), NRW, BRD, REL (scopes), AB
+    (abbreviation), LAY (lay term), OB (obsolete). rank: 0 is best; the canonical name is the concept's best-ranked one.
+    """
+
+    text: str
+    source: str
+    language: str = "en"
+    term_type: str = "SY"
+    rank: int = 1
+
+
+@dataclass
+class Concept:
+    """What one source says of one concept. A reader may yield the same `concept_id` many times, each time with a part
+    (a mapping has no names, an edge only `parents`): the knowledge base joins them. Readers decide nothing.
+
+    concept_id: CUI, or the source's own identifier as a CURIE ("HP:0001250", "MONDO:0005148", "NCIT:C2985").
+    source: vocabulary the record comes from. cuis: CUIs the source maps this term to, in its order (empty where
+    `concept_id` is a CUI itself). types: semantic types (TUIs). codes: (vocabulary, code). parents: concept ids.
+    same_as: ids of terms in other sources that a curated mapping calls an exact match.
+    retired: ids that this concept replaces. relations: (relation, other concept id), e.g. ("has_tradename", "C0699142").
+    """
+
+    concept_id: str
+    source: str
+    names: List[Name] = field(default_factory=list)
+    cuis: List[str] = field(default_factory=list)
+    types: List[str] = field(default_factory=list)
+    definition: Optional[str] = None
+    codes: List[Tuple[str, str]] = field(default_factory=list)
+    parents: List[str] = field(default_factory=list)
+    same_as: List[str] = field(default_factory=list)
+    retired: List[str] = field(default_factory=list)
+    relations: List[Tuple[str, str]] = field(default_factory=list)
+
+
+def is_cui(concept_id: str) -> bool:
+    return CUI_PATTERN.fullmatch(concept_id) is not None
+
+
+def normalise(text: str) -> str:
+    """The form under which names are equal: NFKC, lower case, one kind of dash and quote, no invisible or control
+    characters, single spaces. It is also what the encoder reads (SapBERT lower-cases too)."""
+    if text.isascii() and text.isprintable():  # the common case, much cheaper
+        return " ".join(text.lower().split())
+    text = unicodedata.normalize("NFKC", text.translate(_CHARACTERS)).translate(_CHARACTERS)
+    visible = "".join(" " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn"))
+    return " ".join(visible.lower().split())

@@ -1,0 +1,81 @@
+"""Coded errors: what went wrong, with which value, and what to do next.
+
+E0xx set-up · E1xx knowledge base · E2xx index · E3xx encoder · E4xx data files · W0xx warnings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class SapbertError(ValueError):
+    """Every error this package raises on purpose; `code` is its stable number."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"[{code}] {message}")
+        self.code = code
+
+    def __reduce__(self) -> Any:  # survives the trip back from a worker process
+        return (_restore, (type(self), self.code, str(self)))
+
+
+class MissingFile(SapbertError, FileNotFoundError):
+    """A file or folder that should be there is not."""
+
+
+class DamagedFile(SapbertError):
+    """A file is there, but truncated, foreign or changed since it was written."""
+
+
+def _restore(cls: type[SapbertError], code: str, text: str) -> SapbertError:
+    return cls(code, text.removeprefix(f"[{code}] "))
+
+
+class Errors:
+    """Message templates; `Errors.E001.format(...)` gives the text, `fail("E001", ...)` raises it."""
+
+    # set-up
+    E001 = "linker_name '{name}' is not known. Known: {known}. For your own, pass the folder that `python -m spacy_sapbert build` wrote."
+    E002 = "Setting '{setting}' of '{component}' is {value!r}: {why}"
+    E003 = "'{component}' has no {what} yet. Call nlp.initialize(), load it with from_disk(), or leave linker_name empty for the default linker."
+    E004 = "The default linker needs the package '{package}'. Install it: pip install {package}"
+    E005 = "Extension '{attr}' of Span exists already with other settings. Choose another attr_name for '{component}'."
+    E006 = "'{what}' is a {got}, not a {expected}."
+    E007 = "Folder '{path}' is locked by another build for more than {seconds:.0f} s. If none is running, delete '{lock}'."
+    E008 = "No room left to write '{path}' ({error}). Nothing half-written was kept; free space, or move the cache with {env}."
+    # knowledge base
+    E101 = "No knowledge base at '{path}': {why}"
+    E102 = "Knowledge base '{path}' is damaged or was changed: {why}. Build it again with `python -m spacy_sapbert kb build`."
+    E103 = "The sources hold no names after filtering ({detail}): there is nothing to link to."
+    E104 = "Semantic type or group '{value}' is not known. Use a TUI such as T047, or a group: {groups}."
+    E105 = "Vocabulary '{value}' is not in this knowledge base. It has: {known}."
+    E106 = "'{path}' was written by format {found}; this version reads {expected}. Build it again, or install the matching spacy-sapbert."
+    # index
+    E201 = "No index at '{path}': {why}"
+    E202 = "Index '{path}' is damaged or was changed: {why}. Build it again with `python -m spacy_sapbert index`."
+    E203 = "The index holds {index} vectors of {dim} dimensions and was built with encoder {built}; loaded are {names} names and encoder {encoder} with {width} dimensions. Build the index again with the encoder you load."
+    E204 = "Vectors must be finite floats of shape (n, {dim}); got {got}."
+    E205 = "Index '{name}' needs the package '{package}' ({error}). Install it: pip install {package}. Other engines: {known}."
+    E206 = "k must be at least 1; got {k}."
+    # encoder
+    E301 = "Encoder '{name}' can't be loaded: {why}. Give a Hugging Face or sentence-transformers name, or a folder that holds config.json."
+    E302 = "Encoder is not initialised: nothing is read before initialize(). Call encoder.initialize()."
+    E303 = "pooling must be 'cls', 'mean' or 'auto'; got '{pooling}'."
+    E304 = "Encoder '{name}' gave NaN or infinite values for {count} of {total} names. Try dtype='float32'."
+    # data files
+    E401 = "'{path}' does not exist."
+    E402 = "'{path}' is not {expected}: {why}"
+    E403 = "'{path}', line {line}: {why}"
+    E404 = "'{path}' is not valid UTF-8 near line {line}. Convert it (iconv -f latin1 -t utf-8) or pass encoding=."
+    E405 = "'{path}': {bad:,} of {total:,} rows are malformed (first at lines {lines}), more than the allowed {share:.1%}: {why}"
+    E406 = "Reader '{name}' is not known. Known: {known}."
+    E407 = "Reading '{path}' needs the package '{package}'. Install it: pip install {package}"
+    # warnings
+    W001 = "{bad:,} of {total:,} rows of '{path}' were malformed and left out (lines {lines}): {why}"
+    W002 = "{count:,} mappings to ids that no source holds were left out (first: {first})."
+    W003 = "Annoy reaches no setting within {points} points of exact search; using the best found ({acc:.3f} against {exact:.3f})."
+
+
+def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> SapbertError:
+    """The exception for `code`, ready to raise: `raise fail("E401", MissingFile, path=path)`."""
+    return cls(code, getattr(Errors, code).format(**values))
