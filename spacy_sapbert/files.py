@@ -20,9 +20,9 @@ _SAMPLES, _BLOCK = 64, 64 * 1024
 
 
 def checksum(path: Path, *, full: bool = True) -> str:
-    """sha256 of a file; with `full=False` files over 64 MiB give the hash of their size and 64 evenly spaced blocks."""
+    """blake2b of a file; with `full=False` files over 64 MiB give the hash of their size and 64 evenly spaced blocks."""
     size = path.stat().st_size
-    digest = hashlib.sha256()
+    digest = hashlib.blake2b(digest_size=32)
     with open(path, "rb", buffering=0) as file:
         if full or size <= FULL_HASH_BYTES:
             while block := file.read(1 << 20):
@@ -39,7 +39,7 @@ def write_manifest(folder: Path, kind: str, version: int, content: Dict[str, Any
     """Write manifest.json last: `content` plus kind, format version, and size and checksums of every other file."""
     files = {}
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST):
-        entry: Dict[str, Any] = {"bytes": path.stat().st_size, "sha256": checksum(path)}
+        entry: Dict[str, Any] = {"bytes": path.stat().st_size, "blake2b": checksum(path)}
         if path.stat().st_size > FULL_HASH_BYTES:
             entry["sampled"] = checksum(path, full=False)
         files[path.relative_to(folder).as_posix()] = entry
@@ -82,7 +82,7 @@ def check_file(folder: Path, name: str, entry: Dict[str, Any], damaged: str, ful
     size = file.stat().st_size
     if size != entry["bytes"]:
         raise fail(damaged, DamagedFile, path=folder, why=f"'{name}' has {size:,} bytes, not {entry['bytes']:,}")
-    expected = entry["sha256"] if full or "sampled" not in entry else entry["sampled"]
+    expected = entry["blake2b"] if full or "sampled" not in entry else entry["sampled"]
     if checksum(file, full=full) != expected:
         raise fail(damaged, DamagedFile, path=folder, why=f"the checksum of '{name}' is not the one in {MANIFEST}")
 

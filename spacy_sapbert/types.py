@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Protocol, Tuple, runtime_checkable
+from typing import Any, Dict, Optional, Protocol, Tuple, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -11,22 +11,6 @@ import numpy.typing as npt
 Floats2d = npt.NDArray[np.float32]
 Ints2d = npt.NDArray[np.int64]
 Bools1d = npt.NDArray[np.bool_]
-
-
-@runtime_checkable
-class Encoder(Protocol):
-    """Names to vectors. `spacy-sapbert.NameEncoder.v1` is the one that ships."""
-
-    name: str
-    dim: int
-
-    def encode(self, names: List[str], *, progress: bool = False) -> Floats2d:
-        """names (n) -> L2-normalised float32 (n, dim)."""
-        ...
-
-    def fingerprint(self) -> str:
-        """Changes with the weights, the tokenizer, the pooling or max_length: an index must have been built with the same."""
-        ...
 
 
 @runtime_checkable

@@ -1,0 +1,130 @@
+"""What every index does alike: check its input, keep its vectors in one memory-mapped file, search a subset exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DamagedFile, fail
+from ..files import read_manifest, write_manifest
+from ..types import Bools1d, Floats2d, Ints2d
+
+VERSION = 1
+VECTORS = "vectors.npy"
+_BLOCK_CELLS = 1 << 26  # similarities held at once: 256 MB of float32
+
+
+def as_queries(vectors: Any, dim: int) -> Floats2d:
+    """RAISES: SapbertError E204 where the shape is wrong or a value is not finite."""
+    array = np.asarray(vectors, dtype=np.float32)
+    if array.ndim != 2 or array.shape[1] != dim:
+        raise fail("E204", dim=dim, got=f"shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise fail("E204", dim=dim, got=f"{int((~np.isfinite(array).all(axis=1)).sum())} rows with NaN or infinite values")
+    return array
+
+
+def best(rows: Ints2d, cosines: Floats2d, k: int) -> Tuple[Ints2d, Floats2d]:
+    """Sort each line by cosine, then by row number, and keep k: ties never fall by chance."""
+    order = np.lexsort((rows, -cosines), axis=1)[:, :k]
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(cosines, order, axis=1)
+
+
+def exact_search(
+    stored: npt.NDArray[Any], queries: Floats2d, k: int, subset: Optional[npt.NDArray[np.int64]] = None
+) -> Tuple[Ints2d, Floats2d]:
+    """Brute force over `stored` (n, d) or its rows `subset`: rows (q, k) and cosines (q, k), best first, padded with -1, -inf."""
+    total = len(stored) if subset is None else len(subset)
+    rows = np.full((len(queries), k), -1, dtype=np.int64)
+    cosines = np.full((len(queries), k), -np.inf, dtype=np.float32)
+    per_block = max(1, min(100_000, _BLOCK_CELLS // max(1, len(queries))))
+    for start in range(0, total, per_block):
+        part = np.arange(start, min(start + per_block, total)) if subset is None else subset[start : start + per_block]
+        block = stored[part[0] : part[-1] + 1] if subset is None else stored[part]
+        found = queries @ np.asarray(block, dtype=np.float32).T  # (q, block)
+        keep = min(k, found.shape[1])
+        top = np.argpartition(-found, keep - 1, axis=1)[:, :keep]
+        rows, cosines = best(np.hstack([rows, part[top]]), np.hstack([cosines, np.take_along_axis(found, top, axis=1)]), k)
+    rows[np.isneginf(cosines)] = -1
+    return rows, cosines
+
+
+class StoredVectors:
+    """Base of the indexes that keep their vectors beside them as float16 or float32, for rescoring and for subsets."""
+
+    kind = ""
+    storage: npt.DTypeLike = np.float16
+
+    def __init__(self) -> None:
+        self.dim = 0
+        self._stored: npt.NDArray[Any] = np.zeros((0, 0), dtype=self.storage)
+        self._path: Optional[Path] = None
+        self.report: Dict[str, Any] = {}  # what was measured when the index was built
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def get_config(self) -> Dict[str, Any]:
+        raise NotImplementedError
+
+    def vectors(self, rows: npt.NDArray[np.int64]) -> Floats2d:
+        """rows (r,) -> (r, dim)."""
+        return np.asarray(self._stored[rows], dtype=np.float32)
+
+    def build(self, vectors: Floats2d, *, progress: bool = False) -> None:
+        """vectors (n, dim), L2-normalised. RAISES: SapbertError E204 for NaN or no vectors."""
+        if len(vectors) == 0:
+            raise fail("E204", dim=self.dim or "d", got="no vectors")
+        self.dim = int(np.shape(vectors)[1])
+        self._stored = as_queries(vectors, self.dim).astype(self.storage)
+        self._path = None
+
+    def _check(self, vectors: Any, k: int, allowed: Optional[Bools1d]) -> Floats2d:
+        if k < 1:
+            raise fail("E206", k=k)
+        if allowed is not None and np.shape(allowed) != (len(self),):
+            raise fail("E204", dim=self.dim, got=f"a mask of shape {np.shape(allowed)} for {len(self):,} rows")
+        return as_queries(vectors, self.dim)
+
+    def _read_folder(self, path: Path) -> Dict[str, Any]:
+        manifest = read_manifest(path, self.kind, VERSION, missing="E201", damaged="E202")
+        try:
+            self._stored = np.load(path / VECTORS, mmap_mode="r", allow_pickle=False)
+        except ValueError as error:
+            raise fail("E202", DamagedFile, path=path, why=f"{VECTORS}: {error}") from error
+        self.dim = int(self._stored.shape[1])
+        self.report = manifest["report"]
+        self._path = path
+        return manifest
+
+    def _write_folder(self, path: Path, **content: Any) -> None:
+        write_manifest(path, self.kind, VERSION, {"config": self.get_config(), "size": len(self), "dim": self.dim, **content, "report": self.report})
+
+    def to_disk(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        np.save(path / VECTORS, self._stored)
+        self._write_files(path)
+        self._write_folder(path)
+
+    def _write_files(self, path: Path) -> None:
+        """The engine's own files."""
+
+    # an index is its folder: worker processes that pickle it (spawn) map the same files again
+    def __getstate__(self) -> Dict[str, Any]:
+        if self._path is None:
+            raise TypeError("An index that was not written to disk can't go to another process: call to_disk and from_disk first.")
+        return {"config": self.get_config(), "path": self._path}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__init__(**state["config"])  # type: ignore[misc]
+        self.from_disk(state["path"])
+
+    def from_disk(self, path: Path) -> "StoredVectors":
+        raise NotImplementedError
+
+
+def settings_of(index: Any, names: List[str]) -> Dict[str, Any]:
+    return {name: getattr(index, name) for name in names}
