@@ -105,7 +105,7 @@ class SafeShim(HFShim):
 
         return srsly.msgpack_dumps({"config": config, "weights": weights, "tokenizer": tokenizer})
 
-    def from_bytes(self, bytes_data: bytes) -> "SafeShim":
+    def from_bytes(self, bytes_data: bytes) -> SafeShim:
         import srsly
         from spacy_transformers.util import make_tempdir
 

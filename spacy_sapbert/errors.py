@@ -35,7 +35,7 @@ class Errors:
     """Message templates; `Errors.E001.format(...)` gives the text, `fail("E001", ...)` raises it."""
 
     # set-up
-    E001 = "linker_name '{name}' is not known. Known: {known}. For your own, pass the folder that `python -m spacy_sapbert build` wrote."
+    E001 = "linker_name '{name}' is not known. Known: {known}. For your own, pass the folder that `python -m spacy_sapbert index` wrote."
     E002 = "Setting '{setting}' of '{component}' is {value!r}: {why}"
     E003 = "'{component}' has no {what} yet. Call nlp.initialize(), load it with from_disk(), or leave linker_name empty for the default linker."
     E004 = "The default linker needs the package '{package}'. Install it: pip install {package}"
@@ -73,7 +73,7 @@ class Errors:
     # warnings
     W001 = "{bad:,} of {total:,} rows of '{path}' were malformed and left out (lines {lines}): {why}"
     W002 = "{count:,} mappings to ids that no source holds were left out (first: {first})."
-    W003 = "Annoy reaches no setting within {points} points of exact search; using the best found ({acc:.3f} against {exact:.3f})."
+    W003 = "No setting of the index links within {points:.1f} points of exact search; the best found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 
 
 def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> SapbertError:

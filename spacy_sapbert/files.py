@@ -35,10 +35,13 @@ def checksum(path: Path, *, full: bool = True) -> str:
     return digest.hexdigest()
 
 
-def write_manifest(folder: Path, kind: str, version: int, content: Dict[str, Any]) -> Dict[str, Any]:
-    """Write manifest.json last: `content` plus kind, format version, and size and checksums of every other file."""
+def write_manifest(folder: Path, kind: str, version: int, content: Dict[str, Any], *, deep: bool = True) -> Dict[str, Any]:
+    """Write manifest.json last: `content` plus kind, format version, and size and checksums of every other file.
+
+    deep (bool): also of files in folders below; False where these have manifests of their own.
+    """
     files = {}
-    for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST):
+    for path in sorted(p for p in (folder.rglob("*") if deep else folder.glob("*")) if p.is_file() and p.name != MANIFEST):
         entry: Dict[str, Any] = {"bytes": path.stat().st_size, "blake2b": checksum(path)}
         if path.stat().st_size > FULL_HASH_BYTES:
             entry["sampled"] = checksum(path, full=False)

@@ -20,6 +20,7 @@ from .base import StoredVectors, best, exact_search, settings_of
 
 FOREST, PROJECTION = "forest.ann", "projection.npy"
 PCA_SAMPLE = 50_000  # vectors the projection is fitted on
+PCA_TO_TRY, SEARCH_K_TO_TRY = (128, 0), (500, 1000, 2000, 5000, 10_000, 20_000)
 FORWARD_SHARE = 0.2  # below this share of allowed rows, over-fetching costs more than searching the allowed ones exactly
 
 
@@ -30,6 +31,8 @@ class AnnoyIndex(StoredVectors):
     search_k (int): nodes looked at per query; 0 leaves it to Annoy (n_trees × k), which loses neighbours.
     pca (int): dimensions the trees see; 0 for all.
     rescore (int): candidates per query compared in full.
+    tune (bool): when a linker is built, measure a grid of settings and keep the fastest that is within 0.3 points of exact
+        search; False keeps the settings given here, and measures those.
     threads (int): for building and searching; 0 for one per core. The forest does not depend on it.
     seed (int): of the hyperplanes and of the PCA's sample.
     RAISES: SapbertError E002 (a setting), E205 (Annoy is not installed).
@@ -37,17 +40,24 @@ class AnnoyIndex(StoredVectors):
 
     kind = "annoy index"
 
-    def __init__(self, n_trees: int = 50, search_k: int = 5000, pca: int = 0, rescore: int = 100, threads: int = 0, seed: int = 13) -> None:
+    def __init__(self, n_trees: int = 50, search_k: int = 5000, pca: int = 0, rescore: int = 100, tune: bool = True, threads: int = 0, seed: int = 13) -> None:
         super().__init__()
         for setting, value, least in (("n_trees", n_trees, 1), ("search_k", search_k, 0), ("pca", pca, 0), ("rescore", rescore, 1), ("threads", threads, 0)):
             if value < least:
                 raise fail("E002", setting=setting, component="AnnoyIndex", value=value, why=f"it must be at least {least}.")
-        self.n_trees, self.search_k, self.pca, self.rescore, self.threads, self.seed = n_trees, search_k, pca, rescore, threads, seed
+        self.n_trees, self.search_k, self.pca, self.rescore, self.tune, self.threads, self.seed = n_trees, search_k, pca, rescore, tune, threads, seed
         self._forest: Any = None
         self._projection: Optional[Floats2d] = None  # (dim, pca)
 
     def get_config(self) -> Dict[str, Any]:
-        return settings_of(self, ["n_trees", "search_k", "pca", "rescore", "threads", "seed"])
+        return settings_of(self, ["n_trees", "search_k", "pca", "rescore", "tune", "threads", "seed"])
+
+    def settings_to_try(self, size: int) -> List[Dict[str, int]]:
+        """What building measures, for an index of `size` names; [] where `tune` is off."""
+        if not self.tune:
+            return []
+        grid = [{"pca": pca, "n_trees": self.n_trees, "rescore": self.rescore, "search_k": search_k} for pca in PCA_TO_TRY for search_k in SEARCH_K_TO_TRY]
+        return [setting for setting in grid if setting["search_k"] <= max(SEARCH_K_TO_TRY[0], size // 2)]
 
     def build(self, vectors: Floats2d, *, progress: bool = False) -> None:
         super().build(vectors, progress=progress)
@@ -96,7 +106,7 @@ class AnnoyIndex(StoredVectors):
 
         chunk = 32
         lines = [range(start, min(start + chunk, len(queries))) for start in range(0, len(queries), chunk)]
-        threads = min(self.threads or os.cpu_count() or 1, len(lines))
+        threads = min(self.threads or len(os.sched_getaffinity(0)), len(lines))
         if threads == 1:
             found = [search(part) for part in lines]
         else:
@@ -117,7 +127,7 @@ class AnnoyIndex(StoredVectors):
         if self._projection is not None:
             np.save(path / PROJECTION, self._projection)
 
-    def from_disk(self, path: Path) -> "AnnoyIndex":
+    def from_disk(self, path: Path) -> AnnoyIndex:
         path = Path(path)
         manifest = self._read_folder(path)
         # how the trees were grown is the file's; how they are searched is the reader's, unless it left the default
@@ -151,9 +161,3 @@ def _principal_axes(vectors: Floats2d, dims: int, seed: int) -> Floats2d:
     axes = axes[:, ::-1][:, :dims]
     axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])  # eigenvectors have no sign of their own
     return np.ascontiguousarray(axes, dtype=np.float32)
-
-
-def candidates_to_try(size: int) -> List[Dict[str, int]]:
-    """Settings that building measures, from fast to thorough, for an index of `size` names."""
-    settings = [{"pca": pca, "n_trees": 50, "rescore": 100, "search_k": search_k} for pca in (96, 0) for search_k in (500, 1000, 2000, 5000, 10_000, 20_000)]
-    return [s for s in settings if s["search_k"] <= max(500, size)]

@@ -122,7 +122,7 @@ class StoredVectors:
         self.__init__(**state["config"])  # type: ignore[misc]
         self.from_disk(state["path"])
 
-    def from_disk(self, path: Path) -> "StoredVectors":
+    def from_disk(self, path: Path) -> StoredVectors:
         raise NotImplementedError
 
 

@@ -25,6 +25,6 @@ class ExactIndex(StoredVectors):
         queries = self._check(vectors, k, allowed)
         return exact_search(self._stored, queries, k, None if allowed is None else np.flatnonzero(allowed))
 
-    def from_disk(self, path: Path) -> "ExactIndex":
+    def from_disk(self, path: Path) -> ExactIndex:
         self._read_folder(Path(path))
         return self

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
+import warnings
+from typing import Any, Callable, Dict, FrozenSet, List, Sequence, Tuple
 
 import numpy as np
 
+from ..errors import Errors
 from ..types import Floats2d, VectorIndex
 
 POINTS = 0.003  # linking Acc@1 may be this far below exact search's: 0.3 points
@@ -81,9 +83,9 @@ def choose(measured: List[Dict[str, Any]], exact: Dict[str, float]) -> Tuple[Dic
 
 
 def concepts_of_rows(pairs: np.ndarray, size: int) -> List[FrozenSet[int]]:
-    """pairs (m, ≥2) of (name row, concept) -> the concepts of each name."""
+    """pairs (≥2, m), lines name row and concept -> the concepts of each name."""
     concepts: List[List[int]] = [[] for _ in range(size)]
-    for row, concept in pairs[:, :2].tolist():
+    for row, concept in pairs[:2].T.tolist():
         concepts[row].append(concept)
     return [frozenset(c) for c in concepts]
 
@@ -98,35 +100,36 @@ def right_concept(sources: Sequence[int], concepts: List[FrozenSet[int]]) -> Cal
 
 
 def tune(
-    make: Callable[[Dict[str, int]], VectorIndex],
+    index: Any,
     settings: List[Dict[str, int]],
     vectors: Floats2d,
     oracle: VectorIndex,
     queries: Floats2d,
     right: Callable[[np.ndarray], np.ndarray],
-    tick: Optional[Callable[[], Any]] = None,
-) -> Tuple[VectorIndex, Dict[str, Any]]:
-    """Build with each setting that needs a forest of its own, measure every one, keep the chosen.
+    tick: Callable[[], Any],
+) -> Tuple[Any, Dict[str, Any]]:
+    """Build and measure `index` as it is, or with each of `settings`, of which the best is kept.
 
     RETURNS (Tuple[VectorIndex, Dict[str, Any]]): the index, and the report that goes into its manifest.
     """
     truth, _ = oracle.query(queries, min(10, len(oracle)))
     exact = measure(oracle, queries, truth, right)
-    built: Dict[Tuple[int, int], VectorIndex] = {}
+    built: Dict[Any, Any] = {}
     measured: List[Dict[str, Any]] = []
-    for setting in settings:
-        grown = (setting["pca"], setting["n_trees"])
+    for setting in settings or [{}]:
+        grown = tuple(setting.get(key) for key in ("pca", "n_trees"))  # the rest is search, not growth
         if grown not in built:
-            built[grown] = make(setting)
+            built[grown] = type(index)(**{**index.get_config(), **setting})
             built[grown].build(vectors)
-        index: Any = built[grown]
-        index.search_k, index.rescore = setting["search_k"], setting["rescore"]
-        measured.append({**setting, **measure(index, queries, truth, right)})
-        if tick:
-            tick()
+        _set(built[grown], setting)
+        measured.append({**(setting or index.get_config()), **measure(built[grown], queries, truth, right)})
+        tick()
     chosen, reached = choose(measured, exact)
-    winner: Any = built[(chosen["pca"], chosen["n_trees"])]
-    winner.search_k, winner.rescore = chosen["search_k"], chosen["rescore"]
+    winner = built[tuple(chosen.get(key) for key in ("pca", "n_trees"))] if settings else built[None, None]
+    _set(winner, {key: chosen[key] for key in ("search_k", "rescore") if key in chosen})
+    if not reached:
+        message = Errors.W003.format(points=POINTS * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
+        warnings.warn(f"[W003] {message}", stacklevel=2)
     protocol = f"{len(queries)} perturbed names (typo, word order, dropped word), none in the dictionary; exact float32 search is the truth"
     report = {
         "protocol": protocol,
@@ -137,3 +140,8 @@ def tune(
         "exact_is_as_fast": exact["queries_per_s"] >= chosen["queries_per_s"],
     }
     return winner, report
+
+
+def _set(index: Any, settings: Dict[str, int]) -> None:
+    for key, value in settings.items():
+        setattr(index, key, value)

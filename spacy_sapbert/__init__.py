@@ -1,0 +1,17 @@
+"""Link mentions of clinical and biomedical text to UMLS concepts. Importing this is light; parts load when they are asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from .about import __version__
+
+_PUBLIC = {"KnowledgeBase": "kb", "SapBertLinker": "linker", "ConceptMatcher": "matcher", "NameEncoder": "encoder", "build_linker": "bundles"}
+__all__ = ["ConceptMatcher", "KnowledgeBase", "NameEncoder", "SapBertLinker", "__version__", "build_linker"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(importlib.import_module(f".{_PUBLIC[name]}", __name__), name)

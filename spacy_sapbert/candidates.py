@@ -1,0 +1,108 @@
+"""Names found by the index -> concepts. Best score a concept, filters, ties, threshold. Plain numpy; knows no model and no file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, List, NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from .types import Bools1d, Floats2d, Ints2d
+
+STRING, CONCEPT, RANK, DEFINED = 0, 1, 2, 5  # lines of the knowledge base's integer array
+DECIMALS = 5  # a cosine's noise between batches is about 2e-7; rounded, a tie is a tie and the order never falls by chance
+
+
+class Candidate(NamedTuple):
+    """concept, string: rows in the knowledge base. score: cosine of the concept's nearest name, 1.0 for a name found verbatim."""
+
+    concept: int
+    score: float
+    string: int
+
+
+class Ranking(NamedTuple):
+    """kept: what the settings let through, best first. runner_up: the second-best concept, kept or not. tied: how many
+    concepts share the best score. best: the best concept before threshold and definition rule, None where nothing was found."""
+
+    kept: List[Candidate]
+    best: Optional[Candidate]
+    runner_up: Optional[Candidate]
+    tied: List[int]
+
+
+EMPTY = Ranking([], None, None, [])
+
+
+@dataclass(frozen=True)
+class Rules:
+    """scispaCy's settings with scispaCy's meaning: a score must be *above* `threshold`; where `filter_for_definitions`, a concept
+    without a definition must reach `no_definition_threshold`; at most `max_entities` are kept."""
+
+    threshold: float
+    max_entities: int
+    filter_for_definitions: bool = False
+    no_definition_threshold: float = 0.95
+
+
+def rank(
+    rows: Ints2d, cosines: Floats2d, pairs: npt.NDArray[np.int32], rules: Rules, *, exact: Optional[List[Optional[int]]] = None, lines: Optional[Bools1d] = None
+) -> List[Ranking]:
+    """Names -> ranked concepts for each of q mentions.
+
+    rows, cosines (q, k): what the index found, best first, -1 where there is nothing. pairs (6, m): the knowledge base's array.
+    exact: for each mention the row of the name found verbatim, or None: its concepts score 1.0.
+    lines (m): which of the array's columns may be used (semantic types, vocabularies).
+
+    The order: score; then canonical name before synonym before narrower, related and broader names; then the source named first;
+    then the concept's id. Ties are reported, never broken by chance.
+    """
+    queries = np.repeat(np.arange(len(rows)), rows.shape[1])
+    strings, scores = rows.ravel(), np.round(np.clip(cosines.ravel(), -1.0, 1.0), DECIMALS).astype(np.float64)
+    if exact is not None:
+        sure = [(q, row) for q, row in enumerate(exact) if row is not None]
+        if sure:
+            at, found = np.array(sure, dtype=np.int64).T
+            queries, strings = np.concatenate([at, queries]), np.concatenate([found, strings])
+            scores = np.concatenate([np.ones(len(at)), scores])
+    there = strings >= 0
+    queries, strings, scores = queries[there], strings[there], scores[there]
+    first = np.searchsorted(pairs[STRING], strings, side="left")
+    counts = np.searchsorted(pairs[STRING], strings, side="right") - first
+    # one line for each (mention, name, concept)
+    hit = np.repeat(np.arange(len(strings)), counts)
+    column = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + first[hit]
+    if lines is not None:
+        keep = lines[column]
+        hit, column = hit[keep], column[keep]
+    query, score = queries[hit], scores[hit]
+    concept, place = pairs[CONCEPT, column].astype(np.int64), pairs[RANK, column]
+    # the best line of each (mention, concept), then each mention's concepts in order; concept rows are in the order of ids
+    order = np.lexsort((place, -score, concept, query))
+    query, concept, score, place, column = (a[order] for a in (query, concept, score, place, column))
+    new = np.ones(len(query), dtype=np.bool_)
+    new[1:] = (query[1:] != query[:-1]) | (concept[1:] != concept[:-1])
+    query, concept, score, place, column = (a[new] for a in (query, concept, score, place, column))
+    order = np.lexsort((concept, place, -score, query))
+    query, concept, score, column = (a[order] for a in (query, concept, score, column))
+    passes = score > rules.threshold
+    if rules.filter_for_definitions:
+        passes &= (pairs[DEFINED, column] == 1) | (score >= rules.no_definition_threshold)
+    string = pairs[STRING, column]
+    bounds = np.searchsorted(query, np.arange(len(rows) + 1))
+    return [_ranking(concept[a:b], score[a:b], string[a:b], passes[a:b], rules) for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist())]
+
+
+def _ranking(concept: Any, score: Any, string: Any, passes: Any, rules: Rules) -> Ranking:
+    if len(concept) == 0:
+        return EMPTY
+
+    def candidate(i: int) -> Candidate:
+        return Candidate(int(concept[i]), float(score[i]), int(string[i]))
+
+    kept = [candidate(i) for i in np.flatnonzero(passes)[: rules.max_entities].tolist()]
+    top = kept[0] if kept else candidate(0)
+    tied = concept[score == top.score].tolist() if kept else []
+    second = next((i for i in range(min(2, len(concept))) if int(concept[i]) != top.concept), None)
+    return Ranking(kept, candidate(0), None if second is None else candidate(second), tied if len(tied) > 1 else [])

@@ -1,0 +1,278 @@
+"""The knowledge base: one SQLite file, opened read-only and memory-mapped, and one integer array name -> concept.
+
+`kb_builder.py` writes it. Both are shared by worker processes: what is read lies in the page cache once.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import semantic_types
+from .concept import Concept, Name, normalise
+from .errors import DamagedFile, fail
+from .files import read_manifest
+from .types import Bools1d
+
+KIND, VERSION = "knowledge base", 1
+DATABASE, PAIRS = "kb.sqlite", "names.npy"
+# lines of the integer array; a column for each (distinct name, concept), sorted by name
+STRING, CONCEPT, RANK, TYPES, VOCABULARIES, DEFINED = range(6)
+_CACHED = 20_000  # concepts kept as Entity
+
+
+class Entity(NamedTuple):
+    """A concept as scispaCy shows it."""
+
+    concept_id: str
+    canonical_name: str
+    aliases: List[str]
+    types: List[str] = []
+    definition: Optional[str] = None
+
+    def __repr__(self) -> str:
+        shown = f"CUI: {self.concept_id}, Name: {self.canonical_name}\nDefinition: {self.definition}\nTUI(s): {', '.join(self.types)}\n"
+        if len(self.aliases) > 10:
+            return shown + f"Aliases (abbreviated, total: {len(self.aliases)}): \n\t {', '.join(self.aliases[:10])}"
+        return shown + f"Aliases: (total: {len(self.aliases)}): \n\t {', '.join(self.aliases)}"
+
+
+class KnowledgeBase:
+    """Concepts, names and codes of a folder that `kb build` wrote.
+
+    path (Union[str, Path]): the folder.
+    verify (bool): hash every byte of every file; else files over 64 MiB are sampled, so that opening takes < 0.3 s.
+    RAISES: MissingFile (E101), DamagedFile (E102), SapbertError (E106, another format).
+    """
+
+    def __init__(self, path: Union[str, Path], *, verify: bool = False) -> None:
+        self.path = Path(path)
+        self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, VERSION, missing="E101", damaged="E102", full=verify)
+        try:
+            self.pairs: npt.NDArray[np.int32] = np.load(self.path / PAIRS, mmap_mode="r", allow_pickle=False)  # (6, m)
+        except ValueError as error:
+            raise fail("E102", DamagedFile, path=self.path, why=f"{PAIRS}: {error}") from error
+        self._local = threading.local()
+        self._concepts: Dict[int, Concept] = {}
+        self._sql("SELECT 1 FROM concept LIMIT 1")  # a foreign file shows itself here
+
+    # -- size and settings ----------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Concepts."""
+        return int(self.manifest["counts"]["concepts"])
+
+    @property
+    def n_strings(self) -> int:
+        """Distinct names; the rows of an index."""
+        return int(self.manifest["counts"]["strings"])
+
+    @property
+    def vocabularies(self) -> List[str]:
+        """Vocabularies that any concept has a name or a code in."""
+        return list(self.manifest["counts"]["vocabularies"])
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with any name, concept or code."""
+        return str(self.manifest["files"][DATABASE]["blake2b"])
+
+    # -- names ----------------------------------------------------------------------------------------------------------
+
+    def strings(self, start: int = 0) -> Iterator[str]:
+        """The distinct names, normalised, in the order of their rows."""
+        for (norm,) in self._sql("SELECT norm FROM string WHERE row >= ? ORDER BY row", start):
+            yield norm
+
+    def find(self, names: Iterable[str]) -> Dict[str, int]:
+        """Names found verbatim (after `normalise`): name as given -> row."""
+        found: Dict[str, int] = {}
+        for name in names:
+            hit = self._sql("SELECT row FROM string WHERE norm = ?", normalise(name)).fetchone()
+            if hit:
+                found[name] = hit[0]
+        return found
+
+    def names_of_string(self, row: int) -> List[Tuple[int, Name]]:
+        """(concept row, Name) of one distinct name, best first."""
+        sql = "SELECT concept, text, source, language, term_type, rank FROM name WHERE string = ? ORDER BY concept, rank, rowid"
+        return [(found[0], Name(*found[1:])) for found in self._sql(sql, row)]
+
+    def matched_name(self, string: int, concept: int) -> Name:
+        """The name, as its source writes it, by which a string stands for a concept."""
+        sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
+        return Name(*self._sql(sql, string, concept).fetchone())
+
+    # -- concepts -------------------------------------------------------------------------------------------------------
+
+    def concept_id(self, row: int) -> str:
+        return self.concept(row).concept_id
+
+    def row_of(self, concept_id: str) -> int:
+        """The row of a concept, given its id, another of its CUIs, a retired id or a source's identifier.
+
+        RAISES: KeyError.
+        """
+        hit = self._sql("SELECT row FROM concept WHERE id = ?", concept_id).fetchone()
+        hit = hit or self._sql("SELECT concept FROM other_id WHERE id = ?", concept_id).fetchone()
+        if hit is None:
+            raise KeyError(concept_id)
+        return int(hit[0])
+
+    def __contains__(self, concept_id: str) -> bool:
+        try:
+            return self.row_of(concept_id) >= 0
+        except KeyError:
+            return False
+
+    def concept(self, row: int) -> Concept:
+        """Everything known of the concept in a row. `names[0]` is the canonical name; `codes` are sorted."""
+        concept = self._concepts.get(row)
+        if concept is None:
+            if len(self._concepts) >= _CACHED:
+                self._concepts.clear()
+            concept = self._concepts[row] = self._read_concept(row)
+        return concept
+
+    def _read_concept(self, row: int) -> Concept:
+        concept_id, name, definition, source = self._sql("SELECT id, name, definition, source FROM concept WHERE row = ?", row).fetchone()
+        names = [Name(*n) for n in self._sql("SELECT text, source, language, term_type, rank FROM name WHERE concept = ? ORDER BY rank, rowid", row)]
+        names.sort(key=lambda n: n.text != name)  # stable: the canonical name first
+        codes = self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row).fetchall()
+        return Concept(
+            concept_id,
+            source,
+            names=names,
+            cuis=[code for vocabulary, code in codes if vocabulary == "UMLS"],
+            types=[t for (t,) in self._sql("SELECT tui FROM type WHERE concept = ? ORDER BY tui", row)],
+            definition=definition,
+            codes=codes,
+            parents=[p for (p,) in self._sql("SELECT parent FROM parent WHERE concept = ? ORDER BY parent", row)],
+            retired=[i for (i,) in self._sql("SELECT id FROM other_id WHERE concept = ? AND kind = 'retired' ORDER BY id", row)],
+            relations=self._sql("SELECT relation, target FROM relation WHERE concept = ? ORDER BY relation, target", row).fetchall(),
+        )
+
+    def codes(self, row: int) -> Dict[str, List[str]]:
+        """Vocabulary -> codes; "UMLS" holds every CUI of the concept, the primary first."""
+        codes: Dict[str, List[str]] = {}
+        for vocabulary, code in self.concept(row).codes:
+            codes.setdefault(vocabulary, []).append(code)
+        return codes
+
+    def entity(self, row: int) -> Entity:
+        concept = self.concept(row)
+        aliases = list(dict.fromkeys(name.text for name in concept.names))
+        return Entity(concept.concept_id, concept.names[0].text, aliases, list(concept.types), concept.definition)
+
+    def concepts(self) -> Iterator[Concept]:
+        """All concepts in the order of their ids; nothing is kept."""
+        for row in range(len(self)):
+            yield self._read_concept(row)
+
+    # -- filters: asked before the search, as masks over the array's sets --------------------------------------------
+
+    def allowed_type_sets(self, tuis: Iterable[str]) -> Bools1d:
+        """Combinations of semantic types (line TYPES) that hold one of `tuis` -> mask."""
+        return self._mask("type_sets", set(tuis))
+
+    def allowed_vocabulary_sets(self, vocabularies: Iterable[str]) -> Bools1d:
+        """Combinations of vocabularies (line VOCABULARIES) that hold one of these -> mask.
+
+        RAISES: SapbertError E105 for a vocabulary that no concept has.
+        """
+        wanted = set(vocabularies)
+        for name in sorted(wanted - set(self.vocabularies)):
+            raise fail("E105", value=name, known=", ".join(self.vocabularies))
+        return self._mask("vocabulary_sets", wanted)
+
+    def _mask(self, table: str, wanted: Set[str]) -> Bools1d:
+        sets = [set(members.split(" ")) for (members,) in self._sql(f"SELECT members FROM {table} ORDER BY no")]
+        return np.array([bool(s & wanted) for s in sets], dtype=np.bool_)
+
+    # -- scispaCy's surface ---------------------------------------------------------------------------------------------
+
+    @property
+    def cui_to_entity(self) -> Mapping[str, Entity]:
+        """A lazy view: nothing is loaded but what is asked for. Iterates over concept ids; also knows retired and secondary ids."""
+        return _Entities(self)
+
+    @property
+    def alias_to_cuis(self) -> Mapping[str, Set[str]]:
+        """A lazy view: name as a source writes it -> concept ids."""
+        return _Aliases(self)
+
+    @property
+    def semantic_type_tree(self) -> semantic_types.SemanticTypeTree:
+        return semantic_types.tree()
+
+    # -- SQLite ---------------------------------------------------------------------------------------------------------
+
+    def _sql(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        # a connection must not cross a fork or a thread: each has its own
+        local = self._local
+        if getattr(local, "pid", None) != os.getpid():
+            local.connection = _connect(self.path / DATABASE)
+            local.pid = os.getpid()
+        try:
+            return local.connection.execute(statement, values)
+        except sqlite3.DatabaseError as error:
+            raise fail("E102", DamagedFile, path=self.path, why=f"{DATABASE}: {error}") from error
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {"path": self.path}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__init__(state["path"])  # type: ignore[misc]
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+    connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+    connection.execute("PRAGMA mmap_size = 68719476736")
+    connection.execute("PRAGMA cache_size = -2000")  # the map is the cache
+    return connection
+
+
+class _Entities(Mapping[str, Entity]):
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._kb = kb
+
+    def __getitem__(self, concept_id: str) -> Entity:
+        return self._kb.entity(self._kb.row_of(concept_id))
+
+    def __contains__(self, concept_id: object) -> bool:
+        return isinstance(concept_id, str) and concept_id in self._kb
+
+    def __len__(self) -> int:
+        return len(self._kb)
+
+    def __iter__(self) -> Iterator[str]:
+        for (concept_id,) in self._kb._sql("SELECT id FROM concept ORDER BY row"):
+            yield concept_id
+
+
+class _Aliases(Mapping[str, Set[str]]):
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._kb = kb
+
+    def __getitem__(self, alias: str) -> Set[str]:
+        row = self._kb.find([alias]).get(alias)
+        names = [] if row is None else self._kb.names_of_string(row)
+        cuis = {self._kb.concept_id(concept) for concept, name in names if name.text == alias}
+        if not cuis:
+            raise KeyError(alias)
+        return cuis
+
+    def __len__(self) -> int:
+        return int(self._kb._sql("SELECT COUNT(DISTINCT text) FROM name").fetchone()[0])
+
+    def __iter__(self) -> Iterator[str]:
+        for (text,) in self._kb._sql("SELECT DISTINCT text FROM name"):
+            yield text

@@ -1,0 +1,79 @@
+"""Readers: a path -> Iterator[Concept]. They stream and decide nothing: a concept may come in many parts, the knowledge base joins them.
+
+stats = ReadStats()
+for concept in read("hp.obo", stats=stats): ...
+print(stats.version, stats.rows, stats.malformed)
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from functools import partial
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, Optional, Union
+
+from ..concept import Concept
+from ..errors import MissingFile, fail
+from .sniff import sniff
+from .stats import MAX_BAD_SHARE, ReadStats
+
+__all__ = ["READERS", "ReadStats", "get_reader", "read", "sniff"]
+
+# kind -> module and function; a module, and with it ijson or fastobo, is imported when it is used
+_FUNCTIONS: Dict[str, str] = {
+    "biosyn": "medic.read_biosyn",
+    "mondo_json": "mondo_json.read_mondo_json",
+    "obo": "obo.read_obo",
+    "obograph": "obograph.read_obograph",
+    "rrf": "rrf.read_rrf",
+    "scispacy": "scispacy_jsonl.read_scispacy",
+    "sssom": "sssom.read_sssom",
+    "table": "table.read_table",
+}
+
+
+def get_reader(kind: str) -> Callable[..., Iterator[Concept]]:
+    """The function of a kind, `read_xxx(path, stats, *, options)`. Raises E406 (unknown) and E407 (its parser is not installed)."""
+    if kind not in _FUNCTIONS:
+        raise fail("E406", name=kind, known=", ".join(sorted(_FUNCTIONS)))
+    module, function = _FUNCTIONS[kind].split(".")
+    try:
+        return getattr(importlib.import_module(f"{__name__}.{module}"), function)
+    except ModuleNotFoundError as error:
+        raise fail("E407", path=f"a file of kind '{kind}'", package=error.name) from error
+
+
+def _call(kind: str, path: Path, stats: ReadStats, **options: Any) -> Iterator[Concept]:
+    return get_reader(kind)(path, stats, **options)
+
+
+READERS: Dict[str, Callable[..., Iterator[Concept]]] = {kind: partial(_call, kind) for kind in _FUNCTIONS}
+
+
+def read(
+    path: Union[str, Path], *, kind: Optional[str] = None, stats: Optional[ReadStats] = None, max_bad_share: float = MAX_BAD_SHARE, **options: Any
+) -> Iterator[Concept]:
+    """Read a file or folder of any kind. The checks named below are made at once, before the first Concept is asked for.
+
+    kind: one of READERS; default: found from the content (`sniff`). Plain, .gz, .zst and .zip are read alike.
+    stats: filled while the iterator runs. max_bad_share: share of malformed rows beyond which the reading fails with E405; a new
+        reading, so a new value, for each call. options: the reader's own, see its docstring.
+
+    Raises E002 (an option that the reader does not have), E401 (missing), E402 (content not recognised), E406 (unknown kind), E407.
+    """
+    path = Path(path)
+    if kind is not None:
+        get_reader(kind)
+    if not path.exists():
+        raise fail("E401", MissingFile, path=path)
+    kind = kind or sniff(path, options.get("encoding", "utf-8"))
+    function = get_reader(kind)
+    allowed = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for name, value in options.items():
+        if name not in allowed:
+            why = f"it is no option of this reader. It has: {', '.join(allowed) or 'none'}."
+            raise fail("E002", setting=name, component=f"reader '{kind}'", value=value, why=why)
+    stats = ReadStats() if stats is None else stats
+    stats.max_bad_share = max_bad_share
+    return function(path, stats, **options)

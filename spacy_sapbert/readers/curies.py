@@ -1,0 +1,137 @@
+"""One spelling for vocabularies, identifiers and codes.
+
+Sources write one and the same thing as `SCTID:84757009`, `SNOMEDCT_US_2018_03_01:84757009` or `mesh:D012640` and
+`http://purl.obolibrary.org/obo/DOID_8718`. Here: a *CURIE* is `prefix:local` in this project's spelling and serves as concept id;
+a *code* is `(vocabulary, code)` as UMLS's MRCONSO has it (SAB, CODE): bare where UMLS has bare codes (NCI "C2985",
+SNOMEDCT_US "84757009", MSH "D012640", OMIM "215600", FMA "7088", MDR "10064063"; also ORDO "124"), with its prefix where
+UMLS has it so or does not have the vocabulary (HPO "HP:0001250", GO, MONDO, DOID, UBERON, EFO, CHEBI, MAXO, SYMP …).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Dict, NamedTuple, Optional, Tuple
+
+from ..concept import is_cui
+
+
+class Vocabulary(NamedTuple):
+    """name: UMLS's abbreviation. prefix: of its CURIEs. bare: whether its codes go without the prefix."""
+
+    name: str
+    prefix: str
+    bare: bool
+
+
+# UMLS abbreviation, CURIE prefix, bare codes?, other spellings of the prefix
+_TABLE = """
+HPO HP no HPO
+MONDO MONDO no
+DOID DOID no
+UBERON UBERON no
+MAXO MAXO no
+SYMP SYMP no
+EFO EFO no
+CHEBI CHEBI no
+GO GO no
+CL CL no
+PATO PATO no
+HGNC HGNC no
+MPATH MPATH no
+MP MP no
+NCI NCIT yes NCI NCI_THESAURUS
+SNOMEDCT_US SNOMEDCT_US yes SNOMEDCT SNOMED_CT SCTID SNOMED SCT SNOMEDCT_CORE
+MSH MESH yes MSH
+OMIM OMIM yes MIM
+OMIMPS OMIMPS yes MIMPS
+ORDO Orphanet yes ORPHA ORDO ORPHANET
+ICD10 ICD10 yes ICD-10 ICD10WHO
+ICD10CM ICD10CM yes ICD-10-CM
+ICD9CM ICD9CM yes ICD9 ICD-9 ICD-9-CM
+ICD11 ICD11 yes ICD-11
+ICDO ICDO yes ICD-O
+MTHICD9 MTHICD9 yes
+MDR MEDDRA yes MDR
+FMA FMA yes
+RXNORM RXNORM yes RXCUI
+ATC ATC yes
+NDFRT NDFRT yes
+DRUGBANK DRUGBANK yes
+UNII UNII yes
+GARD GARD yes
+CSP CSP yes
+LNC LNC yes LOINC
+CPT CPT yes
+NCBI NCBITaxon yes NCBITAXON
+PHARMGKB pharmgkb.drug yes PHARMGKB
+MTH MTH yes
+"""
+_UMLS = frozenset({"UMLS", "UMLS_CUI", "CUI"})
+_RELEASE = re.compile(r"_?(?:19|20)\d\d(?:_\d\d_\d\d|A[A-D])?$")  # NCI2004_11_17, ICD9CM_2006, SNOMEDCT_US_2018_03_01
+_IRI = re.compile(r"https?://[^\s]*[/#]([A-Za-z][A-Za-z0-9.]*)_([A-Za-z0-9-]+)$")
+
+
+def _load() -> Dict[str, Vocabulary]:
+    known = {}
+    for line in _TABLE.split("\n"):
+        if fields := line.split():
+            vocabulary = Vocabulary(fields[0], fields[1], fields[2] == "yes")
+            known.update({spelling.upper(): vocabulary for spelling in (fields[0], fields[1], *fields[3:])})
+    return known
+
+
+_KNOWN = _load()
+
+
+@lru_cache(maxsize=4096)
+def known(prefix: str) -> Optional[Vocabulary]:
+    """The vocabulary of a CURIE prefix in any spelling, release dates included; None if this package has no name for it."""
+    prefix = prefix.strip().upper()
+    return _KNOWN.get(prefix) or _KNOWN.get(_RELEASE.sub("", prefix))
+
+
+def from_iri(text: str) -> str:
+    """OBO PURLs and ORDO IRIs to CURIEs (`…/obo/DOID_8718` -> `DOID:8718`); anything else comes back as it is."""
+    match = _IRI.match(text)
+    return f"{match[1]}:{match[2]}" if match else text
+
+
+def split(curie: str) -> Tuple[str, str]:
+    """(prefix, local) of a CURIE or IRI; the prefix is empty where there is none."""
+    prefix, colon, local = from_iri(curie.strip()).partition(":")
+    return (prefix.strip(), local.strip()) if colon and not local.startswith("//") else ("", curie.strip())
+
+
+def cui(curie: str) -> Optional[str]:
+    """The CUI that `UMLS:C…`, `UMLS_CUI:C…` or a bare CUI names. MeSH's and NCIt's C-numbers are no CUIs: they have other prefixes."""
+    prefix, local = split(curie)
+    return local if (not prefix or prefix.upper() in _UMLS) and is_cui(local) else None
+
+
+def canonical(curie: str) -> str:
+    """The one spelling of an identifier: `mesh:D1` -> `MESH:D1`, `SCTID:7` -> `SNOMEDCT_US:7`, `ORDO:124` -> `Orphanet:124`,
+    `UMLS:C0000001` -> `C0000001`. Prefixes that are not known stay as they are."""
+    if found := cui(curie):
+        return found
+    prefix, local = split(curie)
+    vocabulary = known(prefix)
+    return f"{vocabulary.prefix if vocabulary else prefix}:{local}" if prefix else local
+
+
+def code(curie: str) -> Optional[Tuple[str, str]]:
+    """(vocabulary, code) as UMLS would write it, or None for vocabularies that are not known, for CUIs and for `NOCODE`."""
+    prefix, local = split(curie)
+    vocabulary = known(prefix)
+    if vocabulary is None or not local or local == "NOCODE":
+        return None
+    return vocabulary.name, local if vocabulary.bare else f"{vocabulary.prefix}:{local}"
+
+
+def vocabulary_of(curie: str, default: str = "LOCAL") -> str:
+    """The vocabulary that an identifier comes from: "HPO" for `HP:…`, "UMLS" for CUIs, the prefix itself if it is not known."""
+    if cui(curie):
+        return "UMLS"
+    prefix, _ = split(curie)
+    vocabulary = known(prefix)
+    return vocabulary.name if vocabulary else prefix or default

@@ -1,0 +1,34 @@
+"""Stream JSON with ijson, with coded errors: a file of any size takes the memory of one record."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterator, Tuple
+
+import ijson
+
+from ..errors import DamagedFile, fail
+from .text import open_binary
+
+
+@contextmanager
+def _guard(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (ijson.JSONError, UnicodeDecodeError) as error:
+        # JSON is UTF-8 by its standard, so there is no encoding to choose: wrong bytes are damage like any other
+        why = " ".join(str(error).split())[:160] or "it ends too early"
+        raise fail("E402", DamagedFile, path=path, expected="a whole JSON file in UTF-8", why=why) from error
+
+
+def items(path: Path, prefix: str) -> Iterator[Any]:
+    """The objects at `prefix` ("graphs.item.nodes.item"), one by one."""
+    with open_binary(path) as file, _guard(path):
+        yield from ijson.items(file, prefix, use_float=True)
+
+
+def pairs(path: Path) -> Iterator[Tuple[str, Any]]:
+    """Keys and values of the file's one large object."""
+    with open_binary(path) as file, _guard(path):
+        yield from ijson.kvitems(file, "", use_float=True)

@@ -1,0 +1,59 @@
+"""BioSyn's dictionaries, such as MEDIC (CTD's diseases): `id|alternative id||name|synonym`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Iterator, Optional
+
+from ..concept import Concept, Name
+from . import curies
+from .names import RANKS
+from .stats import ReadStats, reader
+from .text import lines
+
+# MeSH's supplementary records have C and 6 or 9 digits; a CUI has 7
+_MESH = re.compile(r"D\d{6}(?:\d{3})?|C(?:\d{6}|\d{9})")
+
+
+@reader("biosyn")
+def read_biosyn(path: Path, stats: ReadStats, *, source: str = "MEDIC", language: str = "en", encoding: str = "utf-8") -> Iterator[Concept]:
+    """Read a dictionary with identifiers before a double bar and names after it.
+
+    source: vocabulary that concepts and names are marked with. language: of the names. encoding: of the file.
+
+    The first identifier is the concept's: `D…` and `C…` become "MESH:…", bare digits "OMIM:…", CURIEs and CUIs are made canonical.
+    The others are equivalent identifiers of the same disease, alive in their own vocabularies: they go to `same_as` and, as the first
+    does, to `codes`; nothing is `retired`. The first name is "PT", the rest "SY".
+    Lines without both parts, or whose first identifier is none of these, are malformed. Raises E404 and E405.
+    Source: github.com/dmis-lab/BioSyn, preprocess/resources; MEDIC is at ctdbase.org.
+    """
+    for number, line in lines(path, encoding):
+        if not line.strip():
+            continue
+        stats.rows += 1
+        left, bars, right = line.partition("||")
+        ids = [identifier(i) for i in left.split("|") if i.strip()]
+        names = list(dict.fromkeys(n.strip() for n in right.split("|") if n.strip()))
+        if not bars or not names or not ids or ids[0] is None:
+            stats.bad(number, "not `id|other id||name|synonym` with a MeSH, OMIM or UMLS identifier first")
+            continue
+        good = [i for i in dict.fromkeys(ids) if i]
+        yield Concept(
+            good[0],
+            source,
+            names=[Name(n, source, language, *(("SY", RANKS["SY"]) if i else ("PT", RANKS["PT"]))) for i, n in enumerate(names)],
+            cuis=[i for i in good[1:] if curies.cui(i)],
+            codes=[c for c in map(curies.code, good) if c],
+            same_as=[i for i in good[1:] if not curies.cui(i)],
+        )
+
+
+def identifier(text: str) -> Optional[str]:
+    """`D003924` -> `MESH:D003924`, `145250` -> `OMIM:145250`, CURIEs and CUIs in their canonical form; None for anything else."""
+    text = text.strip()
+    if _MESH.fullmatch(text):
+        return f"MESH:{text}"
+    if text.isascii() and text.isdigit():
+        return f"OMIM:{text}"
+    return curies.canonical(text) if ":" in text or curies.cui(text) else None

@@ -1,0 +1,48 @@
+"""cellxgene-ontology-guide's JSON of MONDO and other ontologies: one object, id -> label, synonyms, description, ancestors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Iterator
+
+from ..concept import Concept, Name
+from . import curies, json_files
+from .names import RANKS
+from .stats import ReadStats, reader
+
+
+@reader("mondo_json")
+def read_mondo_json(path: Path, stats: ReadStats) -> Iterator[Concept]:
+    """Read `{id: {label, synonyms, description, ancestors: {id: distance}, deprecated, replaced_by}}`, plain, gzip or zstd.
+
+    An ancestor at distance 1 is a parent. The file does not say what kind its synonyms are; they count as exact ("SY").
+    A deprecated term with one `replaced_by` gives `Concept(replaced_by, retired=[id])`, others nothing.
+    Raises E402 and E405. Source: chanzuckerberg/cellxgene-ontology-guide, ontology-assets/; `stats.version` is the date in the file's name.
+    """
+    date = re.search(r"\d{4}-\d\d-\d\d", path.name)
+    stats.version = date[0] if date else None
+    for stats.rows, (key, entry) in enumerate(json_files.pairs(path), 1):
+        if not isinstance(entry, dict) or not isinstance(entry.get("label"), str) or not isinstance(entry.get("ancestors", {}), dict):
+            stats.bad(stats.rows, f"{key}: not an object with a `label` and `ancestors`")
+            continue
+        concept_id = curies.canonical(key)
+        source = curies.vocabulary_of(concept_id)
+        if not entry.get("deprecated"):
+            yield _concept(concept_id, source, entry)
+        elif isinstance(entry.get("replaced_by"), str):
+            yield Concept(curies.canonical(entry["replaced_by"]), source, retired=[concept_id])
+
+
+def _concept(concept_id: str, source: str, entry: Any) -> Concept:
+    names = [Name(entry["label"], source, term_type="PT", rank=RANKS["PT"])]
+    names += [Name(text, source, term_type="SY", rank=RANKS["SY"]) for text in entry.get("synonyms") or ()]
+    own = curies.code(concept_id)
+    return Concept(
+        concept_id,
+        source,
+        names=names,
+        definition=entry.get("description") or None,
+        codes=[own] if own else [],
+        parents=[curies.canonical(a) for a, distance in (entry.get("ancestors") or {}).items() if distance == 1],
+    )

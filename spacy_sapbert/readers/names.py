@@ -1,0 +1,33 @@
+"""Term types of ontology names and their ranks (0 is best), the same in every ontology reader."""
+
+from __future__ import annotations
+
+from typing import Dict, Tuple
+
+RANKS: Dict[str, int] = {"PT": 0, "SY": 1, "LAY": 2, "AB": 3, "NRW": 4, "REL": 5, "BRD": 6, "OB": 9}
+_SCOPES = {"EXACT": "SY", "NARROW": "NRW", "RELATED": "REL", "BROAD": "BRD"}
+_TYPES = {
+    "abbreviation": "AB",
+    "acronym": "AB",
+    "omo:0003000": "AB",
+    "omo:0003012": "AB",
+    "layperson": "LAY",
+    "omo:0003003": "LAY",
+    "obsolete": "OB",
+    "obsolete_synonym": "OB",
+    "deprecated": "OB",
+    "discarded": "OB",
+}
+
+
+def term_type(scope: str, kind: str = "") -> Tuple[str, int]:
+    """(term type, rank) of a synonym by its scope (EXACT, NARROW, RELATED, BROAD) and its synonym type.
+
+    A type says more than EXACT does, so it wins there; a lay term that is only BROAD stays broad. Obsolete is obsolete in any scope.
+    plural_form, uk_spelling, LATIN and types that are not known leave the scope as it is.
+    """
+    typed = _TYPES.get(kind.rsplit("#", 1)[-1].rsplit("/", 1)[-1].replace("OMO_", "OMO:").lower())
+    found = _SCOPES.get(scope.upper(), "REL")
+    if typed == "OB" or (typed and found == "SY"):
+        found = typed
+    return found, RANKS[found]

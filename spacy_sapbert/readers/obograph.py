@@ -1,0 +1,146 @@
+"""OBO Graphs JSON: DOID, NCIt, ORDO, MONDO and what `robot convert` writes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set
+
+from ..concept import Concept, Name
+from ..errors import fail
+from . import curies, json_files
+from .names import term_type
+from .obo import add_xref
+from .stats import ReadStats, reader
+
+# ORDO's classes are not all disorders: genes, countries, ages, inheritance and prevalence serve as values of annotations, and retired
+# classes are children of one class instead of being marked `deprecated`. What is left are the "clinical entities".
+DEFAULT_EXCLUDE: Dict[str, Sequence[str]] = {
+    "Orphanet": (
+        "Orphanet:C010",  # genetic material
+        "Orphanet:C003",  # epidemiology
+        "Orphanet:C005",  # inheritance
+        "Orphanet:C009",  # geography
+        "Orphanet:C023",  # age of onset
+        "http://www.orpha.net/ORDO/ObsoleteClass",
+    )
+}
+_SUBCLASS = frozenset({"is_a", "subClassOf", "http://www.w3.org/2000/01/rdf-schema#subClassOf"})
+_REPLACED_BY, _REASON = "IAO_0100001", "reason_for_obsolescence"
+
+
+@reader("obograph")
+def read_obograph(
+    path: Path,
+    stats: ReadStats,
+    *,
+    prefixes: Optional[Sequence[str]] = None,
+    exclude: Optional[Sequence[str]] = None,
+    exclude_subsets: Sequence[str] = (),
+    suppressed: bool = False,
+) -> Iterator[Concept]:
+    """Read an OBO Graphs file: first the classes, then each is_a edge as a Concept that has only a parent.
+
+    prefixes: yield these ontologies' classes only; default: the file's own (see `own_prefix`), as files carry their imports.
+    exclude: ids of classes that are left out with all their descendants. Default: none, but for ORDO all that is no clinical entity
+        (DEFAULT_EXCLUDE: its 3,860 genes are descendants of Orphanet:C010; no subset marks them). Pass () to keep all.
+        With `exclude` the file's is_a edges are held in memory.
+    exclude_subsets: names of subsets ("ordo_group_of_disorders") whose members are left out, without their descendants.
+    suppressed: keep synonyms typed obsolete or deprecated.
+
+    Deprecated classes give no names; one that names exactly one replacement (IAO:0100001, or an IRI in ORDO's reason_for_obsolescence)
+    gives `Concept(replacement, retired=[old])`. The file is read three or four times, since its parts come in any order.
+    Raises E402 and E405. Source: github.com/geneontology/obographs; `stats.version` is the date in the graph's version IRI, or the IRI.
+    """
+    own = own_prefix(path)
+    wanted = {p.upper() for p in prefixes or [own]}
+    stats.version = _version(path)
+    roots = DEFAULT_EXCLUDE.get(own, ()) if exclude is None else exclude
+    left_out = _descendants(path, {curies.canonical(r) for r in roots}) if roots else set()
+    for stats.rows, node in enumerate(json_files.items(path, "graphs.item.nodes.item"), 1):
+        if not isinstance(node, dict) or not isinstance(node.get("id"), str):
+            stats.bad(stats.rows, "a node without an id")
+            continue
+        concept_id = curies.canonical(node["id"])
+        if node.get("type", "CLASS") != "CLASS" or curies.split(concept_id)[0].upper() not in wanted:
+            continue
+        meta = node.get("meta") or {}
+        subsets = {s.rsplit("#", 1)[-1].rsplit("/", 1)[-1] for s in meta.get("subsets", ())}
+        if meta.get("deprecated") or concept_id in left_out or subsets.intersection(exclude_subsets):
+            left_out.add(concept_id)
+            replacements = _replacements(meta)
+            if len(replacements) == 1:
+                yield Concept(replacements.pop(), curies.vocabulary_of(concept_id), retired=[concept_id])
+        elif node.get("lbl") or meta.get("synonyms"):
+            yield _concept(concept_id, node.get("lbl"), meta, suppressed)
+    for edge in json_files.items(path, "graphs.item.edges.item"):
+        if edge.get("pred") in _SUBCLASS:
+            child, parent = curies.canonical(edge["sub"]), curies.canonical(edge["obj"])
+            if child not in left_out and curies.split(child)[0].upper() in wanted:
+                yield Concept(child, curies.vocabulary_of(child), parents=[parent])
+
+
+def own_prefix(path: Path) -> str:
+    """The id prefix that the first graph's id names (`…/doid.owl` -> DOID, orphanet.owl -> Orphanet), else the most frequent one."""
+    name = next((g for g in json_files.items(path, "graphs.item.id") if isinstance(g, str)), "")
+    name = re.sub(r"\.(owl|json|obo)$", "", name.rsplit("/", 1)[-1].lower())
+    counts = Counter[str]()
+    for node_id in json_files.items(path, "graphs.item.nodes.item.id"):
+        prefix = curies.split(curies.canonical(str(node_id)))[0]
+        if prefix and prefix.lower() == name:
+            return prefix
+        counts[prefix] += 1
+    if not any(counts):
+        raise fail("E402", path=path, expected="an OBO Graphs file", why="it has no `graphs` with `nodes` that have ids")
+    return max((p for p in counts if p), key=counts.__getitem__)
+
+
+def _version(path: Path) -> Optional[str]:
+    iri = next((v for v in json_files.items(path, "graphs.item.meta.version") if v), None)
+    date = re.search(r"\d{4}-\d\d-\d\d|(?<=version)[\d.]*\d", iri or "")
+    return date[0] if date else iri
+
+
+def _descendants(path: Path, roots: Set[str]) -> Set[str]:
+    children: Dict[str, List[str]] = defaultdict(list)
+    for edge in json_files.items(path, "graphs.item.edges.item"):
+        if edge.get("pred") in _SUBCLASS:
+            children[curies.canonical(edge["obj"])].append(curies.canonical(edge["sub"]))
+    found, queue = set(roots), list(roots)
+    while queue:
+        new = [c for c in children[queue.pop()] if c not in found]
+        found.update(new)
+        queue.extend(new)
+    return found
+
+
+def _replacements(meta: Dict[str, Any]) -> Set[str]:
+    values: List[str] = []
+    for item in meta.get("basicPropertyValues", ()):
+        if item.get("pred", "").endswith(_REPLACED_BY):
+            values.append(item["val"])
+        elif item.get("pred", "").endswith(_REASON):
+            values.extend(re.findall(r"https?://[^\s<>\"]+[A-Za-z0-9]", item["val"]))
+    return {curies.canonical(v) for v in values}
+
+
+def _concept(concept_id: str, label: Optional[str], meta: Dict[str, Any], suppressed: bool) -> Concept:
+    source = curies.vocabulary_of(concept_id)
+    own = curies.code(concept_id)
+    concept = Concept(concept_id, source, definition=(meta.get("definition") or {}).get("val"), codes=[own] if own else [])
+    if label:
+        concept.names.append(Name(label, source, term_type="PT", rank=0))
+    for synonym in meta.get("synonyms", ()):
+        scope = synonym.get("pred", "").removeprefix("has").removesuffix("Synonym")
+        kind, rank = term_type(scope, synonym.get("synonymType") or "")
+        if synonym.get("val") and (kind != "OB" or suppressed):
+            concept.names.append(Name(synonym["val"], source, term_type=kind, rank=rank))
+    for xref in meta.get("xrefs", ()):
+        add_xref(concept, xref.get("val", ""))
+    for item in meta.get("basicPropertyValues", ()):
+        if item.get("pred", "").endswith("hasAlternativeId"):
+            concept.retired.append(curies.canonical(item["val"]))
+        elif item.get("pred", "").endswith("core#exactMatch"):
+            add_xref(concept, item["val"], exact=True)
+    return concept

@@ -1,0 +1,168 @@
+"""UMLS Metathesaurus in RRF: names, semantic types, definitions, hierarchy, brand names and retired CUIs."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+
+from ..concept import Concept, Name, is_cui
+from .rrf_files import Tables
+from .stats import ReadStats, reader
+
+LANGUAGES = {
+    "ENG": "en", "SPA": "es", "FRE": "fr", "GER": "de", "ITA": "it", "POR": "pt", "DUT": "nl", "CZE": "cs", "RUS": "ru", "JPN": "ja",
+    "CHI": "zh", "KOR": "ko", "SWE": "sv", "FIN": "fi", "NOR": "no", "DAN": "da", "HUN": "hu", "POL": "pl", "BAQ": "eu", "HEB": "he",
+    "LAV": "lv", "EST": "et", "GRE": "el", "TUR": "tr", "SCR": "hr", "UKR": "uk", "ARA": "ar",
+}  # fmt: skip
+# Best first, for releases cut without MRRANK; types that are not listed come after these.
+TERM_TYPES = (
+    "PN", "PT", "MH", "HT", "FN", "IN", "MIN", "PIN", "BN", "SCD", "SBD", "PF", "PTN", "NM", "LN", "LT", "LLT",
+    "OSN", "PEP", "PSN", "SYN", "SY", "ET", "EP", "RXN_PT", "AB", "ACR", "PM", "TMSY", "XM", "HS", "OP", "IS",
+)  # fmt: skip
+_LANGUAGE_STEP, _TYPE_STEP = 100_000, 8
+_SUPPRESSED = frozenset("OEY")
+_RELATIONS = ("|PAR|", "|CHD|", "tradename")
+_ATOM = itemgetter(0)
+Ranks = Dict[Tuple[str, str], int]
+
+
+@reader("rrf")
+def read_rrf(
+    path: Path,
+    stats: ReadStats,
+    *,
+    languages: Optional[Sequence[str]] = ("ENG",),
+    sources: Optional[Sequence[str]] = None,
+    term_types: Optional[Sequence[str]] = None,
+    suppressed: bool = False,
+    hierarchy: bool = True,
+    only_named: bool = True,
+    encoding: str = "utf-8",
+) -> Iterator[Concept]:
+    """Read a UMLS release: a folder with RRF files, one that has them in META/, a Metathesaurus zip, or MRCONSO.RRF itself; plain or .gz.
+
+    languages: values of LAT ("ENG", "SPA"); None for all. Names get ISO 639-1 ("en"). The order is the order of preference for the
+        canonical name: every rank of a later language is worse than any of an earlier.
+    sources: vocabularies (SAB) whose names, definitions and relations are read; None for all.
+    term_types: term types (TTY) of names; None for all.
+    suppressed: keep rows whose SUPPRESS is O, E or Y.
+    hierarchy: read MRREL, by far the largest table.
+    only_named: types, definitions, parents and retired ids only for CUIs that got a name here. Pass False to add what UMLS knows to
+        concepts that other sources name.
+    encoding: of all tables.
+
+    Yields, in the files' order: per CUI its names and codes (MRCONSO), then parts: types (MRSTY), definitions with their SAB as `source`
+    (MRDEF; which is best is decided downstream), parents and relations (MRREL), retired CUIs (MRCUI). Only MRCONSO is required.
+
+    Ranks: the language first, then MRRANK (or TERM_TYPES where MRRANK is missing), then TS=P (+0, else 4), STT=PF (2), ISPREF=Y (1).
+    MRREL: REL and RELA say what the *second* concept is to the first. `C1|…|PAR|C2`: C2 is a parent of C1; `C1|…|CHD|C2`: C2 is a child
+    of C1; RELA has_tradename: C2 has the tradename C1. MRCUI: REL SY with MAPIN Y: CUI1 was merged into CUI2.
+
+    Raises E401, E402 (no MRCONSO), E404, E405. Source: UMLS Reference Manual, chapter 3 (ncbi.nlm.nih.gov/books/NBK9685).
+    `stats.versions` has SVER by vocabulary (MRSAB), `stats.version` that of the Metathesaurus itself (RSAB MTH).
+    """
+    tables = Tables(path)
+
+    def rows(table: str, must_hold: Sequence[str] = ()) -> Iterator[List[str]]:
+        return tables.rows(table, stats.part(Path(tables.found[table])), encoding, must_hold) if table in tables else iter(())
+
+    stats.versions = {row[3]: row[6] for row in rows("MRSAB") if row[21] == "Y" and row[6]}
+    stats.version = stats.versions.get("MTH")
+    named = bytearray(10_000_000)  # one byte for each possible CUI: a set of 4M strings would take 400 MB
+    wanted = _Wanted(languages, sources, term_types, suppressed)
+    for concept in _names(rows("MRCONSO"), wanted, _ranks(rows("MRRANK"))):
+        named[int(concept.concept_id[1:])] = 1
+        yield concept
+
+    def skip(cui: str) -> bool:
+        return only_named and not named[int(cui[1:])]
+
+    for cui, group in groupby(rows("MRSTY"), key=_ATOM):
+        if not skip(cui):
+            yield Concept(cui, "UMLS", types=list(dict.fromkeys(row[1] for row in group)))
+    for row in rows("MRDEF"):
+        if wanted.source(row[4]) and (suppressed or row[6] not in _SUPPRESSED) and not skip(row[0]):
+            yield Concept(row[0], row[4], definition=row[5].strip())
+    if hierarchy:
+        yield from (concept for concept in _relations(rows("MRREL", _RELATIONS), wanted) if not skip(concept.concept_id))
+    for row in rows("MRCUI"):
+        if row[2] == "SY" and row[6] == "Y" and is_cui(row[5]) and row[5] != row[0] and not skip(row[5]):
+            yield Concept(row[5], "UMLS", retired=[row[0]])
+
+
+class _Wanted:
+    """The caller's filters as sets; None is everything."""
+
+    def __init__(
+        self, languages: Optional[Sequence[str]], sources: Optional[Sequence[str]], term_types: Optional[Sequence[str]], suppressed: bool
+    ) -> None:
+        self.languages = None if languages is None else {lat.upper(): place for place, lat in enumerate(languages)}
+        self.sources = None if sources is None else frozenset(sources)
+        self.term_types = None if term_types is None else frozenset(term_types)
+        self.suppressed = suppressed
+
+    def source(self, sab: str) -> bool:
+        return self.sources is None or sab in self.sources
+
+
+def _ranks(rows: Iterator[List[str]]) -> Ranks:
+    """(SAB, TTY) -> place, 0 best. MRRANK itself has larger numbers for better ones."""
+    raw = {(row[1], row[2]): int(row[0]) for row in rows if row[0].isdigit()}
+    top = max(raw.values(), default=0)
+    return {key: top - rank for key, rank in raw.items()}
+
+
+def _names(rows: Iterator[List[str]], wanted: _Wanted, ranks: Ranks) -> Iterator[Concept]:
+    """One Concept for consecutive rows of one CUI."""
+    languages, sources, term_types, suppressed = wanted.languages, wanted.sources, wanted.term_types, wanted.suppressed
+    by_type = {tty: place for place, tty in enumerate(TERM_TYPES)}
+    last = max(ranks.values(), default=len(by_type)) + 1  # place of types that have none
+    concept: Optional[Concept] = None
+    for cui, lat, ts, _, stt, _, ispref, _, _, _, _, sab, tty, code, text, _, suppress, *_ in rows:
+        if (languages is not None and lat not in languages) or (sources is not None and sab not in sources):
+            continue
+        if (term_types is not None and tty not in term_types) or (suppress in _SUPPRESSED and not suppressed):
+            continue
+        text = text.strip()
+        if not text:
+            continue
+        if concept is None or concept.concept_id != cui:
+            if concept is not None:
+                concept.codes = list(dict.fromkeys(concept.codes))
+                yield concept
+            concept = Concept(cui, "UMLS")
+        order = languages[lat] if languages is not None else lat != "ENG"
+        place = ranks.get((sab, tty), last) if ranks else by_type.get(tty, last)
+        rank = order * _LANGUAGE_STEP + place * _TYPE_STEP + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")
+        concept.names.append(Name(text, sab, LANGUAGES.get(lat, lat.lower()), tty, rank))
+        if code and code != "NOCODE":
+            concept.codes.append((sab, code))
+    if concept is not None:
+        concept.codes = list(dict.fromkeys(concept.codes))
+        yield concept
+
+
+def _relations(rows: Iterator[List[str]], wanted: _Wanted) -> Iterator[Concept]:
+    """Parents and brand names. Every relation is in MRREL twice, once from each side; equal neighbours are folded."""
+    last: Tuple[str, ...] = ()
+    for row in rows:
+        first, rel, second, rela = row[0], row[3], row[4], row[7]
+        brand = rela in ("has_tradename", "tradename_of")
+        if (
+            first == second
+            or not (rel in ("PAR", "CHD") or brand)
+            or not wanted.source(row[10])
+            or (row[14] in _SUPPRESSED and not wanted.suppressed)
+        ):
+            continue
+        if (first, rel, second, rela) == last:
+            continue
+        last = (first, rel, second, rela)
+        if rel == "PAR":
+            yield Concept(first, "UMLS", parents=[second])
+        elif rel == "CHD":
+            yield Concept(second, "UMLS", parents=[first])
+        if brand:
+            yield Concept(second, "UMLS", relations=[(rela, first)])

@@ -1,0 +1,106 @@
+"""Find UMLS's RRF tables in a folder, in its META folder or in the release's zip, and read their rows."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+
+from ..concept import is_cui
+from ..errors import DamagedFile, MissingFile, fail
+from .stats import ReadStats
+from .text import ZIP, decoded, guard, lines, unpacked
+
+TABLES = ("MRCONSO", "MRSTY", "MRDEF", "MRREL", "MRSAB", "MRRANK", "MRCUI")
+# number of columns, and which of them hold CUIs
+COLUMNS: Dict[str, Tuple[int, Tuple[int, ...]]] = {
+    "MRCONSO": (18, (0,)),
+    "MRSTY": (6, (0,)),
+    "MRDEF": (8, (0,)),
+    "MRREL": (16, (0, 4)),
+    "MRSAB": (25, ()),
+    "MRRANK": (4, ()),
+    "MRCUI": (7, (0,)),
+}
+_CHECKED = 1000
+
+
+class Tables:
+    """The tables of one release: `tables["MRCONSO"]` is a path, or a member of the zip at `archive`."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise fail("E401", MissingFile, path=path)
+        self.path, self.archive, self.found = path, False, {}  # type: Path, bool, Dict[str, str]
+        if path.is_dir():
+            for folder in (path / "META", path):  # the folder itself comes last: its tables win
+                self._add(str(p) for p in sorted(folder.glob("MR*.RRF*")))
+        elif is_zip(path):
+            self.archive = True
+            with guard(path), zipfile.ZipFile(path) as archive:
+                self._add(n for n in sorted(archive.namelist()) if not n.startswith("__MACOSX"))
+        elif table_of(path.name) == "MRCONSO":
+            self._add(str(p) for p in sorted(path.parent.glob("MR*.RRF*")))
+            self.found["MRCONSO"] = str(path)
+        else:
+            self.found["MRCONSO"] = str(path)
+        if "MRCONSO" not in self.found:
+            raise fail("E402", path=path, expected="a UMLS release", why="it holds no MRCONSO.RRF (nor META/MRCONSO.RRF), plain or .gz")
+
+    def _add(self, names: Iterator[str]) -> None:
+        for name in names:
+            table = table_of(name)
+            if table and not (name.endswith(".gz") and name[:-3] == self.found.get(table)):  # where both lie there, the plain one is faster
+                self.found[table] = name
+
+    def __contains__(self, table: str) -> bool:
+        return table in self.found
+
+    def text(self, table: str, encoding: str) -> Iterator[Tuple[int, str]]:
+        """Numbered lines of a table."""
+        if not self.archive:
+            yield from lines(Path(self.found[table]), encoding)
+            return
+        with guard(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.found[table]) as member:
+            with unpacked(member, self.path) as file:  # type: ignore[arg-type]
+                yield from decoded(file, self.path / self.found[table], encoding)
+
+    def rows(self, table: str, stats: ReadStats, encoding: str, must_hold: Sequence[str] = ()) -> Iterator[List[str]]:
+        """Rows of a table as lists of columns, well-formed ones only; `stats` gets its count and its malformed rows, and is judged.
+
+        must_hold: from line 1,000 on, skip rows that contain none of these texts, unchecked: splitting is what costs time in MRREL.
+        """
+        width, cuis = COLUMNS[table]
+        number, blank = 0, 0
+        for number, line in self.text(table, encoding):
+            if number > _CHECKED and must_hold and not any(map(line.__contains__, must_hold)):
+                continue
+            row = line.split("|")  # no csv: a quote is an ordinary character here
+            size = len(row)
+            if size != width and not (size == width + 1 and not row[-1]):
+                if line.strip():
+                    stats.bad(number, f"{table} has {width} columns, this row {size - (not row[-1])}")
+                else:
+                    blank += 1
+                continue
+            for at in cuis:
+                if not is_cui(row[at]):
+                    stats.bad(number, f"'{row[at][:20]}' is no CUI")
+                    break
+            else:
+                yield row
+        stats.rows = number - blank
+        if table == "MRCONSO" and not stats.rows:  # others may be empty in a release that was cut down
+            raise fail("E402", DamagedFile, path=self.found[table], expected="MRCONSO.RRF", why="it is empty")
+        stats.finish()
+
+
+def table_of(name: str) -> Optional[str]:
+    """ "MRCONSO" for `2024AA/META/MRCONSO.RRF.gz`."""
+    base = name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gz")
+    return base[:-4] if base.endswith(".RRF") and base[:-4] in TABLES else None
+
+
+def is_zip(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4) == ZIP

@@ -1,0 +1,66 @@
+"""scispaCy's knowledge bases: JSON lines, or one JSON list, of concept_id, canonical_name, aliases, types, definition."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Iterator, Optional, Tuple
+
+from ..concept import Concept, Name
+from . import curies, json_files
+from .names import RANKS
+from .stats import ReadStats, reader
+from .text import lines, open_binary
+
+
+@reader("scispacy")
+def read_scispacy(path: Path, stats: ReadStats, *, source: Optional[str] = None, language: str = "en", encoding: str = "utf-8") -> Iterator[Concept]:
+    """Read a knowledge base in scispaCy's format, names and ids unchanged.
+
+    source: vocabulary of ids and names; default "UMLS" for CUIs, else by the id's prefix, else "LOCAL".
+    language: of the names. encoding: of JSON lines (a JSON list is UTF-8).
+
+    The canonical name is "PT", aliases are "SY", less those that repeat it. Records without a `concept_id` or `canonical_name` are
+    malformed. Raises E402, E404 and E405. Source: scispacy.linking_utils.KnowledgeBase.
+    """
+    for number, record in _records(path, encoding):
+        stats.rows += 1
+        problem = _problem(record)
+        if problem:
+            stats.bad(number, problem)
+            continue
+        concept_id, canonical = record["concept_id"], record["canonical_name"]
+        vocabulary = source or curies.vocabulary_of(concept_id)
+        aliases = dict.fromkeys(a for a in record.get("aliases") or () if a != canonical)
+        own = curies.code(concept_id)
+        yield Concept(
+            concept_id,
+            vocabulary,
+            names=[Name(canonical, vocabulary, language, "PT", RANKS["PT"])] + [Name(a, vocabulary, language, "SY", RANKS["SY"]) for a in aliases],
+            types=list(record.get("types") or ()),
+            definition=record.get("definition") or None,
+            codes=[own] if own else [],
+        )
+
+
+def _records(path: Path, encoding: str) -> Iterator[Tuple[int, Any]]:
+    with open_binary(path) as file:
+        is_list = file.peek(64)[:64].lstrip().startswith(b"[")  # type: ignore[attr-defined]
+    if is_list:
+        yield from enumerate(json_files.items(path, "item"), 1)
+        return
+    for number, line in lines(path, encoding):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except json.JSONDecodeError as error:
+                yield number, error
+
+
+def _problem(record: Any) -> str:
+    if isinstance(record, json.JSONDecodeError):
+        return f"not JSON: {record.msg}"
+    if not isinstance(record, dict):
+        return "not an object"
+    missing = [key for key in ("concept_id", "canonical_name") if not isinstance(record.get(key), str) or not record[key].strip()]
+    return f"no {' and no '.join(missing)}" if missing else ""

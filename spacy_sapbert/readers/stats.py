@@ -1,0 +1,98 @@
+"""What a reader saw: rows, malformed rows, versions. One rule for all readers says how many malformed rows are too many."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable, Concatenate, Dict, Iterator, List, Optional, ParamSpec
+
+from ..concept import Concept
+from ..errors import DamagedFile, Errors, fail
+
+P = ParamSpec("P")
+MAX_BAD_SHARE = 0.01
+FEW_ROWS = 10  # up to so many malformed rows never stop a reading, unless they are all there is
+SHOWN_LINES = 5
+
+
+@dataclass
+class ReadStats:
+    """Counters of one reading, complete when the reader's iterator has ended.
+
+    path, kind: what was read, as what. version: the release the file names, or None. versions: release of each vocabulary
+    (UMLS's MRSAB). rows: rows, lines, nodes or records looked at. malformed: those left out; bad_lines: the first five line numbers
+    (in JSON, which has no useful lines: the number of the record); reason: what was wrong with the first. concepts: Concepts
+    yielded (parts, not distinct ids). max_bad_share: E405 is raised if a larger share of the rows is malformed.
+    """
+
+    path: Optional[Path] = None
+    kind: str = ""
+    version: Optional[str] = None
+    versions: Dict[str, str] = field(default_factory=dict)
+    rows: int = 0
+    malformed: int = 0
+    bad_lines: List[int] = field(default_factory=list)
+    reason: str = ""
+    concepts: int = 0
+    max_bad_share: float = MAX_BAD_SHARE
+    _parent: Optional[ReadStats] = field(default=None, repr=False)
+    _has_parts: bool = field(default=False, repr=False)
+
+    def bad(self, line: int, why: str) -> None:
+        """One malformed row was left out."""
+        self.malformed += 1
+        if len(self.bad_lines) < SHOWN_LINES:
+            self.bad_lines.append(line)
+        self.reason = self.reason or why
+
+    def part(self, path: Path) -> ReadStats:
+        """Counters for one file of several (UMLS): judged by itself, so that a large good file can't hide a bad small one."""
+        self._has_parts = True
+        return ReadStats(path, self.kind, max_bad_share=self.max_bad_share, _parent=self)
+
+    def finish(self) -> None:
+        """Judge the malformed rows. Warns W001, or raises E405 (too many) or E402 (nothing in the file)."""
+        if self._has_parts:  # each part has been judged, and added here
+            return
+        if self._parent is not None:
+            self._add_to(self._parent)
+        elif not self.rows:
+            raise fail("E402", DamagedFile, path=self.path, expected=f"a file for reader '{self.kind}'", why="it holds no rows")
+        if not self.malformed:
+            return
+        lines = ", ".join(map(str, self.bad_lines))
+        share = self.malformed / max(self.rows, self.malformed)
+        if share == 1 or (self.malformed > FEW_ROWS and share > self.max_bad_share):
+            values = {"path": self.path, "bad": self.malformed, "total": self.rows, "lines": lines, "why": self.reason}
+            raise fail("E405", DamagedFile, share=self.max_bad_share, **values)
+        message = Errors.W001.format(bad=self.malformed, total=self.rows, path=self.path, lines=lines, why=self.reason)
+        warnings.warn(f"[W001] {message}", UserWarning, stacklevel=3)
+
+    def _add_to(self, whole: ReadStats) -> None:
+        whole.rows += self.rows
+        whole.malformed += self.malformed
+        whole.bad_lines = (whole.bad_lines + self.bad_lines)[:SHOWN_LINES]
+        if self.reason and not whole.reason:
+            whole.reason = f"{self.path.name if self.path else ''}: {self.reason}"
+
+
+Read = Callable[Concatenate[Path, ReadStats, P], Iterator[Concept]]
+
+
+def reader(kind: str) -> Callable[[Read[P]], Read[P]]:
+    """Make a generator of Concepts a reader: it names itself in `stats`, counts what it yields and judges at its end."""
+
+    def wrap(function: Read[P]) -> Read[P]:
+        @functools.wraps(function)
+        def run(path: Path, stats: ReadStats, *args: P.args, **options: P.kwargs) -> Iterator[Concept]:
+            stats.path, stats.kind = Path(path), kind
+            for concept in function(Path(path), stats, *args, **options):
+                stats.concepts += 1
+                yield concept
+            stats.finish()
+
+        return run
+
+    return wrap

@@ -1,0 +1,104 @@
+"""Concepts in a TSV or CSV file with a header: the format for one's own vocabularies."""
+
+from __future__ import annotations
+
+import csv
+from itertools import groupby
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+
+from ..concept import Concept, Name
+from ..errors import fail
+from . import curies
+from .names import RANKS
+from .stats import ReadStats, reader
+from .text import lines
+
+REQUIRED = ("concept_id", "name")
+Row = Tuple[int, List[str]]
+
+
+@reader("table")
+def read_table(
+    path: Path, stats: ReadStats, *, source: Optional[str] = None, language: str = "en", delimiter: Optional[str] = None, encoding: str = "utf-8"
+) -> Iterator[Concept]:
+    """Read a table of concepts, a name or a concept a row; rows of one concept that follow each other become one Concept.
+
+    concept_id: CUI, CURIE or any identifier. name: one name. Both are required. Optional columns, those with several values
+    separated by `|`: names or synonyms (several); language; source; term_type (PT, SY, LAY, AB, NRW, REL, BRD, OB or a TTY; without
+    this column a concept's first name is PT, the others SY); semantic_types or types (several TUIs); definition; codes
+    (several `VOCABULARY:code`); parents (several ids); cuis (several). Other columns are ignored; capitals in the header don't matter.
+    Lines before the header that start with `#` are comments.
+
+    source: vocabulary of rows without one; default: by the id's prefix, "UMLS" for CUIs, else "LOCAL". language: of rows without one.
+    delimiter: tab if the header has one, else comma or semicolon. Only comma and semicolon files use `"` for quoting. encoding: of the file.
+
+    Rows without concept_id or name, with more cells than the header, or with wrong cuis or codes are malformed. Raises E402 (a required column is missing), E404 and E405.
+    """
+    rows = _rows(path, encoding, delimiter)
+    header = [c.strip().lower() for c in next(rows, (0, []))[1]]
+    if missing := [c for c in REQUIRED if c not in header]:
+        why = f"column {', '.join(missing)} is missing; found: {', '.join(header) or 'none'}"
+        raise fail("E402", path=path, expected="a table of concepts", why=why)
+    for _, group in groupby(_records(rows, header, stats), key=lambda record: record["concept_id"]):
+        yield _concept(list(group), source, language)
+
+
+def _rows(path: Path, encoding: str, delimiter: Optional[str]) -> Iterator[Row]:
+    numbered = lines(path, encoding)
+    number, first = next(((n, line) for n, line in numbered if line.strip() and not line.startswith("#")), (0, ""))
+    sign = delimiter or next((s for s in "\t,;" if s in first), "\t")
+    yield number, next(csv.reader([first], delimiter=sign)) if sign != "\t" else first.split("\t")
+    if sign == "\t":  # quotes are ordinary characters: csv would join lines after an unpaired one
+        yield from ((n, line.split("\t")) for n, line in numbered if line.strip())
+        return
+    # strict: else an unclosed quote would swallow the rest of the file
+    cells = csv.reader((line + "\n" for _, line in numbered), delimiter=sign, strict=True)
+    while True:
+        try:
+            row = next(cells)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise fail("E403", path=path, line=number + cells.line_num, why=str(error)) from error
+        if row:
+            yield number + cells.line_num, row
+
+
+def _records(rows: Iterator[Row], header: Sequence[str], stats: ReadStats) -> Iterator[Dict[str, str]]:
+    for number, cells in rows:
+        stats.rows += 1
+        record = dict(zip(header, map(str.strip, cells), strict=False))
+        if len(cells) > len(header):
+            stats.bad(number, f"{len(cells)} cells under {len(header)} columns")
+        elif not record["concept_id"] or not record.get("name"):
+            stats.bad(number, "concept_id or name is empty")
+        elif wrong := [v for v in _values(record, "cuis") if not curies.cui(v)] + [v for v in _values(record, "codes") if ":" not in v]:
+            stats.bad(number, f"'{wrong[0]}' is no CUI, or no VOCABULARY:code")
+        else:
+            yield record
+
+
+def _values(record: Dict[str, str], *columns: str) -> List[str]:
+    return [v.strip() for c in columns for v in record.get(c, "").split("|") if v.strip()]
+
+
+def _concept(records: List[Dict[str, str]], source: Optional[str], language: str) -> Concept:
+    concept_id = curies.canonical(records[0]["concept_id"])
+    default = source or curies.vocabulary_of(concept_id)
+    concept = Concept(concept_id, records[0].get("source") or default)
+    own = curies.code(concept_id)
+    codes = [own] if own else []
+    for record in records:
+        where = (record.get("source") or default, (record.get("language") or language).lower())
+        main = record.get("term_type") or ("SY" if concept.names else "PT")
+        concept.names.append(Name(record["name"], *where, main, RANKS.get(main, 1)))
+        concept.names += [Name(n, *where, "SY", RANKS["SY"]) for n in _values(record, "names", "synonyms") if n != record["name"]]
+        concept.types += _values(record, "semantic_types", "types")
+        concept.definition = concept.definition or record.get("definition") or None
+        codes += [curies.code(v) or (v.partition(":")[0], v.partition(":")[2]) for v in _values(record, "codes") if ":" in v]
+        concept.parents += map(curies.canonical, _values(record, "parents"))
+        concept.cuis += filter(None, map(curies.cui, _values(record, "cuis")))
+    for field, values in (("codes", codes), ("types", concept.types), ("parents", concept.parents), ("cuis", concept.cuis)):
+        setattr(concept, field, list(dict.fromkeys(values)))  # type: ignore[call-overload]
+    return concept

@@ -1,0 +1,131 @@
+"""Open plain, .gz, .zst or single-member .zip files alike, as bytes or as numbered lines, with coded errors."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Iterator, Tuple
+
+from ..errors import DamagedFile, MissingFile, fail
+
+GZIP, ZSTD, ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
+BOM = b"\xef\xbb\xbf"
+_BLOCK = 1 << 17
+
+
+class _Zstd(io.RawIOBase):
+    """zstandard's own stream reader ends silently where a file is cut; this one raises EOFError."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise fail("E407", path=path, package="zstandard") from None
+        self._new: Any = zstandard.ZstdDecompressor().decompressobj
+        self._file, self._frame, self._open, self._left = file, self._new(), False, b""
+        self.error = zstandard.ZstdError
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            data = self._file.read(_BLOCK)
+            if not data:
+                if self._open:
+                    raise EOFError("a zstd frame is not complete")
+                return 0
+            try:
+                while data:
+                    self._open = True
+                    self._left += self._frame.decompress(data)
+                    if not self._frame.eof:
+                        break
+                    data, self._frame, self._open = self._frame.unused_data, self._new(), False  # files may hold several frames
+            except self.error as error:
+                raise EOFError(str(error)) from None
+        size = min(len(buffer), len(self._left))
+        buffer[:size], self._left = self._left[:size], self._left[size:]
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+@contextmanager
+def guard(path: Path) -> Iterator[None]:
+    """Turn what damaged archives raise while they are read into E402."""
+    try:
+        yield
+    except (EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise fail("E402", DamagedFile, path=path, expected="a whole file", why=f"it is truncated or damaged ({error})") from error
+    except OSError as error:
+        if type(error).__name__ != "BadGzipFile":
+            raise
+        raise fail("E402", DamagedFile, path=path, expected="a whole gzip file", why=str(error)) from error
+
+
+def unpacked(file: BinaryIO, path: Path) -> BinaryIO:
+    """`file` itself, or what it holds if its first bytes (names lie more often) say gzip or zstd. A byte-order mark is skipped."""
+    magic = file.read(4)
+    file.seek(0)
+    if magic.startswith(GZIP):
+        import gzip
+
+        file = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
+    elif magic == ZSTD:
+        file = _Zstd(file, path)  # type: ignore[assignment]
+    buffered = io.BufferedReader(file, _BLOCK)  # type: ignore[type-var]
+    if buffered.peek(3)[:3] == BOM:
+        buffered.read(3)
+    return buffered  # type: ignore[return-value]
+
+
+@contextmanager
+def open_binary(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a plain, gzip or zstd file, or of the only file in a zip.
+
+    Raises E401 (missing), E402 (a folder, a damaged archive, or a zip of several files) and E407 (zstandard is not installed).
+    """
+    if not path.exists():
+        raise fail("E401", MissingFile, path=path)
+    if path.is_dir():
+        raise fail("E402", path=path, expected="a file", why="it is a folder")
+    with guard(path), open(path, "rb") as raw:
+        if raw.read(4) != ZIP:
+            raw.seek(0)
+            with unpacked(raw, path) as file:
+                yield file
+            return
+        with zipfile.ZipFile(raw) as archive:
+            names = [n for n in archive.namelist() if not n.endswith("/") and not n.startswith("__MACOSX")]
+            if len(names) != 1:
+                why = f"it holds {len(names)}: {', '.join(names[:5])}. Unpack the one you mean."
+                raise fail("E402", path=path, expected="a zip of one file", why=why)
+            with archive.open(names[0]) as member, unpacked(member, path) as file:  # type: ignore[arg-type]
+                yield file
+
+
+def decoded(file: IO[bytes], path: Path, encoding: str = "utf-8") -> Iterator[Tuple[int, str]]:
+    """Lines of `file` with their numbers, from 1, without their ends (LF or CRLF). Raises E404 with the line that can't be decoded."""
+    number = 0
+    try:
+        with io.TextIOWrapper(file, encoding=encoding, errors="strict", newline="\n") as text:  # a lone CR is no line end here
+            for number, line in enumerate(text, 1):
+                yield number, line.rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        # all lines before this chunk have been given out, so the chunk starts in the next one
+        line_number = number + 1 + error.object[: error.start].count(b"\n")
+        raise fail("E404", DamagedFile, path=path, line=line_number) from error
+
+
+def lines(path: Path, encoding: str = "utf-8") -> Iterator[Tuple[int, str]]:
+    """`decoded` of `open_binary`, and E402 for what is no text at all."""
+    with open_binary(path) as file:
+        if not encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32")) and b"\0" in file.peek(1024)[:1024]:  # type: ignore[attr-defined]
+            raise fail("E402", DamagedFile, path=path, expected="a text file", why="it is binary")
+        yield from decoded(file, path, encoding)

@@ -1,0 +1,114 @@
+"""The only file that knows where links sit in a Doc: which spans are linked, which text stands for a span, how links are written."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from spacy.tokens import Doc, Span, SpanGroup
+
+from .errors import fail
+
+SpansKey = Union[None, str, List[str]]
+
+
+class Mention(NamedTuple):
+    """text: what is looked up. long_form: the abbreviation's expansion that took part in it, or None."""
+
+    text: str
+    long_form: Optional[str]
+
+
+class Link(NamedTuple):
+    """What is written on one span. kb_id: primary concept, or the nil string. candidates: (id, score), best first."""
+
+    kb_id: str
+    candidates: List[Tuple[str, float]]
+    codes: Dict[str, List[str]]
+    explain: Dict[str, Any]
+
+
+def attribute_names(attr_name: str) -> Tuple[str, str, str]:
+    """`kb_ents` -> kb_ents, kb_codes, kb_explain; `other_ents` -> other_ents, other_codes, other_explain."""
+    stem = attr_name[: -len("_ents")] if attr_name.endswith("_ents") else attr_name
+    return attr_name, f"{stem}_codes", f"{stem}_explain"
+
+
+def set_extensions(attr_name: str, component: str) -> None:
+    """Declare the three attributes; one that is there already must be the same (scispaCy's `kb_ents` is).
+
+    RAISES: SapbertError E005.
+    """
+    for name, default in zip(attribute_names(attr_name), ([], {}, {})):
+        if not Span.has_extension(name):
+            Span.set_extension(name, default=default)
+        elif Span.get_extension(name) != (default, None, None, None):
+            raise fail("E005", attr=name, component=component)
+
+
+def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ()) -> List[Tuple[Optional[str], int, Span]]:
+    """(group or None for doc.ents, place in it, span) of every span to link. A missing group is an empty one."""
+    discard = set(labels_discard)
+    groups: Sequence[Optional[str]] = [None] if spans_key is None else [spans_key] if isinstance(spans_key, str) else spans_key
+    found: List[Tuple[Optional[str], int, Span]] = []
+    for group in groups:
+        spans = doc.ents if group is None else doc.spans.get(group, ())
+        found.extend((group, place, span) for place, span in enumerate(spans) if span.label_ not in discard)
+    return found
+
+
+def long_forms(doc: Doc) -> Dict[str, str]:
+    """Short form -> long form, as scispaCy's abbreviation_detector left them (Spans, strings or, serialisable, dicts)."""
+    if not Doc.has_extension("abbreviations"):
+        return {}
+    forms: Dict[str, str] = {}
+    for short in doc._.abbreviations or []:
+        if isinstance(short, dict):
+            forms.setdefault(str(short["short_text"]), str(short["long_text"]))
+        elif isinstance(short, Span):
+            long = short._.long_form if Span.has_extension("long_form") else None
+            if long is not None:
+                forms.setdefault(short.text, long.text if isinstance(long, Span) else str(long))
+    return forms
+
+
+def get_mention(span: Span, forms: Dict[str, str]) -> Mention:
+    """The text to look up: abbreviations in it, as a whole or as words, take their long form.
+
+    "VSD repair" -> "ventricular septal defect repair"; "ventricular septal defect (VSD)" loses the part in brackets.
+    """
+    text = span.text
+    for short in sorted((s for s in forms if s in text), key=len, reverse=True):
+        long = forms[short]
+        if text == short:
+            return Mention(long, long)
+        pattern = rf"(?<!\w){re.escape(short)}(?!\w)"
+        if long.lower() in text.lower():
+            text = re.sub(rf"\s*[(\[]\s*{re.escape(short)}\s*[)\]]", "", text)
+        elif re.search(pattern, text):
+            return Mention(re.sub(pattern, lambda _: long, text), long)
+    return Mention(text, None)
+
+
+def write_links(doc: Doc, spans: List[Tuple[Optional[str], int, Span]], links: List[Link], attr_name: str, overwrite: bool) -> None:
+    """Write links on the spans of one Doc; `overwrite=False` leaves a kb_id that is there already."""
+    ents_name, codes_name, explain_name = attribute_names(attr_name)
+    by_group: Dict[str, Dict[int, str]] = {}
+    for (group, place, span), link in zip(spans, links):
+        span._.set(ents_name, list(link.candidates))
+        span._.set(codes_name, link.codes)
+        span._.set(explain_name, link.explain)
+        if span.kb_id_ and not overwrite:
+            continue
+        if group is None:
+            for token in span:  # doc.ents makes new Spans each time: what is set on one is lost, the tokens keep it
+                token.ent_kb_id_ = link.kb_id
+        else:
+            by_group.setdefault(group, {})[place] = link.kb_id
+    for group, ids in by_group.items():
+        old = doc.spans[group]
+        new = [
+            Span(doc, s.start, s.end, label=s.label, kb_id=ids[i], span_id=s.id) if i in ids else s
+            for i, s in enumerate(old)
+        ]  # a Span in a group can't be changed either
+        doc.spans[group] = SpanGroup(doc, name=old.name, attrs=dict(old.attrs), spans=new)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_sapbert.readers import curies
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical", "code", "vocabulary"),
+    [
+        ("HP:0001250", "HP:0001250", ("HPO", "HP:0001250"), "HPO"),
+        ("SNOMEDCT_US_2018_03_01:84757009", "SNOMEDCT_US:84757009", ("SNOMEDCT_US", "84757009"), "SNOMEDCT_US"),
+        ("SCTID:84757009", "SNOMEDCT_US:84757009", ("SNOMEDCT_US", "84757009"), "SNOMEDCT_US"),
+        ("mesh:D012640", "MESH:D012640", ("MSH", "D012640"), "MSH"),
+        ("NCI2004_11_17:C2985", "NCIT:C2985", ("NCI", "C2985"), "NCI"),
+        ("http://purl.obolibrary.org/obo/NCIT_C17425", "NCIT:C17425", ("NCI", "C17425"), "NCI"),
+        ("http://purl.obolibrary.org/obo/DOID_8718", "DOID:8718", ("DOID", "DOID:8718"), "DOID"),
+        ("http://www.orpha.net/ORDO/Orphanet_124", "Orphanet:124", ("ORDO", "124"), "ORDO"),
+        ("ORPHA:124", "Orphanet:124", ("ORDO", "124"), "ORDO"),
+        ("MIM:215600", "OMIM:215600", ("OMIM", "215600"), "OMIM"),
+        ("MedDRA:10064063", "MEDDRA:10064063", ("MDR", "10064063"), "MDR"),
+        ("ICD9CM_2006:707.0", "ICD9CM:707.0", ("ICD9CM", "707.0"), "ICD9CM"),
+        ("ICD-10:Q82.4", "ICD10:Q82.4", ("ICD10", "Q82.4"), "ICD10"),
+        (" UMLS_CUI:C9000001", "C9000001", None, "UMLS"),
+        ("umls:C9000001", "C9000001", None, "UMLS"),
+        ("C9000001", "C9000001", None, "UMLS"),
+        ("UMLS_ICD9CM_2005_AUI:A0123456", "UMLS_ICD9CM_2005_AUI:A0123456", None, "UMLS_ICD9CM_2005_AUI"),
+        ("MTH:NOCODE", "MTH:NOCODE", None, "MTH"),
+        ("http://en.wikipedia.org/wiki/Knee", "http://en.wikipedia.org/wiki/Knee", None, "LOCAL"),
+        ("knee", "knee", None, "LOCAL"),
+    ],
+)
+def test_spellings(text: str, canonical: str, code: tuple[str, str] | None, vocabulary: str) -> None:
+    assert curies.canonical(text) == canonical
+    assert curies.code(text) == code
+    assert curies.vocabulary_of(text) == vocabulary
+
+
+def test_only_umls_has_cuis() -> None:
+    assert curies.cui("UMLS:C9000001") == "C9000001"
+    # MeSH and NCIt number things with a C, too; the latter may grow to seven digits
+    assert [curies.cui(c) for c in ("MESH:C565588", "NCIT:C1234567", "C565588", "UMLS:C123", "C000656784")] == [None] * 5
+
+
+@given(st.text(max_size=30))
+def test_canonical_is_stable(text: str) -> None:
+    once = curies.canonical(text)
+    assert curies.canonical(once) == once

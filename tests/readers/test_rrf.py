@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.readers.rrf import LANGUAGES
+
+from .helpers import RELEASE, atom, by_id, error_code, read_all, write_release
+
+
+@pytest.mark.parametrize("form", ["dir", "META", "gz", "zip"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_every_form_of_a_release_gives_the_same(tmp_path: Path, form: str, end: str) -> None:
+    concepts, stats = read_all(write_release(tmp_path, form=form, end=end))
+    assert stats.kind == "rrf"
+    assert (stats.version, stats.versions) == ("2024AA", {"MTH": "2024AA", "TOY": "7"})
+    assert (stats.rows, stats.malformed) == (sum(map(len, RELEASE.values())), 0)
+    found = by_id(concepts)
+    assert set(found) == {"C9000001", "C9000002", "C9000004"}  # C9000003 has no English name
+    first = found["C9000001"][0]
+    # MRRANK: MTH|PN 600 is best (0), MSH|MH 100 worse, SNOMEDCT_US|PT 200, |SY 201; times 8, and +7 for TS=S, STT=VO, ISPREF=N
+    assert [(n.text, n.source, n.language, n.term_type, n.rank) for n in first.names] == [
+        ("Toy cough", "SNOMEDCT_US", "en", "PT", 1600),
+        ('"Dry" toy cough', "SNOMEDCT_US", "en", "SY", 1615),
+        ("Tüftelhusten", "MSH", "en", "MH", 800),
+    ]
+    assert first.codes == [("SNOMEDCT_US", "84757009"), ("MSH", "D9")]
+    assert found["C9000002"][0].codes == []  # NOCODE
+    assert found["C9000004"][0].names[0].rank == 202 * 8  # (RXNORM, BN) is not in MRRANK: one place after its last
+
+
+def test_parts_after_the_names(tmp_path: Path) -> None:
+    concepts, _ = read_all(write_release(tmp_path))
+    parts = by_id(concepts)["C9000001"][1:]
+    assert [p.types for p in parts if p.types] == [["T184", "T033"]]
+    assert [(p.source, p.definition) for p in parts if p.definition] == [("MSH", "A cough that toys have."), ("NCI", "Another.")]
+    # PAR says that the second is a parent of the first; the equal row is folded, the CHD row is the same edge from the other side
+    assert [p.parents for p in parts if p.parents] == [["C9000002"], ["C9000002"]]
+    assert [p.retired for p in parts if p.retired] == [["C9000007"]]
+    assert [c.relations for c in concepts if c.relations] == [[("tradename_of", "C9000001")]]
+    assert next(c.concept_id for c in concepts if c.relations) == "C9000004"  # the second concept is the one that has the relation
+
+
+def test_filters(tmp_path: Path) -> None:
+    path = write_release(tmp_path)
+    texts = lambda **options: [n.text for c in read_all(path, **options)[0] for n in c.names]  # noqa: E731
+    assert texts(languages=("SPA",)) == ["Tos de juguete", "Tos rara"]
+    assert texts(sources=("MSH",)) == ["Tüftelhusten"]
+    assert texts(term_types=("BN", "PN")) == ["Toy lung", "Coughex"]
+    assert "Toy cough, NOS" in texts(suppressed=True)
+    assert len(texts(languages=None)) == 7
+    both, _ = read_all(path, languages=("SPA", "ENG"))
+    names = sorted(by_id(both)["C9000001"][0].names, key=lambda n: n.rank)
+    assert [n.language for n in names] == ["es", "en", "en", "en"]  # the first language asked for gives the canonical name
+    assert all(len(iso) == 2 for iso in LANGUAGES.values())
+    without, _ = read_all(path, hierarchy=False)
+    assert not any(c.parents or c.relations for c in without)
+    everything, _ = read_all(path, only_named=False)
+    assert [c.types for c in everything if c.concept_id == "C9000003"] == [["T184"]]
+
+
+def test_ranks_without_mrrank(tmp_path: Path) -> None:
+    concepts, _ = read_all(write_release(tmp_path, {"MRCONSO": RELEASE["MRCONSO"]}))
+    ranks = {n.text: n.rank for c in concepts for n in c.names}
+    assert ranks["Toy lung"] == 0  # PN is the first of TERM_TYPES
+    assert ranks["Toy cough"] == 8 < ranks["Tüftelhusten"] == 16 < ranks['"Dry" toy cough']
+
+
+def test_malformed_rows_are_counted_with_their_lines(tmp_path: Path) -> None:
+    rows = [*RELEASE["MRCONSO"], "C9000001|ENG|too few|", atom("C123", "bad"), atom("C9000009", "a|b")]
+    with pytest.warns(UserWarning, match="W001"):
+        concepts, stats = read_all(write_release(tmp_path, {"MRCONSO": rows}))
+    assert (stats.malformed, stats.bad_lines, stats.rows) == (3, [9, 10, 11], 11)
+    assert "18 columns" in stats.reason
+    assert "C9000009" not in by_id(concepts)
+
+
+def test_a_bad_small_table_is_not_hidden_by_a_large_good_one(tmp_path: Path) -> None:
+    many = [atom(f"C90{i:05}", f"toy {i}") for i in range(2000)]
+    path = write_release(tmp_path, {"MRCONSO": many, "MRSTY": ["not a row"] * 11})
+    with pytest.raises(SapbertError, match=r"MRSTY.*11 of 11") as error:
+        read_all(path)
+    assert error_code(error) == "E405"
+
+
+def test_a_folder_without_mrconso(tmp_path: Path) -> None:
+    with pytest.raises(SapbertError, match="MRCONSO") as error:
+        read_all(write_release(tmp_path, {"MRSTY": RELEASE["MRSTY"]}))
+    assert error_code(error) == "E402"
+
+
+def test_mrconso_alone_finds_the_tables_beside_it(tmp_path: Path) -> None:
+    folder = write_release(tmp_path)
+    assert [c.concept_id for c in read_all(folder / "MRCONSO.RRF")[0]] == [c.concept_id for c in read_all(folder)[0]]
+    copy = tmp_path / "atoms.txt"
+    copy.write_bytes((folder / "MRCONSO.RRF").read_bytes())
+    assert [c.concept_id for c in read_all(copy)[0]] == ["C9000001", "C9000002", "C9000004"]
+
+
+def test_speed(tmp_path: Path) -> None:
+    rows = [atom(f"C9{i // 4:06}", f"toy name {i}", SAB="SNOMEDCT_US", TTY="SY") for i in range(60_000)]
+    path = write_release(tmp_path, {"MRCONSO": rows})
+    start = time.process_time()
+    concepts, _ = read_all(path)
+    assert len(concepts) == 15_000
+    assert 60_000 / (time.process_time() - start) > 50_000  # rows a second; about 200,000 on the machine it was written on
