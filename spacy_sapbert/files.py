@@ -63,7 +63,12 @@ def read_manifest(folder: Union[str, Path], kind: str, version: int, *, missing:
     if not folder.is_dir():
         raise fail(missing, MissingFile, path=folder, why="there is no such folder.")
     if not path.is_file():
-        raise fail(missing, MissingFile, path=folder, why=f"the folder holds no {MANIFEST}, so it is not one this package wrote, or its build did not finish.")
+        raise fail(
+            missing,
+            MissingFile,
+            path=folder,
+            why=f"the folder holds no {MANIFEST}, so it is not one this package wrote, or its build did not finish.",
+        )
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:

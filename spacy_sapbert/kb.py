@@ -110,6 +110,22 @@ class KnowledgeBase:
         sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
         return Name(*self._sql(sql, string, concept).fetchone())
 
+    def matchable_names(self, *, weak_names: bool = True, tuis: Optional[Iterable[str]] = None) -> Iterator[Tuple[str, Optional[str]]]:
+        """(normalised name, first semantic type of its best concept) for finding names in text, in the order of rows."""
+        only = None if tuis is None else set(tuis)
+        weak = "" if weak_names else "WHERE term_type NOT IN ('NRW', 'REL', 'BRD', 'LAY')"
+        types: Dict[int, Optional[str]] = {}
+        for concept, tui in self._sql("SELECT concept, tui FROM type ORDER BY concept, tui DESC"):
+            if only is None or tui in only:
+                types[concept] = tui
+        last = -1
+        for row, concept, norm in self._sql(
+            f"SELECT string.row, concept, norm FROM string JOIN name ON name.string = string.row {weak} ORDER BY string.row, name.rank"
+        ):
+            if row != last and (only is None or concept in types):
+                last = row
+                yield norm, types.get(concept)
+
     # -- concepts -------------------------------------------------------------------------------------------------------
 
     def concept_id(self, row: int) -> str:

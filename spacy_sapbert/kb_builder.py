@@ -297,7 +297,7 @@ def _write(database: sqlite3.Connection, folder: Path, filters: Filters) -> None
     database.execute("INSERT INTO out.string SELECT ROW_NUMBER() OVER (ORDER BY norm) - 1, norm FROM (SELECT DISTINCT norm FROM n)")
     # one line for each (concept, text, source), the best-ranked
     database.execute(
-        "INSERT INTO out.name SELECT string.row, concept.row, text, n.source, language, term_type, MIN(input * 1000 + MIN(rank, 999))"
+        "INSERT INTO out.name SELECT string.row, concept.row, text, n.source, language, term_type, MIN(input * 10000000 + MIN(rank, 9999999))"
         " FROM n JOIN out.string USING (norm) JOIN out.concept ON concept.id = n.cid GROUP BY concept.row, text, n.source, string.row ORDER BY MIN(seq)"
     )
     database.execute("INSERT OR IGNORE INTO out.type SELECT concept.row, tui FROM t JOIN out.concept ON concept.id = t.cid")
@@ -379,7 +379,9 @@ def _finish(path: Path, pairs_path: Path) -> Dict[str, Any]:
         database.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000;")
         for table, column in (("name", "string"), ("name", "concept"), ("code", "concept"), ("relation", "concept"), ("other_id", "concept")):
             database.execute(f"CREATE INDEX {table}_{column} ON {table} ({column})")
-        counts: Dict[str, Any] = {f"{table}s": database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in ("concept", "string", "name")}
+        counts: Dict[str, Any] = {
+            f"{table}s": database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in ("concept", "string", "name")
+        }
         type_set = _sets(database, "type_sets", "SELECT concept, tui AS member FROM type ORDER BY 1, 2", counts["concepts"])
         vocabularies = "SELECT concept, source AS member FROM name UNION SELECT concept, vocabulary FROM code ORDER BY 1, 2"
         vocabulary_set = _sets(database, "vocabulary_sets", vocabularies, counts["concepts"])
@@ -405,8 +407,10 @@ def _write_pairs(database: sqlite3.Connection, path: Path, n_concepts: int, type
         defined[row] = 1
     weak = ",".join(f"'{t}'" for t in WEAK)
     # rank in a tie: canonical name, then names of the concept itself, then names near it; within these the order of sources
-    rank = f"MIN(CASE WHEN name.text = concept.name THEN 0 WHEN term_type NOT IN ({weak}) THEN 1 ELSE 2 END * 10000 + rank / 1000)"
-    query = f"SELECT string, concept, {rank} FROM name JOIN concept ON concept.row = name.concept GROUP BY string, concept ORDER BY string, 3, concept"
+    rank = f"MIN(CASE WHEN name.text = concept.name THEN 0 WHEN term_type NOT IN ({weak}) THEN 1 ELSE 2 END * 10000 + rank / 10000000)"
+    query = (
+        f"SELECT string, concept, {rank} FROM name JOIN concept ON concept.row = name.concept GROUP BY string, concept ORDER BY string, 3, concept"
+    )
     count = database.execute("SELECT COUNT(*) FROM (SELECT 1 FROM name GROUP BY string, concept)").fetchone()[0]
     pairs = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(6, count))
     for start, lines in _chunks(database.execute(query)):

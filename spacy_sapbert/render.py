@@ -19,6 +19,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
 from .concept import is_cui
+from .spans import attribute_names
 
 Row = Dict[str, Any]
 
@@ -62,8 +63,11 @@ def rows(doc: Doc, kb: Any, attr: str = "kb_ents", note_id: str = "") -> Iterato
 def row_of(span: Span, kb: Any, attr: str = "kb_ents", note_id: str = "") -> Row:
     """note, start, end (characters), mention, label, cui ("NIL" for none), name, types (TUIs), type_names, score (None for
     NIL), candidates [[id, name, score] …] best first, codes, explain."""
-    candidates = [[str(identifier), _name(kb, str(identifier)), round(float(score), 6)] for identifier, score in _extension(span, attr) or []]
-    explain = _plain(_extension(span, "kb_explain") or {})
+    _, codes_attr, explain_attr = attribute_names(attr)
+    candidates: List[List[Any]] = [
+        [str(identifier), _name(kb, str(identifier)), round(float(score), 6)] for identifier, score in _extension(span, attr) or []
+    ]
+    explain: Dict[str, Any] = _plain(_extension(span, explain_attr) or {})
     cui = span.kb_id_ or NIL
     score: Optional[float] = None
     if cui != NIL:
@@ -83,7 +87,7 @@ def row_of(span: Span, kb: Any, attr: str = "kb_ents", note_id: str = "") -> Row
         "type_names": [_type_name(kb, tui) for tui in types],
         "score": score,
         "candidates": candidates,
-        "codes": _plain(_extension(span, "kb_codes") or {}),
+        "codes": _plain(_extension(span, codes_attr) or {}),
         "explain": explain,
     }
 
@@ -260,7 +264,7 @@ def to_html(docs_with_ids: Iterable[Tuple[Doc, str]], kb: Any, title: str, attr:
         every += note_rows
         nil = sum(row["cui"] == NIL for row in note_rows)
         counts = f"{len(note_rows) - nil}" + (f'<span class="nil-count" title="without a concept"> +{nil}</span>' if nil else "")
-        index.append(f'<li><a href="#note-{n}"><span>{escape(note_id)}</span> <b title="linked mentions">{counts}</b></a></li>')
+        index.append(f'<li><a href="#note-{n}"><span>{_breakable(note_id)}</span> <b title="linked mentions">{counts}</b></a></li>')
         articles.append(_article(renderer, doc, note_id, n, spans, by_span, kb))
     body = "\n".join(articles) or '<p class="none">No notes.</p>'
     # the policy makes sure that the page loads and runs nothing, whatever a note contains
@@ -304,6 +308,11 @@ def _article(renderer: EntityRenderer, doc: Doc, note_id: str, n: int, spans: Li
             parts.append("<li>" + renderer.render([{"text": span.text, "ents": [ent], "settings": settings}]).strip() + "</li>")
         also = f'<div class="also"><h3>Inside or across other mentions</h3><ul>{"".join(parts)}</ul></div>'
     return f'<article id="note-{n}"><h2>{escape(note_id)}</h2>\n{text}\n{also}{_concept_table(list(by_span.values()))}</article>'
+
+
+def _breakable(name: str) -> str:
+    """File names break after their underscores, not in the middle of a word."""
+    return escape(name).replace("_", "_<wbr>")
 
 
 def _group(row: Row) -> str:
@@ -454,9 +463,9 @@ main:has(.m:hover) .m:focus:not(:hover)>.card{display:none}
 .card .why,.card .def{margin-top:.5rem}
 .card .def{color:var(--soft)}
 .card .cands{margin-top:.65rem;padding-top:.6rem;border-top:1px solid var(--rule)}
-.cand{display:grid;grid-template-columns:minmax(0,1fr) 2.4em 4.2rem;gap:0 .55rem;align-items:center;padding:.07rem 0}
+.cand{display:grid;grid-template-columns:minmax(0,1fr) 2.6em 4.2rem;gap:0 .55rem;align-items:center;padding:.07rem 0}
 .cand .cname{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-.cand .score{text-align:right;font-variant-numeric:tabular-nums;color:var(--soft)}
+.cand .score{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;color:var(--soft)}
 .cand.here .cname,.cand.here .score{font-weight:600;color:var(--ink)}
 .bar{height:5px;border-radius:3px;background:var(--rule);overflow:hidden}
 .bar span{display:block;height:100%;border-radius:3px;background:hsl(var(--h) var(--s,var(--ln-s)) var(--ln-l));opacity:.45}
@@ -474,7 +483,7 @@ table{border-collapse:collapse;width:100%;margin-top:.6rem}
 th{text-align:left;font-weight:600;color:var(--soft)}
 th,td{padding:.3rem .9rem .3rem 0;vertical-align:top;border-bottom:1px solid var(--rule);overflow-wrap:anywhere}
 td code{white-space:nowrap}
-.num{text-align:right;padding-right:0;font-variant-numeric:tabular-nums}
+.num{text-align:right;white-space:nowrap;padding-right:0;font-variant-numeric:tabular-nums}
 .times,tr.nil td,.none{color:var(--soft)}
 @media (max-width:48rem){
 body{display:block;padding:0 .9rem 3rem}

@@ -86,7 +86,7 @@ def get_mention(span: Span, forms: Dict[str, str]) -> Mention:
         if long.lower() in text.lower():
             text = re.sub(rf"\s*[(\[]\s*{re.escape(short)}\s*[)\]]", "", text)
         elif re.search(pattern, text):
-            return Mention(re.sub(pattern, lambda _: long, text), long)
+            return Mention(re.sub(pattern, long.replace("\\", r"\\"), text), long)
     return Mention(text, None)
 
 
@@ -108,7 +108,14 @@ def write_links(doc: Doc, spans: List[Tuple[Optional[str], int, Span]], links: L
     for group, ids in by_group.items():
         old = doc.spans[group]
         new = [
-            Span(doc, s.start, s.end, label=s.label, kb_id=ids[i], span_id=s.id) if i in ids else s
-            for i, s in enumerate(old)
+            Span(doc, s.start, s.end, label=s.label, kb_id=ids[i], span_id=s.id) if i in ids else s for i, s in enumerate(old)
         ]  # a Span in a group can't be changed either
         doc.spans[group] = SpanGroup(doc, name=old.name, attrs=dict(old.attrs), spans=new)
+
+
+def set_spans(doc: Doc, spans_key: Optional[str], spans: List[Span]) -> None:
+    """doc.ents (which must not overlap) or a span group."""
+    if spans_key is None:
+        doc.ents = tuple(spans)
+    else:
+        doc.spans[spans_key] = spans

@@ -20,14 +20,15 @@ from .base import StoredVectors, best, exact_search, settings_of
 
 FOREST, PROJECTION = "forest.ann", "projection.npy"
 PCA_SAMPLE = 50_000  # vectors the projection is fitted on
-PCA_TO_TRY, SEARCH_K_TO_TRY = (128, 0), (500, 1000, 2000, 5000, 10_000, 20_000)
+PCA_TO_TRY, SEARCH_K_TO_TRY = (64, 128), (1000, 2000, 5000, 10_000, 20_000, 40_000, 80_000)
 FORWARD_SHARE = 0.2  # below this share of allowed rows, over-fetching costs more than searching the allowed ones exactly
 
 
 class AnnoyIndex(StoredVectors):
     """`spacy-sapbert.AnnoyIndex.v1`.
 
-    n_trees (int): trees; more are larger and find more.
+    n_trees (int): trees; more are larger, and find more only where search_k stays far below the number of names. Measured on
+        41,487 HPO names: 8 trees with a large search_k reach exact search's accuracy sooner than 50, whose lists repeat each other.
     search_k (int): nodes looked at per query; 0 leaves it to Annoy (n_trees × k), which loses neighbours.
     pca (int): dimensions the trees see; 0 for all.
     rescore (int): candidates per query compared in full.
@@ -40,9 +41,17 @@ class AnnoyIndex(StoredVectors):
 
     kind = "annoy index"
 
-    def __init__(self, n_trees: int = 50, search_k: int = 5000, pca: int = 0, rescore: int = 100, tune: bool = True, threads: int = 0, seed: int = 13) -> None:
+    def __init__(
+        self, n_trees: int = 10, search_k: int = 10_000, pca: int = 64, rescore: int = 100, tune: bool = True, threads: int = 0, seed: int = 13
+    ) -> None:
         super().__init__()
-        for setting, value, least in (("n_trees", n_trees, 1), ("search_k", search_k, 0), ("pca", pca, 0), ("rescore", rescore, 1), ("threads", threads, 0)):
+        for setting, value, least in (
+            ("n_trees", n_trees, 1),
+            ("search_k", search_k, 0),
+            ("pca", pca, 0),
+            ("rescore", rescore, 1),
+            ("threads", threads, 0),
+        ):
             if value < least:
                 raise fail("E002", setting=setting, component="AnnoyIndex", value=value, why=f"it must be at least {least}.")
         self.n_trees, self.search_k, self.pca, self.rescore, self.tune, self.threads, self.seed = n_trees, search_k, pca, rescore, tune, threads, seed
@@ -53,11 +62,12 @@ class AnnoyIndex(StoredVectors):
         return settings_of(self, ["n_trees", "search_k", "pca", "rescore", "tune", "threads", "seed"])
 
     def settings_to_try(self, size: int) -> List[Dict[str, int]]:
-        """What building measures, for an index of `size` names; [] where `tune` is off."""
+        """What building may measure, for an index of `size` names, search_k rising; [] where `tune` is off."""
         if not self.tune:
             return []
-        grid = [{"pca": pca, "n_trees": self.n_trees, "rescore": self.rescore, "search_k": search_k} for pca in PCA_TO_TRY for search_k in SEARCH_K_TO_TRY]
-        return [setting for setting in grid if setting["search_k"] <= max(SEARCH_K_TO_TRY[0], size // 2)]
+        projections = sorted({min(pca, self.dim) if self.dim else pca for pca in PCA_TO_TRY})
+        steps = [k for k in SEARCH_K_TO_TRY if k < size] + [size]
+        return [{"pca": pca, "n_trees": self.n_trees, "rescore": self.rescore, "search_k": k} for pca in projections for k in steps]
 
     def build(self, vectors: Floats2d, *, progress: bool = False) -> None:
         super().build(vectors, progress=progress)

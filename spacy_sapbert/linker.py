@@ -1,0 +1,552 @@
+"""`sapbert_linker`: spans -> unique mentions -> vectors -> nearest names -> concepts -> Doc.
+
+Reads top to bottom: config, factory, class, call, pipe, predict, set_annotations, initialize, files.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+import srsly
+from spacy import util
+from spacy.language import Language
+from spacy.pipeline import Pipe
+from spacy.tokens import Doc
+from spacy.training import Example
+from thinc.api import Config, Model
+
+from . import bundles, semantic_types
+from .candidates import EMPTY, Candidate, Ranking, Rules, rank
+from .concept import normalise
+from .errors import fail
+from .files import folder_from_bytes, folder_to_bytes
+from .kb import STRING, TYPES, VOCABULARIES, KnowledgeBase
+from .spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, set_extensions, write_links
+from .types import Bools1d, Floats2d, VectorIndex
+
+MAX_MENTION_CHARS = 1_000  # of what the encoder is given; it reads 25 tokens
+LINKER_FOLDER = "linker"
+
+DEFAULT_CONFIG = """
+[sapbert_linker]
+linker_name = null
+resolve_abbreviations = true
+k = 30
+threshold = 0.7
+no_definition_threshold = 0.95
+filter_for_definitions = false
+max_entities_per_mention = 5
+spans_key = null
+attr_name = "kb_ents"
+labels_discard = []
+overwrite = true
+nil = ""
+types = null
+vocabularies = null
+exact_match = true
+candidates_batch_size = 4096
+cache_size = 100000
+
+[sapbert_linker.model]
+@architectures = "spacy-sapbert.NameEncoder.v1"
+
+[sapbert_linker.index]
+@sapbert_indexes = "spacy-sapbert.AnnoyIndex.v1"
+
+[sapbert_linker.scorer]
+@scorers = "spacy.entity_linker_scorer.v1"
+"""
+
+Types = Union[None, List[str], Dict[str, List[str]]]
+FilterKey = Optional[FrozenSet[str]]  # TUIs, None for all
+Spans = List[Tuple[Optional[str], int, Any]]
+
+
+class Found(NamedTuple):
+    """ranking: concepts of one mention. exact: the name stands verbatim in the knowledge base. cached: it was looked up before."""
+
+    ranking: Ranking
+    exact: bool
+    cached: bool
+
+
+class Prediction(NamedTuple):
+    """What one Doc's spans were linked to: three lists of one length."""
+
+    spans: Spans
+    mentions: List[Mention]
+    found: List[Found]
+
+
+class MentionCandidate(NamedTuple):
+    """scispaCy's candidate: a concept, and the names by which it was found with their cosines."""
+
+    concept_id: str
+    aliases: List[str]
+    similarities: List[float]
+
+
+@Language.factory(
+    "sapbert_linker",
+    default_config=Config().from_str(DEFAULT_CONFIG)["sapbert_linker"],
+    assigns=["token.ent_kb_id", "span._.kb_ents", "span._.kb_codes", "span._.kb_explain"],
+    requires=["doc.ents"],
+    default_score_weights={"nel_micro_f": 1.0, "nel_micro_r": None, "nel_micro_p": None},
+)
+def make_sapbert_linker(
+    nlp: Language,
+    name: str,
+    model: Model[List[str], Floats2d],
+    index: VectorIndex,
+    linker_name: Optional[str],
+    resolve_abbreviations: bool,
+    k: int,
+    threshold: float,
+    no_definition_threshold: float,
+    filter_for_definitions: bool,
+    max_entities_per_mention: int,
+    spans_key: SpansKey,
+    attr_name: str,
+    labels_discard: List[str],
+    overwrite: bool,
+    nil: str,
+    types: Types,
+    vocabularies: Optional[List[str]],
+    exact_match: bool,
+    candidates_batch_size: int,
+    cache_size: int,
+    scorer: Optional[Callable],
+) -> SapBertLinker:
+    """Build the component; see SapBertLinker for the settings. Nothing is read from disk."""
+    return SapBertLinker(
+        model,
+        index,
+        name,
+        linker_name=linker_name,
+        resolve_abbreviations=resolve_abbreviations,
+        k=k,
+        threshold=threshold,
+        no_definition_threshold=no_definition_threshold,
+        filter_for_definitions=filter_for_definitions,
+        max_entities_per_mention=max_entities_per_mention,
+        spans_key=spans_key,
+        attr_name=attr_name,
+        labels_discard=labels_discard,
+        overwrite=overwrite,
+        nil=nil,
+        types=types,
+        vocabularies=vocabularies,
+        exact_match=exact_match,
+        candidates_batch_size=candidates_batch_size,
+        cache_size=cache_size,
+        scorer=scorer,
+    )
+
+
+class SapBertLinker(Pipe):
+    """Links spans to the concepts of a knowledge base by the nearest names in an encoder's space (Liu et al., NAACL 2021).
+
+    model (Model[List[str], Floats2d]): n names -> (n, d), L2-normalised.
+    index (VectorIndex): used to build a linker; one that is loaded brings the engine it was built with.
+    linker_name (Optional[str]): a registered linker or a linker's folder; None is "hpo". Read on first use, or by `initialize`.
+    resolve_abbreviations (bool): look up long forms that scispaCy's `abbreviation_detector` found.
+    k (int): names fetched per mention.
+    threshold (float): a concept's score (cosine, -1 … 1; 1.0 for a name found verbatim) must be above it.
+    no_definition_threshold, filter_for_definitions: see `Rules`. max_entities_per_mention (int): candidates kept.
+    spans_key (SpansKey): None for doc.ents, else one or several span groups.
+    attr_name (str): the Span attribute for candidates; "x_ents" also makes x_codes and x_explain.
+    labels_discard (List[str]): spans with these labels are left alone.
+    overwrite (bool): replace a kb_id that is there. nil (str): kb_id where nothing is near enough: "" or "NIL".
+    types (Types): semantic types, groups ("DISO") or names to keep, or a map from entity label to those. Applied before the
+        top k. vocabularies (Optional[List[str]]): keep concepts that have a name or a code in one of these.
+    exact_match (bool): a name found verbatim links at 1.0 without encoding (SapBERT's dictionary back-off).
+    candidates_batch_size (int): mentions encoded and searched at once. cache_size (int): mentions remembered; 0 for none.
+    RAISES: SapbertError E001, E002, E005, E006, E104 for settings.
+    """
+
+    def __init__(
+        self,
+        model: Model[List[str], Floats2d],
+        index: VectorIndex,
+        name: str = "sapbert_linker",
+        *,
+        linker_name: Optional[str] = None,
+        resolve_abbreviations: bool = True,
+        k: int = 30,
+        threshold: float = 0.7,
+        no_definition_threshold: float = 0.95,
+        filter_for_definitions: bool = False,
+        max_entities_per_mention: int = 5,
+        spans_key: SpansKey = None,
+        attr_name: str = "kb_ents",
+        labels_discard: Iterable[str] = (),
+        overwrite: bool = True,
+        nil: str = "",
+        types: Types = None,
+        vocabularies: Optional[List[str]] = None,
+        exact_match: bool = True,
+        candidates_batch_size: int = 4096,
+        cache_size: int = 100_000,
+        scorer: Optional[Callable] = None,
+    ) -> None:
+        self.name = name
+        for what, part, kind in (("model", model, Model), ("index", index, VectorIndex)):
+            if not isinstance(part, kind):
+                raise fail("E006", what=what, got=type(part).__name__, expected=kind.__name__)
+        self._require("k", k, k >= 1, "it must be at least 1.")
+        self._require("max_entities_per_mention", max_entities_per_mention, max_entities_per_mention >= 1, "it must be at least 1.")
+        for setting, value in (("threshold", threshold), ("no_definition_threshold", no_definition_threshold)):
+            self._require(setting, value, -1.0 <= value <= 1.0, "a cosine lies between -1 and 1.")
+        self._require("candidates_batch_size", candidates_batch_size, candidates_batch_size >= 1, "it must be at least 1.")
+        self._require("cache_size", cache_size, cache_size >= 0, "it must not be negative.")
+        self._require("nil", nil, nil in ("", "NIL"), "it must be '' or 'NIL'.")
+        self._require("attr_name", attr_name, attr_name.isidentifier(), "it must be a Python name.")
+        self._require("spans_key", spans_key, spans_key is None or bool(spans_key), "name a span group, or null for doc.ents.")
+        if filter_for_definitions and no_definition_threshold < threshold:
+            why = f"it contradicts threshold={threshold}: concepts without a definition would pass what others must not. Raise it."
+            raise fail("E002", setting="no_definition_threshold", component=name, value=no_definition_threshold, why=why)
+        bundles.check_linker_name(linker_name)
+        self.model, self.index = model, index
+        self.scorer = scorer
+        self.linker_name, self.k, self.spans_key, self.attr_name = linker_name, k, spans_key, attr_name
+        self.resolve_abbreviations, self.exact_match, self.overwrite, self.nil = resolve_abbreviations, exact_match, overwrite, nil
+        self.labels_discard, self.vocabularies = list(labels_discard), vocabularies
+        self.types: Dict[str, FrozenSet[str]] = {}  # label -> TUIs, "" for labels that are not named
+        if types is not None:
+            by_label = types if isinstance(types, dict) else {"": types}
+            self.types = {label: semantic_types.expand(wanted) for label, wanted in by_label.items()}
+        self.rules = Rules(threshold, max_entities_per_mention, filter_for_definitions, no_definition_threshold)
+        self.candidates_batch_size, self.cache_size = candidates_batch_size, cache_size
+        self._cache: OrderedDict[Tuple[str, FilterKey], Tuple[Ranking, bool]] = OrderedDict()
+        self._masks: Dict[FilterKey, Tuple[Bools1d, Bools1d]] = {}
+        self._kb: Optional[KnowledgeBase] = None
+        self._folder: Optional[Path] = None
+        self._temporary: Optional[tempfile.TemporaryDirectory] = None  # keeps from_bytes's files alive
+        set_extensions(attr_name, name)
+
+    def _require(self, setting: str, value: Any, condition: bool, why: str) -> None:
+        if not condition:
+            raise fail("E002", setting=setting, component=self.name, value=value, why=why)
+
+    # -- parts ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def kb(self) -> KnowledgeBase:
+        """The knowledge base, with scispaCy's `cui_to_entity`, `alias_to_cuis` and `semantic_type_tree`."""
+        self.load()
+        assert self._kb is not None
+        return self._kb
+
+    @property
+    def umls(self) -> KnowledgeBase:
+        """scispaCy's old name of `kb`."""
+        return self.kb
+
+    @property
+    def folder(self) -> Optional[Path]:
+        """Where the files in use lie, None before anything was loaded."""
+        return self._folder
+
+    def load(self) -> None:
+        """Load the linker that `linker_name` names, if nothing is loaded yet. The default one is built on its first use.
+
+        RAISES: SapbertError E001, E1xx, E2xx, E3xx.
+        """
+        if self._kb is None:
+            self.set_folder(bundles.find_linker(self.linker_name))
+
+    def set_folder(self, folder: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
+        """Use the knowledge base, encoder and index of a linker's folder. They are memory-mapped, not read.
+
+        RAISES: SapbertError E203 where index, names and encoder were not built for each other; E105 for a vocabulary.
+        """
+        folder = Path(folder)
+        if "model" not in exclude:
+            bundles.load_encoder(self.model, folder / bundles.ENCODER)
+        if "index" not in exclude:
+            self.index = bundles.open_index(folder)
+        kb = KnowledgeBase(folder / bundles.KB) if "kb" not in exclude or self._kb is None else self._kb
+        built_for = getattr(self.index, "report", {}).get("built_for", {})
+        width, encoder = self.model.get_dim("nO"), bundles.fingerprint(self.model)
+        if (
+            len(self.index) != kb.n_strings
+            or self.index.dim != width
+            or built_for.get("encoder", encoder) != encoder
+            or built_for.get("kb", kb.fingerprint) != kb.fingerprint
+        ):
+            raise fail(
+                "E203",
+                index=len(self.index),
+                dim=self.index.dim,
+                built=built_for.get("encoder_name", "unknown"),
+                names=kb.n_strings,
+                encoder=self.model.attrs.get("name") or "all-MiniLM-L6-v2",
+                width=width,
+            )
+        self._cache.clear()
+        self._masks.clear()
+        self._kb, self._folder = kb, folder
+        if self.vocabularies:
+            kb.allowed_vocabulary_sets(self.vocabularies)  # an unknown one is refused now, not at the first Doc
+
+    # -- calling --------------------------------------------------------------------------------------------------------
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Link one Doc in place. Errors in it go to spaCy's error handler."""
+        self.load()
+        try:
+            self.set_annotations([doc], self.predict([doc]))
+        except Exception as error:
+            self.get_error_handler()(self.name, self, [doc], error)
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Link a stream; mentions are folded, encoded and searched across `batch_size` Docs. An error in one Doc goes to spaCy's
+        error handler, and the others of its batch go on."""
+        self.load()
+        for docs in util.minibatch(stream, size=batch_size):
+            try:
+                predictions = self.predict(docs)
+            except Exception:  # find the Doc it is: one by one
+                for doc in docs:
+                    try:
+                        self.set_annotations([doc], self.predict([doc]))
+                    except Exception as error:
+                        self.get_error_handler()(self.name, self, [doc], error)
+                    else:
+                        yield doc
+                continue
+            for doc, prediction in zip(docs, predictions):
+                try:
+                    self.set_annotations([doc], [prediction])
+                except Exception as error:
+                    self.get_error_handler()(self.name, self, [doc], error)
+                else:
+                    yield doc
+
+    # -- predicting: looks, writes nothing ------------------------------------------------------------------------------
+
+    def predict(self, docs: Iterable[Doc]) -> List[Prediction]:
+        """The concepts of every span of every Doc; the Docs are left as they are."""
+        gathered: List[Tuple[Spans, List[Mention]]] = []
+        wanted: List[Tuple[str, FilterKey]] = []
+        for doc in docs:
+            spans = get_spans(doc, self.spans_key, self.labels_discard)
+            forms = long_forms(doc) if self.resolve_abbreviations else {}
+            mentions = [get_mention(span, forms) for _, _, span in spans]
+            gathered.append((spans, mentions))
+            wanted.extend((m.text, self._filter(span.label_)) for m, (_, _, span) in zip(mentions, spans))
+        found = iter(self.find(wanted))
+        return [Prediction(spans, mentions, [next(found) for _ in spans]) for spans, mentions in gathered]
+
+    def _filter(self, label: str) -> FilterKey:
+        return self.types.get(label, self.types.get("")) if self.types else None
+
+    def find(self, wanted: List[Tuple[str, FilterKey]]) -> List[Found]:
+        """(mention, semantic types or None) -> what is found, equal mentions looked up once."""
+        keys = [(normalise(text[:MAX_MENTION_CHARS]), types) for text, types in wanted]
+        known = {key: self._cache[key] for key in dict.fromkeys(keys) if key in self._cache}
+        fresh: Dict[Tuple[str, FilterKey], Tuple[Ranking, bool]] = {}
+        new = [key for key in dict.fromkeys(keys) if key not in known]
+        for start in range(0, len(new), self.candidates_batch_size):
+            batch = new[start : start + self.candidates_batch_size]
+            for types in dict.fromkeys(types for _, types in batch):
+                texts = [text for text, kind in batch if kind == types]
+                for text, result in zip(texts, self._search(texts, types)):
+                    fresh[text, types] = result
+        self._remember(known, fresh)
+        return [Found(*(known.get(key) or fresh[key]), cached=key in known) for key in keys]
+
+    def _remember(self, known: Dict, fresh: Dict) -> None:
+        if self.cache_size:
+            for key in known:
+                self._cache.move_to_end(key)
+            self._cache.update(fresh)
+            while len(self._cache) > self.cache_size:
+                self._cache.popitem(last=False)
+
+    def _search(self, texts: List[str], types: FilterKey) -> List[Tuple[Ranking, bool]]:
+        """Distinct normalised mentions -> (ranking, whether found verbatim). Mentions without a letter or digit find nothing."""
+        allowed, lines = self._mask(types)
+        useful = [i for i, text in enumerate(texts) if any(c.isalnum() for c in text)]
+        results: List[Tuple[Ranking, bool]] = [(EMPTY, False)] * len(texts)
+        if not useful:
+            return results
+        names = [texts[i] for i in useful]
+        rows = self.kb.find(names) if self.exact_match else {}
+        exact = [rows.get(name) for name in names]
+        if allowed is not None:
+            exact = [row if row is not None and allowed[row] else None for row in exact]
+        vectors = np.zeros((len(names), self.index.dim), dtype=np.float32)
+        sure = [i for i, row in enumerate(exact) if row is not None]
+        unsure = [i for i, row in enumerate(exact) if row is None]
+        if sure:  # the vector of a name in the knowledge base is in the index already
+            vectors[sure] = self.index.vectors(np.array([exact[i] for i in sure], dtype=np.int64))
+        if unsure:
+            vectors[unsure] = self.model.predict([names[i] for i in unsure])
+        found, cosines = self.index.query(vectors, min(self.k, len(self.index)), allowed=allowed)
+        rankings = rank(found, cosines, self.kb.pairs, self.rules, exact=exact, lines=lines)
+        for i, ranking, row in zip(useful, rankings, exact):
+            results[i] = (ranking, row is not None)
+        return results
+
+    def _mask(self, types: FilterKey) -> Tuple[Optional[Bools1d], Optional[Bools1d]]:
+        """Semantic types and vocabularies as masks: over names for the search, over the array's columns for their concepts."""
+        if types is None and not self.vocabularies:
+            return None, None
+        if types not in self._masks:
+            pairs = self.kb.pairs
+            lines = np.ones(pairs.shape[1], dtype=np.bool_)
+            if types is not None:
+                lines &= self.kb.allowed_type_sets(types)[pairs[TYPES]]
+            if self.vocabularies:
+                lines &= self.kb.allowed_vocabulary_sets(self.vocabularies)[pairs[VOCABULARIES]]
+            allowed = np.zeros(self.kb.n_strings, dtype=np.bool_)
+            allowed[pairs[STRING, lines]] = True
+            self._masks[types] = (allowed, lines)
+        return self._masks[types]
+
+    # -- annotating -----------------------------------------------------------------------------------------------------
+
+    def set_annotations(self, docs: Iterable[Doc], predictions: List[Prediction]) -> None:
+        """Write token.ent_kb_id_ (or the group's spans' kb_id), candidates, codes and explanation."""
+        for doc, prediction in zip(docs, predictions):
+            links = [self._link(mention, found) for mention, found in zip(prediction.mentions, prediction.found)]
+            write_links(doc, prediction.spans, links, self.attr_name, self.overwrite)
+
+    def _link(self, mention: Mention, found: Found) -> Link:
+        ranking = found.ranking
+        kept = [(self.kb.concept_id(c.concept), c.score) for c in ranking.kept]
+        codes = self.kb.codes(ranking.kept[0].concept) if kept else {}
+        return Link(kept[0][0] if kept else self.nil, kept, codes, self._explain(mention, found))
+
+    def _explain(self, mention: Mention, found: Found) -> Dict[str, Any]:
+        ranking = found.ranking
+        top = ranking.kept[0] if ranking.kept else ranking.best
+        explain: Dict[str, Any] = {
+            "mention": mention.text,
+            "long_form": mention.long_form,
+            "linked": bool(ranking.kept),
+            "exact": found.exact and bool(ranking.kept),
+            "cached": found.cached,
+            "threshold": self.rules.threshold,
+        }
+        if top is not None:
+            name = self.kb.matched_name(top.string, top.concept)
+            explain.update(id=self.kb.concept_id(top.concept), name=name.text, source=name.source, term_type=name.term_type, score=top.score)
+            explain["runner_up"] = None if ranking.runner_up is None else self._shown(ranking.runner_up)
+            explain["margin"] = None if ranking.runner_up is None else round(top.score - ranking.runner_up.score, 5)
+            explain["ties"] = [self.kb.concept_id(concept) for concept in ranking.tied]
+        return explain
+
+    def _shown(self, candidate: Candidate) -> List[Any]:
+        return [self.kb.concept_id(candidate.concept), self.kb.matched_name(candidate.string, candidate.concept).text, candidate.score]
+
+    # -- scispaCy's surface ---------------------------------------------------------------------------------------------
+
+    def candidate_generator(self, mention_texts: List[str], k: int) -> List[List[MentionCandidate]]:
+        """Candidates of plain strings, best first (scispaCy gives them in the order of their ids)."""
+        self.load()
+        rules = Rules(threshold=-2.0, max_entities=k)
+        vectors = self.model.predict([normalise(text[:MAX_MENTION_CHARS]) for text in mention_texts])
+        rows, cosines = self.index.query(vectors, min(k, len(self.index)))
+        found = []
+        for ranking, line, scores in zip(rank(rows, cosines, self.kb.pairs, rules), rows, cosines):
+            by_concept: Dict[int, Tuple[List[str], List[float]]] = {}
+            for row, score in zip(line.tolist(), scores.tolist()):
+                for concept, name in self.kb.names_of_string(row) if row >= 0 else ():
+                    aliases, similarities = by_concept.setdefault(concept, ([], []))
+                    if name.text not in aliases:
+                        aliases.append(name.text)
+                        similarities.append(float(score))
+            found.append([MentionCandidate(self.kb.concept_id(c.concept), *by_concept[c.concept]) for c in ranking.kept])
+        return found
+
+    # -- training surface -----------------------------------------------------------------------------------------------
+
+    def score(self, examples: Iterable[Example], **kwargs: Any) -> Dict[str, Any]:
+        """nel_micro_p/r/f and the like, by spaCy's entity_linker_scorer: spans must have gold boundaries."""
+        if self.scorer is None:
+            return {}
+        return dict(self.scorer(examples, **{"negative_labels": ["NIL"], **kwargs}))
+
+    def initialize(
+        self,
+        get_examples: Optional[Callable[[], Iterable[Example]]] = None,
+        *,
+        nlp: Optional[Language] = None,
+        kb_loader: Optional[bundles.Loader] = None,
+    ) -> None:
+        """Read, or build, knowledge base, encoder and index.
+
+        kb_loader: `spacy-sapbert.Folder.v1` or `spacy-sapbert.Sources.v1`; without one, what `linker_name` names.
+        """
+        if kb_loader is None:
+            self._kb = None
+            self.load()
+        else:
+            self.set_folder(kb_loader(self.model, self.index))
+
+    # -- files ----------------------------------------------------------------------------------------------------------
+
+    def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
+        """Copy the linker's files, so that the pipeline's folder is complete. exclude: "kb", "model", "index"."""
+        self.load()
+        assert self._folder is not None
+        target = Path(path) / LINKER_FOLDER
+        target.mkdir(parents=True, exist_ok=True)
+        if target.resolve() == self._folder.resolve():
+            return
+        shutil.copyfile(self._folder / "manifest.json", target / "manifest.json")
+        for part in self._parts(exclude):
+            shutil.rmtree(target / part, ignore_errors=True)
+            shutil.copytree(self._folder / part, target / part)
+
+    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> SapBertLinker:
+        """RAISES: SapbertError E1xx, E2xx, E3xx where files are missing, damaged or do not belong together."""
+        self.set_folder(Path(path) / LINKER_FOLDER, exclude=exclude)
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Every file of the linker; for UMLS these are gigabytes, and `to_disk` is better."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.to_disk(folder, exclude=exclude)
+            return srsly.msgpack_dumps(folder_to_bytes(Path(folder)))
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> SapBertLinker:
+        temporary = tempfile.TemporaryDirectory(prefix="spacy-sapbert-")
+        folder_from_bytes(srsly.msgpack_loads(bytes_data), Path(temporary.name))
+        self.from_disk(temporary.name, exclude=exclude)
+        self._temporary = temporary
+        return self
+
+    @staticmethod
+    def _parts(exclude: Iterable[str]) -> List[str]:
+        folders = {"kb": bundles.KB, "model": bundles.ENCODER, "index": bundles.INDEX}
+        return [folder for part, folder in folders.items() if part not in set(exclude)]
+
+    # a worker process that is spawned gets the folder's name, not the files
+    def __getstate__(self) -> Dict[str, Any]:
+        state = {key: value for key, value in self.__dict__.items() if key not in ("_cache", "_masks", "_kb", "index", "model", "_temporary")}
+        return {
+            **state,
+            "_model_attrs": {
+                key: self.model.attrs[key] for key in ("name", "pooling", "max_length", "dtype", "batch_tokens") if key in self.model.attrs
+            },
+        }
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        from .encoder import NameEncoder
+        from .indexes.annoy import AnnoyIndex
+
+        attrs = state.pop("_model_attrs")
+        self.__dict__.update(state, _cache=OrderedDict(), _masks={}, _kb=None, _temporary=None, model=NameEncoder(**attrs), index=AnnoyIndex())
+        set_extensions(self.attr_name, self.name)
+        if self._folder is not None:
+            self.set_folder(self._folder)

@@ -1,0 +1,106 @@
+"""What a user gets: the wheel's content, its data files, and that every registered name can be imported."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from configparser import ConfigParser
+from email.parser import Parser
+from pathlib import Path
+from typing import Dict, Iterator, List, Tuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXPECTED_GROUPS = {
+    "spacy_factories": ["concept_matcher", "sapbert_linker"],
+    "spacy_architectures": ["spacy-sapbert.NameEncoder.v1"],
+    "spacy_sapbert_indexes": ["spacy-sapbert.AnnoyIndex.v1", "spacy-sapbert.ExactIndex.v1"],
+    "spacy_sapbert_linkers": ["hpo"],
+    "spacy_misc": ["spacy-sapbert.Folder.v1", "spacy-sapbert.Sources.v1"],
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    """Built from a copy, so that a stale build folder can't hide or add a file, and with no network."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.md"):
+        if (ROOT / name).is_file():
+            shutil.copy(ROOT / name, source)
+    for name in ("spacy_sapbert", "training", "tests", "benchmarks"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+            # as if it were a package: what find_packages() without include= would take along
+            (source / name / "__init__.py").touch()
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(out), str(source)]
+    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = out.glob("*.whl")
+    with zipfile.ZipFile(path) as file:
+        yield file
+
+
+def entry_points(wheel: zipfile.ZipFile) -> Dict[str, Dict[str, str]]:
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
+    parser = ConfigParser(delimiters=("=",))
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their capitals
+    parser.read_string(wheel.read(name).decode())
+    return {group: dict(parser[group]) for group in parser.sections()}
+
+
+def metadata(wheel: zipfile.ZipFile) -> List[Tuple[str, str]]:
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    return Parser().parsestr(wheel.read(name).decode()).items()
+
+
+def test_only_our_package(wheel: zipfile.ZipFile) -> None:
+    top = {name.partition("/")[0] for name in wheel.namelist()}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"spacy_sapbert"}
+
+
+def test_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
+    wanted = {
+        path.relative_to(ROOT).as_posix()
+        for pattern in ("**/*.py", "py.typed", "data/*.tsv")
+        for path in (ROOT / "spacy_sapbert").glob(pattern)
+        if "__pycache__" not in path.parts
+    }
+    assert wanted <= set(wheel.namelist())  # a folder without __init__.py, or a data file that setup.py doesn't name
+    assert "spacy_sapbert/py.typed" in wanted
+
+
+def test_version_and_licence(wheel: zipfile.ZipFile) -> None:
+    about: Dict[str, str] = {}
+    exec((ROOT / "spacy_sapbert" / "about.py").read_text(encoding="utf-8"), about)
+    fields = dict(metadata(wheel))
+    assert (fields["Name"], fields["Version"]) == ("spacy-sapbert", about["__version__"])
+    assert any(name.endswith("LICENSE") for name in wheel.namelist())
+
+
+def test_registered_names(wheel: zipfile.ZipFile) -> None:
+    assert {group: sorted(names) for group, names in entry_points(wheel).items()} == EXPECTED_GROUPS
+
+
+def test_entry_points_resolve(wheel: zipfile.ZipFile) -> None:
+    for group, names in entry_points(wheel).items():
+        for name, target in names.items():
+            module, _, attribute = target.partition(":")
+            # spaCy swallows what goes wrong here and says that the name is not known
+            assert callable(getattr(importlib.import_module(module), attribute)), (group, name, target)
+
+
+def test_constraints_pin_every_direct_requirement(wheel: zipfile.ZipFile) -> None:
+    pinned = {
+        re.split(r"[=;<> ]", line)[0]
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if "==" in line and not line.startswith("#")
+    }
+    required = {re.split(r"[ \[;<>=!~(]", value)[0].lower().replace("_", "-") for key, value in metadata(wheel) if key == "Requires-Dist"}
+    assert required - pinned == set()

@@ -1,0 +1,304 @@
+"""Rendering is tested on Docs made by hand: no model, no knowledge base."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from types import SimpleNamespace
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+import numpy as np
+import pytest
+import spacy
+from rich.console import Console
+from spacy.tokens import Doc, Span
+
+from spacy_sapbert import render
+
+VOID = {"meta", "br", "wbr", "hr", "img", "link", "input"}
+TEXT = 'Mother had fits.\n\n  - floppy baby, <b>fits</b> & "zorbing"\n'
+
+
+class FakeTree:
+    def get_canonical_name(self, tui: str) -> str:
+        return {"T047": "Disease or Syndrome", "T184": "Sign or Symptom"}[tui]
+
+
+def entity(concept_id: str, name: str, types: List[str], definition: Optional[str] = None) -> SimpleNamespace:
+    return SimpleNamespace(concept_id=concept_id, canonical_name=name, aliases=[name], types=types, definition=definition)
+
+
+@pytest.fixture
+def kb() -> SimpleNamespace:
+    entities = [
+        entity("C0036572", "Seizure", ["T184"], "A sudden, <i>abnormal</i> discharge of neurons."),
+        entity("C0026827", "Hypotonia <script>alert(1)</script>", ["T184", "T999"]),
+        entity("HP:0000002", "Abnormality of body height", ["T047"]),
+    ]
+    return SimpleNamespace(cui_to_entity={e.concept_id: e for e in entities}, semantic_type_tree=FakeTree())
+
+
+@pytest.fixture(autouse=True)
+def extensions() -> Iterator[None]:
+    """The linker registers these with its own defaults: leave none behind."""
+    made = [name for name in ("kb_ents", "kb_codes", "kb_explain") if not Span.has_extension(name)]
+    for name in made:
+        Span.set_extension(name, default=None)
+    yield
+    for name in made:
+        Span.remove_extension(name)
+
+
+def link(doc: Doc, mentions: List[Tuple[str, str, str, List[Tuple[str, float]]]], **more: Dict[str, Any]) -> Doc:
+    """mentions: (text, label, kb_id, candidates), in order of appearance."""
+    ents, at = [], 0
+    for text, label, kb_id, candidates in mentions:
+        start = doc.text.index(text, at)
+        at = start + len(text)
+        span = doc.char_span(start, at, label=label, kb_id=kb_id)
+        assert span is not None, text
+        span._.kb_ents = candidates
+        ents.append(span)
+        for name, values in more.items():
+            setattr(span._, name, values.get(text))
+    doc.ents = ents
+    return doc
+
+
+@pytest.fixture
+def doc() -> Doc:
+    return link(
+        spacy.blank("en")(TEXT),
+        [
+            ("fits", "DISO", "C0036572", [("C0036572", np.float32(0.91)), ("C0026827", 0.4)]),
+            ("floppy", "DISO", "C0026827", [("C0026827", 0.83), ("HP:0000002", 0.5)]),
+            ("baby", "LIVB", "HP:0000002", [("HP:0000002", 0.77)]),
+            ("zorbing", "ACTI", "NIL", [("C0036572", 0.31)]),
+        ],
+        kb_codes={"fits": {"HPO": ["HP:0001250"], "SNOMEDCT_US": ["91175000"]}},
+        kb_explain={"fits": {"name": "Fits", "source": "HPO", "exact": True, "runner_up": ("C0026827", "x", np.float64(0.4)), "margin": 0.51}},
+    )
+
+
+class Page(HTMLParser):
+    """Collects what tests ask for, and fails where tags don't close in order."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.stack: List[str] = []
+        self.tags: List[Tuple[str, Dict[str, Optional[str]]]] = []
+        self.entities = ""  # the text inside displaCy's container, cards left out
+        self.hidden = 0
+        self.feed(html)
+        self.close()
+        assert not self.stack, self.stack
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        attributes = dict(attrs)
+        self.tags.append((tag, attributes))
+        if tag == "br" and "div.entities" in self.stack:
+            self.entities += "\n"
+        if tag not in VOID:
+            self.stack.append(f"{tag}.{attributes['class']}" if attributes.get("class") in ("entities", "card") else tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop().partition(".")[0] == tag
+
+    def handle_data(self, data: str) -> None:
+        if "div.entities" in self.stack and "span.card" not in self.stack:
+            self.entities += data
+
+    def all(self, tag: str) -> List[Dict[str, Optional[str]]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def test_rows(doc: Doc, kb: SimpleNamespace) -> None:
+    fits, floppy, baby, zorbing = render.rows(doc, kb, note_id="n1")
+    assert (fits["note"], fits["mention"], fits["label"], fits["cui"], fits["name"]) == ("n1", "fits", "DISO", "C0036572", "Seizure")
+    assert TEXT[fits["start"] : fits["end"]] == "fits"
+    assert fits["candidates"] == [["C0036572", "Seizure", pytest.approx(0.91)], ["C0026827", kb.cui_to_entity["C0026827"].canonical_name, 0.4]]
+    assert fits["codes"] == {"HPO": ["HP:0001250"], "SNOMEDCT_US": ["91175000"]}
+    assert fits["explain"]["runner_up"] == ["C0026827", "x", 0.4]
+    assert floppy["types"] == ["T184", "T999"]
+    assert floppy["type_names"] == ["Sign or Symptom", "T999"]  # a type that the tree doesn't know keeps its number
+    assert (baby["score"], baby["codes"], baby["explain"]) == (0.77, {}, {})
+    assert (zorbing["cui"], zorbing["name"], zorbing["types"], zorbing["score"]) == ("NIL", "", [], None)
+    assert zorbing["candidates"] == [["C0036572", "Seizure", 0.31]]
+
+
+def test_score_is_the_primary_ids(kb: SimpleNamespace) -> None:
+    doc = link(spacy.blank("en")("fits"), [("fits", "DISO", "C0026827", [("C0036572", 0.9), ("C0026827", 0.8)])])
+    assert next(render.rows(doc, kb))["score"] == 0.8
+
+
+def test_empty_kb_id_is_nil_and_an_unknown_id_is_shown(kb: SimpleNamespace) -> None:
+    doc = link(spacy.blank("en")("fits here"), [("fits", "DISO", "", []), ("here", "CONC", "C9999999", [("C9999999", 0.5)])])
+    nil, unknown = render.rows(doc, kb)
+    assert (nil["cui"], nil["score"]) == ("NIL", None)
+    assert (unknown["cui"], unknown["name"], unknown["type_names"]) == ("C9999999", "", [])
+    assert "C9999999" in render.to_html([(doc, "n")], kb, "t")
+
+
+def test_no_extension_registered(kb: SimpleNamespace) -> None:
+    doc = spacy.blank("en")("fits")
+    doc.ents = [Span(doc, 0, 1, label="DISO", kb_id="C0036572")]
+    assert next(render.rows(doc, kb, attr="never_registered"))["name"] == "Seizure"
+
+
+def test_jsonl_round_trip(doc: Doc, kb: SimpleNamespace) -> None:
+    stream = io.StringIO()
+    expected = list(render.rows(doc, kb, note_id="é\n1"))
+    assert render.to_jsonl(expected, stream) == 4
+    lines = stream.getvalue().splitlines()
+    assert [json.loads(line) for line in lines] == expected
+    assert "é" in lines[0]
+
+
+def test_csv_quoting(kb: SimpleNamespace) -> None:
+    mention = 'fits, "grand mal"\nor not'
+    doc = link(spacy.blank("en")(mention), [(mention, "DISO", "C0036572", [("C0036572", 0.91234)])], kb_codes={mention: {"HPO": ["HP:1", "HP:2"]}})
+    stream = io.StringIO(newline="")
+    assert render.to_csv(render.rows(doc, kb, note_id="a,b"), stream) == 1
+    (row,) = csv.DictReader(io.StringIO(stream.getvalue(), newline=""))
+    assert list(row) == render.CSV_COLUMNS
+    assert (row["note"], row["mention"], row["score"], row["codes"]) == ("a,b", mention, "0.9123", "HPO=HP:1|HPO=HP:2")
+
+
+def table(rows: List[render.Row], **console: Any) -> str:
+    stream = io.StringIO()
+    render.to_table(rows, Console(file=stream, **console))
+    return stream.getvalue()
+
+
+def test_table_without_a_terminal(doc: Doc, kb: SimpleNamespace) -> None:
+    text = table([*render.rows(doc, kb, note_id="n1"), *render.rows(doc, kb, note_id="[n2]")], width=80)
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= render.MIN_WIDTH
+    assert text.index("n1") < text.index("C0036572") < text.index("[n2]")
+    line = next(line for line in text.splitlines() if "C0036572" in line)
+    assert "Score" in text  # whole: the columns fit the width
+    assert re.search(r"fits +C0036572 +Seizure +Sign or Symptom +0\.91", line)
+    assert re.search(r"zorbing +NIL", text)
+    assert "2 notes, 8 mentions, 6 linked, 3 concepts, 2 NIL" in text
+
+
+def test_table_folds_repeats_in_order(kb: SimpleNamespace) -> None:
+    again = [("C0036572", 0.9)]
+    doc = link(
+        spacy.blank("en")("fits and baby and Fits"),
+        [("fits", "DISO", "C0036572", again), ("baby", "LIVB", "HP:0000002", []), ("Fits", "DISO", "C0036572", again)],
+    )
+    text = table(list(render.rows(doc, kb)))
+    assert text.count("C0036572") == 1
+    assert re.search(r"fits [×x]2", text)
+    assert text.index("fits") < text.index("baby")
+
+
+def test_table_on_a_narrow_terminal_and_with_markup_in_names(doc: Doc, kb: SimpleNamespace) -> None:
+    kb.cui_to_entity["C0036572"] = entity("C0036572", "Seizure [/bold] [red]", ["T184"])
+    text = table(list(render.rows(doc, kb, note_id="n1")), width=60, force_terminal=True, no_color=True)
+    assert "[/bold]" in text
+
+
+def test_html_keeps_text_and_order(doc: Doc, kb: SimpleNamespace) -> None:
+    page = Page(render.to_html([(doc, "n1")], kb, "Links"))
+    assert page.entities == TEXT
+    marks = page.all("mark")
+    assert [mark["class"] for mark in marks] == ["m g-DISO", "m g-DISO", "m g-LIVB", "m g-ACTI nil"]
+    assert all(mark["tabindex"] == "0" for mark in marks)
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {mark["aria-describedby"] for mark in marks} <= set(ids)
+
+
+def test_html_links(doc: Doc, kb: SimpleNamespace) -> None:
+    hrefs = {a["href"] for a in Page(render.to_html([(doc, "n1")], kb, "Links")).all("a")}
+    assert hrefs == {
+        "#note-0",
+        "https://uts.nlm.nih.gov/uts/umls/concept/C0036572",
+        "https://uts.nlm.nih.gov/uts/umls/concept/C0026827",
+        "https://hpo.jax.org/browse/term/HP:0000002",
+        "https://hpo.jax.org/browse/term/HP:0001250",
+    }
+
+
+@pytest.mark.parametrize(
+    ("concept_id", "url"),
+    [
+        ("MONDO:0005148", "https://purl.obolibrary.org/obo/MONDO_0005148"),
+        ("NIL", ""),
+        ("", ""),
+        ("javascript:alert(1)", ""),
+        ('HP:1" onclick="x', ""),
+        ("local-17", ""),
+    ],
+)
+def test_concept_url(concept_id: str, url: str) -> None:
+    assert render.concept_url(concept_id) == url
+
+
+def test_html_escapes_everything(kb: SimpleNamespace) -> None:
+    evil = '<script>alert("x")</script>'
+    for concept in kb.cui_to_entity.values():
+        concept.canonical_name = concept.definition = evil
+    kb.semantic_type_tree = SimpleNamespace(get_canonical_name=lambda tui: evil)
+    explain = {"name": evil, "source": evil, "long_form": evil}
+    doc = link(
+        spacy.blank("en")(f"{evil} fits {{text}} {evil}"),
+        [("fits", evil, "C0036572", [("C0036572", 0.9), (evil, 0.1)])],
+        kb_codes={"fits": {evil: [evil, "HP:" + evil]}},
+        kb_explain={"fits": explain},
+    )
+    html = render.to_html([(doc, evil)], kb, evil)
+    page = Page(html)
+    assert "<script" not in html
+    assert not page.all("script")
+    assert page.entities == doc.text
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert "&lt;script&gt;" in html
+
+
+def test_html_loads_nothing(doc: Doc, kb: SimpleNamespace) -> None:
+    html = render.to_html([(doc, "n1")], kb, "Links")
+    page = Page(html)
+    assert not [tag for tag, _ in page.tags if tag in {"script", "link", "img", "iframe", "object", "embed", "video", "audio", "source", "base"}]
+    assert not [attributes for _, attributes in page.tags if "src" in attributes or "srcset" in attributes]
+    assert "@import" not in html
+    assert "url(" not in html
+    assert "default-src 'none'" in html
+
+
+def test_html_with_overlapping_spans(doc: Doc, kb: SimpleNamespace) -> None:
+    inner, outer = Span(doc, 1, 2, label="DISO", kb_id="C0026827"), Span(doc, 0, 3, label="DISO", kb_id="HP:0000002")
+    doc.spans["sc"] = [inner, outer, Span(doc, 2, 3, label="DISO", kb_id="C0036572"), Span(doc, 0, 1, label="unlinked")]
+    assert [row["mention"] for row in render.rows(doc, kb)][:3] == ["Mother had fits", "had", "fits"]
+    html = render.to_html([(doc, "n1")], kb, "Links")
+    page = Page(html)
+    assert "Inside or across other mentions" in html
+    assert page.entities.startswith(TEXT)
+    assert len(page.all("mark")) == 6
+    assert "unlinked" not in html
+
+
+def test_html_of_nothing(kb: SimpleNamespace) -> None:
+    assert "No notes." in render.to_html([], kb, "Links")
+    assert "No mention found." in render.to_html([(spacy.blank("en")(""), "n1")], kb, "Links")
+    assert "0 mentions" in table([])
+
+
+def test_html_right_to_left(kb: SimpleNamespace) -> None:
+    doc = spacy.blank("he")("שלום fits")
+    doc.ents = [Span(doc, 1, 2, label="DISO", kb_id="C0036572")]
+    html = render.to_html([(doc, "n1")], kb, "Links")
+    assert "direction: rtl" in html
+    assert '<html lang="he">' in html
+
+
+def test_html_index_has_counts(doc: Doc, kb: SimpleNamespace) -> None:
+    html = render.to_html([(doc, "first"), (doc, "second")], kb, "Links")
+    items = re.findall(r'<li><a href="(#note-\d)"><span>(\w+)</span> <b title="linked mentions">(\d)', html)
+    assert items == [("#note-0", "first", "3"), ("#note-1", "second", "3")]
+    assert "2 notes · 8 mentions · 6 linked · 3 concepts · 2 NIL" in html
