@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import warnings
 from enum import Enum
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -247,7 +248,9 @@ def make_pipeline(config: Dict[str, Any], pipeline: Optional[str] = None, abbrev
     if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):
         from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
 
-        nlp.add_pipe("abbreviation_detector", config={"make_serializable": True})
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*W036.*")  # its second matcher has no patterns yet: meant so
+            nlp.add_pipe("abbreviation_detector", config={"make_serializable": True})
     if "sapbert_linker" not in nlp.pipe_names:
         nlp.add_pipe("sapbert_linker", config=config)
     return nlp
@@ -328,6 +331,9 @@ def demo(
     if not notes.is_dir():
         raise fail("E401", MissingFile, path=notes)
     nlp = make_pipeline({})
+    patterns = notes.parent / "patterns.jsonl"
+    if patterns.is_file():  # what a trained recogniser would find besides the ontology's own names: lay words, drugs
+        nlp.add_pipe("entity_ruler", first=True).from_disk(patterns)
     texts = list(read_notes([str(notes)]))
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
     kb = nlp.get_pipe("sapbert_linker").kb

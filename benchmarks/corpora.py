@@ -1,0 +1,125 @@
+"""Corpora -> documents and gold mentions; notes. Each reader takes lines, so that a test can give it a few."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Tuple
+
+from spacy.tokens import Doc, Span
+from spacy.vocab import Vocab
+
+from spacy_sapbert.readers.medic import identifier
+
+from .metrics import Mention
+
+GOLD = "gold"  # the span group: gold mentions may overlap, which doc.ents may not
+
+
+class Corpus(NamedTuple):
+    """documents: id -> text. mentions: in the order of the file."""
+
+    documents: Dict[str, str]
+    mentions: List[Mention]
+
+
+def open_lines(path: Path) -> Iterator[str]:
+    """Lines of a plain or gzipped UTF-8 file, without their ends."""
+    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else open(path, encoding="utf-8")
+    with opened as file:
+        for line in file:
+            yield line.rstrip("\r\n")
+
+
+def read_gsc(lines: Iterable[str]) -> Corpus:
+    """GSC+: a PubMed id, a line of text, then `start TAB end TAB mention TAB HP:…` lines; blocks end with an empty line."""
+    documents: Dict[str, str] = {}
+    mentions: List[Mention] = []
+    block: List[str] = []
+    for line in [*lines, ""]:
+        if line:
+            block.append(line)
+            continue
+        if len(block) >= 2:
+            document, text = block[0].strip(), block[1]
+            documents[document] = text
+            for annotation in block[2:]:
+                start, end, mention, concept_id = annotation.split("\t")
+                mentions.append(Mention(document, int(start), int(end), mention, ((concept_id.strip(),),)))
+        block = []
+    return Corpus(documents, mentions)
+
+
+def read_pubtator(lines: Iterable[str]) -> Corpus:
+    """PubTator: `id|t|title`, `id|a|abstract`, then `id TAB start TAB end TAB mention TAB kind TAB ids`.
+
+    Offsets count the title, one character, and the abstract. In ids, `|` parts alternatives and `+` the parts of a composite;
+    bare MeSH ids (D…, C…) and OMIM numbers get their prefix.
+    """
+    titles: Dict[str, str] = {}
+    abstracts: Dict[str, str] = {}
+    mentions: List[Mention] = []
+    for line in lines:
+        if head := re.match(r"(\d+)\|([ta])\|(.*)", line):
+            (titles if head[2] == "t" else abstracts)[head[1]] = head[3]
+        elif line.count("\t") == 5:
+            document, start, end, text, _, ids = line.split("\t")
+            mentions.append(Mention(document, int(start), int(end), text, gold_ids(ids)))
+    return Corpus({i: f"{title} {abstracts.get(i, '')}" for i, title in titles.items()}, mentions)
+
+
+def gold_ids(text: str) -> Tuple[Tuple[str, ...], ...]:
+    """`D001943|D010051+OMIM:1` -> ((MESH:D001943,), (MESH:D010051, OMIM:1))."""
+    alternatives = []
+    for alternative in text.strip().split("|"):
+        ids = [identifier(part) or part.strip() for part in alternative.split("+")]
+        alternatives.append(tuple(dict.fromkeys(i for i in ids if i)))
+    return tuple(a for a in alternatives if a)
+
+
+def read_notes(path: Path, count: int) -> List[str]:
+    """The first `count` distinct transcriptions of MTSamples."""
+    notes: Dict[str, None] = {}
+    for line in open_lines(path):
+        text = (json.loads(line).get("transcription") or "").strip()
+        if text:
+            notes.setdefault(text)
+        if len(notes) == count:
+            break
+    return list(notes)
+
+
+def make_docs(corpus: Corpus, nlp: object) -> List[Tuple[Doc, List[Mention]]]:
+    """A Doc for each text, with its mentions as the span group `gold`: exactly the gold offsets, tokens are cut where they must be."""
+    by_document: Dict[str, List[Mention]] = {document: [] for document in corpus.documents}
+    for mention in corpus.mentions:
+        by_document[mention.document].append(mention)
+    docs = []
+    for document, mentions in by_document.items():
+        text = corpus.documents[document]
+        doc = aligned(nlp.make_doc(text), nlp.vocab, [cut for m in mentions for cut in (m.start, m.end)])  # type: ignore[attr-defined]
+        spans: List[Span] = []
+        for mention in mentions:
+            span = doc.char_span(mention.start, mention.end)
+            if span is None or span.text != mention.text:
+                raise ValueError(f"{document}: '{mention.text}' does not stand at {mention.start}-{mention.end}")
+            spans.append(span)
+        doc.spans[GOLD] = spans
+        docs.append((doc, mentions))
+    return docs
+
+
+def aligned(doc: Doc, vocab: Vocab, cuts: Iterable[int]) -> Doc:
+    """The same text with tokens also cut at these characters."""
+    inside = sorted(set(cuts))
+    words: List[str] = []
+    spaces: List[bool] = []
+    for token in doc:
+        start, end = token.idx, token.idx + len(token)
+        edges = [start, *(cut for cut in inside if start < cut < end), end]
+        words.extend(doc.text[a:b] for a, b in zip(edges, edges[1:]))
+        spaces.extend([False] * (len(edges) - 2) + [bool(token.whitespace_)])
+    return Doc(vocab, words=words, spaces=spaces)

@@ -1,0 +1,44 @@
+"""What several test modules share: a tiny linker with the real encoder and the real index, the default linker, the shared data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from spacy_sapbert.kb import KnowledgeBase
+
+DATA = Path(__file__).parent / "data"
+SHARED = Path(os.environ.get("SPACY_SAPBERT_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def tiny_linker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A linker's folder: 60 clinical concepts of tiny_clinic.tsv, then tiny.obo; default encoder, Annoy, tuned. Don't write into it."""
+    from spacy_sapbert.bundles import build_linker, read_source
+
+    sources = [read_source(DATA / name) for name in ("tiny_clinic.tsv", "tiny.obo")]
+    return build_linker(sources, tmp_path_factory.mktemp("tiny") / "linker", progress=False)
+
+
+@pytest.fixture(scope="session")
+def tiny_kb(tiny_linker: Path) -> KnowledgeBase:
+    """The tiny linker's knowledge base."""
+    return KnowledgeBase(tiny_linker / "kb")
+
+
+@pytest.fixture(scope="session")
+def hpo_linker_folder() -> Path:
+    """The default linker, built on first use (a minute) into $SPACY_SAPBERT_CACHE or the user's cache."""
+    from spacy_sapbert.bundles import find_linker
+
+    return find_linker(None)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The data beside the repository, or skip."""
+    if not SHARED.is_dir():
+        pytest.skip(f"{SHARED} is not there; set SPACY_SAPBERT_DATA")
+    return SHARED
