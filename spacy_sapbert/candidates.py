@@ -61,19 +61,21 @@ def rank(
     exact: for each mention the row of the name found verbatim, or None: its concepts score 1.0.
     lines (m): which of the array's columns may be used (semantic types, vocabularies).
 
-    The order: score; then canonical name before synonym before narrower, related and broader names; then the source named first;
-    then the concept's id. Ties are reported, never broken by chance.
+    The order: score; then a name found verbatim before one that the encoder can't tell from it (accents, what stands after the
+    last token it reads); then canonical name before synonym before narrower, related and broader names; then the source named
+    first; then the concept's id. Ties are reported, never broken by chance.
     """
     queries = np.repeat(np.arange(len(rows)), rows.shape[1])
     strings, scores = rows.ravel(), np.round(np.clip(cosines.ravel().astype(np.float64), -1.0, 1.0), DECIMALS)
+    near = np.ones(len(queries), dtype=np.bool_)  # not verbatim
     if exact is not None:
         sure = [(q, row) for q, row in enumerate(exact) if row is not None]
         if sure:
             at, found = np.array(sure, dtype=np.int64).T
             queries, strings = np.concatenate([at, queries]), np.concatenate([found, strings])
-            scores = np.concatenate([np.ones(len(at)), scores])
+            scores, near = np.concatenate([np.ones(len(at)), scores]), np.concatenate([np.zeros(len(at), dtype=np.bool_), near])
     there = strings >= 0
-    queries, strings, scores = queries[there], strings[there], scores[there]
+    queries, strings, scores, near = queries[there], strings[there], scores[there], near[there]
     first = np.searchsorted(pairs[STRING], strings, side="left")
     counts = np.searchsorted(pairs[STRING], strings, side="right") - first
     # one line for each (mention, name, concept)
@@ -82,15 +84,16 @@ def rank(
     if lines is not None:
         keep = lines[column]
         hit, column = hit[keep], column[keep]
-    query, score = queries[hit], scores[hit]
+    query, score, near = queries[hit], scores[hit], near[hit]
     concept, place = pairs[CONCEPT, column].astype(np.int64), pairs[RANK, column]
-    # the best line of each (mention, concept), then each mention's concepts in order; concept rows are in the order of ids
-    order = np.lexsort((place, -score, concept, query))
-    query, concept, score, place, column = (a[order] for a in (query, concept, score, place, column))
+    # the best line of each (mention, concept), then each mention's concepts in order; concept rows are in the order of ids,
+    # columns in that of names
+    order = np.lexsort((column, place, near, -score, concept, query))
+    query, concept, score, near, place, column = (a[order] for a in (query, concept, score, near, place, column))
     new = np.ones(len(query), dtype=np.bool_)
     new[1:] = (query[1:] != query[:-1]) | (concept[1:] != concept[:-1])
-    query, concept, score, place, column = (a[new] for a in (query, concept, score, place, column))
-    order = np.lexsort((concept, place, -score, query))
+    query, concept, score, near, place, column = (a[new] for a in (query, concept, score, near, place, column))
+    order = np.lexsort((concept, place, near, -score, query))
     query, concept, score, column = (a[order] for a in (query, concept, score, column))
     passes = score > rules.threshold
     if rules.filter_for_definitions:

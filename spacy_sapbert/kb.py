@@ -61,6 +61,7 @@ class KnowledgeBase:
             raise fail("E102", DamagedFile, path=self.path, why=f"{PAIRS}: {error}") from error
         self._local = threading.local()
         self._concepts: Dict[int, Concept] = {}
+        self._ids: Dict[int, str] = {}
         self._sql("SELECT 1 FROM concept LIMIT 1")  # a foreign file shows itself here
 
     # -- size and settings ----------------------------------------------------------------------------------------------
@@ -129,7 +130,12 @@ class KnowledgeBase:
     # -- concepts -------------------------------------------------------------------------------------------------------
 
     def concept_id(self, row: int) -> str:
-        return self.concept(row).concept_id
+        known = self._ids.get(row)
+        if known is None:
+            if len(self._ids) >= _CACHED:
+                self._ids.clear()
+            known = self._ids[row] = self._sql("SELECT id FROM concept WHERE row = ?", row).fetchone()[0]
+        return known
 
     def row_of(self, concept_id: str) -> int:
         """The row of a concept, given its id, another of its CUIs, a retired id or a source's identifier.
@@ -178,7 +184,7 @@ class KnowledgeBase:
     def codes(self, row: int) -> Dict[str, List[str]]:
         """Vocabulary -> codes; "UMLS" holds every CUI of the concept, the primary first."""
         codes: Dict[str, List[str]] = {}
-        for vocabulary, code in self.concept(row).codes:
+        for vocabulary, code in self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row):
             codes.setdefault(vocabulary, []).append(code)
         return codes
 

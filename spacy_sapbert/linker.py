@@ -22,7 +22,7 @@ from spacy.training import Example
 from thinc.api import Config, Model
 
 from . import bundles, semantic_types
-from .candidates import EMPTY, Candidate, Ranking, Rules, rank
+from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
 from .concept import normalise
 from .errors import fail
 from .files import folder_from_bytes, folder_to_bytes
@@ -31,6 +31,7 @@ from .spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, 
 from .types import Bools1d, Floats2d, VectorIndex
 
 MAX_MENTION_CHARS = 1_000  # of what the encoder is given; it reads 25 tokens
+KNOWN_EFFORT = 0.1  # of the search, for a mention found verbatim: its link is known, only its neighbours are not
 LINKER_FOLDER = "linker"
 
 DEFAULT_CONFIG = """
@@ -68,11 +69,19 @@ FilterKey = Optional[FrozenSet[str]]  # TUIs, None for all
 Spans = List[Tuple[Optional[str], int, Any]]
 
 
-class Found(NamedTuple):
-    """ranking: concepts of one mention. exact: the name stands verbatim in the knowledge base. cached: it was looked up before."""
+class Answer(NamedTuple):
+    """What one mention is linked to, made once for equal mentions. candidates: (concept id, score), best first; empty for NIL.
+    codes: of the first concept. explain: the reasons, without what is the span's own."""
 
-    ranking: Ranking
-    exact: bool
+    candidates: List[Tuple[str, float]]
+    codes: Dict[str, List[str]]
+    explain: Dict[str, Any]
+
+
+class Found(NamedTuple):
+    """cached: the answer is from an earlier batch."""
+
+    answer: Answer
     cached: bool
 
 
@@ -223,7 +232,7 @@ class SapBertLinker(Pipe):
             self.types = {label: semantic_types.expand(wanted) for label, wanted in by_label.items()}
         self.rules = Rules(threshold, max_entities_per_mention, filter_for_definitions, no_definition_threshold)
         self.candidates_batch_size, self.cache_size = candidates_batch_size, cache_size
-        self._cache: OrderedDict[Tuple[str, FilterKey], Tuple[Ranking, bool]] = OrderedDict()
+        self._cache: OrderedDict[Tuple[str, FilterKey], Answer] = OrderedDict()
         self._masks: Dict[FilterKey, Tuple[Bools1d, Bools1d]] = {}
         self._kb: Optional[KnowledgeBase] = None
         self._folder: Optional[Path] = None
@@ -352,16 +361,16 @@ class SapBertLinker(Pipe):
         """(mention, semantic types or None) -> what is found, equal mentions looked up once."""
         keys = [(normalise(text[:MAX_MENTION_CHARS]), types) for text, types in wanted]
         known = {key: self._cache[key] for key in dict.fromkeys(keys) if key in self._cache}
-        fresh: Dict[Tuple[str, FilterKey], Tuple[Ranking, bool]] = {}
+        fresh: Dict[Tuple[str, FilterKey], Answer] = {}
         new = [key for key in dict.fromkeys(keys) if key not in known]
         for start in range(0, len(new), self.candidates_batch_size):
             batch = new[start : start + self.candidates_batch_size]
             for types in dict.fromkeys(types for _, types in batch):
                 texts = [text for text, kind in batch if kind == types]
-                for text, result in zip(texts, self._search(texts, types)):
-                    fresh[text, types] = result
+                for text, answer in zip(texts, self._search(texts, types)):
+                    fresh[text, types] = answer
         self._remember(known, fresh)
-        return [Found(*(known.get(key) or fresh[key]), cached=key in known) for key in keys]
+        return [Found(known[key], True) if key in known else Found(fresh[key], False) for key in keys]
 
     def _remember(self, known: Dict, fresh: Dict) -> None:
         if self.cache_size:
@@ -371,13 +380,13 @@ class SapBertLinker(Pipe):
             while len(self._cache) > self.cache_size:
                 self._cache.popitem(last=False)
 
-    def _search(self, texts: List[str], types: FilterKey) -> List[Tuple[Ranking, bool]]:
-        """Distinct normalised mentions -> (ranking, whether found verbatim). Mentions without a letter or digit find nothing."""
+    def _search(self, texts: List[str], types: FilterKey) -> List[Answer]:
+        """Distinct normalised mentions -> answers. Mentions without a letter or digit find nothing."""
         allowed, lines = self._mask(types)
         useful = [i for i, text in enumerate(texts) if any(c.isalnum() for c in text)]
-        results: List[Tuple[Ranking, bool]] = [(EMPTY, False)] * len(texts)
+        answers = [self._answer(EMPTY, False)] * len(texts)
         if not useful:
-            return results
+            return answers
         names = [texts[i] for i in useful]
         rows = self.kb.find(names) if self.exact_match else {}
         exact = [rows.get(name) for name in names]
@@ -390,11 +399,32 @@ class SapBertLinker(Pipe):
             vectors[sure] = self.index.vectors(np.array([exact[i] for i in sure], dtype=np.int64))
         if unsure:
             vectors[unsure] = self.model.predict([names[i] for i in unsure])
-        found, cosines = self.index.query(vectors, min(self.k, len(self.index)), allowed=allowed)
+        k = min(self.k, len(self.index))
+        found, cosines = np.full((len(names), k), -1, dtype=np.int64), np.full((len(names), k), -np.inf, dtype=np.float32)
+        for part, effort in ((sure, KNOWN_EFFORT), (unsure, 1.0)):
+            if part:
+                found[part], cosines[part] = self.index.query(vectors[part], k, allowed=allowed, effort=effort)
         rankings = rank(found, cosines, self.kb.pairs, self.rules, exact=exact, lines=lines)
         for i, ranking, row in zip(useful, rankings, exact):
-            results[i] = (ranking, row is not None)
-        return results
+            answers[i] = self._answer(ranking, row is not None)
+        return answers
+
+    def _answer(self, ranking: Ranking, exact: bool) -> Answer:
+        kb = self.kb
+        kept = [(kb.concept_id(c.concept), c.score) for c in ranking.kept]
+        explain: Dict[str, Any] = {"linked": bool(kept), "exact": exact and bool(kept), "threshold": self.rules.threshold}
+        top = ranking.kept[0] if kept else ranking.best
+        if top is not None:
+            name = kb.matched_name(top.string, top.concept)
+            explain.update(id=kb.concept_id(top.concept), name=name.text, source=name.source, term_type=name.term_type, score=top.score)
+            second = ranking.runner_up
+            explain["runner_up"] = None if second is None else self._shown(second)
+            explain["margin"] = None if second is None else round(top.score - second.score, DECIMALS)
+            explain["ties"] = [kb.concept_id(concept) for concept in ranking.tied]
+        return Answer(kept, kb.codes(ranking.kept[0].concept) if kept else {}, explain)
+
+    def _shown(self, candidate: Candidate) -> List[Any]:
+        return [self.kb.concept_id(candidate.concept), self.kb.matched_name(candidate.string, candidate.concept).text, candidate.score]
 
     def _mask(self, types: FilterKey) -> Tuple[Optional[Bools1d], Optional[Bools1d]]:
         """Semantic types and vocabularies as masks: over names for the search, over the array's columns for their concepts."""
@@ -417,36 +447,14 @@ class SapBertLinker(Pipe):
     def set_annotations(self, docs: Iterable[Doc], predictions: List[Prediction]) -> None:
         """Write token.ent_kb_id_ (or the group's spans' kb_id), candidates, codes and explanation."""
         for doc, prediction in zip(docs, predictions):
-            links = [self._link(mention, found) for mention, found in zip(prediction.mentions, prediction.found)]
+            links = [self._link(mention, *found) for mention, found in zip(prediction.mentions, prediction.found)]
             write_links(doc, prediction.spans, links, self.attr_name, self.overwrite)
 
-    def _link(self, mention: Mention, found: Found) -> Link:
-        ranking = found.ranking
-        kept = [(self.kb.concept_id(c.concept), c.score) for c in ranking.kept]
-        codes = self.kb.codes(ranking.kept[0].concept) if kept else {}
-        return Link(kept[0][0] if kept else self.nil, kept, codes, self._explain(mention, found))
-
-    def _explain(self, mention: Mention, found: Found) -> Dict[str, Any]:
-        ranking = found.ranking
-        top = ranking.kept[0] if ranking.kept else ranking.best
-        explain: Dict[str, Any] = {
-            "mention": mention.text,
-            "long_form": mention.long_form,
-            "linked": bool(ranking.kept),
-            "exact": found.exact and bool(ranking.kept),
-            "cached": found.cached,
-            "threshold": self.rules.threshold,
-        }
-        if top is not None:
-            name = self.kb.matched_name(top.string, top.concept)
-            explain.update(id=self.kb.concept_id(top.concept), name=name.text, source=name.source, term_type=name.term_type, score=top.score)
-            explain["runner_up"] = None if ranking.runner_up is None else self._shown(ranking.runner_up)
-            explain["margin"] = None if ranking.runner_up is None else round(top.score - ranking.runner_up.score, 5)
-            explain["ties"] = [self.kb.concept_id(concept) for concept in ranking.tied]
-        return explain
-
-    def _shown(self, candidate: Candidate) -> List[Any]:
-        return [self.kb.concept_id(candidate.concept), self.kb.matched_name(candidate.string, candidate.concept).text, candidate.score]
+    def _link(self, mention: Mention, answer: Answer, cached: bool) -> Link:
+        explain = {"mention": mention.text, "long_form": mention.long_form, "cached": cached, **answer.explain}
+        # copies: what a user does to one span's lists must not reach the cache and other spans
+        codes = {vocabulary: list(codes) for vocabulary, codes in answer.codes.items()}
+        return Link(answer.candidates[0][0] if answer.candidates else self.nil, list(answer.candidates), codes, explain)
 
     # -- scispaCy's surface ---------------------------------------------------------------------------------------------
 

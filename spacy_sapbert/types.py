@@ -25,10 +25,11 @@ class VectorIndex(Protocol):
         """vectors (n, dim), L2-normalised."""
         ...
 
-    def query(self, vectors: Floats2d, k: int, *, allowed: Optional[Bools1d] = None) -> Tuple[Ints2d, Floats2d]:
+    def query(self, vectors: Floats2d, k: int, *, allowed: Optional[Bools1d] = None, effort: float = 1.0) -> Tuple[Ints2d, Floats2d]:
         """(q, dim) -> rows (q, k) and cosines (q, k), best first; -1 and -inf where fewer than k are allowed.
 
         allowed (n,): search only these rows; never fewer than min(k, allowed.sum()) come back.
+        effort: below 1.0 an approximate engine may look at that share of what it usually does: for queries whose best answer is known.
         """
         ...
 

@@ -81,27 +81,27 @@ class AnnoyIndex(StoredVectors):
         # one thread: with several, the order of nodes, and so the file, depends on which thread comes first
         self._forest.build(self.n_trees, n_jobs=1)
 
-    def query(self, vectors: Floats2d, k: int, *, allowed: Optional[Bools1d] = None) -> Tuple[Ints2d, Floats2d]:
+    def query(self, vectors: Floats2d, k: int, *, allowed: Optional[Bools1d] = None, effort: float = 1.0) -> Tuple[Ints2d, Floats2d]:
         """See `VectorIndex.query`. RAISES: SapbertError E204 (shape, NaN), E206 (k)."""
         queries = self._check(vectors, k, allowed)
         if len(queries) == 0:
             return np.zeros((0, k), dtype=np.int64), np.zeros((0, k), dtype=np.float32)
         if allowed is None:
-            return self._search(queries, k, k, None)
+            return self._search(queries, k, k, None, effort)
         subset = np.flatnonzero(allowed)
         if len(subset) < FORWARD_SHARE * len(self):
             return exact_search(self._stored, queries, k, subset)
         fetch = int(k * len(self) / len(subset) * 1.5) + 10
-        rows, cosines = self._search(queries, k, fetch, allowed)
+        rows, cosines = self._search(queries, k, fetch, allowed, effort)
         short = np.flatnonzero((rows >= 0).sum(axis=1) < min(k, len(subset)))  # the promise: all that are allowed, up to k
         if len(short):
             rows[short], cosines[short] = exact_search(self._stored, queries[short], k, subset)
         return rows, cosines
 
-    def _search(self, queries: Floats2d, k: int, fetch: int, allowed: Optional[Bools1d]) -> Tuple[Ints2d, Floats2d]:
+    def _search(self, queries: Floats2d, k: int, fetch: int, allowed: Optional[Bools1d], effort: float) -> Tuple[Ints2d, Floats2d]:
         fetch = min(max(fetch, self.rescore), len(self))
         projected = self._project(queries).tolist()
-        search_k = max(self.search_k, fetch) if self.search_k else -1
+        search_k = max(int(self.search_k * effort), fetch) if self.search_k else -1
 
         def search(lines: range) -> Tuple[Ints2d, Floats2d]:
             rows = np.full((len(lines), max(fetch, k)), -1, dtype=np.int64)
@@ -116,7 +116,7 @@ class AnnoyIndex(StoredVectors):
 
         chunk = 32
         lines = [range(start, min(start + chunk, len(queries))) for start in range(0, len(queries), chunk)]
-        threads = min(self.threads or len(os.sched_getaffinity(0)), len(lines))
+        threads = min(self.threads or _cores(), len(lines))
         if threads == 1:
             found = [search(part) for part in lines]
         else:
@@ -161,6 +161,10 @@ def _new_forest(dim: int) -> Any:
         known = "spacy-sapbert.ExactIndex.v1"
         raise fail("E205", name="spacy-sapbert.AnnoyIndex.v1", package="annoy", error=error, known=known) from error
     return Forest(dim, "angular")
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _principal_axes(vectors: Floats2d, dims: int, seed: int) -> Floats2d:

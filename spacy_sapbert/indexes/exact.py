@@ -20,7 +20,7 @@ class ExactIndex(StoredVectors):
     def get_config(self) -> Dict[str, Any]:
         return {}
 
-    def query(self, vectors: Floats2d, k: int, *, allowed: Optional[Bools1d] = None) -> Tuple[Ints2d, Floats2d]:
+    def query(self, vectors: Floats2d, k: int, *, allowed: Optional[Bools1d] = None, effort: float = 1.0) -> Tuple[Ints2d, Floats2d]:
         """See `VectorIndex.query`. RAISES: SapbertError E204 (shape, NaN), E206 (k)."""
         queries = self._check(vectors, k, allowed)
         return exact_search(self._stored, queries, k, None if allowed is None else np.flatnonzero(allowed))
