@@ -77,6 +77,9 @@ setup(
         "spacy_sapbert_linkers": [
             "hpo = spacy_sapbert.bundles:hpo",
         ],
+        "spacy_scorers": [
+            "spacy-sapbert.linker_scorer.v1 = spacy_sapbert.linker:make_linker_scorer",
+        ],
         "spacy_misc": [
             "spacy-sapbert.Folder.v1 = spacy_sapbert.bundles:from_folder",
             "spacy-sapbert.Sources.v1 = spacy_sapbert.bundles:from_sources",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
+import stat
 import sys
 import warnings
 from enum import Enum
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import typer
 
@@ -201,17 +203,18 @@ def read_notes(inputs: List[str]) -> Iterator[Tuple[str, str]]:
 
     for given in inputs:
         path = Path(given)
+        what = _what_is(given)
         if given == "-":
-            yield sys.stdin.read(), "stdin"
-        elif len(given) < 500 and path.is_dir():
+            yield _decode(sys.stdin.buffer.read(), "standard input"), "stdin"
+        elif what == "folder":
             files = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES)
             if not files:
                 raise fail("E402", path=path, expected="a folder of notes", why=f"it holds no {', '.join(SUFFIXES)} file.")
             for file in files:
                 yield _read_text(file), file.relative_to(path).with_suffix("").as_posix()
-        elif len(given) < 500 and path.is_file():
+        elif what == "file":
             if path.suffix == ".jsonl":
-                for number, line in enumerate(_read_text(path).splitlines(), 1):
+                for number, line in enumerate(_read_text(path).split("\n"), 1):  # splitlines() also splits where JSON does not
                     try:
                         record = json.loads(line) if line.strip() else None
                     except ValueError as error:
@@ -222,14 +225,29 @@ def read_notes(inputs: List[str]) -> Iterator[Tuple[str, str]]:
                         yield record["text"], str(record.get("id", f"{path.stem}:{number}"))
             else:
                 yield _read_text(path), path.stem
-        elif path.suffix in (*SUFFIXES, ".jsonl") and len(given) < 500 and " " not in given:
+        elif what == "missing":
             raise fail("E401", MissingFile, path=path)
         else:
             yield given, "text"
 
 
+def _what_is(given: str) -> str:
+    """folder, file, missing (it looks like a path) or text."""
+    if not given or len(os.fsencode(given)) > 4000:
+        return "text"  # "" would be the folder we are in
+    try:
+        mode = os.stat(given).st_mode
+    except (OSError, ValueError):  # no such file, or too long a name for one
+        like_a_path = os.sep in given or Path(given).suffix in (*SUFFIXES, ".jsonl")
+        return "missing" if like_a_path and not any(c.isspace() for c in given) else "text"
+    return "folder" if stat.S_ISDIR(mode) else "file"
+
+
 def _read_text(path: Path) -> str:
-    data = path.read_bytes()
+    return _decode(path.read_bytes(), path)
+
+
+def _decode(data: bytes, path: Union[str, Path]) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -242,16 +260,24 @@ def make_pipeline(config: Dict[str, Any], pipeline: Optional[str] = None, abbrev
 
     import spacy
 
-    nlp = spacy.load(pipeline) if pipeline else spacy.blank("en")
+    try:
+        nlp = spacy.load(pipeline) if pipeline else spacy.blank("en")
+    except OSError as error:  # spaCy's E050
+        raise fail("E402", path=pipeline, expected="a spaCy pipeline", why=str(error)) from error
+    has_linker = "sapbert_linker" in nlp.pipe_names
+    for setting, value in config.items():
+        if has_linker and value is not None:
+            why = f"'{pipeline}' has a sapbert_linker with settings of its own. Leave this one out, or give a pipeline without a linker."
+            raise fail("E002", setting=setting, component="link", value=value, why=why)
     if not pipeline:
-        nlp.add_pipe("concept_matcher", config={"linker_name": config.get("linker_name")})
+        nlp.max_length = sys.maxsize  # the limit is for parsers
+        nlp.add_pipe("concept_matcher", config={key: config.get(key) for key in ("linker_name", "types")})
     if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):
         from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
 
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*W036.*")  # its second matcher has no patterns yet: meant so
-            nlp.add_pipe("abbreviation_detector", config={"make_serializable": True})
-    if "sapbert_linker" not in nlp.pipe_names:
+        warnings.filterwarnings("ignore", message=".*W036.*")  # its second matcher has no patterns in most notes: meant so
+        nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
+    if not has_linker:
         nlp.add_pipe("sapbert_linker", config=config)
     return nlp
 
@@ -279,10 +305,14 @@ def write_docs(docs: List[Any], kb: Any, format: Format, out: Optional[Path]) ->
     if out is None:
         sys.stdout.write(text.getvalue())
     else:
-        out.parent.mkdir(parents=True, exist_ok=True)
         temporary = out.with_name(f".{out.name}.tmp")
-        temporary.write_text(text.getvalue(), encoding="utf-8")
-        temporary.replace(out)
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(text.getvalue(), encoding="utf-8", newline="")
+            temporary.replace(out)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise fail("E009", path=out, error=error.strerror) from error
 
 
 def _rows(docs: List[Any], kb: Any) -> Iterator[Dict[str, Any]]:
@@ -304,21 +334,23 @@ def _progress(docs: Any, total: int) -> Any:
 @command(app, "lookup")
 def lookup(
     names: List[str] = typer.Argument(..., help="Mentions to look up."),
-    k: int = typer.Option(5, help="Candidates shown."),
+    k: int = typer.Option(5, min=1, help="Candidates shown."),
     linker_name: Optional[str] = typer.Option(None, help="A registered linker or a linker's folder."),
 ) -> None:
     """Show the nearest concepts of a string."""
     import spacy
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": linker_name})
     console = Console()
     for name, candidates in zip(names, linker.candidate_generator(names, max(30, k))):
-        table = Table("score", "concept", "name", "by the name", title=name, title_justify="left")
+        table = Table("score", "concept", "name", "by the name", title=Text(name), title_justify="left")
         for candidate in candidates[:k]:
             entity = linker.kb.cui_to_entity[candidate.concept_id]
-            table.add_row(f"{candidate.similarities[0]:.3f}", candidate.concept_id, entity.canonical_name, candidate.aliases[0])
+            # as Text: in a string "benzo[a]pyrene" would be markup
+            table.add_row(f"{candidate.similarities[0]:.3f}", candidate.concept_id, Text(entity.canonical_name), Text(candidate.aliases[0]))
         console.print(table)
 
 

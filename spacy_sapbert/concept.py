@@ -7,10 +7,11 @@ import unicodedata
 from dataclasses import dataclass, field
 from typing import List, NamedTuple, Optional, Tuple
 
-CUI_PATTERN = re.compile(r"C\d{7}")  # UMLS concept unique identifier
+CUI_PATTERN = re.compile("C[0-9]{7}")  # UMLS concept unique identifier
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-")
 _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u00b4\u0060"), "'")
 _CHARACTERS = {**_DASHES, **_QUOTES}
+_INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn")  # control, format, surrogate, private use, unassigned
 MAX_NAME_CHARS = 500  # longer strings are sentences, not names; an encoder reads 25 tokens of them
 
 
@@ -63,6 +64,7 @@ def normalise(text: str) -> str:
     characters, single spaces. It is also what the encoder reads (SapBERT lower-cases too)."""
     if text.isascii() and text.isprintable():  # the common case, much cheaper
         return " ".join(text.lower().split())
-    text = unicodedata.normalize("NFKC", text.translate(_CHARACTERS)).translate(_CHARACTERS)
-    visible = "".join(" " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn"))
-    return " ".join(visible.lower().split())
+    # what is invisible goes first and NFKC comes last, or a second pass could still change the text
+    visible = (" " if c.isspace() else c for c in text.translate(_CHARACTERS) if c.isspace() or unicodedata.category(c) not in _INVISIBLE)
+    text = unicodedata.normalize("NFKC", "".join(visible)).translate(_CHARACTERS).lower()
+    return " ".join(unicodedata.normalize("NFKC", text).split())

@@ -10,8 +10,9 @@ import importlib.util
 import json
 import multiprocessing
 import os
+import threading
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, cast
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ SETTINGS = "spacy_sapbert_encoder.json"
 PROGRESS_FROM = 1_000  # names; fewer take under 3 s
 MIN_ROWS = 4  # a CPU multiplies 1 or 2 rows with another kernel than many: padding to 4 keeps a name's vector the same, alone or batched
 Batch = Tuple[List[int], List[List[int]]]
+_LOADING = threading.Lock()  # transformers swaps torch's parameter classes while it loads: two threads at once leave weights without data
 
 
 def NameEncoder(
@@ -128,6 +130,7 @@ class SafeShim(HFShim):
 def _fill(shim: HFShim, tokenizer: Any, transformer: Any) -> None:
     transformer.to(get_torch_default_device())
     transformer.eval()
+    transformer.config._name_or_path = ""  # a path of this machine: what is written does not depend on where it was read
     shim._hfmodel.tokenizer = tokenizer
     shim._hfmodel.transformer = transformer
     shim._model = transformer
@@ -155,7 +158,8 @@ def encode(model: Model, names: List[str], progress: bool = False) -> Floats2d:
 
     RAISES: SapbertError E302 before initialize; E304 where a vector is not finite.
     """
-    tokenizer, transformer = _tokenizer(model), model.layers[0].shims[0]._hfmodel.transformer
+    tokenizer, transformer = _tokenizer(model), _hf(model).transformer
+    transformer.eval()  # a training step leaves dropout on
     _settle_in_worker()
     unique: Dict[str, int] = {}
     inverse = np.fromiter((unique.setdefault(name, len(unique)) for name in names), dtype=np.int64, count=len(names))
@@ -225,7 +229,7 @@ def _use_bfloat16(dtype: str, device: torch.device) -> bool:
 
 
 def _convert_inputs(model: Model, tokens: Any, is_train: bool) -> Tuple[ArgsKwargs, Callable]:
-    device = next(model.shims[0]._hfmodel.transformer.parameters()).device
+    device = next(cast(HFShim, model.shims[0])._hfmodel.transformer.parameters()).device
     kwargs = {key: value.to(device) for key, value in tokens.items()}
     model.attrs["mask"] = kwargs["attention_mask"]
     return ArgsKwargs(args=(), kwargs=kwargs), lambda d_inputs: []
@@ -236,9 +240,9 @@ def _convert_outputs(model: Model, inputs_outputs: Any, is_train: bool) -> Tuple
     pooled = pool(outputs.last_hidden_state.float(), model.attrs.pop("mask"), model.attrs["pooling"])
 
     def backprop(d_vectors: Floats2d) -> ArgsKwargs:
-        return ArgsKwargs(args=((pooled,),), kwargs={"grad_tensors": (xp2torch(d_vectors),)})
+        return ArgsKwargs(args=((pooled,),), kwargs={"grad_tensors": (xp2torch(cast(Any, d_vectors)),)})
 
-    return torch2xp(pooled), backprop
+    return cast(Floats2d, torch2xp(pooled)), backprop
 
 
 def pool(hidden: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:
@@ -256,8 +260,7 @@ def pool(hidden: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor
 
 def initialize(model: Model, X: Any = None, Y: Any = None) -> Model:
     """Read the tokenizer and the weights. The only place, with `from_folder`, that touches disk or network."""
-    shim = model.layers[0].shims[0]
-    if shim._hfmodel.transformer is None:
+    if _hf(model).transformer is None:
         _load(model, model.attrs["name"] or default_encoder())
         model.attrs["fingerprint"] = _fingerprint(model)
     return model
@@ -277,7 +280,7 @@ def default_encoder() -> str:
 def _load(model: Model, name: str) -> None:
     from transformers import AutoModel, AutoTokenizer
 
-    hf_model = model.layers[0].shims[0]._hfmodel
+    hf_model = _hf(model)
     if not name.strip() or (Path(name).exists() and not Path(name).is_dir()):
         raise fail("E301", MissingFile, name=name, why="it is not a folder.")
     try:
@@ -285,7 +288,8 @@ def _load(model: Model, name: str) -> None:
         tokenizer = AutoTokenizer.from_pretrained(
             name if base is None or _has_tokenizer(name) else base, **{"use_fast": True, **hf_model._init_tokenizer_config}
         )
-        transformer = AutoModel.from_pretrained(base or name, **hf_model._init_transformer_config)
+        with _LOADING:
+            transformer = AutoModel.from_pretrained(base or name, **hf_model._init_transformer_config)
         if base is not None:
             transformer = _merge_adapters(transformer, name)
     except ImportError as error:
@@ -293,15 +297,14 @@ def _load(model: Model, name: str) -> None:
     except Exception as error:  # transformers raises OSError, ValueError, SafetensorError, KeyError … for the same cause
         why = " ".join(str(error).split())[:300] or type(error).__name__
         raise fail("E301", MissingFile, name=name, why=why + ("" if why.endswith(".") else ".")) from error
-    _fill(model.layers[0].shims[0], tokenizer, transformer)
+    _fill(_shim(model), tokenizer, transformer)
     _set_up(model, read_pooling(name if base is None else base) if model.attrs["pooling"] == "auto" else model.attrs["pooling"])
 
 
 def _set_up(model: Model, pooling: str) -> None:
     model.layers[0].attrs["pooling"] = pooling
-    width = int(model.layers[0].shims[0]._hfmodel.transformer.config.hidden_size)
-    if model.has_dim("nO") is None:
-        model.set_dim("nO", width)
+    width = int(_hf(model).transformer.config.hidden_size)
+    model.set_dim("nO", width, force=True)  # a folder may hold another model than the one before
 
 
 def _adapter_base(name: str) -> Optional[str]:
@@ -359,9 +362,8 @@ def read_pooling(name: str) -> str:
 
 def to_folder(model: Model, folder: Path) -> None:
     """Write a folder that this package, transformers and sentence-transformers all load, weights as safetensors."""
-    shim = model.layers[0].shims[0]
     _tokenizer(model).save_pretrained(str(folder))
-    shim._hfmodel.transformer.save_pretrained(str(folder), safe_serialization=True)
+    _hf(model).transformer.save_pretrained(str(folder), safe_serialization=True)
     pooling = _pooling(model)
     width = model.get_dim("nO")
     kinds = (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize"))
@@ -373,6 +375,7 @@ def to_folder(model: Model, folder: Path) -> None:
     _write_json(folder / "modules.json", modules)
     _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
     _write_json(folder / "sentence_bert_config.json", {"max_seq_length": model.attrs["max_length"], "do_lower_case": False})
+    model.attrs["fingerprint"] = _fingerprint(model)  # the weights may have been trained since they were read
     settings = {"name": model.attrs["name"], "pooling": pooling, "max_length": model.attrs["max_length"], "dim": width}
     _write_json(folder / SETTINGS, {**settings, "fingerprint": model.attrs["fingerprint"]})
 
@@ -399,14 +402,22 @@ def _fingerprint(model: Model) -> str:
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps([_pooling(model), model.attrs["max_length"]]).encode())
     digest.update(json.dumps(sorted(_tokenizer(model).get_vocab().items()), ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    for key, tensor in sorted(model.layers[0].shims[0]._hfmodel.transformer.state_dict().items()):
+    for key, tensor in sorted(_hf(model).transformer.state_dict().items()):
         digest.update(key.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
+def _shim(model: Model) -> HFShim:
+    return cast(HFShim, model.layers[0].shims[0])
+
+
+def _hf(model: Model) -> HFObjects:
+    return _shim(model)._hfmodel
+
+
 def _tokenizer(model: Model) -> Any:
-    tokenizer = model.layers[0].shims[0]._hfmodel.tokenizer
+    tokenizer = _hf(model).tokenizer
     if tokenizer is None:
         raise fail("E302")
     return tokenizer

@@ -43,6 +43,7 @@ class Errors:
     E006 = "'{what}' is a {got}, not a {expected}."
     E007 = "Folder '{path}' is locked by another build for more than {seconds:.0f} s. If none is running, delete '{lock}'."
     E008 = "No room left to write '{path}' ({error}). Nothing half-written was kept; free space, or move the cache with {env}."
+    E009 = "'{path}' can't be written ({error}). Name another file."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = "Knowledge base '{path}' is damaged or was changed: {why}. Build it again with `python -m spacy_sapbert kb build`."

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Union
 
-from .errors import DamagedFile, Errors, MissingFile, SapbertError, fail
+from filelock import FileLock, Timeout
+
+from .errors import DamagedFile, MissingFile, fail
 
 MANIFEST = "manifest.json"
 FULL_HASH_BYTES = 64 * 1024 * 1024  # larger files are sampled when opened, so that opening stays under 0.3 s whatever the size
 _SAMPLES, _BLOCK = 64, 64 * 1024
+_LOCK, _NEW, _OLD = "lock", "new", "old"  # in a temporary folder: held while it is written, what is written, what it replaces
+_GRACE_SECONDS = 60.0
+_DISK_FULL = ("no space left", "disk is full", "quota exceeded", " requested and ")
 
 
 def checksum(path: Path, *, full: bool = True) -> str:
@@ -78,13 +85,18 @@ def read_manifest(folder: Union[str, Path], kind: str, version: int, *, missing:
         raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} describes '{found}', not '{kind}'")
     if manifest.get("format") != version:
         raise fail("E106", path=folder, found=manifest.get("format"), expected=version)
-    for name, entry in manifest["files"].items():
-        check_file(folder, name, entry, damaged, full)
+    try:
+        for name, entry in manifest["files"].items():
+            check_file(folder, name, entry, damaged, full)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} has no proper list of files") from error
     return manifest
 
 
 def check_file(folder: Path, name: str, entry: Dict[str, Any], damaged: str, full: bool) -> None:
     file = folder / name
+    if file.is_absolute() != folder.is_absolute() or ".." in Path(name).parts:
+        raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} names '{name}', which is outside the folder")
     if not file.is_file():
         raise fail(damaged, DamagedFile, path=folder, why=f"'{name}' is missing")
     size = file.stat().st_size
@@ -97,44 +109,64 @@ def check_file(folder: Path, name: str, entry: Dict[str, Any], damaged: str, ful
 
 @contextmanager
 def writing_folder(target: Union[str, Path]) -> Iterator[Path]:
-    """A temporary sibling folder that takes the target's place when the block ends well, and is removed when it does not.
+    """A new folder, in a temporary sibling of the target, that takes the target's place when the block ends well and is removed when
+    it does not. What a killed process has left is cleared away by the next one that writes the same target.
 
     RAISES: SapbertError E008 where the disk is full.
     """
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+    _clear_abandoned(target)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
     try:
-        os.chmod(temporary, 0o777 & ~_umask())
-        yield temporary
-        _replace_folder(temporary, target)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise SapbertError("E008", Errors.E008.format(path=target, error=error.strerror, env="SPACY_SAPBERT_CACHE")) from error
+        with FileLock(scratch / _LOCK):
+            (scratch / _NEW).mkdir()
+            yield scratch / _NEW
+            _replace_folder(scratch, target)
+    except Exception as error:
+        if is_disk_full(error):
+            raise fail("E008", path=target, error=error, env="SPACY_SAPBERT_CACHE") from error
         raise
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def is_disk_full(error: BaseException) -> bool:
+    """Only Python's own file calls set errno; NumPy, SQLite, Annoy and safetensors just say it, each in its words."""
+    said = str(error).lower()
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or any(words in said for words in _DISK_FULL)
 
 
-def _replace_folder(temporary: Path, target: Path) -> None:
+def reserve(path: Path) -> None:
+    """Take the room of a sparse file that will be written through a map: on a full disk that would be a bus error, this is an OSError."""
+    if hasattr(os, "posix_fallocate"):
+        with open(path, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+
+
+def _replace_folder(scratch: Path, target: Path) -> None:
     if not target.exists():
-        os.replace(temporary, target)
+        os.replace(scratch / _NEW, target)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-    os.replace(target, old / "was")
+    os.replace(target, scratch / _OLD)
     try:
-        os.replace(temporary, target)
+        os.replace(scratch / _NEW, target)
     except OSError:
-        os.replace(old / "was", target)
+        os.replace(scratch / _OLD, target)
         raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
+
+
+def _clear_abandoned(target: Path) -> None:
+    for scratch in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
+        if "." in scratch.name[len(target.name) + 2 : -len(".tmp")]:
+            continue  # of a target with a longer name
+        with suppress(Timeout, OSError):  # held by a build that is running
+            if time.time() - scratch.stat().st_mtime < _GRACE_SECONDS:
+                continue  # perhaps made just now, and not locked yet
+            with FileLock(scratch / _LOCK, timeout=0):
+                if (scratch / _OLD).exists() and not target.exists():  # killed between the two renames
+                    os.replace(scratch / _OLD, target)
+                shutil.rmtree(scratch, ignore_errors=True)
 
 
 def copy_folder(source: Path, target: Path, names: List[str]) -> None:

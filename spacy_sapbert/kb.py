@@ -121,7 +121,7 @@ class KnowledgeBase:
                 types[concept] = tui
         last = -1
         for row, concept, norm in self._sql(
-            f"SELECT string.row, concept, norm FROM string JOIN name ON name.string = string.row {weak} ORDER BY string.row, name.rank"
+            f"SELECT string.row, concept, norm FROM string JOIN name ON name.string = string.row {weak} ORDER BY string.row, name.rank, concept"
         ):
             if row != last and (only is None or concept in types):
                 last = row
@@ -142,8 +142,11 @@ class KnowledgeBase:
 
         RAISES: KeyError.
         """
-        hit = self._sql("SELECT row FROM concept WHERE id = ?", concept_id).fetchone()
-        hit = hit or self._sql("SELECT concept FROM other_id WHERE id = ?", concept_id).fetchone()
+        try:
+            hit = self._sql("SELECT row FROM concept WHERE id = ?", concept_id).fetchone()
+            hit = hit or self._sql("SELECT concept FROM other_id WHERE id = ?", concept_id).fetchone()
+        except UnicodeEncodeError:  # half a surrogate pair: no id has one
+            hit = None
         if hit is None:
             raise KeyError(concept_id)
         return int(hit[0])
@@ -239,10 +242,10 @@ class KnowledgeBase:
     def _sql(self, statement: str, *values: Any) -> sqlite3.Cursor:
         # a connection must not cross a fork or a thread: each has its own
         local = self._local
-        if getattr(local, "pid", None) != os.getpid():
-            local.connection = _connect(self.path / DATABASE)
-            local.pid = os.getpid()
         try:
+            if getattr(local, "pid", None) != os.getpid():
+                local.connection = _connect(self.path / DATABASE)
+                local.pid = os.getpid()
             return local.connection.execute(statement, values)
         except sqlite3.DatabaseError as error:
             raise fail("E102", DamagedFile, path=self.path, why=f"{DATABASE}: {error}") from error
@@ -283,6 +286,9 @@ class _Entities(Mapping[str, Entity]):
 class _Aliases(Mapping[str, Set[str]]):
     def __init__(self, kb: KnowledgeBase) -> None:
         self._kb = kb
+
+    def __contains__(self, alias: object) -> bool:
+        return isinstance(alias, str) and super().__contains__(alias)
 
     def __getitem__(self, alias: str) -> Set[str]:
         row = self._kb.find([alias]).get(alias)

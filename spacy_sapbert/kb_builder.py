@@ -2,8 +2,8 @@
 
 How concepts are joined:
 1. A CUI is a concept. A source's term belongs to its *primary* CUI: the one listed first for it (sources in the order given),
-   unless another of its CUIs fits better, that is, has a name of its own (a term that maps to it alone, or a UMLS row) that
-   equals the term's label, or failing that one of its exact synonyms, where the first one's does not.
+   unless another of its CUIs fits better, that is, has a preferred name of its own (of a term that maps to it alone, or of UMLS)
+   that equals the term's label, or failing that one of its exact synonyms, where the first one's does not.
 2. Terms that a curated mapping calls the same (`same_as`) are one term: their CUIs are put in one list, and rule 1 applies.
 3. Terms without any CUI keep their identifier, that of the first source among those mapped to each other (unless `cui_only`).
 4. Terms whose primary CUI is the same are one concept. Its other CUIs, its sources' identifiers and retired ids all lead to it
@@ -26,7 +26,7 @@ from tqdm import tqdm
 from . import semantic_types
 from .concept import MAX_NAME_CHARS, Concept, is_cui, normalise
 from .errors import fail
-from .files import write_manifest, writing_folder
+from .files import reserve, write_manifest, writing_folder
 from .kb import DATABASE, KIND, PAIRS, VERSION, KnowledgeBase
 
 WEAK = ("NRW", "REL", "BRD", "LAY")  # names that are near the concept, not the concept: last in a tie
@@ -95,16 +95,17 @@ def build_kb(sources: Sequence[Source], out: Union[str, Path], *, filters: Optio
     """
     filters = filters or Filters()
     out = Path(out)
-    with writing_folder(out) as folder, tempfile.TemporaryDirectory(prefix=".stage.", dir=out.parent) as stage:
-        database = sqlite3.connect(Path(stage) / "stage.sqlite", isolation_level=None)
-        try:
-            database.executescript(_STAGE)
-            skipped = _stage(database, sources, filters, progress)
-            _index_stage(database)
-            described = _assign_keys(database)
-            _write(database, folder, filters)
-        finally:
-            database.close()
+    with writing_folder(out) as folder:
+        with tempfile.TemporaryDirectory(prefix=".stage.", dir=folder) as stage:
+            database = sqlite3.connect(Path(stage) / "stage.sqlite", isolation_level=None)
+            try:
+                database.executescript(_STAGE)
+                skipped = _stage(database, sources, filters, progress)
+                _index_stage(database)
+                described = _assign_keys(database)
+                _write(database, folder, filters)
+            finally:
+                database.close()
         counts = _finish(folder / DATABASE, folder / PAIRS)
         content = {
             "sources": [_describe(source) for source in sources],
@@ -117,7 +118,7 @@ def build_kb(sources: Sequence[Source], out: Union[str, Path], *, filters: Optio
 
 def _describe(source: Source) -> Dict[str, Any]:
     stats = source.stats
-    described = {"name": source.name, "kind": source.kind}
+    described: Dict[str, Any] = {"name": source.name, "kind": source.kind}
     for key in ("version", "rows", "malformed", "concepts"):
         if stats is not None:
             described[key] = getattr(stats, key, None)
@@ -158,7 +159,7 @@ def _stage_concept(
         elif not weak_names and name.term_type in WEAK:
             skipped["weak"] += 1
         else:
-            rows["s_name"].append((cid, " ".join(name.text.split()), norm, name.source, name.language, name.term_type, name.rank, number))
+            rows["s_name"].append((cid, _one_line(name.text), norm, name.source, name.language, name.term_type, name.rank, number))
     rows["s_cui"].extend((cid, cui) for cui in concept.cuis if cui != cid)
     rows["s_same"].extend((cid, other) for other in concept.same_as)
     rows["s_type"].extend((cid, tui) for tui in concept.types)
@@ -167,7 +168,12 @@ def _stage_concept(
     rows["s_retired"].extend((cid, old) for old in concept.retired)
     rows["s_relation"].extend((cid, *relation) for relation in concept.relations)
     if concept.definition:
-        rows["s_definition"].append((cid, " ".join(concept.definition.split()), number))
+        rows["s_definition"].append((cid, _one_line(concept.definition), number))
+
+
+def _one_line(text: str) -> str:
+    """Single spaces, and no halves of surrogate pairs, which JSON may hold and UTF-8 can't."""
+    return " ".join(text.encode("utf-8", "ignore").decode("utf-8").split())
 
 
 def _flush(database: sqlite3.Connection, rows: Dict[str, List[Tuple]]) -> None:
@@ -199,7 +205,7 @@ def _assign_keys(database: sqlite3.Connection) -> Dict[str, int]:
     groups = _same_terms(database, [*first_seen, *cuis])
     own_names = _OwnNames(database, groups, cuis)
     keys: List[Tuple[str, str]] = []
-    several = without = 0
+    several = 0
     for group in groups:
         listed = list(dict.fromkeys(cui for _, cui in sorted(pair for term in group for pair in cuis.get(term, []))))
         several += len(listed) > 1
@@ -208,13 +214,12 @@ def _assign_keys(database: sqlite3.Connection) -> Dict[str, int]:
             key = listed[0] if len(listed) == 1 else own_names.primary(listed, group)
         elif named:
             key = min(named, key=lambda term: first_seen[term])
-            without += 1
         else:
             continue  # a mapping between terms that no source holds
         keys.extend((term, key) for term in group)
         database.executemany("INSERT INTO s_code VALUES (?, 'UMLS', ?)", [(group[0], cui) for cui in listed])
     database.executemany("INSERT OR IGNORE INTO key VALUES (?, ?)", keys)
-    return {"terms_with_several_cuis": several, "concepts_without_cui": without}
+    return {"terms_with_several_cuis": several}
 
 
 def _same_terms(database: sqlite3.Connection, terms: Iterable[str]) -> List[List[str]]:
@@ -295,10 +300,11 @@ def _write(database: sqlite3.Connection, folder: Path, filters: Filters) -> None
         " (SELECT cid, text, source, ROW_NUMBER() OVER (PARTITION BY cid ORDER BY input, rank, seq) AS place FROM n) WHERE place = 1"
     )
     database.execute("INSERT INTO out.string SELECT ROW_NUMBER() OVER (ORDER BY norm) - 1, norm FROM (SELECT DISTINCT norm FROM n)")
-    # one line for each (concept, text, source), the best-ranked
+    # one line for each (concept, text, source), the best-ranked, whole: its term type and language go with its rank
     database.execute(
-        "INSERT INTO out.name SELECT string.row, concept.row, text, n.source, language, term_type, MIN(input * 10000000 + MIN(rank, 9999999))"
-        " FROM n JOIN out.string USING (norm) JOIN out.concept ON concept.id = n.cid GROUP BY concept.row, text, n.source, string.row ORDER BY MIN(seq)"
+        "INSERT INTO out.name SELECT string.row, concept.row, text, b.source, language, term_type, input * 10000000 + MIN(rank, 9999999)"
+        " FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY cid, text, source ORDER BY input, rank, seq) AS place FROM n) AS b"
+        " JOIN out.string USING (norm) JOIN out.concept ON concept.id = b.cid WHERE place = 1 ORDER BY seq"
     )
     database.execute("INSERT OR IGNORE INTO out.type SELECT concept.row, tui FROM t JOIN out.concept ON concept.id = t.cid")
     by_concept = "FROM {0} LEFT JOIN key ON key.id = {0}.id JOIN out.concept ON concept.id = COALESCE(key.cid, {0}.id)"
@@ -343,11 +349,13 @@ def _follow_retired(database: sqlite3.Connection) -> None:
 
 
 def _last(term: str, later: Dict[str, str]) -> str:
-    seen = {term}
-    while term in later and later[term] not in seen:
-        term = later[term]
-        seen.add(term)
-    return term
+    last, seen = term, {term}
+    while last in later:
+        last = later[last]
+        if last in seen:
+            return term
+        seen.add(last)
+    return last
 
 
 def _write_types(database: sqlite3.Connection) -> None:
@@ -387,6 +395,7 @@ def _finish(path: Path, pairs_path: Path) -> Dict[str, Any]:
         vocabulary_set = _sets(database, "vocabulary_sets", vocabularies, counts["concepts"])
         cuis = "SELECT COUNT(*) FROM concept WHERE id GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
         counts["cuis"] = database.execute(cuis).fetchone()[0]
+        counts["concepts_without_cui"] = counts["concepts"] - counts["cuis"]
         counts["definitions"] = database.execute("SELECT COUNT(*) FROM concept WHERE definition IS NOT NULL").fetchone()[0]
         shared = "SELECT COUNT(*) FROM (SELECT 1 FROM name GROUP BY string HAVING MIN(concept) < MAX(concept))"
         counts["strings_of_several_concepts"] = database.execute(shared).fetchone()[0]
@@ -413,6 +422,7 @@ def _write_pairs(database: sqlite3.Connection, path: Path, n_concepts: int, type
     )
     count = database.execute("SELECT COUNT(*) FROM (SELECT 1 FROM name GROUP BY string, concept)").fetchone()[0]
     pairs = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(6, count))
+    reserve(path)
     for start, lines in _chunks(database.execute(query)):
         part = np.asarray(lines, dtype=np.int32)  # (chunk, 3)
         concepts = part[:, 1]

@@ -5,10 +5,13 @@ Reads top to bottom: config, factory, class, call, pipe, predict, set_annotation
 
 from __future__ import annotations
 
+import copyreg
 import shutil
 import tempfile
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union
 
@@ -17,6 +20,7 @@ import srsly
 from spacy import util
 from spacy.language import Language
 from spacy.pipeline import Pipe
+from spacy.scorer import Scorer
 from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Config, Model
@@ -61,7 +65,7 @@ cache_size = 100000
 @sapbert_indexes = "spacy-sapbert.AnnoyIndex.v1"
 
 [sapbert_linker.scorer]
-@scorers = "spacy.entity_linker_scorer.v1"
+@scorers = "spacy-sapbert.linker_scorer.v1"
 """
 
 Types = Union[None, List[str], Dict[str, List[str]]]
@@ -158,6 +162,12 @@ def make_sapbert_linker(
     )
 
 
+def make_linker_scorer() -> Callable[..., Dict[str, Any]]:
+    """`spacy-sapbert.linker_scorer.v1`: spaCy's `Scorer.score_links`, where an abstention, "NIL" or "", is no link. To spaCy's own
+    entity_linker_scorer "" is a wrong one."""
+    return partial(Scorer.score_links, negative_labels=["", "NIL"])
+
+
 class SapBertLinker(Pipe):
     """Links spans to the concepts of a knowledge base by the nearest names in an encoder's space (Liu et al., NAACL 2021).
 
@@ -208,20 +218,32 @@ class SapBertLinker(Pipe):
         for what, part, kind in (("model", model, Model), ("index", index, VectorIndex)):
             if not isinstance(part, kind):
                 raise fail("E006", what=what, got=type(part).__name__, expected=kind.__name__)
+        counts = {
+            "k": k,
+            "max_entities_per_mention": max_entities_per_mention,
+            "cache_size": cache_size,
+            "candidates_batch_size": candidates_batch_size,
+        }
+        for setting, number in counts.items():  # spaCy lets "30" pass for 30
+            self._require(setting, number, isinstance(number, int), "it must be a whole number.")
         self._require("k", k, k >= 1, "it must be at least 1.")
         self._require("max_entities_per_mention", max_entities_per_mention, max_entities_per_mention >= 1, "it must be at least 1.")
         for setting, value in (("threshold", threshold), ("no_definition_threshold", no_definition_threshold)):
-            self._require(setting, value, -1.0 <= value <= 1.0, "a cosine lies between -1 and 1.")
+            self._require(setting, value, isinstance(value, (int, float)) and -1.0 <= value <= 1.0, "it must be a cosine, between -1 and 1.")
         self._require("candidates_batch_size", candidates_batch_size, candidates_batch_size >= 1, "it must be at least 1.")
         self._require("cache_size", cache_size, cache_size >= 0, "it must not be negative.")
         self._require("nil", nil, nil in ("", "NIL"), "it must be '' or 'NIL'.")
         self._require("attr_name", attr_name, attr_name.isidentifier(), "it must be a Python name.")
         self._require("spans_key", spans_key, spans_key is None or bool(spans_key), "name a span group, or null for doc.ents.")
+        lists = list(types.values()) if isinstance(types, dict) else [] if types is None else [types]
+        self._require("types", types, all(lists), "nothing could be linked. Name semantic types, or null for all; see also labels_discard.")
+        self._require("vocabularies", vocabularies, vocabularies is None or bool(vocabularies), "name vocabularies, or null for all.")
         if filter_for_definitions and no_definition_threshold < threshold:
             why = f"it contradicts threshold={threshold}: concepts without a definition would pass what others must not. Raise it."
             raise fail("E002", setting="no_definition_threshold", component=name, value=no_definition_threshold, why=why)
         bundles.check_linker_name(linker_name)
         self.model, self.index = model, index
+        self._encoder_name = str(model.attrs.get("name") or "")  # what was asked for; a linker's folder brings its own
         self.scorer = scorer
         self.linker_name, self.k, self.spans_key, self.attr_name = linker_name, k, spans_key, attr_name
         self.resolve_abbreviations, self.exact_match, self.overwrite, self.nil = resolve_abbreviations, exact_match, overwrite, nil
@@ -237,6 +259,7 @@ class SapBertLinker(Pipe):
         self._kb: Optional[KnowledgeBase] = None
         self._folder: Optional[Path] = None
         self._temporary: Optional[tempfile.TemporaryDirectory] = None  # keeps from_bytes's files alive
+        self._lock = threading.RLock()  # neither loading a model nor a fast tokenizer bears two threads
         set_extensions(attr_name, name)
 
     def _require(self, setting: str, value: Any, condition: bool, why: str) -> None:
@@ -268,41 +291,47 @@ class SapBertLinker(Pipe):
         RAISES: SapbertError E001, E1xx, E2xx, E3xx.
         """
         if self._kb is None:
-            self.set_folder(bundles.find_linker(self.linker_name))
+            with self._lock:
+                if self._kb is None:
+                    self.set_folder(bundles.find_linker(self.linker_name))
 
     def set_folder(self, folder: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
         """Use the knowledge base, encoder and index of a linker's folder. They are memory-mapped, not read.
 
-        RAISES: SapbertError E203 where index, names and encoder were not built for each other; E105 for a vocabulary.
+        RAISES: SapbertError E203 where index, names and encoder were not built for each other; E105 for a vocabulary; E003 where
+            something excluded was never there.
         """
-        folder = Path(folder)
+        folder, exclude = Path(folder), set(exclude)
+        index = self.index if "index" in exclude else bundles.open_index(folder)
+        kb = self._kb if "kb" in exclude and self._kb is not None else KnowledgeBase(folder / bundles.KB)
+        if self.vocabularies:
+            kb.allowed_vocabulary_sets(self.vocabularies)  # an unknown one is refused now, not at the first Doc
         if "model" not in exclude:
             bundles.load_encoder(self.model, folder / bundles.ENCODER)
-        if "index" not in exclude:
-            self.index = bundles.open_index(folder)
-        kb = KnowledgeBase(folder / bundles.KB) if "kb" not in exclude or self._kb is None else self._kb
-        built_for = getattr(self.index, "report", {}).get("built_for", {})
-        width, encoder = self.model.get_dim("nO"), bundles.fingerprint(self.model)
+        elif not self.model.has_dim("nO"):
+            raise fail("E003", component=self.name, what="encoder")
+        built_for = getattr(index, "report", {}).get("built_for", {})
+        width, encoder, name = self.model.get_dim("nO"), bundles.fingerprint(self.model), str(self.model.attrs.get("name") or "")
+        asked = self._encoder_name or name
         if (
-            len(self.index) != kb.n_strings
-            or self.index.dim != width
+            len(index) != kb.n_strings
+            or index.dim != width
             or built_for.get("encoder", encoder) != encoder
             or built_for.get("kb", kb.fingerprint) != kb.fingerprint
+            or asked != name
         ):
             raise fail(
                 "E203",
-                index=len(self.index),
-                dim=self.index.dim,
+                index=len(index),
+                dim=index.dim,
                 built=built_for.get("encoder_name", "unknown"),
                 names=kb.n_strings,
-                encoder=self.model.attrs.get("name") or "all-MiniLM-L6-v2",
+                encoder=asked or "all-MiniLM-L6-v2",
                 width=width,
             )
         self._cache.clear()
         self._masks.clear()
-        self._kb, self._folder = kb, folder
-        if self.vocabularies:
-            kb.allowed_vocabulary_sets(self.vocabularies)  # an unknown one is refused now, not at the first Doc
+        self.index, self._kb, self._folder = index, kb, folder
 
     # -- calling --------------------------------------------------------------------------------------------------------
 
@@ -360,6 +389,12 @@ class SapBertLinker(Pipe):
     def find(self, wanted: List[Tuple[str, FilterKey]]) -> List[Found]:
         """(mention, semantic types or None) -> what is found, equal mentions looked up once."""
         keys = [(normalise(text[:MAX_MENTION_CHARS]), types) for text, types in wanted]
+        with self._lock:
+            known, fresh = self._look_up(keys)
+        return [Found(known[key], True) if key in known else Found(fresh[key], False) for key in keys]
+
+    def _look_up(self, keys: List[Tuple[str, FilterKey]]) -> Tuple[Dict, Dict]:
+        """Answers that the cache holds, and new ones."""
         known = {key: self._cache[key] for key in dict.fromkeys(keys) if key in self._cache}
         fresh: Dict[Tuple[str, FilterKey], Answer] = {}
         new = [key for key in dict.fromkeys(keys) if key not in known]
@@ -370,7 +405,7 @@ class SapBertLinker(Pipe):
                 for text, answer in zip(texts, self._search(texts, types)):
                     fresh[text, types] = answer
         self._remember(known, fresh)
-        return [Found(known[key], True) if key in known else Found(fresh[key], False) for key in keys]
+        return known, fresh
 
     def _remember(self, known: Dict, fresh: Dict) -> None:
         if self.cache_size:
@@ -451,8 +486,9 @@ class SapBertLinker(Pipe):
             write_links(doc, prediction.spans, links, self.attr_name, self.overwrite)
 
     def _link(self, mention: Mention, answer: Answer, cached: bool) -> Link:
-        explain = {"mention": mention.text, "long_form": mention.long_form, "cached": cached, **answer.explain}
         # copies: what a user does to one span's lists must not reach the cache and other spans
+        explain: Dict[str, Any] = {"mention": mention.text, "long_form": mention.long_form, "cached": cached}
+        explain.update((key, list(value) if isinstance(value, list) else value) for key, value in answer.explain.items())
         codes = {vocabulary: list(codes) for vocabulary, codes in answer.codes.items()}
         return Link(answer.candidates[0][0] if answer.candidates else self.nil, list(answer.candidates), codes, explain)
 
@@ -462,8 +498,11 @@ class SapBertLinker(Pipe):
         """Candidates of plain strings, best first (scispaCy gives them in the order of their ids)."""
         self.load()
         rules = Rules(threshold=-2.0, max_entities=k)
-        vectors = self.model.predict([normalise(text[:MAX_MENTION_CHARS]) for text in mention_texts])
+        names = [normalise(text[:MAX_MENTION_CHARS]) for text in mention_texts]
+        with self._lock:
+            vectors = self.model.predict(names)
         rows, cosines = self.index.query(vectors, min(k, len(self.index)))
+        rows[[not any(c.isalnum() for c in name) for name in names]] = -1  # nothing to go by
         found = []
         for ranking, line, scores in zip(rank(rows, cosines, self.kb.pairs, rules), rows, cosines):
             by_concept: Dict[int, Tuple[List[str], List[float]]] = {}
@@ -479,26 +518,28 @@ class SapBertLinker(Pipe):
     # -- training surface -----------------------------------------------------------------------------------------------
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> Dict[str, Any]:
-        """nel_micro_p/r/f and the like, by spaCy's entity_linker_scorer: spans must have gold boundaries."""
+        """nel_micro_p/r/f and the like, by `spacy-sapbert.linker_scorer.v1`; only entities with gold boundaries count."""
         if self.scorer is None:
             return {}
-        return dict(self.scorer(examples, **{"negative_labels": ["NIL"], **kwargs}))
+        return dict(self.scorer(examples, **kwargs))
 
     def initialize(
         self,
         get_examples: Optional[Callable[[], Iterable[Example]]] = None,
         *,
         nlp: Optional[Language] = None,
-        kb_loader: Optional[bundles.Loader] = None,
+        kb_loader=None,  # an annotation would be looked up in spaCy's module, not in this one
     ) -> None:
         """Read, or build, knowledge base, encoder and index.
 
-        kb_loader: `spacy-sapbert.Folder.v1` or `spacy-sapbert.Sources.v1`; without one, what `linker_name` names.
+        kb_loader (Optional[bundles.Loader]): `spacy-sapbert.Folder.v1` or `spacy-sapbert.Sources.v1`; without one, what `linker_name` names.
         """
         if kb_loader is None:
             self._kb = None
             self.load()
         else:
+            if not callable(kb_loader):
+                raise fail("E006", what="kb_loader", got=type(kb_loader).__name__, expected="function, such as spacy-sapbert.Folder.v1 makes")
             self.set_folder(kb_loader(self.model, self.index))
 
     # -- files ----------------------------------------------------------------------------------------------------------
@@ -539,22 +580,24 @@ class SapBertLinker(Pipe):
         folders = {"kb": bundles.KB, "model": bundles.ENCODER, "index": bundles.INDEX}
         return [folder for part, folder in folders.items() if part not in set(exclude)]
 
-    # a worker process that is spawned gets the folder's name, not the files
+    # a worker process that is spawned gets the folder's name, not the files. Pipe is a C class: its own __reduce__ knows only
+    # how to copy __dict__
+    def __reduce__(self) -> Any:
+        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
+
     def __getstate__(self) -> Dict[str, Any]:
-        state = {key: value for key, value in self.__dict__.items() if key not in ("_cache", "_masks", "_kb", "index", "model", "_temporary")}
-        return {
-            **state,
-            "_model_attrs": {
-                key: self.model.attrs[key] for key in ("name", "pooling", "max_length", "dtype", "batch_tokens") if key in self.model.attrs
-            },
-        }
+        left = ("_cache", "_masks", "_kb", "index", "model", "_temporary", "_lock")
+        state = {key: value for key, value in self.__dict__.items() if key not in left}
+        ours = {key: self.model.attrs[key] for key in ("name", "pooling", "max_length", "dtype", "batch_tokens") if key in self.model.attrs}
+        model = ours if "from_folder" in self.model.attrs else self.model
+        return {**state, "name": self.name, "index": (type(self.index), self.index.get_config()), "model": model}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
-        from .encoder import NameEncoder
-        from .indexes.annoy import AnnoyIndex
-
-        attrs = state.pop("_model_attrs")
-        self.__dict__.update(state, _cache=OrderedDict(), _masks={}, _kb=None, _temporary=None, model=NameEncoder(**attrs), index=AnnoyIndex())
+        (make, settings), model = state.pop("index"), state.pop("model")
+        self.name = state.pop("name")
+        self.model = util.registry.get("architectures", "spacy-sapbert.NameEncoder.v1")(**model) if isinstance(model, dict) else model
+        self.index = make(**settings)
+        self.__dict__.update(state, _cache=OrderedDict(), _masks={}, _kb=None, _temporary=None, _lock=threading.RLock())
         set_extensions(self.attr_name, self.name)
         if self._folder is not None:
             self.set_folder(self._folder)

@@ -158,16 +158,17 @@ class ConceptMatcher(Pipe):
         lengths: Dict[str, Set[int]] = {}
         for key in names:
             lengths.setdefault(key[0], set()).add(len(key))
-        self._names = names
         self._lengths = {first: sorted(found, reverse=True) for first, found in lengths.items()}
+        self._names = names  # last: `load` in another thread looks at it
 
     def _key(self, text: str) -> Optional[Key]:
         found = _WORD.findall(text)
         if not found or len(found) > MAX_WORDS or len(text) < self.min_chars:
             return None
-        if all(word in STOP_WORDS or word.isdigit() or len(word) == 1 for word in found):
-            return None
-        return tuple(stem(word) for word in found)
+        key = tuple(stem(word) for word in found)
+        if all(word in STOP_WORDS or stemmed in STOP_WORDS or word.isdigit() or len(stemmed) == 1 for word, stemmed in zip(found, key)):
+            return None  # stemmed too: "Wells" must not find "well"
+        return key
 
     def _label(self, tui: Optional[str]) -> str:
         if self.label == "type":
@@ -189,7 +190,13 @@ class ConceptMatcher(Pipe):
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         self.load()
-        yield from super().pipe(stream, batch_size=batch_size)
+        for doc in stream:
+            try:
+                self.set_annotations([doc], self.predict([doc]))
+            except Exception as error:
+                self.get_error_handler()(self.name, self, [doc], error)
+            else:
+                yield doc
 
     def predict(self, docs: Iterable[Doc]) -> List[List[Span]]:
         """The longest names found, left to right, without overlap."""
@@ -225,9 +232,10 @@ class ConceptMatcher(Pipe):
         return dict(self.scorer(examples, **kwargs)) if self.scorer else {}
 
     def initialize(self, get_examples: Optional[Callable] = None, *, nlp: Optional[Language] = None) -> None:
-        """Read the names of the knowledge base anew."""
+        """Read the names of the knowledge base anew: now, or where it is that of a linker that may not be initialised yet, on first use."""
         self._names = {}
-        self.load()
+        if self.linker_name is not None:
+            self.load()
 
     # -- files ----------------------------------------------------------------------------------------------------------
 

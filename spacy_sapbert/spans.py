@@ -39,7 +39,8 @@ def set_extensions(attr_name: str, component: str) -> None:
 
     RAISES: SapbertError E005.
     """
-    for name, default in zip(attribute_names(attr_name), ([], {}, {})):
+    defaults: Tuple[Any, ...] = ([], {}, {})
+    for name, default in zip(attribute_names(attr_name), defaults):
         if not Span.has_extension(name):
             Span.set_extension(name, default=default)
         elif Span.get_extension(name) != (default, None, None, None):

@@ -33,7 +33,8 @@ class AnnoyIndex(StoredVectors):
     pca (int): dimensions the trees see; 0 for all.
     rescore (int): candidates per query compared in full.
     tune (bool): when a linker is built, measure a grid of settings and keep the fastest that is within 0.3 points of exact
-        search; False keeps the settings given here, and measures those.
+        search; False keeps the settings given here, and measures those. A folder that is read brings the settings it was
+        measured with; with False, the search_k and rescore given here are used on it.
     threads (int): for building and searching; 0 for one per core. The forest does not depend on it.
     seed (int): of the hyperplanes and of the PCA's sample.
     RAISES: SapbertError E002 (a setting), E205 (Annoy is not installed).
@@ -86,14 +87,13 @@ class AnnoyIndex(StoredVectors):
         queries = self._check(vectors, k, allowed)
         if len(queries) == 0:
             return np.zeros((0, k), dtype=np.int64), np.zeros((0, k), dtype=np.float32)
-        if allowed is None:
-            return self._search(queries, k, k, None, effort)
-        subset = np.flatnonzero(allowed)
-        if len(subset) < FORWARD_SHARE * len(self):
+        subset = None if allowed is None else np.flatnonzero(allowed)
+        total = len(self) if subset is None else len(subset)
+        if total < FORWARD_SHARE * len(self):
             return exact_search(self._stored, queries, k, subset)
-        fetch = int(k * len(self) / len(subset) * 1.5) + 10
+        fetch = k if subset is None else int(k * len(self) / total * 1.5) + 10
         rows, cosines = self._search(queries, k, fetch, allowed, effort)
-        short = np.flatnonzero((rows >= 0).sum(axis=1) < min(k, len(subset)))  # the promise: all that are allowed, up to k
+        short = np.flatnonzero((rows >= 0).sum(axis=1) < min(k, total))  # the promise: all that are allowed, up to k
         if len(short):
             rows[short], cosines[short] = exact_search(self._stored, queries[short], k, subset)
         return rows, cosines
@@ -140,9 +140,10 @@ class AnnoyIndex(StoredVectors):
     def from_disk(self, path: Path) -> AnnoyIndex:
         path = Path(path)
         manifest = self._read_folder(path)
-        # how the trees were grown is the file's; how they are searched is the reader's, unless it left the default
+        # how the trees were grown is the file's; how they are searched is what was measured, unless the reader tunes nothing
         self.n_trees, self.pca, self.seed = (manifest["config"][key] for key in ("n_trees", "pca", "seed"))
-        self.search_k, self.rescore = (manifest["config"][key] for key in ("search_k", "rescore"))
+        if self.tune:
+            self.search_k, self.rescore = (manifest["config"][key] for key in ("search_k", "rescore"))
         self._projection = np.load(path / PROJECTION, allow_pickle=False) if (path / PROJECTION).is_file() else None
         self._forest = _new_forest(self._tree_dim())
         try:

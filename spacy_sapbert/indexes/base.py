@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -44,10 +45,19 @@ def exact_search(stored: npt.NDArray[Any], queries: Floats2d, k: int, subset: Op
         block = stored[part[0] : part[-1] + 1] if subset is None else stored[part]
         found = queries @ np.asarray(block, dtype=np.float32).T  # (q, block)
         keep = min(k, found.shape[1])
-        top = np.argpartition(-found, keep - 1, axis=1)[:, :keep]
+        top = _top(found, keep)
         rows, cosines = best(np.hstack([rows, part[top]]), np.hstack([cosines, np.take_along_axis(found, top, axis=1)]), k)
     rows[np.isneginf(cosines)] = -1
     return rows, cosines
+
+
+def _top(found: Floats2d, keep: int) -> Ints2d:
+    """Columns of the `keep` largest of each line, unsorted; of equal ones at the edge those that come first."""
+    top = np.argpartition(-found, keep - 1, axis=1)[:, :keep]
+    least = np.take_along_axis(found, top, axis=1).min(axis=1)
+    for line in np.flatnonzero((found >= least[:, None]).sum(axis=1) > keep):
+        top[line] = np.argsort(-found[line], kind="stable")[:keep]
+    return top
 
 
 class StoredVectors:
@@ -103,7 +113,10 @@ class StoredVectors:
 
     def to_disk(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
-        np.save(path / VECTORS, self._stored)
+        fresh = path / f"{VECTORS}.new"
+        with open(fresh, "wb") as file:  # beside: what is saved may be mapped from the file that is replaced
+            np.save(file, self._stored)
+        os.replace(fresh, path / VECTORS)
         self._write_files(path)
         self._write_folder(path)
 

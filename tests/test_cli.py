@@ -1,0 +1,327 @@
+"""The command line, in process: what it writes, and one coded line for what can't be done."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any, Dict, Iterator, List
+
+import pytest
+import spacy
+from typer.testing import CliRunner
+
+from spacy_sapbert import bundles
+from spacy_sapbert.cli import app, make_pipeline, read_notes
+from spacy_sapbert.kb import KnowledgeBase
+
+DATA = Path(__file__).parent / "data"
+NOTE = "Fevers and a cold.\nTakes aspirin for hypertension.\n"
+MENTIONS = ["Fevers", "cold", "aspirin", "hypertension"]
+CUIS = ["C9100027", "C9100020", "C9100053", "C9100009"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def default_linker(tiny_linker: Path) -> Iterator[None]:
+    """The commands' default is the tiny linker here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bundles, "hpo", lambda: tiny_linker)  # what the entry point leads to
+        yield
+
+
+@pytest.fixture(autouse=True)
+def keep_filters() -> Iterator[None]:
+    with warnings.catch_warnings():
+        yield
+
+
+def run(*args: Any, stdin: Any = None, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, [str(arg) for arg in args], input=stdin)
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def refused(*args: Any, stdin: Any = None) -> str:
+    """The one line that a wrong call prints."""
+    result = run(*args, stdin=stdin, code=1)
+    assert isinstance(result.exception, SystemExit)
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    lines = [line for line in result.stderr.strip().splitlines() if "record" not in line]  # progress bars
+    assert len(lines) == 1, result.stderr
+    return str(lines[0])
+
+
+def records(text: str) -> List[Dict[str, Any]]:
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+# -- link -----------------------------------------------------------------------------------------------------------------
+
+
+def test_text_to_jsonl():
+    found = records(run("link", NOTE, "--format", "jsonl").stdout)
+    assert [r["mention"] for r in found] == MENTIONS
+    assert [r["cui"] for r in found] == CUIS
+    assert [NOTE[r["start"] : r["end"]] for r in found] == MENTIONS
+    assert {r["note"] for r in found} == {"text"}
+    assert found[2]["codes"] == {"UMLS": ["C9100053"], "RXNORM": ["1191"]}
+    assert found[2]["name"] == "acetylsalicylic acid"
+
+
+def test_text_to_csv_table_and_html():
+    rows = list(csv.DictReader(io.StringIO(run("link", NOTE, "--format", "csv").stdout)))
+    assert [(r["mention"], r["cui"]) for r in rows] == list(zip(MENTIONS, CUIS))
+    table = run("link", NOTE).stdout
+    assert all(word in table for word in ("Fevers", "C9100027", "acetylsalicylic", "1.00"))
+    page = run("link", NOTE, "--format", "html").stdout
+    assert page.lstrip().lower().startswith("<!doctype html>")
+    assert all(cui in page for cui in CUIS)
+
+
+def test_files_folders_jsonl_and_standard_input(tmp_path: Path):
+    folder = tmp_path / "notes"
+    (folder / "ward").mkdir(parents=True)
+    (folder / "b.txt").write_text(NOTE)
+    (folder / "ward" / "a.MD").write_text("cough")
+    (folder / "ward" / "ignored.pdf").write_bytes(b"\xff")
+    (tmp_path / "one.text").write_text("\ufefffever")
+    lines = [{"text": "tremor", "id": 7}, {"text": "nausea\u2028and fatigue\x85"}]
+    (tmp_path / "more.jsonl").write_text("\n\n".join(json.dumps(line, ensure_ascii=False) for line in lines) + "\n")
+    found = records(run("link", folder, tmp_path / "one.text", tmp_path / "more.jsonl", "-", "--format", "jsonl", stdin="a cough\r\n").stdout)
+    assert [(r["note"], r["mention"]) for r in found] == [
+        *(("b", mention) for mention in MENTIONS),
+        ("ward/a", "cough"),
+        ("one", "fever"),
+        ("7", "tremor"),
+        ("more:3", "nausea"),
+        ("more:3", "fatigue"),
+        ("stdin", "cough"),
+    ]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "html", "table"])
+def test_out_is_the_same_as_standard_output(tmp_path: Path, form: str):
+    out = tmp_path / "new" / f"links.{form}"
+    assert run("link", "cold fever", "--format", form, "--out", out).stdout == ""
+    written = out.read_bytes().decode("utf-8")
+    assert "C9100027" in written
+    if form != "table":
+        assert written == run("link", "cold fever", "--format", form).stdout_bytes.decode("utf-8")
+    assert [p.name for p in out.parent.iterdir()] == [out.name]
+
+
+def test_text_that_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("here.txt").write_text("nausea")
+    long = "He has a cough and no fever. " * 15  # longer than a file's name may be
+    for text in (long, "", "N/A fever", "a" * 300, "a" * 5_000, "x/" * 2_500, "fever.txt was lost", "fever\x00", "發燒" * 100):
+        assert list(read_notes([text])) == [(text, "text")], text[:20]
+    assert [note for note, _ in read_notes(["here.txt", "."])] == ["nausea", "nausea"]
+    for path in ("ward/notes", "there.txt", "/no/such/place"):
+        with pytest.raises(FileNotFoundError, match="E401"):
+            list(read_notes([path]))
+    assert len(records(run("link", long, "--format", "jsonl").stdout)) == 30
+
+
+def test_options_of_link(tiny_linker: Path):
+    both = ["cold", "knee replacement"]
+
+    def mentions(*args: Any) -> List[Any]:
+        return [(r["mention"], r["cui"]) for r in records(run("link", " and ".join(both), "--format", "jsonl", *args).stdout)]
+
+    assert mentions("--linker-name", tiny_linker) == [("cold", "C9100020"), ("knee replacement", "C9100048")]
+    assert mentions("--types", "T033,CHEM") == [("cold", "C9100029")]
+    assert mentions("--vocabularies", "RXNORM", "--threshold", "0.9") == [("cold", "NIL"), ("knee replacement", "NIL")]
+
+
+def test_abbreviations_by_default():
+    pytest.importorskip("scispacy")
+    text = "multiple sclerosis (MS). MS is stable"
+    assert [r["cui"] for r in records(run("link", text, "--format", "jsonl").stdout)] == ["C9100006"] * 3
+    assert [r["cui"] for r in records(run("link", text, "--format", "jsonl", "--no-abbreviations").stdout)] == ["C9100006", "C9100004", "C9100004"]
+
+
+@pytest.fixture(scope="module")
+def pipelines(tmp_path_factory: pytest.TempPathFactory, tiny_linker: Path) -> Path:
+    """with-linker: a ruler and a linker. plain: the ruler alone."""
+    folder = tmp_path_factory.mktemp("pipelines")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "PROBLEM", "pattern": "heart attacks"}])  # type: ignore[attr-defined]
+    nlp.to_disk(folder / "plain")
+    nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker), "threshold": 0.99})
+    nlp.to_disk(folder / "with-linker")
+    return folder
+
+
+def test_a_pipeline_of_the_users(pipelines: Path):
+    def find(*args: Any) -> List[Any]:
+        return [(r["mention"], r["label"], r["cui"]) for r in records(run("link", "heart attacks, cold", "--format", "jsonl", *args).stdout)]
+
+    assert find("--pipeline", pipelines / "plain") == [("heart attacks", "PROBLEM", "C9100003")]
+    assert find("--pipeline", pipelines / "plain", "--threshold", "0.99") == [("heart attacks", "PROBLEM", "NIL")]
+    assert find("--pipeline", pipelines / "with-linker") == [("heart attacks", "PROBLEM", "NIL")]
+    line = refused("link", "x", "--pipeline", pipelines / "with-linker", "--threshold", "0.5")  # it would not be heard
+    assert line.startswith("[E002] Setting 'threshold'")
+
+
+def test_the_detector_comes_before_the_linker(pipelines: Path):
+    pytest.importorskip("scispacy")
+    for pipeline in ("plain", "with-linker"):
+        assert make_pipeline({}, str(pipelines / pipeline)).pipe_names == ["entity_ruler", "abbreviation_detector", "sapbert_linker"]
+    assert make_pipeline({}).pipe_names == ["concept_matcher", "abbreviation_detector", "sapbert_linker"]
+
+
+# -- what can't be done ---------------------------------------------------------------------------------------------------
+
+
+def test_wrong_inputs(tmp_path: Path):
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("first\nsecond caf\xe9\n".encode("latin-1"))
+    assert refused("link", latin).startswith(f"[E404] '{latin}' is not valid UTF-8 near line 2")
+    assert refused("link", "-", stdin=b"caf\xe9").startswith("[E404] 'standard input'")
+    (tmp_path / "empty").mkdir()
+    assert refused("link", tmp_path / "empty").startswith(f"[E402] '{tmp_path / 'empty'}' is not a folder of notes")
+    assert refused("link", tmp_path / "none.txt").startswith("[E401]")
+    assert refused("link", "none.jsonl").startswith("[E401]")
+    assert refused("link", tmp_path / "none").startswith("[E401]")
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "why"),
+    [
+        ('{"text": "a"}\n{"text": "b"\n', 2, "not JSON"),
+        ('\n\n{"id": 1}\n', 3, "no field 'text'"),
+        ('{"text": "a\u2028b"}\n["text"]\n', 2, "no field 'text'"),
+        ('{"text": 5}', 1, "no field 'text'"),
+        ("text\n", 1, "not JSON"),
+    ],
+)
+def test_wrong_jsonl(tmp_path: Path, content: str, line: int, why: str):
+    path = tmp_path / "notes.jsonl"
+    path.write_text(content, encoding="utf-8")
+    message = refused("link", path)
+    assert message.startswith(f"[E403] '{path}', line {line}: ")
+    assert why in message
+
+
+def test_wrong_settings(tmp_path: Path):
+    for args, code in (
+        (["--linker-name", "nope"], "E001"),
+        (["--types", "T999"], "E104"),
+        (["--vocabularies", "ICD9"], "E105"),
+        (["--threshold", "7"], "E002"),
+        (["--pipeline", "no_such_pipeline"], "E402"),
+        (["--out", tmp_path, "--format", "csv"], "E009"),
+        (["--out", "/proc/none/x.csv", "--format", "csv"], "E009"),
+    ):
+        assert refused("link", "fever", *args).startswith(f"[{code}]")
+    assert refused("lookup", "fever", "--linker-name", "nope").startswith("[E001]")
+    assert refused("kb", "info", tmp_path / "none").startswith("[E101]")
+    assert refused("kb", "build", tmp_path / "none.obo", "--out", tmp_path / "kb").startswith("[E401]")
+    assert refused("kb", "build", DATA / "tiny.obo", "--out", tmp_path / "kb", "--types", "T999").startswith("[E104]")
+    assert refused("index", tmp_path, "--out", tmp_path / "l").startswith("[E101]")
+    assert refused("index", tmp_path, "--out", tmp_path / "l", "--engine", "faiss").startswith("[E002] Setting 'engine'")
+    assert refused("index", tmp_path, "--out", tmp_path / "l", "--pooling", "max").startswith("[E303]")
+    assert refused("demo", "--notes", tmp_path / "none").startswith("[E401]")
+    assert sorted(p.name for p in tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("args", [["link", "x", "--treshold", "1"], ["link"], ["link", "x", "--format", "xml"], ["lookup", "x", "--k", "0"], ["nonsense"], ["kb", "build", "x"]])  # fmt: skip
+def test_wrong_calls_show_the_usage(args: List[str]):
+    result = CliRunner().invoke(app, args)
+    assert result.exit_code == 2
+    assert "Usage" in result.stderr
+
+
+def test_a_tampered_linker(tiny_linker: Path, tmp_path: Path):
+    import shutil
+
+    shutil.copytree(tiny_linker, tmp_path / "l", copy_function=os.link)
+    (tmp_path / "l" / "kb" / "names.npy").unlink()
+    assert refused("link", "fever", "--linker-name", tmp_path / "l").startswith("[E102]")
+    assert refused("kb", "info", tmp_path / "l").startswith("[E102]")
+
+
+def test_read_notes_streams(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("one")
+    notes = read_notes([str(tmp_path / "a.txt"), str(tmp_path / "none.txt")])
+    assert next(notes) == ("one", "a")
+    with pytest.raises(FileNotFoundError, match="E401"):
+        next(notes)
+
+
+# -- kb, index, lookup, demo ----------------------------------------------------------------------------------------------
+
+
+def test_build_show_index_and_link(tmp_path: Path):
+    out = tmp_path / "kb"
+    built = run("kb", "build", DATA / "tiny.obo", f"table:{DATA / 'tiny_table.tsv'}", "--out", out)
+    kb = KnowledgeBase(out, verify=True)
+    assert [source["name"] for source in kb.manifest["sources"]] == ["tiny.obo", "tiny_table.tsv"]
+    info = run("kb", "info", out, "--verify").stdout
+    for text in (built.stdout, info):
+        assert "tiny.obo" in text
+        assert f"{len(kb):,}" in text
+    assert "SNOMEDCT_US 1" in info
+    linker = tmp_path / "linker"
+    shown = run("index", out, "--out", linker, "--engine", "spacy-sapbert.ExactIndex.v1").stdout
+    assert "perturbed names" in shown
+    assert "acc_at_1" in shown
+    assert json.loads((linker / "manifest.json").read_text())["index"] == "spacy-sapbert.ExactIndex.v1"
+    assert run("kb", "info", linker).stdout.splitlines()[-1] == info.splitlines()[-1]
+    (row,) = records(run("link", "two wandering knees", "--linker-name", linker, "--format", "jsonl").stdout)
+    assert (row["mention"], row["name"]) == ("wandering knees", "wandering knee")
+
+
+def test_filters_of_kb_build(tmp_path: Path):
+    run("kb", "build", DATA / "tiny_table.tsv", "--out", tmp_path / "en")
+    run("kb", "build", DATA / "tiny_table.tsv", "--out", tmp_path / "all", "--languages", "all")
+    assert {n.language for c in KnowledgeBase(tmp_path / "en").concepts() for n in c.names} == {"en"}
+    assert {n.language for c in KnowledgeBase(tmp_path / "all").concepts() for n in c.names} == {"en", "es"}
+    assert refused("kb", "build", DATA / "tiny_table.tsv", "--out", tmp_path / "en", "--languages", "xx").startswith("[E103]")
+    assert len(KnowledgeBase(tmp_path / "en")) > 0  # what was there is kept
+
+
+def test_lookup():
+    out = run("lookup", "Cold", "heart attacks", "...", "--k", "2").stdout
+    lines = [[cell.strip() for cell in line.strip("│ \n").split("│")] for line in out.splitlines() if line.startswith("│")]
+    assert [line[:3] for line in lines[:2]] == [["1.000", "C9100020", "common cold"], ["1.000", "C9100029", "sensation of cold"]]
+    assert lines[2][1:] == ["C9100003", "myocardial infarction", "heart attack"]
+    assert len(lines) == 4  # nothing for "..."
+
+
+def test_lookup_shows_brackets_as_they_are(tmp_path: Path):
+    (tmp_path / "b.tsv").write_text("concept_id\tname\nC0000001\tbenzo[a]pyrene\nC0000002\t[/b] knee\n")
+    run("kb", "build", tmp_path / "b.tsv", "--out", tmp_path / "kb")
+    run("index", tmp_path / "kb", "--out", tmp_path / "l", "--engine", "spacy-sapbert.ExactIndex.v1")
+    out = run("lookup", "benzo[a]pyrene", "--linker-name", tmp_path / "l").stdout
+    assert out.count("benzo[a]pyrene") == 3
+    assert "[/b] knee" in out
+
+
+def test_demo(tmp_path: Path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "one.txt").write_text(NOTE)
+    (notes / "two.txt").write_text("No cough. multiple sclerosis (MS); MS is stable.")
+    result = run("demo", "--notes", notes, "--out", tmp_path / "out")
+    assert result.stdout.splitlines()[-1].startswith("8 mentions in 2 notes.")
+    found = records((tmp_path / "out" / "links.jsonl").read_text())
+    assert [r["note"] for r in found] == ["one"] * 4 + ["two"] * 4
+    page = (tmp_path / "out" / "notes.html").read_text()
+    assert "one" in page
+    assert "C9100006" in page
+
+
+def test_module_runs(monkeypatch: pytest.MonkeyPatch):
+    import runpy
+    import sys
+
+    monkeypatch.setattr(sys, "argv", ["spacy_sapbert", "--help"])
+    with pytest.raises(SystemExit) as info:
+        runpy.run_module("spacy_sapbert", run_name="__main__")
+    assert info.value.code in (0, None)

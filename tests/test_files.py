@@ -1,0 +1,365 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Callable, List
+
+import numpy as np
+import pytest
+
+from spacy_sapbert import files
+from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
+from spacy_sapbert.files import (
+    checksum,
+    copy_folder,
+    folder_from_bytes,
+    folder_to_bytes,
+    is_disk_full,
+    read_manifest,
+    reserve,
+    write_manifest,
+    writing_folder,
+)
+
+
+def read(folder: Path, **options: bool) -> dict:
+    return read_manifest(folder, "toy", 3, missing="E101", damaged="E102", **options)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    target = tmp_path / "toy"
+    with writing_folder(target) as new:
+        (new / "a.bin").write_bytes(bytes(range(256)) * 40)
+        (new / "deep").mkdir()
+        (new / "deep" / "b.txt").write_text("ünicode")
+        (new / "empty").write_bytes(b"")
+        write_manifest(new, "toy", 3, {"answer": 42})
+    return target
+
+
+def names(folder: Path) -> List[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# -- manifests ----------------------------------------------------------------------------------------------------------
+
+
+def test_manifest_lists_every_file_with_size_and_checksum(folder: Path) -> None:
+    manifest = read(folder, full=True)
+    assert (manifest["kind"], manifest["format"], manifest["answer"]) == ("toy", 3, 42)
+    assert {name: entry["bytes"] for name, entry in manifest["files"].items()} == {"a.bin": 10240, "deep/b.txt": 8, "empty": 0}
+    assert all(len(entry["blake2b"]) == 64 for entry in manifest["files"].values())
+    assert read(folder) == manifest
+    # files of folders with manifests of their own are left to those
+    shallow = write_manifest(folder, "toy", 3, {}, deep=False)
+    assert set(shallow["files"]) == {"a.bin", "empty"}
+
+
+@pytest.mark.parametrize("name", ["a.bin", "deep/b.txt"])
+@pytest.mark.parametrize("at", [0, 5, -1])
+def test_one_changed_byte_is_seen_in_any_file(folder: Path, name: str, at: int) -> None:
+    content = bytearray((folder / name).read_bytes())
+    content[at] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(DamagedFile, match=f"checksum of '{name}'") as error:
+        read(folder)
+    assert error.value.code == "E102"
+    assert str(folder) in str(error.value)
+
+
+def damage_truncate(folder: Path) -> None:
+    os.truncate(folder / "a.bin", 10_000)
+
+
+def damage_grow(folder: Path) -> None:
+    with open(folder / "empty", "ab") as file:
+        file.write(b"x")
+
+
+def damage_remove(folder: Path) -> None:
+    (folder / "deep" / "b.txt").unlink()
+
+
+def damage_no_json(folder: Path) -> None:
+    (folder / "manifest.json").write_text('{"kind": "toy", ')
+
+
+def damage_no_utf8(folder: Path) -> None:
+    (folder / "manifest.json").write_bytes(b"\xff\xfe\x00")
+
+
+def damage_list(folder: Path) -> None:
+    (folder / "manifest.json").write_text("[1]")
+
+
+def damage_kind(folder: Path) -> None:
+    write_manifest(folder, "linker", 3, {})
+
+
+def damage_no_files(folder: Path) -> None:
+    (folder / "manifest.json").write_text('{"kind": "toy", "format": 3}')
+
+
+def damage_no_size(folder: Path) -> None:
+    (folder / "manifest.json").write_text('{"kind": "toy", "format": 3, "files": {"a.bin": {}}}')
+
+
+def damage_outside(folder: Path) -> None:
+    shutil.copy(folder / "empty", folder.parent / "outside")
+    text = (folder / "manifest.json").read_text().replace('"empty"', '"../outside"')
+    (folder / "manifest.json").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (damage_truncate, "'a.bin' has 10,000 bytes, not 10,240"),
+        (damage_grow, "'empty' has 1 bytes, not 0"),
+        (damage_remove, "'deep/b.txt' is missing"),
+        (damage_no_json, "not JSON"),
+        (damage_no_utf8, "not JSON"),
+        (damage_list, "describes 'list', not 'toy'"),
+        (damage_kind, "describes 'linker', not 'toy'"),
+        (damage_no_files, "no proper list of files"),
+        (damage_no_size, "no proper list of files"),
+        (damage_outside, "outside the folder"),
+    ],
+)
+def test_damage_is_named(folder: Path, damage: Callable[[Path], None], says: str) -> None:
+    damage(folder)
+    with pytest.raises(DamagedFile, match=says) as error:
+        read(folder)
+    assert error.value.code == "E102"
+
+
+def test_missing_folder_or_manifest(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(MissingFile, match="no such folder") as error:
+        read(tmp_path / "nowhere")
+    assert error.value.code == "E101"
+    assert isinstance(error.value, FileNotFoundError)
+    (folder / "manifest.json").unlink()
+    with pytest.raises(MissingFile, match=r"no manifest\.json"):
+        read(folder)
+
+
+@pytest.mark.parametrize("version", [2, 4, "3", None])
+def test_other_format_versions_are_refused(folder: Path, version: object) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "format": version}))
+    with pytest.raises(SapbertError, match=f"format {version}; this version reads 3") as error:
+        read(folder)
+    assert error.value.code == "E106"
+
+
+def test_large_files_are_sampled_unless_every_byte_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "FULL_HASH_BYTES", 1000)
+    monkeypatch.setattr(files, "_BLOCK", 10)
+    content = bytes(i % 251 for i in range(100_000))
+    (tmp_path / "big").write_bytes(content)
+    assert set(write_manifest(tmp_path, "toy", 3, {})["files"]["big"]) == {"bytes", "blake2b", "sampled"}
+    assert checksum(tmp_path / "big") != checksum(tmp_path / "big", full=False)
+
+    def change(at: int) -> None:
+        changed = bytearray(content)
+        changed[at] ^= 1
+        (tmp_path / "big").write_bytes(changed)
+
+    sampled = {(100_000 - 10) * i // 63 + j for i in range(64) for j in range(10)}
+    for at in (0, 99_999, (100_000 - 10) * 31 // 63):  # first, last and middle block
+        assert at in sampled
+        change(at)
+        with pytest.raises(DamagedFile):
+            read(tmp_path)
+    change(500)  # between two blocks: the price of opening fast
+    assert 500 not in sampled
+    read(tmp_path)
+    with pytest.raises(DamagedFile, match="checksum of 'big'"):
+        read(tmp_path, full=True)
+
+
+# -- replacing folders --------------------------------------------------------------------------------------------------
+
+
+def test_a_build_that_fails_leaves_the_old_folder_and_nothing_else(folder: Path) -> None:
+    before = folder_to_bytes(folder)
+    for failure in (RuntimeError("boom"), KeyboardInterrupt(), SystemExit(3)):
+        with pytest.raises(type(failure)):  # noqa: PT012
+            with writing_folder(folder) as new:
+                (new / "a.bin").write_bytes(b"half")
+                raise failure
+        assert folder_to_bytes(folder) == before
+        assert names(folder.parent) == ["toy"]
+
+
+def test_a_new_folder_replaces_all_of_the_old_one(folder: Path) -> None:
+    with writing_folder(folder) as new:
+        assert read(folder)["answer"] == 42  # still there while the new one is written
+        assert new.parent.parent == folder.parent  # the same file system: a rename is atomic
+        (new / "only.txt").write_text("new")
+    assert names(folder) == ["only.txt"]
+    assert names(folder.parent) == ["toy"]
+
+
+def test_new_folders_have_the_usual_permissions_and_parents(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    with writing_folder(tmp_path / "x" / "y" / "made"):
+        pass
+    assert (tmp_path / "x" / "y" / "made").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_relative_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for text in ("one", "two"):
+        with writing_folder("made") as new:
+            (new / "t").write_text(text)
+        assert (tmp_path / "made" / "t").read_text() == text
+
+
+def test_where_the_old_folder_cannot_be_replaced_it_stays(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = folder_to_bytes(folder)
+    replace = os.replace
+
+    def refuse(source: Path, target: Path) -> None:
+        if Path(source).name == files._NEW:
+            raise PermissionError(errno.EACCES, "no")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(PermissionError):
+        with writing_folder(folder):
+            pass
+    assert folder_to_bytes(folder) == before
+    assert names(folder.parent) == ["toy"]
+
+
+KILLED = """
+import sys, time
+from spacy_sapbert.files import writing_folder
+with writing_folder(sys.argv[1]) as new:
+    (new / "half").write_bytes(b"x" * 100)
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_what_a_killed_build_leaves_is_cleared_by_the_next(folder: Path) -> None:
+    before = folder_to_bytes(folder)
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        (left,) = (path for path in folder.parent.iterdir() if path.name != "toy")
+        os.utime(left, (time.time() - 3600,) * 2)
+        with writing_folder(folder.with_name("toy.longer")):
+            pass  # another target
+        shutil.rmtree(folder.with_name("toy.longer"))
+        with writing_folder(folder) as new:  # a build that runs is left alone, however old
+            shutil.copytree(folder, new, dirs_exist_ok=True)
+        assert left.exists()
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert folder_to_bytes(folder) == before
+    with writing_folder(folder.with_name("toy.longer")):
+        pass
+    shutil.rmtree(folder.with_name("toy.longer"))
+    os.utime(left, (time.time() - 3600,) * 2)
+    with pytest.raises(RuntimeError):
+        with writing_folder(folder):
+            raise RuntimeError
+    assert names(folder.parent) == ["toy"]
+    assert folder_to_bytes(folder) == before
+
+
+def test_a_folder_lost_between_two_renames_comes_back(folder: Path) -> None:
+    before = folder_to_bytes(folder)
+    left = folder.parent / ".toy.abc123.tmp"
+    (left / files._NEW).mkdir(parents=True)
+    folder.rename(left / files._OLD)
+    os.utime(left, (time.time() - 3600,) * 2)
+    with pytest.raises(RuntimeError):
+        with writing_folder(folder):
+            raise RuntimeError
+    assert folder_to_bytes(folder) == before
+    assert names(folder.parent) == ["toy"]
+
+
+def test_a_folder_that_is_just_being_made_is_left_alone(folder: Path) -> None:
+    fresh = folder.parent / ".toy.abc123.tmp"
+    fresh.mkdir()
+    with writing_folder(folder):
+        pass
+    assert fresh.is_dir()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        OSError("1000000 requested and 393200 written"),  # NumPy's, which has no errno
+        OSError("Unable to write: No space left on device (28)"),  # Annoy's
+        sqlite3.OperationalError("database or disk is full"),
+        RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)"),  # safetensors'
+    ],
+    ids=lambda error: str(error)[:20],
+)
+def test_a_full_disk_says_so_and_keeps_nothing(folder: Path, error: Exception) -> None:
+    before = folder_to_bytes(folder)
+    with pytest.raises(SapbertError, match=r"SPACY_SAPBERT_CACHE") as raised:  # noqa: PT012
+        with writing_folder(folder) as new:
+            (new / "half").write_bytes(b"x")
+            raise error
+    assert raised.value.code == "E008"
+    assert raised.value.__cause__ is error
+    assert folder_to_bytes(folder) == before
+    assert names(folder.parent) == ["toy"]
+    assert not is_disk_full(OSError(errno.EACCES, "Permission denied"))
+
+
+def test_room_for_a_mapped_file_is_taken_before_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mapped = np.lib.format.open_memmap(tmp_path / "m.npy", mode="w+", dtype=np.int32, shape=(1000, 1000))
+    assert (tmp_path / "m.npy").stat().st_blocks * 512 < 1_000_000  # sparse
+    reserve(tmp_path / "m.npy")
+    assert (tmp_path / "m.npy").stat().st_blocks * 512 >= 4_000_000
+    mapped[-1, -1] = 7
+    assert np.load(tmp_path / "m.npy", mmap_mode="r")[-1, -1] == 7
+
+    def full(*args: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(SapbertError) as error:
+        with writing_folder(tmp_path / "t"):
+            reserve(tmp_path / "m.npy")
+    assert error.value.code == "E008"
+
+
+# -- copies and bytes ---------------------------------------------------------------------------------------------------
+
+
+def test_copies_and_bytes_are_the_same_folder(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    target.mkdir()
+    copy_folder(folder, target, list(read(folder)["files"]))
+    assert read(target, full=True) == read(folder)
+    again = tmp_path / "again"
+    folder_from_bytes(folder_to_bytes(folder), again)
+    assert read(again, full=True) == read(folder)
+
+
+@pytest.mark.parametrize("name", ["../evil", "deep/../../evil", "/tmp/kbt-evil", ".", "../toy-evil/x", ""])
+def test_bytes_cannot_write_outside_their_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DamagedFile, match="outside its folder"):
+        folder_from_bytes({name: b"x"}, tmp_path / "toy")
+    assert not list(tmp_path.rglob("*evil*"))
+    assert not Path("/tmp/kbt-evil").exists()

@@ -1,0 +1,420 @@
+"""One suite over every engine, against plain numpy."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable, Dict
+
+import numpy as np
+import pytest
+
+from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
+from spacy_sapbert.files import folder_to_bytes
+from spacy_sapbert.indexes import base
+from spacy_sapbert.indexes.annoy import FORWARD_SHARE, AnnoyIndex
+from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.types import VectorIndex
+
+ENGINES: Dict[str, Callable[[], Any]] = {
+    "exact": ExactIndex,
+    # search_k far over n × n_trees: every leaf is looked at
+    "annoy": lambda: AnnoyIndex(n_trees=5, search_k=100_000, pca=0, tune=False, threads=2),
+    "annoy pca": lambda: AnnoyIndex(n_trees=5, search_k=100_000, pca=8, rescore=400, tune=False),
+}
+TOLERANCE = {"exact": 1e-6, "annoy": 1e-3, "annoy pca": 1e-3}  # float16: 11 bits, so 2**-11 of a vector of length 1
+DIM, SIZE = 24, 400
+
+
+def unit(size: int, seed: int, dim: int = DIM) -> np.ndarray:
+    vectors = np.random.default_rng(seed).normal(size=(size, dim)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+VECTORS, QUERIES = unit(SIZE, 1), unit(70, 2)
+
+
+@pytest.fixture(params=list(ENGINES))
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def index(engine: str) -> Any:
+    made = ENGINES[engine]()
+    made.build(VECTORS)
+    return made
+
+
+def oracle(index: Any, queries: np.ndarray, k: int, allowed: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Full sort by cosine, then by row, over what the index has stored."""
+    cosines = queries @ index.vectors(np.arange(len(index))).T
+    if allowed is not None:
+        cosines[:, ~allowed] = -np.inf
+    rows = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+    found = np.take_along_axis(cosines, rows, axis=1)
+    rows[np.isneginf(found)] = -1
+    pad = ((0, 0), (0, k - rows.shape[1]))
+    return np.pad(rows, pad, constant_values=-1), np.pad(found, pad, constant_values=-np.inf)
+
+
+def assert_same(index: Any, queries: np.ndarray, found: tuple, expected: tuple) -> None:
+    """Equal rows, but for neighbours whose cosines differ by less than float32 adds up to in another order."""
+    (rows, cosines), (expected_rows, scores) = found, expected
+    np.testing.assert_allclose(cosines, scores, atol=1e-6)
+    assert ((rows == -1) == (expected_rows == -1)).all()
+    assert all(len(set(line)) == len(line) for line in (line[line >= 0].tolist() for line in rows))
+    full = queries @ index.vectors(np.arange(len(index))).T
+    there = rows >= 0
+    np.testing.assert_allclose(np.take_along_axis(full, np.where(there, rows, 0), axis=1)[there], scores[there], atol=1e-6)
+    assert (rows == expected_rows).mean() > 0.99
+
+
+# -- what every engine promises ------------------------------------------------------------------------------------------
+
+
+def test_it_is_a_vector_index(index: Any) -> None:
+    assert isinstance(index, VectorIndex)
+    assert (len(index), index.dim) == (SIZE, DIM)
+    json.dumps(index.get_config())
+    assert type(index)(**index.get_config()).get_config() == index.get_config()
+
+
+@pytest.mark.parametrize("k", [1, 10, SIZE, SIZE + 5])
+def test_neighbours_and_cosines_are_those_of_a_full_sort(index: Any, engine: str, k: int) -> None:
+    rows, cosines = index.query(QUERIES, k)
+    assert (rows.dtype, cosines.dtype, rows.shape, cosines.shape) == (np.int64, np.float32, (70, k), (70, k))
+    assert_same(index, QUERIES, (rows, cosines), oracle(index, QUERIES, k))
+    true = np.take_along_axis(QUERIES @ VECTORS.T, rows[:, : min(k, SIZE)], axis=1)
+    assert np.abs(cosines[:, : min(k, SIZE)] - true).max() < TOLERANCE[engine]
+
+
+def test_a_vector_finds_itself(index: Any, engine: str) -> None:
+    rows, cosines = index.query(VECTORS, 1)
+    assert (rows[:, 0] == np.arange(SIZE)).all()
+    assert np.abs(cosines - 1).max() < TOLERANCE[engine]
+    np.testing.assert_allclose(index.vectors(np.array([3, 0, 399])), VECTORS[[3, 0, 399]], atol=TOLERANCE[engine])
+    assert index.vectors(np.array([3])).dtype == np.float32
+
+
+def test_one_query_is_answered_as_in_a_batch(index: Any) -> None:
+    rows, cosines = index.query(QUERIES, 7)
+    for line in (0, 33, 69):
+        alone_rows, alone_cosines = index.query(QUERIES[line : line + 1], 7)
+        assert (alone_rows[0] == rows[line]).all()
+        np.testing.assert_allclose(alone_cosines[0], cosines[line], atol=1e-6)
+
+
+def test_k_over_the_size_is_padded(engine: str) -> None:
+    index = ENGINES[engine]()
+    index.build(VECTORS[:3])
+    rows, cosines = index.query(QUERIES[:2], 6)
+    assert np.sort(rows[:, :3]).tolist() == [[0, 1, 2]] * 2
+    assert rows[:, 3:].tolist() == [[-1] * 3] * 2
+    assert np.isneginf(cosines[:, 3:]).all()
+
+
+@pytest.mark.parametrize("equal", [3, 40, 300])
+def test_ties_are_in_the_order_of_rows_at_the_edge_too(engine: str, equal: int) -> None:
+    axes = np.eye(8, dtype=np.float32)  # cosines are 0 or 1, without rounding
+    vectors = np.concatenate([axes[1:4], np.repeat(axes[:1], equal, axis=0), axes[4:]])
+    index = ENGINES[engine]()
+    index.build(vectors)
+    if engine.startswith("annoy"):
+        index.rescore = 1000
+    for k in (1, 2, 7):
+        rows, cosines = index.query(axes[:1].repeat(40, axis=0), k)
+        expected = [3 + i for i in range(min(k, equal))] + [i if i < 3 else i + equal for i in range(max(0, k - equal))]
+        assert rows.tolist() == [expected] * 40
+        assert cosines[0].tolist() == [1.0] * min(k, equal) + [0.0] * max(0, k - equal)
+
+
+@pytest.mark.parametrize("share", [0.0, 1 / SIZE, 0.1, FORWARD_SHARE, 0.3, 0.9, 1.0])
+@pytest.mark.parametrize("k", [1, 20, SIZE + 1])
+def test_only_allowed_rows_and_all_of_them_up_to_k(index: Any, share: float, k: int) -> None:
+    allowed = np.zeros(SIZE, dtype=np.bool_)
+    allowed[np.random.default_rng(5).permutation(SIZE)[: round(share * SIZE)]] = True
+    rows, cosines = index.query(QUERIES, k, allowed=allowed)
+    assert ((rows >= 0).sum(axis=1) == min(k, int(allowed.sum()))).all()
+    assert allowed[rows[rows >= 0]].all()
+    assert_same(index, QUERIES, (rows, cosines), oracle(index, QUERIES, k, allowed))
+
+
+def test_the_farthest_rows_are_found_when_only_they_are_allowed() -> None:
+    index = AnnoyIndex(n_trees=1, search_k=10, pca=0, rescore=1, tune=False)  # a search that sees next to nothing
+    index.build(VECTORS)
+    cosines = VECTORS @ QUERIES[0]
+    allowed = cosines < np.sort(cosines)[100]  # a quarter, all of them far from the query
+    rows, _ = index.query(QUERIES[:1], 30, allowed=allowed)
+    assert (rows == oracle(index, QUERIES[:1], 30, allowed)[0]).all()
+
+
+def test_a_narrow_search_still_gives_k_rows() -> None:
+    index = AnnoyIndex(n_trees=1, search_k=1, pca=0, rescore=1, tune=False)
+    index.build(VECTORS)
+    for k in (1, 5, 50, SIZE):
+        assert ((index.query(QUERIES, k)[0] >= 0).sum(axis=1) == k).all()
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_k_must_be_positive(index: Any, k: int) -> None:
+    with pytest.raises(SapbertError, match=f"got {k}") as error:
+        index.query(QUERIES, k)
+    assert error.value.code == "E206"
+
+
+@pytest.mark.parametrize("shape", [(3, DIM + 1), (DIM,), (3, DIM, 1), (0,)])
+def test_wrong_shapes(index: Any, shape: tuple) -> None:
+    with pytest.raises(SapbertError, match=rf"\(n, {DIM}\)") as error:
+        index.query(np.zeros(shape, dtype=np.float32), 3)
+    assert error.value.code == "E204"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite(index: Any, engine: str, value: float) -> None:
+    wrong = QUERIES.copy()
+    wrong[[2, 5], 3] = value
+    for act in (lambda: index.query(wrong, 3), lambda: ENGINES[engine]().build(wrong)):
+        with pytest.raises(SapbertError, match="2 rows with NaN or infinite") as error:
+            act()
+        assert error.value.code == "E204"
+
+
+def test_masks_of_another_length(index: Any) -> None:
+    with pytest.raises(SapbertError, match="a mask of shape") as error:
+        index.query(QUERIES, 3, allowed=np.ones(SIZE - 1, dtype=np.bool_))
+    assert error.value.code == "E204"
+
+
+def test_no_queries_and_no_vectors(index: Any, engine: str) -> None:
+    rows, cosines = index.query(np.zeros((0, DIM), dtype=np.float32), 4)
+    assert (rows.shape, cosines.shape, rows.dtype, cosines.dtype) == ((0, 4), (0, 4), np.int64, np.float32)
+    assert index.query(np.zeros((0, DIM)), 4, allowed=np.ones(SIZE, dtype=np.bool_))[0].shape == (0, 4)
+    with pytest.raises(SapbertError, match="no vectors"):
+        ENGINES[engine]().build(np.zeros((0, DIM), dtype=np.float32))
+
+
+def test_a_single_vector(engine: str) -> None:
+    index = ENGINES[engine]()
+    index.build(VECTORS[:1])
+    assert index.query(QUERIES[:2], 2)[0].tolist() == [[0, -1], [0, -1]]
+
+
+def test_double_precision_and_strided_queries(index: Any) -> None:
+    expected = index.query(QUERIES, 5)[0]
+    assert (index.query(QUERIES.astype(np.float64), 5)[0] == expected).all()
+    assert (index.query(np.asfortranarray(QUERIES), 5)[0] == expected).all()
+    assert (index.query(np.repeat(QUERIES, 2, axis=0)[::2], 5)[0] == expected).all()
+
+
+def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = ExactIndex()
+    index.build(VECTORS)
+    expected = index.query(QUERIES, 25)
+    monkeypatch.setattr(base, "_BLOCK_CELLS", 70 * 13)  # 13 rows at a time, fewer than k
+    rows, cosines = index.query(QUERIES, 25)
+    assert (rows == expected[0]).all()
+    np.testing.assert_allclose(cosines, expected[1], atol=1e-6)
+
+
+# -- folders -------------------------------------------------------------------------------------------------------------
+
+
+def test_saved_and_read_again_it_is_the_same(index: Any, engine: str, tmp_path: Path) -> None:
+    index.report = {"measured": [1, 2], "built_for": {"kb": "x"}}
+    expected = index.query(QUERIES, 9)
+    index.to_disk(tmp_path / "index")
+    again = type(index)().from_disk(tmp_path / "index")
+    assert (len(again), again.dim, again.report) == (SIZE, DIM, index.report)
+    assert isinstance(again._stored, np.memmap)
+    for one in (again, index):  # the saved one still answers
+        rows, cosines = one.query(QUERIES, 9)
+        assert (rows == expected[0]).all()
+        assert (cosines == expected[1]).all()
+    assert again.vectors(np.arange(SIZE)).tolist() == index.vectors(np.arange(SIZE)).tolist()
+    again.to_disk(tmp_path / "third")
+    before = folder_to_bytes(tmp_path / "index")
+    third = folder_to_bytes(tmp_path / "third")
+    assert {n: b for n, b in third.items() if n != "manifest.json"} == {n: b for n, b in before.items() if n != "manifest.json"}
+    manifest = json.loads((tmp_path / "index" / "manifest.json").read_text())
+    assert (manifest["size"], manifest["dim"], manifest["config"], manifest["report"]) == (SIZE, DIM, index.get_config(), index.report)
+
+
+def test_writing_over_the_folder_it_is_mapped_from(engine: str, tmp_path: Path) -> None:
+    built = ENGINES[engine]()
+    built.build(VECTORS)
+    built.to_disk(tmp_path)
+    before = folder_to_bytes(tmp_path)
+    # in a process of its own: truncating a mapped file is a bus error
+    code = (
+        "import sys; from pathlib import Path; from spacy_sapbert.indexes.annoy import AnnoyIndex; from spacy_sapbert.indexes.exact import ExactIndex\n"
+        f"index = {type(built).__name__}(**{built.get_config()}).from_disk(Path(sys.argv[1])); index.to_disk(Path(sys.argv[1]))\n"
+        f"print(index.query(index.vectors(__import__('numpy').arange(2)), 1)[0].tolist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[[0], [1]]"), done.stderr
+    assert folder_to_bytes(tmp_path) == before
+
+
+def test_the_same_seed_gives_the_same_bytes(engine: str, tmp_path: Path) -> None:
+    folders = []
+    for name, threads in (("a", 1), ("b", 2)):
+        index = ENGINES[engine]()
+        if engine != "exact":
+            index.threads = threads
+        index.build(VECTORS)
+        index.to_disk(tmp_path / name)
+        folders.append({n: b for n, b in folder_to_bytes(tmp_path / name).items() if n != "manifest.json"})
+    assert folders[0] == folders[1]
+    assert set(folders[0]) == {"exact": {"vectors.npy"}, "annoy": {"vectors.npy", "forest.ann"}}.get(
+        engine, {"vectors.npy", "forest.ann", "projection.npy"}
+    )
+
+
+def test_another_seed_gives_another_forest(tmp_path: Path) -> None:
+    forests = []
+    for seed in (1, 2):
+        index = AnnoyIndex(n_trees=3, pca=0, seed=seed)
+        index.build(VECTORS)
+        index.to_disk(tmp_path / str(seed))
+        forests.append((tmp_path / str(seed) / "forest.ann").read_bytes())
+    assert forests[0] != forests[1]
+
+
+def test_damage_to_any_file_is_seen(index: Any, tmp_path: Path) -> None:
+    index.to_disk(tmp_path)
+    names = [name for name in folder_to_bytes(tmp_path) if name != "manifest.json"]
+    for name in names:
+        content = (tmp_path / name).read_bytes()
+        changed = bytearray(content)
+        changed[len(content) // 2] ^= 1
+        for wrong in (bytes(changed), content[:-1], b"", None):
+            if wrong is None:
+                (tmp_path / name).unlink()
+            else:
+                (tmp_path / name).write_bytes(wrong)
+            with pytest.raises(DamagedFile, match=f"'{name}'") as error:
+                type(index)().from_disk(tmp_path)
+            assert error.value.code == "E202"
+        (tmp_path / name).write_bytes(content)
+    assert len(type(index)().from_disk(tmp_path)) == SIZE
+
+
+def test_missing_and_foreign_folders(index: Any, engine: str, tmp_path: Path) -> None:
+    with pytest.raises(MissingFile) as error:
+        type(index)().from_disk(tmp_path / "nowhere")
+    assert error.value.code == "E201"
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(MissingFile, match=r"no manifest\.json"):
+        type(index)().from_disk(tmp_path / "empty")
+    other = AnnoyIndex(n_trees=1) if engine == "exact" else ExactIndex()
+    other.build(VECTORS)
+    other.to_disk(tmp_path / "other")
+    with pytest.raises(DamagedFile, match=f"describes '{other.kind}', not '{index.kind}'") as foreign:
+        type(index)().from_disk(tmp_path / "other")
+    assert foreign.value.code == "E202"
+
+
+def test_a_pickle_is_its_folder(index: Any, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="to_disk"):
+        pickle.dumps(index)
+    index.to_disk(tmp_path)
+    read = type(index)().from_disk(tmp_path)
+    data = pickle.dumps(read)
+    assert len(data) < 1000
+    again = pickle.loads(data)
+    assert again.get_config() == read.get_config()
+    assert (again.query(QUERIES, 5)[0] == read.query(QUERIES, 5)[0]).all()
+
+
+# -- Annoy's own ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("setting", "value"), [("n_trees", 0), ("search_k", -1), ("pca", -1), ("rescore", 0), ("threads", -2)])
+def test_settings_are_checked(setting: str, value: int) -> None:
+    with pytest.raises(SapbertError, match=f"'{setting}' of 'AnnoyIndex' is {value}") as error:
+        AnnoyIndex(**{setting: value})
+    assert error.value.code == "E002"
+    AnnoyIndex(**{setting: {"search_k": 0, "pca": 0, "threads": 0}.get(setting, 1)})
+
+
+def test_without_annoy_the_error_says_what_to_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    built = ENGINES["annoy"]()
+    built.build(VECTORS)
+    built.to_disk(tmp_path)
+    monkeypatch.setitem(sys.modules, "annoy", None)
+    for act in (lambda: AnnoyIndex().build(VECTORS), lambda: AnnoyIndex().from_disk(tmp_path)):
+        with pytest.raises(SapbertError, match=r"pip install annoy.*ExactIndex") as error:
+            act()
+        assert error.value.code == "E205"
+
+
+def test_a_folder_brings_what_was_measured_unless_the_reader_tunes_nothing(tmp_path: Path) -> None:
+    built = AnnoyIndex(n_trees=4, search_k=777, pca=8, rescore=55, seed=3)
+    built.build(VECTORS)
+    built.to_disk(tmp_path)
+    read = AnnoyIndex(threads=1).from_disk(tmp_path)
+    assert read.get_config() == {"n_trees": 4, "search_k": 777, "pca": 8, "rescore": 55, "tune": True, "threads": 1, "seed": 3}
+    own = AnnoyIndex(search_k=9999, rescore=60, tune=False).from_disk(tmp_path)
+    assert own.get_config() == {"n_trees": 4, "search_k": 9999, "pca": 8, "rescore": 60, "tune": False, "threads": 0, "seed": 3}
+
+
+def test_float16_costs_next_to_nothing() -> None:
+    vectors = unit(300, 7, 384)
+    index = AnnoyIndex(n_trees=1, pca=0)
+    index.build(vectors)
+    assert index._stored.dtype == np.float16
+    kept = index.vectors(np.arange(300))
+    # rounding to 11 bits: each value within 2**-11 of itself, so a cosine within 2**-11 of the vectors' lengths
+    assert np.abs(kept - vectors).max() <= np.abs(vectors).max() * 2**-11
+    assert np.abs(kept @ vectors.T - vectors @ vectors.T).max() < 2**-11
+
+
+def test_the_projection_is_of_the_axes_with_most_in_them() -> None:
+    rng = np.random.default_rng(4)
+    vectors = rng.normal(size=(500, 6)).astype(np.float32) * np.array([9, 0.1, 5, 0.1, 0.1, 0.1], dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index = AnnoyIndex(n_trees=2, pca=2)
+    index.build(vectors)
+    assert index._projection is not None
+    assert index._projection.shape == (6, 2)
+    np.testing.assert_allclose(index._projection.T @ index._projection, np.eye(2), atol=1e-5)
+    assert (np.abs(index._projection[[0, 2], [0, 1]]) > 0.99).all()
+    index = AnnoyIndex(n_trees=2, pca=6)  # as many as there are: none is needed
+    index.build(vectors)
+    assert index._projection is None
+
+
+def test_settings_to_try_rise_to_the_size() -> None:
+    index = AnnoyIndex(n_trees=7, rescore=90)
+    index.build(unit(200, 3, 100))
+    tried = index.settings_to_try(3000)
+    assert [(s["pca"], s["search_k"]) for s in tried] == [(p, k) for p in (64, 100) for k in (1000, 2000, 3000)]
+    assert {(s["n_trees"], s["rescore"]) for s in tried} == {(7, 90)}
+    assert AnnoyIndex(tune=False).settings_to_try(3000) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_reads_the_same_map(index: Any, tmp_path: Path) -> None:
+    index.to_disk(tmp_path)
+    read = type(index)().from_disk(tmp_path)
+    if hasattr(read, "threads"):
+        read.threads = 1
+    expected = read.query(QUERIES[:1], 3)[0].tolist()
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.write(theirs, json.dumps(read.query(QUERIES[:1], 3)[0].tolist()).encode())
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(theirs)
+    with os.fdopen(ours) as pipe:
+        assert json.loads(pipe.read()) == expected
+    assert os.waitpid(pid, 0)[1] == 0
