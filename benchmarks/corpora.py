@@ -28,10 +28,9 @@ class Corpus(NamedTuple):
 
 def open_lines(path: Path) -> Iterator[str]:
     """Lines of a plain or gzipped UTF-8 file, without their ends."""
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else open(path, encoding="utf-8")
-    with opened as file:
-        for line in file:
-            yield line.rstrip("\r\n")
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    yield from text.replace("\r\n", "\n").removesuffix("\n").split("\n")  # splitlines would also cut at form feeds and the like
 
 
 def read_gsc(lines: Iterable[str]) -> Corpus:

@@ -103,9 +103,7 @@ class Point(NamedTuple):
 
 def sweep(scores: Sequence[float], right: Sequence[bool], thresholds: Sequence[float]) -> List[Point]:
     """Top links above each threshold; `scores` is -inf for a mention without a link."""
-    return [
-        Point(t, sum(s > t for s in scores), sum(ok for s, ok in zip(scores, right) if s > t), len(scores)) for t in thresholds
-    ]
+    return [Point(t, sum(s > t for s in scores), sum(ok for s, ok in zip(scores, right) if s > t), len(scores)) for t in thresholds]
 
 
 def missing_ids(golds: Sequence[Gold]) -> Dict[str, int]:

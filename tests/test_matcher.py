@@ -62,8 +62,9 @@ def test_stem(word: str, stemmed: str):
 
 def test_words_keep_their_places():
     text = "Crohn’s_disease (β2-Agonists)"
-    assert words(text) == [("crohn", 0, 7), ("disease", 8, 15), ("β2", 17, 19), ("agonist", 20, 28)]
-    assert [text[a:b] for _, a, b in words("İstanbul " + text)][1] != ""
+    assert words(text) == [("crohn", 0, 7), ("_", 7, 8), ("disease", 8, 15), ("(", 16, 17), ("β2", 17, 19), ("agonist", 20, 28), (")", 28, 29)]
+    assert words("a\n \nb\nc") == [("a", 0, 1), ("\n \n", 1, 4), ("b", 4, 5), ("c", 6, 7)]
+    assert words("İ " + text)[1] == ("crohn", 2, 9)  # lower-casing İ gives two characters
 
 
 # -- matching -------------------------------------------------------------------------------------------------------------
@@ -106,6 +107,14 @@ def test_left_to_right_without_overlap():
 def test_a_shorter_name_where_punctuation_breaks_the_longer():
     component = matcher("pain", "chest", "chest pain and fever")
     assert found(component, "chest pain, and fever") == ["chest", "pain"]
+
+
+def test_names_with_punctuation():
+    component = matcher("hypotonia, generalized", "absent toenails (anonychia)", "gain of 2.5 kg", "lipoprotein(a)", "hypotonia")
+    text = "Generalized hypotonia. Hypotonia, Generalized; hypotonia generalized, Hypotonia. Generalized"
+    assert found(component, text) == ["hypotonia", "Hypotonia, Generalized", "hypotonia generalized", "Hypotonia"]
+    assert found(component, "Absent toenail (anonychia), absent toenails anonychia") == ["Absent toenail (anonychia)", "absent toenails anonychia"]
+    assert found(component, "gain of 2.5 kg; lipoprotein(a) and lipoprotein (a)") == ["gain of 2.5 kg", "lipoprotein(a)", "lipoprotein (a)"]
 
 
 @pytest.mark.parametrize("name", ["a", "I", "x", "as", "the", "it was", "123", "a 1", "2 3", "to be", "s's", "wells", "hers", "…", "", "was 4"])
@@ -203,7 +212,7 @@ EXPECTED = [
 
 def test_a_blank_pipeline_annotates(nlp: Language, tiny_kb: KnowledgeBase):
     assert seen(nlp) == EXPECTED
-    assert 100 < len(nlp.get_pipe("concept_matcher")) <= tiny_kb.n_strings  # type: ignore[arg-type]
+    assert 150 < len(nlp.get_pipe("concept_matcher")) < 1.1 * tiny_kb.n_strings  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,9 @@ def test_commands(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert words[1:] and run.returncode == 0, run.stderr
         return
     assert words[:3] == ["python", "-m", "spacy_sapbert"]
-    run = subprocess.run([sys.executable, *words[1:]], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    run = subprocess.run(
+        [sys.executable, *words[1:]], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, env={**os.environ, "HF_HUB_OFFLINE": "1"}
+    )
     assert run.returncode == 0, run.stderr
     if "--out" in words:
         assert (ROOT / words[words.index("--out") + 1]).exists()

@@ -43,7 +43,7 @@ class AnnoyIndex(StoredVectors):
     kind = "annoy index"
 
     def __init__(
-        self, n_trees: int = 10, search_k: int = 10_000, pca: int = 64, rescore: int = 100, tune: bool = True, threads: int = 0, seed: int = 13
+        self, n_trees: int = 10, search_k: int = 10_000, pca: int = 64, rescore: int = 200, tune: bool = True, threads: int = 0, seed: int = 13
     ) -> None:
         super().__init__()
         for setting, value, least in (

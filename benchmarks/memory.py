@@ -1,0 +1,57 @@
+"""Memory of a process, from the system itself: the peak everywhere, PSS (shared pages counted once over all processes) on Linux."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Dict, List, Optional
+
+PROC = Path("/proc")
+
+
+def peak_mb() -> float:
+    """The most that this process ever had resident."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def field_mb(path: Path, field: str) -> Optional[float]:
+    """`VmRSS:   1234 kB` -> 1.264. None where the file or the field is not there."""
+    try:
+        for line in path.read_text(encoding="ascii").splitlines():
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) * 1.024 / 1e3
+    except OSError:  # no /proc, or the process ended meanwhile
+        pass
+    return None
+
+
+def rss_mb(pid: Optional[int] = None) -> Optional[float]:
+    return field_mb(PROC / str(pid or os.getpid()) / "status", "VmRSS")
+
+
+def pss_mb(pid: Optional[int] = None) -> Optional[float]:
+    return field_mb(PROC / str(pid or os.getpid()) / "smaps_rollup", "Pss")
+
+
+def tree(root: Optional[int] = None) -> List[int]:
+    """A process and its descendants."""
+    parents: Dict[int, int] = {}
+    for entry in PROC.glob("[0-9]*"):
+        try:
+            parents[int(entry.name)] = int((entry / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[1])
+        except (OSError, IndexError, ValueError):
+            continue
+    found = [root or os.getpid()]
+    for pid in found:
+        found.extend(child for child, parent in parents.items() if parent == pid)
+    return found
+
+
+def total_pss_mb() -> Optional[float]:
+    """Of this process and its workers together."""
+    parts = [pss_mb(pid) for pid in tree()]
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None

@@ -1,0 +1,90 @@
+"""scispaCy's linker over the names of one of our knowledge bases, built by scispaCy's own code."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Tuple
+
+from spacy_sapbert.kb import KnowledgeBase
+
+from .common import ARTEFACTS, Missing, need, once
+
+EXTRA = "scispacy"
+ENTITIES = "kb.jsonl"
+MAY_BUILD = True  # nmslib's graph with scispaCy's settings takes 20 minutes and more
+# scispaCy's own efConstruction is 2000: over an hour for HPO's 41,487 names on two cores. Queries, whose speed is measured, keep its
+# M = 100 and efSearch = 200. What a thinner graph may lose in accuracy shows beside the row of exact TF-IDF search.
+GRAPH = {"efConstruction": 100}
+
+
+def peer(kb: KnowledgeBase, name: str) -> Path:
+    """The folder of scispaCy's linker for a knowledge base: its JSONL, and TF-IDF vectors and nmslib graph of the same names."""
+    need("scispacy", EXTRA)
+    if not MAY_BUILD and not (ARTEFACTS / f"scispacy-{name}").is_dir():
+        raise Missing("Its index of these names is not built yet, and --no-peer-build was given.")
+    return once(f"scispacy-{name}", lambda out: _build(kb, out))
+
+
+def _build(kb: KnowledgeBase, out: Path) -> None:
+    import joblib  # type: ignore[import-untyped]
+    import scipy.sparse
+    from scispacy import candidate_generation
+    from scispacy.linking_utils import KnowledgeBase as ScispacyKB
+
+    stage = out.with_name(out.name + ".stage")
+    stage.mkdir(exist_ok=True)
+    with open(stage / ENTITIES, "w", encoding="utf-8") as file:
+        for row in range(len(kb)):
+            file.write(json.dumps(kb.entity(row)._asdict(), ensure_ascii=False) + "\n")
+    # scispaCy refuses to *save* with a SciPy that has no sparse float16; it builds with any, so it builds here and we save float32
+    candidate_generation.scipy_supports_sparse_float16 = lambda: True
+    with quiet(), native_threads():
+        aliases, vectorizer, index = candidate_generation.create_tfidf_ann_index(None, ScispacyKB(str(stage / ENTITIES)))
+    paths = candidate_generation.LinkerPaths.from_directory(stage)
+    Path(paths.concept_aliases_list).write_text(json.dumps(aliases), encoding="utf-8")
+    joblib.dump(vectorizer, paths.tfidf_vectorizer)
+    scipy.sparse.save_npz(paths.tfidf_vectors, vectorizer.transform(aliases))
+    index.saveIndex(paths.ann_index)
+    stage.rename(out)
+
+
+def load(folder: Path, **settings: Any) -> Any:
+    """scispaCy's EntityLinker, from its own files."""
+    from scispacy.linking import EntityLinker
+    from scispacy.linking_utils import KnowledgeBase as ScispacyKB
+
+    with quiet():
+        return EntityLinker.from_kb(ScispacyKB(str(folder / ENTITIES)), ann_index_out_dir=str(folder), **settings)
+
+
+@contextlib.contextmanager
+def native_threads() -> Iterator[None]:
+    """scispaCy builds with 60 threads ("set based on the machine"): here with one per core, and with GRAPH."""
+    from nmslib.dist import FloatIndex
+
+    create = FloatIndex.createIndex
+
+    def create_index(self: Any, index_params: Any = None, print_progress: bool = False) -> None:
+        create(self, {**index_params, **GRAPH, "indexThreadQty": len(os.sched_getaffinity(0))}, print_progress=False)
+
+    FloatIndex.createIndex = create_index
+    try:
+        yield
+    finally:
+        FloatIndex.createIndex = create
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[Tuple[io.StringIO, io.StringIO]]:
+    """Without scispaCy's prints and warnings."""
+    import warnings
+
+    out, err = io.StringIO(), io.StringIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        warnings.simplefilter("ignore")
+        yield out, err

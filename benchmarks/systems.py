@@ -1,0 +1,127 @@
+"""What is compared: ways to rank a knowledge base's concepts for a mention. All give rows of the same knowledge base, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_sapbert import bundles
+from spacy_sapbert.candidates import Rules, rank
+from spacy_sapbert.concept import normalise
+from spacy_sapbert.indexes.base import exact_search
+from spacy_sapbert.kb import KnowledgeBase
+from spacy_sapbert.spans import get_mention, long_forms
+
+from .corpora import GOLD, Corpus, make_docs
+from .metrics import Mention
+
+NAMES = 30  # nearest names looked at, by every system
+DEPTH = 5
+EVERYTHING = Rules(threshold=-2.0, max_entities=DEPTH)
+
+
+class Ranked(NamedTuple):
+    """concepts: rows of the knowledge base for each mention, best first. scores: of the best, -inf where there is none."""
+
+    concepts: List[List[int]]
+    scores: List[float]
+
+
+def pipeline(linker: Path, *, abbreviations: bool, **settings: Any) -> Language:
+    """A blank pipeline with the linker over the gold spans; nothing is cut."""
+    nlp = spacy.blank("en")
+    if abbreviations:
+        import scispacy.abbreviation  # noqa: F401  (registers the detector)
+
+        nlp.add_pipe("abbreviation_detector")
+    config = {"linker_name": str(linker), "spans_key": GOLD, "threshold": -1.0, "max_entities_per_mention": DEPTH, "k": NAMES}
+    nlp.add_pipe("sapbert_linker", config={**config, "resolve_abbreviations": abbreviations, **settings})
+    return nlp
+
+
+def gold_docs(corpus: Corpus) -> Tuple[List[Doc], List[Mention]]:
+    """Docs with their gold spans, and the mentions in the order in which a linker comes to them."""
+    pairs = make_docs(corpus, spacy.blank("en"))
+    return [doc for doc, _ in pairs], [mention for _, mentions in pairs for mention in mentions]
+
+
+def ours(corpus: Corpus, linker: Path, *, abbreviations: bool, **settings: Any) -> Ranked:
+    """The component itself, through Docs."""
+    nlp = pipeline(linker, abbreviations=abbreviations, **settings)
+    kb = KnowledgeBase(linker / bundles.KB)
+    docs = [doc for doc, _ in make_docs(corpus, nlp)]
+    spans = [span for doc in nlp.pipe(docs) for span in doc.spans[GOLD]]
+    concepts = [[kb.row_of(concept_id) for concept_id, _ in span._.kb_ents] for span in spans]
+    return Ranked(concepts, [span._.kb_ents[0][1] if span._.kb_ents else -np.inf for span in spans])
+
+
+def resolved_texts(corpus: Corpus) -> Tuple[List[str], List[str]]:
+    """The text of each mention with abbreviations resolved: as our linker does it (whole mentions and words in them), and as scispaCy's
+    does it (whole mentions only)."""
+    import scispacy.abbreviation  # noqa: F401
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("abbreviation_detector")
+    words, whole = [], []
+    for doc, _ in make_docs(corpus, nlp):
+        forms = long_forms(nlp(doc))
+        for span in doc.spans[GOLD]:
+            words.append(get_mention(span, forms).text)
+            whole.append(forms.get(span.text, span.text))
+    return words, whole
+
+
+def _ranked(kb: KnowledgeBase, rows: np.ndarray, cosines: np.ndarray) -> Ranked:
+    rankings = rank(rows, cosines, kb.pairs, EVERYTHING)
+    return Ranked([[c.concept for c in r.kept] for r in rankings], [r.kept[0].score if r.kept else -np.inf for r in rankings])
+
+
+def exact_encoder(texts: Sequence[str], kb: KnowledgeBase, linker: Path, model: Any) -> Ranked:
+    """Exact search by the bare encoder: no abbreviations, no look-up of names found verbatim."""
+    stored = bundles.open_index(linker)._stored
+    queries = model.predict([normalise(text) for text in texts])
+    return _ranked(kb, *exact_search(stored, queries, NAMES))
+
+
+def tfidf(texts: Sequence[str], kb: KnowledgeBase, analyzer: str = "char") -> Ranked:
+    """Cosine of TF-IDF over character 3-grams of the same names, exact search."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(analyzer=analyzer, ngram_range=(3, 3), dtype=np.float32)
+    names = vectorizer.fit_transform(list(kb.strings())).T.tocsc()
+    queries = vectorizer.transform([normalise(text) for text in texts])
+    rows = np.full((len(texts), NAMES), -1, dtype=np.int64)
+    cosines = np.full((len(texts), NAMES), -np.inf, dtype=np.float32)
+    for start in range(0, len(texts), 256):
+        part = (queries[start : start + 256] @ names).toarray()
+        for i, line in enumerate(part, start):
+            top = np.lexsort((np.arange(len(line)), -line))[:NAMES]
+            rows[i], cosines[i] = top, line[top]
+    rows[cosines <= 0] = -1
+    return _ranked(kb, rows, cosines)
+
+
+def exact_match(texts: Sequence[str], kb: KnowledgeBase) -> Ranked:
+    """Names found verbatim, after normalising."""
+    found = kb.find(texts)
+    rows = np.array([[found.get(text, -1)] for text in texts], dtype=np.int64)
+    return _ranked(kb, rows, np.ones(rows.shape, dtype=np.float32))
+
+
+def scispacy_candidates(texts: Sequence[str], kb: KnowledgeBase, generator: Callable[[List[str], int], Iterable[Any]]) -> Ranked:
+    """scispaCy's CandidateGenerator; concepts by their best name's similarity (it gives them in the order of their ids)."""
+    concepts: List[List[int]] = []
+    scores: List[float] = []
+    unique = list(dict.fromkeys(texts))
+    found: Dict[str, Any] = dict(zip(unique, generator(unique, NAMES)))
+    for text in texts:
+        best = sorted(found[text], key=lambda c: -max(c.similarities))[:DEPTH]
+        concepts.append([kb.row_of(c.concept_id) for c in best])
+        scores.append(max(best[0].similarities) if best else -np.inf)
+    return Ranked(concepts, scores)

@@ -1,0 +1,112 @@
+"""How fast the linker and the matcher are: ours over scispaCy's, on the same mentions of the same notes in one run."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import spacy
+from spacy.tokens import Doc, DocBin
+
+from spacy_sapbert import bundles
+from spacy_sapbert.kb import KnowledgeBase
+from spacy_sapbert.matcher import ConceptMatcher
+
+from . import scispacy_peer
+from .common import ARTEFACTS, Missing, Report, Table, data_file, hpo_mondo_linker
+from .corpora import read_notes
+from .linking import MTSAMPLES
+from .worker import measure
+
+SECTION = "throughput"
+NOTES = 500
+ROUNDS = 3  # each system in turn, each time in a fresh process
+KNOWLEDGE: List[Tuple[str, str, Callable[[Path], Path]]] = [
+    ("hpo", "HPO, the default linker", lambda data: bundles.find_linker(None)),
+    ("hpo-mondo", "HPO + MONDO", hpo_mondo_linker),
+]
+PROTOCOL = (
+    f"{NOTES} distinct MTSamples notes, entities set beforehand by concept_matcher over the same knowledge base, the linker alone is timed (our `pipe`; "
+    "scispaCy's EntityLinker has none and is called for each Doc) over fresh copies of the Docs. Same names, k = 30, threshold 0.7, at most 5 "
+    "entities, no abbreviations, no filter for definitions. Each system in a process of its own, models loaded before; the systems take turns, "
+    f"{ROUNDS} rounds, medians. cold: no mention was seen before; warm: the same notes again, which our cache knows (scispaCy has none). "
+    "peak MB: the process's highest resident memory; it also holds the Docs."
+)
+
+
+def run(data: Path, report: Report) -> None:
+    notes = read_notes(data_file(data, MTSAMPLES), NOTES)
+    for name, label, find in KNOWLEDGE:
+        linker = find(data)
+        table, docs = match(notes, linker, name, label)
+        report.add(SECTION, table)
+        path = ARTEFACTS / f"notes-{name}.spacy"
+        DocBin(docs=docs).to_disk(path)
+        report.add(SECTION, link(linker, path, docs, name, label))
+
+
+def match(notes: List[str], linker: Path, name: str, label: str) -> Tuple[Table, List[Doc]]:
+    """The matcher's own speed; its Docs are what the linkers get."""
+    nlp = spacy.blank("en")
+    nlp.max_length = 10_000_000
+    start = time.perf_counter()
+    matcher = ConceptMatcher(nlp, linker_name=str(linker))
+    matcher.load()
+    built = time.perf_counter() - start
+    docs = [nlp.make_doc(note) for note in notes]
+    words = sum(not token.is_space and not token.is_punct for doc in docs for token in doc)
+    seconds = []
+    for _ in range(ROUNDS):
+        copies = [doc.copy() for doc in docs]
+        start = time.perf_counter()
+        copies = list(matcher.pipe(copies))
+        seconds.append(time.perf_counter() - start)
+    median = statistics.median(seconds)
+    protocol = f"concept_matcher over {label} on {NOTES} MTSamples notes, tokenised beforehand; median of {ROUNDS} passes in one process."
+    table = Table(f"matcher, {name}", f"Matcher: {label}", protocol, ["measure", "value", "target"])
+    table.add("names looked for", len(matcher), None)
+    table.add("seconds to build (names from the knowledge base)", built, "< 10")
+    table.add("words", words, None)
+    table.add("entities found", sum(len(doc.ents) for doc in copies), None)
+    table.add("words/s", words / median, "≥ 20,000")
+    table.add("notes/s", len(notes) / median, None)
+    return table, copies
+
+
+def link(linker: Path, path: Path, docs: List[Doc], name: str, label: str) -> Table:
+    kb = KnowledgeBase(linker / bundles.KB)
+    mentions = sum(len(doc.ents) for doc in docs)
+    distinct = len({ent.text.lower() for doc in docs for ent in doc.ents})
+    title = f"Linker: {label}, {mentions:,} mentions ({distinct:,} distinct), {kb.n_strings:,} names"
+    columns = ["system", "cache", "mentions/s", "notes/s", "ratio", "target", "peak MB"]
+    table = Table(f"linker, {name}", title, PROTOCOL, columns)
+    try:
+        peer = scispacy_peer.peer(kb, name)
+    except Missing as why:
+        peer = None
+        table.notes.append(f"scispaCy: not measured. {why}")
+    found: Dict[str, List[Dict[str, Any]]] = {"ours": [], "scispacy": []}
+    for _ in range(ROUNDS):
+        found["ours"].append(measure("throughput_ours", linker, path))
+        if peer is not None:
+            found["scispacy"].append(measure("throughput_scispacy", peer, path))
+
+    def median(system: str, key: str) -> float:
+        return statistics.median(float(result[key]) for result in found[system])
+
+    for cache, target in (("cold", "≥ 1"), ("warm", "≥ 3")):
+        ours = median("ours", f"{cache}_s")
+        ratio = median("scispacy", f"{cache}_s") / ours if peer is not None else None
+        table.add("sapbert_linker, Annoy", cache, mentions / ours, len(docs) / ours, ratio, target, median("ours", "peak_mb"))
+        if peer is not None:
+            theirs = median("scispacy", f"{cache}_s")
+            table.add("scispaCy EntityLinker", cache, mentions / theirs, len(docs) / theirs, 1.0, None, median("scispacy", "peak_mb"))
+    total, inside = median("ours", "cold_s"), median("ours", "inside_cold_s")
+    table.notes.append(
+        f"cold, {100 * (1 - inside / total):.0f}% of the time is spent outside the encoder and the index (target: at most 20%); "
+        f"encoder {median('ours', 'model_s'):.2f} s, index {median('ours', 'index_s'):.2f} s of {total:.2f} s."
+    )
+    return table

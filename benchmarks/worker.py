@@ -1,0 +1,205 @@
+"""What is measured in a process of its own, so that imports, caches and memory of one measurement do not reach another.
+
+`python -m benchmarks.worker JOB ARGUMENTS…` prints one line of JSON. Only the standard library is imported before the job begins.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, List
+
+from . import memory
+
+JSON_MARK = "RESULT "
+
+
+def measure(job: str, *arguments: Any) -> Dict[str, Any]:
+    """Run a job in a fresh process. RAISES: RuntimeError with what it printed, where it failed."""
+    environment = {**os.environ, "TQDM_DISABLE": "1", "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, "-m", "benchmarks.worker", job, *map(str, arguments)]
+    root = Path(__file__).resolve().parent.parent
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(JSON_MARK)]
+    if done.returncode or not lines:
+        raise RuntimeError(f"{job} failed: {done.stderr[-2000:]}")
+    return dict(json.loads(lines[-1][len(JSON_MARK) :]))
+
+
+# -- load ---------------------------------------------------------------------------------------------------------------
+
+
+def load_first_doc(folder: str) -> Dict[str, Any]:
+    """Imports, then from nothing to the first linked Doc."""
+    start = time.perf_counter()
+    import annoy  # noqa: F401
+    import spacy
+    from transformers import AutoModel, AutoTokenizer, BertModel, BertTokenizerFast  # noqa: F401
+
+    import spacy_sapbert.encoder
+    import spacy_sapbert.indexes.annoy
+    import spacy_sapbert.linker  # noqa: F401
+
+    imported = time.perf_counter()
+    before = memory.rss_mb()
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sapbert_linker", config={"linker_name": folder})
+    doc = nlp.make_doc("low muscle tone and seizures of the newborn")
+    doc.set_ents([span for span in (doc.char_span(0, 15, label="X"), doc.char_span(20, 43, label="X")) if span is not None])
+    linked = nlp(doc)
+    end = time.perf_counter()
+    return {
+        "imports_s": imported - start,
+        "load_s": end - imported,
+        "linked": [ent.kb_id_ for ent in linked.ents],
+        "rss_imports_mb": before,
+        "rss_mb": memory.rss_mb(),
+        "pss_mb": memory.pss_mb(),
+        "peak_mb": memory.peak_mb(),
+    }
+
+
+def open_kb(folder: str) -> Dict[str, Any]:
+    """Only the knowledge base: open it, look one name up, read its concept."""
+    start = time.perf_counter()
+    from spacy_sapbert.kb import KnowledgeBase
+
+    imported = time.perf_counter()
+    kb = KnowledgeBase(folder)
+    opened = time.perf_counter()
+    row = next(iter(kb.find(["seizure"]).values()))
+    concept = kb.concept(kb.names_of_string(row)[0][0])
+    end = time.perf_counter()
+    return {
+        "imports_s": imported - start,
+        "open_s": opened - imported,
+        "first_concept_s": end - opened,
+        "concept": concept.concept_id,
+        "concepts": len(kb),
+        "rss_mb": memory.rss_mb(),
+        "pss_mb": memory.pss_mb(),
+    }
+
+
+def pipe_memory(folder: str, notes: str, processes: str) -> Dict[str, Any]:
+    """PSS of a pipeline and its workers, sampled while Docs come out; the most that was seen."""
+    import spacy
+
+    texts = json.loads(Path(notes).read_text(encoding="utf-8"))
+    nlp = spacy.blank("en")
+    nlp.add_pipe("concept_matcher", config={"linker_name": folder})
+    nlp.add_pipe("sapbert_linker", config={"linker_name": folder})
+    nlp(texts[0])
+    start, most, workers, mentions = time.perf_counter(), 0.0, 0, 0
+    for number, doc in enumerate(nlp.pipe(texts, n_process=int(processes), batch_size=16)):
+        mentions += len(doc.ents)
+        if number % 16 == 0:
+            most, workers = max(most, memory.total_pss_mb() or 0.0), max(workers, len(memory.tree()))
+    seconds = time.perf_counter() - start
+    return {"pss_mb": most or None, "processes": workers, "seconds": seconds, "notes": len(texts), "mentions": mentions}
+
+
+# -- throughput ---------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Stands before an object and adds up the time spent in some of its methods."""
+
+    def __init__(self, behind: Any, methods: List[str]) -> None:
+        self.__dict__.update(_behind=behind, _methods=methods, seconds=0.0)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._behind, name)
+        if name not in self._methods:
+            return found
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return found(*args, **kwargs)
+            finally:
+                self.__dict__["seconds"] += time.perf_counter() - start
+
+        return timed
+
+    def __len__(self) -> int:
+        return len(self._behind)
+
+
+def _read_docs(path: str, nlp: Any) -> List[Any]:
+    from spacy.tokens import DocBin
+
+    return list(DocBin().from_disk(path).get_docs(nlp.vocab))
+
+
+def _passes(link: Callable[[List[Any]], None], path: str, nlp: Any, passes: int) -> List[float]:
+    seconds = []
+    for _ in range(passes):
+        docs = _read_docs(path, nlp)  # fresh copies: nothing is left of the pass before but the linker's own cache
+        start = time.perf_counter()
+        link(docs)
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def throughput_ours(folder: str, path: str) -> Dict[str, Any]:
+    """Two passes of the linker over the same Docs: cold, then warm."""
+    import spacy
+
+    nlp = spacy.blank("en")
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": folder, "resolve_abbreviations": False})
+    loaded = _loaded(linker, nlp)
+    model, index = Clock(linker.model, ["predict"]), Clock(linker.index, ["query", "vectors"])
+    linker.model, linker.index = model, index
+    inside: List[float] = []
+
+    def link(docs: List[Any]) -> None:
+        before = model.seconds + index.seconds
+        for _ in linker.pipe(docs):
+            pass
+        inside.append(model.seconds + index.seconds - before)
+
+    cold, warm = _passes(link, path, nlp, 2)
+    return {**loaded, "cold_s": cold, "warm_s": warm, "inside_cold_s": inside[0], "model_s": model.seconds, "index_s": index.seconds, **_end()}
+
+
+def throughput_scispacy(folder: str, path: str) -> Dict[str, Any]:
+    """Two passes of scispaCy's EntityLinker; it keeps no cache, so both do the same work."""
+    import spacy
+
+    from .scispacy_peer import load
+
+    nlp = spacy.blank("en")
+    linker = load(Path(folder), resolve_abbreviations=False, filter_for_definitions=False)
+    loaded = _loaded(linker, nlp)
+
+    def link(docs: List[Any]) -> None:
+        for doc in docs:
+            linker(doc)
+
+    cold, warm = _passes(link, path, nlp, 2)
+    return {**loaded, "cold_s": cold, "warm_s": warm, **_end()}
+
+
+def _loaded(linker: Any, nlp: Any) -> Dict[str, Any]:
+    """Link one Doc, so that loading is not part of what is timed."""
+    doc = nlp.make_doc("a mention of nothing")
+    doc.set_ents([doc.char_span(2, 20, label="X")])
+    linker(doc)
+    return {"loaded_rss_mb": memory.rss_mb()}
+
+
+def _end() -> Dict[str, Any]:
+    return {"peak_mb": memory.peak_mb(), "rss_mb": memory.rss_mb(), "pss_mb": memory.pss_mb()}
+
+
+JOBS: Dict[str, Callable[..., Dict[str, Any]]] = {
+    job.__name__: job for job in (load_first_doc, open_kb, pipe_memory, throughput_ours, throughput_scispacy)
+}
+
+if __name__ == "__main__":
+    print(JSON_MARK + json.dumps(JOBS[sys.argv[1]](*sys.argv[2:])))
