@@ -168,7 +168,7 @@ def encode(model: Model, names: List[str], progress: bool = False) -> Floats2d:
     autocast = torch.autocast(device.type, dtype=torch.bfloat16, enabled=_use_bfloat16(model.attrs["dtype"], device))
     # tokenised in slabs, so that 12 million names never lie in memory as token lists
     texts, slab = list(unique), 50_000
-    show = tqdm(total=len(texts), desc="encoding names", unit="name", disable=not progress or len(texts) < PROGRESS_FROM)
+    show = tqdm(total=len(texts), desc="encoding names", unit="name", mininterval=1.0, disable=not progress or len(texts) < PROGRESS_FROM)
     with torch.inference_mode(), autocast, show:
         for start in range(0, len(texts), slab):
             ids = tokenizer(texts[start : start + slab], truncation=True, max_length=model.attrs["max_length"], add_special_tokens=True)["input_ids"]
