@@ -59,6 +59,7 @@ setup(
         "tqdm>=4.60",
         "transformers>=4.40",
         "typer>=0.12",
+        "zstandard>=0.20",
     ],
     extras_require={"abbreviations": ABBREVIATIONS, "peft": PEFT, "dev": DEV, "all": [*ABBREVIATIONS, *PEFT, *DEV]},
     # the one list of registered names

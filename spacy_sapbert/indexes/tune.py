@@ -75,14 +75,14 @@ def _without_padding(rows: np.ndarray) -> List[List[int]]:
     return [[row for row in line if row >= 0] for line in rows.tolist()]
 
 
-def near_enough(measured: Dict[str, Any], exact: Dict[str, float]) -> bool:
+def near_enough(measured: Dict[str, Any], exact: Dict[str, float], points: float = POINTS) -> bool:
     """Within 0.3 points of exact search in Acc@1, and in Acc@5: candidates are shown and reranked too."""
-    return all(measured[key] >= exact[key] - POINTS for key in ("acc_at_1", "acc_at_5") if key in exact)
+    return all(measured[key] >= exact[key] - points for key in ("acc_at_1", "acc_at_5") if key in exact)
 
 
-def choose(measured: List[Dict[str, Any]], exact: Dict[str, float]) -> Tuple[Dict[str, Any], bool]:
+def choose(measured: List[Dict[str, Any]], exact: Dict[str, float], points: float = POINTS) -> Tuple[Dict[str, Any], bool]:
     """The fastest setting within 0.3 points of exact search, and True; or the most accurate one, and False."""
-    near = [m for m in measured if near_enough(m, exact)]
+    near = [m for m in measured if near_enough(m, exact, points)]
     if near:
         return max(near, key=lambda m: m["queries_per_s"]), True
     return max(measured, key=lambda m: (m["acc_at_1"], m["queries_per_s"])), False
@@ -120,6 +120,7 @@ def tune(
     """
     truth, _ = oracle.query(queries, min(10, len(oracle)))
     exact = measure(oracle, queries, truth, right)
+    points = max(POINTS, 1 / len(queries))  # a small dictionary: one query is more than 0.3 points
     grown: Dict[Any, Any] = {}
     measured: List[Dict[str, Any]] = []
 
@@ -131,18 +132,18 @@ def tune(
         _set(grown[key], setting)
         measured.append({**setting, **measure(grown[key], queries, truth, right)})
         tick()
-        return near_enough(measured[-1], exact)
+        return near_enough(measured[-1], exact, points)
 
     for steps in _by_growth(settings or [index.get_config()]):
         low, high = 0, len(steps)  # accuracy rises with search_k, speed falls: the first step that is near enough, by bisection
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if try_out(steps[middle]) else (middle + 1, high)
-    chosen, reached = choose(measured, exact)
+    chosen, reached = choose(measured, exact, points)
     winner = grown[_growth(chosen)]
     _set(winner, {key: chosen[key] for key in index.get_config() if key in chosen})
     if not reached:
-        message = Errors.W003.format(points=POINTS * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
+        message = Errors.W003.format(points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
         warnings.warn(f"[W003] {message}", stacklevel=2)
     protocol = f"{len(queries)} perturbed names (typo, word order, dropped word), none in the dictionary; exact float32 search is the truth"
     report = {
