@@ -30,7 +30,7 @@ format: $(STAMP)
 	$(PY) -m ruff format $(CODE)
 
 bench: $(STAMP)
-	$(PY) -m benchmarks
+	$(PY) -m benchmarks $(if $(DATA),--data $(DATA))
 
 install: $(STAMP)
 

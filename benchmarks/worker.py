@@ -16,6 +16,14 @@ from typing import Any, Callable, Dict, List
 from . import memory
 
 JSON_MARK = "RESULT "
+# of both linkers, whatever their defaults are
+SETTINGS: Dict[str, Any] = {
+    "k": 30,
+    "threshold": 0.7,
+    "max_entities_per_mention": 5,
+    "resolve_abbreviations": False,
+    "filter_for_definitions": False,
+}
 
 
 def measure(job: str, *arguments: Any) -> Dict[str, Any]:
@@ -151,7 +159,7 @@ def throughput_ours(folder: str, path: str) -> Dict[str, Any]:
     import spacy
 
     nlp = spacy.blank("en")
-    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": folder, "resolve_abbreviations": False})
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": folder, **SETTINGS})
     loaded = _loaded(linker, nlp)
     model, index = Clock(linker.model, ["predict"]), Clock(linker.index, ["query", "vectors"])
     linker.model, linker.index = model, index
@@ -174,7 +182,7 @@ def throughput_scispacy(folder: str, path: str) -> Dict[str, Any]:
     from .scispacy_peer import load
 
     nlp = spacy.blank("en")
-    linker = load(Path(folder), resolve_abbreviations=False, filter_for_definitions=False)
+    linker = load(Path(folder), **SETTINGS)
     loaded = _loaded(linker, nlp)
 
     def link(docs: List[Any]) -> None:

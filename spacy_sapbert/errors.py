@@ -46,7 +46,9 @@ class Errors:
     E009 = "'{path}' can't be written ({error}). Name another file."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
-    E102 = "'{path}' is damaged or was changed: {why}. Build it again, or, if it is the default linker's cached folder, delete it: it is then rebuilt."
+    E102 = (
+        "'{path}' is damaged or was changed: {why}. Build it again, or, if it is the default linker's cached folder, delete it: it is then rebuilt."
+    )
     E103 = "The sources hold no names after filtering ({detail}): there is nothing to link to."
     E104 = "Semantic type or group '{value}' is not known. Use a TUI such as T047, or a group: {groups}."
     E105 = "Vocabulary '{value}' is not in this knowledge base. It has: {known}."
