@@ -47,7 +47,8 @@ class Errors:
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (
-        "'{path}' is damaged or was changed: {why}. Build it again, or, if it is the default linker's cached folder, delete it: it is then rebuilt."
+        "Knowledge base '{path}' is damaged or was changed: {why}. Build it again with `python -m spacy_sapbert kb build`; "
+        "the default linker's cached folder can just be deleted."
     )
     E103 = "The sources hold no names after filtering ({detail}): there is nothing to link to."
     E104 = "Semantic type or group '{value}' is not known. Use a TUI such as T047, or a group: {groups}."

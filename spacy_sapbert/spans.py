@@ -62,6 +62,9 @@ def long_forms(doc: Doc) -> Dict[str, str]:
     """Short form -> long form, as scispaCy's abbreviation_detector left them (Spans, strings or, serialisable, dicts)."""
     if not Doc.has_extension("abbreviations"):
         return {}
+    _default, _method, getter, _setter = Doc.get_extension("abbreviations")
+    if getter is None and ("._.", "abbreviations", None, None) not in doc.user_data:
+        return {}  # reading it would write the empty default into the Doc
     forms: Dict[str, str] = {}
     for short in doc._.abbreviations or []:
         if isinstance(short, dict):
