@@ -204,6 +204,7 @@ class ConceptMatcher(Pipe):
 
     def predict(self, docs: Iterable[Doc]) -> List[List[Span]]:
         """The longest names found, left to right, without overlap."""
+        self.load()
         return [list(self._match(doc)) for doc in docs]
 
     def _match(self, doc: Doc) -> Iterator[Span]:
