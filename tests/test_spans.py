@@ -303,3 +303,15 @@ def test_set_spans():
     set_spans(doc, "sc", [doc[0:3], doc[2:3]])
     assert [e.text for e in doc.ents] == ["fever"]
     assert [s.text for s in doc.spans["sc"]] == ["fever and rash", "rash"]
+
+
+def test_a_second_linker_that_finds_nothing_leaves_the_first_ones_id() -> None:
+    doc = Doc(spacy.blank("en").vocab, words=["cold"])
+    doc.ents = [Span(doc, 0, 1, label="X")]
+    for name in ("kb_ents", "second_ents"):
+        set_extensions(name, "test")
+    write_links(doc, get_spans(doc, None), [Link("C0000001", [("C0000001", 1.0)], {}, {})], "kb_ents", True)
+    write_links(doc, get_spans(doc, None), [Link("", [], {}, {})], "second_ents", True)
+    assert doc.ents[0].kb_id_ == "C0000001"
+    write_links(doc, get_spans(doc, None), [Link("C0000002", [("C0000002", 1.0)], {}, {})], "second_ents", True)
+    assert doc.ents[0].kb_id_ == "C0000002"

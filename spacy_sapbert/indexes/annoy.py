@@ -35,7 +35,7 @@ class AnnoyIndex(StoredVectors):
     tune (bool): when a linker is built, measure a grid of settings and keep the fastest that is within 0.3 points of exact
         search; False keeps the settings given here, and measures those. A folder that is read brings the settings it was
         measured with; with False, the search_k and rescore given here are used on it.
-    threads (int): for building and searching; 0 for one per core. The forest does not depend on it.
+    threads (int): for searching; 0 for one per core. Building takes one. The forest does not depend on it.
     seed (int): of the hyperplanes and of the PCA's sample.
     RAISES: SapbertError E002 (a setting), E205 (Annoy is not installed).
     """
