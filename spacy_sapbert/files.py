@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import glob
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -167,6 +168,14 @@ def _clear_abandoned(target: Path) -> None:
                 if (scratch / _OLD).exists() and not target.exists():  # killed between the two renames
                     os.replace(scratch / _OLD, target)
                 shutil.rmtree(scratch, ignore_errors=True)
+
+
+def package_file(package: str, file: str) -> Path:
+    """A file of an installed package, which is found, not imported. RAISES: SapbertError E004 where it is not installed."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise fail("E004", package=package, install=package.replace("_", "-"))
+    return Path(spec.origin).parent / file
 
 
 def copy_folder(source: Path, target: Path, names: List[str]) -> None:

@@ -281,4 +281,4 @@ def test_changed_sources_are_read_again(tmp_path: Path, cache: Path):
 
 def test_a_package_that_is_not_installed():
     with pytest.raises(SapbertError, match=r"E004.*no_such_package.*pip install"):
-        bundles._package_file("no_such_package", "x")
+        bundles.package_file("no_such_package", "x")
