@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 
 from spacy.tokens import Doc, Span, SpanGroup
 
+from .abbreviations import initialisms
 from .errors import fail
 
 SpansKey = Union[None, str, List[str]]
@@ -59,7 +60,11 @@ def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ())
 
 
 def long_forms(doc: Doc) -> Dict[str, str]:
-    """Short form -> long form, as scispaCy's abbreviation_detector left them (Spans, strings or, serialisable, dicts)."""
+    """Short form -> long form: as scispaCy's abbreviation_detector left them (Spans, strings or, serialisable, dicts), else as `initialisms` finds."""
+    return {**initialisms(doc.text), **_detected(doc)}
+
+
+def _detected(doc: Doc) -> Dict[str, str]:
     if not Doc.has_extension("abbreviations"):
         return {}
     _default, _method, getter, _setter = Doc.get_extension("abbreviations")

@@ -26,7 +26,8 @@ ALLOWED = {
     "candidates": {"types", "errors", "files"},
     "encoder": {"types", "errors", "files"},
     "indexes": {"types", "errors", "files", "indexes"},
-    "spans": {"errors"},
+    "abbreviations": set(),
+    "spans": {"errors", "abbreviations"},
     # at the top of the file: it makes the default encoder and index inside its factory, and knows them by Protocol
     "linker": {"registry", "types", "errors", "spans", "candidates", "concept", "files", "kb", "bundles", "semantic_types"},
 }

@@ -115,6 +115,14 @@ def test_without_a_detector_there_are_no_abbreviations():
     assert long_forms(doc) == {}
 
 
+def test_initialisms_that_the_text_defines_are_found_without_a_detector_and_give_way_to_it():
+    doc = NLP("Myotonic dystrophy (DM) and ataxia-telangiectasia (A-T): DM is common.")
+    assert long_forms(doc) == {"DM": "Myotonic dystrophy", "A-T": "ataxia-telangiectasia"}
+    assert get_mention(doc.char_span(doc.text.index(": DM") + 2, doc.text.index(": DM") + 4), long_forms(doc)).text == "Myotonic dystrophy"
+    with_abbreviations(doc, [{"short_text": "DM", "long_text": "diabetes mellitus"}])
+    assert long_forms(doc)["DM"] == "diabetes mellitus"
+
+
 FORMS = {"VSD": "ventricular septal defect", "V": "ventricle", "AS": "aortic stenosis"}
 
 
