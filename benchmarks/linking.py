@@ -16,11 +16,11 @@ from spacy_sapbert import bundles
 from spacy_sapbert.encoder import NameEncoder
 from spacy_sapbert.kb import KnowledgeBase
 from spacy_sapbert.matcher import ConceptMatcher
+from training.corpora import GOLD, Corpus, open_lines, read_gsc, read_notes, read_pubtator, resolved_texts
+from training.metrics import Accuracy, Gold, Mention, accuracy, lenient, missing_ids, resolve, strict, sweep
 
 from . import scispacy_peer, systems
 from .common import Missing, Report, Table, data_file, medic_linker
-from .corpora import GOLD, Corpus, open_lines, read_gsc, read_notes, read_pubtator
-from .metrics import Accuracy, Gold, Mention, accuracy, lenient, missing_ids, resolve, strict, sweep
 from .systems import Ranked
 
 SECTION = "linking"
@@ -78,7 +78,7 @@ def compare(dataset: Dataset) -> Table:
     _, mentions = systems.gold_docs(dataset.corpus)
     golds = [resolve(mention, kb.row_of) for mention in mentions]
     texts = [mention.text for mention in mentions]
-    words, whole = systems.resolved_texts(dataset.corpus)
+    words, whole = resolved_texts(dataset.corpus)
     model = NameEncoder()
     bundles.load_encoder(model, dataset.linker / bundles.ENCODER)
 

