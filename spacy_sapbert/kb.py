@@ -10,7 +10,7 @@ import sqlite3
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ DATABASE, PAIRS = "kb.sqlite", "names.npy"
 # lines of the integer array; a column for each (distinct name, concept), sorted by name
 STRING, CONCEPT, RANK, TYPES, VOCABULARIES, DEFINED = range(6)
 _CACHED = 20_000  # concepts kept as Entity
+_VARIABLES = 500  # in one SQL statement; SQLite's oldest limit is 999
 
 
 class Entity(NamedTuple):
@@ -91,6 +92,14 @@ class KnowledgeBase:
         """The distinct names, normalised, in the order of their rows."""
         for (norm,) in self._sql("SELECT norm FROM string WHERE row >= ? ORDER BY row", start):
             yield norm
+
+    def strings_at(self, rows: Sequence[int]) -> List[str]:
+        """The distinct names, normalised, in these rows, in their order; for reading a part of many millions."""
+        texts: Dict[int, str] = {}
+        for start in range(0, len(rows), _VARIABLES):
+            part = [int(row) for row in rows[start : start + _VARIABLES]]
+            texts.update(self._sql(f"SELECT row, norm FROM string WHERE row IN ({','.join('?' * len(part))})", *part))
+        return [texts[int(row)] for row in rows]
 
     def find(self, names: Iterable[str]) -> Dict[str, int]:
         """Names found verbatim (after `normalise`): name as given -> row."""
@@ -190,6 +199,19 @@ class KnowledgeBase:
         for vocabulary, code in self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row):
             codes.setdefault(vocabulary, []).append(code)
         return codes
+
+    def concepts_of_codes(self, vocabulary: str) -> Iterator[Tuple[str, int]]:
+        """(code, concept row) of every code of a vocabulary, sorted by code. For "UMLS": every CUI a concept's source terms map to."""
+        yield from self._sql("SELECT code, concept FROM code WHERE vocabulary = ? ORDER BY code, concept", vocabulary)
+
+    def canonical_names(self) -> Iterator[Tuple[int, str, str]]:
+        """(row, concept id, canonical name as its source writes it) of every concept, in the order of rows."""
+        yield from self._sql("SELECT row, id, name FROM concept ORDER BY row")
+
+    def relations(self, kinds: Sequence[str]) -> Iterator[Tuple[int, str, str]]:
+        """(concept row, relation, id of the other concept) of these kinds of relation: the other one is what the concept has."""
+        marks = ",".join("?" * len(kinds))
+        yield from self._sql(f"SELECT concept, relation, target FROM relation WHERE relation IN ({marks}) ORDER BY concept, relation, target", *kinds)
 
     def entity(self, row: int) -> Entity:
         concept = self.concept(row)

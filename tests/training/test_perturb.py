@@ -1,0 +1,44 @@
+"""Perturbed names: each way by hand, the share, and that nothing depends on what was drawn before."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spacy_sapbert.errors import SapbertError
+from training.perturb import perturb, renumber, reorder, slip, unpunctuate
+
+NAMES = [f"disorder of thing number {i}" for i in range(400)]
+
+
+def test_each_way() -> None:
+    chance = random.Random(0)
+    assert sorted(reorder("diabetes mellitus, type 2", chance).split()) == ["2", "diabetes", "mellitus,", "type"]
+    assert unpunctuate("ataxia-telangiectasia, (classic)", chance) == "ataxia telangiectasia classic"
+    assert unpunctuate("(-)", chance) == "(-)"  # never an empty name
+    assert (renumber("tumor", chance), renumber("tumors", chance), renumber("s", chance)) == ("tumors", "tumor", "ss")
+    changed = slip("myopathy", chance)
+    assert changed != "myopathy"
+    assert sorted(changed) == sorted("myopathy")
+    assert (changed[0], changed[-1]) == ("m", "y")
+    assert slip("ms", chance) == "ms"
+
+
+def test_share() -> None:
+    changed = sum(perturb(0.3)(name, "salt") != name for name in NAMES)
+    assert 60 < changed < 140  # 0.3 of 400 is 120; taking out punctuation changes none of these
+    assert all(perturb(0.0)(name, "salt") == name for name in NAMES)
+
+
+def test_the_same_name_and_salt_give_the_same() -> None:
+    change = perturb(1.0)
+    forward = [change(name, "a") for name in NAMES]
+    backward = [change(name, "a") for name in reversed(NAMES)][::-1]
+    assert forward == backward != [change(name, "b") for name in NAMES]
+
+
+def test_a_share_that_is_none() -> None:
+    with pytest.raises(SapbertError, match=r"perturb\.share") as error:
+        perturb(1.5)
+    assert error.value.code == "E511"

@@ -1,0 +1,177 @@
+"""Which pairs make a batch: no concept dominates it, and concepts that look alike can be put side by side as hard negatives."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Deque, List, Optional
+
+import numpy as np
+import numpy.typing as npt
+from sentence_transformers.base.sampler import DefaultBatchSampler
+from torch.utils.data import SequentialSampler
+
+from .errors import fail
+from .registry import registry
+
+Ints = npt.NDArray[np.int64]
+Neighbours = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.int32]
+
+
+class ConceptBatches(DefaultBatchSampler):
+    """Batches of rows of pairs.parquet (whose pairs lie in the order of labels).
+
+    A label's pairs are cut into runs of at most `pairs_per_concept` that follow each other, so that they share names: 3 pairs are 4
+    names or fewer, each with each a positive. A label stands in a batch once. Every pair is used once an epoch, save those of a last
+    batch that would hold one label only. The order depends on seed and epoch alone.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int,
+        drop_last: bool = False,
+        valid_label_columns: Optional[List[str]] = None,
+        generator: Any = None,
+        seed: int = 0,
+        *,
+        pairs_per_concept: int = 1,
+        near: int = 0,
+        neighbours: Optional[Neighbours] = None,
+    ) -> None:
+        """dataset: with a column `label`, its rows sorted by it. batch_size (int): pairs.
+
+        near (int): of each concept's nearest concepts so many follow it into the batch. neighbours: int32 (largest label + 1, m), -1 for none.
+        """
+        super().__init__(SequentialSampler(dataset), batch_size=batch_size, drop_last=drop_last)
+        labels = dataset.with_format("numpy")["label"] if hasattr(dataset, "with_format") else dataset["label"]
+        self.labels: Ints = np.asarray(labels[:], dtype=np.int64)
+        self.seed = seed
+        self.epoch = 0
+        self.pairs_per_concept = pairs_per_concept
+        self.near = near if neighbours is not None else 0
+        self.neighbours = neighbours
+
+    def __len__(self) -> int:
+        return max(1, -(-len(self.labels) // self.batch_size))
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[List[int]]:
+        # what is over comes in another epoch, whose order is another
+        yield from islice(self._batches(), len(self))
+
+    def _batches(self) -> Iterator[List[int]]:
+        chance = np.random.default_rng([self.seed, self.epoch])
+        starts, ends = self._runs(chance)
+        batch: List[int] = []
+        inside: set[int] = set()
+        waiting: Deque[int] = deque()
+        runs = iter(self._order(starts, chance))
+        while True:
+            run = None
+            for _ in range(len(waiting)):  # first those whose label was in the batch before
+                candidate = waiting.popleft()
+                if int(self.labels[starts[candidate]]) not in inside:
+                    run = candidate
+                    break
+                waiting.append(candidate)
+            while run is None:
+                following = next(runs, None)
+                if following is None:
+                    break
+                if int(self.labels[starts[following]]) in inside:
+                    waiting.append(following)
+                else:
+                    run = following
+            if run is not None and len(batch) + ends[run] - starts[run] <= self.batch_size:
+                batch.extend(range(int(starts[run]), int(ends[run])))
+                inside.add(int(self.labels[starts[run]]))
+                continue
+            if len(inside) >= 2:
+                yield batch
+            elif run is None:  # one label is left: nothing to tell it from
+                return
+            if run is None and not waiting:
+                return
+            batch, inside = [], set()
+            if run is not None:
+                waiting.appendleft(run)
+
+    def _runs(self, chance: np.random.Generator) -> tuple[Ints, Ints]:
+        """Starts and ends of runs; where a label's first run begins is drawn, so that runs differ between epochs."""
+        size = self.pairs_per_concept
+        edges = np.flatnonzero(np.r_[True, self.labels[1:] != self.labels[:-1], True])
+        if size == 1:
+            return np.arange(len(self.labels)), np.arange(1, len(self.labels) + 1)
+        offsets = chance.integers(0, size, len(edges) - 1)
+        cuts = [
+            np.r_[start, np.arange(start + offset, end, size)] if offset else np.arange(start, end, size)
+            for start, end, offset in zip(edges[:-1], edges[1:], np.minimum(offsets, np.diff(edges) // 2))
+        ]
+        starts = np.unique(np.concatenate(cuts)) if cuts else np.zeros(0, dtype=np.int64)
+        return starts, np.r_[starts[1:], len(self.labels)].astype(np.int64)
+
+    def _order(self, starts: Ints, chance: np.random.Generator) -> Iterator[int]:
+        """Runs in random order; with `near`, each is followed by runs of its label's nearest labels that are still to come."""
+        order = chance.permutation(len(starts))
+        if not self.near or self.neighbours is None:
+            yield from order.tolist()
+            return
+        used = np.zeros(len(starts), dtype=np.bool_)
+        of_label: dict[int, List[int]] = {}
+        for run in order.tolist():
+            of_label.setdefault(int(self.labels[starts[run]]), []).append(run)
+        for run in order.tolist():
+            if used[run]:
+                continue
+            used[run] = True
+            yield run
+            for label in self._near(int(self.labels[starts[run]]), chance):
+                mine = of_label.get(label, [])
+                while mine and used[mine[-1]]:
+                    mine.pop()
+                if mine:
+                    used[mine[-1]] = True
+                    yield mine.pop()
+
+    def _near(self, label: int, chance: np.random.Generator) -> List[int]:
+        assert self.neighbours is not None
+        known = self.neighbours[label]
+        known = known[known >= 0]
+        return [int(other) for other in chance.permutation(known)[: self.near]]
+
+
+Make = Callable[..., ConceptBatches]
+
+
+@registry.batches("spacy-sapbert.ConceptBatches.v1")
+def concept_batches(pairs: int = 128, pairs_per_concept: int = 1, near: int = 0) -> Batches:
+    """pairs (int): in a batch, of one process. pairs_per_concept (int): of one concept in one batch. near (int): concepts put beside each
+    concept because their names look like its own (`training.neighbours`), as hard negatives; 0: none.
+
+    RAISES: SapbertError E511.
+    """
+    for setting, value, least in (("pairs", pairs, 2), ("pairs_per_concept", pairs_per_concept, 1), ("near", near, 0)):
+        if value < least:
+            raise fail("E511", setting=f"batches.{setting}", value=value, why=f"it must be at least {least}")
+    if pairs < 2 * pairs_per_concept:
+        raise fail("E511", setting="batches.pairs_per_concept", value=pairs_per_concept, why=f"a batch of {pairs} pairs must hold two concepts")
+    return Batches(pairs, pairs_per_concept, near)
+
+
+class Batches:
+    """The settings of `ConceptBatches`, and its maker in the form in which the trainer calls it."""
+
+    def __init__(self, pairs: int, pairs_per_concept: int, near: int) -> None:
+        self.pairs, self.pairs_per_concept, self.near = pairs, pairs_per_concept, near
+
+    def maker(self, neighbours: Optional[Neighbours]) -> Make:
+        def make(dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, **_: Any) -> ConceptBatches:
+            settings = {"pairs_per_concept": self.pairs_per_concept, "near": self.near, "neighbours": neighbours}
+            return ConceptBatches(dataset, batch_size, drop_last, seed=seed, **settings)  # type: ignore[arg-type]
+
+        return make

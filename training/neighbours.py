@@ -1,0 +1,49 @@
+"""Which concepts look alike: hard negatives for batches. TF-IDF of character n-grams and its principal directions, no encoder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Dict, List, Union
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from .pairs import PAIRS
+
+NAMES = 12  # of a concept that are read: more say little new
+CHUNK = 1024
+
+
+def nearest_labels(pairs: Union[str, Path], *, count: int = 32, dimensions: int = 96, seed: int = 0) -> npt.NDArray[np.int32]:
+    """int32 (largest label + 1, count): for each label of pairs.parquet those whose names share most character n-grams, -1 for none.
+
+    Cosine over `dimensions` directions of the TF-IDF matrix of 3- and 4-grams within words (latent semantic analysis); 42,000 concepts
+    take a minute on one core, where encoding their names would take several.
+    """
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    names: Dict[int, Dict[str, None]] = {}
+    for batch in pq.ParquetFile(Path(pairs) / PAIRS).iter_batches():
+        for anchor, positive, label in zip(*(batch.column(c).to_pylist() for c in ("anchor", "positive", "label"))):
+            known = names.setdefault(label, {})
+            if len(known) < NAMES:
+                known.update({anchor: None, positive: None})
+    labels = np.array(sorted(names), dtype=np.int32)
+    found = np.full((int(labels.max(initial=-1)) + 1, count), -1, dtype=np.int32)
+    if len(labels) < 3:
+        return found
+    texts: List[str] = [" | ".join(names[label]) for label in labels.tolist()]
+    rare = 3 if len(texts) > 1000 else 1
+    matrix = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 4), min_df=rare, max_features=60_000, dtype=np.float32).fit_transform(texts)
+    width = min(dimensions, min(matrix.shape) - 1)
+    vectors = TruncatedSVD(width, random_state=seed).fit_transform(matrix).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) + 1e-9
+    keep = min(count, len(labels) - 1)
+    for start in range(0, len(labels), CHUNK):
+        scores = vectors[start : start + CHUNK] @ vectors.T  # (chunk, labels)
+        scores[np.arange(len(scores)), np.arange(start, start + len(scores))] = -2.0
+        top = np.argpartition(-scores, keep - 1, axis=1)[:, :keep]
+        found[labels[start : start + CHUNK], :keep] = labels[np.sort(top, axis=1)]
+    return found
