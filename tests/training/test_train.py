@@ -1,0 +1,273 @@
+"""The training command on a transformer of two layers: what is saved, resumed, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from spacy_sapbert.encoder import NameEncoder
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.kb import KnowledgeBase
+from training import loop, model, train
+from training.train import held_out_sample, read_recipe, resolve
+
+ROOT = Path(__file__).parents[2]
+SAP = ROOT / "training" / "configs" / "sap.cfg"
+NAMES = ["fever", "ventricular septal defect", "low muscle tone", "a"]
+
+
+@pytest.fixture
+def settings(tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path: Path) -> Dict[str, Any]:
+    return {
+        "paths.pairs": str(tiny_pairs),
+        "paths.kb": str(tiny_kb.path),
+        "paths.base": str(tiny_base),
+        "paths.out": str(tmp_path / "encoder"),
+        "batches.pairs": 16,
+        "training.max_steps": 4,
+        "training.eval_every": 2,
+        "training.log_every": 1,
+        "training.learning_rate": 1e-3,
+    }
+
+
+def run(settings: Dict[str, Any], **more: Any) -> Dict[str, Any]:
+    return train.train(read_recipe(SAP, {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
+
+
+def weights(folder: Path) -> Dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def test_what_is_saved_gives_equal_vectors_in_three_libraries(settings: Dict[str, Any], tmp_path: Path, tiny_base: Path) -> None:
+    report = run(settings)
+    out = tmp_path / "encoder"
+    from sentence_transformers import SentenceTransformer
+    from transformers import AutoModel, AutoTokenizer
+
+    ours = NameEncoder(name=str(out), dtype="float32")
+    ours.initialize()
+    linker = ours.predict(NAMES)
+    sentence = SentenceTransformer(str(out), device="cpu").encode(NAMES)
+    plain, tokenizer = AutoModel.from_pretrained(out).eval(), AutoTokenizer.from_pretrained(out)
+    tokens = tokenizer(NAMES, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        hidden = plain(**tokens).last_hidden_state[:, 0]  # "auto" pooling of a plain base is [CLS], as SapBERT's
+    by_hand = torch.nn.functional.normalize(hidden, dim=1).numpy()
+    assert np.allclose(linker, sentence, atol=1e-5)
+    assert np.allclose(linker, by_hand, atol=1e-5)
+
+    before = NameEncoder(name=str(tiny_base), dtype="float32")
+    before.initialize()
+    assert np.abs(linker - before.predict(NAMES)).max() > 1e-3  # something was learnt
+    assert not list(out.rglob("*.bin"))
+    assert not list(out.rglob("*.pt"))
+    assert not (tmp_path / "encoder.checkpoints").exists()
+    assert report["steps"] == 4
+    assert report["names"] > 60
+    card = (out / "README.md").read_text()
+    assert f"{report['pairs']['pairs']:,} pairs" in card
+    assert '"training.seed": 0' in card
+    assert str(report["after"]["held_out_at1"]) in card
+    lines = [json.loads(line) for line in (out / "train_log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4]
+    assert [line["step"] for line in lines if "eval_held_out_at1" in line] == [0, 2, 4]
+    assert all(line["names_per_second"] > 0 for line in lines if "loss" in line)
+    assert (tmp_path / "encoder.tensorboard").is_dir()
+
+
+def test_held_out_accuracy_grows(settings: Dict[str, Any]) -> None:
+    report = run(settings, training__max_steps=30, training__eval_every=10)
+    assert report["after"]["held_out_at1"] > report["before"]["held_out_at1"] + 10
+
+
+def test_same_seed_same_weights_and_another_seed_others(settings: Dict[str, Any], tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("a", "b", "c")]
+    for folder, seed in zip(folders, (1, 1, 2)):
+        run(settings, paths__out=str(folder), training__seed=seed)
+    a, b, c = map(weights, folders)
+    assert all(torch.equal(a[key], b[key]) for key in a)
+    assert any(not torch.equal(a[key], c[key]) for key in a)
+
+
+class Killed(BaseException):
+    """What a kill looks like from inside."""
+
+
+def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = loop.Log.on_step_begin
+
+    def killing(self: Any, args: Any, state: Any, control: Any, **more: Any) -> None:
+        if state.global_step == step:
+            raise Killed
+        original(self, args, state, control, **more)
+
+    monkeypatch.setattr(loop.Log, "on_step_begin", killing)
+
+
+def test_a_killed_training_goes_on_to_the_same_weights(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(settings, training__max_steps=6, paths__out=str(tmp_path / "whole"))
+    with monkeypatch.context() as patch:
+        kill_at(5, patch)
+        with pytest.raises(Killed):
+            run(settings, training__max_steps=6)
+    assert not (tmp_path / "encoder").exists()
+    assert (tmp_path / "encoder.checkpoints" / "checkpoint-4").is_dir()
+    report = run(settings, training__max_steps=6)
+    whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "encoder")
+    assert all(torch.equal(whole[key], resumed[key]) for key in whole)
+    assert report["steps"] == 6
+    lines = [json.loads(line) for line in (tmp_path / "encoder" / "train_log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]  # nothing twice
+
+
+def test_resuming_with_other_settings_is_refused(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        kill_at(3, patch)
+        with pytest.raises(Killed):
+            run(settings)
+    with pytest.raises(SapbertError, match=r"training\.learning_rate: 0\.001 -> 0\.002") as error:
+        run(settings, training__learning_rate=2e-3)
+    assert error.value.code == "E514"
+    assert str(tmp_path / "encoder.checkpoints") in str(error.value)
+    run(settings, training__log_every=2)  # changes no result
+
+
+def test_a_loss_that_is_not_a_number_stops_with_the_step_and_the_last_good_checkpoint(
+    settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = loop.SelfAlignment.forward
+
+    def broken(self: Any, features: Any, labels: Any) -> torch.Tensor:
+        loss = original(self, features, labels)
+        return loss * float("nan") if self.names > 70 else loss
+
+    monkeypatch.setattr(loop.SelfAlignment, "forward", broken)
+    with pytest.raises(SapbertError, match=r"nan at step \d.*checkpoint-2") as error:
+        run(settings, training__max_steps=20)
+    assert error.value.code == "E515"
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_adapters_are_merged_and_lie_beside(settings: Dict[str, Any], tmp_path: Path, tiny_base: Path) -> None:
+    report = run(settings, **{"encoder__adapter__@adapters": "spacy-sapbert.Lora.v1", "encoder__adapter__rank": 4, "training__learning_rate": 1e-2})
+    out = tmp_path / "encoder"
+    merged, alone = NameEncoder(name=str(out), dtype="float32"), NameEncoder(name=str(out / "adapter"), pooling="cls", dtype="float32")
+    merged.initialize()
+    alone.initialize()
+    assert np.allclose(merged.predict(NAMES), alone.predict(NAMES), atol=2e-3)  # the adapter is in half precision
+    # rank 4 on the linear layers of two layers: 4 of 32 x 32, 32 x 64 and 64 x 32
+    assert report["trainable_parameters"] == 2 * 4 * (4 * (32 + 32) + 2 * (32 + 64))
+    base, trained = load_file(tiny_base / "model.safetensors"), weights(out)
+    changed = {key for key in base if not torch.equal(base[key], trained[key])}
+    assert changed
+    assert all("dense" in key or "query" in key or "key" in key or "value" in key for key in changed)
+
+
+@pytest.mark.parametrize("share", [0.13, 0.01])
+def test_adapter_of_a_share_of_the_parameters(tiny_base: Path, share: float) -> None:
+    opened = model.open_base("")
+    total = model.trainable(opened)[1]
+    model.freeze(opened, embeddings=True, layers=0)
+    model.add_adapter(opened, model.lora(share=share))
+    assert model.trainable(opened)[0] == pytest.approx(share * total, rel=0.15)
+
+
+def test_frozen_layers_stay_as_they_are(settings: Dict[str, Any], tmp_path: Path, tiny_base: Path) -> None:
+    run(settings, encoder__frozen_layers=1, encoder__train_embeddings=False)
+    base, trained = load_file(tiny_base / "model.safetensors"), weights(tmp_path / "encoder")
+    changed = {key.split(".")[2] for key in base if not torch.equal(base[key], trained[key])}
+    assert changed == {"1"}
+
+
+def test_two_processes_train_one_model(settings: Dict[str, Any], tmp_path: Path) -> None:
+    arguments = [item for key, value in settings.items() for item in (f"--{key}", str(value))]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "training.train", str(SAP), *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0, found.stderr[-2000:]
+    report = json.loads((tmp_path / "encoder" / "training.json").read_text())
+    assert report["settings"]["processes"] == 2
+    assert report["steps"] == 4
+    encoder = NameEncoder(name=str(tmp_path / "encoder"))
+    encoder.initialize()
+    assert np.isfinite(encoder.predict(NAMES)).all()
+
+
+def test_dictionary_of_the_held_out_queries_holds_no_query(settings: Dict[str, Any], tiny_kb: KnowledgeBase) -> None:
+    sample = held_out_sample(tiny_kb, resolve(read_recipe(SAP, settings)))
+    assert sample.queries
+    assert not set(sample.queries) & set(sample.names)
+    assert set(sample.query_labels) <= set(sample.name_labels)  # each can be answered
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "named"),
+    [
+        ({"paths.base": "nobody/no-such-model"}, "E512", "nobody/no-such-model"),
+        ({"paths.pairs": "nowhere"}, "E502", "nowhere"),
+        ({"paths.kb": "nowhere"}, "E101", "nowhere"),
+        ({"training.learning_rate": -1}, "E510", "learning_rate"),
+        ({"training.learningrate": 1}, "E510", "learningrate"),
+        ({"loss.@losses": "spacy-sapbert.Nothing.v1"}, "E510", "Nothing"),
+        ({"batches.pairs": 1}, "E511", "batches.pairs"),
+        ({"encoder.frozen_layers": 9}, "E511", "2 layers"),
+    ],
+)
+def test_bad_input_names_what_is_wrong(
+    settings: Dict[str, Any], changed: Dict[str, Any], code: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(SapbertError, match=named) as error:
+        run({**settings, **changed})
+    assert error.value.code == code
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there(settings: Dict[str, Any]) -> None:
+    with pytest.raises(SapbertError, match=r"GPU 0 .*gpu_id -1") as error:
+        run(settings, training__gpu_id=0)
+    assert error.value.code == "E513"
+
+
+def test_pairs_of_another_knowledge_base(settings: Dict[str, Any], tmp_path: Path) -> None:
+    from spacy_sapbert.concept import Concept, Name
+    from spacy_sapbert.kb_builder import Source, build_kb
+
+    build_kb([Source("x", [Concept("A:1", "T", names=[Name("fever", "T")])])], tmp_path / "other")
+    with pytest.raises(SapbertError, match="another knowledge base") as error:
+        run({**settings, "paths.kb": str(tmp_path / "other")})
+    assert error.value.code == "E502"
+
+
+def test_no_room_left(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(loop.Trainer, "_save", full)
+    with pytest.raises(SapbertError, match="No room left") as error:
+        run(settings)
+    assert error.value.code == "E516"
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_command_line(settings: Dict[str, Any]) -> None:
+    wrong = subprocess.run(
+        [sys.executable, "-m", "training.train", str(SAP), "--training.gpu"], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert wrong.returncode == 1
+    assert "E51" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+    missing = subprocess.run([sys.executable, "-m", "training.train", "no.cfg"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert missing.returncode == 1
+    assert "no.cfg" in missing.stderr
+    assert "Traceback" not in missing.stderr

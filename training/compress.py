@@ -1,0 +1,130 @@
+"""A trained encoder -> a PEFT adapter of a few megabytes over its base: `python -m training.compress ENCODER OUT --rank 64`.
+
+What training added to each weight matrix is cut to its largest singular values (the best approximation of that rank: Eckart and
+Young 1936), in half precision, in LoRA's form B A. Biases and layer norms that changed go along as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+from spacy_sapbert.encoder import BASE_NAME, NameEncoder
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.files import writing_folder
+
+from .errors import fail
+from .pairs import read_queries
+
+
+def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64, card: Optional[str] = None) -> Dict[str, Any]:
+    """Write `adapter_config.json`, `adapter_model.safetensors` and a model card into the folder `out`.
+
+    encoder (Path): a folder of `training.train`. base (str): what it was trained from. rank (int): of each update; one smaller keeps all.
+    RETURNS (Dict[str, Any]): bytes, number of matrices, share of the updates' squared length that is kept.
+    RAISES: SapbertError E301 (can't be loaded), E517 (nothing was trained, or it is no model of that base).
+    """
+    trained, untrained = _weights(str(encoder)), _weights(base)
+    different = [key for key in trained if key not in untrained or trained[key].shape != untrained[key].shape]
+    if different:
+        raise fail("E517", encoder=encoder, base=base, why=f"they differ in shape at '{different[0]}'")
+    changed = [key for key in sorted(trained) if not torch.equal(trained[key], untrained[key]) and not key.startswith("pooler.")]
+    state: Dict[str, torch.Tensor] = {}
+    targets: List[str] = []
+    norms: List[str] = []
+    kept = total = 0.0
+    for key in changed:
+        module = key.rpartition(".")[0]
+        if trained[key].ndim == 2 and not module.startswith("embeddings"):
+            a, b, share, length = low_rank(trained[key] - untrained[key], rank)
+            state[f"base_model.model.{module}.lora_A.weight"], state[f"base_model.model.{module}.lora_B.weight"] = a.half(), b.half()
+            targets.append(module)
+            kept, total = kept + share * length, total + length
+        elif trained[key].ndim == 1 and "LayerNorm" in module:
+            norms.append(module)
+        elif trained[key].ndim == 2:
+            raise fail(
+                "E517", encoder=encoder, base=base, why=f"'{key}' was trained, and an adapter can't hold it (encoder.train_embeddings = false)"
+            )
+    if not targets:
+        raise fail("E517", encoder=encoder, base=base, why="no weight matrix differs")
+    for module in dict.fromkeys(norms):
+        for part in ("weight", "bias"):
+            state[f"base_model.model.{module}.{part}"] = trained[f"{module}.{part}"].half()
+    for module in targets:  # a bias beside each matrix
+        state[f"base_model.model.{module}.base_layer.bias"] = trained[f"{module}.bias"].half()
+    config = {
+        "peft_type": "LORA",
+        "task_type": "FEATURE_EXTRACTION",
+        "base_model_name_or_path": base,
+        "r": rank,
+        "lora_alpha": rank,  # scale 1: B A is the update itself
+        "lora_dropout": 0.0,
+        "bias": "lora_only",
+        "inference_mode": True,
+        "target_modules": targets,
+        "modules_to_save": sorted(dict.fromkeys(norms)) or None,
+    }
+    with writing_folder(out) as folder:
+        save_file({key: value.contiguous() for key, value in state.items()}, folder / "adapter_model.safetensors")
+        (folder / "adapter_config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+        (folder / "README.md").write_text(card or (encoder / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+        size = (folder / "adapter_model.safetensors").stat().st_size
+    return {"bytes": size, "matrices": len(targets), "rank": rank, "kept": round(kept / total, 4)}
+
+
+def low_rank(update: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor, float, float]:
+    """(out, in) -> A (rank, in) and B (out, rank) with B A nearest to it; share of its squared length that is kept, and that length."""
+    u, s, v = torch.linalg.svd(update.float(), full_matrices=False)
+    root = s[:rank].sqrt()
+    a, b = root[:, None] * v[:rank], u[:, :rank] * root
+    if len(s) < rank:
+        a, b = torch.nn.functional.pad(a, (0, 0, 0, rank - len(s))), torch.nn.functional.pad(b, (0, rank - len(s)))
+    length = float((s**2).sum())
+    return a, b, float((s[:rank] ** 2).sum()) / max(length, 1e-30), length
+
+
+def _weights(name: str) -> Dict[str, torch.Tensor]:
+    encoder = NameEncoder(name=name, dtype="float32")
+    encoder.initialize()
+    return {key: value.detach().clone() for key, value in encoder.layers[0].shims[0]._hfmodel.transformer.state_dict().items()}  # type: ignore[attr-defined]
+
+
+def cosine_to(encoder: Path, adapter: Path, names: Sequence[str]) -> float:
+    """Mean cosine between the vectors that both give to names: what the cut costs, as one number."""
+    vectors = []
+    for folder in (encoder, adapter):
+        model = NameEncoder(name=str(folder), dtype="float32")
+        model.initialize()
+        vectors.append(model.predict(list(names)))
+    return float(np.mean(np.sum(vectors[0] * vectors[1], axis=1)))
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m training.compress", description="A trained encoder as a small PEFT adapter over its base.")
+    parser.add_argument("encoder", type=Path, help="folder of `python -m training.train`")
+    parser.add_argument("out", type=Path, help="folder to write")
+    parser.add_argument("--base", default=BASE_NAME, help=f"what it was trained from (default {BASE_NAME})")
+    parser.add_argument("--rank", type=int, default=64, help="of each update (default 64)")
+    parser.add_argument("--pairs", type=Path, help="folder of `python -m training.pairs`: compare on its held-out queries")
+    given = parser.parse_args(arguments)
+    try:
+        report = compress(given.encoder, given.out, base=given.base, rank=given.rank)
+        if given.pairs:
+            report["cosine"] = round(cosine_to(given.encoder, given.out, [query.query for query in read_queries(given.pairs)][:1000]), 5)
+    except SapbertError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps(report))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

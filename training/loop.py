@@ -1,0 +1,251 @@
+"""The loop: sentence-transformers' trainer with our loss, batches of unique names, held-out accuracy, and a log in names a second."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
+from sentence_transformers.base.evaluation import BaseEvaluator
+from transformers import TrainerCallback
+from transformers.trainer_callback import ProgressCallback
+from transformers.trainer_utils import get_last_checkpoint
+
+from .errors import fail
+from .metrics import retrieval_accuracy
+from .pairs import HELD_OUT
+from .perturb import Perturb
+
+LossFunction = Callable[..., torch.Tensor]
+Miner = Callable[[torch.Tensor, torch.Tensor], Any]
+MIN_ROWS = 16  # names in a micro-batch before a longer name may begin the next
+
+
+class NameCollator:
+    """Pairs -> the names in them, each once, tokenised. Rows: {"anchor", "positive", "label"}.
+
+    perturb: see `training.perturb`; None leaves names as they are. seed (int): decides, with the pair, what becomes of a name.
+    RETURNS: "name_input_ids" and "name_attention_mask", both (n, longest), and "label" (n,): the form that the trainer hands to a loss.
+    """
+
+    valid_label_columns = ["label"]
+
+    def __init__(self, tokenizer: Any, max_length: int, perturb: Optional[Perturb] = None, seed: int = 0) -> None:
+        self.tokenizer, self.max_length, self.perturb, self.seed = tokenizer, max_length, perturb, seed
+
+    def __call__(self, rows: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
+        labels: Dict[str, int] = {}
+        for row in rows:
+            for column, other in (("anchor", "positive"), ("positive", "anchor")):
+                name = row[column] if self.perturb is None else self.perturb(row[column], f"{self.seed}\t{row[other]}")
+                labels.setdefault(name, int(row["label"]))
+        tokens = self.tokenizer(list(labels), padding=True, truncation=True, max_length=self.max_length, return_tensors="pt")
+        return {
+            "name_input_ids": tokens["input_ids"],
+            "name_attention_mask": tokens["attention_mask"],
+            "label": torch.tensor(list(labels.values()), dtype=torch.long),
+        }
+
+
+class SelfAlignment(torch.nn.Module):
+    """Encode the names of a batch, gather those of the other processes, mine, and weigh (Liu et al. 2021, section 2).
+
+    batch_tokens (int): of a micro-batch. Names are sorted by length and cut into micro-batches, so that padding is hardly computed; the loss
+    sees all of them at once.
+    """
+
+    def __init__(self, model: SentenceTransformer, loss: LossFunction, miner: Miner, batch_tokens: int) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = loss
+        self.miner = miner
+        self.batch_tokens = batch_tokens
+        self.names = 0  # encoded so far, of all processes
+
+    def forward(self, sentence_features: Iterable[Dict[str, torch.Tensor]], labels: torch.Tensor) -> torch.Tensor:
+        """One feature dictionary of n names, labels (n,) -> scalar."""
+        (features,) = sentence_features
+        vectors = self._encode(features["input_ids"], features["attention_mask"])  # (n, d)
+        vectors, labels, scale = gather(vectors, labels)
+        self.names += len(labels)
+        loss = self.loss(vectors, labels, self.miner(vectors, labels))
+        return loss * scale - loss.detach() * (scale - 1)  # the gradient is scaled, the value that is logged is not
+
+    def _encode(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        lengths = mask.sum(dim=1).tolist()
+        order = sorted(range(len(lengths)), key=lambda row: lengths[row])
+        parts = []
+        for rows in micro_batches([lengths[row] for row in order], self.batch_tokens):
+            chosen = [order[row] for row in rows]
+            longest = lengths[chosen[-1]]
+            parts.append(self.model({"input_ids": ids[chosen, :longest], "attention_mask": mask[chosen, :longest]})["sentence_embedding"])
+        back = torch.empty(len(order), dtype=torch.long, device=ids.device)
+        back[torch.tensor(order, device=ids.device)] = torch.arange(len(order), device=ids.device)
+        return torch.cat(parts)[back]
+
+
+def micro_batches(lengths: Sequence[int], batch_tokens: int) -> List[range]:
+    """Ascending lengths -> ranges of at most `batch_tokens` tokens with their padding (one name may have more), cut too where the length
+    grows and MIN_ROWS names are in."""
+    cuts = [0]
+    for row, length in enumerate(lengths):
+        first = cuts[-1]
+        full = (row - first + 1) * length > batch_tokens
+        grows = length > lengths[first] and row - first >= MIN_ROWS
+        if row > first and (full or grows):
+            cuts.append(row)
+    return [range(a, b) for a, b in zip(cuts, [*cuts[1:], len(lengths)])]
+
+
+def gather(vectors: torch.Tensor, labels: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, float]:
+    """(n, d), (n,) of this process -> those of all processes, so that mining sees the whole batch; what the loss is multiplied by.
+
+    Gradients flow into this process's own vectors. DistributedDataParallel averages them over the processes, where the gradient of the
+    loss over the whole batch is their sum: hence the factor.
+    """
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return vectors, labels, 1.0
+    world, rank = dist.get_world_size(), dist.get_rank()
+    sizes = [torch.zeros(1, dtype=torch.long, device=labels.device) for _ in range(world)]
+    dist.all_gather(sizes, torch.tensor([len(labels)], device=labels.device))
+    longest = max(int(size) for size in sizes)
+    rest = longest - len(labels)
+    padded = torch.nn.functional.pad(vectors.detach(), (0, 0, 0, rest)).contiguous(), torch.nn.functional.pad(labels, (0, rest)).contiguous()
+    every = []
+    for mine in padded:
+        parts = [torch.zeros_like(mine) for _ in range(world)]
+        dist.all_gather(parts, mine)
+        every.append([part[: int(size)] for part, size in zip(parts, sizes)])
+    every[0][rank] = vectors
+    return torch.cat(every[0]), torch.cat(every[1]), float(world)
+
+
+class HeldOut(NamedTuple):
+    """queries, query_labels, splits: one for each query; names, name_labels: the dictionary, in which no query is."""
+
+    queries: List[str]
+    query_labels: np.ndarray
+    splits: List[str]
+    names: List[str]
+    name_labels: np.ndarray
+
+
+class HeldOutAccuracy(BaseEvaluator):
+    """Per cent of held-out synonyms whose concept is nearest by exact search; ties as their expectation. For early stopping.
+
+    The dictionary is a sample, so the figures are higher than over the whole knowledge base: they compare steps, not systems.
+    """
+
+    def __init__(self, data: HeldOut, batch_size: int = 64) -> None:
+        super().__init__()
+        self.data = data
+        self.batch_size = batch_size
+        self.primary_metric = f"{HELD_OUT}_at1"
+
+    def __call__(self, model: Any, output_path: Optional[str] = None, epoch: int = -1, steps: int = -1) -> Dict[str, float]:
+        names, queries = (self._encode(model, texts) for texts in (self.data.names, self.data.queries))
+        found: Dict[str, float] = {}
+        for split in sorted(set(self.data.splits)):
+            rows = np.array([s == split for s in self.data.splits])
+            at = retrieval_accuracy(queries[rows], names, self.data.name_labels, self.data.query_labels[rows])
+            found[f"{split}_at1"], found[f"{split}_at5"] = (round(float(value), 3) for value in at)
+        return found
+
+    def _encode(self, model: SentenceTransformer, texts: List[str]) -> np.ndarray:
+        return np.asarray(model.encode(texts, batch_size=self.batch_size, show_progress_bar=False, convert_to_numpy=True), dtype=np.float32)
+
+
+class Trainer(SentenceTransformerTrainer):
+    """With our batches; stops where the loss is not finite, before it reaches the weights."""
+
+    def __init__(self, *arguments: Any, batches: Callable[..., Any], **settings: Any) -> None:
+        self.batches = batches
+        super().__init__(*arguments, **settings)
+
+    def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, *_: Any, seed: int = 0, **__: Any) -> Any:
+        return self.batches(dataset, batch_size, drop_last, seed=seed)
+
+    def training_step(self, *arguments: Any, **settings: Any) -> torch.Tensor:
+        loss: torch.Tensor = super().training_step(*arguments, **settings)  # type: ignore[misc]
+        if not math.isfinite(float(loss)):
+            raise fail("E515", loss=float(loss), step=self.state.global_step + 1, checkpoint=last_good(self.args.output_dir))  # type: ignore[attr-defined]
+        return loss
+
+
+def last_good(folder: Optional[str]) -> str:
+    """The last checkpoint in words."""
+    found = get_last_checkpoint(folder) if folder and Path(folder).is_dir() else None
+    return f"the last good checkpoint is '{found}'" if found else "no checkpoint was written yet"
+
+
+class Log(TrainerCallback):
+    """A line of JSON for each log and evaluation: step, epoch, loss, learning rate, names/s since the line before, seconds, peak memory in MB.
+
+    names/s: of training steps alone, all processes together. A resumed training goes on in the same file, after the lines up to its checkpoint.
+    """
+
+    def __init__(self, path: Path, loss: SelfAlignment) -> None:
+        self.path, self.loss = path, loss
+        self.began = self.step_began = time.monotonic()
+        self.names, self.busy = 0, 0.0
+        self.speed = 0.0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if not state.is_world_process_zero:
+            return
+        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.is_file() and state.global_step else []
+        kept = [line for line in lines if json.loads(line)["step"] <= state.global_step]
+        self.path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.step_began = time.monotonic()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.busy += time.monotonic() - self.step_began
+        self.speed = (self.loss.names - self.names) / self.busy
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, float]] = None, **_: Any) -> None:
+        if not state.is_world_process_zero or not logs:
+            return
+        line = {"step": state.global_step, **logs}
+        if "loss" in logs and self.busy:
+            line["names_per_second"] = round(self.speed, 1)
+            self.names, self.busy = self.loss.names, 0.0
+        line["seconds"] = round(time.monotonic() - self.began, 1)
+        line["peak_memory_mb"] = peak_memory_mb()
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def peak_memory_mb() -> int:
+    """Of this process so far; of the GPU where one is used."""
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        return int(torch.cuda.max_memory_allocated() >> 20)
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+
+
+class Progress(ProgressCallback):
+    """transformers' bar (steps, time left) with the loss and names/s beside it, instead of a line printed for each log."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self.log = log
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **settings: Any) -> None:
+        super().on_step_end(args, state, control, **settings)
+        if self.training_bar is not None:
+            self.training_bar.set_postfix_str(f"{self.log.speed:.0f} names/s", refresh=False)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, float]] = None, **_: Any) -> None:
+        if self.training_bar is not None and logs:
+            for key in ("loss", f"eval_{HELD_OUT}_at1"):
+                if key in logs:
+                    self.training_bar.set_description_str(f"{key.removeprefix('eval_')} {logs[key]:.3f}", refresh=False)

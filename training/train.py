@@ -1,0 +1,425 @@
+"""The one command that trains: `python -m training.train RECIPE.cfg [--section.key value ...]`.
+
+Reads top to bottom: the recipe's schema, the command, one training, what is restored, what is saved.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Literal, Optional
+
+import numpy as np
+import pyarrow.parquet as pq
+import typer
+from confection import Config, ConfigValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from spacy.cli._util import parse_config_overrides
+from spacy.util import load_config
+
+from spacy_sapbert.encoder import BASE_NAME, use_bfloat16
+from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.files import is_disk_full, writing_folder
+from spacy_sapbert.kb import CONCEPT, STRING, KnowledgeBase
+
+from . import pairs as pairs_module
+from .card import write_card
+from .errors import fail
+from .neighbours import nearest_labels
+from .registry import registry
+
+LOG = "train_log.jsonl"
+RECIPE = "recipe.cfg"
+REPORT = "training.json"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class Paths(_Section):
+    """pairs: folder of `python -m training.pairs`. kb: the knowledge base it was made of. out: the encoder's folder. base: "" is the default."""
+
+    pairs: str
+    kb: str
+    out: str
+    base: str = ""
+
+
+class Encoder(_Section):
+    """See `training.model`. train_embeddings: whether the word embeddings learn too. frozen_layers: lowest layers that do not."""
+
+    pooling: Literal["auto", "cls", "mean"] = "auto"
+    max_length: int = Field(25, ge=3)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    train_embeddings: bool = True
+    frozen_layers: int = Field(0, ge=0)
+    adapter: Optional[Any] = None
+
+
+class Training(_Section):
+    """gpu_id: -1 is the CPU. precision: "auto" is bf16 where the hardware computes in it, else fp32. max_steps: -1 is all of the epochs.
+
+    warmup: share of the steps. eval_every, checkpoint: steps. patience: evaluations without a better held-out accuracy before it stops; 0: never.
+    eval_queries, eval_names: how many held-out queries, and names beside those of their concepts. batch_tokens: of a micro-batch. processes: that share the work,
+    each with its own batches, mined together; on a CPU, two of one thread are half as fast again as one of two threads.
+    """
+
+    seed: int = 0
+    gpu_id: int = -1
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
+    epochs: float = Field(1.0, gt=0)
+    max_steps: int = -1
+    learning_rate: float = Field(2e-5, gt=0)
+    weight_decay: float = Field(0.01, ge=0)
+    warmup: float = Field(0.1, ge=0, lt=1)
+    schedule: str = "linear"
+    max_grad_norm: float = Field(1.0, gt=0)
+    eval_every: int = Field(200, ge=1)
+    eval_queries: int = Field(1000, ge=1)
+    eval_names: int = Field(10000, ge=0)
+    patience: int = Field(5, ge=0)
+    log_every: int = Field(10, ge=1)
+    batch_tokens: int = Field(1024, ge=25)
+    processes: int = Field(1, ge=1)
+
+
+class Recipe(_Section):
+    """A recipe's sections, with `[batches]`, `[loss]`, `[miner]`, `[perturb]` and `[encoder.adapter]` made by what they name."""
+
+    paths: Paths
+    encoder: Encoder
+    training: Training
+    batches: Any
+    loss: Any
+    miner: Any
+    perturb: Optional[Any] = None
+
+
+# -- command ------------------------------------------------------------------------------------------------------------
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def main(
+    context: typer.Context, recipe: Path = typer.Argument(..., help="a .cfg of training/configs; --section.key value changes a setting")
+) -> None:
+    """Train an encoder. Killed, it goes on from its last checkpoint when the same command is given again."""
+    try:
+        try:
+            overrides = parse_config_overrides(list(context.args))
+        except SystemExit:
+            raise fail("E510", path=recipe, why=f"'{' '.join(context.args)}' is not --section.key value …") from None
+        config = read_recipe(recipe, overrides)
+        processes = resolve(config).training.processes
+        if processes > 1 and "RANK" not in os.environ:
+            raise typer.Exit(_launch(processes, [str(recipe), *context.args]))
+        report = train(config)
+    except SapbertError as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(1) from None
+    if is_main_process():
+        print(json.dumps({key: report[key] for key in ("steps", "names_per_second", "peak_memory_mb", "before", "after")}, indent=1))
+
+
+def _launch(processes: int, arguments: List[str]) -> int:
+    """This command again, in so many processes that torch's launcher joins."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes), "-m", "training.train", *arguments]
+    return subprocess.run(command, env={"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes)), **os.environ}).returncode
+
+
+def read_recipe(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Config:
+    """The recipe with what was overridden, checked as far as it can be without reading data. RAISES: SapbertError E510, E511."""
+    try:
+        config: Config = load_config(path, overrides=overrides or {}, interpolate=True)
+        resolve(config)
+    except (ConfigValidationError, ValidationError, OSError, ValueError, TypeError) as error:
+        if isinstance(error, SapbertError):
+            raise
+        raise fail("E510", MissingFile if isinstance(error, OSError) else SapbertError, path=path, why=_why(error)) from error
+    return config
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+    return " ".join(str(error).split())
+
+
+def resolve(config: Config) -> Recipe:
+    """What the sections name, made. RAISES: ValidationError, ConfigValidationError, SapbertError."""
+    from . import batches, losses, mining, model, perturb  # noqa: F401  (they register)
+
+    made = registry.resolve(config)
+    return Recipe(**made)
+
+
+def is_main_process() -> bool:
+    """Whether this is the only process, or the first that torchrun started."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+# -- one training -------------------------------------------------------------------------------------------------------
+
+
+def train(config: Config) -> Dict[str, Any]:
+    """Train by a recipe; the folder `paths.out` appears when all is done. Checkpoints lie in `<out>.checkpoints` until then.
+
+    RETURNS (Dict[str, Any]): steps, names/s, peak memory, held-out accuracy before and after, settings.
+    RAISES: SapbertError E501, E502 (pairs), E51x.
+    """
+    recipe = resolve(config)
+    given = recipe.training
+    _use_device(given)
+    _quiet()
+
+    from datasets import Dataset, disable_progress_bars
+    from transformers import EarlyStoppingCallback, set_seed
+    from transformers.trainer_callback import PrinterCallback, ProgressCallback
+    from transformers.trainer_utils import get_last_checkpoint
+
+    from . import loop, model
+
+    disable_progress_bars()
+    set_seed(given.seed)
+    manifest = pairs_module.check_folder(recipe.paths.pairs)
+    kb = KnowledgeBase(recipe.paths.kb)
+    if manifest["kb"] != kb.fingerprint:
+        raise fail("E502", path=recipe.paths.pairs, why=f"they were made of another knowledge base than '{recipe.paths.kb}'")
+    held_out = held_out_sample(kb, recipe)
+    encoder = model.open_base(recipe.paths.base, pooling=recipe.encoder.pooling, max_length=recipe.encoder.max_length, dropout=recipe.encoder.dropout)
+    model.freeze(encoder, embeddings=not recipe.encoder.train_embeddings, layers=recipe.encoder.frozen_layers)
+    if recipe.encoder.adapter is not None:
+        model.add_adapter(encoder, recipe.encoder.adapter)
+    data = Dataset(pq.read_table(Path(recipe.paths.pairs) / pairs_module.PAIRS, memory_map=True))
+    checkpoints = Path(f"{recipe.paths.out}.checkpoints")
+    settings = _settings(config, manifest, encoder)
+    last = _last_checkpoint(checkpoints, settings, get_last_checkpoint)
+    if is_main_process():
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        _write_json(checkpoints / REPORT, settings)
+    neighbours = nearest_labels(recipe.paths.pairs) if recipe.batches.near else None
+
+    aligned = loop.SelfAlignment(encoder, recipe.loss, recipe.miner, given.batch_tokens)
+    log = loop.Log(checkpoints / LOG, aligned)
+    callbacks: List[Any] = [log]
+    evaluator = loop.HeldOutAccuracy(held_out) if held_out.queries else None
+    if given.patience and evaluator is not None:
+        callbacks.append(EarlyStoppingCallback(given.patience))
+    trainer: Any = loop.Trainer(
+        model=encoder,
+        args=_arguments(recipe, checkpoints, evaluator is not None),
+        batches=recipe.batches.maker(neighbours),
+        train_dataset=data,
+        loss=aligned,
+        evaluator=evaluator,
+        data_collator=loop.NameCollator(encoder.tokenizer, recipe.encoder.max_length, recipe.perturb, given.seed),
+        callbacks=callbacks,
+    )
+    for callback in (PrinterCallback, ProgressCallback):
+        trainer.remove_callback(callback)
+    trainer.add_callback(loop.Progress(log))
+    learning, total = model.trainable(encoder)
+    try:
+        trainer.train(resume_from_checkpoint=last)
+    except (OSError, RuntimeError) as error:
+        if is_disk_full(error):
+            raise fail("E516", path=checkpoints, error=error, checkpoint=loop.last_good(str(checkpoints)).capitalize()) from error
+        raise
+    history = trainer.state.log_history
+    scores = [
+        {key.removeprefix("eval_"): value for key, value in line.items() if key.endswith(("_at1", "_at5"))} | {"step": line["step"]}
+        for line in history
+        if f"eval_{pairs_module.HELD_OUT}_at1" in line
+    ]
+    best = max(scores, key=lambda line: (line[f"{pairs_module.HELD_OUT}_at1"], -line["step"]), default={})
+    report = {
+        "steps": trainer.state.global_step,
+        "names": aligned.names,
+        **_speed(checkpoints / LOG),
+        "trainable_parameters": learning,
+        "parameters": total,
+        "before": scores[0] if scores else {},
+        "after": best,
+        "held_out": {"queries": len(held_out.queries), "names": len(held_out.names)},
+        "pairs": manifest["counts"],
+        "pairs_settings": manifest["settings"],
+        "sources": manifest["sources"],
+        "settings": settings,
+    }
+    if is_main_process():
+        _save(encoder, recipe, config, checkpoints, report)
+        shutil.rmtree(checkpoints)
+    return report
+
+
+def _use_device(given: Training) -> None:
+    """Before torch looks for GPUs. RAISES: SapbertError E513."""
+    import torch
+
+    if given.gpu_id < 0:
+        return
+    if not torch.cuda.is_available():
+        raise fail("E513", gpu_id=given.gpu_id, why="torch finds none (a CPU build of torch, or no driver)")
+    if given.gpu_id >= torch.cuda.device_count():
+        raise fail("E513", gpu_id=given.gpu_id, why=f"this machine has {torch.cuda.device_count()}, numbered from 0")
+    if "LOCAL_RANK" not in os.environ:  # torchrun gives each process its own
+        torch.cuda.set_device(given.gpu_id)
+
+
+def _quiet() -> None:
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
+
+
+def precision(given: Training) -> str:
+    """ "bf16", "fp16" or "fp32"."""
+    import torch
+
+    if given.precision != "auto":
+        return given.precision
+    device = torch.device("cpu" if given.gpu_id < 0 else "cuda")
+    if use_bfloat16("auto", device):
+        return "bf16"
+    return "fp16" if device.type == "cuda" else "fp32"
+
+
+def _arguments(recipe: Recipe, checkpoints: Path, evaluates: bool) -> Any:
+    from sentence_transformers import SentenceTransformerTrainingArguments
+
+    given, chosen = recipe.training, precision(recipe.training)
+    when = "steps" if evaluates else "no"
+    return SentenceTransformerTrainingArguments(
+        output_dir=str(checkpoints),
+        use_cpu=given.gpu_id < 0,
+        per_device_train_batch_size=recipe.batches.pairs,
+        num_train_epochs=given.epochs,
+        max_steps=given.max_steps,
+        learning_rate=given.learning_rate,
+        weight_decay=given.weight_decay,
+        warmup_ratio=given.warmup,
+        lr_scheduler_type=given.schedule,
+        max_grad_norm=given.max_grad_norm,
+        optim="adamw_torch_fused",
+        bf16=chosen == "bf16",
+        fp16=chosen == "fp16",
+        seed=given.seed,
+        data_seed=given.seed,
+        eval_strategy=when,
+        eval_on_start=evaluates,
+        eval_steps=given.eval_every,
+        save_strategy="steps",
+        save_steps=given.eval_every,
+        save_total_limit=2,
+        load_best_model_at_end=evaluates,
+        metric_for_best_model=f"eval_{pairs_module.HELD_OUT}_at1" if evaluates else None,
+        greater_is_better=True if evaluates else None,
+        logging_strategy="steps",
+        logging_steps=given.log_every,
+        logging_first_step=True,
+        logging_nan_inf_filter=False,
+        logging_dir=f"{recipe.paths.out}.tensorboard",
+        report_to=["tensorboard"],
+        dataloader_num_workers=0,
+        ddp_find_unused_parameters=False,
+        disable_tqdm=not is_main_process(),
+    )
+
+
+def held_out_sample(kb: KnowledgeBase, recipe: Recipe) -> Any:
+    """Queries of both splits, and a dictionary: all names of their concepts and a sample of the others, never a query.
+
+    RAISES: SapbertError E502.
+    """
+    from .loop import HeldOut
+
+    chance = np.random.default_rng([recipe.training.seed, 3])
+    every = pairs_module.read_queries(recipe.paths.pairs)
+    labels = pairs_module.read_labels(recipe.paths.pairs)
+    count = min(recipe.training.eval_queries, len(every))
+    chosen = [every[i] for i in sorted(chance.choice(len(every), count, replace=False))] if every else []
+    strings, owners = np.asarray(kb.pairs[STRING]), labels[np.asarray(kb.pairs[CONCEPT])]
+    held = set(kb.find([query.query for query in every]).values())
+    mine = np.isin(owners, [query.label for query in chosen])
+    others = np.flatnonzero(~mine)
+    mine[chance.choice(others, min(recipe.training.eval_names, len(others)), replace=False)] = True
+    rows = np.array([row for row in np.flatnonzero(mine) if int(strings[row]) not in held], dtype=np.int64)
+    names = kb.strings_at(strings[rows].tolist()) if len(rows) else []
+    return HeldOut([q.query for q in chosen], np.array([q.label for q in chosen]), [q.split for q in chosen], names, owners[rows])
+
+
+# -- what is restored ---------------------------------------------------------------------------------------------------
+
+_FREE = ("paths.out", "paths.pairs", "paths.kb", "training.log_every")  # may differ: places, and what changes no result
+
+
+def _settings(config: Config, manifest: Dict[str, Any], encoder: Any) -> Dict[str, Any]:
+    """What decides the result, flat: "section.key" -> value."""
+    flat: Dict[str, Any] = {}
+
+    def walk(prefix: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, below in value.items():
+                walk(f"{prefix}.{key}" if prefix else key, below)
+        elif prefix not in _FREE:
+            flat[prefix] = value
+
+    walk("", json.loads(json.dumps(dict(config))))
+    flat["pairs"] = manifest["files"][pairs_module.PAIRS]["blake2b"]
+    flat["processes"] = int(os.environ.get("WORLD_SIZE", "1"))
+    return flat
+
+
+def _last_checkpoint(checkpoints: Path, settings: Dict[str, Any], find: Any) -> Optional[str]:
+    """The checkpoint to go on from, None for none. RAISES: SapbertError E514."""
+    if not (checkpoints / REPORT).is_file():
+        return None
+    before = json.loads((checkpoints / REPORT).read_text(encoding="utf-8"))
+    changed = [f"{key}: {before.get(key)!r} -> {settings.get(key)!r}" for key in sorted({*before, *settings}) if before.get(key) != settings.get(key)]
+    last: Optional[str] = find(str(checkpoints))
+    if last and changed:
+        raise fail("E514", path=checkpoints, differences="; ".join(changed))
+    return last
+
+
+# -- what is saved ------------------------------------------------------------------------------------------------------
+
+
+def _save(encoder: Any, recipe: Recipe, config: Config, checkpoints: Path, report: Dict[str, Any]) -> None:
+    from . import model
+
+    try:
+        with writing_folder(recipe.paths.out) as folder:
+            model.save_model(encoder, folder, recipe.paths.base or BASE_NAME)
+            shutil.copyfile(checkpoints / LOG, folder / LOG)
+            (folder / RECIPE).write_text(config.to_str(), encoding="utf-8")
+            _write_json(folder / REPORT, report)
+            write_card(folder / "README.md", report)
+    except OSError as error:
+        if is_disk_full(error):
+            raise fail("E516", path=recipe.paths.out, error=error, checkpoint="The checkpoints are kept") from error
+        raise
+
+
+def _speed(log: Path) -> Dict[str, Any]:
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
+    speeds = [line["names_per_second"] for line in lines if line.get("names_per_second")]
+    return {
+        "names_per_second": round(float(np.median(speeds)), 1) if speeds else 0.0,
+        "peak_memory_mb": max((line["peak_memory_mb"] for line in lines), default=0),
+        "seconds": lines[-1]["seconds"] if lines else 0.0,
+    }
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    app()
