@@ -17,7 +17,7 @@ from thinc.api import Adam
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, BertTokenizerFast
 
 from spacy_sapbert import encoder as encoder_module
-from spacy_sapbert.encoder import NameEncoder, default_encoder, encode, from_folder, pool, read_pooling, to_folder
+from spacy_sapbert.encoder import BASE_NAME, NameEncoder, base_encoder, encode, from_folder, pool, read_pooling, to_folder
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import folder_to_bytes
 
@@ -176,11 +176,21 @@ def test_shape_type_and_length(default: Any) -> None:
     assert meaning[0] @ meaning[1] > meaning[0] @ meaning[2] + 0.2
 
 
-def test_the_default_is_sentence_transformers_own(default: Any) -> None:
-    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(default_encoder(), device="cpu")
+def test_the_base_is_sentence_transformers_own() -> None:
+    ours = NameEncoder(BASE_NAME).initialize()  # by its public name, from the package that holds it
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(base_encoder(), device="cpu")
     expected = theirs.encode(NAMES, normalize_embeddings=True, show_progress_bar=False)
-    assert cosines(default.predict(NAMES), expected).min() > 0.9999
-    assert np.abs(default.predict(NAMES) - expected).max() < 1e-5
+    assert cosines(ours.predict(NAMES), expected).min() > 0.9999
+    assert np.abs(ours.predict(NAMES) - expected).max() < 1e-5
+
+
+def test_the_default_is_trained(default: Any) -> None:
+    pairs = [("heart attack", "myocardial infarction"), ("low muscle tone", "hypotonia"), ("kidney stones", "nephrolithiasis")]
+    base = NameEncoder(BASE_NAME).initialize()
+    for one, other in pairs:
+        near, before = (float(np.prod(model.predict([one, other]), axis=0).sum()) for model in (default, base))
+        assert near > before, (one, other)
+    assert default.attrs["fingerprint"] != base.attrs["fingerprint"]
 
 
 def test_order_and_batches_do_not_matter(bert: Path) -> None:
@@ -286,7 +296,7 @@ def test_settings_it_cannot_compute_are_refused(tmp_path: Path, kinds: List[str]
 
 
 def test_the_default_pools_as_its_settings_say() -> None:
-    assert read_pooling(default_encoder()) == "mean"
+    assert read_pooling(base_encoder()) == "mean"
 
 
 def test_bfloat16_is_near(default: Any) -> None:
@@ -465,9 +475,9 @@ def test_peft_adapters_are_merged(default: Any, tmp_path: Path, with_tokenizer: 
     peft = pytest.importorskip("peft")
     torch.manual_seed(0)
     config = peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=False)
-    adapted = peft.get_peft_model(AutoModel.from_pretrained(default_encoder()), config).eval()
+    adapted = peft.get_peft_model(AutoModel.from_pretrained(base_encoder()), config).eval()
     adapted.save_pretrained(str(tmp_path))
-    tokenizer = AutoTokenizer.from_pretrained(default_encoder())
+    tokenizer = AutoTokenizer.from_pretrained(base_encoder())
     if with_tokenizer:
         tokenizer.save_pretrained(str(tmp_path))
     model = tiny(tmp_path)

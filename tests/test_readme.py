@@ -62,6 +62,17 @@ def test_commands(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         run = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         assert run.returncode == 0, run.stderr
         return
+    if words[:4] == ["python", "-m", "spacy", "project"]:  # tests/training/test_project.py runs the workflow `smoke`; here is looked what would run
+        run = subprocess.run([sys.executable, *words[1:], "--dry"], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert run.returncode == 0, run.stderr
+        return
+    if words[2].startswith("training."):  # hours of work: the settings are looked at
+        run = subprocess.run([sys.executable, *words[1:3], "--help"], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert run.returncode == 0, run.stderr
+        named = [word for word in words[3:] if word.startswith("--") and "." not in word]
+        assert all(option in run.stdout for option in named)
+        assert all((ROOT / word).is_file() for word in words[3:] if word.endswith((".cfg", ".yml")))
+        return
     assert words[:3] == ["python", "-m", "spacy_sapbert"]
     run = subprocess.run(
         [sys.executable, *words[1:]], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, env={**os.environ, "HF_HUB_OFFLINE": "1"}

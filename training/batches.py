@@ -17,7 +17,7 @@ from .registry import registry
 
 Ints = npt.NDArray[np.int64]
 Neighbours = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.int32]
+_CHUNK = 65_536
 
 
 class ConceptBatches(DefaultBatchSampler):
@@ -102,47 +102,49 @@ class ConceptBatches(DefaultBatchSampler):
                 waiting.appendleft(run)
 
     def _runs(self, chance: np.random.Generator) -> tuple[Ints, Ints]:
-        """Starts and ends of runs; where a label's first run begins is drawn, so that runs differ between epochs."""
+        """Starts and ends of runs; where a label's first run ends is drawn, so that runs differ between epochs."""
         size = self.pairs_per_concept
         edges = np.flatnonzero(np.r_[True, self.labels[1:] != self.labels[:-1], True])
-        if size == 1:
-            return np.arange(len(self.labels)), np.arange(1, len(self.labels) + 1)
-        offsets = chance.integers(0, size, len(edges) - 1)
-        cuts = [
-            np.r_[start, np.arange(start + offset, end, size)] if offset else np.arange(start, end, size)
-            for start, end, offset in zip(edges[:-1], edges[1:], np.minimum(offsets, np.diff(edges) // 2))
-        ]
-        starts = np.unique(np.concatenate(cuts)) if cuts else np.zeros(0, dtype=np.int64)
+        lengths = np.diff(edges)
+        first = np.minimum(chance.integers(0, size, len(lengths)), lengths // 2)  # pairs in the first run; 0: as many as in the others
+        place = np.arange(len(self.labels)) - np.repeat(edges[:-1], lengths)  # of a pair among its label's
+        run = np.where(place < np.repeat(first, lengths), -1, (place - np.repeat(first, lengths)) // size)
+        starts = np.flatnonzero((place == 0) | np.r_[True, run[1:] != run[:-1]])
         return starts, np.r_[starts[1:], len(self.labels)].astype(np.int64)
 
     def _order(self, starts: Ints, chance: np.random.Generator) -> Iterator[int]:
         """Runs in random order; with `near`, each is followed by runs of its label's nearest labels that are still to come."""
         order = chance.permutation(len(starts))
         if not self.near or self.neighbours is None:
-            yield from order.tolist()
+            yield from _numbers(order)
             return
-        used = np.zeros(len(starts), dtype=np.bool_)
-        of_label: dict[int, List[int]] = {}
-        for run in order.tolist():
-            of_label.setdefault(int(self.labels[starts[run]]), []).append(run)
-        for run in order.tolist():
+        labels = self.labels[starts]  # (runs,), sorted
+        grouped = np.lexsort((chance.permutation(len(starts)), labels))  # runs of a label together, in random order
+        heads = np.searchsorted(labels, np.arange(max(int(labels[-1]), len(self.neighbours) - 1) + 2))
+        at, used = heads[:-1].copy(), np.zeros(len(starts), dtype=np.bool_)
+        for run in _numbers(order):
             if used[run]:
                 continue
             used[run] = True
             yield run
-            for label in self._near(int(self.labels[starts[run]]), chance):
-                mine = of_label.get(label, [])
-                while mine and used[mine[-1]]:
-                    mine.pop()
-                if mine:
-                    used[mine[-1]] = True
-                    yield mine.pop()
+            for label in self._near(int(labels[run]), chance):
+                while at[label] < heads[label + 1] and used[grouped[at[label]]]:
+                    at[label] += 1
+                if at[label] < heads[label + 1]:
+                    used[grouped[at[label]]] = True
+                    yield int(grouped[at[label]])
 
     def _near(self, label: int, chance: np.random.Generator) -> List[int]:
         assert self.neighbours is not None
         known = self.neighbours[label]
         known = known[known >= 0]
         return [int(other) for other in chance.permutation(known)[: self.near]]
+
+
+def _numbers(array: Ints) -> Iterator[int]:
+    """An array's numbers; as one list, 12 million of them would take half a gigabyte."""
+    for start in range(0, len(array), _CHUNK):
+        yield from array[start : start + _CHUNK].tolist()
 
 
 Make = Callable[..., ConceptBatches]

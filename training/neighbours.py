@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Dict, List, Union
+from typing import Dict, Iterator, List, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from spacy_sapbert.indexes.annoy import AnnoyIndex
+from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.types import Floats2d, VectorIndex
+
 from .pairs import PAIRS
 
 NAMES = 12  # of a concept that are read: more say little new
 CHUNK = 1024
+EXACT = 200_000  # concepts; beyond, all with all would take hours
 
 
 def nearest_labels(pairs: Union[str, Path], *, count: int = 32, dimensions: int = 96, seed: int = 0) -> npt.NDArray[np.int32]:
@@ -41,9 +46,17 @@ def nearest_labels(pairs: Union[str, Path], *, count: int = 32, dimensions: int 
     vectors = TruncatedSVD(width, random_state=seed).fit_transform(matrix).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) + 1e-9
     keep = min(count, len(labels) - 1)
-    for start in range(0, len(labels), CHUNK):
-        scores = vectors[start : start + CHUNK] @ vectors.T  # (chunk, labels)
-        scores[np.arange(len(scores)), np.arange(start, start + len(scores))] = -2.0
-        top = np.argpartition(-scores, keep - 1, axis=1)[:, :keep]
-        found[labels[start : start + CHUNK], :keep] = labels[np.sort(top, axis=1)]
+    for start, top in _nearest(vectors, keep):  # rows of `vectors`
+        found[labels[start : start + len(top)], :keep] = labels[np.sort(top, axis=1)]
     return found
+
+
+def _nearest(vectors: Floats2d, keep: int) -> Iterator[Tuple[int, npt.NDArray[np.int64]]]:
+    """First row of a chunk, and the nearest others (chunk, keep) of its rows; beyond EXACT rows by an Annoy index."""
+    index: VectorIndex = AnnoyIndex(n_trees=10, pca=0, search_k=2_000) if len(vectors) > EXACT else ExactIndex()
+    index.build(vectors)
+    for start in range(0, len(vectors), CHUNK):
+        rows, _ = index.query(vectors[start : start + CHUNK], keep + 1)
+        own = np.arange(start, start + len(rows))[:, None]
+        others = np.argsort(rows == own, axis=1, kind="stable")[:, :keep]  # itself goes last
+        yield start, np.take_along_axis(rows, others, axis=1)

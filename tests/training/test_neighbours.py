@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import List, Tuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from training import neighbours
 from training.neighbours import nearest_labels
 from training.pairs import SCHEMA
 
@@ -44,3 +47,15 @@ def test_fewer_concepts_than_asked_for(tmp_path: Path) -> None:
     found = nearest_labels(write(tmp_path, [("a fever", "b fever", 0), ("rash", "skin rash", 1), ("gout", "podagra", 2)]), count=8)
     assert sorted(found[0][found[0] >= 0]) == [1, 2]
     assert (nearest_labels(write(tmp_path, [("a", "b", 0)]), count=3) == -1).all()
+
+
+def test_many_concepts_go_through_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        (f"{word} {kind}", f"{kind} of the {word}", i)
+        for i, (word, kind) in enumerate(product(("kidney", "liver", "bone", "lung", "skin"), ("cancer", "stone", "abscess")))
+    ]
+    folder = write(tmp_path, rows)
+    exact = nearest_labels(folder, count=3)
+    monkeypatch.setattr(neighbours, "EXACT", 0)
+    assert np.array_equal(np.sort(nearest_labels(folder, count=3)), np.sort(exact))
+    assert all(label not in exact[label] for label in range(len(rows)))
