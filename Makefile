@@ -49,8 +49,8 @@ $(STAMP): setup.py constraints.txt
 	  echo "$(VENV) has $$($(PY) --version); spacy-sapbert needs Python 3.10, 3.11 or 3.12. Delete $(VENV) and try again."; exit 1; }
 	@$(PY) -c "import annoy" 2> /dev/null || command -v $${CXX:-c++} > /dev/null || command -v g++ > /dev/null || command -v clang++ > /dev/null || { \
 	  echo "A C++ compiler is needed: Annoy comes as source. On Debian and Ubuntu: apt-get install g++ python3-dev"; exit 1; }
-	@echo "Installing into $(VENV): about 110 packages, several minutes the first time ..."
-	@$(PIP) install --progress-bar off -c constraints.txt -e ".[dev,abbreviations]" > $(VENV)/install.log 2>&1 & pid=$$!; \
+	@echo "Installing into $(VENV): about 140 packages, several minutes the first time ..."
+	@$(PIP) install --progress-bar off -c constraints.txt -e ".[dev,abbreviations,train]" > $(VENV)/install.log 2>&1 & pid=$$!; \
 	  trap 'kill $$pid 2> /dev/null' INT TERM; \
 	  while kill -0 $$pid 2> /dev/null; do sleep 1; n=$$((n + 1)); \
 	    if [ $$((n % 15)) -eq 0 ]; then \

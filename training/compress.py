@@ -1,13 +1,15 @@
 """A trained encoder -> a PEFT adapter of a few megabytes over its base: `python -m training.compress ENCODER OUT --rank 64`.
 
 What training added to each weight matrix is cut to its largest singular values (the best approximation of that rank: Eckart and
-Young 1936), in half precision, in LoRA's form B A. Biases and layer norms that changed go along as they are.
+Young 1936), in half precision, in LoRA's form B A. Biases and layer norms that changed go along as they are. `--share` below 1 goes
+only part of the way from the base: an average of both models' weights keeps more of what the base can do (Wortsman et al., CVPR 2022).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
@@ -23,18 +25,26 @@ from spacy_sapbert.files import writing_folder
 from .errors import fail
 from .pairs import read_queries
 
+POOLING_FILES = ("modules.json", "1_Pooling/config.json")
 
-def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64, card: Optional[str] = None) -> Dict[str, Any]:
+
+def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64, share: float = 1.0) -> Dict[str, Any]:
     """Write `adapter_config.json`, `adapter_model.safetensors` and a model card into the folder `out`.
 
     encoder (Path): a folder of `training.train`. base (str): what it was trained from. rank (int): of each update; one smaller keeps all.
+    share (float): of the way from the base's weights to the trained ones.
     RETURNS (Dict[str, Any]): bytes, number of matrices, share of the updates' squared length that is kept.
-    RAISES: SapbertError E301 (can't be loaded), E517 (nothing was trained, or it is no model of that base).
+    RAISES: SapbertError E301 (can't be loaded), E511 (a setting), E517 (nothing was trained, or it is no model of that base).
     """
+    if not 0 < share <= 1:
+        raise fail("E511", setting="share", value=share, why="it is above 0 and at most 1")
+    if rank < 1:
+        raise fail("E511", setting="rank", value=rank, why="it must be at least 1")
     trained, untrained = _weights(str(encoder)), _weights(base)
     different = [key for key in trained if key not in untrained or trained[key].shape != untrained[key].shape]
     if different:
         raise fail("E517", encoder=encoder, base=base, why=f"they differ in shape at '{different[0]}'")
+    trained = {key: untrained[key] + share * (value - untrained[key]) if value.is_floating_point() else value for key, value in trained.items()}
     changed = [key for key in sorted(trained) if not torch.equal(trained[key], untrained[key]) and not key.startswith("pooler.")]
     state: Dict[str, torch.Tensor] = {}
     targets: List[str] = []
@@ -43,21 +53,21 @@ def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64,
     for key in changed:
         module = key.rpartition(".")[0]
         if trained[key].ndim == 2 and not module.startswith("embeddings"):
-            a, b, share, length = low_rank(trained[key] - untrained[key], rank)
+            a, b, part, length = low_rank(trained[key] - untrained[key], rank)
             state[f"base_model.model.{module}.lora_A.weight"], state[f"base_model.model.{module}.lora_B.weight"] = a.half(), b.half()
             targets.append(module)
-            kept, total = kept + share * length, total + length
+            kept, total = kept + part * length, total + length
         elif trained[key].ndim == 1 and "LayerNorm" in module:
             norms.append(module)
-        elif trained[key].ndim == 2:
+        elif trained[key].ndim == 2 or not key.endswith(".bias"):
             raise fail(
                 "E517", encoder=encoder, base=base, why=f"'{key}' was trained, and an adapter can't hold it (encoder.train_embeddings = false)"
             )
     if not targets:
         raise fail("E517", encoder=encoder, base=base, why="no weight matrix differs")
     for module in dict.fromkeys(norms):
-        for part in ("weight", "bias"):
-            state[f"base_model.model.{module}.{part}"] = trained[f"{module}.{part}"].half()
+        for kind in ("weight", "bias"):
+            state[f"base_model.model.{module}.{kind}"] = trained[f"{module}.{kind}"].half()
     for module in targets:  # a bias beside each matrix
         state[f"base_model.model.{module}.base_layer.bias"] = trained[f"{module}.bias"].half()
     config = {
@@ -75,9 +85,15 @@ def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64,
     with writing_folder(out) as folder:
         save_file({key: value.contiguous() for key, value in state.items()}, folder / "adapter_model.safetensors")
         (folder / "adapter_config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
-        (folder / "README.md").write_text(card or (encoder / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+        for file in POOLING_FILES:  # else a reader would take the base's own pooling
+            if (encoder / file).is_file():
+                (folder / file).parent.mkdir(exist_ok=True)
+                shutil.copyfile(encoder / file, folder / file)
+        (folder / "README.md").write_text((encoder / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+        for path in folder.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
         size = (folder / "adapter_model.safetensors").stat().st_size
-    return {"bytes": size, "matrices": len(targets), "rank": rank, "kept": round(kept / total, 4)}
+    return {"bytes": size, "matrices": len(targets), "rank": rank, "share": share, "kept": round(kept / total, 4)}
 
 
 def low_rank(update: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor, float, float]:
@@ -113,10 +129,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("out", type=Path, help="folder to write")
     parser.add_argument("--base", default=BASE_NAME, help=f"what it was trained from (default {BASE_NAME})")
     parser.add_argument("--rank", type=int, default=64, help="of each update (default 64)")
+    parser.add_argument("--share", type=float, default=1.0, help="of the way from the base's weights to the trained ones (default 1)")
     parser.add_argument("--pairs", type=Path, help="folder of `python -m training.pairs`: compare on its held-out queries")
     given = parser.parse_args(arguments)
     try:
-        report = compress(given.encoder, given.out, base=given.base, rank=given.rank)
+        report = compress(given.encoder, given.out, base=given.base, rank=given.rank, share=given.share)
         if given.pairs:
             report["cosine"] = round(cosine_to(given.encoder, given.out, [query.query for query in read_queries(given.pairs)][:1000]), 5)
     except SapbertError as error:

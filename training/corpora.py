@@ -15,7 +15,7 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from spacy_sapbert.readers.medic import identifier
-from spacy_sapbert.spans import get_mention, long_forms
+from spacy_sapbert.spans import detected, get_mention, long_forms
 
 from .errors import fail
 from .metrics import Mention
@@ -175,10 +175,10 @@ def resolved_texts(corpus: Corpus) -> Tuple[List[str], List[str]]:
     nlp.add_pipe("abbreviation_detector")
     words, whole = [], []
     for doc, _ in make_docs(corpus, nlp):
-        forms = long_forms(nlp(doc))
+        forms, theirs = long_forms(nlp(doc)), detected(doc)
         for span in doc.spans[GOLD]:
             words.append(get_mention(span, forms).text)
-            whole.append(forms.get(span.text, span.text))
+            whole.append(theirs.get(span.text, span.text))
     return words, whole
 
 

@@ -60,7 +60,10 @@ LENIENT = (
     "Lenient: any id of any alternative or composite (as BioSyn's and SapBERT's `check_label`; they look the parts of a composite mention up "
     "one by one and want a hit for each, here the mention is looked up once, whole)."
 )
-ABBREVIATIONS = "Abbreviations are resolved, whole mentions and words in them, by scispaCy's detector over the whole text."
+ABBREVIATIONS = (
+    "Abbreviations are resolved, whole mentions and words in them, as the linker does: by scispaCy's detector over the whole text, and by "
+    "initials that the text defines."
+)
 AS_WRITTEN = "Mentions as written: no abbreviation is resolved."
 
 
@@ -640,7 +643,7 @@ def parse_encoders(given: Sequence[str]) -> Dict[str, str]:
             raise fail("E548", setting="--encoder", value=value, why="it must be NAME=FOLDER, or NAME= for the base package")
         if name in encoders or name in BASELINES:
             raise fail("E548", setting="--encoder", value=value, why=f"the name '{name}' is taken; seeds of one recipe are NAME#0=…, NAME#1=…")
-        if folder and folder != SHIPPED:
+        if folder and folder != SHIPPED and (Path(folder).exists() or folder.startswith((".", "/")) or folder.count("/") > 1):  # else a hub's name
             check_encoder(Path(folder))
         encoders[name] = folder
     return encoders

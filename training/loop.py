@@ -13,14 +13,15 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 import torch
 import torch.distributed as dist
+from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
 from sentence_transformers.base.evaluation import BaseEvaluator
 from transformers import TrainerCallback
 from transformers.trainer_callback import ProgressCallback
-from transformers.trainer_utils import get_last_checkpoint
 
 from .errors import fail
 from .metrics import retrieval_accuracy
+from .model import transformer_of
 from .pairs import HELD_OUT
 from .perturb import Perturb
 
@@ -138,6 +139,11 @@ class HeldOut(NamedTuple):
     name_labels: np.ndarray
 
 
+def primary_split(data: HeldOut) -> str:
+    """Whose accuracy decides: synonyms of concepts that are in training, or where there are none, unseen concepts."""
+    return HELD_OUT if HELD_OUT in data.splits or not data.splits else data.splits[0]
+
+
 class HeldOutAccuracy(BaseEvaluator):
     """Per cent of held-out synonyms whose concept is nearest by exact search; ties as their expectation. For early stopping.
 
@@ -148,7 +154,7 @@ class HeldOutAccuracy(BaseEvaluator):
         super().__init__()
         self.data = data
         self.batch_size = batch_size
-        self.primary_metric = f"{HELD_OUT}_at1"
+        self.primary_metric = f"{primary_split(data)}_at1"
 
     def __call__(self, model: Any, output_path: Optional[str] = None, epoch: int = -1, steps: int = -1) -> Dict[str, float]:
         names, queries = (self._encode(model, texts) for texts in (self.data.names, self.data.queries))
@@ -166,12 +172,29 @@ class HeldOutAccuracy(BaseEvaluator):
 class Trainer(SentenceTransformerTrainer):
     """With our batches; stops where the loss is not finite, before it reaches the weights."""
 
-    def __init__(self, *arguments: Any, batches: Callable[..., Any], **settings: Any) -> None:
-        self.batches = batches
+    def __init__(self, *arguments: Any, batches: Callable[..., Any], course: Course, **settings: Any) -> None:
+        self.batches, self.course = batches, course
         super().__init__(*arguments, **settings)
+        self.add_callback(course)  # type: ignore[attr-defined]
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, *_: Any, seed: int = 0, **__: Any) -> Any:
-        return self.batches(dataset, batch_size, drop_last, seed=seed)
+        self.course.sampler = self.batches(dataset, batch_size, drop_last, seed=seed)
+        return self.course.sampler
+
+    def _load_best_model(self) -> None:  # sentence-transformers' own goes on with the last weights where this fails
+        best = self.state.best_model_checkpoint  # type: ignore[attr-defined]
+        if best is not None:
+            self._load_from_checkpoint(best)
+
+    def _load_from_checkpoint(self, checkpoint_path: str) -> None:
+        """Adapters too: sentence-transformers would look for the keys of a whole model."""
+        inner = transformer_of(self.model)  # type: ignore[attr-defined]
+        if not hasattr(inner, "merge_and_unload"):
+            super()._load_from_checkpoint(checkpoint_path)  # type: ignore[misc]
+            return
+        from peft import set_peft_model_state_dict
+
+        set_peft_model_state_dict(inner, load_file(str(Path(checkpoint_path) / "adapter_model.safetensors")))
 
     def training_step(self, *arguments: Any, **settings: Any) -> torch.Tensor:
         loss: torch.Tensor = super().training_step(*arguments, **settings)  # type: ignore[misc]
@@ -182,8 +205,47 @@ class Trainer(SentenceTransformerTrainer):
 
 def last_good(folder: Optional[str]) -> str:
     """The last checkpoint in words."""
-    found = get_last_checkpoint(folder) if folder and Path(folder).is_dir() else None
+    found = last_checkpoint(Path(folder)) if folder else None
     return f"the last good checkpoint is '{found}'" if found else "no checkpoint was written yet"
+
+
+def last_checkpoint(folder: Path) -> Optional[str]:
+    """The newest checkpoint that was written to its end (its state comes last), None for none."""
+    steps = sorted(
+        (int(path.name.rpartition("-")[2]) for path in folder.glob("checkpoint-*") if (path / "trainer_state.json").is_file()), reverse=True
+    )
+    for step in steps:
+        path = folder / f"checkpoint-{step}"
+        try:
+            json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
+        except ValueError:
+            continue
+        return str(path)
+    return None
+
+
+class Course(TrainerCallback):
+    """What the trainer leaves out: batches that differ between epochs, an evaluation after the last step, gradients that are no numbers."""
+
+    def __init__(self, evaluates: bool) -> None:
+        self.evaluates = evaluates
+        self.sampler: Any = None
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.sampler is not None:
+            self.sampler.set_epoch(int(state.epoch + 1e-6))
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        if args.fp16:  # its scaler meets infinite gradients, and leaves such steps out
+            return
+        sums = [parameter.grad.sum() for parameter in model.parameters() if parameter.grad is not None]
+        if sums and not math.isfinite(float(torch.stack(sums).sum())):
+            raise fail("E515", loss="finite, but its gradient is not,", step=state.global_step + 1, checkpoint=last_good(args.output_dir))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step >= state.max_steps:
+            control.should_save = True
+            control.should_evaluate = self.evaluates
 
 
 class Log(TrainerCallback):
@@ -202,7 +264,7 @@ class Log(TrainerCallback):
         if not state.is_world_process_zero:
             return
         lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.is_file() and state.global_step else []
-        kept = [line for line in lines if json.loads(line)["step"] <= state.global_step]
+        kept = [line for line in lines if _step_of(line) <= state.global_step]
         self.path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -218,6 +280,7 @@ class Log(TrainerCallback):
         line = {"step": state.global_step, **logs}
         if "loss" in logs and self.busy:
             line["names_per_second"] = round(self.speed, 1)
+            line["names"], line["busy_seconds"] = self.loss.names - self.names, round(self.busy, 2)
             self.names, self.busy = self.loss.names, 0.0
         line["seconds"] = round(time.monotonic() - self.began, 1)
         line["peak_memory_mb"] = peak_memory_mb()
@@ -225,8 +288,16 @@ class Log(TrainerCallback):
             file.write(json.dumps(line) + "\n")
 
 
+def _step_of(line: str) -> float:
+    """Infinity for a line that a kill cut short."""
+    try:
+        return float(json.loads(line)["step"])
+    except ValueError:
+        return math.inf
+
+
 def peak_memory_mb() -> int:
-    """Of this process so far; of the GPU where one is used."""
+    """Of this one process so far; of its GPU where one is used."""
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         return int(torch.cuda.max_memory_allocated() >> 20)
     return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)

@@ -26,7 +26,7 @@ from spacy_sapbert.kb import KnowledgeBase
 
 from .corpora import fitting, gold_ids, open_lines, read_pubtator, resolved_texts
 from .errors import fail
-from .pairs import HELD_OUT, KIND, LABELS, PAIRS, QUERIES, QUERY_SCHEMA, SCHEMA, VERSION, assign_labels, sources_of
+from .pairs import HELD_OUT, KIND, LABELS, MENTIONS, PAIRS, QUERIES, QUERY_SCHEMA, SCHEMA, VERSION, assign_labels, sources_of
 
 Annotated = Tuple[str, Tuple[Tuple[str, ...], ...]]  # mention, alternatives of ids
 
@@ -122,7 +122,7 @@ def build_mention_pairs(
             folder,
             KIND,
             VERSION,
-            {"counts": counts, "settings": settings, "kb": kb.fingerprint, "sources": [*sources_of(kb), "a task's training mentions"]},
+            {"counts": counts, "settings": settings, "kb": kb.fingerprint, "sources": [*sources_of(kb), MENTIONS]},
         )
     return counts
 

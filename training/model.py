@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Iterator, List, Tuple, cast
@@ -11,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
-from spacy_sapbert.encoder import base_encoder, local_name, read_pooling
+from spacy_sapbert.encoder import NameEncoder, base_encoder, local_name, read_pooling, to_folder
 from spacy_sapbert.errors import MissingFile
 
 from .errors import fail
@@ -23,15 +24,19 @@ Adapter = Callable[[torch.nn.Module], Any]
 def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout: float = 0.1) -> SentenceTransformer:
     """names -> L2-normalised (n, d): transformer, pooling, normalisation.
 
-    name (str): any Hugging Face or sentence-transformers name or folder; "" is the all-MiniLM-L6-v2 that comes as a package.
+    name (str): any Hugging Face or sentence-transformers name or folder, or a folder of PEFT adapters, which are merged; "" is the all-MiniLM-L6-v2 that comes as a package.
     pooling (str): "cls" (SapBERT, section 2), "mean", or "auto": what the base's own settings say, else "cls".
     max_length (int): tokens read of a name (SapBERT: 25). dropout (float): of hidden states and attention (BERT's 0.1).
     RAISES: SapbertError E512 where it can't be loaded.
     """
     base = local_name(name) or base_encoder()
     try:
-        transformer = Transformer(base, max_seq_length=max_length)
-        chosen = read_pooling(base) if pooling == "auto" else pooling
+        with tempfile.TemporaryDirectory() as merged:
+            if (Path(base) / "adapter_config.json").is_file() and not (Path(base) / "config.json").is_file():
+                to_folder(NameEncoder(name=base, pooling=pooling, dtype="float32").initialize(), Path(merged))
+                base = merged
+            transformer = Transformer(base, max_seq_length=max_length)
+            chosen = read_pooling(base) if pooling == "auto" else pooling
     except Exception as error:  # transformers raises OSError, ValueError, SafetensorError, KeyError … for the same cause
         raise fail("E512", MissingFile, name=base, why=" ".join(str(error).split())[:300] or type(error).__name__) from error
     for module in transformer.modules():

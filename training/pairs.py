@@ -31,6 +31,7 @@ KIND, VERSION = "pairs", 1
 PAIRS, QUERIES, LABELS = "pairs.parquet", "queries.parquet", "labels.npy"
 SCHEMA = pa.schema([("anchor", pa.string()), ("positive", pa.string()), ("label", pa.int32())])
 QUERY_SCHEMA = pa.schema([("query", pa.string()), ("split", pa.string()), ("label", pa.int32())])
+MENTIONS = "a task's training mentions"  # what `training.mentions` says its source is
 HELD_OUT, ZERO_SHOT = "held_out", "zero_shot"
 _ROWS = 100_000  # pairs in one row group: what lies in memory
 Ints = npt.NDArray[np.int32]

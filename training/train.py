@@ -78,7 +78,7 @@ class Training(_Section):
     learning_rate: float = Field(2e-5, gt=0)
     weight_decay: float = Field(0.01, ge=0)
     warmup: float = Field(0.1, ge=0, lt=1)
-    schedule: str = "linear"
+    schedule: Literal["linear", "cosine", "constant", "constant_with_warmup", "polynomial", "inverse_sqrt"] = "linear"
     max_grad_norm: float = Field(1.0, gt=0)
     eval_every: int = Field(200, ge=1)
     eval_queries: int = Field(1000, ge=1)
@@ -117,14 +117,15 @@ def main(
         except SystemExit:
             raise fail("E510", path=recipe, why=f"'{' '.join(context.args)}' is not --section.key value …") from None
         config = read_recipe(recipe, overrides)
-        processes = resolve(config).training.processes
+        given = resolve(config).training
+        processes = given.processes if given.gpu_id < 0 else 1  # torchrun starts one for each GPU
         if processes > 1 and "RANK" not in os.environ:
             raise typer.Exit(_launch(processes, [str(recipe), *context.args]))
         report = train(config)
     except SapbertError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
-    if is_main_process():
+    if report:
         print(json.dumps({key: report[key] for key in ("steps", "names_per_second", "peak_memory_mb", "before", "after")}, indent=1))
 
 
@@ -171,7 +172,7 @@ def is_main_process() -> bool:
 def train(config: Config) -> Dict[str, Any]:
     """Train by a recipe; the folder `paths.out` appears when all is done. Checkpoints lie in `<out>.checkpoints` until then.
 
-    RETURNS (Dict[str, Any]): steps, names/s, peak memory, held-out accuracy before and after, settings.
+    RETURNS (Dict[str, Any]): steps, names/s, peak memory, held-out accuracy before and after, settings; empty in all processes but the first.
     RAISES: SapbertError E501, E502 (pairs), E51x.
     """
     recipe = resolve(config)
@@ -179,10 +180,10 @@ def train(config: Config) -> Dict[str, Any]:
     _use_device(given)
     _quiet()
 
+    import torch.distributed as dist
     from datasets import Dataset, disable_progress_bars
     from transformers import EarlyStoppingCallback, set_seed
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
-    from transformers.trainer_utils import get_last_checkpoint
 
     from . import loop, model
 
@@ -197,24 +198,26 @@ def train(config: Config) -> Dict[str, Any]:
     model.freeze(encoder, embeddings=not recipe.encoder.train_embeddings, layers=recipe.encoder.frozen_layers)
     if recipe.encoder.adapter is not None:
         model.add_adapter(encoder, recipe.encoder.adapter)
-    data = Dataset(pq.read_table(Path(recipe.paths.pairs) / pairs_module.PAIRS, memory_map=True))
+    table = pq.read_table(Path(recipe.paths.pairs) / pairs_module.PAIRS, memory_map=True)
+    data = Dataset(table, fingerprint=manifest["files"][pairs_module.PAIRS]["blake2b"][:32])  # else it would be made by pickling the table
     checkpoints = Path(f"{recipe.paths.out}.checkpoints")
     settings = _settings(config, manifest, encoder)
-    last = _last_checkpoint(checkpoints, settings, get_last_checkpoint)
-    if is_main_process():
-        checkpoints.mkdir(parents=True, exist_ok=True)
-        _write_json(checkpoints / REPORT, settings)
+    last = _last_checkpoint(checkpoints, settings)
+    if is_main_process() and last is None:
+        _begin(checkpoints, settings)
     neighbours = nearest_labels(recipe.paths.pairs) if recipe.batches.near else None
 
     aligned = loop.SelfAlignment(encoder, recipe.loss, recipe.miner, given.batch_tokens)
     log = loop.Log(checkpoints / LOG, aligned)
     callbacks: List[Any] = [log]
     evaluator = loop.HeldOutAccuracy(held_out) if held_out.queries else None
+    metric = evaluator.primary_metric if evaluator is not None else None
     if given.patience and evaluator is not None:
         callbacks.append(EarlyStoppingCallback(given.patience))
     trainer: Any = loop.Trainer(
         model=encoder,
-        args=_arguments(recipe, checkpoints, evaluator is not None),
+        args=_arguments(recipe, checkpoints, metric, last is not None),
+        course=loop.Course(evaluator is not None),
         batches=recipe.batches.maker(neighbours),
         train_dataset=data,
         loss=aligned,
@@ -232,45 +235,57 @@ def train(config: Config) -> Dict[str, Any]:
         if is_disk_full(error):
             raise fail("E516", path=checkpoints, error=error, checkpoint=loop.last_good(str(checkpoints)).capitalize()) from error
         raise
-    history = trainer.state.log_history
-    scores = [
-        {key.removeprefix("eval_"): value for key, value in line.items() if key.endswith(("_at1", "_at5"))} | {"step": line["step"]}
-        for line in history
-        if f"eval_{pairs_module.HELD_OUT}_at1" in line
-    ]
-    best = max(scores, key=lambda line: (line[f"{pairs_module.HELD_OUT}_at1"], -line["step"]), default={})
+    if dist.is_initialized():
+        dist.barrier()  # every process has read what it needs of the checkpoints
+    if not is_main_process():
+        return {}
+    scores = [line for line in trainer.state.log_history if f"eval_{metric}" in line]
+    best = str(trainer.state.best_model_checkpoint or "").rpartition("-")[2]
+    after = [line for line in scores if str(line["step"]) == best] or scores[-1:]
     report = {
         "steps": trainer.state.global_step,
-        "names": aligned.names,
-        **_speed(checkpoints / LOG),
+        "best_step": after[0]["step"] if after else trainer.state.global_step,
+        **_course_of(checkpoints / LOG),
         "trainable_parameters": learning,
         "parameters": total,
-        "before": scores[0] if scores else {},
-        "after": best,
+        "pooling": encoder[1].pooling_mode,
+        "before": _accuracies(scores[:1]),
+        "after": _accuracies(after[:1]),
         "held_out": {"queries": len(held_out.queries), "names": len(held_out.names)},
         "pairs": manifest["counts"],
         "pairs_settings": manifest["settings"],
         "sources": manifest["sources"],
-        "settings": settings,
+        "settings": {
+            **_flat(
+                recipe.model_dump(include={"encoder": {"pooling", "max_length", "dropout", "train_embeddings", "frozen_layers"}, "training": True})
+            ),
+            **settings,
+        },
     }
-    if is_main_process():
-        _save(encoder, recipe, config, checkpoints, report)
-        shutil.rmtree(checkpoints)
+    _save(encoder, recipe, config, checkpoints, report)
+    shutil.rmtree(checkpoints)
     return report
 
 
+def _accuracies(lines: List[Dict[str, Any]]) -> Dict[str, Any]:
+    return {key.removeprefix("eval_"): value for line in lines for key, value in line.items() if key.endswith(("_at1", "_at5"))}
+
+
 def _use_device(given: Training) -> None:
-    """Before torch looks for GPUs. RAISES: SapbertError E513."""
+    """Before torch looks for GPUs: of several, the trainer would else split each batch over all. RAISES: SapbertError E513."""
     import torch
 
     if given.gpu_id < 0:
         return
-    if not torch.cuda.is_available():
+    count = torch.cuda.device_count()  # is_available() would fix the list of GPUs
+    if not count:
         raise fail("E513", gpu_id=given.gpu_id, why="torch finds none (a CPU build of torch, or no driver)")
-    if given.gpu_id >= torch.cuda.device_count():
-        raise fail("E513", gpu_id=given.gpu_id, why=f"this machine has {torch.cuda.device_count()}, numbered from 0")
-    if "LOCAL_RANK" not in os.environ:  # torchrun gives each process its own
-        torch.cuda.set_device(given.gpu_id)
+    wanted = int(os.environ.get("LOCAL_RANK", given.gpu_id))  # torchrun gives each process its own
+    if wanted >= count:
+        raise fail("E513", gpu_id=wanted, why=f"this machine has {count}, numbered from 0")
+    if "LOCAL_RANK" not in os.environ:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible[wanted] if len(visible) == count else str(wanted)
 
 
 def _quiet() -> None:
@@ -279,9 +294,11 @@ def _quiet() -> None:
 
 
 def precision(given: Training) -> str:
-    """ "bf16", "fp16" or "fp32"."""
+    """ "bf16", "fp16" or "fp32". RAISES: SapbertError E511."""
     import torch
 
+    if given.precision == "fp16" and given.gpu_id < 0:
+        raise fail("E511", setting="training.precision", value="fp16", why="a CPU has no fp16 training; 'auto' takes what it has")
     if given.precision != "auto":
         return given.precision
     device = torch.device("cpu" if given.gpu_id < 0 else "cuda")
@@ -290,11 +307,10 @@ def precision(given: Training) -> str:
     return "fp16" if device.type == "cuda" else "fp32"
 
 
-def _arguments(recipe: Recipe, checkpoints: Path, evaluates: bool) -> Any:
+def _arguments(recipe: Recipe, checkpoints: Path, metric: Optional[str], resumes: bool) -> Any:
     from sentence_transformers import SentenceTransformerTrainingArguments
 
-    given, chosen = recipe.training, precision(recipe.training)
-    when = "steps" if evaluates else "no"
+    given, chosen, evaluates = recipe.training, precision(recipe.training), metric is not None
     return SentenceTransformerTrainingArguments(
         output_dir=str(checkpoints),
         use_cpu=given.gpu_id < 0,
@@ -311,14 +327,15 @@ def _arguments(recipe: Recipe, checkpoints: Path, evaluates: bool) -> Any:
         fp16=chosen == "fp16",
         seed=given.seed,
         data_seed=given.seed,
-        eval_strategy=when,
-        eval_on_start=evaluates,
+        eval_strategy="steps" if evaluates else "no",
+        eval_on_start=evaluates and not resumes,
+        restore_callback_states_from_checkpoint=True,  # patience goes on from where it was
         eval_steps=given.eval_every,
         save_strategy="steps",
         save_steps=given.eval_every,
         save_total_limit=2,
         load_best_model_at_end=evaluates,
-        metric_for_best_model=f"eval_{pairs_module.HELD_OUT}_at1" if evaluates else None,
+        metric_for_best_model=f"eval_{metric}" if evaluates else None,
         greater_is_better=True if evaluates else None,
         logging_strategy="steps",
         logging_steps=given.log_every,
@@ -361,31 +378,38 @@ _FREE = ("paths.out", "paths.pairs", "paths.kb", "training.log_every")  # may di
 
 def _settings(config: Config, manifest: Dict[str, Any], encoder: Any) -> Dict[str, Any]:
     """What decides the result, flat: "section.key" -> value."""
-    flat: Dict[str, Any] = {}
-
-    def walk(prefix: str, value: Any) -> None:
-        if isinstance(value, dict):
-            for key, below in value.items():
-                walk(f"{prefix}.{key}" if prefix else key, below)
-        elif prefix not in _FREE:
-            flat[prefix] = value
-
-    walk("", json.loads(json.dumps(dict(config))))
+    flat = {key: value for key, value in _flat(json.loads(json.dumps(dict(config)))).items() if key not in _FREE}
     flat["pairs"] = manifest["files"][pairs_module.PAIRS]["blake2b"]
     flat["processes"] = int(os.environ.get("WORLD_SIZE", "1"))
     return flat
 
 
-def _last_checkpoint(checkpoints: Path, settings: Dict[str, Any], find: Any) -> Optional[str]:
+def _flat(value: Any, prefix: str = "") -> Dict[str, Any]:
+    if not isinstance(value, dict):
+        return {prefix: value}
+    return {key: found for name, below in value.items() for key, found in _flat(below, f"{prefix}.{name}" if prefix else name).items()}
+
+
+def _last_checkpoint(checkpoints: Path, settings: Dict[str, Any]) -> Optional[str]:
     """The checkpoint to go on from, None for none. RAISES: SapbertError E514."""
-    if not (checkpoints / REPORT).is_file():
+    from .loop import last_checkpoint
+
+    last = last_checkpoint(checkpoints)
+    if last is None or not (checkpoints / REPORT).is_file():
         return None
     before = json.loads((checkpoints / REPORT).read_text(encoding="utf-8"))
     changed = [f"{key}: {before.get(key)!r} -> {settings.get(key)!r}" for key in sorted({*before, *settings}) if before.get(key) != settings.get(key)]
-    last: Optional[str] = find(str(checkpoints))
-    if last and changed:
+    if changed:
         raise fail("E514", path=checkpoints, differences="; ".join(changed))
     return last
+
+
+def _begin(checkpoints: Path, settings: Dict[str, Any]) -> None:
+    """An empty folder but for the settings; what a kill left of a first checkpoint goes."""
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    for path in checkpoints.glob("checkpoint-*"):
+        shutil.rmtree(path)
+    _write_json(checkpoints / REPORT, settings)
 
 
 # -- what is saved ------------------------------------------------------------------------------------------------------
@@ -407,18 +431,22 @@ def _save(encoder: Any, recipe: Recipe, config: Config, checkpoints: Path, repor
         raise
 
 
-def _speed(log: Path) -> Dict[str, Any]:
+def _course_of(log: Path) -> Dict[str, Any]:
+    """Of the whole training, whatever the number of resumes: median names/s, peak memory of the first process, seconds of its steps."""
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
     speeds = [line["names_per_second"] for line in lines if line.get("names_per_second")]
     return {
+        "names": sum(line.get("names", 0) for line in lines),
         "names_per_second": round(float(np.median(speeds)), 1) if speeds else 0.0,
         "peak_memory_mb": max((line["peak_memory_mb"] for line in lines), default=0),
-        "seconds": lines[-1]["seconds"] if lines else 0.0,
+        "seconds": round(sum(line.get("busy_seconds", 0.0) for line in lines), 1),
     }
 
 
 def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    scratch = path.with_name(f".{path.name}.tmp")  # another process may be reading
+    scratch.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(scratch, path)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,17 @@ def test_peft_loads_it_too(trained: Path, tiny_base: Path, tmp_path: Path) -> No
         assert torch.allclose(merged[key], weight, atol=2e-3), key
 
 
+def test_part_of_the_way(trained: Path, tiny_base: Path, tmp_path: Path) -> None:
+    compress(trained, tmp_path / "half", base=str(tiny_base), rank=2, share=0.5)
+    half = NameEncoder(name=str(tmp_path / "half")).initialize().layers[0].shims[0]._hfmodel.transformer.state_dict()
+    base, whole = load_file(tiny_base / "model.safetensors"), load_file(trained / "model.safetensors")
+    for key in base:
+        assert torch.allclose(half[key], (base[key] + whole[key]) / 2, atol=2e-3), key
+    for setting in ({"share": 0.0}, {"share": 1.5}, {"rank": 0}):
+        with pytest.raises(SapbertError, match="E511"):
+            compress(trained, tmp_path / "none", base=str(tiny_base), **setting)
+
+
 def test_bad_input(trained: Path, tiny_base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SapbertError, match="no weight matrix differs") as error:
         compress(tiny_base, tmp_path / "adapter", base=str(tiny_base))

@@ -252,6 +252,20 @@ def test_published_protocol_adds_the_mentions_of_train(material):
     assert "check_label" in made.protocol
 
 
+def test_mentions_seen_in_train_come_first_where_they_are_found_verbatim(material):
+    made = material.make("ncbi-dev-verbatim")
+    published = material.make("ncbi-dev-published")
+    assert made.dictionary.names == published.dictionary.names
+    assert published.seen == {}
+    assert "more frequent" in made.protocol
+    assert "no preference" not in made.protocol
+    two = ev.replace(made, queries=["cancer"], golds=[ev.Gold(((1,),), ())], seen={"cancer": {0: 3, 1: 1}})
+    found = ev.measure(two, ev.exact_match(two))
+    assert (found["strict_at1"], found["strict_at5"]) == (0.0, 100.0)  # 0 was seen three times, 1 once
+    turned = ev.replace(two, seen={"cancer": {0: 1, 1: 3}})
+    assert ev.measure(turned, ev.exact_match(turned))["strict_at1"] == 100.0
+
+
 def test_the_dictionary_without_mentions_stays_as_it_was(material):
     material.make("ncbi-dev-published")
     assert "mammary growth" not in material.make("ncbi-dev").dictionary.names

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import numpy as np
 import pytest
@@ -130,6 +130,82 @@ def test_a_killed_training_goes_on_to_the_same_weights(settings: Dict[str, Any],
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]  # nothing twice
 
 
+def test_adapters_resume_too_and_the_best_weights_are_kept(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lora = {"encoder__adapter": {"@adapters": "spacy-sapbert.Lora.v1", "rank": 4}, "training__max_steps": 6, "training__patience": 0}
+    scores = iter([10.0, 20.0, 90.0, 30.0, 40.0] + [90.0, 30.0])
+    seen: Dict[int, torch.Tensor] = {}
+
+    def measure(self: Any, opened: Any, *_: Any, steps: int = -1, **__: Any) -> Dict[str, float]:
+        seen[steps] = opened.encode(NAMES, convert_to_tensor=True)
+        return {"held_out_at1": next(scores), "held_out_at5": 99.0}
+
+    monkeypatch.setattr(loop.HeldOutAccuracy, "__call__", measure)
+    with monkeypatch.context() as patch:
+        kill_at(3, patch)
+        with pytest.raises(Killed):
+            run(settings, **lora)  # evaluated at 0 and 2
+    report = run(settings, **lora)  # 4: the best, then 6
+    assert report["best_step"] == 4
+    assert report["after"]["held_out_at1"] == 90.0
+    encoder = NameEncoder(name=str(tmp_path / "encoder"), dtype="float32").initialize()
+    assert np.allclose(encoder.predict(NAMES), seen[4].numpy(), atol=1e-4)
+    assert not np.allclose(encoder.predict(NAMES), seen[6].numpy(), atol=1e-4)
+
+
+def test_the_last_step_is_measured(settings: Dict[str, Any], tmp_path: Path) -> None:
+    report = run(settings, training__max_steps=5)
+    lines = [json.loads(line) for line in (tmp_path / "encoder" / "train_log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "eval_held_out_at1" in line] == [0, 2, 4, 5]
+    assert report["best_step"] in (2, 4, 5)  # never the base's
+
+
+def test_a_checkpoint_that_a_kill_cut_short_is_passed_over(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(settings, training__max_steps=6, paths__out=str(tmp_path / "whole"))
+    with monkeypatch.context() as patch:
+        kill_at(5, patch)
+        with pytest.raises(Killed):
+            run(settings, training__max_steps=6)
+    checkpoints = tmp_path / "encoder.checkpoints"
+    (checkpoints / "checkpoint-4" / "trainer_state.json").unlink()
+    with open(checkpoints / "train_log.jsonl", "a") as file:
+        file.write('{"step": 5, "lo')
+    assert str(checkpoints / "checkpoint-2") in loop.last_good(str(checkpoints))
+    run(settings, training__max_steps=6)
+    whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "encoder")
+    assert all(torch.equal(whole[key], resumed[key]) for key in whole)
+
+
+def test_a_gradient_that_is_not_a_number_stops_before_it_reaches_the_weights(settings: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    original = loop.SelfAlignment.forward
+
+    class Broken(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, value: torch.Tensor) -> torch.Tensor:
+            return value.clone()
+
+        @staticmethod
+        def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+            return gradient * float("nan")
+
+    monkeypatch.setattr(loop.SelfAlignment, "forward", lambda self, features, labels: Broken.apply(original(self, features, labels)))
+    with pytest.raises(SapbertError, match="gradient is not") as error:
+        run(settings)
+    assert error.value.code == "E515"
+
+
+def test_epochs_have_batches_of_their_own(settings: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    epochs: List[int] = []
+    original = loop.Course.on_epoch_begin
+
+    def watch(self: Any, *arguments: Any, **more: Any) -> None:
+        original(self, *arguments, **more)
+        epochs.append(self.sampler.epoch)
+
+    monkeypatch.setattr(loop.Course, "on_epoch_begin", watch)
+    run(settings, training__max_steps=-1, training__epochs=2, batches__pairs=64, training__eval_every=1000)
+    assert epochs == [0, 1]
+
+
 def test_resuming_with_other_settings_is_refused(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         kill_at(3, patch)
@@ -159,7 +235,7 @@ def test_a_loss_that_is_not_a_number_stops_with_the_step_and_the_last_good_check
 
 
 def test_adapters_are_merged_and_lie_beside(settings: Dict[str, Any], tmp_path: Path, tiny_base: Path) -> None:
-    report = run(settings, **{"encoder__adapter__@adapters": "spacy-sapbert.Lora.v1", "encoder__adapter__rank": 4, "training__learning_rate": 1e-2})
+    report = run(settings, encoder__adapter={"@adapters": "spacy-sapbert.Lora.v1", "rank": 4}, training__learning_rate=1e-2)
     out = tmp_path / "encoder"
     merged, alone = NameEncoder(name=str(out), dtype="float32"), NameEncoder(name=str(out / "adapter"), pooling="cls", dtype="float32")
     merged.initialize()
@@ -198,6 +274,8 @@ def test_two_processes_train_one_model(settings: Dict[str, Any], tmp_path: Path)
     report = json.loads((tmp_path / "encoder" / "training.json").read_text())
     assert report["settings"]["processes"] == 2
     assert report["steps"] == 4
+    alone = run(settings, paths__out=str(tmp_path / "alone"))
+    assert report["names"] > 1.6 * alone["names"]  # the loss saw the names of both
     encoder = NameEncoder(name=str(tmp_path / "encoder"))
     encoder.initialize()
     assert np.isfinite(encoder.predict(NAMES)).all()
