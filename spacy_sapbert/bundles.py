@@ -128,7 +128,10 @@ def build_index(kb: KnowledgeBase, model: Any, index: Any, *, progress: bool = T
     else:
         index.build(vectors, progress=progress)
         report = {"protocol": "not measured: no perturbed name is outside the dictionary"}
-    encoder = {"encoder": fingerprint(model), "encoder_name": model.attrs.get("name", "") or "the default of spacy-sapbert"}
+    encoder = {
+        "encoder": fingerprint(model),
+        "encoder_name": model.attrs.get("name", "") or "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)",
+    }
     index.report = {**report, "built_for": {**encoder, "kb": kb.fingerprint}}
     return index
 

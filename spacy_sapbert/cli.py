@@ -184,7 +184,7 @@ def link(
     threshold: Optional[float] = typer.Option(None, help="Score that a link must exceed."),
     types: str = typer.Option("", help="Semantic types or groups to keep, by commas."),
     vocabularies: str = typer.Option("", help="Vocabularies to keep, by commas."),
-    abbreviations: bool = typer.Option(True, help="Resolve abbreviations where scispacy is installed."),
+    abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; more of them where scispacy is installed."),
 ) -> None:
     """Link the concepts named in notes."""
     notes = list(read_notes(inputs))
@@ -278,7 +278,7 @@ def make_pipeline(config: Dict[str, Any], pipeline: Optional[str] = None, abbrev
         warnings.filterwarnings("ignore", message=".*W036.*")  # its second matcher has no patterns in most notes: meant so
         nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
     if not has_linker:
-        nlp.add_pipe("sapbert_linker", config=config)
+        nlp.add_pipe("sapbert_linker", config={**config, "resolve_abbreviations": abbreviations})
     return nlp
 
 

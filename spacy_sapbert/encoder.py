@@ -23,7 +23,7 @@ from spacy_transformers.layers.hf_wrapper import HFWrapper
 from thinc.api import ArgsKwargs, Model, get_torch_default_device, torch2xp, xp2torch
 from tqdm import tqdm
 
-from .errors import MissingFile, fail
+from .errors import MissingFile, SapbertError, fail
 from .files import package_file
 from .types import Floats2d
 
@@ -301,6 +301,8 @@ def _load(model: Model, name: str) -> None:
             transformer = AutoModel.from_pretrained(base or name, **hf_model._init_transformer_config)
         if base is not None:
             transformer = _merge_adapters(transformer, name)
+    except SapbertError:
+        raise
     except ImportError as error:
         raise fail("E301", name=name, why=f"{error}") from error
     except Exception as error:  # transformers raises OSError, ValueError, SafetensorError, KeyError … for the same cause

@@ -177,7 +177,7 @@ class SapBertLinker(Pipe):
     resolve_abbreviations (bool): look up long forms that scispaCy's `abbreviation_detector` found.
     k (int): names fetched per mention.
     threshold (float): a concept's score (cosine, -1 … 1; 1.0 for a name found verbatim) must be above it.
-        0.8: with the default linker 81% of the links above it are right on GSC+ dev, 86% on GSC+ test (see README).
+        0.8: with the default linker 86% of the links above it are right on GSC+ dev, 87% on GSC+ test (see README).
     no_definition_threshold, filter_for_definitions: see `Rules`. max_entities_per_mention (int): candidates kept.
     spans_key (SpansKey): None for doc.ents, else one or several span groups.
     attr_name (str): the Span attribute for candidates; "x_ents" also makes x_codes and x_explain.

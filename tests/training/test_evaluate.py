@@ -339,7 +339,14 @@ def test_names_of_sets():
     assert len(names) == len(set(names))
     assert ev.chosen_sets([]) == ev.GROUPS["dev"]
     assert ev.chosen_sets(["gsc-dev,held_out", "held_out"]) == ["held_out", "gsc-dev"]
-    assert ev.chosen_sets(["test"]) == ["ncbi-test", "ncbi-test-abbreviations", "ncbi-test-published", "gsc-test", "gsc-test-abbreviations"]
+    assert ev.chosen_sets(["test"]) == [
+        "ncbi-test",
+        "ncbi-test-abbreviations",
+        "ncbi-test-published",
+        "ncbi-test-verbatim",
+        "gsc-test",
+        "gsc-test-abbreviations",
+    ]
     assert not set(ev.GROUPS["dev"]) & set(ev.GROUPS["test"])
 
 

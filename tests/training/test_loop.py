@@ -175,4 +175,6 @@ def test_last_good_checkpoint_in_words(tmp_path: Path) -> None:
     assert last_good(str(tmp_path)) == "no checkpoint was written yet" == last_good(None)
     for step in (5, 10):
         (tmp_path / f"checkpoint-{step}").mkdir()
+        (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
+    (tmp_path / "checkpoint-15").mkdir()  # cut short
     assert str(tmp_path / "checkpoint-10") in last_good(str(tmp_path))
