@@ -45,6 +45,9 @@ class Errors:
     E515 = "The loss is {loss} at step {step}. Nothing was saved of this step; {checkpoint}. Lower training.learning_rate, or set training.precision to 'fp32'."
     E517 = "'{encoder}' can't be made an adapter over '{base}': {why}. Give the base it was trained from by --base."
     E516 = "No room left to write '{path}' ({error}). {checkpoint}. Free space and give the same command again: it goes on from there."
+    E518 = (
+        "{failed} of {total} trainings of the comparison failed; {first}. What was trained is kept: give the same command again when that is mended."
+    )
     # assets and project
     E551 = (
         "{count} of {total} assets are not here and can't be fetched:\n{missing}\nEither give the machine a network that reaches their addresses "

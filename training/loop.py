@@ -106,15 +106,21 @@ def micro_batches(lengths: Sequence[int], batch_tokens: int) -> List[range]:
     return [range(a, b) for a, b in zip(cuts, [*cuts[1:], len(lengths)])]
 
 
+def processes() -> int:
+    """How many train together."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
 def gather(vectors: torch.Tensor, labels: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, float]:
     """(n, d), (n,) of this process -> those of all processes, so that mining sees the whole batch; what the loss is multiplied by.
 
     Gradients flow into this process's own vectors. DistributedDataParallel averages them over the processes, where the gradient of the
     loss over the whole batch is their sum: hence the factor.
     """
-    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+    world = processes()
+    if world == 1:
         return vectors, labels, 1.0
-    world, rank = dist.get_world_size(), dist.get_rank()
+    rank = dist.get_rank()
     sizes = [torch.zeros(1, dtype=torch.long, device=labels.device) for _ in range(world)]
     dist.all_gather(sizes, torch.tensor([len(labels)], device=labels.device))
     longest = max(int(size) for size in sizes)
@@ -163,10 +169,25 @@ class HeldOutAccuracy(BaseEvaluator):
             rows = np.array([s == split for s in self.data.splits])
             at = retrieval_accuracy(queries[rows], names, self.data.name_labels, self.data.query_labels[rows])
             found[f"{split}_at1"], found[f"{split}_at5"] = (round(float(value), 3) for value in at)
+        if processes() > 1:  # the first one's: a difference in the last digit, and one would stop while the others wait for it
+            shared = [found]
+            dist.broadcast_object_list(shared, src=0)
+            (found,) = shared
         return found
 
     def _encode(self, model: SentenceTransformer, texts: List[str]) -> np.ndarray:
-        return np.asarray(model.encode(texts, batch_size=self.batch_size, show_progress_bar=False, convert_to_numpy=True), dtype=np.float32)
+        """(n, d); each process encodes its share."""
+        world, rank = processes(), dist.get_rank() if processes() > 1 else 0
+        encoded = model.encode(texts[rank::world], batch_size=self.batch_size, show_progress_bar=False, convert_to_numpy=True)
+        mine = np.asarray(encoded, dtype=np.float32)
+        if world == 1:
+            return mine
+        parts: List[Any] = [None] * world
+        dist.all_gather_object(parts, mine)
+        vectors = np.empty((len(texts), parts[0].shape[-1]), dtype=np.float32)
+        for start, part in enumerate(parts[: len(texts)]):  # fewer texts than processes: the others have none
+            vectors[start::world] = part
+        return vectors
 
 
 class Trainer(SentenceTransformerTrainer):
@@ -180,6 +201,12 @@ class Trainer(SentenceTransformerTrainer):
     def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, *_: Any, seed: int = 0, **__: Any) -> Any:
         self.course.sampler = self.batches(dataset, batch_size, drop_last, seed=seed)
         return self.course.sampler
+
+    def save_model(self, *arguments: Any, **settings: Any) -> None:
+        """Every process goes on when the first has written: those that look for the best checkpoint before it is there would not wait at
+        the barrier before it is loaded, and the first would wait there for ever."""
+        super().save_model(*arguments, **settings)  # type: ignore[misc]
+        self.accelerator.wait_for_everyone()  # type: ignore[attr-defined]
 
     def _load_best_model(self) -> None:  # sentence-transformers' own goes on with the last weights where this fails
         best = self.state.best_model_checkpoint  # type: ignore[attr-defined]

@@ -82,6 +82,18 @@ def test_micro_batches_change_no_vector(tiny_base: Path, batch_tokens: int) -> N
     assert aligned.names == len(NAMES)
 
 
+@pytest.mark.parametrize(("dropout", "same"), [(0.0, True), (0.1, False)])
+def test_dropout_reaches_attention_too(tiny_base: Path, dropout: float, same: bool) -> None:
+    model = open_base(str(tiny_base), dropout=dropout).train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0  # what is left is that of fused attention
+    tokens = NameCollator(model.tokenizer, 25)([{"anchor": name, "positive": name, "label": i} for i, name in enumerate(NAMES)])
+    features = {"input_ids": tokens["name_input_ids"], "attention_mask": tokens["name_attention_mask"]}
+    first, second = (model(dict(features))["sentence_embedding"] for _ in range(2))
+    assert torch.allclose(first, second, atol=1e-6) == same
+
+
 VECTORS = torch.tensor([[1.0, 0.0], [0.9, 0.3], [0.2, 1.0], [0.1, 0.8], [-1.0, 0.2], [-0.9, 0.1], [0.3, -1.0]])
 LABELS = torch.tensor([0, 1, 1, 0, 2, 2, 3])  # so that there are hard triplets, also across the two shares
 SHARES = (range(4), range(4, 7))  # of unequal size

@@ -273,18 +273,30 @@ def test_frozen_layers_stay_as_they_are(settings: Dict[str, Any], tmp_path: Path
     assert changed == {"1"}
 
 
-@pytest.mark.skipif(
-    "SPACY_SAPBERT_TEST_PROCESSES" not in os.environ, reason="two processes once stood still here; set SPACY_SAPBERT_TEST_PROCESSES to run it"
-)
+LATE = """
+import os, time
+made = os.makedirs
+def makedirs(name, *arguments, **settings):
+    if os.environ.get("RANK") == "0" and "checkpoint-" in str(name):
+        time.sleep(3)
+    return made(name, *arguments, **settings)
+os.makedirs = makedirs
+"""
+
+
 def test_two_processes_train_one_model(settings: Dict[str, Any], tmp_path: Path) -> None:
+    """The first process is late to write its only checkpoint: the other once went on without it, and both waited for ever."""
+    settings["training.eval_every"] = 4
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(LATE)
     arguments = [item for key, value in settings.items() for item in (f"--{key}", str(value))]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "training.train", str(SAP), *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(tmp_path / "site")}
     found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stderr[-2000:]
     report = json.loads((tmp_path / "encoder" / "training.json").read_text())
     assert report["settings"]["processes"] == 2
-    assert report["steps"] == 4
+    assert report["steps"] == report["best_step"] == 4  # else there is nothing to wait for
     alone = run(settings, paths__out=str(tmp_path / "alone"))
     assert report["names"] > 1.6 * alone["names"]  # the loss saw the names of both
     encoder = NameEncoder(name=str(tmp_path / "encoder"))
