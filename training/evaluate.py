@@ -48,7 +48,10 @@ SENTENCE_TOKENS = 128  # for pairs of texts: the 25 tokens that are enough for n
 SHIPPED = "shipped"  # the encoder that comes with the package
 MISSING_NAMED = 20  # gold ids outside a dictionary that are named; all are counted
 NO_PREFERENCE = "names found verbatim get no preference"
-VERBATIM = "a mention that is also, verbatim, one of the earlier parts takes the ids it had there first, the more frequent before the less"
+VERBATIM = (
+    "a mention that is also, verbatim, one of the earlier parts takes the ids it had there first, the more frequent before the less (there, "
+    "mentions count as written too, so that abbreviations which a text does not define are found)"
+)
 SEARCH = (
     "Exact search by cosine over all names of the dictionary (lower-cased, normalised); a concept scores as its best name; per cent of "
     "queries whose gold concept is first (@1) or among the first five (@5); concepts with equal scores (within 1e-6) stand in random "
@@ -354,7 +357,7 @@ class Material:
         protocol = " ".join([SEARCH, GIVEN, ABBREVIATIONS if variant else AS_WRITTEN, LENIENT if variant in WITH_MENTIONS else STRICT])
         seen: Dict[str, Dict[int, int]] = {}
         if variant in WITH_MENTIONS:
-            dictionary, new, added, seen = self._with_mentions(corpus, source.earlier[part], kb, dictionary)
+            dictionary, new, added, seen = self._with_mentions(corpus, source.earlier[part], kb, dictionary, as_written=variant == "verbatim")
             counts.update(added)
             protocol += (
                 f" The dictionary also holds the mentions of {' and '.join(source.earlier[part])}, each as a name of every one of its ids, abbreviations "
@@ -370,9 +373,9 @@ class Material:
         return Task(name, title, protocol, queries, golds, dictionary, rule, counts, seen if variant == "verbatim" else {})
 
     def _with_mentions(
-        self, corpus: str, parts: Sequence[str], kb: KnowledgeBase, dictionary: Dictionary
+        self, corpus: str, parts: Sequence[str], kb: KnowledgeBase, dictionary: Dictionary, *, as_written: bool
     ) -> Tuple[Dictionary, Dict[str, int], Dict[str, int], Dict[str, Dict[int, int]]]:
-        """The dictionary with the mentions of `parts`; ids that it did not have -> their new labels; counts; how often each mention has
+        """The dictionary with the mentions of `parts`, resolved or both resolved and as written; ids that it did not have -> their new labels; counts; how often each mention has
         each label. A mention here is only a name, so it need not stand at its offsets: then it is taken as written."""
         new: Dict[str, int] = {}
         extra: List[Tuple[str, int]] = []
@@ -388,7 +391,7 @@ class Material:
                         label = kb.row_of(concept_id)
                     except KeyError:
                         label = new.setdefault(concept_id, len(kb) + len(new))
-                    extra.append((normalise(text), label))
+                    extra += [(name, label) for name in dict.fromkeys([normalise(text), *([normalise(mention.text)] if as_written else [])])]
         added = {"mentions_in_dictionary": len(set(extra)), "ids_only_from_mentions": len(new), "mentions_in_dictionary_off_their_offsets": misfits}
         seen: Dict[str, Dict[int, int]] = {}
         for text, label in extra:

@@ -266,6 +266,21 @@ def test_mentions_seen_in_train_come_first_where_they_are_found_verbatim(materia
     assert ev.measure(turned, ev.exact_match(turned))["strict_at1"] == 100.0
 
 
+def test_an_abbreviation_of_train_is_found_as_it_was_written_there(material, data):
+    """The published protocol knows it by its long form alone."""
+    train = pubtator("1", "Wilson disease (WD): WD", ("WD", "D000001"))
+    (data / "corpora/ncbi_disease/train.pubtator.txt.gz").write_bytes(gzip.compress(train.encode()))
+    dev = pubtator("5", "Undefined WD", ("WD", "D000001"))
+    (data / "corpora/ncbi_disease/devel.pubtator.txt.gz").write_bytes(gzip.compress(dev.encode()))
+    made = material.make("ncbi-dev-verbatim")
+    assert made.queries == ["wd"]
+    assert made.seen == {"wilson disease": {0: 1}, "wd": {0: 1}}
+    assert exact(made)["lenient_at1"] == 100.0
+    published = material.make("ncbi-dev-published")
+    assert "wd" not in published.dictionary.names
+    assert exact(published)["lenient_at1"] == 0.0
+
+
 def test_the_dictionary_without_mentions_stays_as_it_was(material):
     material.make("ncbi-dev-published")
     assert "mammary growth" not in material.make("ncbi-dev").dictionary.names
