@@ -7,7 +7,7 @@ import random
 import pytest
 
 from spacy_sapbert.errors import SapbertError
-from training.perturb import perturb, renumber, reorder, slip, unpunctuate
+from training.perturb import perturb, renumber, reorder, respell, slip, unpunctuate
 
 NAMES = [f"disorder of thing number {i}" for i in range(400)]
 
@@ -23,6 +23,28 @@ def test_each_way() -> None:
     assert sorted(changed) == sorted("myopathy")
     assert (changed[0], changed[-1]) == ("m", "y")
     assert slip("ms", chance) == "ms"
+
+
+@pytest.mark.parametrize(
+    ("american", "british"),
+    [
+        ("hematuria", "haematuria"),
+        ("ischemic anemia", "ischaemic anaemia"),
+        ("esophageal edema", "oesophageal oedema"),
+        ("leukemia, tumor of the fetus", "leukaemia, tumour of the foetus"),
+        ("diarrhea and dyspnea", "diarrhoea and dyspnoea"),
+    ],
+)
+def test_spelling(american: str, british: str) -> None:
+    chance = random.Random(0)
+    assert (respell(american, chance), respell(british, chance)) == (british, american)
+    assert perturb(0.0, spelling=1.0)(american, "salt") == british
+    assert perturb(0.0, spelling=0.0)(american, "salt") == american
+
+
+@pytest.mark.parametrize("name", ["hemiplegia", "colorectal cancer", "biochemical abnormality", "restrictive lung disease", "imaging", "academic"])
+def test_words_of_one_spelling_stay(name: str) -> None:
+    assert respell(name, random.Random(0)) == name
 
 
 def test_share() -> None:
@@ -42,3 +64,5 @@ def test_a_share_that_is_none() -> None:
     with pytest.raises(SapbertError, match=r"perturb\.share") as error:
         perturb(1.5)
     assert error.value.code == "E511"
+    with pytest.raises(SapbertError, match=r"perturb\.spelling"):
+        perturb(0.3, spelling=-1)
