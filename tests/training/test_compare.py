@@ -1,0 +1,150 @@
+"""The comparison of recipes on a transformer of two layers: what a row changes, what is trained again, what the table holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import List
+
+import pytest
+from confection import Config
+from typer.testing import CliRunner
+
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.kb import KnowledgeBase
+from training.compare import app, changed, read_comparison, recipes
+
+ROOT = Path(__file__).parents[2]
+ROWS = """
+[compare]
+recipe = "training/configs/sap.cfg"
+seeds = [0, 1]
+once = ["unmined"]
+
+[every]
+
+[every.batches]
+pairs = 16
+
+[every.training]
+max_steps = 2
+eval_every = 2
+learning_rate = 1e-3
+
+[rows]
+
+[rows.plain]
+
+[rows.unmined]
+
+[rows.unmined.miner]
+@miners = "spacy-sapbert.NoMining.v1"
+
+[rows.unmined.loss]
+@losses = "spacy-sapbert.InfoNCE.v1"
+temperature = 0.05
+"""
+
+
+@pytest.fixture
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(ROOT)
+    path = tmp_path / "compare.cfg"
+    path.write_text(ROWS)
+    return path
+
+
+def test_a_named_function_replaces_a_section_and_settings_join_it() -> None:
+    recipe = Config({"loss": {"@losses": "a", "margin": 1}, "training": {"seed": 0, "epochs": 1}, "encoder": {"max_length": 25}})
+    made = changed(recipe, {"loss": {"@losses": "b"}, "training": {"epochs": 2}, "perturb": {"@perturbations": "c"}})
+    assert made["loss"] == {"@losses": "b"}  # without a's margin
+    assert made["training"] == {"seed": 0, "epochs": 2}
+    assert made["perturb"] == {"@perturbations": "c"}
+    assert recipe["training"] == {"seed": 0, "epochs": 1}
+
+
+def test_rows_of_the_project_are_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    comparison = read_comparison(ROOT / "training" / "configs" / "compare.cfg")
+    made = recipes(comparison, {"kb": "kb", "pairs": "pairs"}, Path("out"), {"gpu_id": -1})
+    assert len(made) == (len(comparison.rows) - len(comparison.once)) * len(comparison.seeds) + len(comparison.once)
+    assert [name for name in made if name.startswith("mined-circle")] == ["mined-circle#0"]
+    losses = {config["loss"]["@losses"].split(".")[1] for config in made.values()}
+    assert losses == {"Circle", "Cosine", "InfoNCE", "LiftedStructure", "MultiSimilarity", "NCA", "Triplet"}
+    assert made["adapters-13-per-cent#1"]["encoder"]["adapter"]["share"] == 0.13
+    assert made["without-mining#2"]["miner"] == {"@miners": "spacy-sapbert.NoMining.v1"}
+    assert made["without-mining#2"]["training"]["seed"] == 2
+    assert len({config["paths"]["out"] for config in made.values()}) == len(made)
+
+
+def command(rows: Path, tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path: Path) -> List[str]:
+    folders = ["--kb", str(tiny_kb.path), "--pairs", str(tiny_pairs), "--base", str(tiny_base), "--runs", str(tmp_path / "runs")]
+    return [str(rows), *folders, "--out", str(tmp_path / "table.json"), "--sets", "held_out,zero_shot", "--jobs", "2"]
+
+
+def test_means_of_seeds_and_what_is_there_is_not_trained_again(
+    rows: Path, tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path: Path
+) -> None:
+    arguments = command(rows, tiny_kb, tiny_pairs, tiny_base, tmp_path)
+    found = CliRunner().invoke(app, arguments)
+    assert found.exit_code == 0, found.output
+    result = json.loads((tmp_path / "table.json").read_text())
+    systems = result["sets"]["held_out"]["systems"]
+    assert {name: row["seeds"] for name, row in systems.items()} == {"base": 1, "plain": 2, "unmined": 1}
+    runs = [run["at1"] for run in systems["plain"]["runs"]]
+    assert systems["plain"]["at1"] == pytest.approx(sum(runs) / 2)
+    assert result["costs"]["plain"]["names"] > 0
+    assert result["rows"]["unmined"]["miner"] == {"@miners": "spacy-sapbert.NoMining.v1"}
+    table = (tmp_path / "table.md").read_text()
+    assert table.count("| unmined |") == 2  # its figures and its cost
+    assert "2 trainings at a time" in table
+
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("model.safetensors")}
+    assert len(stamps) == 3
+    rows.write_text(ROWS.replace("temperature = 0.05", "temperature = 0.1"))
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    again = {str(path.relative_to(tmp_path)) for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp}
+    assert again == {"runs/unmined/0/model.safetensors"}
+
+
+def test_a_training_that_fails_is_named_and_the_others_are_kept(
+    rows: Path, tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path: Path
+) -> None:
+    rows.write_text(
+        ROWS.replace("[0, 1]", "[0]").partition("[rows.unmined]")[0].replace("unmined", "plain")
+        + "\n[rows.broken]\n\n[rows.broken.encoder]\nfrozen_layers = 9\n"
+    )
+    found = CliRunner().invoke(app, command(rows, tiny_kb, tiny_pairs, tiny_base, tmp_path))
+    assert found.exit_code == 1
+    assert "E518" in found.output
+    assert "1 of 2" in found.output
+    assert "'broken#0'" in found.output
+    assert "2 layers" in found.output  # the training's own words
+    assert (tmp_path / "runs" / "plain" / "0" / "model.safetensors").is_file()
+    assert not (tmp_path / "table.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("[compare]", "[compared]", "recipe"),
+        ("seeds = [0, 1]", "seeds = []", "seeds"),
+        ('["unmined"]', '["other"]', "other"),
+        ("[rows.plain]", "[rows.base]", "'base'"),
+        ("[rows.plain]", "[rows.a#b]", "a#b"),
+        ("NoMining", "Nothing", "Nothing"),
+        ("max_steps = 2", "max_stepz = 2", "max_stepz"),
+    ],
+)
+def test_bad_rows_are_refused_before_anything_is_trained(rows: Path, old: str, new: str, named: str) -> None:
+    rows.write_text(ROWS.replace(old, new))
+    with pytest.raises(SapbertError) as error:
+        recipes(read_comparison(rows), {"kb": "kb", "pairs": "pairs"}, Path("out"), {})
+    assert error.value.code == "E510"
+    assert named in str(error.value)
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(SapbertError, match="nowhere") as error:
+        read_comparison(Path("nowhere.cfg"))
+    assert error.value.code == "E510"
