@@ -1,47 +1,122 @@
-"""Initialisms that a text defines: "myotonic dystrophy (DM)" -> {"DM": "myotonic dystrophy"}. Plain text, no spaCy."""
+"""Abbreviations that a text defines: "myotonic dystrophy (DM)" -> {"DM": "myotonic dystrophy"}. Plain text, no spaCy."""
 
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Optional
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Dict, List, Optional, Tuple
 
 MAX_LETTERS = 8
-_BRACKET = re.compile(r"\(\s*([A-Za-z][A-Za-z0-9./-]{1,14})\s*(?:[,;][^()]*)?\)")
+MAX_CHARS_BEFORE = 240  # of the text before a bracket that may hold the long form
+_BRACKET = re.compile(r"[(\[]([^()\[\]]{2,80})[)\]]")
+_SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.'-]{1,11}")
+_JOINED = re.compile(r"\s*[/,;&]\s*|\s+(?:and/or|and|or)\s+")
 _WORD = re.compile(r"[^\W_]+(?:'s)?")
 _END = re.compile(r"[.;:!?]\s|[()\[\]]|\n\n")  # a definition does not go over these
 _SMALL = frozenset(["a", "an", "and", "by", "due", "for", "from", "in", "of", "on", "or", "plus", "the", "to", "versus", "with"])
 
 
-def initialisms(text: str) -> Dict[str, str]:
-    """Short form -> long form, where the letters in brackets are the initials of the words before them, two also the other way round.
+def definitions(text: str) -> Dict[str, str]:
+    """Short form -> long form, of every definition in brackets; with the singular of a plural, and of a form with a hyphen what stands
+    behind it. The first definition of a form counts.
 
-    It adds what Schwartz and Hearst's algorithm (PSB 2003; scispaCy's `abbreviation_detector`) can't find: "myotonic dystrophy (DM)",
-    and letters joined by hyphens, "ataxia-telangiectasia (A-T)". Every letter must begin a word and every word but small ones ("of", "and")
-    must have its letter, so what is found is hardly ever wrong. The first definition of a form counts.
+    By initials, then by Schwartz and Hearst's algorithm (PSB 2003, figure 1) with the last letter in the last word, then by the initials of
+    two words the other way round ("myotonic dystrophy (DM)"). Several in one bracket ("Duchenne and Becker muscular dystrophy
+    (DMD/BMD)") are read side by side, and a long form may stand in the bracket ("FAP (familial adenomatous polyposis)").
     """
     found: Dict[str, str] = {}
     for bracket in _BRACKET.finditer(text):
-        short = bracket[1]
-        letters = [c for c in short if c.isalnum()]
-        if not 2 <= len(letters) <= MAX_LETTERS or 2 * sum(c.isupper() for c in letters) < len(letters):
-            continue
-        long = _before(text[max(0, bracket.start() - 30 * len(letters)) : bracket.start()], letters)
-        if long is not None:
-            found.setdefault(short, long)
+        before = _clause(text[max(0, bracket.start() - MAX_CHARS_BEFORE) : bracket.start()])
+        for short, long in _read(before, bracket[1].strip()):
+            for form in _forms(short):
+                found.setdefault(form, long)
     return found
 
 
-def _before(text: str, letters: List[str]) -> Optional[str]:
-    """The words at the end of `text` whose initials are `letters`."""
+def _clause(text: str) -> str:
     ends = list(_END.finditer(text))
-    text = text[ends[-1].end() :] if ends else text
-    wanted, got = [c.lower() for c in letters], ""
-    for word in reversed(list(_WORD.finditer(text))):
-        initial, small = word[0][0].lower(), word[0] in _SMALL
-        if initial == wanted[-1 - len(got)] or (len(wanted) == 2 and not small and initial == wanted[len(got)]):
-            got += initial
-        elif not small:
+    return (text[ends[-1].end() :] if ends else text).rstrip()
+
+
+def _read(before: str, inside: str) -> Iterator[Tuple[str, str]]:
+    """The definitions of one bracket."""
+    shorts = list(takewhile(is_short, _JOINED.split(inside)))
+    if len(shorts) > 1:
+        longs = _side_by_side(before, shorts)
+        yield from ((short, long) for short, long in zip(shorts, longs) if long)
+        if any(longs):
+            return
+    if len(shorts) < 2 and is_short(inside):  # "CL/P" is one
+        shorts = [inside]
+    if not shorts:
+        short = before.rpartition(" ")[2]
+        if is_short(short) and " " in inside and _long(inside, short) == inside:
+            yield short, inside
+        return
+    tail = shorts[0].rpartition("-")[2]  # "X-ALD": "ALD"
+    for short in [shorts[0], tail] if tail[:1].isalpha() and is_short(tail) else shorts[:1]:
+        if long := _long(before, short):
+            yield short, long
+
+
+def is_short(text: str) -> bool:
+    """Whether it can be a short form: 2 to 8 letters and digits, half of them capitals."""
+    letters = [c for c in text if c.isalnum()]
+    fits = _SHORT.fullmatch(text.replace("/", "-")) is not None and 2 <= len(letters) <= MAX_LETTERS
+    return fits and 2 * sum(c.isupper() for c in letters) >= len(letters)
+
+
+def _forms(short: str) -> List[str]:
+    """With its singular, if it is a plural: "VSDs", "VSD"."""
+    return [short, short[:-1].rstrip("'")] if short.endswith("s") and short[-2:-1].isupper() else [short]
+
+
+def _side_by_side(before: str, shorts: List[str]) -> List[Optional[str]]:
+    """Of several short forms each with its part of the text; what the last part ends with may belong to the others too."""
+    parts = _JOINED.split(before)[-len(shorts) :]
+    if len(parts) < len(shorts):
+        return [None] * len(shorts)
+    longs: List[Optional[str]] = []
+    words = parts[-1].split()
+    for part, short in zip(parts, shorts):
+        shared = [f"{part} {' '.join(words[i:])}" for i in range(1, len(words))] if part is not parts[-1] else []
+        longs.append(next(filter(None, (_long(text, short) for text in [part, *shared])), None))
+    return longs
+
+
+def _long(text: str, short: str) -> Optional[str]:
+    """What at the end of `text` the short form stands for."""
+    letters = [c.lower() for c in _forms(short)[-1] if c.isalnum()]
+    return _initials(text, letters) or _schwartz_hearst(text, letters) or (_initials(text, letters, turned=True) if len(letters) == 2 else None)
+
+
+def _schwartz_hearst(text: str, letters: List[str]) -> Optional[str]:
+    """From the right, each letter at its last place before the one that follows it; the first one at the beginning of a word, the last in the last word."""
+    lowered, at = text.lower(), len(text)
+    for place, letter in reversed(list(enumerate(letters))):
+        at = lowered.rfind(letter, 0, at)
+        while at > 0 and place == 0 and lowered[at - 1].isalnum():
+            at = lowered.rfind(letter, 0, at)
+        if at < 0 or (place == len(letters) - 1 and any(c.isspace() for c in text[at:])):
             return None
-        if len(got) == len(wanted):
-            return text[word.start() :].strip() if sorted(got) == sorted(wanted) else None
+    long = text[max(text.rfind(" ", 0, at), text.rfind("\n", 0, at)) + 1 :]
+    words = _WORD.findall(long)
+    most = min(len(letters) + 5, 2 * len(letters))
+    if len(words) > most or words[0] in _SMALL or len(long) <= len(letters) + 1 or "".join(letters) in map(str.lower, words):
+        return None
+    return long
+
+
+def _initials(text: str, letters: List[str], *, turned: bool = False) -> Optional[str]:
+    """The words at the end of `text` whose initials are the letters; only small words may lack theirs. turned: two, the other way round."""
+    got = ""
+    for word in reversed(list(_WORD.finditer(text))):
+        initial = word[0][0].lower()
+        if initial == letters[len(got) if turned else -1 - len(got)]:
+            got += initial
+        elif word[0] not in _SMALL:
+            return None
+        if len(got) == len(letters):
+            return text[word.start() :].strip()
     return None

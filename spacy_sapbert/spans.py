@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 
 from spacy.tokens import Doc, Span, SpanGroup
 
-from .abbreviations import initialisms
+from .abbreviations import definitions
 from .errors import fail
 
 SpansKey = Union[None, str, List[str]]
@@ -60,8 +60,8 @@ def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ())
 
 
 def long_forms(doc: Doc) -> Dict[str, str]:
-    """Short form -> long form: as scispaCy's abbreviation_detector left them (Spans, strings or, serialisable, dicts), else as `initialisms` finds."""
-    return {**initialisms(doc.text), **detected(doc)}
+    """Short form -> long form: as scispaCy's abbreviation_detector left them (Spans, strings or, serialisable, dicts), else as `definitions` finds."""
+    return {**definitions(doc.text), **detected(doc)}
 
 
 def detected(doc: Doc) -> Dict[str, str]:
@@ -90,11 +90,12 @@ def get_mention(span: Span, forms: Dict[str, str]) -> Mention:
     text = span.text
     for short in sorted((s for s in forms if s in text), key=len, reverse=True):
         long = forms[short]
-        if text == short:
+        plural = "s?" if len(short) > 1 and short[-1].isupper() else ""
+        if text == short or (plural and text == f"{short}s"):
             return Mention(long, long)
-        pattern = rf"(?<!\w){re.escape(short)}(?!\w)"
+        pattern = rf"(?<!\w){re.escape(short)}{plural}(?!\w)"
         if long.lower() in text.lower():
-            text = re.sub(rf"\s*[(\[]\s*{re.escape(short)}\s*[)\]]", "", text)
+            text = re.sub(rf"\s*[(\[]\s*{re.escape(short)}{plural}\s*[)\]]", "", text)
         elif re.search(pattern, text):
             return Mention(re.sub(pattern, long.replace("\\", r"\\"), text), long)
     return Mention(text, None)

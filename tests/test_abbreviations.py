@@ -1,4 +1,4 @@
-"""Initialisms that a text defines: what is found, and what is left alone."""
+"""Abbreviations that a text defines: what is found, and what is left alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Dict
 
 import pytest
 
-from spacy_sapbert.abbreviations import initialisms
+from spacy_sapbert.abbreviations import definitions
 
 
 @pytest.mark.parametrize(
@@ -20,16 +20,45 @@ from spacy_sapbert.abbreviations import initialisms
         ("history of the degeneration of cornea (DC)", {"DC": "degeneration of cornea"}),  # a small word needs no letter
         ("Wilson's disease (WD)", {"WD": "Wilson's disease"}),
         ("Huntington disease (HD) and heart disease (HD)", {"HD": "Huntington disease"}),  # the first definition counts
+        # Schwartz and Hearst's: letters inside words
+        ("five minutes either by hemorrhage (HEM, n = 7)", {"HEM": "hemorrhage"}),
+        ("van der Woude syndrome (vWS, MIM 119300) is", {"vWS": "van der Woude syndrome"}),
+        ("severe PKU and mild hyperphenylalaninemia [MHP]", {"MHP": "mild hyperphenylalaninemia"}),
+        ("results in Lesch-Nyhan syndrome (L-N). L-N", {"L-N": "Lesch-Nyhan syndrome"}),
+        ("International Index of Erectile Function (IIEF)", {"IIEF": "International Index of Erectile Function"}),  # initials first
+        # plurals
+        ("septal defects (VSDs)", {}),
+        ("ventricular septal defects (VSDs)", {"VSDs": "ventricular septal defects", "VSD": "ventricular septal defects"}),
+        # what stands behind a hyphen
+        ("X-linked adrenoleukodystrophy (X-ALD)", {"X-ALD": "X-linked adrenoleukodystrophy", "ALD": "adrenoleukodystrophy"}),
+        ("Therapy (ATT)-associated acute liver failure (ATT-ALF)", {"ALF": "acute liver failure"}),
+        # several in one bracket
+        *(
+            (f"{joined} muscular dystrophy ({shorts}) were", {"DMD": "Duchenne muscular dystrophy", "BMD": "Becker muscular dystrophy"})
+            for joined in ("Duchenne and Becker", "Duchenne or Becker")
+            for shorts in ("DMD and BMD", "DMD/BMD", "DMD, BMD")
+        ),
+        (
+            "velo-cardio-facial syndrome/DiGeorge syndrome (VCFS/DGS)",
+            {"VCFS": "velo-cardio-facial syndrome", "DGS": "DiGeorge syndrome"},
+        ),
+        ("Ataxia type-3 or Machado-Joseph disease (MJD/OTHER)", {"MJD": "Machado-Joseph disease"}),
+        # the long form in the bracket
+        ("tumors in FAP (familial adenomatous polyposis) are", {"FAP": "familial adenomatous polyposis"}),
     ],
 )
 def test_found(text: str, expected: Dict[str, str]) -> None:
-    assert initialisms(text) == expected
+    assert definitions(text) == expected
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "five minutes either by hemorrhage (HEM)",  # a word without a letter, letters without a word
+        "five minutes by bleeding (HEM)",  # a letter that no word has
+        "the gene for choroideremia (TCD)",
+        "the disease gene (PDS)",
+        "seen at once (NIH, 1999)",
+        "late onset of it (LOX, as was said)",
         "dystrophy of the eye, myotonic (EDM)",  # three letters in another order
         "This was myotonic. Dystrophy (MD)",  # not over the end of a sentence
         "(seen before) dystrophy (SD)",
@@ -42,4 +71,4 @@ def test_found(text: str, expected: Dict[str, str]) -> None:
     ],
 )
 def test_left_alone(text: str) -> None:
-    assert initialisms(text) == {}
+    assert definitions(text) == {}

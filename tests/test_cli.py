@@ -12,26 +12,18 @@ from typing import Any, Dict, Iterator, List
 
 import pytest
 import spacy
-import torch
 from typer.testing import CliRunner
 
 from spacy_sapbert import bundles
 from spacy_sapbert.cli import app, make_pipeline, read_notes
 from spacy_sapbert.kb import KnowledgeBase
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 DATA = Path(__file__).parent / "data"
 NOTE = "Fevers and a cold.\nTakes aspirin for hypertension.\n"
 MENTIONS = ["Fevers", "cold", "aspirin", "hypertension"]
 CUIS = ["C9100027", "C9100020", "C9100053", "C9100009"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """For a mention or two, a second thread costs more than it does, and on a busy machine several times that."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module", autouse=True)

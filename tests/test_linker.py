@@ -19,7 +19,6 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 import numpy as np
 import pytest
 import spacy
-import torch
 from catalogue import RegistryError
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
@@ -34,6 +33,8 @@ from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb import KnowledgeBase
 from spacy_sapbert.linker import SapBertLinker
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 BLANK = spacy.blank("en")
 Mentions = List[str]
@@ -76,15 +77,6 @@ def _told(explain: Dict[str, Any]) -> Dict[str, Any]:
 
 def scores(doc: Doc) -> List[float]:
     return [s for e in doc.ents for _, s in e._.kb_ents]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """For a mention or two, a second thread costs more than it does, and on a busy machine several times that."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

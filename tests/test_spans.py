@@ -115,7 +115,7 @@ def test_without_a_detector_there_are_no_abbreviations():
     assert long_forms(doc) == {}
 
 
-def test_initialisms_that_the_text_defines_are_found_without_a_detector_and_give_way_to_it():
+def test_abbreviations_that_the_text_defines_are_found_without_a_detector_and_give_way_to_it():
     doc = NLP("Myotonic dystrophy (DM) and ataxia-telangiectasia (A-T): DM is common.")
     assert long_forms(doc) == {"DM": "Myotonic dystrophy", "A-T": "ataxia-telangiectasia"}
     assert get_mention(doc.char_span(doc.text.index(": DM") + 2, doc.text.index(": DM") + 4), long_forms(doc)).text == "Myotonic dystrophy"
@@ -132,11 +132,13 @@ FORMS = {"VSD": "ventricular septal defect", "V": "ventricle", "AS": "aortic ste
         ("VSD", "ventricular septal defect", "ventricular septal defect"),
         ("VSD repair", "ventricular septal defect repair", "ventricular septal defect"),
         ("large VSD", "large ventricular septal defect", "ventricular septal defect"),
+        ("VSDs", "ventricular septal defect", "ventricular septal defect"),
+        ("large VSDs", "large ventricular septal defect", "ventricular septal defect"),
         ("V-shaped VSD", "V-shaped ventricular septal defect", "ventricular septal defect"),  # the longest first; "V" is not tried again
         ("post-VSD state", "post-ventricular septal defect state", "ventricular septal defect"),
         ("VSD (VSD)", "ventricular septal defect (ventricular septal defect)", "ventricular septal defect"),
         ("AVSD", "AVSD", None),
-        ("VSDs", "VSDs", None),
+        ("VSDx", "VSDx", None),
         ("vsd", "vsd", None),  # "as" is a word, "AS" is aortic stenosis
         ("ventricular septal defect (VSD)", "ventricular septal defect", None),
         ("Ventricular Septal Defect [ VSD ]", "Ventricular Septal Defect", None),

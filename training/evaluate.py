@@ -65,7 +65,7 @@ LENIENT = (
 )
 ABBREVIATIONS = (
     "Abbreviations are resolved, whole mentions and words in them, as the linker does: by scispaCy's detector over the whole text, and by "
-    "initials that the text defines."
+    "what the text defines in brackets."
 )
 AS_WRITTEN = "Mentions as written: no abbreviation is resolved."
 

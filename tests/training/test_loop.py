@@ -19,6 +19,8 @@ from training.losses import make_multi_similarity
 from training.mining import make_hard_triplets
 from training.model import open_base
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 NAMES = [
     "fever",
     "ventricular septal defect",

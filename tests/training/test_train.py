@@ -116,12 +116,17 @@ def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop.Log, "on_step_begin", killing)
 
 
-def test_a_killed_training_goes_on_to_the_same_weights(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def whole_and_killed(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six steps in the folder "whole", and the same in the folder of the settings, killed before the sixth."""
     run(settings, training__max_steps=6, paths__out=str(tmp_path / "whole"))
     with monkeypatch.context() as patch:
         kill_at(5, patch)
         with pytest.raises(Killed):
             run(settings, training__max_steps=6)
+
+
+def test_a_killed_training_goes_on_to_the_same_weights(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole_and_killed(settings, tmp_path, monkeypatch)
     assert not (tmp_path / "encoder").exists()
     assert (tmp_path / "encoder.checkpoints" / "checkpoint-4").is_dir()
     report = run(settings, training__max_steps=6)
@@ -168,11 +173,7 @@ def test_the_last_step_is_measured(settings: Dict[str, Any], tmp_path: Path) -> 
 
 
 def test_a_checkpoint_that_a_kill_cut_short_is_passed_over(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(settings, training__max_steps=6, paths__out=str(tmp_path / "whole"))
-    with monkeypatch.context() as patch:
-        kill_at(5, patch)
-        with pytest.raises(Killed):
-            run(settings, training__max_steps=6)
+    whole_and_killed(settings, tmp_path, monkeypatch)
     checkpoints = tmp_path / "encoder.checkpoints"
     (checkpoints / "checkpoint-4" / "trainer_state.json").unlink()
     with open(checkpoints / "train_log.jsonl", "a") as file:
@@ -275,6 +276,8 @@ def test_frozen_layers_stay_as_they_are(settings: Dict[str, Any], tmp_path: Path
 
 LATE = """
 import os, time
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 made = os.makedirs
 def makedirs(name, *arguments, **settings):
     if os.environ.get("RANK") == "0" and "checkpoint-" in str(name):
