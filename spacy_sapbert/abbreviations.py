@@ -9,21 +9,31 @@ from typing import Dict, List, Optional, Tuple
 
 MAX_LETTERS = 8
 MAX_CHARS_BEFORE = 240  # of the text before a bracket that may hold the long form
+MAX_SHARED = 4  # words that several long forms may have in common at their end
 _BRACKET = re.compile(r"[(\[]([^()\[\]]{2,80})[)\]]")
-_SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.'-]{1,11}")
+_SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.'/&-]{1,11}")
+_ROMAN = re.compile(r"[IVX]+")
+_PLURAL = re.compile(r"(.+[A-Z])'?s")
 _JOINED = re.compile(r"\s*[/,;&]\s*|\s+(?:and/or|and|or)\s+")
 _WORD = re.compile(r"[^\W_]+(?:'s)?")
-_END = re.compile(r"[.;:!?]\s|[()\[\]]|\n\n")  # a definition does not go over these
+_END = re.compile(r"[.;:!?]\s|[()\[\]]|\n\s*\n|\n\s*(?=[-*#•\d])")  # a definition does not go over these
 _SMALL = frozenset(["a", "an", "and", "by", "due", "for", "from", "in", "of", "on", "or", "plus", "the", "to", "versus", "with"])
+# What stands in brackets of notes without being defined there: believed only where its letters are the words' initials, in their order
+_USUAL = frozenset(
+    [
+        *("AM", "BID", "CT", "DO", "IM", "INR", "IU", "MD", "MR", "MRI", "NA", "NONE", "NOS", "NP", "NPO", "OD", "OS", "OT", "OU", "PA", "PHD", "PM"),
+        *("PO", "PR", "PRN", "PT", "QD", "QHS", "QID", "RN", "SC", "SL", "SQ", "TID", "TM", "US", "XR"),
+    ]
+)
 
 
 def definitions(text: str) -> Dict[str, str]:
     """Short form -> long form, of every definition in brackets; with the singular of a plural, and of a form with a hyphen what stands
     behind it. The first definition of a form counts.
 
-    By initials, then by Schwartz and Hearst's algorithm (PSB 2003, figure 1) with the last letter in the last word, then by the initials of
-    two words the other way round ("myotonic dystrophy (DM)"). Several in one bracket ("Duchenne and Becker muscular dystrophy
-    (DMD/BMD)") are read side by side, and a long form may stand in the bracket ("FAP (familial adenomatous polyposis)").
+    By initials; of three letters and more also by Schwartz and Hearst's algorithm (PSB 2003, figure 1) with the last letter in the last
+    word; of two by initials the other way round ("myotonic dystrophy (DM)"). Several in one bracket ("Duchenne and Becker muscular
+    dystrophy (DMD/BMD)") are read side by side, and a long form may stand in the bracket ("FAP (familial adenomatous polyposis)").
     """
     found: Dict[str, str] = {}
     for bracket in _BRACKET.finditer(text):
@@ -36,7 +46,7 @@ def definitions(text: str) -> Dict[str, str]:
 
 def _clause(text: str) -> str:
     ends = list(_END.finditer(text))
-    return (text[ends[-1].end() :] if ends else text).rstrip()
+    return (text[ends[-1].end() :] if ends else text).strip()
 
 
 def _read(before: str, inside: str) -> Iterator[Tuple[str, str]]:
@@ -50,26 +60,27 @@ def _read(before: str, inside: str) -> Iterator[Tuple[str, str]]:
     if len(shorts) < 2 and is_short(inside):  # "CL/P" is one
         shorts = [inside]
     if not shorts:
-        short = before.rpartition(" ")[2]
-        if is_short(short) and " " in inside and _long(inside, short) == inside:
+        short = before.split()[-1] if before else ""
+        if is_short(short) and len(inside.split()) > 1 and _long(inside, short) == inside:
             yield short, inside
         return
     tail = shorts[0].rpartition("-")[2]  # "X-ALD": "ALD"
-    for short in [shorts[0], tail] if tail[:1].isalpha() and is_short(tail) else shorts[:1]:
+    for short in [shorts[0], tail] if tail.isalpha() and is_short(tail) else shorts[:1]:
         if long := _long(before, short):
             yield short, long
 
 
 def is_short(text: str) -> bool:
-    """Whether it can be a short form: 2 to 8 letters and digits, half of them capitals."""
+    """Whether it can be a short form: 2 to 8 letters and digits, half of them capitals; no Roman number."""
     letters = [c for c in text if c.isalnum()]
-    fits = _SHORT.fullmatch(text.replace("/", "-")) is not None and 2 <= len(letters) <= MAX_LETTERS
+    fits = _SHORT.fullmatch(text) is not None and _ROMAN.fullmatch(text) is None and 2 <= len(letters) <= MAX_LETTERS
     return fits and 2 * sum(c.isupper() for c in letters) >= len(letters)
 
 
 def _forms(short: str) -> List[str]:
-    """With its singular, if it is a plural: "VSDs", "VSD"."""
-    return [short, short[:-1].rstrip("'")] if short.endswith("s") and short[-2:-1].isupper() else [short]
+    """With its singular, if it is a plural: "VSDs", "VSD"; "As" is none."""
+    plural = _PLURAL.fullmatch(short)
+    return [short, plural[1]] if plural and len(plural[1]) > 1 else [short]
 
 
 def _side_by_side(before: str, shorts: List[str]) -> List[Optional[str]]:
@@ -77,45 +88,51 @@ def _side_by_side(before: str, shorts: List[str]) -> List[Optional[str]]:
     parts = _JOINED.split(before)[-len(shorts) :]
     if len(parts) < len(shorts):
         return [None] * len(shorts)
-    longs: List[Optional[str]] = []
-    words = parts[-1].split()
-    for part, short in zip(parts, shorts):
-        shared = [f"{part} {' '.join(words[i:])}" for i in range(1, len(words))] if part is not parts[-1] else []
-        longs.append(next(filter(None, (_long(text, short) for text in [part, *shared])), None))
-    return longs
+    words = parts[-1].split()[1:][-MAX_SHARED:]
+    shared = [" ".join(words[i:]) for i in range(len(words))]
+    longs = [
+        next(filter(None, (_long(text, short) for text in [part, *(f"{part} {end}" for end in shared)])), None) for part, short in zip(parts, shorts)
+    ]
+    return [*longs[:-1], _long(parts[-1], shorts[-1])]
 
 
 def _long(text: str, short: str) -> Optional[str]:
     """What at the end of `text` the short form stands for."""
     letters = [c.lower() for c in _forms(short)[-1] if c.isalnum()]
-    return _initials(text, letters) or _schwartz_hearst(text, letters) or (_initials(text, letters, turned=True) if len(letters) == 2 else None)
+    exact = _initials(text, letters, small=len(letters) > 2 or "&" in short)
+    if exact or short.upper() in _USUAL:
+        return exact
+    if len(letters) > 2 or "-" in short:
+        return _schwartz_hearst(text, letters)
+    return _initials(text, letters, turned=True)
 
 
 def _schwartz_hearst(text: str, letters: List[str]) -> Optional[str]:
     """From the right, each letter at its last place before the one that follows it; the first one at the beginning of a word, the last in the last word."""
-    lowered, at = text.lower(), len(text)
+    lowered = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)  # "İ" would become two
+    at = len(text)
     for place, letter in reversed(list(enumerate(letters))):
         at = lowered.rfind(letter, 0, at)
         while at > 0 and place == 0 and lowered[at - 1].isalnum():
             at = lowered.rfind(letter, 0, at)
         if at < 0 or (place == len(letters) - 1 and any(c.isspace() for c in text[at:])):
             return None
-    long = text[max(text.rfind(" ", 0, at), text.rfind("\n", 0, at)) + 1 :]
-    words = _WORD.findall(long)
+    long = text[at:]
+    words = [word.lower() for word in _WORD.findall(long)]
     most = min(len(letters) + 5, 2 * len(letters))
-    if len(words) > most or words[0] in _SMALL or len(long) <= len(letters) + 1 or "".join(letters) in map(str.lower, words):
+    if not words or len(words) > most or words[0] in _SMALL or len(long) <= len(letters) + 1 or "".join(letters) in words:
         return None
     return long
 
 
-def _initials(text: str, letters: List[str], *, turned: bool = False) -> Optional[str]:
-    """The words at the end of `text` whose initials are the letters; only small words may lack theirs. turned: two, the other way round."""
+def _initials(text: str, letters: List[str], *, small: bool = False, turned: bool = False) -> Optional[str]:
+    """The words at the end of `text` whose initials are the letters. small: small words may lack theirs. turned: two, the other way round."""
     got = ""
     for word in reversed(list(_WORD.finditer(text))):
         initial = word[0][0].lower()
         if initial == letters[len(got) if turned else -1 - len(got)]:
             got += initial
-        elif word[0] not in _SMALL:
+        elif not small or word[0].lower() not in _SMALL:
             return None
         if len(got) == len(letters):
             return text[word.start() :].strip()

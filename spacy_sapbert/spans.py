@@ -88,17 +88,35 @@ def get_mention(span: Span, forms: Dict[str, str]) -> Mention:
     "VSD repair" -> "ventricular septal defect repair"; "ventricular septal defect (VSD)" loses the part in brackets.
     """
     text = span.text
-    for short in sorted((s for s in forms if s in text), key=len, reverse=True):
-        long = forms[short]
-        plural = "s?" if len(short) > 1 and short[-1].isupper() else ""
-        if text == short or (plural and text == f"{short}s"):
-            return Mention(long, long)
-        pattern = rf"(?<!\w){re.escape(short)}{plural}(?!\w)"
-        if long.lower() in text.lower():
-            text = re.sub(rf"\s*[(\[]\s*{re.escape(short)}{plural}\s*[)\]]", "", text)
-        elif re.search(pattern, text):
-            return Mention(re.sub(pattern, long.replace("\\", r"\\"), text), long)
-    return Mention(text, None)
+    used: List[str] = []  # long forms
+    shorts = [short for short in forms if short in text]
+    if not shorts:
+        return Mention(text, None)
+    longest = max(map(len, shorts))
+    known = {form: short for short in shorts if len(short) > 1 or longest == 1 for form in (short, *_plurals(short))}  # "V-shaped VSD"
+    if text in known:
+        return Mention(forms[known[text]], forms[known[text]])
+    each = "|".join(re.escape(form) for form in sorted(known, key=len, reverse=True))
+    lowered = text.lower()
+
+    def without(bracket: re.Match[str]) -> str:
+        inside = [forms[known[form]].lower() for form in re.findall(each, bracket[0])]
+        return "" if any(long in lowered for long in inside) else bracket[0]
+
+    def expanded(found: re.Match[str]) -> str:
+        long = forms[known[found[0]]]
+        if long.lower() in lowered:
+            return found[0]
+        used.append(long)
+        return long
+
+    text = re.sub(rf"\s*[(\[]\s*(?:{each})(?:\s*(?:[/,;&]|and|or)\s*(?:{each}))*\s*[)\]]", without, text)
+    text = re.sub(rf"(?<!\w)(?:{each})(?!\w)", expanded, text)
+    return Mention(text, used[0] if used else None)
+
+
+def _plurals(short: str) -> List[str]:
+    return [f"{short}s"] if len(short) > 1 and short[-1].isupper() else []
 
 
 def write_links(doc: Doc, spans: List[Tuple[Optional[str], int, Span]], links: List[Link], attr_name: str, overwrite: bool) -> None:

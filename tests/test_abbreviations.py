@@ -17,7 +17,7 @@ from spacy_sapbert.abbreviations import definitions
         ("a deficiency of glucose-6-phosphate dehydrogenase (G6PD)", {"G6PD": "glucose-6-phosphate dehydrogenase"}),
         ("a variable number of tandem repeat (VNTR; see below)", {"VNTR": "variable number of tandem repeat"}),
         ("cleft lip/palate (CL/P)", {"CL/P": "cleft lip/palate"}),
-        ("history of the degeneration of cornea (DC)", {"DC": "degeneration of cornea"}),  # a small word needs no letter
+        ("history of the degeneration of the cornea (DOC)", {"DOC": "degeneration of the cornea"}),  # a small word needs no letter
         ("Wilson's disease (WD)", {"WD": "Wilson's disease"}),
         ("Huntington disease (HD) and heart disease (HD)", {"HD": "Huntington disease"}),  # the first definition counts
         # Schwartz and Hearst's: letters inside words
@@ -45,6 +45,17 @@ from spacy_sapbert.abbreviations import definitions
         ("Ataxia type-3 or Machado-Joseph disease (MJD/OTHER)", {"MJD": "Machado-Joseph disease"}),
         # the long form in the bracket
         ("tumors in FAP (familial adenomatous polyposis) are", {"FAP": "familial adenomatous polyposis"}),
+        (
+            "CAD (coronary artery disease)\nCKD (chronic kidney disease)\n",
+            {"CAD": "coronary artery disease", "CKD": "chronic kidney disease"},
+        ),
+        # it begins at a word, whatever stands before
+        *((f"{before}hypertension (HTN)", {"HTN": "hypertension"}) for before in ("#", "-", "CAD/", "chills,", "Problem\t", "a\r\n\r\n")),
+        ("on trimethoprim-sulfamethoxazole (TMP-SMX)", {"TMP-SMX": "trimethoprim-sulfamethoxazole", "SMX": "sulfamethoxazole"}),
+        ("dilation and curettage (D&C)", {"D&C": "dilation and curettage"}),
+        ("urinary tract infections (UTI's)", {"UTI's": "urinary tract infections", "UTI": "urinary tract infections"}),
+        ("mitral regurgitation (MR), physical therapy (PT)", {"MR": "mitral regurgitation", "PT": "physical therapy"}),
+        ("PERSISTENT CONGESTIVE HEART FAILURE (CHF)", {"CHF": "CONGESTIVE HEART FAILURE"}),
     ],
 )
 def test_found(text: str, expected: Dict[str, str]) -> None:
@@ -58,6 +69,21 @@ def test_found(text: str, expected: Dict[str, str]) -> None:
         "the gene for choroideremia (TCD)",
         "the disease gene (PDS)",
         "seen at once (NIH, 1999)",
+        # of notes: numbers, routes, places, people, what is in brackets everywhere
+        "inferior wall ischemia (II, III, aVF)",
+        "Neoplasm (NOS)",
+        "Prednisone (PO), imipenem (IM), prochlorperazine (PR), oxycodone prescribed (PRN)",
+        "Intravenous vancomycin (IV)",
+        "Imaging of the chest (CT), cataract (CT), ulcers (US)",
+        "Anticoagulated patient (PT/INR 2.3)",
+        "abdominal pain (PA), history of asthma (HA), alcohol abuse (AB)",
+        "signed by David Miller (MD)",
+        "CT (cervical and thoracic) spine",
+        "NO LESION SEEN (NONE)",
+        "arsenic (As)",
+        "Na (138), K (4.1), vitals (BP 120/80), strength (R > L)",
+        "The patient was asymptomatic (TPA)",
+        "\u0130brahim \u0130n\u00f6n\u00fc ab -- (AB)",  # its lower case is longer
         "late onset of it (LOX, as was said)",
         "dystrophy of the eye, myotonic (EDM)",  # three letters in another order
         "This was myotonic. Dystrophy (MD)",  # not over the end of a sentence
@@ -72,3 +98,7 @@ def test_found(text: str, expected: Dict[str, str]) -> None:
 )
 def test_left_alone(text: str) -> None:
     assert definitions(text) == {}
+
+
+def test_a_tail_with_a_digit_is_none() -> None:
+    assert definitions("programmed death ligand 1 (PD-L1)") == {"PD-L1": "programmed death ligand 1"}

@@ -134,6 +134,9 @@ FORMS = {"VSD": "ventricular septal defect", "V": "ventricle", "AS": "aortic ste
         ("large VSD", "large ventricular septal defect", "ventricular septal defect"),
         ("VSDs", "ventricular septal defect", "ventricular septal defect"),
         ("large VSDs", "large ventricular septal defect", "ventricular septal defect"),
+        ("VSD and AS", "ventricular septal defect and aortic stenosis", "ventricular septal defect"),
+        ("aortic stenosis with ventricular septal defect (AS/VSDs)", "aortic stenosis with ventricular septal defect", None),
+        ("aortic stenosis and VSD", "aortic stenosis and ventricular septal defect", "ventricular septal defect"),
         ("V-shaped VSD", "V-shaped ventricular septal defect", "ventricular septal defect"),  # the longest first; "V" is not tried again
         ("post-VSD state", "post-ventricular septal defect state", "ventricular septal defect"),
         ("VSD (VSD)", "ventricular septal defect (ventricular septal defect)", "ventricular septal defect"),
