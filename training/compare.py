@@ -7,17 +7,19 @@ table, the command.
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from configparser import Error as ConfigParserError
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import typer
 from confection import Config
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from spacy.util import load_config
 from tqdm import tqdm
 
@@ -25,10 +27,12 @@ from spacy_sapbert.errors import MissingFile, SapbertError
 
 from . import evaluate
 from .errors import fail
-from .train import RECIPE, REPORT, read_recipe, resolve
+from .pairs import PAIRS, check_folder
+from .train import REPORT, read_recipe, resolve
 
 BASE = "base"
 COLUMNS = ("trainable_parameters", "names", "names_per_second", "peak_memory_mb")  # of what a training cost
+SOURCES = ("batches", "loop", "losses", "mining", "model", "neighbours", "perturb", "train")
 Sections = Dict[str, Dict[str, Any]]
 
 
@@ -49,7 +53,7 @@ def read_comparison(path: Path) -> Comparison:
     try:
         config = load_config(path, interpolate=True)
         comparison = Comparison(**{**config.pop("compare", {}), **config})
-    except (OSError, ValueError, TypeError, ValidationError) as error:
+    except (ConfigParserError, OSError, ValueError, TypeError) as error:
         raise fail("E510", MissingFile if isinstance(error, OSError) else SapbertError, path=path, why=" ".join(str(error).split())) from error
     for name in comparison.once:
         if name not in comparison.rows:
@@ -81,30 +85,47 @@ def recipes(comparison: Comparison, paths: Dict[str, str], out: Path, training: 
             try:
                 resolve(made[name])
             except (ValueError, TypeError) as error:
+                if isinstance(error, SapbertError):
+                    raise
                 raise fail("E510", path=f"row '{row}'", why=" ".join(str(error).split())) from error
     return made
 
 
 def train_all(made: Dict[str, Config], jobs: int) -> Dict[str, Path]:
-    """Trains what is not there yet with these settings; "row#seed" -> folder. RAISES: SapbertError E518 with the first that failed, when the others are done."""
+    """Trains what is not there yet from the same recipe, pairs and sources; "row#seed" -> folder.
+
+    RAISES: SapbertError E502 (no pairs), E518 with the first that failed, when the others are done.
+    """
     environment = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // jobs)), **os.environ}
 
     def one(item: Tuple[str, Config]) -> str:
         name, config = item
         out = Path(config["paths"]["out"])
-        if (out / RECIPE).is_file() and (out / RECIPE).read_text(encoding="utf-8") == config.to_str():
+        stamp, wanted = out.with_suffix(".made"), fingerprint(config)
+        if (out / REPORT).is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
             return ""
-        out.parent.mkdir(parents=True, exist_ok=True)
         recipe = out.with_suffix(".cfg")
-        recipe.write_text(config.to_str(), encoding="utf-8")
+        evaluate.write_text(recipe, config.to_str())
         found = subprocess.run([sys.executable, "-m", "training.train", str(recipe)], env=environment, capture_output=True, text=True)
-        return "" if found.returncode == 0 else f"'{name}' ended with {found.returncode}: {found.stderr.strip()[-1500:]}"
+        if found.returncode != 0:
+            return f"'{name}' ended with {found.returncode}: {found.stderr.strip()[-1500:]}"
+        evaluate.write_text(stamp, wanted)
+        return ""
 
     with ThreadPoolExecutor(jobs) as pool:
         failures = [failure for failure in tqdm(pool.map(one, made.items()), total=len(made), desc="training", unit=" runs") if failure]
     if failures:
         raise fail("E518", failed=len(failures), total=len(made), first=failures[0])
     return {name: Path(config["paths"]["out"]) for name, config in made.items()}
+
+
+def fingerprint(config: Config) -> str:
+    """Of all that decides a training's result: the recipe, the pairs, the code."""
+    digest = hashlib.blake2b(config.to_str().encode(), digest_size=16)
+    digest.update(str(check_folder(config["paths"]["pairs"])["files"][PAIRS]).encode())
+    for source in SOURCES:
+        digest.update(Path(__file__).with_name(f"{source}.py").read_bytes())
+    return digest.hexdigest()
 
 
 def costs(folders: Dict[str, Path]) -> Dict[str, Dict[str, float]]:
@@ -133,6 +154,7 @@ def main(
     config: Path = typer.Argument(..., help="rows, seeds and what they start from: training/configs/compare.cfg"),
     kb: Path = typer.Option(Path("artifacts/kb")),
     pairs: Path = typer.Option(Path("artifacts/pairs")),
+    recipe: str = typer.Option("", help="what the rows start from; empty: what the config says"),
     base: str = typer.Option("", help="base encoder; empty: the installed one"),
     data: Path = typer.Option(Path("assets"), help="folder of corpora and dictionaries"),
     work: Path = typer.Option(Path("artifacts/evaluation"), help="where dictionaries are built, once"),
@@ -148,10 +170,16 @@ def main(
     """Train every row with every seed, measure all of them on the same queries, and write means and standard deviations."""
     try:
         comparison = read_comparison(config)
+        comparison.recipe = recipe or comparison.recipe
+        for setting, value, least in (("limit", limit, 0), ("pool", pool, 0), ("jobs", jobs, 1)):
+            if value < least:
+                raise fail("E548", setting=f"--{setting}", value=value, why=f"it must be at least {least}")
         material = evaluate.Material(data, kb, pairs, work, progress=True)
         names = evaluate.chosen_sets([sets])
+        for name in names:
+            material.make(name)  # what is missing is said before the trainings, not after
         training = {"gpu_id": gpu_id, "processes": 1, **({"max_steps": max_steps} if max_steps else {})}
-        folders = train_all(recipes(comparison, {"kb": str(kb), "pairs": str(pairs), "base": base}, runs, training), max(1, jobs))
+        folders = train_all(recipes(comparison, {"kb": str(kb), "pairs": str(pairs), "base": base}, runs, training), jobs)
         encoders = {BASE: base, **{name: str(folder) for name, folder in folders.items()}}
         result = evaluate.evaluate(encoders, names, material, limit=limit, pool=pool, progress=True)
     except SapbertError as error:

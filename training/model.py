@@ -42,9 +42,9 @@ def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout
     for module in transformer.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = dropout
-        for name in ("dropout_prob", "attention_dropout"):  # fused attention reads a number of its own (BERT's, XLM-R's; DistilBERT's, MPNet's)
-            if isinstance(getattr(module, name, None), float):
-                setattr(module, name, dropout)
+        for own in ("dropout_prob", "attention_dropout"):  # fused attention reads a number of its own (BERT's, XLM-R's; DistilBERT's, MPNet's)
+            if isinstance(getattr(module, own, None), (int, float)):
+                setattr(module, own, dropout)
     width = transformer.model.config.hidden_size
     return SentenceTransformer(modules=[transformer, Pooling(width, pooling_mode=chosen), Normalize()], device="cpu")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Dict, Iterator, List, Tuple, Union
 
@@ -15,9 +16,25 @@ from spacy_sapbert.types import Floats2d, VectorIndex
 
 from .pairs import PAIRS
 
+VERSION = 1  # of what is kept
 NAMES = 12  # of a concept that are read: more say little new
 CHUNK = 1024
 EXACT = 200_000  # concepts; beyond, all with all would take hours
+
+
+def kept_nearest_labels(pairs: Union[str, Path], fingerprint: str) -> npt.NDArray[np.int32]:
+    """`nearest_labels`, kept beside the pairs for the next training. fingerprint: of pairs.parquet."""
+    path = Path(pairs) / f"neighbours-{VERSION}-{fingerprint[:16]}.npy"
+    if path.is_file():
+        return np.asarray(np.load(path), dtype=np.int32)
+    found = nearest_labels(pairs)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.npy")  # each process of a training writes its own
+    try:
+        np.save(scratch, found)
+        os.replace(scratch, path)
+    except OSError:  # a folder that can't be written: it is made again
+        scratch.unlink(missing_ok=True)
+    return found
 
 
 def nearest_labels(pairs: Union[str, Path], *, count: int = 32, dimensions: int = 96, seed: int = 0) -> npt.NDArray[np.int32]:

@@ -39,42 +39,31 @@ def slip(name: str, chance: random.Random) -> str:
     return name[:at] + name[at + 1] + name[at] + name[at + 2 :]
 
 
-def respell(name: str, chance: random.Random) -> str:
+def respell(name: str) -> str:
     """American spelling for British, and the other way round: "hematuria" is written "haematuria". The name itself where there is but one."""
     return _SPELT.sub(lambda found: _OTHER[found[0]], name)
 
 
-_BRITISH = (  # and American; none is part of a word with another root ("hemi" would be, of "hemiplegia")
-    *("haemat hemat", "haemo hemo", "haemangi hemangi", "schaemi schemi", "leukaemi leukemi", "naemia nemia", "naemic nemic", "caemia cemia"),
-    *(
-        "caemic cemic",
-        "laemia lemia",
-        "laemic lemic",
-        "raemia remia",
-        "raemic remic",
-        "saemia semia",
-        "thaemia themia",
-        "oedema edema",
-        "oesoph esoph",
-    ),
-    *("oestrogen estrogen", "oestrad estrad", "rrhoea rrhea", "pnoea pnea", "foetal fetal", "foetus fetus", "homoeo homeo", "paediatr pediatr"),
-    *(
-        "orthopaed orthoped",
-        "anaesth anesth",
-        "caecum cecum",
-        "caecal cecal",
-        "faecal fecal",
-        "gynaec gynec",
-        "leucocyt leukocyt",
-        "leucopen leukopen",
-    ),
-    *("tumour tumor", "behaviour behavior", "fibre fiber", "sulph sulf", "isation ization", "caesar cesar"),
-)
-_OTHER: Dict[str, str] = {}
-for _pair in _BRITISH:
-    _there, _here = _pair.split()
-    _OTHER.update({_there: _here, _here: _there})
-_SPELT = re.compile("|".join(sorted(_OTHER, key=len, reverse=True)))
+# British and American. At the beginning of a word only: "chemotherapy" has not to do with blood
+_STARTS = """haemat hemat haemo hemo haemangi hemangi leukaemi leukemi oedema edema oesoph esoph oestrogen estrogen oestrad estrad paediatr pediatr
+orthopaed orthoped anaesth anesth caecum cecum caecal cecal faecal fecal foetal fetal foetus fetus gynaec gynec homoeopath homeopath homoeosta homeosta
+leucocyt leukocyt leucopen leukopen behaviour behavior sulph sulf caesar cesar"""
+_ANYWHERE = """schaemi schemi naemia nemia naemic nemic caemia cemia caemic cemic kalaemi kalemi volaemi volemi raemia remia raemic remic
+thalassaemi thalassemi cythaemi cythemi lymphoedema lymphedema rrhoea rrhea pnoea pnea isation ization"""
+_WORDS = "tumour tumor fibre fiber"  # and their plurals
+
+
+def _either(pairs: str) -> str:
+    return "|".join(sorted(pairs.split(), key=len, reverse=True))
+
+
+def _both_ways(pairs: str) -> Dict[str, str]:
+    british, american = pairs.split()[::2], pairs.split()[1::2]
+    return {**dict(zip(british, american)), **dict(zip(american, british))}
+
+
+_OTHER = _both_ways(f"{_STARTS} {_ANYWHERE} {_WORDS}")
+_SPELT = re.compile(rf"\b(?:{_either(_STARTS)})|{_either(_ANYWHERE)}|\b(?:{_either(_WORDS)})(?=s?\b)")
 _PUNCTUATION = str.maketrans({**dict.fromkeys(",;:()[]", ""), **dict.fromkeys("-/", " ")})
 KINDS: Dict[str, Callable[[str, random.Random], str]] = {"reorder": reorder, "unpunctuate": unpunctuate, "renumber": renumber, "slip": slip}
 
@@ -98,6 +87,6 @@ def perturb(share: float = 0.3, spelling: float = 0.0) -> Perturb:
         chance = random.Random(f"{salt}\t{name}")
         if chance.random() < share:
             name = chance.choice(kinds)(name, chance)
-        return respell(name, chance) if chance.random() < spelling else name
+        return respell(name) if chance.random() < spelling else name
 
     return change

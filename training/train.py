@@ -9,10 +9,10 @@ import json
 import logging
 import os
 import shutil
-import subprocess
 import sys
+from configparser import Error as ConfigParserError
 from pathlib import Path
-from typing import Any, Dict, List, Literal, Optional
+from typing import Any, Dict, List, Literal, NoReturn, Optional
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -30,7 +30,7 @@ from spacy_sapbert.kb import CONCEPT, STRING, KnowledgeBase
 from . import pairs as pairs_module
 from .card import write_card
 from .errors import fail
-from .neighbours import nearest_labels
+from .neighbours import kept_nearest_labels
 from .registry import registry
 
 LOG = "train_log.jsonl"
@@ -120,7 +120,7 @@ def main(
         given = resolve(config).training
         processes = given.processes if given.gpu_id < 0 else 1  # torchrun starts one for each GPU
         if processes > 1 and "RANK" not in os.environ:
-            raise typer.Exit(_launch(processes, [str(recipe), *context.args]))
+            _launch(processes, [str(recipe), *context.args])
         report = train(config)
     except SapbertError as error:
         print(error, file=sys.stderr)
@@ -129,10 +129,10 @@ def main(
         print(json.dumps({key: report[key] for key in ("steps", "names_per_second", "peak_memory_mb", "before", "after")}, indent=1))
 
 
-def _launch(processes: int, arguments: List[str]) -> int:
-    """This command again, in so many processes that torch's launcher joins."""
+def _launch(processes: int, arguments: List[str]) -> NoReturn:
+    """This command again, in so many processes that torch's launcher joins. It takes this process's place: who ends one ends the other."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes), "-m", "training.train", *arguments]
-    return subprocess.run(command, env={"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes)), **os.environ}).returncode
+    os.execve(sys.executable, command, {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes)), **os.environ})
 
 
 def read_recipe(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Config:
@@ -140,7 +140,7 @@ def read_recipe(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Confi
     try:
         config: Config = load_config(path, overrides=overrides or {}, interpolate=True)
         resolve(config)
-    except (ConfigValidationError, ValidationError, OSError, ValueError, TypeError) as error:
+    except (ConfigValidationError, ValidationError, ConfigParserError, OSError, ValueError, TypeError) as error:
         if isinstance(error, SapbertError):
             raise
         raise fail("E510", MissingFile if isinstance(error, OSError) else SapbertError, path=path, why=_why(error)) from error
@@ -205,7 +205,7 @@ def train(config: Config) -> Dict[str, Any]:
     last = _last_checkpoint(checkpoints, settings)
     if is_main_process() and last is None:
         _begin(checkpoints, settings)
-    neighbours = nearest_labels(recipe.paths.pairs) if recipe.batches.near else None
+    neighbours = kept_nearest_labels(recipe.paths.pairs, manifest["files"][pairs_module.PAIRS]["blake2b"]) if recipe.batches.near else None
 
     aligned = loop.SelfAlignment(encoder, recipe.loss, recipe.miner, given.batch_tokens)
     log = loop.Log(checkpoints / LOG, aligned)

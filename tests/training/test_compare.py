@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb import KnowledgeBase
-from training.compare import app, changed, read_comparison, recipes
+from training.compare import app, changed, fingerprint, read_comparison, recipes
+from training.pairs import build_pairs
 
 ROOT = Path(__file__).parents[2]
 ROWS = """
@@ -107,6 +108,15 @@ def test_means_of_seeds_and_what_is_there_is_not_trained_again(
     assert again == {"runs/unmined/0/model.safetensors"}
 
 
+def test_other_pairs_at_the_same_place_are_another_training(rows: Path, tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    config = recipes(read_comparison(rows), {"kb": str(tiny_kb.path), "pairs": str(tmp_path / "pairs")}, tmp_path, {})["plain#0"]
+    found = []
+    for seed in (0, 0, 1):
+        build_pairs(tiny_kb, tmp_path / "pairs", held_out=0.1, zero_shot=0.1, seed=seed)
+        found.append(fingerprint(config))
+    assert found[0] == found[1] != found[2]
+
+
 def test_a_training_that_fails_is_named_and_the_others_are_kept(
     rows: Path, tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path: Path
 ) -> None:
@@ -134,6 +144,7 @@ def test_a_training_that_fails_is_named_and_the_others_are_kept(
         ("[rows.plain]", "[rows.a#b]", "a#b"),
         ("NoMining", "Nothing", "Nothing"),
         ("max_steps = 2", "max_stepz = 2", "max_stepz"),
+        ("[rows.plain]", "[rows.unmined]", "already exists"),  # one copied and not renamed
     ],
 )
 def test_bad_rows_are_refused_before_anything_is_trained(rows: Path, old: str, new: str, named: str) -> None:
@@ -142,6 +153,32 @@ def test_bad_rows_are_refused_before_anything_is_trained(rows: Path, old: str, n
         recipes(read_comparison(rows), {"kb": "kb", "pairs": "pairs"}, Path("out"), {})
     assert error.value.code == "E510"
     assert named in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "named"),
+    [
+        (["--jobs", "0"], "E548", "--jobs"),
+        (["--limit", "-5"], "E548", "--limit"),
+        (["--sets", "ncbi-dev", "--data", "nowhere"], "E542", "nowhere"),
+        (["--recipe", "nowhere.cfg"], "E510", "nowhere.cfg"),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_is_trained(
+    rows: Path, tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path: Path, more: List[str], code: str, named: str
+) -> None:
+    found = CliRunner().invoke(app, [*command(rows, tiny_kb, tiny_pairs, tiny_base, tmp_path), *more])
+    assert found.exit_code == 1
+    assert code in found.output
+    assert named in found.output
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_row_with_a_setting_out_of_range_keeps_its_own_code(rows: Path) -> None:
+    rows.write_text(ROWS.replace("temperature = 0.05", "temperature = -1"))
+    with pytest.raises(SapbertError, match="temperature") as error:
+        recipes(read_comparison(rows), {"kb": "kb", "pairs": "pairs"}, Path("out"), {})
+    assert error.value.code == "E521"
 
 
 def test_a_file_that_is_not_there() -> None:

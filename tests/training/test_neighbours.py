@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import product
 from pathlib import Path
 from typing import List, Tuple
@@ -59,3 +60,14 @@ def test_many_concepts_go_through_an_index(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(neighbours, "EXACT", 0)
     assert np.array_equal(np.sort(nearest_labels(folder, count=3)), np.sort(exact))
     assert all(label not in exact[label] for label in range(len(rows)))
+
+
+def test_what_was_found_is_kept_for_the_same_pairs(tiny_pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "pairs"
+    shutil.copytree(tiny_pairs, folder)
+    first = neighbours.kept_nearest_labels(folder, "a" * 64)
+    assert np.array_equal(first, neighbours.nearest_labels(folder))
+    monkeypatch.setattr(neighbours, "nearest_labels", lambda pairs: np.zeros((1, 1), dtype=np.int32))
+    assert np.array_equal(neighbours.kept_nearest_labels(folder, "a" * 64), first)
+    assert neighbours.kept_nearest_labels(folder, "b" * 64).shape == (1, 1)  # other pairs
+    assert not list(folder.glob(".*"))

@@ -92,7 +92,7 @@ def imported(module: str) -> Set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["assets", "pairs", "train", "evaluate", "report"])
+@pytest.mark.parametrize("name", ["assets", "pairs", "train", "evaluate", "report", "compare"])
 def test_an_edited_module_runs_its_command_again(config: Dict[str, Any], name: str) -> None:
     command = commands(config)[name]
     (module,) = [words[2] for words in map(shlex.split, command["script"]) if words[:2] == ["python", "-m"]]

@@ -20,6 +20,7 @@ from spacy_sapbert.kb import KnowledgeBase
 from training import loop, model, train
 from training.train import held_out_sample, read_recipe, resolve
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 ROOT = Path(__file__).parents[2]
 SAP = ROOT / "training" / "configs" / "sap.cfg"
 NAMES = ["fever", "ventricular septal defect", "low muscle tone", "a"]
@@ -275,12 +276,11 @@ def test_frozen_layers_stay_as_they_are(settings: Dict[str, Any], tmp_path: Path
 
 
 LATE = """
-import os, time
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+import os, pathlib, time
 made = os.makedirs
 def makedirs(name, *arguments, **settings):
     if os.environ.get("RANK") == "0" and "checkpoint-" in str(name):
+        pathlib.Path(__file__).with_name("was-late").touch()
         time.sleep(3)
     return made(name, *arguments, **settings)
 os.makedirs = makedirs
@@ -300,6 +300,7 @@ def test_two_processes_train_one_model(settings: Dict[str, Any], tmp_path: Path)
     report = json.loads((tmp_path / "encoder" / "training.json").read_text())
     assert report["settings"]["processes"] == 2
     assert report["steps"] == report["best_step"] == 4  # else there is nothing to wait for
+    assert (tmp_path / "site" / "was-late").exists()
     alone = run(settings, paths__out=str(tmp_path / "alone"))
     assert report["names"] > 1.6 * alone["names"]  # the loss saw the names of both
     encoder = NameEncoder(name=str(tmp_path / "encoder"))
