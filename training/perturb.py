@@ -44,6 +44,17 @@ def respell(name: str) -> str:
     return _SPELT.sub(lambda found: _OTHER[found[0]], name)
 
 
+def modify(name: str, chance: random.Random) -> str:
+    """With words before it that notes add and that change no concept: "suspected pneumonia", "stage iii breast cancer"."""
+    return f"{chance.choice(MODIFIERS)} {name}"
+
+
+# None that tells concepts apart: no side, severity, onset, inheritance or acuteness
+MODIFIERS = (
+    *("advanced", "confirmed", "diagnosis of", "evidence of", "fatal", "grade 1", "grade 2", "history of", "known", "longstanding", "marked"),
+    *("possible", "probable", "severely affected by", "signs of", "significant", "sporadic", "stage i", "stage ii", "stage iii", "suspected"),
+    *("symptoms of", "typical", "underlying", "unexplained", "worsening"),
+)
 # British and American. At the beginning of a word only: "chemotherapy" has not to do with blood
 _STARTS = """haemat hemat haemo hemo haemangi hemangi leukaemi leukemi oedema edema oesoph esoph oestrogen estrogen oestrad estrad paediatr pediatr
 orthopaed orthoped anaesth anesth caecum cecum caecal cecal faecal fecal foetal fetal foetus fetus gynaec gynec homoeopath homeopath homoeosta homeosta
@@ -69,16 +80,16 @@ KINDS: Dict[str, Callable[[str, random.Random], str]] = {"reorder": reorder, "un
 
 
 @registry.perturbations("spacy-sapbert.Perturb.v1")
-def perturb(share: float = 0.3, spelling: float = 0.0) -> Perturb:
+def perturb(share: float = 0.3, spelling: float = 0.0, modifiers: float = 0.0) -> Perturb:
     """A function (name, what else decides) -> name that changes names as follows.
 
     share (float): of the names, each in one of four ways (`KINDS`), equally often. spelling (float): of the names that have an American and a
-    British spelling, those that take the other.
+    British spelling, those that take the other. modifiers (float): of the names, with words before them (`modify`).
 
     The same name beside the same partner is always changed in the same way, whatever was drawn before: a resumed training goes on exactly.
     RAISES: SapbertError E511.
     """
-    for setting, value in (("share", share), ("spelling", spelling)):
+    for setting, value in (("share", share), ("spelling", spelling), ("modifiers", modifiers)):
         if not 0 <= value <= 1:
             raise fail("E511", setting=f"perturb.{setting}", value=value, why="it is a share of the names, from 0 to 1")
     kinds = list(KINDS.values())
@@ -87,6 +98,7 @@ def perturb(share: float = 0.3, spelling: float = 0.0) -> Perturb:
         chance = random.Random(f"{salt}\t{name}")
         if chance.random() < share:
             name = chance.choice(kinds)(name, chance)
-        return respell(name) if chance.random() < spelling else name
+        name = respell(name) if chance.random() < spelling else name
+        return modify(name, chance) if chance.random() < modifiers else name
 
     return change

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from spacy_sapbert.errors import SapbertError
-from training.perturb import perturb, renumber, reorder, respell, slip, unpunctuate
+from training.perturb import MODIFIERS, modify, perturb, renumber, reorder, respell, slip, unpunctuate
 
 NAMES = [f"disorder of thing number {i}" for i in range(400)]
 
@@ -52,6 +52,15 @@ def test_words_of_one_spelling_stay(name: str) -> None:
     assert respell(name) == name
 
 
+def test_modifiers_come_before() -> None:
+    changed = {modify("pneumonia", random.Random(seed)) for seed in range(200)}
+    assert "suspected pneumonia" in changed
+    assert changed <= {f"{words} pneumonia" for words in MODIFIERS}
+    kept = perturb(0.0, modifiers=0.25)
+    assert 60 < sum(kept(name, "salt") != name for name in NAMES) < 140  # 0.25 of 400 is 100
+    assert all(kept(name, "salt").endswith(name) for name in NAMES)
+
+
 def test_share() -> None:
     changed = sum(perturb(0.3)(name, "salt") != name for name in NAMES)
     assert 60 < changed < 140  # 0.3 of 400 is 120; taking out punctuation changes none of these
@@ -71,3 +80,5 @@ def test_a_share_that_is_none() -> None:
     assert error.value.code == "E511"
     with pytest.raises(SapbertError, match=r"perturb\.spelling"):
         perturb(0.3, spelling=-1)
+    with pytest.raises(SapbertError, match=r"perturb\.modifiers"):
+        perturb(0.3, modifiers=2)
