@@ -89,11 +89,9 @@ def _side_by_side(before: str, shorts: List[str]) -> List[Optional[str]]:
     if len(parts) < len(shorts):
         return [None] * len(shorts)
     words = parts[-1].split()[1:][-MAX_SHARED:]
-    shared = [" ".join(words[i:]) for i in range(len(words))]
-    longs = [
-        next(filter(None, (_long(text, short) for text in [part, *(f"{part} {end}" for end in shared)])), None) for part, short in zip(parts, shorts)
-    ]
-    return [*longs[:-1], _long(parts[-1], shorts[-1])]
+    ends = ["", *(" " + " ".join(words[i:]) for i in range(len(words)))]
+    others = [next(filter(None, (_long(part + end, short) for end in ends)), None) for part, short in zip(parts[:-1], shorts)]
+    return [*others, _long(parts[-1], shorts[-1])]
 
 
 def _long(text: str, short: str) -> Optional[str]:

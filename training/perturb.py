@@ -52,7 +52,7 @@ def modify(name: str, chance: random.Random) -> str:
 # None that tells concepts apart: no side, severity, onset, inheritance or acuteness
 MODIFIERS = (
     *("advanced", "confirmed", "diagnosis of", "evidence of", "fatal", "grade 1", "grade 2", "history of", "known", "longstanding", "marked"),
-    *("possible", "probable", "severely affected by", "signs of", "significant", "sporadic", "stage i", "stage ii", "stage iii", "suspected"),
+    *("possible", "probable", "signs of", "significant", "sporadic", "stage i", "stage ii", "stage iii", "suspected"),
     *("symptoms of", "typical", "underlying", "unexplained", "worsening"),
 )
 # British and American. At the beginning of a word only: "chemotherapy" has not to do with blood
