@@ -36,6 +36,7 @@ from spacy_sapbert.kb import VERSION as KB_VERSION
 from spacy_sapbert.kb_builder import build_kb
 from spacy_sapbert.types import Floats2d
 
+from . import composites
 from . import pairs as pairs_module
 from .corpora import Corpus, TextPair, by_document, fitting, open_lines, read_biomap, read_gsc, read_pubtator, read_stsb, read_umnsrs, resolved_texts
 from .errors import fail
@@ -62,6 +63,12 @@ STRICT = "Strict: some alternative with all of its ids (`|` in the gold parts al
 LENIENT = (
     "Lenient: any id of any alternative or composite (as BioSyn's and SapBERT's `check_label`; they look the parts of a composite mention up "
     "one by one and want a hit for each, here the mention is looked up once, whole)."
+)
+BY_NAMES = (
+    "As SapBERT's own evaluation counts (`check_label`; BioSyn's before it), to set beside its published figures: names are ranked, not concepts, and a "
+    "name is right where any concept it belongs to is any gold id (so a name of several concepts needs no choice between them); a composite is "
+    "split into its parts by rules, each looked up by itself, and all must be right; of gold ids of MeSH and OMIM those of MeSH count. Unlike there, "
+    "names keep their punctuation, and mentions whose id the dictionary does not have are counted as wrong instead of left out."
 )
 ABBREVIATIONS = (
     "Abbreviations are resolved, whole mentions and words in them, as the linker does: by scispaCy's detector over the whole text, and by "
@@ -129,7 +136,8 @@ def extend(dictionary: Dictionary, extra: Sequence[Tuple[str, int]], n_labels: i
 class Task:
     """Queries (q,) as they are looked up, their golds (rows of the dictionary's labels), the rule that @1 and @5 go by.
 
-    seen: mention of an earlier part -> label -> how often; a query found there takes these labels first, the most frequent first."""
+    seen: mention of an earlier part -> label -> how often; a query found there takes these labels first, the most frequent first.
+    parts: how many queries, one after another, make a mention, all of which must be right; empty: each query is one."""
 
     name: str
     title: str
@@ -140,6 +148,12 @@ class Task:
     rule: str = "strict"
     counts: Dict[str, Any] = field(default_factory=dict)
     seen: Dict[str, Dict[int, int]] = field(default_factory=dict)
+    parts: Tuple[int, ...] = ()
+
+    def mentions(self) -> List[range]:
+        """The queries of each mention."""
+        ends = np.cumsum(self.parts or [1] * len(self.queries)).tolist()
+        return [range(start, end) for start, end in zip([0, *ends], ends)]
 
 
 @dataclass(frozen=True)
@@ -156,17 +170,25 @@ class Similarity:
 Set = Union[Task, Similarity]
 
 
+def size(task: Set) -> int:
+    """Mentions, names or pairs of texts that count."""
+    return len(task.mentions()) if isinstance(task, Task) else len(task.pairs)
+
+
 def limited(task: Set, limit: int, seed: int) -> Set:
-    """`limit` of the set's queries or pairs, at random; the dictionary stays whole. 0: all of them."""
-    total = len(task.queries) if isinstance(task, Task) else len(task.pairs)
+    """`limit` of the set's mentions or pairs, at random; the dictionary stays whole. 0: all of them."""
+    total = size(task)
     if not limit or total <= limit:
         return task
     chosen = np.sort(_random(seed, task.name).choice(total, limit, replace=False)).tolist()
     protocol = f"{task.protocol} A random sample of {limit} of {total}."
     if isinstance(task, Similarity):
         return replace(task, pairs=[task.pairs[i] for i in chosen], protocol=protocol)
-    golds = [task.golds[i] for i in chosen]
-    return replace(task, queries=[task.queries[i] for i in chosen], golds=golds, protocol=protocol, counts={**task.counts, **_counts(golds)})
+    kept = [task.mentions()[i] for i in chosen]
+    at = [i for mention in kept for i in mention]
+    golds = [task.golds[i] for i in at]
+    made = replace(task, queries=[task.queries[i] for i in at], golds=golds, protocol=protocol, counts={**task.counts, **_counts(golds)})
+    return replace(made, parts=tuple(len(mention) for mention in kept)) if task.parts else made
 
 
 def pooled(task: Task, pool: int, seed: int) -> Task:
@@ -227,7 +249,7 @@ SIMILARITY = {
     "umnsrs-relatedness": ("UMNSRS relatedness", "similarity/UMNSRS_relatedness.csv", read_umnsrs),
     "stsb-dev": ("STS-B dev", "similarity/stsb-en-dev.csv.gz", read_stsb),
 }
-WITH_MENTIONS = ("published", "verbatim")  # the dictionary has the mentions of earlier parts; and these come first where they are found
+WITH_MENTIONS = ("published", "verbatim", "sapbert")  # the dictionary has the mentions of earlier parts; these come first; names are ranked
 HELD = {pairs_module.HELD_OUT: "Held-out synonyms", pairs_module.ZERO_SHOT: "Names of concepts kept out of training"}
 
 
@@ -354,7 +376,8 @@ class Material:
         kb, dictionary = self._needed(name, source.dictionary)
         new: Dict[str, int] = {}
         counts: Dict[str, Any] = {"mentions": len(texts), "without_id": len(texts) - len(scored)}
-        protocol = " ".join([SEARCH, GIVEN, ABBREVIATIONS if variant else AS_WRITTEN, LENIENT if variant in WITH_MENTIONS else STRICT])
+        counted = BY_NAMES if variant == "sapbert" else LENIENT if variant in WITH_MENTIONS else STRICT
+        protocol = " ".join([SEARCH, GIVEN, ABBREVIATIONS if variant else AS_WRITTEN, counted])
         seen: Dict[str, Dict[int, int]] = {}
         if variant in WITH_MENTIONS:
             dictionary, new, added, seen = self._with_mentions(corpus, source.earlier[part], kb, dictionary, as_written=variant == "verbatim")
@@ -370,7 +393,8 @@ class Material:
         title = f"{source.title} {part}, {dictionary.about['source']}{f', {variant}' if variant else ''}"
         queries = [normalise(text) for _, text in scored]
         rule = "lenient" if variant in WITH_MENTIONS else "strict"
-        return Task(name, title, protocol, queries, golds, dictionary, rule, counts, seen if variant == "verbatim" else {})
+        made = Task(name, title, protocol, queries, golds, dictionary, rule, counts, seen if variant == "verbatim" else {})
+        return by_names(made, [mention for mention, _ in scored]) if variant == "sapbert" else made
 
     def _with_mentions(
         self, corpus: str, parts: Sequence[str], kb: KnowledgeBase, dictionary: Dictionary, *, as_written: bool
@@ -422,6 +446,33 @@ class Material:
         return kb, of_kb(kb, title)
 
 
+def by_names(task: Task, mentions: Sequence[Mention]) -> Task:
+    """What `BY_NAMES` says: the same queries with each name as a label of its own, right where it shares a concept with the gold.
+
+    mentions: whose queries and golds the task's are. A name stands in as many golds as there are mentions of its concepts.
+    """
+    dictionary = task.dictionary
+    starts = np.searchsorted(dictionary.labels, np.arange(dictionary.n_labels + 1))
+    queries: List[str] = []
+    golds: List[Gold] = []
+    sizes: List[int] = []
+    for query, gold, mention in zip(task.queries, task.golds, mentions):
+        named = list(zip((i for alternative in mention.gold for i in alternative), (row for alternative in gold.alternatives for row in alternative)))
+        mesh = [pair for pair in named if not pair[0].startswith("OMIM:")]
+        kept = dict(mesh or named)
+        rows = [dictionary.rows[starts[row] : starts[row + 1]] for row in kept.values() if row is not None]
+        right = np.unique(np.concatenate(rows)) if rows else np.zeros(0, dtype=np.int64)
+        found = composites.parts(query, len(kept)) or [query]
+        queries += found
+        golds += [Gold(tuple((row,) for row in right.tolist()), gold.missing if not len(right) else ())] * len(found)
+        sizes.append(len(found))
+    every = np.arange(len(dictionary.names))
+    names = make_dictionary(dictionary.names, every, every, len(every), dictionary.about)
+    names = replace(names, about={**names.about, "concepts": dictionary.about["concepts"]})
+    counts = {**task.counts, **_counts(golds), "split": sum(n > 1 for n in sizes)}
+    return replace(task, queries=queries, golds=golds, dictionary=names, counts=counts, parts=tuple(sizes))
+
+
 def _unlinked(mention: Mention) -> bool:
     """BC5CDR writes -1 where MeSH has no concept."""
     return all(concept_id == "-1" for alternative in mention.gold for concept_id in alternative)
@@ -438,7 +489,7 @@ def _counts(golds: Sequence[Gold]) -> Dict[str, Any]:
 
 def measure(task: Task, score: Scorer) -> Dict[str, float]:
     """strict_at1, strict_at5, lenient_at1, lenient_at5, per cent. score: see `metrics.best_scores`."""
-    sums = {f"{rule}_at{k}": 0.0 for rule in RULES for k in DEPTHS}
+    right = {f"{rule}_at{k}": np.zeros(len(task.queries)) for rule in RULES for k in DEPTHS}
     wanted = [{name: alternatives_of(gold, rule) for name, rule in RULES.items()} for gold in task.golds]
     dictionary = task.dictionary
     for start, best in best_scores(score, len(task.queries), dictionary.rows, dictionary.labels, dictionary.n_labels):
@@ -448,8 +499,8 @@ def measure(task: Task, score: Scorer) -> Dict[str, float]:
             for k in DEPTHS:
                 end = boundary(scores, k)
                 for rule, alternatives in wanted[i].items():
-                    sums[f"{rule}_at{k}"] += expected(alternatives, end)
-    return {key: 100.0 * value / len(task.queries) for key, value in sums.items()}
+                    right[f"{rule}_at{k}"][i] = expected(alternatives, end)
+    return {key: 100.0 * float(np.mean([np.prod(values[list(mention)]) for mention in task.mentions()])) for key, values in right.items()}
 
 
 def spearman(left: Floats2d, right: Floats2d, human: Sequence[float]) -> float:
@@ -553,13 +604,13 @@ def as_result(sets: Sequence[Set], measured: Dict[str, Dict[str, Dict[str, float
         seeds.setdefault(system.partition("#")[0], []).append(system)
     content: Dict[str, Any] = {}
     for task in sets:
-        size = len(task.queries) if isinstance(task, Task) else len(task.pairs)
+        n = size(task)
         systems = {
-            name: {"n": size, "seeds": len(runs), **average([figures(task, measured[run][task.name]) for run in runs])}
+            name: {"n": n, "seeds": len(runs), **average([figures(task, measured[run][task.name]) for run in runs])}
             for name, runs in seeds.items()
             if task.name in measured[runs[0]]
         }
-        entry: Dict[str, Any] = {"title": task.title, "protocol": task.protocol, "n": size, "counts": task.counts, "systems": systems}
+        entry: Dict[str, Any] = {"title": task.title, "protocol": task.protocol, "n": n, "counts": task.counts, "systems": systems}
         if isinstance(task, Task):
             entry.update(metric="accuracy", rule=task.rule, dictionary=task.dictionary.about)
         else:

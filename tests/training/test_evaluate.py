@@ -281,6 +281,47 @@ def test_an_abbreviation_of_train_is_found_as_it_was_written_there(material, dat
     assert exact(published)["lenient_at1"] == 0.0
 
 
+def test_sapberts_own_way_of_counting(material):
+    """Six mentions, all right but "Ataxia telangiectasia", of whose golds (OMIM:100, D000001) only the MeSH one counts."""
+    made = material.make("ncbi-dev-sapbert")
+    assert made.queries[2:4] == ["breast cancer", "ovarian cancer"]  # the composite
+    assert made.parts == (1, 1, 2, 1, 1, 1)
+    assert [len(mention) for mention in made.mentions()] == [1, 1, 2, 1, 1, 1]
+    assert ev.size(made) == 6
+    assert (made.counts["split"], made.counts["unanswerable"]) == (1, 0)
+    names = made.dictionary.names
+    assert {names[row] for (row,) in made.golds[2].alternatives} == {
+        "breast cancer",
+        "cancer of breast",
+        "mammary growth",
+        "ovarian cancer",
+        "cancer",
+    }
+    assert {names[row] for (row,) in made.golds[-1].alternatives} == {"cancer", "malignant tumour"}  # "cancer" is a name of D000004 too
+    found = exact(made)
+    assert found["lenient_at1"] == found["strict_at1"] == pytest.approx(100 * 5 / 6)
+    assert "check_label" in made.protocol
+    assert made.dictionary.about["concepts"] == 6
+
+
+def test_all_parts_of_a_composite_must_be_right():
+    golds = [((1,),), ((0,),), ((0,),)]
+    made = task(["b", "d", "c"], golds, HAND, parts=(2, 1))
+    found = exact(made)
+    assert found["strict_at1"] == pytest.approx(100 * 1 / 2)  # "b" is right, "d" is not; "c" is
+    assert ev.as_result([made], {"x": {"hand": found}}, {})["sets"]["hand"]["n"] == 2
+    half = ev.replace(made, queries=["a", "b", "c"], golds=[Gold(((1,),), ()), Gold(((1,),), ()), Gold(((0,),), ())])
+    assert exact(half)["strict_at1"] == pytest.approx(100 * 1.5 / 2)  # "a" is tied
+
+
+def test_a_limit_keeps_the_parts_of_a_mention_together():
+    made = task(["b", "d", "c", "a"], [((1,),), ((0,),), ((0,),), ((2,),)], HAND, parts=(2, 1, 1))
+    drawn = [ev.limited(made, 1, seed) for seed in range(20)]
+    assert {(tuple(one.queries), one.parts) for one in drawn} == {(("b", "d"), (2,)), (("c",), (1,)), (("a",), (1,))}
+    assert all([len(mention) for mention in one.mentions()] == list(one.parts) for one in drawn)
+    assert "sample of 1 of 3" in drawn[0].protocol
+
+
 def test_the_dictionary_without_mentions_stays_as_it_was(material):
     material.make("ncbi-dev-published")
     assert "mammary growth" not in material.make("ncbi-dev").dictionary.names
@@ -359,6 +400,7 @@ def test_names_of_sets():
         "ncbi-test-abbreviations",
         "ncbi-test-published",
         "ncbi-test-verbatim",
+        "ncbi-test-sapbert",
         "gsc-test",
         "gsc-test-abbreviations",
     ]
