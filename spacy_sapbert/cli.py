@@ -171,6 +171,40 @@ def index(
         typer.echo("  At this size exact search is as fast: --engine spacy-sapbert.ExactIndex.v1 loses nothing.")
 
 
+# -- calibrate ----------------------------------------------------------------------------------------------------------
+
+
+@command(app, "calibrate")
+def calibrate(
+    linker: Path = typer.Argument(..., help="Folder of a linker; calibration.json is written into it."),
+    gold: Path = typer.Argument(..., help="Annotated notes: a DocBin (.spacy) whose entities have the gold concept's id as kb_id."),
+    spans_key: Optional[str] = typer.Option(None, help="The span group that is annotated; default: the entities."),
+    fit_on: str = typer.Option("", help="Which data that is, in words; default: the file's name."),
+    target_precision: float = typer.Option(0.95, help="Show which probability this share of right links needs."),
+) -> None:
+    """Learn from annotated notes what scores are worth: then links carry a probability, and target_precision and coverage can be set."""
+    import spacy
+    from spacy.tokens import DocBin
+
+    from . import bundles
+
+    if not gold.is_file():
+        raise fail("E401", MissingFile, path=gold)
+    nlp = spacy.blank("en")
+    component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(linker), "spans_key": spans_key})
+    try:
+        docs = list(DocBin().from_disk(gold).get_docs(nlp.vocab))
+    except Exception as error:  # msgpack, zlib and srsly each have their own
+        raise fail("E402", path=gold, expected="a DocBin", why=f"{type(error).__name__}: {error}") from error
+    made = component.calibrate(docs, fit_on=fit_on or gold.name)
+    bundles.write_calibration(linker, made)
+    n, right = len(made.right), sum(made.right)
+    typer.echo(f"{n:,} mentions, {right:,} linked rightly. Written: {linker / bundles.CALIBRATION}")
+    lowest = made.lowest(target_precision)
+    kept = sum(p >= lowest for p in made.probabilities)
+    typer.echo(f"target_precision={target_precision}: links from a probability of {lowest:.3f} on, {kept / n:.0%} of these mentions")
+
+
 # -- link ---------------------------------------------------------------------------------------------------------------
 
 

@@ -44,6 +44,14 @@ class Errors:
     E007 = "Folder '{path}' is locked by another build for more than {seconds:.0f} s. If none is running, delete '{lock}'."
     E008 = "No room left to write '{path}' ({error}). Nothing half-written was kept; free space, or move the cache with {env}."
     E009 = "'{path}' can't be written ({error}). Name another file."
+    E010 = (
+        "Setting '{setting}' of '{component}' needs a calibration, and linker '{path}' has none{why}. Fit one on annotated notes: "
+        "`python -m spacy_sapbert calibrate LINKER GOLD.spacy`, or linker.calibrate(docs)."
+    )
+    E011 = "{what} = {value} is not reached on the {n:,} mentions the calibration was fit on ({fit_on}): at most {best:.3f}. Ask for less, or fit on more."
+    E012 = "A calibration needs at least {fewest} annotated mentions, right and wrong ones; given were {n}, of which {right} are linked rightly."
+    E013 = "{what} needs the package '{package}'. Install it: pip install {package}"
+    E014 = "The annotated Docs hold no span with a kb_id ({where}). Set span.kb_id_ to the gold concept's id, `|` between alternatives."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (
@@ -76,6 +84,7 @@ class Errors:
     E407 = "Reading '{path}' needs the package '{package}'. Install it: pip install {package}"
     # warnings
     W001 = "{bad:,} of {total:,} rows of '{path}' were malformed and left out (lines {lines}): {why}"
+    W002 = "The calibration of '{path}' was fit for another {what}: probabilities are left out. Fit it again: `python -m spacy_sapbert calibrate`."
     W003 = "No setting of the index links within {points:.1f} points of exact search; the best found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 
 

@@ -132,6 +132,22 @@ def writing_folder(target: Union[str, Path]) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """The file appears whole or not at all. RAISES: SapbertError E008 where the disk is full."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(scratch, 0o644)
+        os.replace(scratch, path)
+    except BaseException as error:
+        Path(scratch).unlink(missing_ok=True)
+        if is_disk_full(error):
+            raise fail("E008", path=path, error=error, env="SPACY_SAPBERT_CACHE") from error
+        raise
+
+
 def is_disk_full(error: BaseException) -> bool:
     """Only Python's own file calls set errno; NumPy, SQLite, Annoy and safetensors just say it, each in its words."""
     said = str(error).lower()

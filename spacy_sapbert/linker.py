@@ -6,11 +6,14 @@ Reads top to bottom: config, factory, class, call, pipe, predict, set_annotation
 from __future__ import annotations
 
 import copyreg
+import math
 import shutil
 import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union
@@ -26,14 +29,17 @@ from spacy.training import Example
 from thinc.api import Config, Model
 
 from . import bundles, semantic_types
+from .calibration import Calibration, Observed, fit_calibration
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
 from .concept import normalise
-from .errors import fail
+from .errors import SapbertError, fail
 from .files import folder_from_bytes, folder_to_bytes
 from .kb import STRING, TYPES, VOCABULARIES, KnowledgeBase
 from .spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, set_extensions, write_links
 from .types import Bools1d, Floats2d, VectorIndex
 
+NO_THRESHOLD = -2.0  # below every cosine
+NOISE = 1e-9  # of a probability
 MAX_MENTION_CHARS = 1_000  # of what the encoder is given; it reads 25 tokens
 KNOWN_EFFORT = 0.5  # of the search, for a mention found verbatim: its link is known, only its neighbours are not
 LINKER_FOLDER = "linker"
@@ -47,6 +53,8 @@ threshold = 0.8
 no_definition_threshold = 0.95
 filter_for_definitions = false
 max_entities_per_mention = 5
+target_precision = null
+coverage = null
 spans_key = null
 attr_name = "kb_ents"
 labels_discard = []
@@ -74,12 +82,15 @@ Spans = List[Tuple[Optional[str], int, Any]]
 
 
 class Answer(NamedTuple):
-    """What one mention is linked to, made once for equal mentions. candidates: (concept id, score), best first; empty for NIL.
-    codes: of the first concept. explain: the reasons, without what is the span's own."""
+    """What one mention is linked to, made once for equal mentions. candidates: (concept id, score), best first; where not `linked`, empty
+    unless `coverage` asks for them. codes: of the first concept. explain: the reasons, without what is the span's own. probability: that
+    the first candidate is right."""
 
     candidates: List[Tuple[str, float]]
     codes: Dict[str, List[str]]
     explain: Dict[str, Any]
+    linked: bool
+    probability: Optional[float]
 
 
 class Found(NamedTuple):
@@ -108,7 +119,7 @@ class MentionCandidate(NamedTuple):
 @Language.factory(
     "sapbert_linker",
     default_config=Config().from_str(DEFAULT_CONFIG)["sapbert_linker"],
-    assigns=["token.ent_kb_id", "span._.kb_ents", "span._.kb_codes", "span._.kb_explain"],
+    assigns=["token.ent_kb_id", "span._.kb_ents", "span._.kb_codes", "span._.kb_explain", "span._.kb_prob"],
     requires=["doc.ents"],
     default_score_weights={"nel_micro_f": 1.0, "nel_micro_r": None, "nel_micro_p": None},
 )
@@ -124,6 +135,8 @@ def make_sapbert_linker(
     no_definition_threshold: float,
     filter_for_definitions: bool,
     max_entities_per_mention: int,
+    target_precision: Optional[float],
+    coverage: Optional[float],
     spans_key: SpansKey,
     attr_name: str,
     labels_discard: List[str],
@@ -148,6 +161,8 @@ def make_sapbert_linker(
         no_definition_threshold=no_definition_threshold,
         filter_for_definitions=filter_for_definitions,
         max_entities_per_mention=max_entities_per_mention,
+        target_precision=target_precision,
+        coverage=coverage,
         spans_key=spans_key,
         attr_name=attr_name,
         labels_discard=labels_discard,
@@ -160,6 +175,11 @@ def make_sapbert_linker(
         cache_size=cache_size,
         scorer=scorer,
     )
+
+
+def _margin(top: Candidate, ranking: Ranking) -> float:
+    """The lead of the top concept, in cosine; its whole score where it has no rival."""
+    return round(top.score - (ranking.runner_up.score if ranking.runner_up is not None else 0.0), DECIMALS)
 
 
 def make_linker_scorer() -> Callable[..., Dict[str, Any]]:
@@ -179,6 +199,10 @@ class SapBertLinker(Pipe):
     threshold (float): a concept's score (cosine, -1 … 1; 1.0 for a name found verbatim) must be above it.
         0.8: with the default linker 86% of the links above it are right on GSC+ dev, 87% on GSC+ test (see README).
     no_definition_threshold, filter_for_definitions: see `Rules`. max_entities_per_mention (int): candidates kept.
+    target_precision (Optional[float]): 0 … 1; link only what is so probable that this share of links is right, as measured on the mentions
+        that the linker's calibration was fit on. It takes the place of `threshold`.
+    coverage (Optional[float]): 0 … 1; give as many candidates as it takes for this share of mentions to have the right concept among
+        them (conformal prediction), whether the mention is linked or not. It takes the place of `max_entities_per_mention`.
     spans_key (SpansKey): None for doc.ents, else one or several span groups.
     attr_name (str): the Span attribute for candidates; "x_ents" also makes x_codes and x_explain.
     labels_discard (List[str]): spans with these labels are left alone.
@@ -203,6 +227,8 @@ class SapBertLinker(Pipe):
         no_definition_threshold: float = 0.95,
         filter_for_definitions: bool = False,
         max_entities_per_mention: int = 5,
+        target_precision: Optional[float] = None,
+        coverage: Optional[float] = None,
         spans_key: SpansKey = None,
         attr_name: str = "kb_ents",
         labels_discard: Iterable[str] = (),
@@ -231,6 +257,7 @@ class SapBertLinker(Pipe):
         self._require("max_entities_per_mention", max_entities_per_mention, max_entities_per_mention >= 1, "it must be at least 1.")
         for setting, value in (("threshold", threshold), ("no_definition_threshold", no_definition_threshold)):
             self._require(setting, value, isinstance(value, (int, float)) and -1.0 <= value <= 1.0, "it must be a cosine, between -1 and 1.")
+        self._check_shares(target_precision, coverage)
         self._require("candidates_batch_size", candidates_batch_size, candidates_batch_size >= 1, "it must be at least 1.")
         self._require("cache_size", cache_size, cache_size >= 0, "it must not be negative.")
         self._require("nil", nil, nil in ("", "NIL"), "it must be '' or 'NIL'.")
@@ -254,6 +281,10 @@ class SapBertLinker(Pipe):
             by_label = types if isinstance(types, dict) else {"": types}
             self.types = {label: semantic_types.expand(wanted) for label, wanted in by_label.items()}
         self.rules = Rules(threshold, max_entities_per_mention, filter_for_definitions, no_definition_threshold)
+        self.target_precision, self.coverage = target_precision, coverage
+        self._calibration: Optional[Calibration] = None
+        self._lowest: Optional[float] = None  # probability of a link
+        self._reach: Optional[float] = None  # how far behind the top one a candidate may score
         self.candidates_batch_size, self.cache_size = candidates_batch_size, cache_size
         self._cache: OrderedDict[Tuple[str, FilterKey], Answer] = OrderedDict()
         self._masks: Dict[FilterKey, Tuple[Bools1d, Bools1d]] = {}
@@ -266,6 +297,11 @@ class SapBertLinker(Pipe):
     def _require(self, setting: str, value: Any, condition: bool, why: str) -> None:
         if not condition:
             raise fail("E002", setting=setting, component=self.name, value=value, why=why)
+
+    def _check_shares(self, target_precision: Optional[float], coverage: Optional[float]) -> None:
+        for setting, share in (("target_precision", target_precision), ("coverage", coverage)):
+            fits = share is None or (isinstance(share, (int, float)) and 0.0 < share < 1.0)
+            self._require(setting, share, fits, "it must be a share, between 0 and 1, or null.")
 
     # -- parts ----------------------------------------------------------------------------------------------------------
 
@@ -296,8 +332,8 @@ class SapBertLinker(Pipe):
                 if self._kb is None:
                     self.set_folder(bundles.find_linker(self.linker_name))
 
-    def set_folder(self, folder: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
-        """Use the knowledge base, encoder and index of a linker's folder. They are memory-mapped, not read.
+    def set_folder(self, folder: Union[str, Path], *, exclude: Iterable[str] = (), calibration: Optional[Calibration] = None) -> None:
+        """Use the knowledge base, encoder and index of a linker's folder. They are memory-mapped, not read. calibration: instead of the folder's.
 
         RAISES: SapbertError E203 where index, names and encoder were not built for each other; E105 for a vocabulary; E003 where
             something excluded was never there.
@@ -330,9 +366,25 @@ class SapBertLinker(Pipe):
                 encoder=asked or "all-MiniLM-L6-v2",
                 width=width,
             )
-        self._cache.clear()
+        self._decide(folder, *((calibration, "") if calibration is not None else bundles.open_calibration(folder, encoder, kb.fingerprint)))
         self._masks.clear()
         self.index, self._kb, self._folder = index, kb, folder
+
+    @property
+    def calibration(self) -> Optional[Calibration]:
+        """What turns scores into probabilities; None where none was fit for this encoder and knowledge base."""
+        self.load()
+        return self._calibration
+
+    def _decide(self, folder: Path, calibration: Optional[Calibration], why: str = "") -> None:
+        """Take over a calibration: what `target_precision` and `coverage` come to with it. RAISES: SapbertError E010, E011."""
+        asked = {"target_precision": self.target_precision, "coverage": self.coverage}
+        for setting in (setting for setting, share in asked.items() if share is not None and calibration is None):
+            raise fail("E010", setting=setting, component=self.name, path=folder, why=why)
+        lowest = calibration.lowest(self.target_precision) if calibration is not None and self.target_precision is not None else None
+        reach = calibration.reach(self.coverage) if calibration is not None and self.coverage is not None else None
+        self._cache.clear()
+        self._calibration, self._lowest, self._reach = calibration, lowest, reach
 
     # -- calling --------------------------------------------------------------------------------------------------------
 
@@ -417,10 +469,18 @@ class SapBertLinker(Pipe):
                 self._cache.popitem(last=False)
 
     def _search(self, texts: List[str], types: FilterKey) -> List[Answer]:
-        """Distinct normalised mentions -> answers. Mentions without a letter or digit find nothing."""
+        """Distinct normalised mentions -> answers."""
+        rules = self.rules
+        if self._lowest is not None or self._reach is not None:  # then what is a link, and which candidates are given, is decided below
+            rules = replace(rules, threshold=NO_THRESHOLD, max_entities=self.k if self._reach is not None else rules.max_entities)
+        return [self._answer(ranking, exact) for ranking, exact in self._rankings(texts, types, rules)]
+
+    def _rankings(self, texts: List[str], types: FilterKey, rules: Rules) -> List[Tuple[Ranking, bool]]:
+        """Distinct normalised mentions -> ranked concepts, and whether the mention was found verbatim. Mentions without a letter or digit
+        find nothing."""
         allowed, lines = self._mask(types)
         useful = [i for i, text in enumerate(texts) if any(c.isalnum() for c in text)]
-        answers = [self._answer(EMPTY, False)] * len(texts)
+        answers: List[Tuple[Ranking, bool]] = [(EMPTY, False)] * len(texts)
         if not useful:
             return answers
         names = [texts[i] for i in useful]
@@ -440,24 +500,38 @@ class SapBertLinker(Pipe):
         for part, effort in ((sure, KNOWN_EFFORT), (unsure, 1.0)):
             if part:
                 found[part], cosines[part] = self.index.query(vectors[part], k, allowed=allowed, effort=effort)
-        rankings = rank(found, cosines, self.kb.pairs, self.rules, exact=exact, lines=lines)
+        rankings = rank(found, cosines, self.kb.pairs, rules, exact=exact, lines=lines)
         for i, ranking, row in zip(useful, rankings, exact):
-            answers[i] = self._answer(ranking, row is not None)
+            answers[i] = ranking, row is not None
         return answers
 
     def _answer(self, ranking: Ranking, exact: bool) -> Answer:
         kb = self.kb
-        kept = [(kb.concept_id(c.concept), c.score) for c in ranking.kept]
-        explain: Dict[str, Any] = {"linked": bool(kept), "exact": exact and bool(kept), "threshold": self.rules.threshold}
-        top = ranking.kept[0] if kept else ranking.best
+        top = ranking.kept[0] if ranking.kept else ranking.best
+        probability = None
+        if self._calibration is not None and top is not None:
+            probability = self._calibration.probability(top.score, _margin(top, ranking), exact)
+        linked = bool(ranking.kept) and top is not None and top.score > self.rules.threshold
+        if self._lowest is not None and probability is not None:
+            linked = bool(ranking.kept) and probability >= self._lowest - NOISE
+        chosen = ranking.kept if linked else []
+        if self._reach is not None and top is not None:
+            chosen = [c for c in ranking.kept if round(top.score - c.score, DECIMALS) <= self._reach]
+        kept = [(kb.concept_id(c.concept), c.score) for c in chosen]
+        explain: Dict[str, Any] = {"linked": linked, "exact": exact and linked, "threshold": self.rules.threshold}
+        if probability is not None:
+            probability = round(probability, DECIMALS)
+            explain["probability"] = probability
+        if self._lowest is not None:
+            explain.update(threshold=None, target_precision=self.target_precision, least_probability=round(self._lowest, DECIMALS))
         if top is not None:
             name = kb.matched_name(top.string, top.concept)
             explain.update(id=kb.concept_id(top.concept), name=name.text, source=name.source, term_type=name.term_type, score=top.score)
             second = ranking.runner_up
             explain["runner_up"] = None if second is None else self._shown(second)
-            explain["margin"] = None if second is None else round(top.score - second.score, DECIMALS)
+            explain["margin"] = None if second is None else _margin(top, ranking)
             explain["ties"] = [kb.concept_id(concept) for concept in ranking.tied]
-        return Answer(kept, kb.codes(ranking.kept[0].concept) if kept else {}, explain)
+        return Answer(kept, kb.codes(chosen[0].concept) if linked else {}, explain, linked, probability if kept else None)
 
     def _shown(self, candidate: Candidate) -> List[Any]:
         return [self.kb.concept_id(candidate.concept), self.kb.matched_name(candidate.string, candidate.concept).text, candidate.score]
@@ -491,14 +565,14 @@ class SapBertLinker(Pipe):
         explain: Dict[str, Any] = {"mention": mention.text, "long_form": mention.long_form, "cached": cached}
         explain.update((key, list(value) if isinstance(value, list) else value) for key, value in answer.explain.items())
         codes = {vocabulary: list(codes) for vocabulary, codes in answer.codes.items()}
-        return Link(answer.candidates[0][0] if answer.candidates else self.nil, list(answer.candidates), codes, explain)
+        return Link(answer.candidates[0][0] if answer.linked else self.nil, list(answer.candidates), codes, explain, answer.probability)
 
     # -- scispaCy's surface ---------------------------------------------------------------------------------------------
 
     def candidate_generator(self, mention_texts: List[str], k: int) -> List[List[MentionCandidate]]:
         """Candidates of plain strings, best first (scispaCy gives them in the order of their ids)."""
         self.load()
-        rules = Rules(threshold=-2.0, max_entities=k)
+        rules = Rules(threshold=NO_THRESHOLD, max_entities=k)
         names = [normalise(text[:MAX_MENTION_CHARS]) for text in mention_texts]
         with self._lock:
             vectors = self.model.predict(names)
@@ -515,6 +589,84 @@ class SapBertLinker(Pipe):
                         similarities.append(float(score))
             found.append([MentionCandidate(self.kb.concept_id(c.concept), *by_concept[c.concept]) for c in ranking.kept])
         return found
+
+    # -- calibration ----------------------------------------------------------------------------------------------------
+
+    def calibrate(self, docs: Iterable[Union[Doc, Example]], *, fit_on: str) -> Calibration:
+        """Learn from annotated Docs what scores are worth with this linker's settings, and use it from now on; `to_disk` keeps it.
+
+        docs (Iterable[Union[Doc, Example]]): their spans (`spans_key`, or the entities) have the gold concept's id as `kb_id_`, with `|`
+            between alternatives; "NIL" where the knowledge base has none. Of an Example the reference counts.
+        fit_on (str): which data that is, in words: it is kept in the file and shown.
+        RAISES: SapbertError E011 where `target_precision` or `coverage` is not reached, E012 for too few mentions, E013, E014.
+        """
+        self.load()
+        assert self._folder is not None
+        observed = self.observe(docs)
+        if not observed:
+            raise fail("E014", where=f"looked in {self.spans_key or 'doc.ents'}")
+        built_for = {"encoder": bundles.fingerprint(self.model), "kb": self.kb.fingerprint}
+        calibration = fit_calibration(observed, fit_on=fit_on, built_for=built_for, settings=self._searched_with())
+        with self._lock:
+            self._decide(self._folder, calibration)
+        return calibration
+
+    def aim(self, *, target_precision: Optional[float] = None, coverage: Optional[float] = None) -> None:
+        """Set both anew; see the settings of these names. RAISES: SapbertError E002, E010, E011; then nothing is changed."""
+        self.load()
+        assert self._folder is not None
+        before = self.target_precision, self.coverage
+        self._check_shares(target_precision, coverage)
+        self.target_precision, self.coverage = target_precision, coverage
+        try:
+            with self._lock:
+                self._decide(self._folder, self._calibration)
+        except SapbertError:
+            self.target_precision, self.coverage = before
+            raise
+
+    def observe(self, docs: Iterable[Union[Doc, Example]]) -> List[Observed]:
+        """Annotated mentions as `calibrate` sees them, in their order; spans without a kb_id are passed over."""
+        self.load()
+        rules = replace(self.rules, threshold=NO_THRESHOLD, max_entities=self.k)
+        keys: List[Tuple[str, FilterKey]] = []
+        golds: List[str] = []
+        for given in docs:
+            doc = given.reference if isinstance(given, Example) else given
+            forms = long_forms(doc) if self.resolve_abbreviations else {}
+            for _, _, span in get_spans(doc, self.spans_key, self.labels_discard):
+                if span.kb_id_:
+                    keys.append((normalise(get_mention(span, forms).text[:MAX_MENTION_CHARS]), self._filter(span.label_)))
+                    golds.append(span.kb_id_)
+        found: Dict[Tuple[str, FilterKey], Tuple[Ranking, bool]] = {}
+        with self._lock:
+            for types in dict.fromkeys(types for _, types in keys):
+                texts = list(dict.fromkeys(text for text, kind in keys if kind == types))
+                for batch in util.minibatch(texts, self.candidates_batch_size):
+                    found.update(zip(((text, types) for text in batch), self._rankings(batch, types, rules)))
+        return [self._observed(*found[key], self._gold(gold)) for key, gold in zip(keys, golds)]
+
+    def _gold(self, kb_id: str) -> List[int]:
+        """Rows of the alternatives that the knowledge base has; retired ids are followed. A composite ("A+B") is no one concept."""
+        rows = []
+        for alternative in kb_id.split("|"):
+            with suppress(KeyError):
+                rows.append(self.kb.row_of(alternative.strip()))
+        return rows
+
+    def _observed(self, ranking: Ranking, exact: bool, gold: List[int]) -> Observed:
+        if not ranking.kept:
+            return Observed(-1.0, 0.0, False, False, math.inf if gold else None)
+        top = ranking.kept[0]
+        scores = [c.score for c in ranking.kept if c.concept in gold]
+        behind = None if not gold else round(top.score - max(scores), DECIMALS) if scores else math.inf
+        return Observed(top.score, _margin(top, ranking), exact, top.concept in gold, behind)
+
+    def _searched_with(self) -> Dict[str, Any]:
+        """The settings that scores depend on."""
+        types = {label: sorted(tuis) for label, tuis in self.types.items()} or None
+        settings = {"k": self.k, "exact_match": self.exact_match, "resolve_abbreviations": self.resolve_abbreviations}
+        return {**settings, "types": types, "vocabularies": self.vocabularies}
 
     # -- training surface -----------------------------------------------------------------------------------------------
 
@@ -552,11 +704,13 @@ class SapBertLinker(Pipe):
         target = Path(path) / LINKER_FOLDER
         target.mkdir(parents=True, exist_ok=True)
         if target.resolve() == self._folder.resolve():
+            bundles.write_calibration(target, self._calibration)
             return
-        shutil.copyfile(self._folder / "manifest.json", target / "manifest.json")
         for part in self._parts(exclude):
             shutil.rmtree(target / part, ignore_errors=True)
             shutil.copytree(self._folder / part, target / part)
+        shutil.copyfile(self._folder / "manifest.json", target / "manifest.json")
+        bundles.write_calibration(target, self._calibration)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> SapBertLinker:
         """RAISES: SapbertError E1xx, E2xx, E3xx where files are missing, damaged or do not belong together."""
@@ -601,4 +755,4 @@ class SapBertLinker(Pipe):
         self.__dict__.update(state, _cache=OrderedDict(), _masks={}, _kb=None, _temporary=None, _lock=threading.RLock())
         set_extensions(self.attr_name, self.name)
         if self._folder is not None:
-            self.set_folder(self._folder)
+            self.set_folder(self._folder, calibration=self._calibration)

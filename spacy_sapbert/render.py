@@ -24,7 +24,7 @@ from .spans import attribute_names
 Row = Dict[str, Any]
 
 NIL = "NIL"
-CSV_COLUMNS = ["note", "start", "end", "mention", "label", "cui", "name", "types", "type_names", "score", "codes"]
+CSV_COLUMNS = ["note", "start", "end", "mention", "label", "cui", "name", "types", "type_names", "score", "probability", "codes"]
 MIN_WIDTH, MAX_WIDTH = 100, 140  # of a table; a pipe or a log has no width of its own
 
 # label -> (what the legend calls it, hue). Labels are UMLS semantic groups; any other label is "other" and grey.
@@ -62,8 +62,8 @@ def rows(doc: Doc, kb: Any, attr: str = "kb_ents", note_id: str = "") -> Iterato
 
 def row_of(span: Span, kb: Any, attr: str = "kb_ents", note_id: str = "") -> Row:
     """note, start, end (characters), mention, label, cui ("NIL" for none), name, types (TUIs), type_names, score (None for
-    NIL), candidates [[id, name, score] …] best first, codes, explain."""
-    _, codes_attr, explain_attr = attribute_names(attr)
+    NIL), probability (None without a calibration), candidates [[id, name, score] …] best first, codes, explain."""
+    _, codes_attr, explain_attr, prob_attr = attribute_names(attr)
     candidates: List[List[Any]] = [
         [str(identifier), _name(kb, str(identifier)), round(float(score), 6)] for identifier, score in _extension(span, attr) or []
     ]
@@ -86,6 +86,7 @@ def row_of(span: Span, kb: Any, attr: str = "kb_ents", note_id: str = "") -> Row
         "types": types,
         "type_names": [_type_name(kb, tui) for tui in types],
         "score": score,
+        "probability": None if cui == NIL else _plain(_extension(span, prob_attr)),
         "candidates": candidates,
         "codes": _plain(_extension(span, codes_attr) or {}),
         "explain": explain,
@@ -150,6 +151,7 @@ def to_csv(rows: Iterable[Row], stream: TextIO) -> int:
             "types": "|".join(row["types"]),
             "type_names": "|".join(row["type_names"]),
             "score": "" if row["score"] is None else f"{row['score']:.4f}",
+            "probability": "" if row["probability"] is None else f"{row['probability']:.4f}",
             "codes": "|".join(f"{vocabulary}={code}" for vocabulary, codes in row["codes"].items() for code in codes),
         }
         writer.writerow([flat[column] for column in CSV_COLUMNS])

@@ -21,26 +21,28 @@ class Mention(NamedTuple):
 
 
 class Link(NamedTuple):
-    """What is written on one span. kb_id: primary concept, or the nil string. candidates: (id, score), best first."""
+    """What is written on one span. kb_id: primary concept, or the nil string. candidates: (id, score), best first. probability: that the
+    first candidate is right, None without a calibration or a candidate."""
 
     kb_id: str
     candidates: List[Tuple[str, float]]
     codes: Dict[str, List[str]]
     explain: Dict[str, Any]
+    probability: Optional[float] = None
 
 
-def attribute_names(attr_name: str) -> Tuple[str, str, str]:
-    """`kb_ents` -> kb_ents, kb_codes, kb_explain; `other_ents` -> other_ents, other_codes, other_explain."""
+def attribute_names(attr_name: str) -> Tuple[str, str, str, str]:
+    """`kb_ents` -> kb_ents, kb_codes, kb_explain, kb_prob; `other_ents` -> other_ents, other_codes, other_explain, other_prob."""
     stem = attr_name[: -len("_ents")] if attr_name.endswith("_ents") else attr_name
-    return attr_name, f"{stem}_codes", f"{stem}_explain"
+    return attr_name, f"{stem}_codes", f"{stem}_explain", f"{stem}_prob"
 
 
 def set_extensions(attr_name: str, component: str) -> None:
-    """Declare the three attributes; one that is there already must be the same (scispaCy's `kb_ents` is).
+    """Declare the four attributes; one that is there already must be the same (scispaCy's `kb_ents` is).
 
     RAISES: SapbertError E005.
     """
-    defaults: Tuple[Any, ...] = ([], {}, {})
+    defaults: Tuple[Any, ...] = ([], {}, {}, None)
     for name, default in zip(attribute_names(attr_name), defaults):
         if not Span.has_extension(name):
             Span.set_extension(name, default=default)
@@ -121,14 +123,15 @@ def _plurals(short: str) -> List[str]:
 
 def write_links(doc: Doc, spans: List[Tuple[Optional[str], int, Span]], links: List[Link], attr_name: str, overwrite: bool) -> None:
     """Write links on the spans of one Doc; `overwrite=False` leaves a kb_id that is there already."""
-    ents_name, codes_name, explain_name = attribute_names(attr_name)
+    ents_name, codes_name, explain_name, prob_name = attribute_names(attr_name)
     by_group: Dict[str, Dict[int, str]] = {}
     for (group, place, span), link in zip(spans, links):
         span._.set(ents_name, list(link.candidates))
         span._.set(codes_name, link.codes)
         span._.set(explain_name, link.explain)
+        span._.set(prob_name, link.probability)
         # another linker's id is replaced by a link, not by the lack of one; its own attribute tells what each found
-        if span.kb_id_ and (not overwrite or (not link.candidates and attr_name != "kb_ents")):
+        if span.kb_id_ and (not overwrite or (link.kb_id in ("", "NIL") and attr_name != "kb_ents")):
             continue
         if group is None:
             for token in span:  # doc.ents makes new Spans each time: what is set on one is lost, the tokens keep it

@@ -129,6 +129,8 @@ def test_default_config():
         "no_definition_threshold": 0.95,
         "filter_for_definitions": False,
         "max_entities_per_mention": 5,
+        "target_precision": None,
+        "coverage": None,
         "spans_key": None,
         "attr_name": "kb_ents",
         "labels_discard": [],

@@ -48,6 +48,7 @@ class Errors:
     E518 = (
         "{failed} of {total} trainings of the comparison failed; {first}. What was trained is kept: give the same command again when that is mended."
     )
+    E519 = "'{part}' can't be what is fitted on and what is measured on: the figures would flatter. Name two parts by --fit and --test."
     # assets and project
     E551 = (
         "{count} of {total} assets are not here and can't be fetched:\n{missing}\nEither give the machine a network that reaches their addresses "

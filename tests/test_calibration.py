@@ -1,0 +1,342 @@
+"""What a score is worth: the arithmetic by hand, the fit, and a linker that uses it."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, List
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
+from typer.testing import CliRunner
+
+from spacy_sapbert import bundles
+from spacy_sapbert.calibration import Calibration, Observed, fit_calibration, read_calibration
+from spacy_sapbert.cli import app
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.linker import SapBertLinker
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+BLANK = spacy.blank("en")
+ODD = ["Lisbon", "Monday", "the garden gate", "blue paint", "chess", "two bananas", "a long letter", "winter coat", "radio", "violin"]
+
+
+def made(probabilities: List[float], right: List[bool], behind: List[float]) -> Calibration:
+    return Calibration((-1.0, 2.0, 3.0, 0.5), "hand", {"encoder": "e", "kb": "k"}, {}, tuple(probabilities), tuple(right), tuple(behind))
+
+
+# -- by hand ------------------------------------------------------------------------------------------------------------
+
+
+def test_probability():
+    by_hand = made([0.5], [True], [0.0])
+    assert by_hand.probability(0.8, 0.1, False) == pytest.approx(1 / (1 + math.exp(-(-1 + 1.6 + 0.3))))
+    assert by_hand.probability(0.8, 0.5, True) == pytest.approx(1 / (1 + math.exp(-(-1 + 1.6 + 0.6 + 0.5))))  # a lead above 0.2 counts as 0.2
+
+
+def test_lowest_probability_for_a_precision():
+    """With a wrong link more, of 1 … 7 links these are right: 1/2 2/3 3/4 4/5 4/6 4/7 4/8."""
+    seven = made([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3], [True] * 4 + [False] * 3, [0.0])
+    assert seven.lowest(0.8) == 0.6
+    assert seven.lowest(0.6) == 0.5
+    assert seven.lowest(0.5) == 0.3
+    with pytest.raises(SapbertError, match=r"\[E011\] target_precision = 0.81 .* 7 mentions .*\(hand\): at most 0.800"):
+        seven.lowest(0.81)
+
+
+def test_equally_probable_links_stay_together():
+    tied = made([0.9, 0.8, 0.8], [True, True, False], [0.0])  # 1/2, (2/3,) 2/4
+    with pytest.raises(SapbertError, match=r"at most 0\.500"):
+        tied.lowest(0.6)
+
+
+def test_reach_for_a_coverage():
+    """Six mentions: the ceil(7 c)-th smallest."""
+    six = made([0.5], [True], [0.2, 0.0, math.inf, 0.0, 0.1, 0.0])
+    assert [six.reach(c) for c in (0.1, 0.4, 0.5, 0.7)] == [0.0, 0.0, 0.1, 0.2]
+    with pytest.raises(SapbertError, match=r"\[E011\] coverage = 0.8 .* at most 0.714"):
+        six.reach(0.8)
+    with pytest.raises(SapbertError, match="E011"):
+        made([0.5], [True], [0.0]).reach(0.9)  # the second smallest of one
+
+
+def test_conformal_sets_cover_what_was_asked():
+    """On fresh draws from the same distribution, on average over calibrations."""
+    chance = np.random.default_rng(0)
+    covered = [np.mean(chance.exponential(size=200) <= made([0.5], [True], list(chance.exponential(size=60))).reach(0.8)) for _ in range(300)]
+    assert np.mean(covered) == pytest.approx(math.ceil(61 * 0.8) / 61, abs=0.01)
+
+
+# -- the fit and the file -----------------------------------------------------------------------------------------------
+
+
+def drawn(n: int, seed: int = 0) -> List[Observed]:
+    """Right with the probability that weights (-6, 8, 5, 1) give."""
+    chance = np.random.default_rng(seed)
+    rows = []
+    for score, margin, exact, luck in zip(chance.uniform(0.4, 1, n), chance.uniform(0, 0.2, n), chance.random(n) < 0.3, chance.random(n)):
+        right = luck < 1 / (1 + math.exp(-(-6 + 8 * score + 5 * margin + exact)))
+        rows.append(Observed(float(score), float(margin), bool(exact), bool(right), 0.0 if right else None))
+    return rows
+
+
+def test_the_fit_finds_the_weights_that_made_the_data():
+    found = fit_calibration(drawn(40_000), fit_on="drawn", built_for={}, settings={})
+    assert found.weights == pytest.approx((-6, 8, 5, 1), abs=0.4)
+    assert np.mean(found.probabilities) == pytest.approx(np.mean(found.right), abs=1e-4)  # what maximum likelihood with an intercept does
+    assert len(found.behind) == sum(found.right)  # None is of no concept in the knowledge base
+    fresh = drawn(20_000, seed=1)
+    p = np.array([found.probability(row.score, row.margin, row.exact) for row in fresh])
+    for low in (0.2, 0.5, 0.8):
+        inside = (p >= low) & (p < low + 0.1)
+        assert np.mean([row.right for row, ok in zip(fresh, inside) if ok]) == pytest.approx(low + 0.05, abs=0.04)
+
+
+@pytest.mark.parametrize("rows", [[], drawn(49), [row._replace(right=True) for row in drawn(60)]])
+def test_too_little_to_fit_on(rows: List[Observed]):
+    with pytest.raises(SapbertError, match=r"\[E012\].*at least 50"):
+        fit_calibration(rows, fit_on="", built_for={}, settings={})
+
+
+def test_file_there_and_back(tmp_path: Path):
+    before = fit_calibration(drawn(80), fit_on="drawn", built_for={"kb": "k"}, settings={"k": 30})
+    before = replace(before, behind=(0.0, math.inf, 0.25))
+    (tmp_path / "c.json").write_text(before.to_json())
+    assert read_calibration(tmp_path / "c.json") == before
+    assert "Infinity" not in before.to_json()
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda c: "{", "E102"),
+        (lambda c: "[]", "E102"),
+        (lambda c: json.dumps({**c, "kind": "linker"}), "E106"),
+        (lambda c: json.dumps({**c, "format": 2}), "E106"),
+        (lambda c: json.dumps({**c, "weights": [1.0]}), "E102"),
+        (lambda c: json.dumps({**c, "right": [True]}), "E102"),
+        (lambda c: json.dumps({key: value for key, value in c.items() if key != "behind"}), "E102"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path: Path, change: Callable[[Any], str], code: str):
+    content = json.loads(made([0.5, 0.6], [True, False], [0.0]).to_json())
+    (tmp_path / "c.json").write_text(change(content))
+    with pytest.raises(SapbertError, match=code):
+        read_calibration(tmp_path / "c.json")
+
+
+# -- in a linker --------------------------------------------------------------------------------------------------------
+
+
+def gold(text: str, kb_id: str) -> Doc:
+    doc = BLANK.make_doc(text)
+    doc.ents = [Span(doc, 0, len(doc), label="PROBLEM", kb_id=kb_id)]
+    return doc
+
+
+@pytest.fixture(scope="module")
+def linker(tiny_linker: Path) -> Any:
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker), "threshold": 0.5})
+    linker.load()
+    return linker
+
+
+@pytest.fixture(scope="module")
+def other(linker: SapBertLinker, tiny_linker: Path) -> Callable[..., SapBertLinker]:
+    def build(folder: Path = tiny_linker, **settings: Any) -> SapBertLinker:
+        other = SapBertLinker(linker.model, linker.index, "other", **{"threshold": 0.5, **settings})
+        other.set_folder(folder, exclude=["model", "index"])
+        return other
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def annotated(linker: Any) -> List[Doc]:
+    """Names with a word more, and words that are no concept."""
+    names = [(entity.canonical_name, cui) for cui, entity in linker.kb.cui_to_entity.items()]
+    return [gold(f"{name} today", cui) for name, cui in names] + [gold(word, "NIL") for word in ODD]
+
+
+def test_no_calibration_no_probability(linker: Any):
+    doc = linker(gold("heart attacks", ""))
+    assert linker.calibration is None
+    assert doc.ents[0]._.kb_prob is None
+    assert "probability" not in doc.ents[0]._.kb_explain
+
+
+def test_observed_mentions(linker: Any):
+    right, wrong, unknown, composite, retired = linker.observe(
+        [
+            gold("congestive heart failure", "C9100002"),
+            gold("congestive heart failure", "C9100001"),
+            gold("congestive heart failure", "NIL"),
+            gold("congestive heart failure", "C9100002+C9100001"),
+            gold("congestive heart failure", "X1|C9100002"),
+        ]
+    )
+    assert (right.score, right.exact, right.right, right.behind) == (1.0, True, True, 0.0)
+    assert retired == right
+    assert (wrong.right, wrong.score) == (False, 1.0)
+    assert wrong.behind == pytest.approx(1.0 - dict(linker(gold("congestive heart failure", "")).ents[0]._.kb_ents)["C9100001"], abs=2e-5)
+    assert (unknown.right, unknown.behind) == (False, None)
+    assert (composite.right, composite.behind) == (False, None)
+    assert 0 < right.margin < 1
+    assert linker.observe([gold("fever", "")]) == []
+    example = Example(BLANK.make_doc("fever"), gold("fever", "C9100001"))
+    assert len(linker.observe([example])) == 1
+
+
+def test_calibrate_writes_probabilities(other: Any, annotated: List[Doc]):
+    linker = other()
+    found = linker.calibrate(annotated, fit_on="invented notes")
+    assert linker.calibration is found
+    assert found.fit_on == "invented notes"
+    assert found.built_for == {"encoder": bundles.fingerprint(linker.model), "kb": linker.kb.fingerprint}
+    assert len(found.right) == len(annotated)
+    (known,) = linker(gold("heart attacks", "")).ents
+    assert known._.kb_prob == known._.kb_explain["probability"]
+    (row,) = linker.observe([gold("heart attacks", "C9100003")])
+    assert known._.kb_prob == pytest.approx(found.probability(row.score, row.margin, row.exact), abs=1e-5)
+    (odd,) = linker(gold("Lisbon", "")).ents
+    assert odd._.kb_prob is None  # there is no link
+    assert odd._.kb_explain["probability"] < 0.5 < known._.kb_prob
+
+
+def test_target_precision_decides_instead_of_the_threshold(other: Any, annotated: List[Doc]):
+    linker = other(threshold=0.999)
+    assert linker(gold("heart attacks", "")).ents[0].kb_id_ == ""
+    linker.calibrate(annotated, fit_on="invented notes")
+    linker.aim(target_precision=0.9)
+    lowest = linker.calibration.lowest(0.9)
+    docs = [linker(gold(doc.text, "")) for doc in annotated]
+    linked = [(doc.ents[0].kb_id_, given.ents[0].kb_id_) for doc, given in zip(docs, annotated) if doc.ents[0].kb_id_]
+    assert len(linked) == sum(p >= lowest for p in linker.calibration.probabilities)
+    assert np.mean([found == right for found, right in linked]) >= 0.9
+    assert all((doc.ents[0]._.kb_explain["probability"] >= round(lowest, 5)) == bool(doc.ents[0].kb_id_) for doc in docs)
+    explain = docs[0].ents[0]._.kb_explain
+    assert (explain["threshold"], explain["target_precision"], explain["least_probability"]) == (None, 0.9, round(lowest, 5))
+    linker.aim()
+    assert linker(gold("heart attacks", "")).ents[0].kb_id_ == ""
+
+
+def test_coverage_gives_candidates_without_a_link_too(other: Any, annotated: List[Doc]):
+    linker = other(threshold=0.999, k=60)
+    linker.calibrate(annotated, fit_on="invented notes")
+    linker.aim(coverage=0.8)
+    reach = linker.calibration.reach(0.8)
+    hits = 0
+    for given in annotated[: -len(ODD)]:
+        (ent,) = linker(gold(given.text, "")).ents
+        assert ent.kb_id_ == ""
+        assert ent._.kb_prob is not None
+        top = ent._.kb_ents[0][1]
+        assert all(top - score <= reach + 1e-5 for _, score in ent._.kb_ents)
+        hits += given.ents[0].kb_id_ in dict(ent._.kb_ents)
+    assert hits / (len(annotated) - len(ODD)) >= 0.8
+    (exact,) = linker(gold("congestive heart failure", "")).ents
+    assert exact.kb_id_ == exact._.kb_ents[0][0] == "C9100002"
+
+
+def test_without_a_calibration_targets_are_refused(other: Any, tiny_linker: Path):
+    with pytest.raises(SapbertError, match=r"\[E010\] Setting 'target_precision' of 'other' needs a calibration"):
+        other(target_precision=0.9)
+    linker = other()
+    with pytest.raises(SapbertError, match=r"\[E010\] Setting 'coverage'"):
+        linker.aim(coverage=0.9)
+    assert linker.coverage is None
+    with pytest.raises(SapbertError, match=r"\[E014\].*doc.ents"):
+        linker.calibrate([gold("fever", "")], fit_on="")
+
+
+@pytest.mark.parametrize("share", [0, 1, 95, -0.5, True])
+def test_shares_are_between_0_and_1(other: Any, share: float):
+    for setting in ("target_precision", "coverage"):
+        with pytest.raises(SapbertError, match=rf"\[E002\] Setting '{setting}'"):
+            other(**{setting: share})
+
+
+def test_what_can_not_be_reached_changes_nothing(other: Any, annotated: List[Doc]):
+    linker = other()
+    linker.calibrate(annotated, fit_on="invented notes")
+    linker.aim(target_precision=0.5)
+    with pytest.raises(SapbertError, match=r"\[E011\] target_precision = 0.999"):
+        linker.aim(target_precision=0.999)
+    assert linker.target_precision == 0.5
+    assert linker(gold("heart attacks", "")).ents[0]._.kb_explain["target_precision"] == 0.5
+
+
+def test_kept_in_the_pipelines_files_and_in_workers(other: Any, annotated: List[Doc], tmp_path: Path):
+    linker = other()
+    linker.calibrate(annotated, fit_on="invented notes")
+    expected = linker(gold("heart attacks", "")).ents[0]._.kb_prob
+    linker.aim(target_precision=0.8)
+    assert pickle.loads(pickle.dumps(linker)).calibration == linker.calibration  # not on disk yet
+    linker.to_disk(tmp_path / "pipe")
+    assert (tmp_path / "pipe" / "linker" / "calibration.json").is_file()
+    again = other(tmp_path / "pipe" / "linker")
+    assert again.calibration == linker.calibration
+    assert again(gold("heart attacks", "")).ents[0]._.kb_prob == pytest.approx(expected, abs=1e-4)
+    assert other().from_bytes(linker.to_bytes(exclude=["model", "index"]), exclude=["model", "index"]).calibration == linker.calibration
+    other().to_disk(tmp_path / "pipe")  # one without a calibration, into the same folder
+    assert not (tmp_path / "pipe" / "linker" / "calibration.json").exists()
+
+
+def test_a_calibration_of_other_parts_is_left_out_with_a_warning(other: Any, annotated: List[Doc], tmp_path: Path):
+    linker = other()
+    linker.calibrate(annotated, fit_on="invented notes")
+    linker.to_disk(tmp_path)
+    folder = tmp_path / "linker"
+    bundles.write_calibration(folder, replace(linker.calibration, built_for={**linker.calibration.built_for, "encoder": "another"}))
+    with pytest.warns(UserWarning, match=r"\[W002\].*another encoder: probabilities are left out"):
+        assert other(folder).calibration is None
+    with pytest.warns(UserWarning, match="W002"), pytest.raises(SapbertError, match=r"\[E010\].*that was fit for this encoder"):
+        other(folder, coverage=0.5)
+
+
+def test_batches_and_cache_give_the_same(other: Any, annotated: List[Doc]):
+    linker = other()
+    linker.calibrate(annotated, fit_on="invented notes")
+    linker.aim(coverage=0.7)
+    single = [linker(gold(doc.text, "")).ents[0] for doc in annotated]
+    linker._cache.clear()
+    for doc, one in zip(linker.pipe([gold(doc.text, "") for doc in annotated], batch_size=7), single):
+        (ent,) = doc.ents
+        assert [c for c, _ in ent._.kb_ents] == [c for c, _ in one._.kb_ents]
+        assert ent._.kb_prob == pytest.approx(one._.kb_prob, abs=1e-4)
+
+
+# -- the command, and what ships ----------------------------------------------------------------------------------------
+
+
+def test_command(other: Any, annotated: List[Doc], tmp_path: Path):
+    other().to_disk(tmp_path)
+    DocBin(docs=annotated).to_disk(tmp_path / "gold.spacy")
+    folder = tmp_path / "linker"
+    result = CliRunner().invoke(app, ["calibrate", str(folder), str(tmp_path / "gold.spacy"), "--target-precision", "0.7"])
+    assert result.exit_code == 0, result.output
+    found = read_calibration(folder / "calibration.json")
+    assert found.fit_on == "gold.spacy"
+    assert f"{len(annotated)} mentions, {sum(found.right)} linked rightly" in result.output
+    assert f"from a probability of {found.lowest(0.7):.3f}" in result.output
+    for name, code in (("nowhere.spacy", "E401"), ("linker/manifest.json", "E402")):
+        assert CliRunner().invoke(app, ["calibrate", str(folder), str(tmp_path / name)]).exit_code == 1, code
+
+
+@pytest.mark.slow
+def test_the_default_linker_ships_with_one(hpo_linker_folder: Path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        linker: Any = spacy.blank("en").add_pipe("sapbert_linker")
+        linker.load()
+    assert "gsc-dev" in linker.calibration.fit_on
+    (ent,) = linker(gold("low muscle tone", "")).ents
+    assert 0.9 < ent._.kb_prob < 1
