@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 import spacy
@@ -28,6 +28,7 @@ from .evaluate import CORPORA, Material, versions
 
 FORMAT = 1
 BINS = 10
+ABSENT = "No calibration was fit: no data to fit on was named (--fit)."
 TARGETS = (0.8, 0.85, 0.9, 0.95, 0.98)
 COVERAGES = (0.8, 0.85, 0.9, 0.95)
 PROTOCOL = (
@@ -131,21 +132,25 @@ def read_part(material: Material, name: str) -> Corpus:
     return material.corpus(corpus, part)
 
 
-def calibrate(linker_name: Optional[str], fit: str, test: str, material: Material) -> tuple[Calibration, Dict[str, Any], Path]:
-    """Fit on one part, measure on another. RETURNS: calibration, what goes into metrics/calibration.json, the linker's folder.
+def calibrate(linker_name: Optional[str], fit: Sequence[str], test: Sequence[str], material: Material) -> Tuple[Calibration, Dict[str, Any], Path]:
+    """Fit on some parts of corpora, measure on others. RETURNS: calibration, what goes into metrics/calibration.json, the linker's folder.
 
-    RAISES: SapbertError E519 where both parts are one, E012, E540, E542.
+    RAISES: SapbertError E519 where a part is in both, E012, E540, E542.
     """
-    if fit == test:
-        raise fail("E519", part=fit)
+    for part in set(fit) & set(test):
+        raise fail("E519", part=part)
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD})
-    docs = {name: gold_docs(read_part(material, name), nlp) for name in (fit, test)}
-    made = linker.calibrate(docs[fit], fit_on=f"gold mentions of {fit} ({len(docs[fit])} documents)")
-    figures = measure(made, linker.observe(docs[test]), linker, docs[test])
-    words = {name: f"{name}: gold mentions of {len(docs[name])} documents" for name in docs}
+    docs = {name: gold_docs(read_part(material, name), nlp) for name in (*fit, *test)}
+    to_fit, to_test = ([doc for name in names for doc in docs[name]] for names in (fit, test))
+    words = {
+        what: f"gold mentions of {', '.join(names)} ({sum(len(docs[n]) for n in names):,} documents)"
+        for what, names in (("fit", fit), ("test", test))
+    }
+    made = linker.calibrate(to_fit, fit_on=words["fit"])
+    figures = measure(made, linker.observe(to_test), linker, to_test)
     about = {"kind": "calibration", "format": FORMAT, "made_by": __version__, "versions": versions(), "protocol": PROTOCOL}
-    content = {**about, "data": {"fit": words[fit], "test": words[test]}, "n_fit": len(made.right), **figures, "weights": list(made.weights)}
+    content = {**about, "data": words, "n_fit": len(made.right), **figures, "weights": list(made.weights)}
     return made, {**content, "built_for": made.built_for, "settings": made.settings}, linker.folder
 
 
@@ -163,16 +168,23 @@ def summary(found: Dict[str, Any]) -> str:
 def main(arguments: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m training.calibrate", description="Fit a linker's calibration and measure it on other data.")
     parser.add_argument("--linker", default=None, help="folder of a linker, which gets calibration.json; default: the default linker")
-    parser.add_argument("--fit", default="gsc-dev", help="part of a corpus to fit on: gsc-dev, ncbi-train, …")
-    parser.add_argument("--test", default="gsc-test", help="part to measure on")
+    parser.add_argument(
+        "--fit", default="gsc-dev", help="parts of corpora to fit on, by commas: gsc-dev, ncbi-train, …; '': none is fit, and it is said so"
+    )
+    parser.add_argument("--test", default="gsc-test", help="parts to measure on, by commas")
     parser.add_argument("--data", type=Path, default=Path("assets"), help="folder of corpora and dictionaries")
     parser.add_argument("--calibration", type=Path, default=None, help="another place for calibration.json than the linker's folder")
     parser.add_argument("--out", type=Path, default=Path("metrics/calibration.json"))
     options = parser.parse_args(arguments)
+    fit, test = ([name.strip() for name in value.split(",") if name.strip()] for value in (options.fit, options.test))
+    if not fit:
+        write_text(options.out, json.dumps({"kind": "calibration", "format": FORMAT, "absent": ABSENT}) + "\n")
+        print(ABSENT)
+        return 0
     try:
         nowhere = Path("no-such-folder")
         material = Material(options.data, nowhere, nowhere, nowhere)
-        made, found, folder = calibrate(options.linker, options.fit, options.test, material)
+        made, found, folder = calibrate(options.linker, fit, test, material)
         if options.calibration is not None:
             write_text(options.calibration, made.to_json())
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -104,6 +105,31 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.C
     assert all(row["size"] >= 1 for row in found["conformal"])
     assert summary(found) in capsys.readouterr().out
     assert not (tiny_linker / bundles.CALIBRATION).exists()
+
+
+def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path):
+    """All names twice."""
+    gsc = data / "corpora" / "gsc_plus" / "GSCplus_dev_gold.tsv"
+    lines = gsc.read_text().replace("mild", "dull").splitlines()
+    pubtator = data / "corpora" / "ncbi_disease" / "train.pubtator.txt.gz"
+    pubtator.parent.mkdir()
+    blocks = [f"{i}|t|{text}\n{i}|a|\n{i}\t0\t{end}\t{text}\tDisease\t{cui}\n" for i, text, (_, end, _, cui) in _blocks(lines)]
+    pubtator.write_bytes(gzip.compress("\n".join(blocks).encode()))
+    given = ["--linker", str(tiny_linker), "--data", str(data), "--calibration", str(tmp_path / "c.json"), "--out", str(tmp_path / "m.json")]
+    assert main([*given, "--fit", "gsc-dev, ncbi-train"]) == 0
+    found = json.loads((tmp_path / "m.json").read_text())
+    assert found["n_fit"] == 2 * found["n_test"]
+    assert found["data"]["fit"] == f"gold mentions of gsc-dev, ncbi-train ({found['n_fit']} documents)"
+
+
+def _blocks(lines: List[str]) -> List[Any]:
+    return [(lines[i], lines[i + 1], lines[i + 2].split("\t")) for i in range(0, len(lines) - 2, 4)]
+
+
+def test_nothing_to_fit_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["--fit", "", "--out", str(tmp_path / "m.json")]) == 0
+    assert json.loads((tmp_path / "m.json").read_text())["absent"].startswith("No calibration was fit")
+    assert "No calibration was fit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
