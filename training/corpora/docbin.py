@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Dict, List, Optional
 
-import spacy
 from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 
 from ..errors import fail
 from ..metrics import Mention
@@ -23,7 +23,7 @@ def read_docbin(path: Path, *, group: Optional[str] = None, vocabulary: str = ""
     """
     path = Path(path)
     try:
-        docs: List[Doc] = list(DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab))
+        docs: List[Doc] = list(DocBin().from_disk(path).get_docs(Vocab()))
     except Exception as error:  # zlib's, msgpack's and spaCy's own, by where it is damaged
         raise fail("E567", path=path, layout="docbin", why=f"it is damaged, or no DocBin ({type(error).__name__})") from error
     if group is not None and not any(group in doc.spans for doc in docs):

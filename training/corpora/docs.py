@@ -28,7 +28,10 @@ def by_document(corpus: Corpus) -> Dict[str, List[Mention]]:
 
 def fitting(corpus: Corpus) -> Tuple[Corpus, List[Mention]]:
     """The corpus with only those mentions that stand at their offsets or have none, and the others."""
-    fits = [not placed(corpus, m) or corpus.documents[m.document][m.start : m.end] == m.text for m in corpus.mentions]
+    # the length too: a slice is silent where it ends beyond the text
+    fits = [
+        not placed(corpus, m) or (m.end - m.start == len(m.text) and corpus.documents[m.document][m.start : m.end] == m.text) for m in corpus.mentions
+    ]
     kept = [mention for mention, ok in zip(corpus.mentions, fits) if ok]
     return corpus._replace(mentions=kept), [mention for mention, ok in zip(corpus.mentions, fits) if not ok]
 
