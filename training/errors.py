@@ -1,6 +1,6 @@
 """Coded errors of the training package, in the manner of `spacy_sapbert.errors`.
 
-E50x pairs · E51x recipe and loop · E52x losses and mining · E54x evaluation and report · E55x assets and project.
+E50x pairs · E51x recipe and loop · E52x losses and mining · E54x evaluation and report · E55x assets and project · E56x corpora.
 """
 
 from __future__ import annotations
@@ -63,6 +63,16 @@ class Errors:
         "'{folder}', or name their folder: `python -m spacy project run umls . --vars.umls FOLDER`."
     )
     E555 = "'{file}' from {source} {why}."
+    # corpora
+    E560 = "'{path}', line {line} is not {expected}: it has {shape}. Mend the line, or name the layout it is in by layout=."
+    E561 = "Corpus layout '{name}' is not known. Known: {known}."
+    E562 = "The layout of '{path}' is not recognised: line {number} has {shape}. Known: {known}. Name the one it is by layout=."
+    E563 = "'{path}' holds no mentions{kinds} ({documents} documents): an empty split measures nothing."
+    E564 = "'{path}' holds {mentions} mentions in {where}, and no id of a concept in any of them: there is nothing to link to."
+    E565 = "No document of '{path}' has the span group '{group}'. Groups there: {known}. Name one, or None for doc.ents."
+    E566 = "'{path}' has mentions of {count} documents without a text: {documents}. Give their texts, or leave their mentions out."
+    E567 = "'{path}' can't be read as layout '{layout}': {why}."
+    E568 = "Option '{option}' of layout '{layout}' is {value!r}: {why}."
 
 
 def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> SapbertError:

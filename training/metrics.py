@@ -21,13 +21,14 @@ Rows = Tuple[Optional[int], ...]
 
 class Mention(NamedTuple):
     """document, start, end: where it stands. text: as the corpus writes it. gold: the alternatives, any of which is right; each holds one
-    id, or for a composite ("A+B") several."""
+    id, or for a composite ("A+B") several. kind: the corpus's type of it ("Disease", "T047", "T116,T123"), "" where it has none."""
 
     document: str
     start: int
     end: int
     text: str
     gold: Tuple[Ids, ...]
+    kind: str = ""
 
 
 class Gold(NamedTuple):

@@ -78,18 +78,27 @@ def test_what_is_made_is_made_before_it_is_used(config: Dict[str, Any]) -> None:
 
 
 def imported(module: str) -> Set[str]:
-    """Modules of the training package that one imports, directly or not, and itself."""
+    """Modules of the training package that one imports, directly or not, and itself; those of a folder as `corpora/tables`."""
     found: Set[str] = set()
     wanted = [module]
     while wanted:
         name = wanted.pop()
-        if name in found or not (ROOT / "training" / f"{name}.py").is_file():
+        if (ROOT / "training" / name / "__init__.py").is_file():
+            name = f"{name}/__init__"
+        path = ROOT / "training" / f"{name}.py"
+        if name in found or not path.is_file():
             continue
         found.add(name)
-        for node in ast.walk(ast.parse((ROOT / "training" / f"{name}.py").read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.level == 1:
-                wanted.extend([node.module] if node.module else [alias.name for alias in node.names])
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                folder = name.split("/")[: -node.level]
+                wanted.extend("/".join([*folder, part]) for part in ([node.module] if node.module else [alias.name for alias in node.names]))
     return found
+
+
+def test_imports_are_followed_into_folders() -> None:
+    assert {"evaluate", "corpora/__init__", "corpora/tables", "corpora/ids", "errors", "metrics"} <= imported("evaluate")
+    assert "evaluate" not in imported("corpora")
 
 
 @pytest.mark.parametrize("name", ["assets", "pairs", "train", "evaluate", "report", "compare"])

@@ -1,0 +1,62 @@
+"""Corpora -> documents and gold mentions, of whatever layout; notes; pairs of texts with a human score.
+
+corpus = read_corpus("NCBItestset_corpus.txt")
+print(describe(corpus))
+for doc, mentions in make_docs(corpus, spacy.blank("en")): ...
+
+`corpus` is what all give, `ids` how they spell ids; `pubtator`, `hpo`, `bars`, `tables`, `brat` and `docbin` are the readers, each of which takes
+lines, so that a test can give it a few, or a path where there is a folder or a binary file; `layouts` is the door to them.
+"""
+
+from .bars import read_biosyn, read_dictionary, read_xlbel
+from .brat import read_brat
+from .corpus import Corpus, open_lines, placed
+from .describe import describe, overlapping
+from .docbin import read_docbin
+from .docs import GOLD, aligned, by_document, fitting, make_docs, resolved_texts
+from .hpo import read_gsc, read_jax
+from .ids import NIL, gold_id, gold_ids
+from .layouts import LAYOUTS, read_corpus, recognise
+from .pubtator import read_pubtator
+from .sharing import Shared, shared_documents, sharing_report
+from .tables import read_askapatient, read_biomap, read_cometa, read_tsv
+from .texts import TextPair, read_notes, read_stsb, read_umnsrs
+
+__all__ = [
+    "GOLD",
+    "LAYOUTS",
+    "NIL",
+    "Corpus",
+    "Shared",
+    "TextPair",
+    "aligned",
+    "by_document",
+    "describe",
+    "fitting",
+    "gold_id",
+    "gold_ids",
+    "make_docs",
+    "open_lines",
+    "overlapping",
+    "placed",
+    "read_askapatient",
+    "read_biomap",
+    "read_biosyn",
+    "read_brat",
+    "read_cometa",
+    "read_corpus",
+    "read_dictionary",
+    "read_docbin",
+    "read_gsc",
+    "read_jax",
+    "read_notes",
+    "read_pubtator",
+    "read_stsb",
+    "read_tsv",
+    "read_umnsrs",
+    "read_xlbel",
+    "recognise",
+    "resolved_texts",
+    "shared_documents",
+    "sharing_report",
+]

@@ -1,0 +1,112 @@
+"""Layouts whose fields are parted by `||`: BioSyn's folders and dictionaries, XL-BEL."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Dict, List, Tuple, Union
+
+from spacy_sapbert.concept import normalise
+from spacy_sapbert.readers.text import lines as numbered_lines
+
+from ..errors import fail
+from ..metrics import Mention
+from .corpus import MADE_UP, Corpus, misfit
+from .ids import gold_ids
+
+_CUIS = re.compile(r"C\d{7}(\|C\d{7})*")
+_MARKED = re.compile(r"<tgt>(.*?)</tgt>")
+
+
+def read_biosyn(path: Path) -> Corpus:
+    """A folder of BioSyn (Sung et al., ACL 2020), or one file of it: `document.concept`, lines `document||start|end||kind||mention||ids`.
+
+    `|` in a mention joins the parts of a composite, each written out, and then does in its ids too; the mention stays joined. In ids alone,
+    `|` parts alternatives. `processed_*` folders hold no texts: their mentions are lower-cased and stand nowhere. Where `document.txt` lies
+    beside every file, it is read: title, two line ends, abstract, whose offsets were counted with one character between the two.
+
+    RAISES: SapbertError E560 (a line), E567 (no such file).
+    """
+    path = Path(path)
+    files = [path] if path.is_file() else sorted(path.glob("*.concept"))
+    if not files:  # SapBERT's copy names them .txt
+        files = sorted(path.glob("*.txt"))
+    if not files:
+        raise fail("E567", path=path, layout="biosyn", why="no *.concept lies in it")
+    mentions = [mention for file in files for mention in _concepts(file)]
+    texts = {file.stem: file.with_suffix(".txt") for file in files if file.suffix == ".concept"}
+    if not texts or not all(text.is_file() for text in texts.values()):
+        return Corpus({}, mentions)
+    return Corpus({document: _text(text) for document, text in texts.items()}, mentions)
+
+
+def _concepts(path: Path) -> Iterator[Mention]:
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        fields = line.split("||")
+        if len(fields) != 5 or not re.fullmatch(r"\d+\|\d+", fields[1]) or not fields[3].strip():
+            raise misfit(path, number, line, "`document||start|end||kind||mention||ids`")
+        document, offsets, kind, text, ids = fields
+        start, _, end = offsets.partition("|")
+        yield Mention(document, int(start), int(end), text.strip(), gold_ids(ids.replace("|", "+") if "|" in text else ids), kind)
+
+
+def _text(path: Path) -> str:
+    return "\n".join(line for _, line in numbered_lines(path)).replace("\n\n", "\n", 1)
+
+
+def read_dictionary(lines: Iterable[str], *, source: Union[str, Path] = "dictionary") -> Corpus:
+    """A dictionary of BioSyn: `id||name`, or `id|other id||name|synonym`; every name is a mention without a document.
+
+    source: named in errors. RAISES: SapbertError E560.
+    """
+    mentions: List[Mention] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        ids, _, names = line.partition("||")
+        found = [name.strip() for name in names.split("|") if name.strip()]
+        if not found or not gold_ids(ids):
+            raise misfit(source, number, line, "`id||name`")
+        mentions.extend(Mention("", 0, 0, name, gold_ids(ids)) for name in found)
+    return Corpus({}, mentions)
+
+
+def read_xlbel(lines: Iterable[str], *, source: Union[str, Path] = "XL-BEL") -> Corpus:
+    """XL-BEL (Liu et al., ACL 2021): `CUI||mention`, or `CUI||mention||sentence` with the mention between <tgt> and </tgt>; `|` parts
+    alternative CUIs. A sentence is a document, named by its line's number.
+
+    source: named in errors. Counted: sentences with more than one marked place, of which the first is taken. RAISES: SapbertError E560.
+    """
+    documents: Dict[str, str] = {}
+    mentions: List[Mention] = []
+    counts: Counter[str] = Counter()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        ids, _, rest = line.partition("||")
+        text, _, sentence = rest.partition("||")
+        if not _CUIS.fullmatch(ids.strip()) or not text.strip() or ("<tgt>" in rest and not _MARKED.search(sentence)):
+            raise misfit(source, number, line, "`CUI||mention` or `CUI||mention||sentence` with <tgt> and </tgt>")
+        if not sentence:
+            mentions.append(Mention("", 0, 0, text, gold_ids(ids)))
+            continue
+        places = list(_MARKED.finditer(sentence))
+        if not places:
+            raise misfit(source, number, line, "`CUI||mention||sentence` with <tgt> and </tgt>")
+        counts["marked_more_than_once"] += len(places) > 1
+        document = f"{MADE_UP}{number}"
+        documents[document], start, end = _unmarked(sentence, places[0])
+        stands = documents[document][start:end]
+        # what stands there is the mention, but for case and spaces; else it is left to be found where offsets are checked
+        mentions.append(Mention(document, start, end, stands if normalise(stands) == normalise(text) else text, gold_ids(ids)))
+    return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
+
+
+def _unmarked(sentence: str, place: re.Match[str]) -> Tuple[str, int, int]:
+    """The sentence without its marks, and where the marked text stands in it."""
+    before, after = (part.replace("<tgt>", "").replace("</tgt>", "") for part in (sentence[: place.start()], sentence[place.end() :]))
+    return f"{before}{place[1]}{after}", len(before), len(before) + len(place[1])

@@ -1,0 +1,101 @@
+"""brat standoff: a text and, beside it, its annotations."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Tuple
+
+from spacy_sapbert.errors import fail as base_fail
+from spacy_sapbert.readers.medic import identifier
+from spacy_sapbert.readers.text import lines as numbered_lines
+
+from ..errors import fail
+from ..metrics import Ids, Mention
+from .corpus import Corpus, misfit
+from .ids import gold_ids
+
+_ENTITY = re.compile(r"(T\S+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)\t(.*)")
+_REFERENCE = re.compile(r"N\S+\tReference (T\S+) (\S+)(?:\t.*)?")
+_NOTE = re.compile(r"#\S*\t\S+ (T\S+)\t(.*)")
+_OTHER = re.compile(r"[REAM*#]\S*\t.+")  # relations, events, attributes, equivalences, notes on those
+
+
+class _Entity(NamedTuple):
+    """pieces: (start, end) of each. text: of the pieces, a space between them, as the .ann has it."""
+
+    kind: str
+    pieces: List[Tuple[int, int]]
+    text: str
+
+
+def read_brat(path: Path, *, vocabulary: str = "", encoding: str = "utf-8") -> Corpus:
+    """A folder of brat's standoff files (Stenetorp et al., EACL 2012), or one .ann; folders in it too. A document is named by its path.
+
+    An entity's ids are those of its `N` lines (`N1 TAB Reference T1 UMLS:C0011849`; several are alternatives), else of a `#` note that is
+    nothing but ids, else it has none. An entity in pieces (`0 5;16 23`) is the text from its first character to its last.
+    vocabulary: of ids without a prefix, as in `gold_id`. encoding: of both files; offsets count characters.
+
+    Counted: entities in pieces; lines of relations, events, attributes and other notes, which are left out.
+    RAISES: SapbertError E560 (a line), E567 (no .ann, or one without its .txt), E404 (not in this encoding).
+    """
+    path = Path(path)
+    root = path.parent if path.is_file() else path
+    files = [path] if path.is_file() else sorted(path.rglob("*.ann"))
+    if not files:
+        raise fail("E567", path=path, layout="brat", why="no .ann lies in it")
+    documents: Dict[str, str] = {}
+    mentions: List[Mention] = []
+    counts: Counter[str] = Counter()
+    for file in files:
+        document = file.relative_to(root).with_suffix("").as_posix()
+        documents[document] = _text(file.with_suffix(".txt"), encoding)
+        entities, ids = _annotations(file, vocabulary, encoding, counts)
+        for key, entity in entities.items():
+            start, end = entity.pieces[0][0], entity.pieces[-1][1]
+            joined = " ".join(documents[document][a:b] for a, b in entity.pieces)
+            counts["in_pieces"] += len(entity.pieces) > 1
+            # brat writes a line end as a space; an entity whose text is another stays so, to be found where offsets are checked
+            fits = joined.split() == entity.text.split()
+            text = documents[document][start:end] if fits else entity.text
+            mentions.append(Mention(document, start, end, text, ids.get(key, ()), entity.kind))
+    return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
+
+
+def _text(path: Path, encoding: str) -> str:
+    """The whole text; CRLF stays, for brat counts both."""
+    if not path.is_file():
+        raise fail("E567", path=path.with_suffix(".ann"), layout="brat", why=f"its text {path.name} does not lie beside it")
+    try:
+        return path.read_bytes().decode(encoding)
+    except UnicodeDecodeError as error:
+        raise base_fail("E404", path=path, line=error.object[: error.start].count(b"\n") + 1) from error
+
+
+def _annotations(path: Path, vocabulary: str, encoding: str, counts: Counter[str]) -> Tuple[Dict[str, _Entity], Dict[str, Tuple[Ids, ...]]]:
+    """Entities by their name (T1), and the ids of those that have some. counts: added to."""
+    entities: Dict[str, _Entity] = {}
+    references: Dict[str, List[str]] = {}
+    notes: Dict[str, List[str]] = {}
+    for number, line in numbered_lines(path, encoding):
+        if found := _ENTITY.fullmatch(line):
+            pieces = sorted((int(a), int(b)) for a, b in (piece.split() for piece in found[3].split(";")))
+            entities[found[1]] = _Entity(found[2], pieces, found[4])
+        elif found := _REFERENCE.fullmatch(line):
+            references.setdefault(found[1], []).append(found[2])
+        elif (found := _NOTE.fullmatch(line)) and _are_ids(found[2], vocabulary):
+            notes.setdefault(found[1], []).append(found[2])
+        elif _OTHER.fullmatch(line):
+            counts["other_lines"] += 1
+        elif line.strip():
+            raise misfit(
+                path, number, line, "a line of brat (`T1 TAB kind start end TAB text`, `N1 TAB Reference T1 id TAB text`, R, E, A, M, * or #)"
+            )
+    return entities, {key: gold_ids("|".join(ids), vocabulary) for key, ids in {**notes, **references}.items()}
+
+
+def _are_ids(note: str, vocabulary: str) -> bool:
+    """Whether a note is nothing but ids; people also write "check this" there."""
+    parts = re.split(r"[|+,]", note.strip())
+    return all(re.fullmatch(r"\S+", part.strip()) and (identifier(part) or (vocabulary and part.strip().isdecimal())) for part in parts)

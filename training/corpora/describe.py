@@ -1,0 +1,46 @@
+"""What a corpus holds, counted: what a table of results says of its gold, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Dict, List, Set
+
+from ..metrics import Mention
+from .corpus import Corpus, placed
+from .docs import by_document, fitting
+from .ids import NIL
+
+
+def describe(corpus: Corpus) -> Dict[str, Any]:
+    """For JSON. documents: texts. mentions; of them: alternatives (several right answers), composites (several ids in one answer), without_id,
+    nil (annotators say that there is no concept), of_documents (ids of a whole text), without_text (their document has none),
+    overlapping (with another one), off_their_offsets (another text stands there). kinds: each with its mentions. read: the reader's counts.
+    """
+    kinds = Counter(mention.kind for mention in corpus.mentions)
+    return {
+        "documents": len(corpus.documents),
+        "mentions": len(corpus.mentions),
+        "alternatives": sum(len(m.gold) > 1 for m in corpus.mentions),
+        "composites": sum(any(len(ids) > 1 for ids in m.gold) for m in corpus.mentions),
+        "without_id": sum(not m.gold for m in corpus.mentions),
+        "nil": sum(bool(m.gold) and all(i == NIL for ids in m.gold for i in ids) for m in corpus.mentions),
+        "of_documents": sum(m.document in corpus.documents and not placed(corpus, m) for m in corpus.mentions),
+        "without_text": sum(m.document not in corpus.documents for m in corpus.mentions),
+        "overlapping": sum(overlapping(mentions) for document, mentions in by_document(corpus).items() if document in corpus.documents),
+        "off_their_offsets": len(fitting(corpus)[1]),
+        "kinds": dict(kinds.most_common()),
+        "read": dict(corpus.counts),
+    }
+
+
+def overlapping(mentions: List[Mention]) -> int:
+    """How many mentions of one document share a character with another of them; such stay in a corpus, and in the Docs' span group."""
+    spans = sorted((m.start, m.end, i) for i, m in enumerate(mentions) if m.end > m.start)
+    found: Set[int] = set()
+    reach, last = 0, -1  # the end that is furthest right so far, and whose it is
+    for start, end, i in spans:
+        if start < reach:
+            found.update((last, i))
+        if end > reach:
+            reach, last = end, i
+    return len(found)

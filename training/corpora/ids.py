@@ -1,0 +1,41 @@
+"""Gold ids as corpora write them -> alternatives of canonical ids. The one place that does so."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, FrozenSet, Tuple
+
+from spacy_sapbert.readers import curies
+from spacy_sapbert.readers.medic import identifier
+
+from ..metrics import Ids
+
+NIL = "-1"  # annotators say that the vocabulary has no such concept
+_NILS = frozenset({"-1", "-", "cui-less", "cuiless", "nil"})
+
+
+def gold_id(text: str, vocabulary: str = "") -> str:
+    """One id in its canonical spelling: bare MeSH ids (D…, C…) and OMIM numbers get their prefix, `UMLS:C0000001` loses it, `mesh:`, `MIM:`,
+    `SCTID:` … are spelt as the package spells them; one of no known form stays as it is, and `CUI-less` and its like become NIL.
+
+    vocabulary: of ids that stand without a prefix, where it is neither MeSH nor OMIM nor UMLS ("SNOMEDCT_US": `22298006`).
+    """
+    text = text.strip()
+    if text.lower() in _NILS:
+        return NIL
+    if vocabulary and text and ":" not in text:
+        return curies.canonical(f"{vocabulary}:{text}")
+    return identifier(text) or text
+
+
+def gold_ids(text: str, vocabulary: str = "") -> Tuple[Ids, ...]:
+    """`D001943|D010051+OMIM:1` -> ((MESH:D001943,), (MESH:D010051, OMIM:1)): `|` parts alternatives, `+` and `,` the parts of a composite.
+
+    Ids that come twice in a composite, and alternatives that hold the same ids, are there once. vocabulary: as in `gold_id`.
+    """
+    alternatives: Dict[FrozenSet[str], Ids] = {}
+    for alternative in text.split("|"):
+        ids = tuple(dict.fromkeys(i for part in re.split("[+,]", alternative) if (i := gold_id(part, vocabulary))))
+        if ids:
+            alternatives.setdefault(frozenset(ids), ids)
+    return tuple(alternatives.values())

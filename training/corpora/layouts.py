@@ -1,0 +1,154 @@
+"""The one door: a path of any layout -> Corpus. Layouts are told, or recognised by content."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+
+from spacy_sapbert.errors import MissingFile
+from spacy_sapbert.errors import fail as base_fail
+from spacy_sapbert.readers.medic import identifier
+from spacy_sapbert.readers.text import lines as numbered_lines
+from spacy_sapbert.readers.text import open_binary
+
+from ..errors import fail
+from .bars import read_biosyn, read_dictionary, read_xlbel
+from .brat import read_brat
+from .corpus import Corpus, shape, wanted
+from .docbin import read_docbin
+from .hpo import GOLD_JSON, read_gsc, read_jax
+from .ids import NIL, gold_ids
+from .pubtator import read_pubtator
+from .tables import read_askapatient, read_biomap, read_cometa, read_tsv
+
+_LOOKED_AT = 50  # lines that a layout is recognised by
+_ZLIB = b"\x78"  # what a DocBin begins with, and UTF-8 text of these layouts does not: the next byte is none of ASCII's printable ones
+
+
+class Layout(NamedTuple):
+    """read: its reader. lines: whether it takes lines, else a path."""
+
+    read: Callable[..., Corpus]
+    lines: bool
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "askapatient": Layout(read_askapatient, True),
+    "biomap": Layout(read_biomap, True),
+    "biosyn": Layout(read_biosyn, False),
+    "brat": Layout(read_brat, False),
+    "cometa": Layout(read_cometa, True),
+    "dictionary": Layout(read_dictionary, True),
+    "docbin": Layout(read_docbin, False),
+    "gsc": Layout(read_gsc, True),
+    "jax": Layout(read_jax, False),
+    "pubtator": Layout(read_pubtator, True),
+    "tsv": Layout(read_tsv, True),
+    "xlbel": Layout(read_xlbel, True),
+}
+_PER_CALL = ("source", "kinds", "encoding")  # options of the door itself
+
+
+def read_corpus(
+    path: Union[str, Path], layout: Optional[str] = None, *, kinds: Optional[Collection[str]] = None, encoding: str = "utf-8", **options: Any
+) -> Corpus:
+    """A corpus of any layout of LAYOUTS; files may be plain, .gz or .zst.
+
+    layout: default: recognised by content. kinds: only mentions of these (PubTator's kinds, semantic types, labels). encoding: of texts.
+    options: the reader's own: granularity of COMETA, group of a DocBin, vocabulary of bare ids, texts of a TSV.
+
+    RAISES: SapbertError E401 (no such path), E404 (encoding), E561 (no such layout), E562 (none is recognised), E563 (no mentions), E564 (no
+    ids), E568 (an option that the reader does not have), and what the reader raises: E560 (a line), E565, E566, E567.
+    """
+    path = Path(path)
+    if layout is not None and layout not in LAYOUTS:
+        raise fail("E561", name=layout, known=", ".join(LAYOUTS))
+    if not path.exists():
+        raise base_fail("E401", MissingFile, path=path)
+    name = layout or recognise(path, encoding)
+    read, by_lines = LAYOUTS[name]
+    parameters = inspect.signature(read).parameters
+    own = [key for key, p in parameters.items() if p.kind is p.KEYWORD_ONLY and key not in _PER_CALL]
+    for key, value in options.items():
+        if key not in own:
+            raise fail("E568", option=key, layout=name, value=value, why=f"there is no such option. It has: {', '.join(own) or 'none'}")
+    if by_lines:
+        corpus = read((line for _, line in numbered_lines(path, encoding)), source=path, **options)
+    else:
+        corpus = read(path, **options, **({"encoding": encoding} if "encoding" in parameters else {}))
+    if kinds is not None:
+        corpus = corpus._replace(mentions=[mention for mention in corpus.mentions if wanted(mention.kind, kinds)])
+    if not corpus.mentions:
+        raise fail("E563", path=path, documents=len(corpus.documents), kinds=f" of the kinds {', '.join(kinds)}" if kinds else "")
+    if all(i == NIL for mention in corpus.mentions for ids in mention.gold for i in ids):
+        raise fail("E564", path=path, mentions=len(corpus.mentions), where=f"layout '{name}'")
+    return corpus
+
+
+def recognise(path: Path, encoding: str = "utf-8") -> str:
+    """The layout of a file or folder. Names are not trusted, but for those that the layouts prescribe in a folder.
+
+    RAISES: SapbertError E562, which shows the first line by its shape; E404.
+    """
+    if path.is_dir():
+        for pattern, found in ((GOLD_JSON, "jax"), ("**/*.ann", "brat"), ("*.concept", "biosyn")):
+            if next(path.glob(pattern), None):
+                return found
+        raise fail("E562", path=path, number=0, shape=f"a folder without {GOLD_JSON}, .ann or .concept", known=", ".join(LAYOUTS))
+    if path.suffix == ".ann":
+        return "brat"
+    with open_binary(path) as file:
+        start = file.read(2)
+    if not start:
+        raise fail("E563", path=path, documents=0, kinds="")
+    if start[:1] == _ZLIB and len(start) == 2 and not 32 <= start[1] < 127 and start[1] != 9:
+        return "docbin"
+    head = list(islice(((n, line) for n, line in numbered_lines(path, encoding) if line.strip()), _LOOKED_AT))
+    if not head:
+        raise fail("E563", path=path, documents=0, kinds="")
+    layout = _by_lines([line for _, line in head])
+    if layout is None:
+        raise fail("E562", path=path, number=head[0][0], shape=shape(head[0][1]), known=", ".join(LAYOUTS))
+    return layout
+
+
+def _by_lines(lines: List[str]) -> Optional[str]:
+    first = lines[0]
+    cells = first.split("\t")
+    if re.match(r"[^|\t]+\|[ta]\|", first):
+        return "pubtator"
+    if {"Term", "General SNOMED ID"} <= set(cells) or {"Term", "Specific SNOMED ID"} <= set(cells):
+        return "cometa"
+    if {"mention", "mondo_id"} <= set(first.split(",")):
+        return "biomap"
+    if {"mention", "ids"} <= set(cells):
+        return "tsv"
+    if re.match(r"[^|]+\|\|\d+\|\d+\|\|", first):
+        return "biosyn"
+    if "||" in first:
+        return _bars(lines)
+    if len(cells) == 1 and any(re.match(r"\d+\t\d+\t[^\t]+\tHP:", line) for line in lines[2:]):
+        return "gsc"
+    if len(cells) == 3 and all(re.match(r"\d+\t", line) for line in lines):
+        return "askapatient"
+    rows: List[Tuple[str, ...]] = [tuple(line.split("\t")) for line in lines]
+    if len(cells) in (2, 3, 5) and all(len(row) == len(cells) and _known_ids(row[1]) and not identifier(row[0]) for row in rows):
+        return "tsv"
+    return None
+
+
+def _bars(lines: List[str]) -> Optional[str]:
+    """`CUI||…` is XL-BEL; with other ids, a dictionary: two names of one layout, but for XL-BEL's sentences."""
+    ids: Dict[str, None] = dict.fromkeys(line.partition("||")[0] for line in lines)
+    if all(re.fullmatch(r"C\d{7}(\|C\d{7})*", text) for text in ids):
+        return "xlbel"
+    return "dictionary" if all(gold_ids(text) and not re.search(r"\s", text.strip()) for text in ids) else None
+
+
+def _known_ids(text: str) -> bool:
+    """Whether ids are of a known form; without this, any table would be one of mentions."""
+    return all(i == NIL or identifier(i) for ids in gold_ids(text) for i in ids) and bool(gold_ids(text))

@@ -1,0 +1,95 @@
+"""Documents that stand in two corpora or two splits: what is measured on one was then seen in the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, Dict, List, NamedTuple, Set, Tuple
+
+from spacy_sapbert.concept import normalise
+
+from .corpus import MADE_UP, Corpus
+
+NAMED = 20  # ids that a report names; all are counted
+PIECE = 80  # letters: texts that are as long are also found within others, as an abstract within itself and its title
+
+Place = Tuple[str, str]  # corpus, document
+
+
+class Shared(NamedTuple):
+    """What two corpora share. by_id: documents with the same id in both. by_text: (left id, right id) of those with the same text."""
+
+    left: str
+    right: str
+    by_id: Tuple[str, ...]
+    by_text: Tuple[Tuple[str, str], ...]
+
+    @property
+    def documents(self) -> Tuple[str, ...]:
+        """Ids in `left` of all documents that are shared in either way."""
+        return tuple(dict.fromkeys([*self.by_id, *(left for left, _ in self.by_text)]))
+
+
+def shared_documents(corpora: Mapping[str, Corpus]) -> List[Shared]:
+    """Each two of the corpora that share documents, with these; pairs that share none are left out.
+
+    corpora: name -> corpus or split. Ids count as the corpora write them, those of documents without a text too, but not those that a reader
+    made up. Texts count as equal where they differ only in case, spaces and marks, or where one of at least PIECE letters is within the other.
+    Time: about 3 s for a million letters.
+    """
+    ids = {name: _ids(corpus) for name, corpus in corpora.items()}
+    same = _same_texts({(name, document): letters for name, corpus in corpora.items() for document, letters in _texts(corpus)})
+    found = []
+    for left, right in combinations(corpora, 2):
+        by_id = tuple(document for document in ids[left] if document in ids[right])
+        by_text = tuple((a, b) for a in corpora[left].documents for b in same.get((left, a), {}).get(right, ()))
+        if by_id or by_text:
+            found.append(Shared(left, right, by_id, by_text))
+    return found
+
+
+def sharing_report(shared: Sequence[Shared]) -> List[Dict[str, Any]]:
+    """For JSON: counts, and the first NAMED ids; no text."""
+    return [
+        {
+            "corpora": [pair.left, pair.right],
+            "documents": len(pair.documents),
+            "by_id": len(pair.by_id),
+            "by_text": len(pair.by_text),
+            "ids": list(pair.documents[:NAMED]),
+        }
+        for pair in shared
+    ]
+
+
+def _ids(corpus: Corpus) -> Dict[str, None]:
+    every = [*corpus.documents, *(mention.document for mention in corpus.mentions)]
+    return dict.fromkeys(document for document in every if document and not document.startswith(MADE_UP))
+
+
+def _texts(corpus: Corpus) -> Iterator[Tuple[str, str]]:
+    """Documents and the letters and figures of their texts; a text without any is none."""
+    for document, text in corpus.documents.items():
+        if letters := "".join(filter(str.isalnum, normalise(text))):
+            yield document, letters
+
+
+def _same_texts(texts: Mapping[Place, str]) -> Dict[Place, Dict[str, List[str]]]:
+    """Each text's place -> other corpora -> their documents with the same text."""
+    pieces: Dict[str, List[Place]] = {}  # the middle of a text, or a short one whole: what is looked for in every other text
+    for place, letters in texts.items():
+        pieces.setdefault(_middle(letters), []).append(place)
+    pairs: Set[Tuple[Place, Place]] = set()
+    for place, letters in texts.items():
+        windows = {letters[i : i + PIECE] for i in range(max(1, len(letters) - PIECE + 1))}
+        for window in windows & pieces.keys():
+            pairs.update((place, other) for other in pieces[window] if other[0] != place[0] and texts[other] in letters)
+    found: Dict[Place, Dict[str, List[str]]] = {}
+    for a, b in sorted({*pairs, *((b, a) for a, b in pairs)}):
+        found.setdefault(a, {}).setdefault(b[0], []).append(b[1])
+    return found
+
+
+def _middle(letters: str) -> str:
+    start = max(0, (len(letters) - PIECE) // 2)
+    return letters[start : start + PIECE]
