@@ -1,6 +1,7 @@
 """Coded errors of the training package, in the manner of `spacy_sapbert.errors`.
 
-E50x pairs · E51x recipe and loop · E52x losses and mining · E54x evaluation and report · E55x assets and project · E56x corpora.
+E50x pairs · E51x recipe and loop · E52x losses and mining · E54x evaluation and report · E55x assets and project · E56x corpora ·
+E57x baselines and similarity · E58x pictures.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ class Errors:
     E547 = "'{path}' is not {expected}: {why}"
     E548 = "Setting '{setting}' of the evaluation is {value!r}: {why}."
     E549 = "Pairs '{pairs}' were made from another knowledge base than '{kb}' (fingerprints {found} and {expected}). Make them again with `python -m training.pairs`."
+    # baselines and layouts
+    E570 = "scispaCy's candidate generator is left out: it can't be imported ({why}). Install it with nmslib: pip install scispacy nmslib-metabrainz"
+    E571 = "scispaCy's candidate generator is left out: it can't be made of {names} names ({why}). It needs character 3-grams that ten names have."
+    E572 = "Line 1 has no column for {what}; it has {found}. Known names of that column: {known}."
     # recipe and loop
     E510 = "Recipe '{path}' can't be used: {why}"
     E511 = "Setting '{setting}' is {value!r}: {why}."

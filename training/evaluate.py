@@ -2,7 +2,7 @@
 
 Exact search over whole dictionaries, the same for every system of a run; a concept scores as its best name; equal scores count as
 their expectation. Sets of gold mentions, of held-out names, and of pairs of texts with a human score. Read top to bottom: dictionaries,
-what a set is, the sets, systems, averages, output, the command.
+what a set is, the sets, systems, figures, output, the command. Baselines, break-downs and intervals are in baselines.py, breakdown.py, uncertainty.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -36,11 +36,35 @@ from spacy_sapbert.kb import VERSION as KB_VERSION
 from spacy_sapbert.kb_builder import build_kb
 from spacy_sapbert.types import Floats2d
 
+from . import baselines as baselines_module
 from . import composites
 from . import pairs as pairs_module
+from .breakdown import SHARE, First, Known, by_group, confusions, groupings
 from .corpora import Corpus, TextPair, by_document, fitting, open_lines, read_biomap, read_gsc, read_pubtator, read_stsb, read_umnsrs, resolved_texts
 from .errors import fail
-from .metrics import Gold, Ints1d, Mention, Rule, Scorer, alternatives_of, best_scores, boundary, expected, lenient, missing_ids, resolve, strict
+from .metrics import (
+    Boundary,
+    Floats1d,
+    Gold,
+    Ints1d,
+    Mention,
+    Ranks,
+    Rule,
+    Scorer,
+    alternatives_of,
+    best_scores,
+    boundary,
+    expected,
+    lenient,
+    missing_ids,
+    ranks,
+    reciprocal_rank,
+    resolve,
+    strict,
+)
+from .similarity import read_biosses, read_sick, read_terms
+from .uncertainty import PROTOCOL as UNCERTAINTY
+from .uncertainty import intervals, randomisation
 
 FORMAT = 1
 DEPTHS = (1, 5)
@@ -57,6 +81,10 @@ SEARCH = (
     "Exact search by cosine over all names of the dictionary (lower-cased, normalised); a concept scores as its best name; per cent of "
     "queries whose gold concept is first (@1) or among the first five (@5); concepts with equal scores (within 1e-6) stand in random "
     f"order and count as their expectation. Nothing is cut by a threshold; {NO_PREFERENCE}."
+)
+RECIPROCAL = (
+    "MRR: the mean of 100 / rank, where the rank is the least depth at which a mention is right by the same rule, and equal scores count as the "
+    "expectation of 100 / rank. Answerable: only queries whose gold the dictionary can give; the others are in no denominator there."
 )
 GIVEN = "Gold mentions, not recognised ones. A gold id that the dictionary does not have, even as an alternative or retired id, counts as wrong."
 STRICT = "Strict: some alternative with all of its ids (`|` in the gold parts alternatives; a composite is never right at 1)."
@@ -83,20 +111,36 @@ AS_WRITTEN = "Mentions as written: no abbreviation is resolved."
 @dataclass(frozen=True)
 class Dictionary:
     """Distinct names and what they stand for. rows, labels (m,): name and concept of each pair, in the order of labels.
-    n_labels: concepts, those without a name included. about: source, fingerprint and counts, for the output."""
+    n_labels: concepts, those without a name included. about: source, fingerprint and counts, for the output. entry: label -> id and
+    preferred name of its concept, for the output; None: the label and its first name."""
 
     names: List[str]
     rows: Ints1d
     labels: Ints1d
     n_labels: int
     about: Dict[str, Any]
+    entry: Optional[Callable[[int], Tuple[str, str]]] = None
+
+    def names_of(self, label: int) -> List[str]:
+        start, end = np.searchsorted(self.labels, [label, label + 1])
+        return [self.names[row] for row in self.rows[start:end].tolist()]
+
+    def known(self) -> Known:
+        return Known(self.entry or (lambda label: (str(label), next(iter(self.names_of(label)), ""))), self.names_of)
 
 
-def make_dictionary(names: List[str], rows: Ints1d, labels: Ints1d, n_labels: int, about: Dict[str, Any]) -> Dictionary:
+def make_dictionary(
+    names: List[str],
+    rows: Ints1d,
+    labels: Ints1d,
+    n_labels: int,
+    about: Dict[str, Any],
+    entry: Optional[Callable[[int], Tuple[str, str]]] = None,
+) -> Dictionary:
     """Puts pairs in the order of labels and counts. rows, labels (m,) in any order."""
     order = np.argsort(labels, kind="stable")
     counts = {"names": len(names), "concepts": len(np.unique(labels))}
-    return Dictionary(names, rows[order].astype(np.int64), labels[order].astype(np.int64), n_labels, {**about, **counts})
+    return Dictionary(names, rows[order].astype(np.int64), labels[order].astype(np.int64), n_labels, {**about, **counts}, entry)
 
 
 def select(dictionary: Dictionary, keep: npt.NDArray[np.bool_], about: Dict[str, Any]) -> Dictionary:
@@ -104,7 +148,7 @@ def select(dictionary: Dictionary, keep: npt.NDArray[np.bool_], about: Dict[str,
     used = np.unique(dictionary.rows[keep])
     rows = np.searchsorted(used, dictionary.rows[keep])
     names = [dictionary.names[row] for row in used.tolist()]
-    return make_dictionary(names, rows, dictionary.labels[keep], dictionary.n_labels, {**dictionary.about, **about})
+    return make_dictionary(names, rows, dictionary.labels[keep], dictionary.n_labels, {**dictionary.about, **about}, dictionary.entry)
 
 
 def of_kb(kb: KnowledgeBase, source: str, labels: Optional[npt.NDArray[np.int32]] = None, leave_out: Collection[str] = ()) -> Dictionary:
@@ -112,21 +156,35 @@ def of_kb(kb: KnowledgeBase, source: str, labels: Optional[npt.NDArray[np.int32]
     concepts = kb.pairs[CONCEPT].astype(np.int64)
     targets = concepts if labels is None else labels[concepts].astype(np.int64)
     n_labels = len(kb) if labels is None else int(labels.max(initial=-1)) + 1
-    whole = make_dictionary(list(kb.strings()), kb.pairs[STRING].astype(np.int64), targets, n_labels, {"source": source, "kb": kb.fingerprint})
+    known, first = np.unique(np.arange(len(kb)) if labels is None else labels, return_index=True)  # a concept of each label
+
+    def entry(label: int) -> Tuple[str, str]:
+        row = int(first[np.searchsorted(known, label)])
+        return kb.concept_id(row), kb.concept(row).names[0].text
+
+    about = {"source": source, "kb": kb.fingerprint}
+    whole = make_dictionary(list(kb.strings()), kb.pairs[STRING].astype(np.int64), targets, n_labels, about, entry)
     if not leave_out:
         return whole
     left = np.array([name not in leave_out for name in whole.names], dtype=np.bool_)
     return select(whole, left[whole.rows], {"names_left_out": int((~left).sum())})
 
 
-def extend(dictionary: Dictionary, extra: Sequence[Tuple[str, int]], n_labels: int, about: Dict[str, Any]) -> Dictionary:
-    """More (normalised name, label) pairs; equal names stay one."""
+def extend(dictionary: Dictionary, extra: Sequence[Tuple[str, int]], n_labels: int, about: Dict[str, Any], ids: Sequence[str] = ()) -> Dictionary:
+    """More (normalised name, label) pairs; equal names stay one. ids: of the new labels, in their order."""
     row_of = {name: row for row, name in enumerate(dictionary.names)}
     extra = [pair for pair in dict.fromkeys(extra) if pair[0]]
     rows = np.array([row_of.setdefault(name, len(row_of)) for name, _ in extra], dtype=np.int64)
     labels = np.array([label for _, label in extra], dtype=np.int64)
     both = np.concatenate([dictionary.rows, rows]), np.concatenate([dictionary.labels, labels])
-    return make_dictionary(list(row_of), *both, n_labels, {**dictionary.about, **about})
+    names, n_old = list(row_of), dictionary.n_labels
+    first = {label: names[row] for row, label in zip(rows.tolist()[::-1], labels.tolist()[::-1])}
+    old = dictionary.known().entry
+
+    def entry(label: int) -> Tuple[str, str]:
+        return old(label) if label < n_old else (ids[label - n_old] if ids else str(label), first.get(label, ""))
+
+    return make_dictionary(names, *both, n_labels, {**dictionary.about, **about}, entry)
 
 
 # -- what a set is ------------------------------------------------------------------------------------------------------
@@ -137,7 +195,9 @@ class Task:
     """Queries (q,) as they are looked up, their golds (rows of the dictionary's labels), the rule that @1 and @5 go by.
 
     seen: mention of an earlier part -> label -> how often; a query found there takes these labels first, the most frequent first.
-    parts: how many queries, one after another, make a mention, all of which must be right; empty: each query is one."""
+    parts: how many queries, one after another, make a mention, all of which must be right; empty: each query is one.
+    given: the mentions as the corpus has them, one for each; empty: names, which have no text. train: the normalised mentions of the
+    corpus's train part, None where it has none or is it. public: whether names and mentions may stand in the output."""
 
     name: str
     title: str
@@ -149,16 +209,33 @@ class Task:
     counts: Dict[str, Any] = field(default_factory=dict)
     seen: Dict[str, Dict[int, int]] = field(default_factory=dict)
     parts: Tuple[int, ...] = ()
+    given: Tuple[Mention, ...] = ()
+    train: Optional[FrozenSet[str]] = None
+    public: bool = False
 
     def mentions(self) -> List[range]:
         """The queries of each mention."""
         ends = np.cumsum(self.parts or [1] * len(self.queries)).tolist()
         return [range(start, end) for start, end in zip([0, *ends], ends)]
 
+    def texts(self) -> List[Mention]:
+        """A mention for each outcome; of a name, itself with the ids of its gold."""
+        if self.given:
+            return list(self.given)
+        entry = self.dictionary.known().entry
+        golds = [tuple(tuple(entry(row)[0] for row in a if row is not None) for a in self.golds[at[0]].alternatives) for at in self.mentions()]
+        return [Mention("", 0, 0, " / ".join(self.queries[at.start : at.stop]), gold) for at, gold in zip(self.mentions(), golds)]
+
+    def units(self) -> Ints1d:
+        """The document of each outcome, from 0; names are each one by itself."""
+        if not self.given:
+            return np.arange(len(self.mentions()))
+        return np.unique([mention.document for mention in self.given], return_inverse=True)[1].astype(np.int64)
+
 
 @dataclass(frozen=True)
 class Similarity:
-    """Pairs of texts with a human score; 100 times Spearman's correlation of the cosines with it."""
+    """Pairs of texts with a human score; 100 times Spearman's and Pearson's correlations of the cosines with it."""
 
     name: str
     title: str
@@ -187,7 +264,9 @@ def limited(task: Set, limit: int, seed: int) -> Set:
     kept = [task.mentions()[i] for i in chosen]
     at = [i for mention in kept for i in mention]
     golds = [task.golds[i] for i in at]
-    made = replace(task, queries=[task.queries[i] for i in at], golds=golds, protocol=protocol, counts={**task.counts, **_counts(golds)})
+    given = tuple(task.given[i] for i in chosen) if task.given else ()
+    counts = {**task.counts, **_counts(golds)}
+    made = replace(task, queries=[task.queries[i] for i in at], golds=golds, protocol=protocol, counts=counts, given=given)
     return replace(made, parts=tuple(len(mention) for mention in kept)) if task.parts else made
 
 
@@ -248,7 +327,14 @@ SIMILARITY = {
     "umnsrs-similarity": ("UMNSRS similarity", "similarity/UMNSRS_similarity.csv", read_umnsrs),
     "umnsrs-relatedness": ("UMNSRS relatedness", "similarity/UMNSRS_relatedness.csv", read_umnsrs),
     "stsb-dev": ("STS-B dev", "similarity/stsb-en-dev.csv.gz", read_stsb),
+    "stsb-test": ("STS-B test", "similarity/stsb-en-test.csv.gz", read_stsb),
+    "biosses": ("BIOSSES", "similarity/BIOSSES.csv", read_biosses),
+    "sick": ("SICK 2014 test, relatedness", "similarity/SICK_test_annotated.txt.gz", read_sick),  # non-commercial: to measure, not to train
+    "ehr-relb": ("EHR-RelB", "similarity/EHR-RelB.tsv", read_terms),
+    "mayosrs": ("MayoSRS", "similarity/MayoSRS.csv", read_terms),
 }
+WITHOUT_ASSET = ("ehr-relb", "mayosrs")  # of no group: their files are no assets of the project, so they are named by whoever has them
+NEVER_CHOSEN_ON = ("biosses", "sick")  # without a part for it: they count as tests
 WITH_MENTIONS = ("published", "verbatim", "sapbert")  # the dictionary has the mentions of earlier parts; these come first; names are ranked
 HELD = {pairs_module.HELD_OUT: "Held-out synonyms", pairs_module.ZERO_SHOT: "Names of concepts kept out of training"}
 
@@ -263,9 +349,13 @@ def set_names() -> List[str]:
     return [*names, "biomap", *SIMILARITY]
 
 
+def _is_test(name: str) -> bool:
+    return name.split("-")[1:2] == ["test"] or name in NEVER_CHOSEN_ON
+
+
 GROUPS: Dict[str, List[str]] = {
-    "dev": [n for n in set_names() if n.split("-")[1:2] != ["test"] and not n.startswith(("ncbi-train", "bc5cdr-train"))],
-    "test": [n for n in set_names() if n.split("-")[1:2] == ["test"]],
+    "dev": [n for n in set_names() if not _is_test(n) and not n.startswith(("ncbi-train", "bc5cdr-train")) and n not in WITHOUT_ASSET],
+    "test": [n for n in set_names() if _is_test(n)],
 }
 
 
@@ -300,9 +390,7 @@ class Material:
             made: Set = self._names(name)
         elif name in SIMILARITY:
             title, file, read = SIMILARITY[name]
-            protocol = (
-                f"Spearman's correlation x 100 of the cosine with the human score; texts lower-cased, at most {SENTENCE_TOKENS} tokens are read."
-            )
+            protocol = f"Spearman's (and beside it Pearson's) correlation x 100 of the cosine with the human score; texts lower-cased, at most {SENTENCE_TOKENS} tokens are read."
             made = Similarity(name, title, protocol, self._read(name, file, lambda path: read(open_lines(path))))
         elif name == "biomap":
             made = self._biomap(name)
@@ -363,6 +451,13 @@ class Material:
         mentions = [mention for mentions in by_document(fits).values() for mention in mentions]
         return list(zip(mentions, resolved_texts(fits)[0])), len(misfits)
 
+    def _train(self, corpus: str, part: str) -> Optional[FrozenSet[str]]:
+        """The normalised mentions of the corpus's train part, where there is one, it is another part and its file is here."""
+        file = CORPORA[corpus].files.get("train", "")
+        if part == "train" or not file or not (self.data / file).is_file():
+            return None
+        return frozenset(normalise(mention.text) for mention in self.corpus(corpus, "train").mentions)
+
     def _mentions(self, name: str, corpus: str, part: str, variant: str) -> Task:
         source = CORPORA[corpus]
         for earlier in source.earlier[part] if variant in WITH_MENTIONS else ():
@@ -393,8 +488,12 @@ class Material:
         title = f"{source.title} {part}, {dictionary.about['source']}{f', {variant}' if variant else ''}"
         queries = [normalise(text) for _, text in scored]
         rule = "lenient" if variant in WITH_MENTIONS else "strict"
-        made = Task(name, title, protocol, queries, golds, dictionary, rule, counts, seen if variant == "verbatim" else {})
-        return by_names(made, [mention for mention, _ in scored]) if variant == "sapbert" else made
+        given = tuple(mention for mention, _ in scored)
+        if variant != "verbatim":
+            seen = {}
+        train = self._train(corpus, part)
+        made = Task(name, title, protocol, queries, golds, dictionary, rule, counts, seen, given=given, train=train, public=True)
+        return by_names(made) if variant == "sapbert" else made
 
     def _with_mentions(
         self, corpus: str, parts: Sequence[str], kb: KnowledgeBase, dictionary: Dictionary, *, as_written: bool
@@ -421,7 +520,7 @@ class Material:
         for text, label in extra:
             known = seen.setdefault(text, {})
             known[label] = known.get(label, 0) + 1
-        return extend(dictionary, extra, len(kb) + len(new), {"mentions_of": list(parts)}), new, added, seen
+        return extend(dictionary, extra, len(kb) + len(new), {"mentions_of": list(parts)}, list(new)), new, added, seen
 
     def _biomap(self, name: str) -> Task:
         mentions = [mention for file in BIOMAP for mention in self._read(name, file, lambda path: read_biomap(open_lines(path))).mentions]
@@ -429,7 +528,8 @@ class Material:
         golds = [resolve(mention, kb.row_of) for mention in mentions]
         protocol = f"{SEARCH} {GIVEN} {AS_WRITTEN} All three published parts as one set, since they share documents."
         queries = [normalise(mention.text) for mention in mentions]
-        return Task(name, f"biomap, {dictionary.about['source']}", protocol, queries, golds, dictionary, counts=_counts(golds))
+        title = f"biomap, {dictionary.about['source']}"
+        return Task(name, title, protocol, queries, golds, dictionary, counts=_counts(golds), given=tuple(mentions), public=True)
 
     def _needed(self, name: str, dictionary: str) -> Tuple[KnowledgeBase, Dictionary]:
         if file := DICTIONARIES[dictionary][1]:
@@ -446,17 +546,15 @@ class Material:
         return kb, of_kb(kb, title)
 
 
-def by_names(task: Task, mentions: Sequence[Mention]) -> Task:
-    """What `BY_NAMES` says: the same queries with each name as a label of its own, right where it shares a concept with the gold.
-
-    mentions: whose queries and golds the task's are. A name stands in as many golds as there are mentions of its concepts.
-    """
+def by_names(task: Task) -> Task:
+    """What `BY_NAMES` says: the same queries with each name as a label of its own, right where it shares a concept with the gold. A name
+    stands in as many golds as there are mentions of its concepts."""
     dictionary = task.dictionary
     starts = np.searchsorted(dictionary.labels, np.arange(dictionary.n_labels + 1))
     queries: List[str] = []
     golds: List[Gold] = []
     sizes: List[int] = []
-    for query, gold, mention in zip(task.queries, task.golds, mentions):
+    for query, gold, mention in zip(task.queries, task.golds, task.given):
         named = list(zip((i for alternative in mention.gold for i in alternative), (row for alternative in gold.alternatives for row in alternative)))
         mesh = [pair for pair in named if not pair[0].startswith("OMIM:")]
         kept = dict(mesh or named)
@@ -467,7 +565,14 @@ def by_names(task: Task, mentions: Sequence[Mention]) -> Task:
         golds += [Gold(tuple((row,) for row in right.tolist()), gold.missing if not len(right) else ())] * len(found)
         sizes.append(len(found))
     every = np.arange(len(dictionary.names))
-    names = make_dictionary(dictionary.names, every, every, len(every), dictionary.about)
+    old = dictionary.known().entry
+    order = np.argsort(dictionary.rows, kind="stable")
+
+    def entry(row: int) -> Tuple[str, str]:
+        start, end = np.searchsorted(dictionary.rows[order], [row, row + 1])
+        return "|".join(old(label)[0] for label in dictionary.labels[order[start:end]].tolist()), dictionary.names[row]
+
+    names = make_dictionary(dictionary.names, every, every, len(every), dictionary.about, entry)
     names = replace(names, about={**names.about, "concepts": dictionary.about["concepts"]})
     counts = {**task.counts, **_counts(golds), "split": sum(n > 1 for n in sizes)}
     return replace(task, queries=queries, golds=golds, dictionary=names, counts=counts, parts=tuple(sizes))
@@ -487,38 +592,74 @@ def _counts(golds: Sequence[Gold]) -> Dict[str, Any]:
 # -- systems ------------------------------------------------------------------------------------------------------------
 
 
-def measure(task: Task, score: Scorer) -> Dict[str, float]:
-    """strict_at1, strict_at5, lenient_at1, lenient_at5, per cent. score: see `metrics.best_scores`."""
-    right = {f"{rule}_at{k}": np.zeros(len(task.queries)) for rule in RULES for k in DEPTHS}
+class Outcomes(NamedTuple):
+    """What a system did with each mention of a set. values: "strict_at1", "strict_at5", "strict_mrr", "lenient_…" -> (m,): the probability of
+    being right by that depth, the expectation of 1 / rank. firsts: see `breakdown.confusions`, by the set's own rule."""
+
+    values: Dict[str, Floats1d]
+    firsts: List[Optional[First]]
+
+
+Measured = Union[Outcomes, Dict[str, float]]  # of mentions; of pairs of texts
+
+
+def measure(task: Task, score: Scorer) -> Outcomes:
+    """score: see `metrics.best_scores`. A mention of several queries is right where all of them are."""
+    n = len(task.queries)
+    right = {f"{rule}_at{k}": np.zeros(n) for rule in RULES for k in DEPTHS}
+    found: Dict[str, List[Optional[Ranks]]] = {rule: [None] * n for rule in RULES}
+    firsts: List[Optional[First]] = [None] * n
     wanted = [{name: alternatives_of(gold, rule) for name, rule in RULES.items()} for gold in task.golds]
     dictionary = task.dictionary
-    for start, best in best_scores(score, len(task.queries), dictionary.rows, dictionary.labels, dictionary.n_labels):
+    for start, best in best_scores(score, n, dictionary.rows, dictionary.labels, dictionary.n_labels):
         for i, scores in enumerate(np.ascontiguousarray(best.T), start):  # (concepts,)
             for label, count in task.seen.get(task.queries[i], {}).items():
                 scores[label] = 2.0 + count  # above every cosine
-            for k in DEPTHS:
-                end = boundary(scores, k)
-                for rule, alternatives in wanted[i].items():
-                    right[f"{rule}_at{k}"][i] = expected(alternatives, end)
-    return {key: 100.0 * float(np.mean([np.prod(values[list(mention)]) for mention in task.mentions()])) for key, values in right.items()}
+            ends = {k: boundary(scores, k) for k in DEPTHS}
+            done: Dict[FrozenSet[FrozenSet[int]], Tuple[Optional[Ranks], List[float]]] = {}  # mostly, all rules look for the same
+            for rule, alternatives in wanted[i].items():
+                key = frozenset(alternatives)
+                if key not in done:
+                    done[key] = ranks(scores, alternatives), [expected(alternatives, end) for end in ends.values()]
+                found[rule][i], chances = done[key]
+                for k, chance in zip(DEPTHS, chances):
+                    right[f"{rule}_at{k}"][i] = chance
+            if right[f"{task.rule}_at1"][i] < 1.0 - SHARE:
+                firsts[i] = _first(scores, ends[1], wanted[i][task.rule], task.queries[i])
+    mentions = task.mentions()
+    values = {key: np.array([np.prod(each[mention.start : mention.stop]) for mention in mentions]) for key, each in right.items()}
+    for rule, of in found.items():
+        values[f"{rule}_mrr"] = np.array([reciprocal_rank(of[mention.start : mention.stop]) for mention in mentions])
+    return Outcomes(values, [next((firsts[i] for i in mention if firsts[i]), None) for mention in mentions])
 
 
-def spearman(left: Floats2d, right: Floats2d, human: Sequence[float]) -> float:
-    """100 times Spearman's rank correlation of cosines with human scores; left, right (n, d) L2-normalised."""
-    from scipy.stats import spearmanr
+def _first(scores: Floats2d, end: Boundary, alternatives: Sequence[FrozenSet[int]], query: str) -> Optional[First]:
+    """scores (concepts,). end: of depth 1. None where nothing was found."""
+    right = {row for alternative in alternatives if len(alternative) == 1 for row in alternative}
+    at_top = np.flatnonzero(end.sure | end.tied).tolist()
+    wrong = next((label for label in at_top if label not in right), None)
+    if wrong is None:
+        return None
+    return First(wrong, min(1.0, float(scores[wrong])), query, any(label in right for label in at_top))
 
-    return 100.0 * float(spearmanr((left * right).sum(axis=1), human).statistic)
+
+def correlations(left: Floats2d, right: Floats2d, human: Sequence[float]) -> Dict[str, float]:
+    """100 times Spearman's rank and Pearson's linear correlation of cosines with human scores; left, right (n, d) L2-normalised."""
+    from scipy.stats import pearsonr, spearmanr
+
+    cosines = (left * right).sum(axis=1, dtype=np.float64)
+    return {"spearman": 100.0 * float(spearmanr(cosines, human).statistic), "pearson": 100.0 * float(pearsonr(cosines, human).statistic)}
 
 
-def measure_encoder(model: Any, sets: Sequence[Set], *, progress: bool = False) -> Dict[str, Dict[str, float]]:
-    """Set -> figures. Every distinct name and query of all sets is encoded once."""
+def measure_encoder(model: Any, sets: Sequence[Set], *, progress: bool = False) -> Dict[str, Measured]:
+    """Set -> outcomes or figures. Every distinct name and query of all sets is encoded once."""
     tasks = [task for task in sets if isinstance(task, Task)]
     rows: Dict[str, int] = {}
     for task in tasks:
         for text in (*task.dictionary.names, *task.queries):
             rows.setdefault(text, len(rows))
     vectors = bundles.encode(model, list(rows), progress=progress) if rows else np.zeros((0, 1), dtype=np.float32)  # (texts, d)
-    found = {}
+    found: Dict[str, Measured] = {}
     for task in tqdm(tasks, desc="searching", unit=" sets", disable=not progress):
         names = vectors[[rows[name] for name in task.dictionary.names]]
         queries = vectors[[rows[query] for query in task.queries]]
@@ -537,48 +678,29 @@ def measure_similarity(model: Any, sets: Sequence[Similarity]) -> Dict[str, Dict
             both = bundles.encode(model, [normalise(text) for text in (*left, *right)])
             if len(set(human)) < 2:
                 raise fail("E544", name=task.name, why="all human scores are the same, so there is no correlation; take more pairs")
-            found[task.name] = {"spearman": spearman(both[: len(left)], both[len(left) :], human)}
+            found[task.name] = correlations(both[: len(left)], both[len(left) :], human)
         return found
     finally:
         model.attrs["max_length"] = tokens
 
 
-def exact_match(task: Task) -> Scorer:
-    """1.0 for the name that equals the query, nothing found otherwise."""
-    row_of = {name: row for row, name in enumerate(task.dictionary.names)}
-
-    def score(start: int, stop: int) -> Floats2d:
-        scores = np.full((len(row_of), stop - start), -np.inf, dtype=np.float32)
-        for i, query in enumerate(task.queries[start:stop]):
-            if query in row_of:
-                scores[row_of[query], i] = 1.0
-        return scores
-
-    return score
-
-
-def tfidf(task: Task) -> Scorer:
-    """Cosine of TF-IDF over character 3-grams; names without a common 3-gram are not found. RAISES: SapbertError E546."""
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-    except ImportError as error:
-        raise fail("E546", what="The TF-IDF baseline", package="scikit-learn") from error
-    vectorizer = TfidfVectorizer(analyzer="char", ngram_range=(3, 3), dtype=np.float32)
-    names = vectorizer.fit_transform(task.dictionary.names)  # (n, 3-grams), sparse
-    queries = vectorizer.transform(task.queries)
-
-    def score(start: int, stop: int) -> Floats2d:
-        scores = (names @ queries[start:stop].T).toarray()
-        scores[scores <= 0] = -np.inf
-        return scores
-
-    return score
+def measure_baselines(sets: Sequence[Set]) -> Tuple[Dict[str, Dict[str, Measured]], List[str]]:
+    """System -> set -> outcomes; and what could not be measured, with the reason. RAISES: SapbertError E546."""
+    measured: Dict[str, Dict[str, Measured]] = {}
+    notes: Dict[str, List[str]] = {}  # reason -> sets
+    for system, make in baselines_module.all_baselines().items():
+        for task in sets:
+            if isinstance(task, Task):
+                try:
+                    measured.setdefault(system, {})[task.name] = measure(task, make(task.dictionary.names, task.queries))
+                except SapbertError as error:
+                    if error.code not in baselines_module.LEFT_OUT:
+                        raise
+                    notes.setdefault(str(error), []).append(task.name)
+    return {system: found for system, found in measured.items() if found}, [f"{', '.join(names)}: {why}" for why, names in notes.items()]
 
 
-BASELINES: Dict[str, Callable[[Task], Scorer]] = {"exact match": exact_match, "TF-IDF of character 3-grams": tfidf}
-
-
-# -- output -------------------------------------------------------------------------------------------------------------
+# -- figures ------------------------------------------------------------------------------------------------------------
 
 
 def average(rows: Sequence[Dict[str, float]]) -> Dict[str, Any]:
@@ -590,33 +712,103 @@ def average(rows: Sequence[Dict[str, float]]) -> Dict[str, Any]:
     return means
 
 
-def figures(task: Set, found: Dict[str, float]) -> Dict[str, float]:
-    """With at1 and at5 by the set's own rule."""
-    if isinstance(task, Similarity):
+def answerable(task: Task, rule: Rule) -> npt.NDArray[np.bool_]:
+    """(mentions,): whether the dictionary can give what the rule asks for, in all parts of the mention."""
+    can = [bool(alternatives_of(gold, rule)) for gold in task.golds]
+    return np.array([all(can[mention.start : mention.stop]) for mention in task.mentions()], dtype=np.bool_)
+
+
+def figures(task: Set, found: Measured) -> Dict[str, float]:
+    """Per cent; of all mentions and of the answerable ones (0.0 where there are none), with those of the set's own rule under short names too."""
+    if not isinstance(found, Outcomes):
         return found
-    return {**{f"at{k}": found[f"{task.rule}_at{k}"] for k in DEPTHS}, **found}
+    assert isinstance(task, Task)
+    made = {key: 100.0 * float(values.mean()) for key, values in found.values.items()}
+    for rule in RULES:
+        can = answerable(task, RULES[rule])
+        for k in DEPTHS:
+            made[f"{rule}_answerable_at{k}"] = 100.0 * float(found.values[f"{rule}_at{k}"][can].mean()) if can.any() else 0.0
+    own = {key.removeprefix(f"{task.rule}_"): value for key, value in made.items() if key.startswith(f"{task.rule}_")}
+    return {**own, **made}
 
 
-def as_result(sets: Sequence[Set], measured: Dict[str, Dict[str, Dict[str, float]]], about: Dict[str, Any]) -> Dict[str, Any]:
-    """measured: system -> set -> figures. `name#seed` systems become one row, `name`."""
+def compared(
+    task: Task, runs: Dict[str, List[Outcomes]], against: Optional[str], seed: int
+) -> Tuple[Dict[str, Dict[str, Any]], List[Dict[str, Any]]]:
+    """What the means of each system's seeds (runs: system -> outcomes) say by the set's own rule: system -> intervals, for sets of two documents and more; and
+    the comparisons of each other system with the one called `against`."""
+    units = task.units()
+    names = list(runs)
+    means = [np.mean([run.values[f"{task.rule}_at{k}"] for run in runs[name]], axis=0) for name in names for k in DEPTHS]
+    values = 100.0 * np.stack(means, axis=1)  # (mentions, systems x depths)
+    if units.max() < 1:
+        return {}, []
+    ends = intervals(values, units, seed=seed).T.tolist()
+    found: Dict[str, Dict[str, Any]] = {name: {} for name in names}
+    for (name, k), end in zip(((name, k) for name in names for k in DEPTHS), ends):
+        found[name][f"at{k}_ci"] = end
+    others = [name for name in names if name != against]
+    if against not in names or not others:
+        return found, []
+    at_1 = {name: values[:, i * len(DEPTHS)] for i, name in enumerate(names)}
+    p = randomisation(at_1[against], np.stack([at_1[name] for name in others], axis=1), units, seed=seed).tolist()
+    differences = [float((at_1[name] - at_1[against]).mean()) for name in others]
+    return found, [{"a": against, "b": name, "difference": d, "p": one} for name, d, one in zip(others, differences, p)]
+
+
+def broken_down(task: Task, runs: Dict[str, List[Outcomes]], *, with_confusions: bool) -> Dict[str, Any]:
+    """ "groups", the seeds of a system averaged; "confusions" of its first seed, where they are wanted."""
+    mentions, dictionary = task.texts(), task.dictionary
+    queries = [task.queries[mention.start : mention.stop] for mention in task.mentions()]
+    groups = groupings(mentions, queries, frozenset(dictionary.names), task.train)
+    means = {name: [np.mean([run.values[f"{task.rule}_at{k}"] for run in of], axis=0) for k in DEPTHS] for name, of in runs.items()}
+    made: Dict[str, Any] = {"groups": {name: by_group(groups, *each) for name, each in means.items()}}
+    if with_confusions:
+        wanted = [frozenset(row for i in at for a in task.golds[i].alternatives for row in a if row is not None) for at in task.mentions()]
+        can = answerable(task, RULES[task.rule]).tolist()
+        made["confusions"] = {name: confusions(mentions, wanted, can, of[0].firsts, dictionary.known()) for name, of in runs.items()}
+    return made
+
+
+def as_result(
+    sets: Sequence[Set],
+    measured: Dict[str, Dict[str, Measured]],
+    about: Dict[str, Any],
+    *,
+    against: Optional[str] = None,
+    seed: int = 0,
+    with_confusions: Optional[bool] = None,
+) -> Dict[str, Any]:
+    """measured: system -> set -> outcomes or figures. `name#seed` systems become one row, `name`. against: the system that others are compared
+    with. with_confusions: None for those of public sets."""
     seeds: Dict[str, List[str]] = {}
     for system in measured:
         seeds.setdefault(system.partition("#")[0], []).append(system)
     content: Dict[str, Any] = {}
     for task in sets:
         n = size(task)
-        systems = {
-            name: {"n": n, "seeds": len(runs), **average([figures(task, measured[run][task.name]) for run in runs])}
-            for name, runs in seeds.items()
-            if task.name in measured[runs[0]]
+        runs = {name: [measured[run][task.name] for run in of] for name, of in seeds.items() if task.name in measured[of[0]]}
+        systems: Dict[str, Dict[str, Any]] = {
+            name: {"n": n, "seeds": len(of), **average([figures(task, run) for run in of])} for name, of in runs.items()
         }
         entry: Dict[str, Any] = {"title": task.title, "protocol": task.protocol, "n": n, "counts": task.counts, "systems": systems}
         if isinstance(task, Task):
-            entry.update(metric="accuracy", rule=task.rule, dictionary=task.dictionary.about)
+            can = {rule: int(answerable(task, RULES[rule]).sum()) for rule in RULES}
+            entry.update(metric="accuracy", rule=task.rule, dictionary=task.dictionary.about, counts={**task.counts, "answerable": can})
+            outcomes = {name: [run for run in of if isinstance(run, Outcomes)] for name, of in runs.items()}
+            if outcomes:
+                ends, entry["comparisons"] = compared(task, outcomes, against, seed)
+                for name, row in systems.items():
+                    row.update(n_answerable=can[task.rule], **ends.get(name, {}))
+                wanted = task.public if with_confusions is None else with_confusions
+                entry.update(broken_down(task, outcomes, with_confusions=wanted))
         else:
             entry.update(metric="spearman")
         content[task.name] = entry
-    return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "sets": content}
+    return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "reciprocal": RECIPROCAL, "uncertainty": UNCERTAINTY, "sets": content}
+
+
+# -- output -------------------------------------------------------------------------------------------------------------
 
 
 def versions() -> Dict[str, str]:
@@ -631,7 +823,8 @@ def versions() -> Dict[str, str]:
 
 
 def markdown(result: Dict[str, Any]) -> str:
-    """A table of systems by sets (@1/@5, or Spearman), standard deviations of seeds behind, then what each column means."""
+    """A table of systems by sets (@1/@5, or Spearman), standard deviations of seeds behind, then what each column means; a table of
+    intervals; what was left out."""
     sets: Dict[str, Any] = result["sets"]
     systems = list(dict.fromkeys(system for entry in sets.values() for system in entry["systems"]))
     lines = ["| system | " + " | ".join(sets) + " |", "|---" * (len(sets) + 1) + "|"]
@@ -641,7 +834,29 @@ def markdown(result: Dict[str, Any]) -> str:
         dictionary = entry.get("dictionary")
         size = f"; {dictionary['names']:,} names of {dictionary['concepts']:,} concepts" if dictionary else ""
         lines.append(f"- **{name}**: {entry['title']}, n = {entry['n']:,}{size}. {own_protocol(result, entry)}{remarks(entry['counts'])}")
+    lines += [*interval_table(sets, systems, result.get("uncertainty", "")), *(f"\nNot measured: {note}" for note in result.get("notes", []))]
     return "\n".join(lines) + "\n"
+
+
+def interval_table(sets: Dict[str, Any], systems: Sequence[str], protocol: str) -> List[str]:
+    """Lines of the table of intervals; none where no set has them."""
+    shown = {name: entry for name, entry in sets.items() if any("at1_ci" in row for row in entry["systems"].values())}
+    if not shown:
+        return []
+    with_one = [system for system in systems if any(system in entry["systems"] for entry in shown.values())]
+    lines = ["", "@1 with its interval, and p of the difference from the first encoder:", "", "| system | " + " | ".join(shown) + " |"]
+    lines.append("|---" * (len(shown) + 1) + "|")
+    lines += ["| " + " | ".join([system, *(interval_cell(entry, system) for entry in shown.values())]) + " |" for system in with_one]
+    return [*lines, "", protocol]
+
+
+def interval_cell(entry: Dict[str, Any], system: str) -> str:
+    """`81.2 [79.8–82.5], p 0.003`; a dash where there is none."""
+    found = entry["systems"].get(system)
+    if found is None or "at1_ci" not in found:
+        return "–"
+    p = next((f", p {one['p']:.2g}" for one in entry.get("comparisons", ()) if one["b"] == system), "")
+    return f"{found['at1']:.1f} [{found['at1_ci'][0]:.1f}–{found['at1_ci'][1]:.1f}]{p}"
 
 
 def own_protocol(result: Dict[str, Any], entry: Dict[str, Any]) -> str:
@@ -695,7 +910,7 @@ def parse_encoders(given: Sequence[str]) -> Dict[str, str]:
         name, sign, folder = value.partition("=")
         if not sign or not name.strip():
             raise fail("E548", setting="--encoder", value=value, why="it must be NAME=FOLDER, or NAME= for the base package")
-        if name in encoders or name in BASELINES:
+        if name in encoders or name in baselines_module.NAMES:
             raise fail("E548", setting="--encoder", value=value, why=f"the name '{name}' is taken; seeds of one recipe are NAME#0=…, NAME#1=…")
         if folder and folder != SHIPPED and (Path(folder).exists() or folder.startswith((".", "/")) or folder.count("/") > 1):  # else a hub's name
             check_encoder(Path(folder))
@@ -720,24 +935,24 @@ def evaluate(
     pool: int = 0,
     seed: int = 0,
     baselines: bool = False,
+    with_confusions: Optional[bool] = None,
     progress: bool = False,
 ) -> Dict[str, Any]:
-    """Everything that is written to `--out`. encoders: name -> folder. names: sets, as `chosen_sets` gives them."""
+    """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. names: sets, as
+    `chosen_sets` gives them. with_confusions: None for those of public sets."""
     sets = []
     for name in tqdm(names, desc="reading", unit=" sets", disable=not progress):
         task = limited(material.make(name), limit, seed)
         sets.append(pooled(task, pool, seed) if pool and isinstance(task, Task) else task)
-    measured: Dict[str, Dict[str, Dict[str, float]]] = {}
-    if baselines:
-        for system, make in BASELINES.items():
-            measured[system] = {task.name: measure(task, make(task)) for task in sets if isinstance(task, Task)}
+    measured, notes = measure_baselines(sets) if baselines else ({}, [])
     used = {}
     for name, folder in encoders.items():
         model = NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()
         measured[name] = measure_encoder(model, sets, progress=progress)
         used[name] = {"fingerprint": bundles.fingerprint(model), "base_package": not folder, "max_length": model.attrs["max_length"]}
-    about = {"versions": versions(), "seed": seed, "limit": limit, "pool": pool, "encoders": used}
-    return as_result(sets, measured, about)
+    about = {"versions": versions(), "seed": seed, "limit": limit, "pool": pool, "encoders": used, **({"notes": notes} if notes else {})}
+    against = next((name.partition("#")[0] for name in encoders), None)
+    return as_result(sets, measured, about, against=against, seed=seed, with_confusions=with_confusions)
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
@@ -760,7 +975,13 @@ def main(arguments: Optional[List[str]] = None) -> int:
         "--pool", type=int, default=0, help="for smoke runs: only the gold concepts' names and so many others; 0: the whole dictionary"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--baselines", action="store_true", help="also exact match and TF-IDF on the same dictionaries")
+    parser.add_argument("--baselines", action="store_true", help=f"also, on the same dictionaries: {', '.join(baselines_module.NAMES)}")
+    parser.add_argument(
+        "--confusions",
+        action=argparse.BooleanOptionalAction,
+        help="write the most frequent wrong firsts with mention and names; by default those of the public corpora only: held-out names are of "
+        "your own knowledge base, which may be licensed, and mentions of clinical texts should not leave them",
+    )
     options = parser.parse_args(arguments)
     try:
         for setting in ("limit", "pool"):
@@ -771,7 +992,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
             raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")
         material = Material(options.data, options.kb, options.pairs, options.work, progress=True)
         settings = {"limit": options.limit, "pool": options.pool, "seed": options.seed, "baselines": options.baselines, "progress": True}
-        result = evaluate(encoders, chosen_sets(options.sets), material, **settings)
+        result = evaluate(encoders, chosen_sets(options.sets), material, with_confusions=options.confusions, **settings)
     except SapbertError as error:
         print(error, file=sys.stderr)
         return 1

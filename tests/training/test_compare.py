@@ -97,7 +97,7 @@ def test_means_of_seeds_and_what_is_there_is_not_trained_again(
     assert result["costs"]["plain"]["names"] > 0
     assert result["rows"]["unmined"]["miner"] == {"@miners": "spacy-sapbert.NoMining.v1"}
     table = (tmp_path / "table.md").read_text()
-    assert table.count("| unmined |") == 2  # its figures and its cost
+    assert table.count("| unmined |") == 3  # its figures, its interval and its cost
     assert "2 trainings at a time" in table
 
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("model.safetensors")}

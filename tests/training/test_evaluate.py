@@ -14,8 +14,8 @@ import zstandard
 from spacy_sapbert import bundles
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb_builder import build_kb
+from training import baselines, pairs
 from training import evaluate as ev
-from training import pairs
 from training.metrics import Gold
 
 TESTS = Path(__file__).parents[1] / "data"
@@ -95,8 +95,12 @@ def material(data, tmp_path):
     return ev.Material(data, tmp_path / "no-kb", tmp_path / "no-pairs", tmp_path / "work")
 
 
+def outcomes(task, baseline=baselines.exact_match):
+    return ev.measure(task, baseline(task.dictionary.names, task.queries))
+
+
 def exact(task):
-    return ev.measure(task, ev.exact_match(task))
+    return ev.figures(task, outcomes(task))
 
 
 def dictionary(names, pairs_, n_labels=9):
@@ -165,20 +169,60 @@ def test_measure_counts_ties_as_their_expectation():
     assert found["lenient_at5"] == pytest.approx(100 * 3 / 4)
 
 
+def test_outcomes_of_each_mention():
+    """HAND: "a" is a name of labels 1 and 2, "b" of 1, "c" of 0, "d" of 4."""
+    golds = [((1,),), ((1,), (2,)), ((0,),), ((0, 4),), ((None,),), ((None, 4), (0,))]
+    found = outcomes(task(["a", "a", "zzz", "d", "d", "c"], golds, HAND)).values
+    assert found["strict_at1"].tolist() == [0.5, 1, 0, 0, 0, 1]
+    assert found["strict_at5"].tolist() == [1, 1, 0, 0, 0, 1]
+    assert found["strict_mrr"] == pytest.approx([(1 + 1 / 2) / 2, 1, 0, 0, 0, 1])
+    assert found["lenient_mrr"] == pytest.approx([(1 + 1 / 2) / 2, 1, 0, 1, 0, 1])
+
+
+def test_figures_of_what_can_be_answered():
+    """The third can be answered by the lenient rule alone, the fourth by none."""
+    made = ev.replace(task(["b", "a", "d", "d"], [((1,),), ((1,),), ((None, 4),), ((None,),)], HAND), rule="lenient")
+    found = exact(made)
+    assert (found["strict_at1"], found["strict_answerable_at1"]) == (pytest.approx(150 / 4), pytest.approx(150 / 2))
+    assert (found["lenient_at1"], found["lenient_answerable_at1"]) == (pytest.approx(250 / 4), pytest.approx(250 / 3))
+    assert (found["at1"], found["answerable_at1"], found["answerable_at5"]) == (pytest.approx(250 / 4), pytest.approx(250 / 3), 100.0)
+    assert found["mrr"] == found["lenient_mrr"] == pytest.approx(100 * (1 + 0.75 + 1) / 4)
+    entry = ev.as_result([made], {"x": {"hand": outcomes(made)}}, {})["sets"]["hand"]
+    assert entry["counts"]["answerable"] == {"strict": 2, "lenient": 3}
+    assert (entry["systems"]["x"]["n"], entry["systems"]["x"]["n_answerable"]) == (4, 3)
+    none = task(["d"], [((None,),)], HAND)
+    assert exact(none)["answerable_at1"] == 0.0
+
+
+def test_parts_of_a_mention_have_the_rank_of_the_worst():
+    made = task(["b", "a", "c"], [((1,),), ((1,),), ((None,),)], HAND, parts=(2, 1))
+    found = outcomes(made)
+    assert found.values["strict_mrr"] == pytest.approx([(1 + 1 / 2) / 2, 0])
+    assert ev.answerable(made, ev.strict).tolist() == [True, False]
+    assert [first.query for first in found.firsts] == ["a", "c"]
+
+
+def test_firsts_that_are_not_surely_right():
+    firsts = outcomes(task(["a", "b", "zzz", "c"], [((1,),), ((1,),), ((0,),), ((0, 4),)], HAND)).firsts
+    assert firsts == [ev.First(2, 1.0, "a", True), None, None, ev.First(0, 1.0, "c", False)]
+
+
 def test_tfidf_finds_what_shares_character_3_grams():
     made = task(["seizures", "qqq"], [((1,),), ((0,),)], dictionary(["fever", "seizure"], [(0, 0), (1, 1)]))
-    score = ev.tfidf(made)(0, 2)
+    score = baselines.tfidf(made.dictionary.names, made.queries)(0, 2)
     assert score.shape == (2, 2)
     assert score[1, 0] > 0.8
     assert score[0, 0] == score[0, 1] == score[1, 1] == -np.inf
-    assert ev.measure(made, ev.tfidf(made))["strict_at5"] == 50.0
+    assert ev.figures(made, outcomes(made, baselines.tfidf))["strict_at5"] == 50.0
 
 
-def test_spearman_by_ranks():
+def test_correlations_by_hand():
     left = np.array([[1, 0], [1, 0], [1, 0]], dtype=np.float32)
     right = np.array([[1, 0], [0.6, 0.8], [0, 1]], dtype=np.float32)  # cosines 1, 0.6, 0
-    assert ev.spearman(left, right, [9, 5, 1]) == pytest.approx(100)
-    assert ev.spearman(left, right, [5, 9, 1]) == pytest.approx(50)  # 1 - 6 * 2 / (3 * 8)
+    assert ev.correlations(left, right, [9, 5, 1])["spearman"] == pytest.approx(100)
+    assert ev.correlations(left, right, [5, 9, 1])["spearman"] == pytest.approx(50)  # 1 - 6 * 2 / (3 * 8)
+    # about their means, 8/15 and 5: 7/15, 1/15, -8/15 and 4, 0, -4; the sums of products and squares are 4, 114/225 and 32
+    assert ev.correlations(left, right, [9, 5, 1])["pearson"] == pytest.approx(100 * 4 / (114 / 225 * 32) ** 0.5)
 
 
 def fake_model(seen):
@@ -200,23 +244,61 @@ def test_an_encoder_sees_every_name_once_and_longer_texts_for_similarity(materia
     assert len(seen) == 2
     assert len(seen[0]) == len(set(seen[0]))
     assert "hepatolenticular degeneration" in seen[0]
-    assert found["umnsrs-similarity"] == {"spearman": pytest.approx(100)}
-    assert set(found["ncbi-dev"]) == {"strict_at1", "strict_at5", "lenient_at1", "lenient_at5"}
+    assert found["umnsrs-similarity"]["spearman"] == pytest.approx(100)
+    assert found["umnsrs-similarity"]["pearson"] > 80
+    assert set(found["ncbi-dev"].values) == {f"{rule}_{what}" for rule in ("strict", "lenient") for what in ("at1", "at5", "mrr")}
     assert model.attrs["max_length"] == 25
 
 
+def made_up(task, at_1, at_5=None):
+    """Outcomes with these probabilities, by either rule."""
+    at_1 = np.array(at_1, dtype=np.float64)
+    each = {"at1": at_1, "at5": at_1 if at_5 is None else np.array(at_5), "mrr": at_1}
+    return ev.Outcomes({f"{rule}_{what}": values for rule in ev.RULES for what, values in each.items()}, [None] * len(at_1))
+
+
 def test_seeds_are_averaged_under_one_name():
-    made = task(["a"], [((1,),)], HAND, rule="lenient")
-    figures = [{"strict_at1": 0.0, "strict_at5": 0.0, "lenient_at1": at1, "lenient_at5": 90.0} for at1 in (70.0, 74.0, 50.0)]
-    result = ev.as_result([made], {"ours#0": {"hand": figures[0]}, "ours#1": {"hand": figures[1]}, "base": {"hand": figures[2]}}, {})
-    ours, base = (result["sets"]["hand"]["systems"][name] for name in ("ours", "base"))
-    assert (ours["at1"], ours["at5"], ours["seeds"]) == (72.0, 90.0, 2)
+    made = task(["a"] * 4, [((1,),)] * 4, HAND, rule="lenient")
+    first, second, other = (made_up(made, [p] * 4, [0.9] * 4) for p in (0.70, 0.74, 0.50))
+    measured = {"ours#0": {"hand": first}, "ours#1": {"hand": second}, "base": {"hand": other}}
+    result = ev.as_result([made], measured, {}, against="base")
+    entry = result["sets"]["hand"]
+    ours, base = (entry["systems"][name] for name in ("ours", "base"))
+    assert (ours["at1"], ours["at5"], ours["seeds"]) == (pytest.approx(72.0), pytest.approx(90.0), 2)
     assert ours["at1_sd"] == pytest.approx(8**0.5)  # deviations of 2 and -2, divided by n - 1
-    assert [run["at1"] for run in ours["runs"]] == [70.0, 74.0]
+    assert [run["at1"] for run in ours["runs"]] == [pytest.approx(70.0), pytest.approx(74.0)]
     assert "at1_sd" not in base
+    assert ours["at1_ci"] == pytest.approx([72.0, 72.0])  # of the mean of both, and every mention is alike
+    assert entry["comparisons"] == [{"a": "base", "b": "ours", "difference": pytest.approx(22.0), "p": pytest.approx(1 / 8, abs=0.02)}]  # 2 of 16
+    assert entry["groups"]["ours"]["exact"]["exact"] == {"n": 4, "at1": pytest.approx(72.0), "at5": pytest.approx(90.0)}
     table = ev.markdown(result).splitlines()
     assert table[2] == "| ours | 72.0/90.0 ± 2.8 |"
     assert table[3] == "| base | 50.0/90.0 |"
+    assert any(line.startswith("| ours | 72.0 [72.0–72.0], p 0.1") for line in table)
+    assert "| base | 50.0 [50.0–50.0] |" in table
+
+
+def test_intervals_and_comparisons_go_by_documents():
+    """Two documents, all right in one and all wrong in the other: nothing is known, however many mentions there are."""
+    given = tuple(ev.Mention(document, 0, 1, "a", (("x",),)) for document in "ppppqqqq")
+    made = task(["a"] * 8, [((1,),)] * 8, HAND, given=given)
+    result = ev.as_result([made], {"base": {"hand": made_up(made, [1] * 4 + [0] * 4)}, "b": {"hand": made_up(made, [1] * 8)}}, {}, against="base")
+    entry = result["sets"]["hand"]
+    assert entry["systems"]["base"]["at1_ci"] == [0.0, 100.0]
+    assert entry["comparisons"][0]["difference"] == 50.0
+    assert entry["comparisons"][0]["p"] == 1.0  # the one document that differs, either way
+    one = ev.replace(made, given=tuple(mention._replace(document="p") for mention in given))
+    entry = ev.as_result([one], {"base": {"hand": made_up(one, [1] * 4 + [0] * 4)}}, {}, against="base")["sets"]["hand"]
+    assert "at1_ci" not in entry["systems"]["base"]  # one document says nothing
+    assert entry["comparisons"] == []
+    assert "interval" not in ev.markdown({"search": "", "sets": {"hand": entry}})
+
+
+def test_without_an_encoder_nothing_is_compared():
+    made = task(["a", "b"], [((1,),)] * 2, HAND)
+    entry = ev.as_result([made], {"exact match": {"hand": outcomes(made)}}, {})["sets"]["hand"]
+    assert entry["comparisons"] == []
+    assert entry["systems"]["exact match"]["at1_ci"] == [50.0, 100.0]  # "a" is half right, "b" right
 
 
 # -- sets ---------------------------------------------------------------------------------------------------------------
@@ -260,10 +342,10 @@ def test_mentions_seen_in_train_come_first_where_they_are_found_verbatim(materia
     assert "more frequent" in made.protocol
     assert "no preference" not in made.protocol
     two = ev.replace(made, queries=["cancer"], golds=[ev.Gold(((1,),), ())], seen={"cancer": {0: 3, 1: 1}})
-    found = ev.measure(two, ev.exact_match(two))
+    found = exact(two)
     assert (found["strict_at1"], found["strict_at5"]) == (0.0, 100.0)  # 0 was seen three times, 1 once
     turned = ev.replace(two, seen={"cancer": {0: 1, 1: 3}})
-    assert ev.measure(turned, ev.exact_match(turned))["strict_at1"] == 100.0
+    assert exact(turned)["strict_at1"] == 100.0
 
 
 def test_an_abbreviation_of_train_is_found_as_it_was_written_there(material, data):
@@ -309,7 +391,7 @@ def test_all_parts_of_a_composite_must_be_right():
     made = task(["b", "d", "c"], golds, HAND, parts=(2, 1))
     found = exact(made)
     assert found["strict_at1"] == pytest.approx(100 * 1 / 2)  # "b" is right, "d" is not; "c" is
-    assert ev.as_result([made], {"x": {"hand": found}}, {})["sets"]["hand"]["n"] == 2
+    assert ev.as_result([made], {"x": {"hand": outcomes(made)}}, {})["sets"]["hand"]["systems"]["x"]["n"] == 2
     half = ev.replace(made, queries=["a", "b", "c"], golds=[Gold(((1,),), ()), Gold(((1,),), ()), Gold(((0,),), ())])
     assert exact(half)["strict_at1"] == pytest.approx(100 * 1.5 / 2)  # "a" is tied
 
@@ -320,6 +402,53 @@ def test_a_limit_keeps_the_parts_of_a_mention_together():
     assert {(tuple(one.queries), one.parts) for one in drawn} == {(("b", "d"), (2,)), (("c",), (1,)), (("a",), (1,))}
     assert all([len(mention) for mention in one.mentions()] == list(one.parts) for one in drawn)
     assert "sample of 1 of 3" in drawn[0].protocol
+
+
+def test_groups_of_a_corpus(material):
+    """TRAIN has "Mammary growth", "odd ill" and "LBS."."""
+    made = material.make("ncbi-dev")
+    groups = ev.broken_down(made, {"x": [outcomes(made)]}, with_confusions=False)["groups"]["x"]
+    assert {group: found["n"] for group, found in groups["seen"].items()} == {"seen": 2, "unseen": 4}
+    assert groups["exact"] == {
+        "exact": {"n": 2, "at1": pytest.approx(75.0), "at5": 100.0},  # Ataxia telangiectasia, and cancer, which is tied
+        "inexact": {"n": 4, "at1": 0.0, "at5": 0.0},
+    }
+    assert {group: found["n"] for group, found in groups["abbreviation"].items()} == {"abbreviation": 1, "other": 5}
+    assert {group: found["n"] for group, found in groups["length"].items()} == {"1": 2, "2": 3, "4+": 1}
+    assert material.make("gsc-dev").train is None
+
+
+def test_confusions_of_a_corpus(material):
+    made = material.make("ncbi-dev")
+    (found,) = ev.broken_down(made, {"x": [outcomes(made)]}, with_confusions=True)["confusions"]["x"]
+    assert found == {
+        "mention": "cancer",
+        "gold": ["MESH:D000005"],
+        "gold_names": ["cancer"],
+        "predicted": "MESH:D000004",
+        "predicted_name": "ovarian cancer",
+        "score": 1.0,
+        "count": 1,
+        "why": "same name, several concepts",
+    }
+
+
+def test_confusions_of_names(material):
+    """By SapBERT's own counting a name is predicted: with the ids of all its concepts. An id that only train has keeps it."""
+    made = material.make("ncbi-dev-sapbert")
+    entry = made.dictionary.known().entry
+    row = made.dictionary.names.index("cancer")
+    assert entry(row) == ("MESH:D000004|MESH:D000005", "cancer")
+    assert material.make("ncbi-dev-published").dictionary.known().entry(5) == ("MESH:D000009", "odd ill")
+    (found,) = ev.broken_down(made, {"x": [outcomes(made)]}, with_confusions=True)["confusions"]["x"]
+    assert (found["mention"], found["predicted"]) == ("Ataxia telangiectasia", "MESH:D000002")
+
+
+def test_a_limit_keeps_the_mentions_of_its_queries(material):
+    made = ev.limited(material.make("ncbi-dev-sapbert"), 3, 0)
+    assert len(made.given) == len(made.parts) == 3
+    assert made.given[0].text in [mention.text for mention in material.make("ncbi-dev").given]
+    assert len(ev.groupings(made.texts(), [made.queries[m.start : m.stop] for m in made.mentions()], set())["length"]) == 3
 
 
 def test_the_dictionary_without_mentions_stays_as_it_was(material):
@@ -370,6 +499,8 @@ def test_held_out_names_are_not_in_the_dictionary(small_kb, tmp_path):
     material = ev.Material(tmp_path, small_kb.path, tmp_path / "pairs", tmp_path / "work")
     for split in ("held_out", "zero_shot"):
         made = material.make(split)
+        assert not made.public  # names of a knowledge base that may be licensed
+        assert "confusions" not in ev.as_result([made], {"x": {split: outcomes(made)}}, {})["sets"][split]
         assert made.queries
         assert not set(made.queries) & set(made.dictionary.names)
         assert made.dictionary.about["kb"] == small_kb.fingerprint
@@ -403,7 +534,12 @@ def test_names_of_sets():
         "ncbi-test-sapbert",
         "gsc-test",
         "gsc-test-abbreviations",
+        "stsb-test",
+        "biosses",
+        "sick",
     ]
+    assert set(ev.chosen_sets(["dev,test"])).isdisjoint(ev.WITHOUT_ASSET)
+    assert ev.chosen_sets(["mayosrs"]) == ["mayosrs"]
     assert not set(ev.GROUPS["dev"]) & set(ev.GROUPS["test"])
 
 
@@ -512,6 +648,12 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, capsys):
     assert dev["systems"]["exact match"]["at1"] == pytest.approx(25.0)
     assert dev["systems"]["base"]["at1"] >= 25.0
     assert dev["systems"]["base"]["at5"] == dev["systems"]["base"]["strict_at5"]
+    assert dev["groups"]["base"]["seen"]["seen"]["n"] == 2
+    assert dev["confusions"]["exact match"][0]["why"] == "same name, several concepts"
+    notes = result["notes"]  # so few names have no 3-gram in common for scispaCy
+    assert [note.split(" scispaCy")[0] for note in notes] == ["ncbi-dev: [E571]", "ncbi-dev-published: [E571]"]
+    assert set(dev["systems"]) == {"exact match", "TF-IDF of character 3-grams", "base"}
+    assert "pearson" in result["sets"]["umnsrs-similarity"]["systems"]["base"]
     published = result["sets"]["ncbi-dev-published"]["systems"]["base"]
     assert published["at1"] == published["lenient_at1"]
     assert dev["dictionary"]["names"] == 9
@@ -526,8 +668,11 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, capsys):
     assert table.count(ev.SEARCH) == 1
     assert dev["protocol"].startswith(ev.SEARCH)
     assert sorted(path.name for path in out.parent.iterdir()) == ["evaluation.json", "evaluation.md"]
+    assert all(f"Not measured: {note}" in table for note in notes)
     assert ev.main([*arguments, "--baselines", "--out", str(out)]) == 0
     assert out.read_text(encoding="utf-8") == text  # same seed, same result
+    assert ev.main([*arguments, "--no-confusions", "--out", str(out)]) == 0
+    assert "confusions" not in json.loads(out.read_text(encoding="utf-8"))["sets"]["ncbi-dev"]
 
 
 @pytest.mark.parametrize(

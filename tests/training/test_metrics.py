@@ -7,16 +7,24 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from spacy_sapbert.indexes.exact import ExactIndex
 from training import metrics
 from training.metrics import (
+    Found,
     Gold,
     Mention,
+    Ranks,
     accuracy,
     alternatives_of,
     best_scores,
     boundary,
+    document_match,
     expected,
     lenient,
+    mention_match,
+    neighbour_recall,
+    ranks,
+    reciprocal_rank,
     resolve,
     retrieval_accuracy,
     strict,
@@ -163,6 +171,57 @@ def test_expected_is_the_mean_over_all_orders_of_what_is_equal():
         assert expected(alternatives, boundary(scores, k)) == pytest.approx(mean)
 
 
+@pytest.mark.parametrize(
+    ("alternatives", "value"),
+    [
+        ([{0}], 1.0),
+        ([{1}], (1 / 2 + 1 / 3 + 1 / 4) / 3),  # one of three that share the ranks 2, 3 and 4
+        ([{4}], 1 / 5),
+        ([{5}], 0.0),  # not found
+        ([{5}, {4}], 1 / 5),
+        ([{1}, {2}], 2 / 3 * 1 / 2 + 1 / 3 * 1 / 3),  # the better of two of the three
+        ([{1, 2}], 1 / 3 * 1 / 3 + 2 / 3 * 1 / 4),  # the worse of two of the three
+        ([{0, 1}], 13 / 36),
+        ([{1, 4}], 1 / 5),
+        ([{1, 5}], 0.0),
+        ([{1, 2}, {3}], 1 / 3 * 1 / 2 + 2 / 3 * 1 / 3),  # {3} at 2 for a third, else either at 3 (as {3} or as {1, 2})
+        ([], 0.0),
+        ([set()], 0.0),
+    ],
+)
+def test_reciprocal_rank(alternatives, value):
+    assert reciprocal_rank([ranks(TIED, [frozenset(a) for a in alternatives])]) == pytest.approx(value)
+
+
+def test_reciprocal_rank_of_parts_is_of_the_worst():
+    first, tied, last = (ranks(TIED, [frozenset((row,))]) for row in (0, 1, 4))
+    assert reciprocal_rank([first, last]) == pytest.approx(1 / 5)
+    assert reciprocal_rank([first, tied]) == pytest.approx(13 / 36)
+    assert reciprocal_rank([tied, tied]) == pytest.approx(1 / 9 * 1 / 2 + 3 / 9 * 1 / 3 + 5 / 9 * 1 / 4)  # F is 1/9, 4/9, 1
+    assert reciprocal_rank([tied, last]) == pytest.approx(1 / 5)
+    assert reciprocal_rank([first, None]) == 0.0
+    assert reciprocal_rank([]) == 0.0
+    assert reciprocal_rank([Ranks(0, np.array([0.5, 1.0])), Ranks(3, np.ones(1))]) == pytest.approx(1 / 4)
+
+
+def test_reciprocal_rank_is_the_mean_over_all_orders_of_what_is_equal():
+    chance = np.random.default_rng(2)
+    for _ in range(40):
+        scores = chance.integers(0, 3, 6) / 2.0
+        alternatives = [frozenset(chance.choice(6, chance.integers(1, 3), replace=False).tolist()) for _ in range(chance.integers(1, 4))]
+        orders = [sorted(order, key=lambda row: -scores[row]) for order in permutations(range(6))]
+        mean = np.mean([1 / min(max(order.index(row) for row in a) + 1 for a in alternatives) for order in orders])
+        assert reciprocal_rank([ranks(scores, alternatives)]) == pytest.approx(mean)
+
+
+def test_many_equal_alternatives_take_no_time():
+    scores = np.zeros(60)
+    alternatives = [frozenset((row,)) for row in range(40)]  # two to the power of 40 terms, were they summed
+    assert expected(alternatives, boundary(scores, 1)) == pytest.approx(40 / 60)
+    assert expected(alternatives, boundary(scores, 21)) == 1.0
+    assert reciprocal_rank([ranks(scores, alternatives[:1])]) == pytest.approx(sum(1 / k for k in range(1, 61)) / 60)
+
+
 def test_what_each_rule_looks_for():
     gold = Gold(((1, 2), (3,), (None, 4)), ("X",))
     assert alternatives_of(gold, strict) == [{1, 2}, {3}]
@@ -219,3 +278,110 @@ def test_retrieval_accuracy_of_nothing_and_of_unlike_lengths():
     assert retrieval_accuracy(np.zeros((0, 2)), unit([0, 1]), np.array([1]), np.array([], dtype=int)) == (0.0, 0.0)
     with pytest.raises(ValueError, match="1 and 1 vectors but 2 and 1 labels"):
         retrieval_accuracy(unit([0, 1]), unit([0, 1]), np.array([1]), np.array([1, 2]))
+
+
+# -- end to end ---------------------------------------------------------------------------------------------------------
+
+ANNOTATED = [
+    Mention("d1", 0, 5, "fever", (("A",),)),
+    Mention("d1", 10, 20, "lung cancer", (("B",), ("C",))),  # either
+    Mention("d1", 30, 50, "colon and rectal cancer", (("D", "E"),)),  # both
+    Mention("d2", 0, 5, "fever", (("A",),)),
+    Mention("d2", 7, 9, "no id", ()),
+]
+LINKED = [
+    Found("d1", 0, 5, ("A", "X")),  # right
+    Found("d1", 12, 20, ("C",)),  # right where spans may overlap
+    Found("d1", 10, 11, ("B",)),  # the same gold mention: taken
+    Found("d1", 30, 50, ("E", "D", "A")),  # right: both are the first two
+    Found("d2", 0, 5, ("X", "A")),  # the wrong concept
+    Found("d2", 5, 9, ("A",)),  # touches, but shares no character
+    Found("d2", 20, 25, ()),  # no link
+    Found("d3", 0, 5, ("A",)),  # another document
+]
+
+
+def test_mentions_end_to_end():
+    exact = mention_match(LINKED, ANNOTATED)
+    assert exact == (2, 7, 4)
+    assert (exact.precision, exact.recall) == (pytest.approx(200 / 7), 50.0)
+    assert exact.f1 == pytest.approx(2 * (200 / 7) * 50 / (200 / 7 + 50))
+    assert mention_match(LINKED, ANNOTATED, overlap=True) == (3, 7, 4)
+
+
+def test_a_mention_is_matched_once_and_as_many_as_can_be():
+    gold = [Mention("d", 0, 4, "", (("A",),)), Mention("d", 2, 8, "", (("A",),))]
+    wide, narrow = Found("d", 0, 8, ("A",)), Found("d", 0, 2, ("A",))
+    assert mention_match([wide, narrow], gold, overlap=True).right == 2  # the narrow one fits the first only, so the wide one takes the second
+    assert mention_match([wide], gold, overlap=True) == (1, 1, 2)
+    assert mention_match([gold_found := Found("d", 0, 4, ("A",)), gold_found], gold) == (1, 2, 2)
+
+
+def test_a_composite_needs_its_ids_first():
+    gold = [Mention("d", 0, 4, "", (("D", "E"),))]
+    assert mention_match([Found("d", 0, 4, ("D",))], gold).right == 0
+    assert mention_match([Found("d", 0, 4, ("D", "A", "E"))], gold).right == 0
+
+
+def test_documents_end_to_end():
+    """Gold: A, B or C, D, E in d1; A in d2. Found: A, C, B, E in d1 (C and B satisfy one), X and A in d2, A in d3."""
+    found = document_match(LINKED, ANNOTATED)
+    assert found == (4, 7, 5)
+    assert (found.precision, found.recall, found.f1) == (pytest.approx(400 / 7), 80.0, pytest.approx(800 / 12))
+    twice = [Mention("d", 0, 0, "", (("A",),))] * 2
+    assert document_match([Found("d", 0, 1, ("A",)), Found("d", 5, 6, ("A",))], twice) == (1, 1, 1)
+    assert document_match([Found("d", 0, 1, ("B",))], [Mention("d", 0, 0, "", (("A", "B"), ("C",)))]) == (1, 1, 2)
+
+
+def test_nothing_found_and_nothing_to_find():
+    for match in (mention_match, document_match):
+        assert match([], ANNOTATED).right == 0
+        assert (match([], []).precision, match([], []).recall, match([], []).f1) == (0.0, 0.0, 0.0)
+        assert match(LINKED, []).gold == 0
+
+
+# -- approximate search -------------------------------------------------------------------------------------------------
+
+
+class Fixed:
+    """An index that always gives the same rows, best first."""
+
+    def __init__(self, rows, vectors):
+        self.rows, self.stored = np.array(rows), vectors
+
+    def __len__(self):
+        return len(self.stored)
+
+    def query(self, vectors, k):
+        rows = np.tile(self.rows[:k], (len(vectors), 1))
+        return rows, np.zeros(rows.shape, dtype=np.float32)
+
+
+def test_recall_of_an_index_counts_equal_neighbours():
+    vectors = unit([1, 0], [1, 0], [1, 0.1], [1, 0.5], [0, 1], [-1, 0])
+    oracle = ExactIndex()
+    oracle.build(vectors)
+    query = unit([1, 0])
+    assert neighbour_recall(Fixed([1, 0, 2], vectors), oracle, query, (1, 3)) == {1: 100.0, 3: 100.0}  # 0 and 1 are the same vector
+    assert neighbour_recall(Fixed([2, 1, 4], vectors), oracle, query, (1, 3)) == {1: 0.0, 3: pytest.approx(200 / 3)}
+    assert neighbour_recall(Fixed([0, 0, 0], vectors), oracle, query, (3,)) == {3: pytest.approx(100 / 3)}  # one neighbour, thrice
+    assert neighbour_recall(Fixed([0, -1, -1], vectors), oracle, query) == {1: 100.0, 10: pytest.approx(100 / 6)}
+    both = unit([1, 0], [0, 1])  # 0 is right for the first, wrong for the second
+    assert neighbour_recall(Fixed([0], vectors), oracle, both, (1,)) == {1: 50.0}
+
+
+def test_recall_of_a_real_index():
+    vectors = unit(*np.random.default_rng(0).normal(size=(500, 16)))
+    oracle, index = ExactIndex(), ExactIndex()
+    oracle.build(vectors)
+    index.build(vectors)
+    assert neighbour_recall(index, oracle, vectors[:20]) == {1: 100.0, 10: 100.0}
+
+
+def test_recall_needs_the_same_vectors_and_queries():
+    oracle = ExactIndex()
+    oracle.build(unit([1, 0], [0, 1]))
+    with pytest.raises(ValueError, match="an index of 1 vectors but an exact one of 2"):
+        neighbour_recall(Fixed([0], unit([1, 0])), oracle, unit([1, 0]))
+    with pytest.raises(ValueError, match="no queries"):
+        neighbour_recall(oracle, oracle, np.zeros((0, 2), dtype=np.float32))
