@@ -32,7 +32,7 @@ def groupings(
         groups["seen"] = ["seen" if normalise(mention.text) in train else "unseen" for mention in mentions]
     groups["abbreviation"] = ["abbreviation" if is_short(mention.text) else "other" for mention in mentions]
     groups["length"] = [_length(mention.text) for mention in mentions]
-    kinds = [str(getattr(mention, "kind", "") or "") for mention in mentions]
+    kinds = [mention.kind for mention in mentions]
     if any(kinds):
         groups["kind"] = [kind or "none" for kind in kinds]
     return groups

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -38,8 +37,7 @@ def test_groupings():
 
 
 def test_kinds_of_a_corpus_that_has_them():
-    Kinded = namedtuple("Kinded", [*Mention._fields, "kind"])
-    mentions = [Kinded("d", 0, 1, "x", (), "Disease"), Kinded("d", 0, 1, "y", (), "")]
+    mentions = [Mention("d", 0, 1, "x", (), "Disease"), Mention("d", 0, 1, "y", (), "")]
     assert groupings(mentions, [["x"], ["y"]], set())["kind"] == ["Disease", "none"]
 
 

@@ -108,6 +108,11 @@ def test_bad_input(data: Path, tmp_path: Path, tiny_linker: Path, capsys: pytest
     assert not (tmp_path / "m.json").exists()
 
 
+def test_nothing_to_measure_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["--sets", "", "--out", str(tmp_path / "m.json")]) == 0
+    assert json.loads((tmp_path / "m.json").read_text())["absent"] == capsys.readouterr().out.strip()
+
+
 def test_two_systems_side_by_side(nlp: Any, tiny_linker: Path, data: Path, tmp_path: Path):
     nlp.to_disk(tmp_path / "pipeline")
     found = end_to_end({"ours": "", "ruler": str(tmp_path / "pipeline")}, ["gsc-dev"], data, {"linker_name": str(tiny_linker)})
