@@ -1,4 +1,4 @@
-"""Corpora -> documents and gold mentions; notes; pairs of texts with a human score. Each reader takes lines, so that a test can give it a few."""
+"""Corpora -> documents and gold mentions; notes. Each reader takes lines, so that a test can give it a few."""
 
 from __future__ import annotations
 
@@ -100,24 +100,6 @@ def read_notes(path: Path, count: int) -> List[str]:
 def read_biomap(lines: Iterable[str]) -> Corpus:
     """biomap's CSV `pmid,mention,cui,mondo_id`: mentions without their texts, so without documents and offsets (0, 0)."""
     return Corpus({}, [Mention(row["pmid"], 0, 0, row["mention"], ((row["mondo_id"],),)) for row in csv.DictReader(lines)])
-
-
-class TextPair(NamedTuple):
-    """Two terms or sentences and what people say of their likeness, on the corpus's own scale."""
-
-    left: str
-    right: str
-    score: float
-
-
-def read_umnsrs(lines: Iterable[str]) -> List[TextPair]:
-    """UMNSRS (Pakhomov et al. 2010): CSV with Mean, Term1 and Term2."""
-    return [TextPair(row["Term1"], row["Term2"], float(row["Mean"])) for row in csv.DictReader(lines)]
-
-
-def read_stsb(lines: Iterable[str]) -> List[TextPair]:
-    """STS-B (Cer et al. 2017): CSV without a head, sentence, sentence, score."""
-    return [TextPair(left, right, float(score)) for left, right, score in csv.reader(lines)]
 
 
 # -- Docs ---------------------------------------------------------------------------------------------------------------

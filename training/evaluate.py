@@ -40,7 +40,7 @@ from . import baselines as baselines_module
 from . import composites
 from . import pairs as pairs_module
 from .breakdown import SHARE, First, Known, by_group, confusions, groupings
-from .corpora import Corpus, TextPair, by_document, fitting, open_lines, read_biomap, read_gsc, read_pubtator, read_stsb, read_umnsrs, resolved_texts
+from .corpora import Corpus, by_document, fitting, open_lines, read_biomap, read_gsc, read_pubtator, resolved_texts
 from .errors import fail
 from .metrics import (
     Boundary,
@@ -62,7 +62,7 @@ from .metrics import (
     resolve,
     strict,
 )
-from .similarity import read_biosses, read_sick, read_terms
+from .similarity import TextPair, read_biosses, read_sick, read_stsb, read_terms, read_umnsrs
 from .uncertainty import PROTOCOL as UNCERTAINTY
 from .uncertainty import intervals, randomisation
 
