@@ -109,7 +109,8 @@ def confusions(
 def why(mention: Mention, wanted: FrozenSet[int], answerable: bool, first: First, known: Known) -> str:
     """The first reason that holds: facts of the mention, the gold and the dictionary, not a guess at what the system did.
 
-    "broader or narrower": all words of a name of one concept stand, with others, in a name of the other.
+    "broader or narrower": all words of the preferred name of one concept stand, with others, in the other's; what was looked up stands
+    for the gold too. With all names of the concepts nearly every pair would be: "tumor" is in "tumor lysis syndrome".
     """
     if not answerable:
         return "no gold id in the dictionary"
@@ -121,7 +122,11 @@ def why(mention: Mention, wanted: FrozenSet[int], answerable: bool, first: First
         return "abbreviation not resolved"
     if mention.gold and all(len(alternative) > 1 for alternative in mention.gold):
         return "composite"
-    left, right = ([frozenset(_WORD.findall(name)) for name in names] for names in (ours, theirs))
-    if any(a and b and (a < b or b < a) for a in left for b in right):
+    right = _words(known.entry(first.label)[1])
+    if any(left and right and (left < right or right < left) for left in map(_words, [first.query, *(known.entry(row)[1] for row in wanted)])):
         return "broader or narrower"
     return "other"
+
+
+def _words(name: str) -> FrozenSet[str]:
+    return frozenset(_WORD.findall(normalise(name)))

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import sys
-import tempfile
 import zlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +28,7 @@ from spacy_sapbert.about import __version__
 from spacy_sapbert.concept import normalise
 from spacy_sapbert.encoder import BASE_NAME, NameEncoder
 from spacy_sapbert.errors import MissingFile, SapbertError
-from spacy_sapbert.files import checksum
+from spacy_sapbert.files import checksum, write_text
 from spacy_sapbert.kb import CONCEPT, STRING, KnowledgeBase
 from spacy_sapbert.kb import VERSION as KB_VERSION
 from spacy_sapbert.kb_builder import build_kb
@@ -40,7 +38,7 @@ from . import baselines as baselines_module
 from . import composites
 from . import pairs as pairs_module
 from .breakdown import SHARE, First, Known, by_group, confusions, groupings
-from .corpora import Corpus, TextPair, by_document, fitting, open_lines, read_biomap, read_gsc, read_pubtator, read_stsb, read_umnsrs, resolved_texts
+from .corpora import Corpus, by_document, fitting, open_lines, read_biomap, read_gsc, read_pubtator, resolved_texts
 from .errors import fail
 from .metrics import (
     Boundary,
@@ -62,7 +60,7 @@ from .metrics import (
     resolve,
     strict,
 )
-from .similarity import read_biosses, read_sick, read_terms
+from .similarity import TextPair, read_biosses, read_sick, read_stsb, read_terms, read_umnsrs
 from .uncertainty import PROTOCOL as UNCERTAINTY
 from .uncertainty import intervals, randomisation
 
@@ -884,20 +882,6 @@ def remarks(counts: Dict[str, Any]) -> str:
     if counts.get("mentions_in_dictionary_off_their_offsets"):
         said += f" {counts['mentions_in_dictionary_off_their_offsets']} mentions in the dictionary do not stand at their offsets and are taken as written."
     return said
-
-
-def write_text(path: Path, text: str) -> None:
-    """The file appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(scratch, 0o644)
-        os.replace(scratch, path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
 
 
 # -- the command --------------------------------------------------------------------------------------------------------

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
-from typing import List, Sequence
+from typing import List, NamedTuple, Sequence
 
-from .corpora import TextPair
 from .errors import fail
 
 # Header names, in lower case: MayoSRS and UMNSRS (Pakhomov et al. 2010, 2011) · EHR-Rel (Schulz et al., COLING 2020)
 LEFT = ("term1", "term_1", "snomed_label_1")
 RIGHT = ("term2", "term_2", "snomed_label_2")
 SCORE = ("mean", "mean_rating", "mean score")
+
+
+class TextPair(NamedTuple):
+    """Two terms or sentences and what people say of their likeness, on the corpus's own scale."""
+
+    left: str
+    right: str
+    score: float
+
+
+def read_umnsrs(lines: Iterable[str]) -> List[TextPair]:
+    """UMNSRS (Pakhomov et al. 2010): CSV with Mean, Term1 and Term2."""
+    return [TextPair(row["Term1"], row["Term2"], float(row["Mean"])) for row in csv.DictReader(lines)]
+
+
+def read_stsb(lines: Iterable[str]) -> List[TextPair]:
+    """STS-B (Cer et al. 2017): CSV without a head, sentence, sentence, score."""
+    return [TextPair(left, right, float(score)) for left, right, score in csv.reader(lines)]
 
 
 def read_biosses(lines: Iterable[str]) -> List[TextPair]:

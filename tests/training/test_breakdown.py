@@ -15,6 +15,7 @@ NAMES = {
     2: ["cancer", "malignant tumour"],
     3: ["breast cancer"],
     4: ["zebra"],
+    5: ["mamma", "breast"],
 }
 KNOWN = Known(lambda label: (f"ID:{label}", NAMES[label][0].title()), lambda label: NAMES[label])
 
@@ -59,7 +60,9 @@ def test_figures_by_group():
         ("WD", [("A",)], [0], True, First(4, 0.5, "wilson disease", False), "other"),  # it was resolved
         ("a and b", [("A", "B")], [0, 4], True, First(1, 0.5, "a and b", False), "composite"),
         ("cancer of breast", [("A",)], [3], True, First(1, 0.5, "cancer of breast", False), "broader or narrower"),
-        ("tumour", [("A",)], [1], True, First(3, 0.5, "tumour", False), "broader or narrower"),
+        ("tumour", [("A",)], [1], True, First(3, 0.5, "tumour", False), "broader or narrower"),  # cancer, breast cancer
+        ("Cancer", [("A",)], [4], True, First(3, 0.5, "cancer", False), "broader or narrower"),  # what was looked up
+        ("growth", [("A",)], [3], True, First(5, 0.5, "growth", False), "other"),  # "breast" is a lesser name of label 5
         ("tumour", [("A",)], [0], True, First(4, 0.5, "tumour", False), "other"),
     ],
 )

@@ -133,12 +133,10 @@ def test_bc5cdr_names_the_parts_of_a_composite():
     assert [m.text for m in corpora.read_pubtator(lines, ("Disease",)).mentions] == ["Liver and lung disease"]
 
 
-def test_biomap_and_pairs_of_texts():
+def test_biomap():
     assert corpora.read_biomap(["pmid,mention,cui,mondo_id", '7,"cancer, lung",C1,MONDO:1']).mentions == [
         Mention("7", 0, 0, "cancer, lung", (("MONDO:1",),))
     ]
-    assert corpora.read_umnsrs(['"Mean","Stdev","Term1","Term2"', "79.5,1,Carbatrol,Dilantin"]) == [("Carbatrol", "Dilantin", 79.5)]
-    assert corpora.read_stsb(['"A man, a hat.",A hat.,4.75']) == [("A man, a hat.", "A hat.", 4.75)]
 
 
 def test_abbreviations_are_resolved_whole_and_within_mentions():

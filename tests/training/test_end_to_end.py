@@ -118,4 +118,7 @@ def test_two_systems_side_by_side(nlp: Any, tiny_linker: Path, data: Path, tmp_p
     found = end_to_end({"ours": "", "ruler": str(tmp_path / "pipeline")}, ["gsc-dev"], data, {"linker_name": str(tiny_linker)})
     assert found["systems"]["ruler"]["sets"]["gsc-dev"]["n_predicted"] == 3
     assert found["systems"]["ours"]["components"][0] == "concept_matcher"
-    assert found["systems"]["ruler"]["components"][:2] == ["entity_ruler", "sapbert_linker"] or "abbreviation_detector" in found["systems"]["ruler"]["components"]
+    assert (
+        found["systems"]["ruler"]["components"][:2] == ["entity_ruler", "sapbert_linker"]
+        or "abbreviation_detector" in found["systems"]["ruler"]["components"]
+    )

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from spacy_sapbert.errors import SapbertError
-from training.similarity import read_biosses, read_sick, read_terms
+from training.similarity import read_biosses, read_sick, read_stsb, read_terms, read_umnsrs
+
+
+def test_umnsrs_and_stsb():
+    assert read_umnsrs(['"Mean","Stdev","Term1","Term2"', "79.5,1,Carbatrol,Dilantin"]) == [("Carbatrol", "Dilantin", 79.5)]
+    assert read_stsb(['"A man, a hat.",A hat.,4.75']) == [("A man, a hat.", "A hat.", 4.75)]
 
 
 def test_biosses_with_a_line_break_in_a_sentence():

@@ -1,4 +1,4 @@
-"""Corpora -> documents and gold mentions, of whatever layout; notes; pairs of texts with a human score.
+"""Corpora -> documents and gold mentions, of whatever layout; notes.
 
 corpus = read_corpus("NCBItestset_corpus.txt")
 print(describe(corpus))
@@ -20,7 +20,7 @@ from .layouts import LAYOUTS, read_corpus, recognise
 from .pubtator import read_pubtator
 from .sharing import Shared, shared_documents, sharing_report
 from .tables import read_askapatient, read_biomap, read_cometa, read_tsv
-from .texts import TextPair, read_notes, read_stsb, read_umnsrs
+from .texts import read_notes
 
 __all__ = [
     "GOLD",
@@ -28,7 +28,6 @@ __all__ = [
     "NIL",
     "Corpus",
     "Shared",
-    "TextPair",
     "aligned",
     "by_document",
     "describe",
@@ -51,9 +50,7 @@ __all__ = [
     "read_jax",
     "read_notes",
     "read_pubtator",
-    "read_stsb",
     "read_tsv",
-    "read_umnsrs",
     "read_xlbel",
     "recognise",
     "resolved_texts",
