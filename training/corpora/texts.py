@@ -1,4 +1,4 @@
-"""Notes without gold, and pairs of texts with a human score."""
+"""Notes without gold."""
 
 from __future__ import annotations
 
