@@ -1,6 +1,6 @@
 """Coded errors of the training package, in the manner of `spacy_sapbert.errors`.
 
-E50x pairs · E51x recipe and loop · E52x losses and mining · E54x evaluation and report · E55x assets and project.
+E50x pairs · E51x recipe and loop · E52x losses and mining · E54x evaluation and report · E55x assets and project · E58x pictures.
 """
 
 from __future__ import annotations
@@ -62,6 +62,9 @@ class Errors:
         "'{folder}', or name their folder: `python -m spacy project run umls . --vars.umls FOLDER`."
     )
     E555 = "'{file}' from {source} {why}."
+    # pictures
+    E580 = "'{kb}' gives no picture: {found} concepts have {least} to {most} names of their own, {count} are needed. Build it from more sources."
+    E581 = "Setting '{setting}' of the projection is {value!r}: {why}."
 
 
 def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> SapbertError:
