@@ -27,6 +27,7 @@ TRAIN = [
     "accelerate>=1.0",
     "datasets>=3.0",
     "jinja2>=3.1",
+    "matplotlib>=3.8",
     "pooch>=1.8",
     "pyarrow>=15,<26",  # 26 does not import with numpy 1
     "pytorch-metric-learning>=2.5",

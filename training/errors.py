@@ -78,6 +78,9 @@ class Errors:
     E566 = "'{path}' has mentions of {count} documents without a text: {documents}. Give their texts, or leave their mentions out."
     E567 = "'{path}' can't be read as layout '{layout}': {why}."
     E568 = "Option '{option}' of layout '{layout}' is {value!r}: {why}."
+    # pictures
+    E580 = "'{kb}' gives no picture: {found} concepts have {least} to {most} names of their own, {count} are needed. Build it from more sources."
+    E581 = "Setting '{setting}' of the projection is {value!r}: {why}."
 
 
 def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> SapbertError:
