@@ -21,13 +21,14 @@ import torch
 from spacy_sapbert import bundles
 from spacy_sapbert.encoder import BASE_NAME, NameEncoder
 from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.files import write_text
 from spacy_sapbert.kb import KnowledgeBase
 from spacy_sapbert.types import Floats2d
 
 from . import batches, mining
 from . import pairs as pairs_module
 from .errors import fail
-from .evaluate import SHIPPED, versions, write_text
+from .evaluate import SHIPPED, versions
 from .neighbours import kept_nearest_labels
 from .train import RECIPE, read_recipe, resolve
 
@@ -249,6 +250,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             raise fail("E581", setting="--seed", value=options.seed, why="it can't be negative")
         found = project(options.before, options.after, KnowledgeBase(options.kb), options.pairs, seed=options.seed, progress=True)
     except SapbertError as error:
+        if error.code == "E580":  # a knowledge base that is too small for a picture is no mistake: the report says so
+            write_text(options.out, json.dumps({"kind": "projection", "absent": str(error)}, ensure_ascii=False) + "\n")
+            print(error)
+            return 0
         print(error, file=sys.stderr)
         return 1
     write_text(options.out, json.dumps(found, ensure_ascii=False) + "\n")

@@ -20,10 +20,12 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.files import write_text
 
 from . import figures
+from .baselines import NAMES as BASELINES
 from .errors import fail
-from .evaluate import BASELINES, cell, check_encoder, own_protocol, remarks, write_text
+from .evaluate import cell, check_encoder, own_protocol, remarks
 from .figures import Line, Pair, Picture, Row
 from .results import Calibration, EndToEnd, Projection, Results, read_results
 
@@ -475,6 +477,7 @@ def render(results: Results, encoder: Path) -> str:
         benchmarks=list(results.benchmarks.values()),
         tables=results.tables,
         ignored=results.ignored,
+        reasons=results.absent,
         settings=settings,
         card=Markup(card),  # markdown-it has escaped it
         **{

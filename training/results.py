@@ -236,7 +236,8 @@ PEERS = ("throughput", "load")  # the parts of what `python -m benchmarks` print
 
 
 class Results(NamedTuple):
-    """By the file's name without its ending. tables: of `python -m benchmarks` (title, protocol, rows). ignored: files of no known kind."""
+    """By the file's name without its ending. tables: of `python -m benchmarks` (title, protocol, rows). ignored: files of no known kind.
+    absent: kind -> why its step made none."""
 
     evaluations: Dict[str, Dict[str, Any]]
     calibrations: Dict[str, Calibration]
@@ -245,15 +246,18 @@ class Results(NamedTuple):
     benchmarks: Dict[str, Benchmarks]
     tables: List[Dict[str, Any]]
     ignored: List[str]
+    absent: Dict[str, str]
 
 
 def read_results(folder: Path) -> Results:
     """Every JSON file of a folder. RAISES: SapbertError E545 (nothing of a known kind), E547 (a damaged file)."""
-    found = Results({}, {}, {}, {}, {}, [], [])
+    found = Results({}, {}, {}, {}, {}, [], [], {})
     for path in sorted(folder.glob("*.json"), key=lambda path: (path.stem != "evaluation", path.stem)):
         content = _read(path)
         kind = content.get("kind")
-        if kind in KINDS:
+        if kind in KINDS and "absent" in content:  # a step that had nothing to do says so
+            found.absent[str(kind)] = str(content["absent"])
+        elif kind in KINDS:
             made = _checked(path, kind, content)
             of_kind: Dict[str, Dict[str, Any]] = {
                 "evaluation": found.evaluations,

@@ -155,6 +155,18 @@ def test_the_command(kb: KnowledgeBase, folder: Path, tiny_base: Path, tmp_path:
     assert "[E581]" in capsys.readouterr().err
 
 
+def test_a_small_knowledge_base_gives_no_picture_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [Name("fever", "T"), Name("pyrexia", "T")]
+    small = build_kb(
+        [Source("test", [Concept("C0000099", "T", names), Concept("C0000098", "T", [Name("cough", "T"), Name("tussis", "T")])])], tmp_path / "kb"
+    )
+    pairs_module.build_pairs(small, tmp_path / "pairs")
+    out = tmp_path / "projection.json"
+    assert projection.main(["--kb", str(small.path), "--pairs", str(tmp_path / "pairs"), "--out", str(out)]) == 0
+    assert json.loads(out.read_text())["absent"] == capsys.readouterr().out.strip()
+    assert "[E580]" in json.loads(out.read_text())["absent"]
+
+
 def test_pairs_of_another_knowledge_base(folder: Path, tmp_path: Path) -> None:
     other = build_kb([Source("test", [Concept("C0000099", "T", [Name("fever", "T"), Name("pyrexia", "T")])])], tmp_path / "kb")
     with pytest.raises(SapbertError, match=r"\[E549\]"):

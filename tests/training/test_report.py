@@ -436,6 +436,13 @@ def test_what_is_absent_says_which_command_makes_it(folders):
     assert "Fitted on" in page
 
 
+def test_a_step_with_nothing_to_do_says_why(folders):
+    write(folders[0], "calibration", {"kind": "calibration", "absent": "No data to fit on was named."})
+    results = read_results(folders[0])
+    assert (results.absent, results.calibrations) == ({"calibration": "No data to fit on was named."}, {})
+    assert "No data to fit on was named. Make it: <code>python -m training.calibrate" in section(page_of(*folders), "calibration")
+
+
 def test_other_files_are_named_and_not_shown(folders):
     write(folders[0], "compare", {"kind": "comparison"})
     assert "Not shown here: compare.json." in page_of(*folders)
