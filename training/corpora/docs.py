@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import Dict, List, Tuple
 
@@ -90,11 +91,12 @@ def resolved_texts(corpus: Corpus) -> Tuple[List[str], List[str]]:
 def aligned(doc: Doc, vocab: Vocab, cuts: Iterable[int]) -> Doc:
     """The same text with tokens also cut at these characters."""
     inside = sorted(set(cuts))
+    text = doc.text  # spaCy joins it anew each time
     words: List[str] = []
     spaces: List[bool] = []
     for token in doc:
         start, end = token.idx, token.idx + len(token)
-        edges = [start, *(cut for cut in inside if start < cut < end), end]
-        words.extend(doc.text[a:b] for a, b in zip(edges, edges[1:]))
+        edges = [start, *inside[bisect_right(inside, start) : bisect_left(inside, end)], end]
+        words.extend(text[a:b] for a, b in zip(edges, edges[1:]))
         spaces.extend([False] * (len(edges) - 2) + [bool(token.whitespace_)])
     return Doc(vocab, words=words, spaces=spaces)
