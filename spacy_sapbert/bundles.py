@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import shutil
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
@@ -25,8 +25,6 @@ from .registry import registry
 
 KIND, VERSION = "linker", 1
 KB, ENCODER, INDEX = "kb", "encoder", "index"
-CALIBRATION = "calibration.json"  # beside the manifest; absent where none was fit
-HPO_CALIBRATION = "data/calibration_hpo.json"  # of the default linker, made by training/calibrate.py
 CALIBRATION = "calibration.json"  # beside the manifest; absent where none was fit
 HPO_CALIBRATION = "data/calibration_hpo.json"  # of the default linker, made by training/calibrate.py
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
@@ -65,7 +63,7 @@ def build_linker(
     index: Any = None,
     filters: Optional[Filters] = None,
     kb: Union[str, Path, None] = None,
-    calibration: Optional[Path] = None,
+    calibration: Optional[Calibration] = None,
     progress: bool = True,
 ) -> Path:
     """Build knowledge base, encode its names, build and measure the index; the folder `out` appears when all is done.
@@ -73,7 +71,7 @@ def build_linker(
     sources (Sequence[Source]): in order of preference; or `kb`, the folder of a knowledge base built before.
     model (Model[List[str], Floats2d]): the encoder; default `spacy-sapbert.NameEncoder.v1`.
     index (VectorIndex): default `spacy-sapbert.AnnoyIndex.v1`.
-    calibration (Optional[Path]): one fit before, to lie beside; fit for other names or another encoder, it is left aside with a warning.
+    calibration (Optional[Calibration]): one fit before, for the same names and encoder: that they are is the caller's to know.
     RETURNS (Path): `out`.
     """
     from .encoder import NameEncoder
@@ -94,7 +92,8 @@ def build_linker(
         index.to_disk(folder / INDEX)
         write_manifest(folder, KIND, VERSION, {"made_by": __version__, "index": engine_name(index)}, deep=False)
         if calibration is not None:  # after the manifest, which does not list it: it may be fit anew later
-            shutil.copyfile(calibration, folder / CALIBRATION)
+            built_for = {**calibration.built_for, "encoder": fingerprint(model), "kb": built.fingerprint}
+            write_calibration(folder, replace(calibration, built_for=built_for))
     return Path(out)
 
 
@@ -183,12 +182,12 @@ def open_index(folder: Path, like: Any = None) -> Any:
 def open_calibration(folder: Path, encoder: str, kb: str) -> Tuple[Optional[Calibration], str]:
     """A linker's calibration, if it was fit for these fingerprints, and else why not: for others its probabilities would be invented.
 
-    RAISES: SapbertError E102, E106 for a file that is not one.
+    RAISES: SapbertError E015, E106 for a file that is not one.
     """
     if not (folder / CALIBRATION).is_file():
         return None, ""
     stored = read_calibration(folder / CALIBRATION)
-    different = [what for what, found in (("encoder", encoder), ("kb", kb)) if stored.built_for.get(what) != found]
+    different = [what for what, found in (("encoder", encoder), ("kb", kb)) if stored.built_for.get(what) != found or not found]
     if not different:
         return stored, ""
     what = " and ".join({"encoder": "encoder", "kb": "knowledge base"}[part] for part in different)
@@ -218,7 +217,18 @@ def hpo() -> Path:
     adapter = [checksum(path) for path in sorted(Path(default_encoder()).glob("adapter_*"))]
     known = package_file("spacy_sapbert", HPO_CALIBRATION)
     settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, adapter, checksum(known)])
-    return cached("hpo", [*parts, settings], lambda out: build_linker([read_source(obo)], out, calibration=known))
+    stored = read_calibration(known)
+    fits = all(stored.built_for.get(key) == value for key, value in hpo_inputs().items())  # else it is of another release of HPO
+    calibration = stored if fits else None
+    return cached("hpo", [*parts, settings], lambda out: build_linker([read_source(obo)], out, calibration=calibration))
+
+
+def hpo_inputs() -> Dict[str, str]:
+    """What the default linker is made of. Its calibration is known by this: fingerprints of what is built differ between machines in the
+    last digit of a weight, and between versions of SQLite."""
+    from .encoder import default_encoder
+
+    return {"hp.obo": checksum(hpo_file()), "adapter": _digest([checksum(path) for path in sorted(Path(default_encoder()).glob("adapter_*"))])}
 
 
 def hpo_file() -> Path:

@@ -176,7 +176,7 @@ def index(
 
 @command(app, "calibrate")
 def calibrate(
-    linker: Path = typer.Argument(..., help="Folder of a linker; calibration.json is written into it."),
+    linker: str = typer.Argument(..., help="Folder of a linker, or a registered one such as hpo; calibration.json is written into its folder."),
     gold: Path = typer.Argument(..., help="Annotated notes: a DocBin (.spacy) whose entities have the gold concept's id as kb_id."),
     spans_key: Optional[str] = typer.Option(None, help="The span group that is annotated; default: the entities."),
     fit_on: str = typer.Option("", help="Which data that is, in words; default: the file's name."),
@@ -190,17 +190,31 @@ def calibrate(
 
     if not gold.is_file():
         raise fail("E401", MissingFile, path=gold)
+    if not 0.0 < target_precision < 1.0:
+        raise fail("E002", setting="--target-precision", component="calibrate", value=target_precision, why="it must be a share, between 0 and 1.")
+    folder = bundles.find_linker(linker)
+    try:
+        bundles.read_calibration(folder / bundles.CALIBRATION)
+    except FileNotFoundError:
+        pass
+    except SapbertError as error:  # damaged, or of another version: it is to be replaced
+        typer.echo(str(error), err=True)
+        bundles.write_calibration(folder, None)
     nlp = spacy.blank("en")
-    component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(linker), "spans_key": spans_key})
+    component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder), "spans_key": spans_key})
     try:
         docs = list(DocBin().from_disk(gold).get_docs(nlp.vocab))
     except Exception as error:  # msgpack, zlib and srsly each have their own
         raise fail("E402", path=gold, expected="a DocBin", why=f"{type(error).__name__}: {error}") from error
     made = component.calibrate(docs, fit_on=fit_on or gold.name)
-    bundles.write_calibration(linker, made)
+    bundles.write_calibration(folder, made)
     n, right = len(made.right), sum(made.right)
-    typer.echo(f"{n:,} mentions, {right:,} linked rightly. Written: {linker / bundles.CALIBRATION}")
-    lowest = made.lowest(target_precision)
+    typer.echo(f"{n:,} mentions, {right:,} linked rightly. Written: {folder / bundles.CALIBRATION}")
+    try:
+        lowest = made.lowest(target_precision)
+    except SapbertError as error:  # the calibration is good all the same
+        typer.echo(str(error))
+        return
     kept = sum(p >= lowest for p in made.probabilities)
     typer.echo(f"target_precision={target_precision}: links from a probability of {lowest:.3f} on, {kept / n:.0%} of these mentions")
 

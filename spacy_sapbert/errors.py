@@ -52,6 +52,8 @@ class Errors:
     E012 = "A calibration needs at least {fewest} annotated mentions, right and wrong ones; given were {n}, of which {right} are linked rightly."
     E013 = "{what} needs the package '{package}'. Install it: pip install {package}"
     E014 = "The annotated Docs hold no span with a kb_id ({where}). Set span.kb_id_ to the gold concept's id, `|` between alternatives."
+    E015 = "Calibration '{path}' is damaged: {why}. Delete it, or fit it again: `python -m spacy_sapbert calibrate`."
+    E016 = "None of the {n:,} gold ids is in the knowledge base ({examples}): nothing can be learnt. Annotate with its ids or codes, such as {known}."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (
@@ -85,6 +87,8 @@ class Errors:
     # warnings
     W001 = "{bad:,} of {total:,} rows of '{path}' were malformed and left out (lines {lines}): {why}"
     W002 = "The calibration of '{path}' was fit for another {what}: probabilities are left out. Fit it again: `python -m spacy_sapbert calibrate`."
+    W004 = "The calibration of '{path}' was fit with other settings ({differences}): its probabilities may be off. Fit it again with these."
+    W005 = "{count:,} of {n:,} gold ids are not in the knowledge base ({examples}): their links count as wrong."
     W003 = "No setting of the index links within {points:.1f} points of exact search; the best found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 
 

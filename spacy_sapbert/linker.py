@@ -10,13 +10,14 @@ import math
 import shutil
 import tempfile
 import threading
-from collections import OrderedDict
+import warnings
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple, Union
 
 import numpy as np
 import srsly
@@ -32,7 +33,7 @@ from . import bundles, semantic_types
 from .calibration import Calibration, Observed, fit_calibration
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
 from .concept import normalise
-from .errors import SapbertError, fail
+from .errors import Errors, SapbertError, fail
 from .files import folder_from_bytes, folder_to_bytes
 from .kb import STRING, TYPES, VOCABULARIES, KnowledgeBase
 from .spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, set_extensions, write_links
@@ -204,7 +205,7 @@ class SapBertLinker(Pipe):
     coverage (Optional[float]): 0 … 1; give as many candidates as it takes for this share of mentions to have the right concept among
         them (conformal prediction), whether the mention is linked or not. It takes the place of `max_entities_per_mention`.
     spans_key (SpansKey): None for doc.ents, else one or several span groups.
-    attr_name (str): the Span attribute for candidates; "x_ents" also makes x_codes and x_explain.
+    attr_name (str): the Span attribute for candidates; "x_ents" also makes x_codes, x_explain and x_prob.
     labels_discard (List[str]): spans with these labels are left alone.
     overwrite (bool): replace a kb_id that is there. nil (str): kb_id where nothing is near enough: "" or "NIL".
     types (Types): semantic types, groups ("DISO") or names to keep, or a map from entity label to those. Applied before the
@@ -338,7 +339,10 @@ class SapBertLinker(Pipe):
         RAISES: SapbertError E203 where index, names and encoder were not built for each other; E105 for a vocabulary; E003 where
             something excluded was never there.
         """
-        folder, exclude = Path(folder), set(exclude)
+        with self._lock:
+            self._set_folder(Path(folder), set(exclude), calibration)
+
+    def _set_folder(self, folder: Path, exclude: Set[str], calibration: Optional[Calibration]) -> None:
         index = self.index if "index" in exclude else bundles.open_index(folder, self.index)
         kb = self._kb if "kb" in exclude and self._kb is not None else KnowledgeBase(folder / bundles.KB)
         if self.vocabularies:
@@ -378,6 +382,12 @@ class SapBertLinker(Pipe):
 
     def _decide(self, folder: Path, calibration: Optional[Calibration], why: str = "") -> None:
         """Take over a calibration: what `target_precision` and `coverage` come to with it. RAISES: SapbertError E010, E011."""
+        if calibration is not None:
+            now = self._searched_with()
+            different = {key: value for key, value in calibration.settings.items() if key in now and now[key] != value}
+            if different:
+                said = ", ".join(f"{key}={value!r}, not {now[key]!r}" for key, value in different.items())
+                warnings.warn(f"[W004] {Errors.W004.format(path=folder, differences=said)}", stacklevel=2)
         asked = {"target_precision": self.target_precision, "coverage": self.coverage}
         for setting in (setting for setting, share in asked.items() if share is not None and calibration is None):
             raise fail("E010", setting=setting, component=self.name, path=folder, why=why)
@@ -518,7 +528,7 @@ class SapBertLinker(Pipe):
         if self._reach is not None and top is not None:
             chosen = [c for c in ranking.kept if round(top.score - c.score, DECIMALS) <= self._reach]
         kept = [(kb.concept_id(c.concept), c.score) for c in chosen]
-        explain: Dict[str, Any] = {"linked": linked, "exact": exact and linked, "threshold": self.rules.threshold}
+        explain: Dict[str, Any] = {"linked": linked, "exact": exact, "threshold": self.rules.threshold}
         if probability is not None:
             probability = round(probability, DECIMALS)
             explain["probability"] = probability
@@ -593,40 +603,79 @@ class SapBertLinker(Pipe):
     # -- calibration ----------------------------------------------------------------------------------------------------
 
     def calibrate(self, docs: Iterable[Union[Doc, Example]], *, fit_on: str) -> Calibration:
-        """Learn from annotated Docs what scores are worth with this linker's settings, and use it from now on; `to_disk` keeps it.
+        """Learn from annotated Docs what scores are worth with this linker's settings, and use it from now on; `to_disk` keeps it,
+        `nlp.initialize` reads the linker's folder anew and so forgets it.
 
         docs (Iterable[Union[Doc, Example]]): their spans (`spans_key`, or the entities) have the gold concept's id as `kb_id_`, with `|`
             between alternatives; "NIL" where the knowledge base has none. Of an Example the reference counts.
         fit_on (str): which data that is, in words: it is kept in the file and shown.
-        RAISES: SapbertError E011 where `target_precision` or `coverage` is not reached, E012 for too few mentions, E013, E014.
+        WARNS: W005 for gold ids that the knowledge base does not have.
+        RAISES: SapbertError E011 where `target_precision` or `coverage` is not reached, E012 for too few mentions, E013, E014, E016.
         """
-        self.load()
-        assert self._folder is not None
-        observed = self.observe(docs)
-        if not observed:
-            raise fail("E014", where=f"looked in {self.spans_key or 'doc.ents'}")
-        built_for = {"encoder": bundles.fingerprint(self.model), "kb": self.kb.fingerprint}
-        calibration = fit_calibration(observed, fit_on=fit_on, built_for=built_for, settings=self._searched_with())
+        with self._targets_aside():
+            self.load()
+            assert self._folder is not None
+            given = [example.reference if isinstance(example, Example) else example for example in docs]
+            observed = self.observe(given)
+            if not observed:
+                raise fail("E014", where=f"looked in {self.spans_key or 'doc.ents'}")
+            self._tell_unknown(given)
+            built_for = {"encoder": bundles.fingerprint(self.model), "kb": self.kb.fingerprint}
+            calibration = fit_calibration(observed, fit_on=fit_on, built_for=built_for, settings=self._searched_with())
+            folder, kb = self._folder, self._kb
         with self._lock:
-            self._decide(self._folder, calibration)
+            self._decide(folder, calibration)
+            self._kb = kb
         return calibration
 
-    def aim(self, *, target_precision: Optional[float] = None, coverage: Optional[float] = None) -> None:
-        """Set both anew; see the settings of these names. RAISES: SapbertError E002, E010, E011; then nothing is changed."""
-        self.load()
-        assert self._folder is not None
-        before = self.target_precision, self.coverage
-        self._check_shares(target_precision, coverage)
-        self.target_precision, self.coverage = target_precision, coverage
+    @contextmanager
+    def _targets_aside(self) -> Iterator[None]:
+        """Load without deciding what `target_precision` and `coverage` come to: that needs the calibration which is about to be made."""
+        asked = self.target_precision, self.coverage
+        self.target_precision = self.coverage = None
         try:
-            with self._lock:
-                self._decide(self._folder, self._calibration)
-        except SapbertError:
-            self.target_precision, self.coverage = before
-            raise
+            yield
+        finally:
+            self.target_precision, self.coverage = asked
+            if asked != (None, None) and self._lowest is None and self._reach is None:
+                self._kb = None  # the next use decides
+
+    def _tell_unknown(self, docs: List[Doc]) -> None:
+        """WARNS: W005. RAISES: SapbertError E016 where no gold id is known."""
+        ids = [span.kb_id_ for doc in docs for _, _, span in get_spans(doc, self.spans_key, self.labels_discard) if span.kb_id_ not in ("", "NIL")]
+        unknown = Counter(i for i in ids if not any(part.strip() in self.kb for alternative in i.split("|") for part in alternative.split("+")))
+        count, examples = sum(unknown.values()), ", ".join(i for i, _ in unknown.most_common(3))
+        if ids and count == len(ids):
+            raise fail("E016", n=count, examples=examples, known=self.kb.concept_id(0))
+        if count:
+            warnings.warn(f"[W005] {Errors.W005.format(count=count, n=len(ids), examples=examples)}", stacklevel=3)
+
+    def aim(self, *, target_precision: Optional[float] = None, coverage: Optional[float] = None) -> None:
+        """Set both anew, for now: `nlp.to_disk` keeps a pipeline's config, so put them there for good. See the settings of these names.
+
+        RAISES: SapbertError E002, E010, E011; then nothing is changed.
+        """
+        self._check_shares(target_precision, coverage)
+        with self._lock:
+            before = self.target_precision, self.coverage
+            with self._targets_aside():
+                self.load()
+                folder, kb = self._folder, self._kb
+            assert folder is not None
+            self.target_precision, self.coverage = target_precision, coverage
+            try:
+                self._decide(folder, self._calibration)
+            except SapbertError:
+                self.target_precision, self.coverage = before
+                raise
+            self._kb = kb
 
     def observe(self, docs: Iterable[Union[Doc, Example]]) -> List[Observed]:
         """Annotated mentions as `calibrate` sees them, in their order; spans without a kb_id are passed over."""
+        with self._targets_aside():
+            return self._observe(docs)
+
+    def _observe(self, docs: Iterable[Union[Doc, Example]]) -> List[Observed]:
         self.load()
         rules = replace(self.rules, threshold=NO_THRESHOLD, max_entities=self.k)
         keys: List[Tuple[str, FilterKey]] = []
@@ -665,7 +714,10 @@ class SapBertLinker(Pipe):
     def _searched_with(self) -> Dict[str, Any]:
         """The settings that scores depend on."""
         types = {label: sorted(tuis) for label, tuis in self.types.items()} or None
-        settings = {"k": self.k, "exact_match": self.exact_match, "resolve_abbreviations": self.resolve_abbreviations}
+        definitions: Dict[str, Any] = {"filter_for_definitions": self.rules.filter_for_definitions}
+        if self.rules.filter_for_definitions:
+            definitions["no_definition_threshold"] = self.rules.no_definition_threshold
+        settings = {"k": self.k, "exact_match": self.exact_match, "resolve_abbreviations": self.resolve_abbreviations, **definitions}
         return {**settings, "types": types, "vocabularies": self.vocabularies}
 
     # -- training surface -----------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def row_of(span: Span, kb: Any, attr: str = "kb_ents", note_id: str = "") -> Row
         "types": types,
         "type_names": [_type_name(kb, tui) for tui in types],
         "score": score,
-        "probability": None if cui == NIL else _plain(_extension(span, prob_attr)),
+        "probability": _plain(_extension(span, prob_attr)) if candidates and candidates[0][0] == cui else None,
         "candidates": candidates,
         "codes": _plain(_extension(span, codes_attr) or {}),
         "explain": explain,

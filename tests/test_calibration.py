@@ -18,11 +18,12 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from typer.testing import CliRunner
 
-from spacy_sapbert import bundles
+from spacy_sapbert import bundles, render
 from spacy_sapbert.calibration import Calibration, Observed, fit_calibration, read_calibration
 from spacy_sapbert.cli import app
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.linker import SapBertLinker
+from spacy_sapbert.registry import registry
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 BLANK = spacy.blank("en")
@@ -38,6 +39,8 @@ def made(probabilities: List[float], right: List[bool], behind: List[float]) -> 
 
 def test_probability():
     by_hand = made([0.5], [True], [0.0])
+    steep = replace(by_hand, weights=(0.0, 1e6, 0.0, 0.0))
+    assert (steep.probability(-1.0, 0.0, False), steep.probability(1.0, 0.0, False)) == (0.0, 1.0)  # no overflow
     assert by_hand.probability(0.8, 0.1, False) == pytest.approx(1 / (1 + math.exp(-(-1 + 1.6 + 0.3))))
     assert by_hand.probability(0.8, 0.5, True) == pytest.approx(1 / (1 + math.exp(-(-1 + 1.6 + 0.6 + 0.5))))  # a lead above 0.2 counts as 0.2
 
@@ -64,6 +67,8 @@ def test_reach_for_a_coverage():
     assert [six.reach(c) for c in (0.1, 0.4, 0.5, 0.7)] == [0.0, 0.0, 0.1, 0.2]
     with pytest.raises(SapbertError, match=r"\[E011\] coverage = 0.8 .* at most 0.714"):
         six.reach(0.8)
+    hundred = made([0.5], [True], [float(i) for i in range(99)])
+    assert hundred.reach(0.55) == 54.0  # the 55th; 100 * 0.55 is more than 55 in floating point
     with pytest.raises(SapbertError, match="E011"):
         made([0.5], [True], [0.0]).reach(0.9)  # the second smallest of one
 
@@ -117,13 +122,18 @@ def test_file_there_and_back(tmp_path: Path):
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        (lambda c: "{", "E102"),
-        (lambda c: "[]", "E102"),
+        (lambda c: "{", "E015"),
+        (lambda c: "[]", "E015"),
+        (lambda c: json.dumps({**c, "weights": [float("nan")] * 4}), "E015"),
+        (lambda c: json.dumps({**c, "probabilities": [7.0, 0.1]}), "E015"),
+        (lambda c: json.dumps({**c, "behind": [-3.0]}), "E015"),
+        (lambda c: json.dumps({**c, "behind": [float("nan")]}), "E015"),
+        (lambda c: json.dumps({**c, "right": ["False", "True"]}), "E015"),
         (lambda c: json.dumps({**c, "kind": "linker"}), "E106"),
         (lambda c: json.dumps({**c, "format": 2}), "E106"),
-        (lambda c: json.dumps({**c, "weights": [1.0]}), "E102"),
-        (lambda c: json.dumps({**c, "right": [True]}), "E102"),
-        (lambda c: json.dumps({key: value for key, value in c.items() if key != "behind"}), "E102"),
+        (lambda c: json.dumps({**c, "weights": [1.0]}), "E015"),
+        (lambda c: json.dumps({**c, "right": [True]}), "E015"),
+        (lambda c: json.dumps({key: value for key, value in c.items() if key != "behind"}), "E015"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path: Path, change: Callable[[Any], str], code: str):
@@ -257,6 +267,50 @@ def test_without_a_calibration_targets_are_refused(other: Any, tiny_linker: Path
         linker.calibrate([gold("fever", "")], fit_on="")
 
 
+def test_calibrate_and_aim_on_a_linker_that_has_targets_and_no_calibration_yet(linker: Any, annotated: List[Doc], tiny_linker: Path):
+    """What E010 says to do."""
+    eager = SapBertLinker(linker.model, linker.index, "eager", linker_name=str(tiny_linker), target_precision=0.8)
+    assert len(eager.observe(annotated)) == len(annotated)
+    with pytest.raises(SapbertError, match="E010"):
+        eager(gold("fever", ""))
+    eager = SapBertLinker(linker.model, linker.index, "eager", linker_name=str(tiny_linker), target_precision=0.8)
+    eager.aim()
+    assert eager(gold("congestive heart failure", "")).ents[0].kb_id_ == "C9100002"
+    eager = SapBertLinker(linker.model, linker.index, "eager", linker_name=str(tiny_linker), target_precision=0.8)
+    made = eager.calibrate(annotated, fit_on="invented notes")
+    (ent,) = eager(gold("congestive heart failure", "")).ents
+    assert ent._.kb_explain["least_probability"] == round(made.lowest(0.8), 5)
+
+
+def test_gold_ids_that_the_knowledge_base_lacks_are_told(other: Any, annotated: List[Doc]):
+    strange = [gold("odd ill", "X:1"), gold("odd ill", "X:1"), gold("fever", "X:2+X:3")]
+    with pytest.warns(UserWarning, match=r"\[W005\] 3 of \d+ gold ids .*\(X:1, X:2\+X:3\)"):
+        other().calibrate([*annotated, *strange], fit_on="invented notes")
+    with pytest.raises(SapbertError, match=r"\[E016\] None of the 3 gold ids .*\(X:1, X:2\+X:3\).*such as"):
+        other().calibrate(strange, fit_on="invented notes")
+
+
+def test_other_settings_than_it_was_fit_with_are_told(other: Any, annotated: List[Doc], tmp_path: Path):
+    linker = other()
+    linker.calibrate(annotated, fit_on="invented notes")
+    linker.to_disk(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        other(tmp_path / "linker", threshold=0.9)
+    with pytest.warns(UserWarning, match=r"\[W004\].*k=30, not 2.*exact_match=True, not False"):
+        assert other(tmp_path / "linker", k=2, exact_match=False).calibration is not None
+
+
+def test_the_row_of_a_link_that_someone_else_made_has_no_probability(other: Any, annotated: List[Doc]):
+    linker = other(overwrite=False)
+    linker.calibrate(annotated, fit_on="invented notes")
+    (mine,) = render.rows(linker(gold("heart attacks", "")), linker.kb)
+    (theirs,) = render.rows(linker(gold("heart attacks", "C9100001")), linker.kb)
+    assert (mine["cui"], theirs["cui"]) == ("C9100003", "C9100001")
+    assert mine["probability"] > 0.5
+    assert theirs["probability"] is None
+
+
 @pytest.mark.parametrize("share", [0, 1, 95, -0.5, True])
 def test_shares_are_between_0_and_1(other: Any, share: float):
     for setting in ("target_precision", "coverage"):
@@ -279,7 +333,8 @@ def test_kept_in_the_pipelines_files_and_in_workers(other: Any, annotated: List[
     linker.calibrate(annotated, fit_on="invented notes")
     expected = linker(gold("heart attacks", "")).ents[0]._.kb_prob
     linker.aim(target_precision=0.8)
-    assert pickle.loads(pickle.dumps(linker)).calibration == linker.calibration  # not on disk yet
+    copy = pickle.loads(pickle.dumps(linker))  # the calibration is not on disk yet
+    assert (copy.calibration, copy.target_precision, copy._lowest) == (linker.calibration, 0.8, linker._lowest)
     linker.to_disk(tmp_path / "pipe")
     assert (tmp_path / "pipe" / "linker" / "calibration.json").is_file()
     again = other(tmp_path / "pipe" / "linker")
@@ -327,8 +382,39 @@ def test_command(other: Any, annotated: List[Doc], tmp_path: Path):
     assert found.fit_on == "gold.spacy"
     assert f"{len(annotated)} mentions, {sum(found.right)} linked rightly" in result.output
     assert f"from a probability of {found.lowest(0.7):.3f}" in result.output
-    for name, code in (("nowhere.spacy", "E401"), ("linker/manifest.json", "E402")):
-        assert CliRunner().invoke(app, ["calibrate", str(folder), str(tmp_path / name)]).exit_code == 1, code
+    for change, code in ((["nowhere.spacy"], "E401"), (["linker/manifest.json"], "E402"), (["gold.spacy", "--target-precision", "95"], "E002")):
+        result = CliRunner().invoke(app, ["calibrate", str(folder), str(tmp_path / change[0]), *change[1:]])
+        assert (result.exit_code, code in result.output) == (1, True), result.output
+    assert read_calibration(folder / "calibration.json") == found
+    result = CliRunner().invoke(app, ["calibrate", str(folder), str(tmp_path / "gold.spacy"), "--target-precision", "0.999"])
+    assert (result.exit_code, "[E011]" in result.output) == (0, True)
+    (folder / "calibration.json").write_text("{")
+    with pytest.raises(SapbertError, match="E015"):
+        other(folder)
+    result = CliRunner().invoke(app, ["calibrate", str(folder), str(tmp_path / "gold.spacy")])
+    assert result.exit_code == 0, result.output
+    assert read_calibration(folder / "calibration.json").right == found.right
+
+
+def test_command_takes_a_registered_name(other: Any, annotated: List[Doc], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    other().to_disk(tmp_path)
+    DocBin(docs=annotated).to_disk(tmp_path / "gold.spacy")
+    monkeypatch.chdir(tmp_path)
+    registry.sapbert_linkers.register("mine", func=lambda: tmp_path / "linker")  # type: ignore[attr-defined]
+    result = CliRunner().invoke(app, ["calibrate", "mine", "gold.spacy"])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "linker" / "calibration.json").is_file()
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_pipeline_that_asks_for_a_precision_is_loaded_again(tiny_linker: Path, annotated: List[Doc], tmp_path: Path):
+    nlp = spacy.blank("en")
+    made: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker), "target_precision": 0.8})
+    made.calibrate(annotated, fit_on="invented notes")
+    nlp.to_disk(tmp_path)
+    again: Any = spacy.load(tmp_path).get_pipe("sapbert_linker")
+    assert (again.calibration, again.target_precision) == (made.calibration, 0.8)
+    assert again._lowest == made._lowest
 
 
 @pytest.mark.slow
@@ -338,5 +424,6 @@ def test_the_default_linker_ships_with_one(hpo_linker_folder: Path):
         linker: Any = spacy.blank("en").add_pipe("sapbert_linker")
         linker.load()
     assert "gsc-dev" in linker.calibration.fit_on
+    assert {key: linker.calibration.built_for[key] for key in ("hp.obo", "adapter")} == bundles.hpo_inputs()
     (ent,) = linker(gold("low muscle tone", "")).ents
     assert 0.9 < ent._.kb_prob < 1

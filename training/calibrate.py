@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -22,9 +24,9 @@ from spacy_sapbert.calibration import Calibration, Observed
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 
-from .corpora import GOLD, Corpus, fitting, make_docs
+from .corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharing_report
 from .errors import fail
-from .evaluate import CORPORA, Material, versions
+from .evaluate import CORPORA, MISSING_NAMED, Material, versions
 
 FORMAT = 1
 BINS = 10
@@ -33,7 +35,7 @@ TARGETS = (0.8, 0.85, 0.9, 0.95, 0.98)
 COVERAGES = (0.8, 0.85, 0.9, 0.95)
 PROTOCOL = (
     "Gold mentions, not recognised ones; abbreviations resolved as the linker does; the linker's own index and settings, nothing cut by a "
-    "threshold. A link is right if the top concept is a gold one (retired ids followed; a composite never is). Fit on one part of the corpus, "
+    "threshold. Documents of the fitted parts that stand in the measured ones too are left out of these. A link is right if the top concept is a gold one (retired ids followed; a composite never is). Fit on one part of the corpus, "
     "all figures from the other. ECE: expected calibration error over ten bins of equal width (Guo et al., ICML 2017, equation 3); raw: with the "
     "cosine itself, cut at 0, as if it were a probability. Coverage counts mentions whose concept is in the knowledge base."
 )
@@ -50,6 +52,26 @@ def gold_docs(corpus: Corpus, nlp: Any) -> List[Doc]:
         doc.spans[GOLD] = spans
         docs.append(doc)
     return docs
+
+
+def without(corpus: Corpus, documents: Collection[str]) -> Corpus:
+    """The corpus without some documents."""
+    kept = {document: text for document, text in corpus.documents.items() if document not in documents}
+    return corpus._replace(documents=kept, mentions=[mention for mention in corpus.mentions if mention.document not in documents])
+
+
+def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> Dict[str, Any]:
+    """What a part holds, and what of it is no use: mentions off their offsets, without a gold id, with ids that the knowledge base lacks."""
+    used = sum(bool(span.kb_id_) for doc in docs for span in doc.spans[GOLD])
+    placed = sum(len(doc.spans[GOLD]) for doc in docs)
+    missing = Counter(i for mention in corpus.mentions for ids in mention.gold for i in ids if i not in kb)
+    return {
+        "mentions": len(corpus.mentions),
+        "off_offsets": len(corpus.mentions) - placed,
+        "without_id": placed - used,
+        "missing_ids": len(missing),
+        "missing_ids_most_frequent": dict(missing.most_common(MISSING_NAMED)),
+    }
 
 
 def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = BINS) -> List[Dict[str, float]]:
@@ -139,18 +161,31 @@ def calibrate(linker_name: Optional[str], fit: Sequence[str], test: Sequence[str
     """
     for part in set(fit) & set(test):
         raise fail("E519", part=part)
+    if not test:
+        raise fail("E548", setting="--test", value="", why="a calibration is measured on data it was not fit on; name a part")
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD})
-    docs = {name: gold_docs(read_part(material, name), nlp) for name in (*fit, *test)}
+    corpora = {name: read_part(material, name) for name in (*fit, *test)}
+    shared = [pair for pair in shared_documents(corpora) if (pair.left in fit) != (pair.right in fit)]
+    for pair in shared:
+        name = pair.left if pair.left in test else pair.right
+        corpora[name] = without(corpora[name], {*pair.by_id, *(places[name == pair.right] for places in pair.by_text)})
+    docs = {name: gold_docs(corpus, nlp) for name, corpus in corpora.items()}
     to_fit, to_test = ([doc for name in names for doc in docs[name]] for names in (fit, test))
     words = {
         what: f"gold mentions of {', '.join(names)} ({sum(len(docs[n]) for n in names):,} documents)"
         for what, names in (("fit", fit), ("test", test))
     }
     made = linker.calibrate(to_fit, fit_on=words["fit"])
-    figures = measure(made, linker.observe(to_test), linker, to_test)
+    observed = linker.observe(to_test)
+    if all(row.behind is None for row in observed):
+        raise fail("E548", setting="--test", value=",".join(test), why="none of its gold concepts is in the linker's knowledge base")
+    figures = {
+        **measure(made, observed, linker, to_test),
+        "counts": {name: counted(corpus, docs[name], linker.kb) for name, corpus in corpora.items()},
+    }
     about = {"kind": "calibration", "format": FORMAT, "made_by": __version__, "versions": versions(), "protocol": PROTOCOL}
-    content = {**about, "data": words, "n_fit": len(made.right), **figures, "weights": list(made.weights)}
+    content = {**about, "data": words, "left_out_of_test": sharing_report(shared), "n_fit": len(made.right), **figures, "weights": list(made.weights)}
     return made, {**content, "built_for": made.built_for, "settings": made.settings}, linker.folder
 
 
@@ -176,7 +211,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--calibration", type=Path, default=None, help="another place for calibration.json than the linker's folder")
     parser.add_argument("--out", type=Path, default=Path("metrics/calibration.json"))
     options = parser.parse_args(arguments)
-    fit, test = ([name.strip() for name in value.split(",") if name.strip()] for value in (options.fit, options.test))
+    fit, test = (list(dict.fromkeys(name.strip() for name in value.split(",") if name.strip())) for value in (options.fit, options.test))
     if not fit:
         write_text(options.out, json.dumps({"kind": "calibration", "format": FORMAT, "absent": ABSENT}) + "\n")
         print(ABSENT)
@@ -185,12 +220,18 @@ def main(arguments: Optional[List[str]] = None) -> int:
         nowhere = Path("no-such-folder")
         material = Material(options.data, nowhere, nowhere, nowhere)
         made, found, folder = calibrate(options.linker, fit, test, material)
+        if options.linker is None:
+            made = replace(made, built_for={**made.built_for, **bundles.hpo_inputs()})
         if options.calibration is not None:
             write_text(options.calibration, made.to_json())
         else:
             bundles.write_calibration(folder, made)
         write_text(options.out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     except SapbertError as error:
+        if error.code == "E012":  # a knowledge base that knows other things than the corpus: no calibration, and the linker works without
+            write_text(options.out, json.dumps({"kind": "calibration", "format": FORMAT, "absent": str(error)}, ensure_ascii=False) + "\n")
+            print(error)
+            return 0
         print(error, file=sys.stderr)
         return 1
     print(summary(found))

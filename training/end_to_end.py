@@ -1,4 +1,4 @@
-"""Pipelines on whole texts: `python -m training.end_to_end --system default= --sets gsc-test,jax` finds mentions, links them, and counts what is right.
+"""Pipelines on whole texts: `python -m training.end_to_end --system default= --sets gsc-dev` finds mentions, links them, and counts what is right.
 
 Mention level: span and concept. Document level: the set of concepts. Unlike training.evaluate, nothing is given but the text.
 """
@@ -15,10 +15,11 @@ from typing import Any, Dict, List, Optional
 
 from tqdm import tqdm
 
+from spacy_sapbert import bundles
 from spacy_sapbert.about import __version__
 from spacy_sapbert.cli import make_pipeline
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.files import write_text
+from spacy_sapbert.files import checksum, write_text
 from spacy_sapbert.spans import get_spans
 
 from .corpora import Corpus, read_corpus
@@ -27,16 +28,16 @@ from .evaluate import versions
 from .metrics import Found, Matched, Mention, document_match, mention_match
 
 FORMAT = 1
-SETS = {  # name -> title, file or folder, layout
-    "gsc-dev": ("GSC+ dev", "corpora/gsc_plus/GSCplus_dev_gold.tsv", "gsc"),
-    "gsc-test": ("GSC+ test", "corpora/gsc_plus/GSCplus_test_gold.tsv", "gsc"),
-    "jax": ("JAX", "corpora/jax", "jax"),
+SETS = {  # name -> title, file or folder, layout, vocabulary that its gold is of
+    "gsc-dev": ("GSC+ dev", "corpora/gsc_plus/GSCplus_dev_gold.tsv", "gsc", "HPO"),
+    "gsc-test": ("GSC+ test", "corpora/gsc_plus/GSCplus_test_gold.tsv", "gsc", "HPO"),
+    "jax": ("JAX", "corpora/jax", "jax", "HPO"),
 }
 ABSENT = "No pipeline was measured on whole texts: no corpus was named (--sets)."
 PROTOCOL = (
     "Only the text is given: mentions are found and linked by the pipeline. Mention level, micro: a gold mention counts once, if the span is the "
     "same (exact) or shares a character (overlap) and the first concept is a gold one. Document level, micro: the set of first concepts of a "
-    "document against the set of its gold ids. Retired ids are followed; ids that the knowledge base joins in one concept count as one; gold ids "
+    "document against the set of its gold ids. The gold is of one vocabulary, so what is linked to a concept without a code of it does not count as found. Retired ids are followed; ids that the knowledge base joins in one concept count as one; gold ids "
     "that it does not have count as missed."
 )
 
@@ -53,14 +54,14 @@ def gold_of(corpus: Corpus, kb: Any) -> List[Mention]:
     return [m._replace(gold=tuple(tuple(dict.fromkeys(known(i) for i in ids)) for ids in m.gold)) for m in corpus.mentions]
 
 
-def found_by(nlp: Any, corpus: Corpus, *, progress: bool = False) -> List[Found]:
-    """What a pipeline that ends in sapbert_linker finds and links."""
+def found_by(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> List[Found]:
+    """What a pipeline that ends in sapbert_linker finds and links to a concept with a code of the vocabulary; "": of any."""
     linker = nlp.get_pipe("sapbert_linker")
     texts = [(text, document) for document, text in corpus.documents.items()]
     found = []
     for doc, document in tqdm(nlp.pipe(texts, as_tuples=True), total=len(texts), desc="annotating", unit=" documents", disable=not progress):
         for _, _, span in get_spans(doc, linker.spans_key):
-            if span.kb_id_ not in ("", "NIL"):
+            if span.kb_id_ not in ("", "NIL") and (not vocabulary or vocabulary in linker.kb.codes(linker.kb.row_of(span.kb_id_))):
                 ranked = [concept_id for concept_id, _ in span._.get(linker.attr_name)]
                 ids = tuple(dict.fromkeys([span.kb_id_, *ranked]))
                 found.append(Found(document, span.start_char, span.end_char, ids))
@@ -72,11 +73,11 @@ def shown(matched: Matched) -> Dict[str, float]:
     return {"precision": matched.precision, "recall": matched.recall, "f1": matched.f1}
 
 
-def measure(nlp: Any, corpus: Corpus, *, progress: bool = False) -> Dict[str, Any]:
+def measure(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> Dict[str, Any]:
     """Figures of one pipeline on one corpus. Corpora without offsets (JAX) have the document level only."""
     kb = nlp.get_pipe("sapbert_linker").kb
     start = time.perf_counter()
-    found = found_by(nlp, corpus, progress=progress)
+    found = found_by(nlp, corpus, vocabulary, progress=progress)
     seconds = time.perf_counter() - start
     gold = gold_of(corpus, kb)
     missing = sorted({i for mention in corpus.mentions for ids in mention.gold for i in ids if i not in kb})
@@ -94,7 +95,7 @@ def read_set(name: str, data: Path) -> Corpus:
     """RAISES: SapbertError E540, E401, and what the reader raises."""
     if name not in SETS:
         raise fail("E540", name=name, known=", ".join(SETS), groups="none here")
-    _, file, layout = SETS[name]
+    _, file, layout, _ = SETS[name]
     return read_corpus(data / file, layout)
 
 
@@ -116,11 +117,23 @@ def end_to_end(systems: Dict[str, str], sets: Sequence[str], data: Path, config:
     corpora = {name: read_set(name, data) for name in sets}
     content: Dict[str, Any] = {}
     for system, pipeline in systems.items():
-        nlp = make_pipeline(config if not pipeline else {}, pipeline or None)
-        nlp.get_pipe("sapbert_linker").load()
-        content[system] = {"pipeline": pipeline or "concept_matcher, sapbert_linker", "components": list(nlp.pipe_names)}
-        content[system]["sets"] = {name: {"title": SETS[name][0], **measure(nlp, corpus, progress=progress)} for name, corpus in corpora.items()}
-    about = {"kind": "end-to-end", "format": FORMAT, "made_by": __version__, "versions": versions(), "protocol": PROTOCOL, "settings": config}
+        nlp = make_pipeline(config if not pipeline else {}, pipeline or None, abbreviations=not pipeline)  # a given one stays as it is
+        linker = nlp.get_pipe("sapbert_linker")
+        made_of = {"kb": linker.kb.fingerprint, "encoder": bundles.fingerprint(linker.model)}  # the knowledge base first: it loads both
+        content[system] = {"made_of": made_of, "pipeline": pipeline or "concept_matcher, sapbert_linker", "components": list(nlp.pipe_names)}
+        content[system]["sets"] = {
+            name: {"title": SETS[name][0], **measure(nlp, corpus, SETS[name][3], progress=progress)} for name, corpus in corpora.items()
+        }
+    files = {SETS[name][1]: checksum(data / SETS[name][1])[:16] for name in sets if (data / SETS[name][1]).is_file()}
+    about = {
+        "kind": "end-to-end",
+        "format": FORMAT,
+        "made_by": __version__,
+        "versions": versions(),
+        "protocol": PROTOCOL,
+        "settings": config,
+        "files": files,
+    }
     return {**about, "systems": content}
 
 
@@ -133,7 +146,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
         metavar="NAME=PIPELINE",
         help="repeatable; a pipeline's folder or package; NAME= is concept_matcher and the default linker (default)",
     )
-    parser.add_argument("--sets", default="gsc-test,jax", help=f"by commas: {', '.join(SETS)}; '': none is measured, and it is said so")
+    parser.add_argument("--sets", default="gsc-dev", help=f"by commas: {', '.join(SETS)}; '': none is measured, and it is said so")
     parser.add_argument("--linker", default=None, help="of NAME=: a registered linker or a linker's folder")
     parser.add_argument("--threshold", type=float, default=None, help="of NAME=: score that a link must exceed")
     parser.add_argument("--target-precision", type=float, default=None, help="of NAME=: link only what is so probable")

@@ -137,6 +137,8 @@ class Calibration(_Part):
     curve: List[CurvePoint] = []
     targets: List[Target] = []
     conformal: List[Conformal] = []
+    protocol: str = ""
+    not_reached: List[str] = []
 
 
 class Found(_Part):
@@ -160,10 +162,12 @@ class EndToEndSet(_Part):
 
 class EndToEndSystem(_Part):
     sets: Dict[str, EndToEndSet]
+    components: List[str] = []
 
 
 class EndToEnd(_Part):
     systems: Dict[str, EndToEndSystem]
+    protocol: str = ""
 
 
 class NamePoint(_Part):

@@ -85,8 +85,8 @@ def data(tiny_linker: Path, tmp_path: Path) -> Path:
     for part, word in (("dev", "mild"), ("test", "severe")):
         blocks = []
         for i, (name, cui) in enumerate(names):
-            text = f"{word} {name}" if i % 3 else "a letter home"
-            blocks.append(f"{i}\n{text}\n0\t{len(text)}\t{text}\t{cui}\n")
+            text = f"{word} {name}" if i % 3 else f"a {word} letter"
+            blocks.append(f"{part}{i}\n{text}\n0\t{len(text)}\t{text}\t{cui}\n")
         (folder / f"GSCplus_{part}_gold.tsv").write_text("\n".join(blocks))
     return tmp_path / "data"
 
@@ -102,7 +102,7 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.C
     assert "gsc-dev" in made.fit_on
     assert 0.5 < sum(made.right) / len(made.right) < 0.7  # a third is no name
     assert found["ece"] < found["ece_raw"]
-    assert all(row["size"] >= 1 for row in found["conformal"])
+    assert len(found["targets"]) + len(found["conformal"]) + len(found["not_reached"]) == 9
     assert summary(found) in capsys.readouterr().out
     assert not (tiny_linker / bundles.CALIBRATION).exists()
 
@@ -113,7 +113,7 @@ def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path):
     lines = gsc.read_text().replace("mild", "dull").splitlines()
     pubtator = data / "corpora" / "ncbi_disease" / "train.pubtator.txt.gz"
     pubtator.parent.mkdir()
-    blocks = [f"{i}|t|{text}\n{i}|a|\n{i}\t0\t{end}\t{text}\tDisease\t{cui}\n" for i, text, (_, end, _, cui) in _blocks(lines)]
+    blocks = [f"{i[3:]}|t|{text}\n{i[3:]}|a|\n{i[3:]}\t0\t{end}\t{text}\tDisease\t{cui}\n" for i, text, (_, end, _, cui) in _blocks(lines)]
     pubtator.write_bytes(gzip.compress("\n".join(blocks).encode()))
     given = ["--linker", str(tiny_linker), "--data", str(data), "--calibration", str(tmp_path / "c.json"), "--out", str(tmp_path / "m.json")]
     assert main([*given, "--fit", "gsc-dev, ncbi-train"]) == 0
@@ -126,6 +126,35 @@ def _blocks(lines: List[str]) -> List[Any]:
     return [(lines[i], lines[i + 1], lines[i + 2].split("\t")) for i in range(0, len(lines) - 2, 4)]
 
 
+def test_documents_of_both_parts_are_left_out_of_the_measured_one(tiny_linker: Path, data: Path, tmp_path: Path):
+    """Ten documents of test have the ids of dev's."""
+    gsc = data / "corpora" / "gsc_plus" / "GSCplus_test_gold.tsv"
+    blocks = gsc.read_text().split("\n\n")
+    gsc.write_text("\n\n".join(block.replace("test", "dev", 1) if i < 10 else block for i, block in enumerate(blocks)))
+    given = ["--linker", str(tiny_linker), "--data", str(data), "--calibration", str(tmp_path / "c.json"), "--out", str(tmp_path / "m.json")]
+    assert main(given) == 0
+    found = json.loads((tmp_path / "m.json").read_text())
+    (shared,) = found["left_out_of_test"]
+    assert shared["corpora"] == ["gsc-dev", "gsc-test"]
+    assert (shared["documents"], found["n_test"]) == (10, len(blocks) - 10)
+    assert found["counts"]["gsc-dev"] == {
+        "mentions": found["n_fit"],
+        "off_offsets": 0,
+        "without_id": 0,
+        "missing_ids": 0,
+        "missing_ids_most_frequent": {},
+    }
+
+
+def test_too_little_to_fit_on_leaves_the_linker_without(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    gsc = data / "corpora" / "gsc_plus" / "GSCplus_dev_gold.tsv"
+    gsc.write_text("\n\n".join(gsc.read_text().split("\n\n")[:20]))
+    assert main(["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json")]) == 0
+    assert "[E012]" in json.loads((tmp_path / "m.json").read_text())["absent"]
+    assert "at least 50" in capsys.readouterr().out
+    assert not (tiny_linker / bundles.CALIBRATION).exists()
+
+
 def test_nothing_to_fit_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["--fit", "", "--out", str(tmp_path / "m.json")]) == 0
     assert json.loads((tmp_path / "m.json").read_text())["absent"].startswith("No calibration was fit")
@@ -134,7 +163,13 @@ def test_nothing_to_fit_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize(
     ("change", "code"),
-    [(["--test", "gsc-dev"], "E519"), (["--fit", "gsc"], "E540"), (["--fit", "ncbi-train"], "E542"), (["--linker", "nowhere"], "E001")],
+    [
+        (["--test", "gsc-dev"], "E519"),
+        (["--test", ""], "E548"),
+        (["--fit", "gsc"], "E540"),
+        (["--fit", "ncbi-train"], "E542"),
+        (["--linker", "nowhere"], "E001"),
+    ],
 )
 def test_bad_input(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: List[str], code: str):
     assert main(["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json"), *change]) == 1
