@@ -21,15 +21,19 @@ from spacy.tokens import Doc, Span
 from spacy_sapbert import bundles
 from spacy_sapbert.about import __version__
 from spacy_sapbert.calibration import Calibration, Observed
+from spacy_sapbert.concept import normalise
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
+from spacy_sapbert.indexes.exact import ExactIndex
 
 from .corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharing_report
 from .errors import fail
 from .evaluate import CORPORA, MISSING_NAMED, Material, versions
+from .metrics import neighbour_recall
 
 FORMAT = 1
 BINS = 10
+MOST_NAMES = 500_000
 ABSENT = "No calibration was fit: no data to fit on was named (--fit)."
 TARGETS = (0.8, 0.85, 0.9, 0.95, 0.98)
 COVERAGES = (0.8, 0.85, 0.9, 0.95)
@@ -145,6 +149,19 @@ def measure(made: Calibration, observed: Sequence[Observed], linker: Any, docs: 
     return found
 
 
+def index_recall(linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
+    """Per cent of the true nearest names that the linker's index finds for the mentions, apart from whether they are right; and what was
+    measured when it was built. An index of more than MOST_NAMES is not compared: all its vectors would be held in memory."""
+    texts = sorted({normalise(span.text) for doc in docs for span in doc.spans[GOLD]})
+    found: Dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": getattr(linker.index, "report", {}).get("chosen")}
+    if texts and len(linker.index) <= MOST_NAMES:
+        exact = ExactIndex()
+        exact.build(linker.index.vectors(np.arange(len(linker.index))))
+        recall = neighbour_recall(linker.index, exact, bundles.encode(linker.model, texts))
+        found["recall"] = {f"at_{k}": value for k, value in recall.items()}
+    return found
+
+
 def read_part(material: Material, name: str) -> Corpus:
     """`gsc-dev` -> its corpus. RAISES: SapbertError E540, E542."""
     corpus, _, part = name.partition("-")
@@ -185,13 +202,23 @@ def calibrate(linker_name: Optional[str], fit: Sequence[str], test: Sequence[str
         "counts": {name: counted(corpus, docs[name], linker.kb) for name, corpus in corpora.items()},
     }
     about = {"kind": "calibration", "format": FORMAT, "made_by": __version__, "versions": versions(), "protocol": PROTOCOL}
-    content = {**about, "data": words, "left_out_of_test": sharing_report(shared), "n_fit": len(made.right), **figures, "weights": list(made.weights)}
+    content: Dict[str, Any] = {
+        **about,
+        "index": index_recall(linker, to_test),
+        "data": words,
+        "left_out_of_test": sharing_report(shared),
+        "n_fit": len(made.right),
+        **figures,
+        "weights": list(made.weights),
+    }
     return made, {**content, "built_for": made.built_for, "settings": made.settings}, linker.folder
 
 
 def summary(found: Dict[str, Any]) -> str:
     """A few lines for the terminal."""
     lines = [f"fit on {found['n_fit']:,} mentions ({found['data']['fit']}), measured on {found['n_test']:,} ({found['data']['test']})"]
+    if recall := found["index"].get("recall"):
+        lines.append(f"index: {recall['at_1']:.1f}% of the nearest names found, {recall['at_10']:.1f}% of the ten nearest")
     lines.append(f"ECE {found['ece']:.3f}; of the cosine itself {found['ece_raw']:.3f}")
     for row in found["targets"]:
         shown = "no link" if row["precision"] is None else f"{row['precision']:.1%} right"

@@ -9,10 +9,12 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
+import numpy as np
 from tqdm import tqdm
 
 from spacy_sapbert import bundles
@@ -26,6 +28,7 @@ from .corpora import Corpus, read_corpus
 from .errors import fail
 from .evaluate import versions
 from .metrics import Found, Matched, Mention, document_match, mention_match
+from .uncertainty import ratio_interval
 
 FORMAT = 1
 SETS = {  # name -> title, file or folder, layout, vocabulary that its gold is of
@@ -68,9 +71,20 @@ def found_by(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool =
     return found
 
 
-def shown(matched: Matched) -> Dict[str, float]:
-    """Per cent."""
-    return {"precision": matched.precision, "recall": matched.recall, "f1": matched.f1}
+Match = Callable[[Sequence[Found], Sequence[Mention]], Matched]
+
+
+def shown(match: Match, found: Sequence[Found], gold: Sequence[Mention], documents: Sequence[str]) -> Dict[str, Any]:
+    """Per cent, with the 95% interval of F1 by bootstrap over documents. match: matches within documents, so that these add up."""
+    mine: Dict[str, Tuple[List[Found], List[Mention]]] = {document: ([], []) for document in documents}
+    for one in found:
+        mine[one.document][0].append(one)
+    for mention in gold:
+        mine[mention.document][1].append(mention)
+    each = [match(*both) for both in mine.values()]
+    whole = Matched(sum(m.right for m in each), sum(m.found for m in each), sum(m.gold for m in each))
+    over, under = np.array([200.0 * m.right for m in each]), np.array([float(m.found + m.gold) for m in each])
+    return {"precision": whole.precision, "recall": whole.recall, "f1": whole.f1, "f1_ci": list(ratio_interval(over, under))}
 
 
 def measure(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> Dict[str, Any]:
@@ -80,12 +94,13 @@ def measure(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = 
     found = found_by(nlp, corpus, vocabulary, progress=progress)
     seconds = time.perf_counter() - start
     gold = gold_of(corpus, kb)
+    documents = list(corpus.documents)
     missing = sorted({i for mention in corpus.mentions for ids in mention.gold for i in ids if i not in kb})
     made: Dict[str, Any] = {"n_documents": len(corpus.documents), "n_gold": len(gold), "n_predicted": len(found)}
     if any(mention.end for mention in gold):
-        made["mention_exact"] = shown(mention_match(found, gold))
-        made["mention_overlap"] = shown(mention_match(found, gold, overlap=True))
-    made["document"] = shown(document_match(found, gold))
+        made["mention_exact"] = shown(mention_match, found, gold, documents)
+        made["mention_overlap"] = shown(partial(mention_match, overlap=True), found, gold, documents)
+    made["document"] = shown(document_match, found, gold, documents)
     made["documents_per_second"] = len(corpus.documents) / seconds
     made["note"] = f"gold ids that the knowledge base does not have: {len(missing)}{', ' * bool(missing)}{', '.join(missing[:10])}"
     return made
@@ -105,11 +120,11 @@ def table(found: Dict[str, Any]) -> str:
     for system, entry in found["systems"].items():
         for name, figures in entry["sets"].items():
             cells = [
-                "–" if key not in figures else f"{figures[key]['f1']:.1f} ({figures[key]['precision']:.1f}/{figures[key]['recall']:.1f})"
+                "–" if key not in figures else "{f1:.1f} [{f1_ci[0]:.1f}–{f1_ci[1]:.1f}] ({precision:.1f}/{recall:.1f})".format(**figures[key])
                 for key in ("mention_exact", "mention_overlap", "document")
             ]
             lines.append(f"| {system} | {name} | {' | '.join(cells)} | {figures['documents_per_second']:.1f} |")
-    return "\n".join([*lines, "", f"F1 (precision/recall), per cent. {found['protocol']}"]) + "\n"
+    return "\n".join([*lines, "", f"F1 [95% interval by bootstrap over documents] (precision/recall), per cent. {found['protocol']}"]) + "\n"
 
 
 def end_to_end(systems: Dict[str, str], sets: Sequence[str], data: Path, config: Dict[str, Any], *, progress: bool = False) -> Dict[str, Any]:

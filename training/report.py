@@ -429,7 +429,8 @@ def end_to_end_of(found: Dict[str, EndToEnd]) -> Tuple[List[Picture], List[Dict[
                     )
                     rows.append({"system": system, "counted": counted, "found": score, "speed": speed})
                     if key != "document" or not _of_mentions(all_of_set):  # another measure than that of the published line
-                        dots.append(Row(f"{system}: {counted}", score.f1, mine=key == "mention_exact"))
+                        low, high = score.f1_ci or (None, None)
+                        dots.append(Row(f"{system}: {counted}", score.f1, low, high, key == "mention_exact"))
         sizes = (
             f"{name}: {all_of_set[0][1].n_documents:,} documents, {all_of_set[0][1].n_gold:,} gold; found: "
             + ", ".join(f"{s} {m.n_predicted:,}" for s, m in all_of_set)

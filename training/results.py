@@ -139,14 +139,16 @@ class Calibration(_Part):
     conformal: List[Conformal] = []
     protocol: str = ""
     not_reached: List[str] = []
+    index: Dict[str, Any] = {}
 
 
 class Found(_Part):
-    """Per cent."""
+    """Per cent. f1_ci: 95% interval."""
 
     precision: float
     recall: float
     f1: float
+    f1_ci: Optional[Tuple[float, float]] = None
 
 
 class EndToEndSet(_Part):

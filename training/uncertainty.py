@@ -55,6 +55,19 @@ def intervals(
     return np.quantile(means, [tail, 1.0 - tail], axis=0)
 
 
+def ratio_interval(over: Floats1d, under: Floats1d, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0) -> Tuple[float, float]:
+    """over, under (u,): of each document, what a ratio of sums (such as F1: twice the right ones over found and gold ones) is made of ->
+    the ends of its interval, as `intervals` draws it. A draw in which nothing is under the line counts as 0. RAISES: ValueError."""
+    if over.shape != under.shape or over.ndim != 1 or not len(over):
+        raise ValueError(f"sums of shapes {over.shape} and {under.shape}")
+    chance = np.random.default_rng(seed)
+    drawn = chance.multinomial(len(over), np.full(len(over), 1.0 / len(over)), size=resamples).astype(np.float64)  # (draws, u)
+    above, below = drawn @ over, drawn @ under
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(np.divide(above, below, out=np.zeros_like(above), where=below > 0), [tail, 1.0 - tail])
+    return float(low), float(high)
+
+
 def randomisation(base: Floats1d, others: npt.NDArray[np.float64], units: Ints1d, *, shuffles: int = SHUFFLES, seed: int = 0) -> Floats1d:
     """base (m,), others (m, s): outcomes of one system and of s others on the same mentions -> (s,), two-sided p of each difference.
 

@@ -99,6 +99,8 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.C
     assert found["kind"] == "calibration"
     assert found["n_fit"] == found["n_test"] == len(made.right) == len(KnowledgeBase(tiny_linker / "kb"))
     assert found["weights"] == list(made.weights)
+    assert 90 < found["index"]["recall"]["at_10"] <= found["index"]["recall"]["at_1"] == 100.0  # 150 names: Annoy loses next to nothing
+    assert found["index"]["mentions"] == found["n_test"] - 20  # a third are the same letter
     assert "gsc-dev" in made.fit_on
     assert 0.5 < sum(made.right) / len(made.right) < 0.7  # a third is no name
     assert found["ece"] < found["ece_raw"]

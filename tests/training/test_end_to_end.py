@@ -62,8 +62,10 @@ def test_figures_by_hand(nlp: Any, data: Path):
     """Gold: four mentions, four (document, concept) pairs. Found: three, of which one is right with its span, two with an overlap."""
     made = measure(nlp, read_set("gsc-dev", data))
     assert (made["n_documents"], made["n_gold"], made["n_predicted"]) == (3, 4, 3)
+    intervals = {key: made[key].pop("f1_ci") for key in ("mention_exact", "mention_overlap", "document")}
     assert made["mention_exact"] == {"precision": pytest.approx(100 / 3), "recall": 25.0, "f1": pytest.approx(200 / 7)}
     assert made["mention_overlap"] == {"precision": pytest.approx(200 / 3), "recall": 50.0, "f1": pytest.approx(400 / 7)}
+    assert intervals["mention_overlap"] == [0.0, 80.0]  # of the first document alone: 2 right, 2 found and 3 gold
     assert made["document"] == made["mention_overlap"]
     assert made["documents_per_second"] > 0
     assert made["note"] == "gold ids that the knowledge base does not have: 1, C0000404"
@@ -103,7 +105,7 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.C
     figures = found["systems"]["default"]["sets"]["gsc-dev"]
     assert figures["n_predicted"] == 0  # the gold is HPO's, and no concept of this knowledge base has a code of it
     assert found["systems"]["default"]["components"][0] == "concept_matcher"
-    assert f"{figures['mention_exact']['f1']:.1f} (" in (tmp_path / "m.md").read_text()
+    assert f"{figures['mention_exact']['f1']:.1f} [" in (tmp_path / "m.md").read_text()
     assert "Only the text is given" in capsys.readouterr().out
 
 

@@ -6,10 +6,12 @@ import json
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from spacy_sapbert.errors import SapbertError
-from training import report
+from training import evaluate, report
+from training.metrics import Gold, Mention
 from training.results import read_results
 
 ACCURACY = {"strict_at1": 40.0, "strict_at5": 50.0, "lenient_at1": 61.25, "lenient_at5": 70.0, "n": 12}
@@ -290,8 +292,8 @@ def test_intervals_ranks_comparisons_and_break_downs(folders):
     write(folders[0], "evaluation", with_intervals())
     page = page_of(*folders)
     sets = cells(section(page, "sets"))
-    assert sets[0] == ["system", "@1/@5, lenient", "@1, 95%", "@5, 95%", "@1/@5, strict", "MRR", "@1, answerable"]
-    assert sets[1] == ["ours", "91.0/96.0", "[89.0, 93.0]", "[95.0, 97.0]", "40.0/50.0", "0.930", "92.5"]  # ours first, then the base, then baselines
+    assert sets[0] == ["system", "@1/@5, lenient", "@1, 95%", "@5, 95%", "@1/@5, strict", "MRR × 100", "@1, answerable"]
+    assert sets[1] == ["ours", "91.0/96.0", "[89.0, 93.0]", "[95.0, 97.0]", "40.0/50.0", "93.0", "92.5"]  # ours first, then the base, then baselines
     assert sets[3] == ["exact match", "50.0/55.0", "", "", "40.0/50.0", "–", "–"]
     assert "ours − base = +6.0 points, p = 0.0004." in section(page, "sets")
     assert cells(section(page, "groups")) == [
@@ -358,9 +360,14 @@ def test_end_to_end(folders):
         "documents_per_second": 31.25,
         "note": "a <note>",
     }
-    write(folders[0], "end-to-end", {"kind": "end-to-end", "systems": {"linker": {"sets": {"gsc-test": one}}}})
+    one["mention_exact"] = {**f, "f1_ci": [72.25, 76.75]}
+    write(folders[0], "end-to-end", {"kind": "end-to-end", "protocol": "Only the text.", "systems": {"linker": {"sets": {"gsc-test": one}}}})
     part = section(page_of(*folders), "end-to-end")
-    assert cells(part)[1:] == [["linker", "mentions, exact", "70.0", "80.0", "74.5", "31.2"], ["linker", "documents", "70.0", "80.0", "66.2", ""]]
+    assert cells(part)[1:] == [
+        ["linker", "mentions, exact", "70.0", "80.0", "74.5 [72.2–76.8]", "31.2"],
+        ["linker", "documents", "70.0", "80.0", "66.2", ""],
+    ]
+    assert "Only the text." in part
     assert "228 documents, 1,949 gold; found: linker 2,100." in part
     assert "linker: a &lt;note&gt;" in part
     assert "FastHPOCR, published: 76.0, F1 of mentions; its protocol may differ." in part
@@ -462,3 +469,21 @@ def test_a_system_without_its_figure_is_named(folders):
     write(folders[0], "evaluation", with_intervals(at5=None))
     with pytest.raises(SapbertError, match=r"\[E547\].*no figure of ours: at5"):
         read_results(folders[0])
+
+
+def test_what_the_evaluation_writes_is_what_the_report_reads(folders):
+    """No fixture: two systems on three mentions, by the code that writes the file."""
+    names = evaluate.make_dictionary(["a", "b", "c"], np.arange(3), np.arange(3), 3, {"source": "hand"})
+    golds = [Gold(((i,),), ()) for i in range(3)]
+    given = [Mention(f"d{i}", 0, 1, "abc"[i], ((f"X:{i}",),)) for i in range(3)]
+    task = evaluate.Task("ncbi-dev", "Hand", "As was said.", ["a", "b", "c"], golds, names, given=given)
+    right = np.eye(3, dtype=np.float32)
+    wrong = np.roll(right, 1, axis=0)
+    measured = {name: {task.name: evaluate.measure(task, lambda i, j, s=s: s[:, i:j])} for name, s in (("base", wrong), ("trained", right))}
+    about = {"versions": {}, "seed": 0, "limit": 0, "pool": 0, "encoders": {"base": {"fingerprint": "0"}, "trained": {"fingerprint": "1"}}}
+    result = evaluate.as_result([task], measured, about, against="base", seed=0, with_confusions=True)
+    (folders[0] / "evaluation.json").write_text(json.dumps(result), encoding="utf-8")
+    part = section(page_of(*folders), "sets")
+    assert "trained − base = +100.0 points" in part
+    assert "100.0/100.0" in part
+    assert "bootstrap over documents" in part

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from training.uncertainty import intervals, randomisation, totals
+from training.uncertainty import intervals, randomisation, ratio_interval, totals
 
 
 def column(*values):
@@ -107,3 +107,13 @@ def test_unlike_lengths_and_nothing():
         intervals(column(1.0), np.array([0, 1]))
     with pytest.raises(ValueError, match="no values"):
         intervals(np.zeros((0, 1)), np.zeros(0, dtype=int))
+
+
+def test_interval_of_a_ratio_of_sums():
+    """Of two documents, drawn twice with replacement: 1/2 (both the first), 2/3, or 1/1, with chances 1/4, 1/2, 1/4."""
+    assert ratio_interval(np.array([1.0, 1.0]), np.array([2.0, 1.0])) == (0.5, 1.0)
+    low, high = ratio_interval(np.array([1.0, 1.0]), np.array([2.0, 1.0]), level=0.4)
+    assert (low, high) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert ratio_interval(np.array([1.0, 0.0]), np.array([1.0, 0.0])) == (0.0, 1.0)  # nothing is found or gold in the second
+    with pytest.raises(ValueError, match="shapes"):
+        ratio_interval(np.zeros(2), np.zeros(3))
