@@ -165,6 +165,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--linker", default=None, help="of NAME=: a registered linker or a linker's folder")
     parser.add_argument("--threshold", type=float, default=None, help="of NAME=: score that a link must exceed")
     parser.add_argument("--target-precision", type=float, default=None, help="of NAME=: link only what is so probable")
+    parser.add_argument("--types", default="", help="of NAME=: semantic types or groups to keep, by commas (DISO); default: all")
     parser.add_argument("--data", type=Path, default=Path("assets"), help="folder of corpora")
     parser.add_argument("--out", type=Path, default=Path("metrics/end-to-end.json"), help="the Markdown table goes beside it")
     options = parser.parse_args(arguments)
@@ -181,7 +182,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
                 raise fail("E548", setting="--system", value=value, why="it must be NAME=PIPELINE, each name once; NAME= for the default")
             systems[name] = pipeline
         given = {"linker_name": options.linker, "threshold": options.threshold, "target_precision": options.target_precision}
-        config = {key: value for key, value in given.items() if value is not None}
+        config: Dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        if types := [name.strip() for name in options.types.split(",") if name.strip()]:
+            config["types"] = types
         found = end_to_end(systems, sets, options.data, config, progress=True)
         write_text(options.out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
         write_text(options.out.with_suffix(".md"), table(found))

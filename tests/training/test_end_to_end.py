@@ -109,9 +109,22 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.C
     assert "Only the text is given" in capsys.readouterr().out
 
 
+def test_types_keep_what_is_no_phenotype_out(tiny_linker: Path, data: Path, tmp_path: Path):
+    given = ["--linker", str(tiny_linker), "--sets", "gsc-dev", "--data", str(data), "--out", str(tmp_path / "m.json")]
+    assert main([*given, "--types", "DISO, T034"]) == 0
+    found = json.loads((tmp_path / "m.json").read_text())
+    assert found["settings"]["types"] == ["DISO", "T034"]
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
-    [(["--sets", "gsc-train"], "E540"), (["--sets", "jax"], "E401"), (["--system", "x"], "E548"), (["--system", "x=nowhere"], "E402")],
+    [
+        (["--types", "NOSUCH"], "E104"),
+        (["--sets", "gsc-train"], "E540"),
+        (["--sets", "jax"], "E401"),
+        (["--system", "x"], "E548"),
+        (["--system", "x=nowhere"], "E402"),
+    ],
 )
 def test_bad_input(data: Path, tmp_path: Path, tiny_linker: Path, capsys: pytest.CaptureFixture[str], change: Any, code: str):
     given = ["--linker", str(tiny_linker), "--sets", "gsc-dev", "--data", str(data), "--out", str(tmp_path / "m.json")]
