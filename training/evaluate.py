@@ -440,8 +440,11 @@ class Material:
 
     def _corpus(self, corpus: str, part: str) -> Corpus:
         source = CORPORA[corpus]
-        read = read_gsc if corpus == "gsc" else lambda lines: read_pubtator(lines, source.kinds)
-        return self._read(f"{corpus}-{part}", source.files[part], lambda path: read(open_lines(path)))
+
+        def read(path: Path) -> Corpus:
+            return read_gsc(open_lines(path), source=path) if corpus == "gsc" else read_pubtator(open_lines(path), source.kinds, source=path)
+
+        return self._read(f"{corpus}-{part}", source.files[part], read)
 
     def _texts(self, corpus: str, part: str) -> Tuple[List[Tuple[Mention, str]], int]:
         """Mentions that stand at their offsets, with their resolved texts; how many do not stand there."""
@@ -521,7 +524,7 @@ class Material:
         return extend(dictionary, extra, len(kb) + len(new), {"mentions_of": list(parts)}, list(new)), new, added, seen
 
     def _biomap(self, name: str) -> Task:
-        mentions = [mention for file in BIOMAP for mention in self._read(name, file, lambda path: read_biomap(open_lines(path))).mentions]
+        mentions = [mention for file in BIOMAP for mention in self._read(name, file, lambda path: read_biomap(open_lines(path), source=path)).mentions]
         kb, dictionary = self._needed(name, "mondo")
         golds = [resolve(mention, kb.row_of) for mention in mentions]
         protocol = f"{SEARCH} {GIVEN} {AS_WRITTEN} All three published parts as one set, since they share documents."
@@ -971,6 +974,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
         for setting in ("limit", "pool"):
             if getattr(options, setting) < 0:
                 raise fail("E548", setting=f"--{setting}", value=getattr(options, setting), why="it can't be negative; 0 means all")
+        if options.seed < 0:
+            raise fail("E548", setting="--seed", value=options.seed, why="it can't be negative")
         encoders = parse_encoders(options.encoder)
         if not encoders and not options.baselines:
             raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")

@@ -595,6 +595,21 @@ def test_a_damaged_file_is_named(material, data, content):
         material.make("ncbi-dev")
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "line"),
+    [("ncbi-dev", "corpora/ncbi_disease/devel.pubtator.txt.gz", 2), ("gsc-dev", "corpora/gsc_plus/GSCplus_dev_gold.tsv", 3), ("biomap", ev.BIOMAP[1], 2)],
+)
+def test_a_line_that_does_not_fit_is_named_with_its_file(material, data, name, file, line):
+    """Two lines that both layouts with texts take, then one that none does; biomap has too few cells in its second."""
+    (data / ev.BIOMAP[0]).parent.mkdir()
+    for part in ev.BIOMAP:
+        (data / part).write_text(BIOMAP, encoding="utf-8")
+    content = {"ncbi-dev": "1|t|Text\n1\tx\n", "gsc-dev": "1\nText\n1\tx\n", "biomap": BIOMAP + "1,x\n"}[name].encode()
+    (data / file).write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
+    with pytest.raises(SapbertError, match=rf"\[E560\] '[^']*{file}', line {line} "):
+        material.make(name)
+
+
 def test_an_empty_split(material):
     with pytest.raises(SapbertError, match=r"\[E544\] Set 'ncbi-test' holds no queries"):
         material.make("ncbi-test")
@@ -677,11 +692,16 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [([], "E548"), (["--encoder", "base=", "--limit", "-1"], "E548"), (["--encoder", "base=", "--sets", "x"], "E540")],
+    [
+        ([], "E548"),
+        (["--encoder", "base=", "--limit", "-1"], "E548"),
+        (["--encoder", "base=", "--seed", "-1"], "E548] Setting '--seed'"),
+        (["--encoder", "base=", "--sets", "x"], "E540"),
+    ],
 )
 def test_the_command_says_what_is_wrong_and_writes_nothing(arguments, code, tmp_path, capsys):
     assert ev.main([*arguments, "--out", str(tmp_path / "evaluation.json")]) == 1
-    assert f"[{code}]" in capsys.readouterr().err
+    assert f"[{code}" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
