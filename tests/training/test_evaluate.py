@@ -13,6 +13,7 @@ import zstandard
 
 from spacy_sapbert import bundles
 from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.files import checksum
 from spacy_sapbert.kb_builder import build_kb
 from training import baselines, pairs
 from training import evaluate as ev
@@ -363,6 +364,60 @@ def test_an_abbreviation_of_train_is_found_as_it_was_written_there(material, dat
     assert exact(published)["lenient_at1"] == 0.0
 
 
+def test_composites_that_are_written_as_alternatives_are_said(material, data):
+    """Of three mentions one is a composite by `|`, one by `+`, one has true alternatives."""
+    text = "breast or ovarian cancer, breast and ovarian cancer, Ataxia telangiectasia"
+    two = [("breast or ovarian cancer", "D000003|D000004"), ("breast and ovarian cancer", "D000003+D000004")]
+    lines = pubtator("2", text, *two, kind=ev.COMPOSITE) + "2\t53\t74\tAtaxia telangiectasia\tSpecificDisease\tOMIM:100|D000001\n"
+    (data / "corpora/ncbi_disease/devel.pubtator.txt.gz").write_bytes(gzip.compress(lines.replace("\n\n", "\n").encode()))
+    made = material.make("ncbi-dev")
+    assert made.counts["composites_read_as_alternatives"] == 1
+    assert made.golds[0].alternatives == ((2,), (3,))  # the reading stays
+    assert "as if they were alternatives: in 1 mentions any part counts." in ev.remarks(made.counts)
+    assert "composites_read_as_alternatives" not in material.make("ncbi-dev-sapbert").counts
+
+
+def test_documents_that_stand_in_two_parts_are_said(material, data):
+    """Dev has train's only document with another id, and one of its own."""
+    again = TRAIN.replace("1|", "7|").replace("1\t", "7\t", 1).split("\n")[:2]
+    path = data / "corpora/ncbi_disease/devel.pubtator.txt.gz"
+    path.write_bytes(gzip.compress((DEV + "\n".join(again) + "\n").encode()))
+    report = [{"corpora": ["ncbi-dev", "ncbi-train"], "documents": 1, "by_id": 0, "by_text": 1, "ids": ["7"]}]
+    for name in ("ncbi-dev", "ncbi-dev-published"):  # train counts for seen and unseen; its mentions are in the dictionary
+        made = material.make(name)
+        assert made.counts["documents_shared_with"] == report
+        assert "1 of its documents stand in ncbi-train too (7), whose mentions" in ev.remarks(made.counts)
+    assert material.shared.cache_info().misses == 1
+    (data / "corpora/ncbi_disease/train.pubtator.txt.gz").unlink()
+    assert "documents_shared_with" not in ev.Material(data, material.kb, material.pairs, material.work).make("ncbi-dev").counts
+
+
+def test_parts_that_share_nothing_were_looked_at(material):
+    counts = material.make("ncbi-dev").counts
+    assert counts["documents_shared_with"] == []
+    assert "documents" not in ev.remarks(counts)
+    assert "documents_shared_with" not in material.make("gsc-dev").counts  # nothing else is used
+
+
+def test_files_of_a_set_with_their_checksums(material, data):
+    train, dev = (f"corpora/ncbi_disease/{part}.pubtator.txt.gz" for part in ("train", "devel"))
+    medic = "dictionaries/medic_06Jul2012.txt.gz"
+    made = material.make("ncbi-dev")
+    assert made.files == {file: checksum(data / file)[:16] for file in (dev, train, medic)}
+    assert material.make("umnsrs-similarity").files.keys() == {"similarity/UMNSRS_similarity.csv"}
+    assert material.make("gsc-dev").files.keys() == {"corpora/gsc_plus/GSCplus_dev_gold.tsv"}
+    before = made.files[dev]
+    (data / dev).write_bytes(gzip.compress(DEV.replace("WD, ", "WD: ").encode()))
+    assert ev.Material(data, material.kb, material.pairs, material.work).make("ncbi-dev").files[dev] != before
+
+
+def test_pairs_without_a_score_are_counted(material, data):
+    (data / "similarity/MayoSRS.csv").write_text("TERM1,TERM2,Mean\na,b,1\nc,d,\ne,f,2\n", encoding="utf-8")
+    made = material.make("mayosrs")
+    assert (len(made.pairs), made.counts) == (2, {"pairs_without_score": 1})
+    assert "1 pairs without a human score are left out." in ev.remarks(made.counts)
+
+
 def test_sapberts_own_way_of_counting(material):
     """Six mentions, all right but "Ataxia telangiectasia", of whose golds (OMIM:100, D000001) only the MeSH one counts."""
     made = material.make("ncbi-dev-sapbert")
@@ -597,7 +652,11 @@ def test_a_damaged_file_is_named(material, data, content):
 
 @pytest.mark.parametrize(
     ("name", "file", "line"),
-    [("ncbi-dev", "corpora/ncbi_disease/devel.pubtator.txt.gz", 2), ("gsc-dev", "corpora/gsc_plus/GSCplus_dev_gold.tsv", 3), ("biomap", ev.BIOMAP[1], 2)],
+    [
+        ("ncbi-dev", "corpora/ncbi_disease/devel.pubtator.txt.gz", 2),
+        ("gsc-dev", "corpora/gsc_plus/GSCplus_dev_gold.tsv", 3),
+        ("biomap", ev.BIOMAP[1], 2),
+    ],
 )
 def test_a_line_that_does_not_fit_is_named_with_its_file(material, data, name, file, line):
     """Two lines that both layouts with texts take, then one that none does; biomap has too few cells in its second."""
