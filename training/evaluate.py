@@ -62,7 +62,7 @@ from .metrics import (
 )
 from .similarity import TextPair, read_biosses, read_sick, read_stsb, read_terms, read_umnsrs, scored_pairs
 from .uncertainty import PROTOCOL as UNCERTAINTY
-from .uncertainty import intervals, randomisation
+from .uncertainty import intervals, randomisation, spearman_interval
 
 FORMAT = 1
 DEPTHS = (1, 5)
@@ -647,7 +647,7 @@ class Outcomes(NamedTuple):
     firsts: List[Optional[First]]
 
 
-Measured = Union[Outcomes, Dict[str, float]]  # of mentions; of pairs of texts
+Measured = Union[Outcomes, Floats1d]  # of mentions; of pairs of texts: (pairs,), how alike the system says they are
 
 
 def measure(task: Task, score: Scorer) -> Outcomes:
@@ -690,12 +690,11 @@ def _first(scores: Floats2d, end: Boundary, alternatives: Sequence[FrozenSet[int
     return First(wrong, min(1.0, float(scores[wrong])), query, any(label in right for label in at_top))
 
 
-def correlations(left: Floats2d, right: Floats2d, human: Sequence[float]) -> Dict[str, float]:
-    """100 times Spearman's rank and Pearson's linear correlation of cosines with human scores; left, right (n, d) L2-normalised."""
+def correlations(likeness: Floats1d, human: Sequence[float]) -> Dict[str, float]:
+    """100 times Spearman's rank and Pearson's linear correlation of what a system says of pairs (n,) with human scores."""
     from scipy.stats import pearsonr, spearmanr
 
-    cosines = (left * right).sum(axis=1, dtype=np.float64)
-    return {"spearman": 100.0 * float(spearmanr(cosines, human).statistic), "pearson": 100.0 * float(pearsonr(cosines, human).statistic)}
+    return {"spearman": 100.0 * float(spearmanr(likeness, human).statistic), "pearson": 100.0 * float(pearsonr(likeness, human).statistic)}
 
 
 def measure_encoder(model: Any, sets: Sequence[Set], *, progress: bool = False) -> Dict[str, Measured]:
@@ -715,20 +714,26 @@ def measure_encoder(model: Any, sets: Sequence[Set], *, progress: bool = False) 
     return found
 
 
-def measure_similarity(model: Any, sets: Sequence[Similarity]) -> Dict[str, Dict[str, float]]:
+def measure_similarity(model: Any, sets: Sequence[Similarity]) -> Dict[str, Floats1d]:
+    """Set -> cosine of each pair (pairs,). RAISES: SapbertError E544 (human scores that are all the same)."""
     tokens = model.attrs["max_length"]
     model.attrs["max_length"] = max(tokens, SENTENCE_TOKENS)
     try:
         found = {}
         for task in sets:
-            left, right, human = zip(*task.pairs)
-            both = bundles.encode(model, [normalise(text) for text in (*left, *right)])
-            if len(set(human)) < 2:
-                raise fail("E544", name=task.name, why="all human scores are the same, so there is no correlation; take more pairs")
-            found[task.name] = correlations(both[: len(left)], both[len(left) :], human)
+            left, right = normalised_pairs(task)
+            both = bundles.encode(model, [*left, *right])  # L2-normalised
+            found[task.name] = (both[: len(left)] * both[len(left) :]).sum(axis=1, dtype=np.float64)
         return found
     finally:
         model.attrs["max_length"] = tokens
+
+
+def normalised_pairs(task: Similarity) -> Tuple[List[str], List[str]]:
+    """RAISES: SapbertError E544 (human scores that are all the same)."""
+    if len({pair.score for pair in task.pairs}) < 2:
+        raise fail("E544", name=task.name, why="all human scores are the same, so there is no correlation; take more pairs")
+    return [normalise(pair.left) for pair in task.pairs], [normalise(pair.right) for pair in task.pairs]
 
 
 def measure_baselines(sets: Sequence[Set]) -> Tuple[Dict[str, Dict[str, Measured]], List[str]]:
@@ -744,6 +749,12 @@ def measure_baselines(sets: Sequence[Set]) -> Tuple[Dict[str, Dict[str, Measured
                     if error.code not in baselines_module.LEFT_OUT:
                         raise
                     notes.setdefault(str(error), []).append(task.name)
+            elif system in baselines_module.PAIRWISE:
+                likeness = baselines_module.PAIRWISE[system](*normalised_pairs(task))
+                if np.ptp(likeness) > 0:
+                    measured.setdefault(system, {})[task.name] = likeness
+                else:
+                    notes.setdefault(f"to {system} all pairs are equally alike, so there is no correlation.", []).append(task.name)
     return {system: found for system, found in measured.items() if found}, [f"{', '.join(names)}: {why}" for why, names in notes.items()]
 
 
@@ -768,7 +779,8 @@ def answerable(task: Task, rule: Rule) -> npt.NDArray[np.bool_]:
 def figures(task: Set, found: Measured) -> Dict[str, float]:
     """Per cent; of all mentions and of the answerable ones (0.0 where there are none), with those of the set's own rule under short names too."""
     if not isinstance(found, Outcomes):
-        return found
+        assert isinstance(task, Similarity)
+        return correlations(found, [pair.score for pair in task.pairs])
     assert isinstance(task, Task)
     made = {key: 100.0 * float(values.mean()) for key, values in found.values.items()}
     for rule in RULES:
@@ -858,6 +870,11 @@ def as_result(
                 entry.update(broken_down(task, outcomes, with_confusions=wanted))
         else:
             entry.update(metric="spearman")
+            human = np.array([pair.score for pair in task.pairs])
+            for name, of in runs.items():
+                likenesses = np.stack([run for run in of if not isinstance(run, Outcomes)], axis=1)
+                if ends_of := spearman_interval(likenesses, human, seed=seed):
+                    systems[name]["spearman_ci"] = list(ends_of)
         content[task.name] = entry
     return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "reciprocal": RECIPROCAL, "uncertainty": UNCERTAINTY, "sets": content}
 
@@ -999,6 +1016,12 @@ def evaluate(
         model = NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()
         measured[name] = measure_encoder(model, sets, progress=progress)
         used[name] = {"fingerprint": bundles.fingerprint(model), "base_package": not folder, "max_length": model.attrs["max_length"]}
+    empty = [task.name for task in sets if not any(task.name in found for found in measured.values())]
+    if len(empty) == len(sets):
+        raise fail("E548", setting="--sets", value=",".join(empty), why=f"none of the systems can be measured on any of them ({'; '.join(notes)})")
+    if empty:
+        notes = [*notes, f"{', '.join(empty)}: left out, no system could be measured."]
+        sets = [task for task in sets if task.name not in empty]
     about = {"versions": versions(), "seed": seed, "limit": limit, "pool": pool, "encoders": used, **({"notes": notes} if notes else {})}
     against = next((name.partition("#")[0] for name in encoders), None)
     return as_result(sets, measured, about, against=against, seed=seed, with_confusions=with_confusions)

@@ -218,12 +218,11 @@ def test_tfidf_finds_what_shares_character_3_grams():
 
 
 def test_correlations_by_hand():
-    left = np.array([[1, 0], [1, 0], [1, 0]], dtype=np.float32)
-    right = np.array([[1, 0], [0.6, 0.8], [0, 1]], dtype=np.float32)  # cosines 1, 0.6, 0
-    assert ev.correlations(left, right, [9, 5, 1])["spearman"] == pytest.approx(100)
-    assert ev.correlations(left, right, [5, 9, 1])["spearman"] == pytest.approx(50)  # 1 - 6 * 2 / (3 * 8)
+    cosines = np.array([1, 0.6, 0])
+    assert ev.correlations(cosines, [9, 5, 1])["spearman"] == pytest.approx(100)
+    assert ev.correlations(cosines, [5, 9, 1])["spearman"] == pytest.approx(50)  # 1 - 6 * 2 / (3 * 8)
     # about their means, 8/15 and 5: 7/15, 1/15, -8/15 and 4, 0, -4; the sums of products and squares are 4, 114/225 and 32
-    assert ev.correlations(left, right, [9, 5, 1])["pearson"] == pytest.approx(100 * 4 / (114 / 225 * 32) ** 0.5)
+    assert ev.correlations(cosines, [9, 5, 1])["pearson"] == pytest.approx(100 * 4 / (114 / 225 * 32) ** 0.5)
 
 
 def fake_model(seen):
@@ -241,7 +240,9 @@ def test_an_encoder_sees_every_name_once_and_longer_texts_for_similarity(materia
     seen = []
     model = fake_model(seen)
     sets = [material.make(name) for name in ("ncbi-dev", "ncbi-dev-published", "umnsrs-similarity")]
-    found = ev.measure_encoder(model, sets)
+    measured = ev.measure_encoder(model, sets)
+    assert measured["umnsrs-similarity"][0] == pytest.approx(1.0)  # "cancer" and "cancer"
+    found = {**measured, "umnsrs-similarity": ev.figures(sets[-1], measured["umnsrs-similarity"])}
     assert len(seen) == 2
     assert len(seen[0]) == len(set(seen[0]))
     assert "hepatolenticular degeneration" in seen[0]
@@ -733,7 +734,14 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, capsys):
     assert dev["dictionary"]["names"] == 9
     assert set(dev["dictionary"]) == {"source", "kb", "names", "concepts"}
     assert len(result["encoders"]["base"]["fingerprint"]) == 32
-    assert "exact match" not in result["sets"]["umnsrs-similarity"]["systems"]
+    likeness = result["sets"]["umnsrs-similarity"]["systems"]
+    assert set(likeness) == {"exact match", "TF-IDF of character 3-grams", "base"}
+    assert likeness["exact match"]["spearman"] == pytest.approx(100 * 1.5 / 3**0.5)  # ranks 3, 1.5, 1.5 against 3, 2, 1
+    assert likeness["TF-IDF of character 3-grams"]["spearman"] == pytest.approx(100)  # the same, a part of it, nothing in common
+    assert all(-100 <= found["spearman_ci"][0] <= found["spearman"] <= found["spearman_ci"][1] <= 100.001 for found in likeness.values())
+    assert result["sets"]["umnsrs-similarity"]["files"] == {
+        "similarity/UMNSRS_similarity.csv": checksum(data / "similarity/UMNSRS_similarity.csv")[:16]
+    }
     assert {"python", "torch", "spacy-sapbert"} <= set(result["versions"])
     assert str(tmp_path) not in text
     table = out.with_suffix(".md").read_text(encoding="utf-8")
@@ -747,6 +755,21 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, capsys):
     assert out.read_text(encoding="utf-8") == text  # same seed, same result
     assert ev.main(["--sets", "ncbi-dev", *arguments[4:], "--baselines", "--no-confusions", "--out", str(out)]) == 0
     assert "confusions" not in json.loads(out.read_text(encoding="utf-8"))["sets"]["ncbi-dev"]
+
+
+def test_a_set_without_a_system_is_left_out_with_a_note(material, data):
+    """To the baselines, which know letters alone, these pairs are equally alike: they share none."""
+    (data / "similarity/MayoSRS.csv").write_text("TERM1,TERM2,Mean\nabc,xyz,1\ndef,uvw,2\n", encoding="utf-8")
+    result = ev.evaluate({}, ["umnsrs-similarity", "mayosrs"], material, baselines=True)
+    assert list(result["sets"]) == ["umnsrs-similarity"]
+    assert result["notes"] == [
+        "mayosrs: to exact match all pairs are equally alike, so there is no correlation.",
+        "mayosrs: to TF-IDF of character 3-grams all pairs are equally alike, so there is no correlation.",
+        "mayosrs: left out, no system could be measured.",
+    ]
+    assert "mayosrs: left out" in ev.markdown(result)
+    with pytest.raises(SapbertError, match=r"\[E548\].*'mayosrs'.*equally alike"):
+        ev.evaluate({}, ["mayosrs"], material, baselines=True)
 
 
 @pytest.mark.parametrize(
