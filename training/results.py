@@ -27,6 +27,7 @@ class _System(_Part):
     spearman: Optional[float] = None
     at1_ci: Optional[Tuple[float, float]] = None
     at5_ci: Optional[Tuple[float, float]] = None
+    spearman_ci: Optional[Tuple[float, float]] = None
     mrr: Optional[float] = None
     answerable_at1: Optional[float] = None
 

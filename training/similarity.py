@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
-from typing import List, NamedTuple, Sequence
+from math import isnan
+from typing import List, NamedTuple, Sequence, Tuple
 
 from .errors import fail
 
@@ -15,7 +16,7 @@ SCORE = ("mean", "mean_rating", "mean score")
 
 
 class TextPair(NamedTuple):
-    """Two terms or sentences and what people say of their likeness, on the corpus's own scale."""
+    """Two terms or sentences and what people say of their likeness, on the corpus's own scale; nan where they say nothing."""
 
     left: str
     right: str
@@ -47,14 +48,20 @@ def read_sick(lines: Iterable[str]) -> List[TextPair]:
 def read_terms(lines: Iterable[str]) -> List[TextPair]:
     """Two terms and their mean score, by the names in the first line: tab-separated (EHR-Rel) or with commas (MayoSRS, UMNSRS).
 
-    Other columns are passed over, and lines without a score. RAISES: SapbertError E572 (no such column).
+    Other columns are passed over; a pair without a score has nan. RAISES: SapbertError E572 (no such column).
     """
     lines = [line.lstrip("\ufeff") for line in lines if line.strip()]
     rows = csv.DictReader(lines, delimiter="\t" if lines and "\t" in lines[0] else ",")
     header = list(rows.fieldnames or [])
     columns = [_column(header, known, what) for known, what in ((LEFT, "the first term"), (RIGHT, "the second term"), (SCORE, "the mean score"))]
     found = [[row[column] for column in columns] for row in rows]
-    return [TextPair(left, right, float(score)) for left, right, score in found if score]
+    return [TextPair(left, right, float((score or "").strip() or "nan")) for left, right, score in found]
+
+
+def scored_pairs(pairs: Sequence[TextPair]) -> Tuple[List[TextPair], int]:
+    """The pairs that have a score, and how many have none."""
+    scored = [pair for pair in pairs if not isnan(pair.score)]
+    return scored, len(pairs) - len(scored)
 
 
 def _column(header: Sequence[str], known: Sequence[str], what: str) -> str:

@@ -3,7 +3,7 @@ mentions) is drawn together."""
 
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,8 @@ _BYTES = 64_000_000  # of draws in memory at a time
 PROTOCOL = (
     f"Intervals: {LEVEL:.0%}, by the percentile bootstrap over documents ({RESAMPLES:,} resamples; Efron and Tibshirani 1993, chapters 8 and 13). p: "
     f"of a difference at 1 at least as large where nothing but chance tells two systems apart, by paired approximate randomisation over "
-    f"documents ({SHUFFLES:,} shuffles, p = (b + 1) / (n + 1); Noreen 1989). Names and mentions without documents are each one by itself. Seeds of "
+    f"documents ({SHUFFLES:,} shuffles, p = (b + 1) / (n + 1); Noreen 1989). Names and mentions without documents are each one by itself. Of "
+    "Spearman's correlation: over pairs of texts, whose ranks are taken anew in each resample. Seeds of "
     "one system are averaged before, so both speak of other texts, not of other trainings; the p of many systems are not corrected for their number."
 )
 
@@ -84,3 +85,40 @@ def randomisation(base: Floats1d, others: npt.NDArray[np.float64], units: Ints1d
         signs = 2.0 * chance.integers(0, 2, size=(min(step, shuffles - start), len(sums)), dtype=np.int8) - 1.0  # (draws, u)
         larger += (np.abs(signs @ sums) >= observed).sum(axis=0)
     return (larger + 1.0) / (shuffles + 1.0)
+
+
+def spearman_interval(
+    likenesses: npt.NDArray[np.float64], human: Floats1d, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+) -> Optional[Tuple[float, float]]:
+    """likenesses (m, s): what the s seeds of one system say of m pairs; human (m,): what people say -> the lower and upper end of the interval of
+    100 times Spearman's correlation, the mean over seeds.
+
+    The percentile bootstrap over pairs. Equal values have the mean of their ranks. A resample in which all is equal has no correlation and is
+    left out; None where all are. The same seed draws the same pairs for every system. SOURCE: as `intervals`. RAISES: ValueError.
+    """
+    from scipy.stats import rankdata
+
+    if likenesses.ndim != 2 or len(likenesses) != len(human) or not len(human):
+        raise ValueError(f"likenesses of shape {likenesses.shape} but {len(human)} scores")
+    chance = np.random.default_rng(seed)
+    m, n_seeds = likenesses.shape
+    found = np.zeros(resamples)
+    step = max(1, _BYTES // (8 * m))
+    for start in range(0, resamples, step):
+        drawn = chance.integers(0, m, size=(min(step, resamples - start), m))
+
+        def ranked(values: Floats1d, drawn: Ints1d = drawn) -> npt.NDArray[np.float64]:
+            """(draws, m) ranks about their mean, of length 1; nan where all are equal."""
+            ranks = rankdata(values[drawn], axis=1) - (m + 1) / 2.0
+            lengths = np.sqrt((ranks**2).sum(axis=1, keepdims=True))
+            return np.divide(ranks, lengths, out=np.full_like(ranks, np.nan), where=lengths > 0)
+
+        said = ranked(human)
+        for column in likenesses.T:
+            found[start : start + step] += (ranked(column) * said).sum(axis=1) / n_seeds
+    found = 100.0 * found[np.isfinite(found)]
+    if not len(found):
+        return None
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(found, [tail, 1.0 - tail]).tolist()
+    return low, high

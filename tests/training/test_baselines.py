@@ -21,6 +21,15 @@ def test_exact_match():
     assert scores.tolist() == [[-np.inf, -np.inf], [1.0, -np.inf]]
 
 
+def test_pairs_of_texts_by_hand():
+    assert baselines.equal_pairs(["a", "b"], ["a", "c"]).tolist() == [1.0, 0.0]
+    # of four texts "abc" and "bcd" are in three each: idf = ln((1 + 4) / (1 + 3)) + 1
+    found = baselines.tfidf_pairs(["abc", "abcd"], ["abcd", "bcd"])
+    assert found == pytest.approx([0.5**0.5, 0.5**0.5], abs=1e-6)  # both weigh the same, so one of two is at 45 degrees
+    assert baselines.tfidf_pairs(["abc", "ab"], ["xyz", "abc"]).tolist() == [0.0, 0.0]
+    assert baselines.tfidf_pairs(["a"], ["b"]).tolist() == [0.0]
+
+
 def test_exact_neighbours_by_hand():
     index = baselines.ExactNeighbours()
     index.addDataPointBatch(scipy.sparse.csr_matrix([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [1.0, 0.0]]))

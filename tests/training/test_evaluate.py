@@ -13,6 +13,7 @@ import zstandard
 
 from spacy_sapbert import bundles
 from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.files import checksum
 from spacy_sapbert.kb_builder import build_kb
 from training import baselines, pairs
 from training import evaluate as ev
@@ -217,12 +218,11 @@ def test_tfidf_finds_what_shares_character_3_grams():
 
 
 def test_correlations_by_hand():
-    left = np.array([[1, 0], [1, 0], [1, 0]], dtype=np.float32)
-    right = np.array([[1, 0], [0.6, 0.8], [0, 1]], dtype=np.float32)  # cosines 1, 0.6, 0
-    assert ev.correlations(left, right, [9, 5, 1])["spearman"] == pytest.approx(100)
-    assert ev.correlations(left, right, [5, 9, 1])["spearman"] == pytest.approx(50)  # 1 - 6 * 2 / (3 * 8)
+    cosines = np.array([1, 0.6, 0])
+    assert ev.correlations(cosines, [9, 5, 1])["spearman"] == pytest.approx(100)
+    assert ev.correlations(cosines, [5, 9, 1])["spearman"] == pytest.approx(50)  # 1 - 6 * 2 / (3 * 8)
     # about their means, 8/15 and 5: 7/15, 1/15, -8/15 and 4, 0, -4; the sums of products and squares are 4, 114/225 and 32
-    assert ev.correlations(left, right, [9, 5, 1])["pearson"] == pytest.approx(100 * 4 / (114 / 225 * 32) ** 0.5)
+    assert ev.correlations(cosines, [9, 5, 1])["pearson"] == pytest.approx(100 * 4 / (114 / 225 * 32) ** 0.5)
 
 
 def fake_model(seen):
@@ -240,7 +240,9 @@ def test_an_encoder_sees_every_name_once_and_longer_texts_for_similarity(materia
     seen = []
     model = fake_model(seen)
     sets = [material.make(name) for name in ("ncbi-dev", "ncbi-dev-published", "umnsrs-similarity")]
-    found = ev.measure_encoder(model, sets)
+    measured = ev.measure_encoder(model, sets)
+    assert measured["umnsrs-similarity"][0] == pytest.approx(1.0)  # "cancer" and "cancer"
+    found = {**measured, "umnsrs-similarity": ev.figures(sets[-1], measured["umnsrs-similarity"])}
     assert len(seen) == 2
     assert len(seen[0]) == len(set(seen[0]))
     assert "hepatolenticular degeneration" in seen[0]
@@ -361,6 +363,60 @@ def test_an_abbreviation_of_train_is_found_as_it_was_written_there(material, dat
     published = material.make("ncbi-dev-published")
     assert "wd" not in published.dictionary.names
     assert exact(published)["lenient_at1"] == 0.0
+
+
+def test_composites_that_are_written_as_alternatives_are_said(material, data):
+    """Of three mentions one is a composite by `|`, one by `+`, one has true alternatives."""
+    text = "breast or ovarian cancer, breast and ovarian cancer, Ataxia telangiectasia"
+    two = [("breast or ovarian cancer", "D000003|D000004"), ("breast and ovarian cancer", "D000003+D000004")]
+    lines = pubtator("2", text, *two, kind=ev.COMPOSITE) + "2\t53\t74\tAtaxia telangiectasia\tSpecificDisease\tOMIM:100|D000001\n"
+    (data / "corpora/ncbi_disease/devel.pubtator.txt.gz").write_bytes(gzip.compress(lines.replace("\n\n", "\n").encode()))
+    made = material.make("ncbi-dev")
+    assert made.counts["composites_read_as_alternatives"] == 1
+    assert made.golds[0].alternatives == ((2,), (3,))  # the reading stays
+    assert "as if they were alternatives: in 1 mentions any part counts." in ev.remarks(made.counts)
+    assert "composites_read_as_alternatives" not in material.make("ncbi-dev-sapbert").counts
+
+
+def test_documents_that_stand_in_two_parts_are_said(material, data):
+    """Dev has train's only document with another id, and one of its own."""
+    again = TRAIN.replace("1|", "7|").replace("1\t", "7\t", 1).split("\n")[:2]
+    path = data / "corpora/ncbi_disease/devel.pubtator.txt.gz"
+    path.write_bytes(gzip.compress((DEV + "\n".join(again) + "\n").encode()))
+    report = [{"corpora": ["ncbi-dev", "ncbi-train"], "documents": 1, "by_id": 0, "by_text": 1, "ids": ["7"]}]
+    for name in ("ncbi-dev", "ncbi-dev-published"):  # train counts for seen and unseen; its mentions are in the dictionary
+        made = material.make(name)
+        assert made.counts["documents_shared_with"] == report
+        assert "1 of its documents stand in ncbi-train too (7), whose mentions" in ev.remarks(made.counts)
+    assert material.shared.cache_info().misses == 1
+    (data / "corpora/ncbi_disease/train.pubtator.txt.gz").unlink()
+    assert "documents_shared_with" not in ev.Material(data, material.kb, material.pairs, material.work).make("ncbi-dev").counts
+
+
+def test_parts_that_share_nothing_were_looked_at(material):
+    counts = material.make("ncbi-dev").counts
+    assert counts["documents_shared_with"] == []
+    assert "documents" not in ev.remarks(counts)
+    assert "documents_shared_with" not in material.make("gsc-dev").counts  # nothing else is used
+
+
+def test_files_of_a_set_with_their_checksums(material, data):
+    train, dev = (f"corpora/ncbi_disease/{part}.pubtator.txt.gz" for part in ("train", "devel"))
+    medic = "dictionaries/medic_06Jul2012.txt.gz"
+    made = material.make("ncbi-dev")
+    assert made.files == {file: checksum(data / file)[:16] for file in (dev, train, medic)}
+    assert material.make("umnsrs-similarity").files.keys() == {"similarity/UMNSRS_similarity.csv"}
+    assert material.make("gsc-dev").files.keys() == {"corpora/gsc_plus/GSCplus_dev_gold.tsv"}
+    before = made.files[dev]
+    (data / dev).write_bytes(gzip.compress(DEV.replace("WD, ", "WD: ").encode()))
+    assert ev.Material(data, material.kb, material.pairs, material.work).make("ncbi-dev").files[dev] != before
+
+
+def test_pairs_without_a_score_are_counted(material, data):
+    (data / "similarity/MayoSRS.csv").write_text("TERM1,TERM2,Mean\na,b,1\nc,d,\ne,f,2\n", encoding="utf-8")
+    made = material.make("mayosrs")
+    assert (len(made.pairs), made.counts) == (2, {"pairs_without_score": 1})
+    assert "1 pairs without a human score are left out." in ev.remarks(made.counts)
 
 
 def test_sapberts_own_way_of_counting(material):
@@ -595,6 +651,25 @@ def test_a_damaged_file_is_named(material, data, content):
         material.make("ncbi-dev")
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "line"),
+    [
+        ("ncbi-dev", "corpora/ncbi_disease/devel.pubtator.txt.gz", 2),
+        ("gsc-dev", "corpora/gsc_plus/GSCplus_dev_gold.tsv", 3),
+        ("biomap", ev.BIOMAP[1], 2),
+    ],
+)
+def test_a_line_that_does_not_fit_is_named_with_its_file(material, data, name, file, line):
+    """Two lines that both layouts with texts take, then one that none does; biomap has too few cells in its second."""
+    (data / ev.BIOMAP[0]).parent.mkdir()
+    for part in ev.BIOMAP:
+        (data / part).write_text(BIOMAP, encoding="utf-8")
+    content = {"ncbi-dev": "1|t|Text\n1\tx\n", "gsc-dev": "1\nText\n1\tx\n", "biomap": BIOMAP + "1,x\n"}[name].encode()
+    (data / file).write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
+    with pytest.raises(SapbertError, match=rf"\[E560\] '[^']*{file}', line {line} "):
+        material.make(name)
+
+
 def test_an_empty_split(material):
     with pytest.raises(SapbertError, match=r"\[E544\] Set 'ncbi-test' holds no queries"):
         material.make("ncbi-test")
@@ -659,7 +734,14 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, capsys):
     assert dev["dictionary"]["names"] == 9
     assert set(dev["dictionary"]) == {"source", "kb", "names", "concepts"}
     assert len(result["encoders"]["base"]["fingerprint"]) == 32
-    assert "exact match" not in result["sets"]["umnsrs-similarity"]["systems"]
+    likeness = result["sets"]["umnsrs-similarity"]["systems"]
+    assert set(likeness) == {"exact match", "TF-IDF of character 3-grams", "base"}
+    assert likeness["exact match"]["spearman"] == pytest.approx(100 * 1.5 / 3**0.5)  # ranks 3, 1.5, 1.5 against 3, 2, 1
+    assert likeness["TF-IDF of character 3-grams"]["spearman"] == pytest.approx(100)  # the same, a part of it, nothing in common
+    assert all(-100 <= found["spearman_ci"][0] <= found["spearman"] <= found["spearman_ci"][1] <= 100.001 for found in likeness.values())
+    assert result["sets"]["umnsrs-similarity"]["files"] == {
+        "similarity/UMNSRS_similarity.csv": checksum(data / "similarity/UMNSRS_similarity.csv")[:16]
+    }
     assert {"python", "torch", "spacy-sapbert"} <= set(result["versions"])
     assert str(tmp_path) not in text
     table = out.with_suffix(".md").read_text(encoding="utf-8")
@@ -675,13 +757,33 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, capsys):
     assert "confusions" not in json.loads(out.read_text(encoding="utf-8"))["sets"]["ncbi-dev"]
 
 
+def test_a_set_without_a_system_is_left_out_with_a_note(material, data):
+    """To the baselines, which know letters alone, these pairs are equally alike: they share none."""
+    (data / "similarity/MayoSRS.csv").write_text("TERM1,TERM2,Mean\nabc,xyz,1\ndef,uvw,2\n", encoding="utf-8")
+    result = ev.evaluate({}, ["umnsrs-similarity", "mayosrs"], material, baselines=True)
+    assert list(result["sets"]) == ["umnsrs-similarity"]
+    assert result["notes"] == [
+        "mayosrs: to exact match all pairs are equally alike, so there is no correlation.",
+        "mayosrs: to TF-IDF of character 3-grams all pairs are equally alike, so there is no correlation.",
+        "mayosrs: left out, no system could be measured.",
+    ]
+    assert "mayosrs: left out" in ev.markdown(result)
+    with pytest.raises(SapbertError, match=r"\[E548\].*'mayosrs'.*equally alike"):
+        ev.evaluate({}, ["mayosrs"], material, baselines=True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [([], "E548"), (["--encoder", "base=", "--limit", "-1"], "E548"), (["--encoder", "base=", "--sets", "x"], "E540")],
+    [
+        ([], "E548"),
+        (["--encoder", "base=", "--limit", "-1"], "E548"),
+        (["--encoder", "base=", "--seed", "-1"], "E548] Setting '--seed'"),
+        (["--encoder", "base=", "--sets", "x"], "E540"),
+    ],
 )
 def test_the_command_says_what_is_wrong_and_writes_nothing(arguments, code, tmp_path, capsys):
     assert ev.main([*arguments, "--out", str(tmp_path / "evaluation.json")]) == 1
-    assert f"[{code}]" in capsys.readouterr().err
+    assert f"[{code}" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -333,6 +333,20 @@ def test_documents_end_to_end():
     assert document_match([Found("d", 0, 1, ("B",))], [Mention("d", 0, 0, "", (("A", "B"), ("C",)))]) == (1, 1, 2)
 
 
+def test_alternatives_of_which_one_is_wanted_alone_are_no_miss():
+    """Gold: A or B, and A; also in another order, and with a composite's part."""
+    gold = [Mention("d", 0, 0, "", (("A",), ("B",))), Mention("d", 0, 0, "", (("A",),))]
+    a, b = Found("d", 0, 1, ("A",)), Found("d", 5, 6, ("B",))
+    for golds in (gold, gold[::-1], [gold[0], Mention("d", 0, 0, "", (("A", "C"),))]):
+        more = int(golds[1].gold[0] == ("A", "C"))  # C of the composite
+        assert document_match([a, a], golds) == (1, 1, 1 + more)
+        assert document_match([a, b], golds) == (2, 2, 2 + more)  # B is right for the first mention, and no false alarm
+        assert document_match([b], golds) == (1, 1, 2 + more)  # the mention of A alone is missed
+        assert document_match([], golds) == (0, 0, 1 + more)
+    elsewhere = [gold[0], gold[1]._replace(document="e")]
+    assert document_match([a], elsewhere) == (1, 1, 2)  # another document's A is another thing
+
+
 def test_nothing_found_and_nothing_to_find():
     for match in (mention_match, document_match):
         assert match([], ANNOTATED).right == 0

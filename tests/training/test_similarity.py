@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spacy_sapbert.errors import SapbertError
-from training.similarity import read_biosses, read_sick, read_stsb, read_terms, read_umnsrs
+from training.similarity import read_biosses, read_sick, read_stsb, read_terms, read_umnsrs, scored_pairs
 
 
 def test_umnsrs_and_stsb():
@@ -27,12 +27,14 @@ def test_sick_with_quotes_that_are_none():
     "lines",
     [
         ["CUI1,CUI2,TERM1,TERM2,Mean", 'C1,C2,"pain, chronic",ache,7.5'],
-        ["\ufeffMean,Term1,Term2", '7.5,"pain, chronic",ache', "", ",a,b"],
+        ["\ufeffMean,Term1,Term2", '7.5,"pain, chronic",ache', "", ",a,b", " ,c,d"],
         ["snomed_id_1\tsnomed_label_1\tsnomed_id_2\tsnomed_label_2\trater_A\tmean_rating\tCUI_1", "1\tpain, chronic\t2\tache\t7\t7.5\tC1"],
     ],
 )
 def test_terms_by_the_names_of_columns(lines):
-    assert read_terms(lines) == [("pain, chronic", "ache", 7.5)]
+    pairs, without = scored_pairs(read_terms(lines))
+    assert pairs == [("pain, chronic", "ache", 7.5)]
+    assert without == (2 if ",a,b" in lines else 0)
 
 
 @pytest.mark.parametrize(

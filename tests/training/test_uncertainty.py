@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from training.uncertainty import intervals, randomisation, ratio_interval, totals
+from training.uncertainty import intervals, randomisation, ratio_interval, spearman_interval, totals
 
 
 def column(*values):
@@ -117,3 +117,16 @@ def test_interval_of_a_ratio_of_sums():
     assert ratio_interval(np.array([1.0, 0.0]), np.array([1.0, 0.0])) == (0.0, 1.0)  # nothing is found or gold in the second
     with pytest.raises(ValueError, match="shapes"):
         ratio_interval(np.zeros(2), np.zeros(3))
+
+
+def test_spearman_of_three_pairs():
+    """Of the 24 resamples that are not one pair thrice, 6 have the last two pairs alone (-100), 6 all three (50), 12 the others (100)."""
+    human, likeness = np.array([1.0, 2.0, 3.0]), column(0.1, 0.9, 0.5)
+    assert spearman_interval(likeness, human, level=0.4) == pytest.approx((50, 100))  # quantiles 0.3 and 0.7
+    assert spearman_interval(likeness, human, level=0.6) == pytest.approx((-100, 100))  # 0.2 and 0.8
+    seeds = np.hstack([likeness, column(1.0, 2.0, 3.0)])  # the other is always 100, so means are 0, 75, 100
+    assert spearman_interval(seeds, human, level=0.4) == pytest.approx((75, 100))
+    assert spearman_interval(seeds, human, level=0.6) == pytest.approx((0, 100))
+    assert spearman_interval(column(1.0, 1.0, 1.0), human) is None
+    with pytest.raises(ValueError, match="2 scores"):
+        spearman_interval(likeness, human[:2])
