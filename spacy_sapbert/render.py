@@ -351,6 +351,8 @@ def _card(row: Row, kb: Any, card_id: str) -> str:
         how = "same name as" if explain.get("exact") else "nearest name"
         source = f" ({escape(str(explain['source']))})" if explain.get("source") else ""
         why.append(f"{how} “{escape(str(explain['name']))}”{source}")
+    if row["probability"] is not None:
+        why.append(f"right with a probability of {row['probability']:.0%}")
     if why:
         parts.append(f'<span class="why">{"; ".join(why)}</span>')
     entity = _entity(kb, row["cui"])
