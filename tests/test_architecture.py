@@ -24,12 +24,13 @@ ALLOWED = {
     "kb_builder": {"kb", "types", "errors", "concept", "files", "semantic_types"},
     "readers": {"concept", "errors", "readers"},
     "candidates": {"types", "errors", "files"},
+    "calibration": {"errors"},
     "encoder": {"types", "errors", "files"},
     "indexes": {"types", "errors", "files", "indexes"},
     "abbreviations": set(),
     "spans": {"errors", "abbreviations"},
     # at the top of the file: it makes the default encoder and index inside its factory, and knows them by Protocol
-    "linker": {"registry", "types", "errors", "spans", "candidates", "concept", "files", "kb", "bundles", "semantic_types"},
+    "linker": {"registry", "types", "errors", "spans", "candidates", "calibration", "concept", "files", "kb", "bundles", "semantic_types"},
 }
 
 
