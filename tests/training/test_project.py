@@ -132,7 +132,7 @@ def test_vars_that_the_readme_names(config: Dict[str, Any]) -> None:
 
 def test_assets_are_pinned(config: Dict[str, Any]) -> None:
     address = re.compile(r"https://raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/[0-9a-f]{40}/[^#\s]+(#[\w./]+)?")
-    licence = re.compile(r"CC0|CC BY [34]\.0|Public|LICENSE|terms of use")
+    licence = re.compile(r"CC0|CC BY [34]\.0|CC BY-NC-SA [34]\.0|GPL-3|Public|LICENSE|terms of use")
     destinations: List[str] = []
     for asset in config["assets"]:
         assert address.fullmatch(asset["url"]), asset
