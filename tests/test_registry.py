@@ -53,7 +53,7 @@ def test_every_name_resolves(group: str, name: str):
 def test_factories_tell_what_they_assign_and_require():
     nlp = spacy.blank("en")
     linker, matcher = nlp.get_factory_meta("sapbert_linker"), nlp.get_factory_meta("concept_matcher")
-    assert linker.assigns == ["token.ent_kb_id", "span._.kb_ents", "span._.kb_codes", "span._.kb_explain"]
+    assert linker.assigns == ["token.ent_kb_id", "span._.kb_ents", "span._.kb_codes", "span._.kb_explain", "span._.kb_prob"]
     assert linker.requires == ["doc.ents"]
     assert "doc.ents" in matcher.assigns
     assert linker.scores == ["nel_micro_f", "nel_micro_r", "nel_micro_p"]

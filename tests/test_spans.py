@@ -181,9 +181,9 @@ def test_forms_are_text_not_patterns(short: str, long: str):
 
 
 def test_attribute_names():
-    assert attribute_names("kb_ents") == ("kb_ents", "kb_codes", "kb_explain")
-    assert attribute_names("other_ents") == ("other_ents", "other_codes", "other_explain")
-    assert attribute_names("mine") == ("mine", "mine_codes", "mine_explain")
+    assert attribute_names("kb_ents") == ("kb_ents", "kb_codes", "kb_explain", "kb_prob")
+    assert attribute_names("other_ents") == ("other_ents", "other_codes", "other_explain", "other_prob")
+    assert attribute_names("mine") == ("mine", "mine_codes", "mine_explain", "mine_prob")
 
 
 def test_links_of_entities_are_on_their_tokens():
