@@ -26,7 +26,6 @@ from tqdm import tqdm
 from spacy_sapbert import bundles
 from spacy_sapbert.about import __version__
 from spacy_sapbert.concept import normalise
-from spacy_sapbert.encoder import BASE_NAME, NameEncoder
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import checksum, write_text
 from spacy_sapbert.kb import CONCEPT, STRING, KnowledgeBase
@@ -1006,6 +1005,8 @@ def evaluate(
 ) -> Dict[str, Any]:
     """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. names: sets, as
     `chosen_sets` gives them. with_confusions: None for those of public sets."""
+    from spacy_sapbert.encoder import BASE_NAME, NameEncoder  # ten seconds on a slow machine, and what reads the output needs it not
+
     sets = []
     for name in tqdm(names, desc="reading", unit=" sets", disable=not progress):
         task = limited(material.make(name), limit, seed)
