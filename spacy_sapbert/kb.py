@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import semantic_types
-from .concept import Concept, Name, normalise
+from .concept import DOTLESS, Concept, Name, normalise
 from .errors import DamagedFile, fail
 from .files import read_manifest
 from .types import Bools1d
@@ -64,6 +64,8 @@ class KnowledgeBase:
         self._concepts: Dict[int, Concept] = {}
         self._ids: Dict[int, str] = {}
         self._sql("SELECT 1 FROM concept LIMIT 1")  # a foreign file shows itself here
+        # folders written before further definitions were kept have no such table
+        self._all_definitions = self._sql("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'definition'").fetchone() is not None
 
     # -- size and settings ----------------------------------------------------------------------------------------------
 
@@ -80,6 +82,15 @@ class KnowledgeBase:
     def vocabularies(self) -> List[str]:
         """Vocabularies that any concept has a name or a code in."""
         return list(self.manifest["counts"]["vocabularies"])
+
+    @property
+    def languages(self) -> Dict[str, int]:
+        """Language -> names in it, the most frequent first."""
+        counted = self.manifest["counts"].get("languages")
+        if counted is None:  # a knowledge base of an earlier version
+            counted = dict(self._sql("SELECT language, COUNT(*) FROM name GROUP BY language ORDER BY 2 DESC, 1"))
+            self.manifest["counts"]["languages"] = counted
+        return dict(counted)
 
     @property
     def fingerprint(self) -> str:
@@ -101,11 +112,11 @@ class KnowledgeBase:
             texts.update(self._sql(f"SELECT row, norm FROM string WHERE row IN ({','.join('?' * len(part))})", *part))
         return [texts[int(row)] for row in rows]
 
-    def find(self, names: Iterable[str]) -> Dict[str, int]:
-        """Names found verbatim (after `normalise`): name as given -> row."""
+    def find(self, names: Iterable[str], language: str = "") -> Dict[str, int]:
+        """Names found verbatim (after `normalise`, as names of that language are): name as given -> row."""
         found: Dict[str, int] = {}
         for name in names:
-            hit = self._sql("SELECT row FROM string WHERE norm = ?", normalise(name)).fetchone()
+            hit = self._sql("SELECT row FROM string WHERE norm = ?", normalise(name, language)).fetchone()
             if hit:
                 found[name] = hit[0]
         return found
@@ -119,6 +130,15 @@ class KnowledgeBase:
         """The name, as its source writes it, by which a string stands for a concept."""
         sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
         return Name(*self._sql(sql, string, concept).fetchone())
+
+    def names_in(self, languages: Sequence[str]) -> Iterator[Tuple[int, int, str]]:
+        """(concept row, string row, language) of every name in these, by concept; of a concept the canonical name first, then by rank."""
+        marks = ",".join("?" * len(languages))
+        yield from self._sql(
+            "SELECT name.concept, name.string, name.language FROM name JOIN concept ON concept.row = name.concept"
+            f" WHERE name.language IN ({marks}) ORDER BY name.concept, name.text != concept.name, name.rank, name.rowid",
+            *languages,
+        )
 
     def matchable_names(self, *, weak_names: bool = True, tuis: Optional[Iterable[str]] = None) -> Iterator[Tuple[str, Optional[str]]]:
         """(normalised name, first semantic type of its best concept) for finding names in text, in the order of rows."""
@@ -177,8 +197,7 @@ class KnowledgeBase:
 
     def _read_concept(self, row: int) -> Concept:
         concept_id, name, definition, source = self._sql("SELECT id, name, definition, source FROM concept WHERE row = ?", row).fetchone()
-        names = [Name(*n) for n in self._sql("SELECT text, source, language, term_type, rank FROM name WHERE concept = ? ORDER BY rank, rowid", row)]
-        names.sort(key=lambda n: n.text != name)  # stable: the canonical name first
+        names = self._names(row, name)
         codes = self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row).fetchall()
         return Concept(
             concept_id,
@@ -193,6 +212,34 @@ class KnowledgeBase:
             relations=self._sql("SELECT relation, target FROM relation WHERE concept = ? ORDER BY relation, target", row).fetchall(),
         )
 
+    def names_of(self, row: int) -> List[Name]:
+        """The names of the concept in a row, the canonical one first; `concept` reads all else, too."""
+        return self._names(row, self._sql("SELECT name FROM concept WHERE row = ?", row).fetchone()[0])
+
+    def _names(self, row: int, canonical: str) -> List[Name]:
+        names = [Name(*n) for n in self._sql("SELECT text, source, language, term_type, rank FROM name WHERE concept = ? ORDER BY rank, rowid", row)]
+        return sorted(names, key=lambda n: n.text != canonical)  # stable
+
+    def definitions(self) -> Iterator[Tuple[int, str, str]]:
+        """(concept row, definition, source) of every definition, in the order of rows; of a concept's, the canonical one first.
+
+        A folder that was built before further definitions were kept gives the one it has, with the source of the concept's name.
+        """
+        yield from self._definitions("", ())
+
+    def definitions_of(self, row: int) -> List[Tuple[str, str]]:
+        """(definition, source) of the concept in a row, as in `definitions`."""
+        return [(text, source) for _, text, source in self._definitions("AND concept.row = ?", (row,))]
+
+    def _definitions(self, only: str, values: Tuple[int, ...]) -> sqlite3.Cursor:
+        if not self._all_definitions:
+            return self._sql(f"SELECT row, definition, source FROM concept WHERE definition IS NOT NULL {only} ORDER BY row", *values)
+        return self._sql(  # CROSS JOIN: in this order, so that nothing is sorted
+            "SELECT concept.row, COALESCE(text, definition), definition.source FROM definition CROSS JOIN concept ON concept.row = definition.concept"
+            f" WHERE TRUE {only} ORDER BY definition.concept, place",
+            *values,
+        )
+
     def codes(self, row: int) -> Dict[str, List[str]]:
         """Vocabulary -> codes; "UMLS" holds every CUI of the concept, the primary first."""
         codes: Dict[str, List[str]] = {}
@@ -204,14 +251,25 @@ class KnowledgeBase:
         """(code, concept row) of every code of a vocabulary, sorted by code. For "UMLS": every CUI a concept's source terms map to."""
         yield from self._sql("SELECT code, concept FROM code WHERE vocabulary = ? ORDER BY code, concept", vocabulary)
 
+    def every_code(self) -> Iterator[Tuple[str, str, int]]:
+        """(vocabulary, code, concept row) of all codes."""
+        yield from self._sql("SELECT vocabulary, code, concept FROM code ORDER BY rowid")
+
     def canonical_names(self) -> Iterator[Tuple[int, str, str]]:
         """(row, concept id, canonical name as its source writes it) of every concept, in the order of rows."""
         yield from self._sql("SELECT row, id, name FROM concept ORDER BY row")
 
-    def relations(self, kinds: Sequence[str]) -> Iterator[Tuple[int, str, str]]:
-        """(concept row, relation, id of the other concept) of these kinds of relation: the other one is what the concept has."""
-        marks = ",".join("?" * len(kinds))
-        yield from self._sql(f"SELECT concept, relation, target FROM relation WHERE relation IN ({marks}) ORDER BY concept, relation, target", *kinds)
+    def relations(self, kinds: Optional[Sequence[str]] = None) -> Iterator[Tuple[int, str, str]]:
+        """(concept row, relation, id of the other concept) of these kinds of relation, None for all: the other one is what the concept has."""
+        where = "" if kinds is None else f"WHERE relation IN ({','.join('?' * len(kinds))})"
+        yield from self._sql(f"SELECT concept, relation, target FROM relation {where} ORDER BY concept, relation, target", *(kinds or ()))
+
+    def parents(self) -> Iterator[Tuple[int, int]]:
+        """(concept row, row of a parent) of every is-a edge, in the order of rows; -1 for a parent that is no concept here."""
+        yield from self._sql(
+            "SELECT p.concept, COALESCE((SELECT row FROM concept WHERE id = p.parent), (SELECT concept FROM other_id WHERE id = p.parent), -1)"
+            " FROM parent AS p ORDER BY p.concept, p.parent"
+        )
 
     def entity(self, row: int) -> Entity:
         concept = self.concept(row)
@@ -238,6 +296,26 @@ class KnowledgeBase:
         for name in sorted(wanted - set(self.vocabularies)):
             raise fail("E105", value=name, known=", ".join(self.vocabularies))
         return self._mask("vocabulary_sets", wanted)
+
+    def check_languages(self, languages: Iterable[str]) -> None:
+        """RAISES: SapbertError E107 for a language that no name is in."""
+        known = self.languages
+        for language in sorted(set(languages) - set(known)):
+            raise fail("E107", value=language, known=", ".join(f"{name} ({count:,})" for name, count in known.items()))
+
+    def lines_of_languages(self, languages: Iterable[str]) -> Bools1d:
+        """Columns of the integer array (name, concept) whose concept has the name in one of these -> mask (m,).
+
+        RAISES: SapbertError E107 for a language that no name is in.
+        """
+        wanted = set(languages)
+        self.check_languages(wanted)
+        if wanted == set(self.languages):
+            return np.ones(self.pairs.shape[1], dtype=np.bool_)
+        marks = ",".join("?" * len(wanted))
+        rows = self._sql(f"SELECT DISTINCT string * {len(self)} + concept FROM name WHERE language IN ({marks})", *sorted(wanted))
+        keys = np.fromiter((key for (key,) in rows), dtype=np.int64)
+        return np.isin(self.pairs[STRING].astype(np.int64) * len(self) + self.pairs[CONCEPT], keys)
 
     def _mask(self, table: str, wanted: Set[str]) -> Bools1d:
         sets = [set(members.split(" ")) for (members,) in self._sql(f"SELECT members FROM {table} ORDER BY no")]
@@ -313,8 +391,9 @@ class _Aliases(Mapping[str, Set[str]]):
         return isinstance(alias, str) and super().__contains__(alias)
 
     def __getitem__(self, alias: str) -> Set[str]:
-        row = self._kb.find([alias]).get(alias)
-        names = [] if row is None else self._kb.names_of_string(row)
+        # a Turkish name was lower-cased in another way than a mention of no known language is
+        rows = {row for language in ("", DOTLESS[0]) for row in self._kb.find([alias], language).values()}
+        names = [found for row in sorted(rows) for found in self._kb.names_of_string(row)]
         cuis = {self._kb.concept_id(concept) for concept, name in names if name.text == alias}
         if not cuis:
             raise KeyError(alias)

@@ -8,13 +8,15 @@ How concepts are joined:
 3. Terms without any CUI keep their identifier, that of the first source among those mapped to each other (unless `cui_only`).
 4. Terms whose primary CUI is the same are one concept. Its other CUIs, its sources' identifiers and retired ids all lead to it
    (`KnowledgeBase.row_of`), except where they are concepts of their own.
-The canonical name is the best-ranked of the first source given that has one; ties go to what was read first.
+The canonical name is the best-ranked of the first source given that has one; ties go to what was read first. The same holds for the
+definition; further ones that differ from it are kept beside it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import tempfile
+import warnings
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +27,7 @@ from tqdm import tqdm
 
 from . import semantic_types
 from .concept import MAX_NAME_CHARS, Concept, is_cui, normalise
-from .errors import fail
+from .errors import Errors, fail
 from .files import reserve, write_manifest, writing_folder
 from .kb import DATABASE, KIND, PAIRS, VERSION, KnowledgeBase
 
@@ -38,7 +40,7 @@ CREATE TABLE s_name (id TEXT, text TEXT, norm TEXT, source TEXT, language TEXT, 
 CREATE TABLE s_cui (id TEXT, cui TEXT);
 CREATE TABLE s_same (id TEXT, other TEXT);
 CREATE TABLE s_type (id TEXT, tui TEXT);
-CREATE TABLE s_definition (id TEXT, definition TEXT, input INTEGER);
+CREATE TABLE s_definition (id TEXT, definition TEXT, source TEXT, input INTEGER);
 CREATE TABLE s_code (id TEXT, vocabulary TEXT, code TEXT);
 CREATE TABLE s_parent (id TEXT, parent TEXT);
 CREATE TABLE s_retired (id TEXT, old TEXT);
@@ -55,6 +57,7 @@ CREATE TABLE code (concept INTEGER NOT NULL, vocabulary TEXT NOT NULL, code TEXT
 CREATE TABLE parent (concept INTEGER NOT NULL, parent TEXT NOT NULL, PRIMARY KEY (concept, parent)) WITHOUT ROWID;
 CREATE TABLE other_id (id TEXT PRIMARY KEY, concept INTEGER NOT NULL, kind TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE relation (concept INTEGER NOT NULL, relation TEXT NOT NULL, target TEXT NOT NULL);
+CREATE TABLE definition (concept INTEGER NOT NULL, place INTEGER NOT NULL, text TEXT, source TEXT NOT NULL, PRIMARY KEY (concept, place)) WITHOUT ROWID;
 CREATE TABLE type_sets (no INTEGER PRIMARY KEY, members TEXT NOT NULL);
 CREATE TABLE vocabulary_sets (no INTEGER PRIMARY KEY, members TEXT NOT NULL);
 """
@@ -62,12 +65,14 @@ CREATE TABLE vocabulary_sets (no INTEGER PRIMARY KEY, members TEXT NOT NULL);
 
 @dataclass
 class Source:
-    """One input: concepts, and what the manifest says of them. `stats` (a reader's) is read when the stream has ended."""
+    """One input: concepts, and what the manifest says of them. `stats` (a reader's) is read when the stream has ended. only_adds: its names
+    (translations) are taken only for concepts that another source names."""
 
     name: str
     concepts: Iterable[Concept]
     kind: str = ""
     stats: Any = None
+    only_adds: bool = False
 
 
 @dataclass
@@ -94,6 +99,7 @@ def build_kb(sources: Sequence[Source], out: Union[str, Path], *, filters: Optio
     RAISES: SapbertError E103 (no names), E4xx (a source), E008 (disk full).
     """
     filters = filters or Filters()
+    sources = sorted(sources, key=lambda source: source.only_adds)  # translations come after what they add to, and name no concept
     out = Path(out)
     with writing_folder(out) as folder:
         with tempfile.TemporaryDirectory(prefix=".stage.", dir=folder) as stage:
@@ -102,7 +108,12 @@ def build_kb(sources: Sequence[Source], out: Union[str, Path], *, filters: Optio
                 database.executescript(_STAGE)
                 skipped = _stage(database, sources, filters, progress)
                 _index_stage(database)
+                adding = [number for number, source in enumerate(sources) if source.only_adds]
+                if adding:
+                    _follow_replaced(database, adding)
                 described = _assign_keys(database)
+                if adding:
+                    skipped["unknown_concept"] = _leave_unknown(database, adding)
                 _write(database, folder, filters)
             finally:
                 database.close()
@@ -122,6 +133,8 @@ def _describe(source: Source) -> Dict[str, Any]:
     for key in ("version", "rows", "malformed", "concepts"):
         if stats is not None:
             described[key] = getattr(stats, key, None)
+    if getattr(stats, "left_out", None):
+        described["left_out"] = dict(stats.left_out)
     return described
 
 
@@ -149,7 +162,7 @@ def _stage_concept(
 ) -> None:
     cid = concept.concept_id
     for name in concept.names:
-        norm = normalise(name.text)
+        norm = normalise(name.text, name.language)
         if not norm:
             skipped["empty"] += 1
         elif len(norm) > MAX_NAME_CHARS:
@@ -167,8 +180,8 @@ def _stage_concept(
     rows["s_parent"].extend((cid, parent) for parent in concept.parents)
     rows["s_retired"].extend((cid, old) for old in concept.retired)
     rows["s_relation"].extend((cid, *relation) for relation in concept.relations)
-    if concept.definition:
-        rows["s_definition"].append((cid, _one_line(concept.definition), number))
+    if definition := _one_line(concept.definition or ""):
+        rows["s_definition"].append((cid, definition, concept.source, number))
 
 
 def _one_line(text: str) -> str:
@@ -188,6 +201,37 @@ def _index_stage(database: sqlite3.Connection) -> None:
         database.execute(f"CREATE INDEX {table}_id ON {table} (id)")
     if database.execute("SELECT 1 FROM s_name LIMIT 1").fetchone() is None:
         raise fail("E103", detail="no name was left after filtering by language")
+
+
+def _follow_replaced(database: sqlite3.Connection, adding: Sequence[int]) -> None:
+    """What a source that only adds says of a retired id is said of the one that replaced it; of a chain, of the last."""
+    marks = ",".join("?" * len(adding))
+    later = dict(database.execute("SELECT old, id FROM s_retired ORDER BY rowid DESC"))
+    named = {i for (i,) in database.execute(f"SELECT DISTINCT id FROM s_name WHERE input NOT IN ({marks})", adding)}
+    given = [i for (i,) in database.execute(f"SELECT DISTINCT id FROM s_name WHERE input IN ({marks})", adding)]
+    moved = [(_last(new, later), old, *adding) for old in given if old not in named and (new := later.get(old)) is not None]
+    database.executemany(f"UPDATE s_name SET id = ? WHERE id = ? AND input IN ({marks})", moved)
+
+
+def _leave_unknown(database: sqlite3.Connection, adding: Sequence[int]) -> int:
+    """Take away what sources that only add say of concepts that no other source names. RETURNS: names. WARNS: W006."""
+    marks = ",".join("?" * len(adding))
+    database.execute(
+        "CREATE TEMP TABLE named AS SELECT DISTINCT COALESCE(key.cid, s_name.id) AS cid FROM s_name LEFT JOIN key ON key.id = s_name.id"
+        f" WHERE input NOT IN ({marks})",
+        adding,
+    )
+    database.execute("CREATE INDEX named_cid ON named (cid)")
+    left = (
+        "FROM s_name WHERE rowid IN (SELECT s_name.rowid FROM s_name LEFT JOIN key ON key.id = s_name.id"
+        f" WHERE input IN ({marks}) AND COALESCE(key.cid, s_name.id) NOT IN (SELECT cid FROM named))"
+    )
+    names, concepts = database.execute(f"SELECT COUNT(*), COUNT(DISTINCT id) {left}", adding).fetchone()
+    if names:
+        examples = ", ".join(i for (i,) in database.execute(f"SELECT DISTINCT id {left} ORDER BY id LIMIT 5", adding))
+        warnings.warn(f"[W006] {Errors.W006.format(names=names, concepts=concepts, examples=examples)}", stacklevel=4)
+        database.execute(f"DELETE {left}", adding)
+    return int(names)
 
 
 # -- which term belongs to which concept --------------------------------------------------------------------------------
@@ -300,10 +344,10 @@ def _write(database: sqlite3.Connection, folder: Path, filters: Filters) -> None
         " (SELECT cid, text, source, ROW_NUMBER() OVER (PARTITION BY cid ORDER BY input, rank, seq) AS place FROM n) WHERE place = 1"
     )
     database.execute("INSERT INTO out.string SELECT ROW_NUMBER() OVER (ORDER BY norm) - 1, norm FROM (SELECT DISTINCT norm FROM n)")
-    # one line for each (concept, text, source), the best-ranked, whole: its term type and language go with its rank
+    # one line for each (concept, text, source, language), the best-ranked, whole: its term type goes with its rank
     database.execute(
         "INSERT INTO out.name SELECT string.row, concept.row, text, b.source, language, term_type, input * 10000000 + MIN(rank, 9999999)"
-        " FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY cid, text, source ORDER BY input, rank, seq) AS place FROM n) AS b"
+        " FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY cid, text, source, language ORDER BY input, rank, seq) AS place FROM n) AS b"
         " JOIN out.string USING (norm) JOIN out.concept ON concept.id = b.cid WHERE place = 1 ORDER BY seq"
     )
     database.execute("INSERT OR IGNORE INTO out.type SELECT concept.row, tui FROM t JOIN out.concept ON concept.id = t.cid")
@@ -313,6 +357,16 @@ def _write(database: sqlite3.Connection, folder: Path, filters: Filters) -> None
         " ROW_NUMBER() OVER (PARTITION BY concept.row ORDER BY input, s_definition.rowid) AS place "
         + by_concept.format("s_definition")
         + ") AS d WHERE d.row = concept.row AND d.place = 1"
+    )
+    # every distinct definition with its source; the text of the first, which stands in `concept`, is not kept twice
+    once = "ROW_NUMBER() OVER (PARTITION BY concept.row, s_definition.definition ORDER BY input, s_definition.rowid) AS again "
+    database.execute(
+        "INSERT INTO out.definition SELECT row, place, CASE place WHEN 0 THEN NULL ELSE definition END, source FROM"
+        " (SELECT row, definition, source, ROW_NUMBER() OVER (PARTITION BY row ORDER BY input, seq) - 1 AS place FROM"
+        " (SELECT concept.row AS row, s_definition.definition AS definition, s_definition.source AS source, input, s_definition.rowid AS seq, "
+        + once
+        + by_concept.format("s_definition")
+        + ") WHERE again = 1) ORDER BY row, place"
     )
     # every concept that is a CUI lists itself first under UMLS
     database.execute("INSERT INTO out.code SELECT row, 'UMLS', id FROM out.concept WHERE id GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'")
@@ -397,8 +451,10 @@ def _finish(path: Path, pairs_path: Path) -> Dict[str, Any]:
         counts["cuis"] = database.execute(cuis).fetchone()[0]
         counts["concepts_without_cui"] = counts["concepts"] - counts["cuis"]
         counts["definitions"] = database.execute("SELECT COUNT(*) FROM concept WHERE definition IS NOT NULL").fetchone()[0]
+        counts["further_definitions"] = database.execute("SELECT COUNT(*) FROM definition WHERE place > 0").fetchone()[0]
         shared = "SELECT COUNT(*) FROM (SELECT 1 FROM name GROUP BY string HAVING MIN(concept) < MAX(concept))"
         counts["strings_of_several_concepts"] = database.execute(shared).fetchone()[0]
+        counts["languages"] = dict(database.execute("SELECT language, COUNT(*) FROM name GROUP BY language ORDER BY 2 DESC, 1"))
         counts["codes"] = dict(database.execute("SELECT vocabulary, COUNT(*) FROM code GROUP BY vocabulary ORDER BY 2 DESC, 1"))
         counts["vocabularies"] = [v for (v,) in database.execute("SELECT source FROM name UNION SELECT vocabulary FROM code ORDER BY 1")]
         _write_pairs(database, pairs_path, counts["concepts"], type_set, vocabulary_set)

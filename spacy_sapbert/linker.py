@@ -32,7 +32,7 @@ from thinc.api import Config, Model
 from . import bundles, semantic_types
 from .calibration import Calibration, Observed, fit_calibration
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
-from .concept import normalise
+from .concept import DOTLESS, ENGLISH, normalise
 from .errors import Errors, SapbertError, fail
 from .files import folder_from_bytes, folder_to_bytes
 from .kb import STRING, TYPES, VOCABULARIES, KnowledgeBase
@@ -63,6 +63,7 @@ overwrite = true
 nil = ""
 types = null
 vocabularies = null
+languages = null
 exact_match = true
 candidates_batch_size = 4096
 cache_size = 100000
@@ -145,6 +146,7 @@ def make_sapbert_linker(
     nil: str,
     types: Types,
     vocabularies: Optional[List[str]],
+    languages: Optional[List[str]],
     exact_match: bool,
     candidates_batch_size: int,
     cache_size: int,
@@ -171,6 +173,8 @@ def make_sapbert_linker(
         nil=nil,
         types=types,
         vocabularies=vocabularies,
+        languages=languages,
+        language=nlp.lang or "",
         exact_match=exact_match,
         candidates_batch_size=candidates_batch_size,
         cache_size=cache_size,
@@ -210,6 +214,10 @@ class SapBertLinker(Pipe):
     overwrite (bool): replace a kb_id that is there. nil (str): kb_id where nothing is near enough: "" or "NIL".
     types (Types): semantic types, groups ("DISO") or names to keep, or a map from entity label to those. Applied before the
         top k. vocabularies (Optional[List[str]]): keep concepts that have a name or a code in one of these.
+    languages (Optional[List[str]]): look among names in these alone (["en"]); default: among all that the knowledge base holds, since an
+        encoder that knows the text's language finds English names too.
+    language (str): of the texts, spaCy's code; a factory gives its pipeline's. It decides lower case (Turkish), and whether abbreviations are
+        read by English rules ("", "en", "xx").
     exact_match (bool): a name found verbatim links at 1.0 without encoding (SapBERT's dictionary back-off).
     candidates_batch_size (int): mentions encoded and searched at once. cache_size (int): mentions remembered; 0 for none.
     RAISES: SapbertError E001, E002, E005, E006, E104 for settings.
@@ -237,6 +245,8 @@ class SapBertLinker(Pipe):
         nil: str = "",
         types: Types = None,
         vocabularies: Optional[List[str]] = None,
+        languages: Optional[List[str]] = None,
+        language: str = "",
         exact_match: bool = True,
         candidates_batch_size: int = 4096,
         cache_size: int = 100_000,
@@ -267,6 +277,7 @@ class SapBertLinker(Pipe):
         lists = list(types.values()) if isinstance(types, dict) else [] if types is None else [types]
         self._require("types", types, all(lists), "nothing could be linked. Name semantic types, or null for all; see also labels_discard.")
         self._require("vocabularies", vocabularies, vocabularies is None or bool(vocabularies), "name vocabularies, or null for all.")
+        self._require("languages", languages, languages is None or bool(languages), "name languages, or null for all.")
         if filter_for_definitions and no_definition_threshold < threshold:
             why = f"it contradicts threshold={threshold}: concepts without a definition would pass what others must not. Raise it."
             raise fail("E002", setting="no_definition_threshold", component=name, value=no_definition_threshold, why=why)
@@ -276,7 +287,8 @@ class SapBertLinker(Pipe):
         self.scorer = scorer
         self.linker_name, self.k, self.spans_key, self.attr_name = linker_name, k, spans_key, attr_name
         self.resolve_abbreviations, self.exact_match, self.overwrite, self.nil = resolve_abbreviations, exact_match, overwrite, nil
-        self.labels_discard, self.vocabularies = list(labels_discard), vocabularies
+        self.labels_discard, self.vocabularies, self.languages = list(labels_discard), vocabularies, languages
+        self.language, self._english = language, language in ENGLISH
         self.types: Dict[str, FrozenSet[str]] = {}  # label -> TUIs, "" for labels that are not named
         if types is not None:
             by_label = types if isinstance(types, dict) else {"": types}
@@ -336,7 +348,7 @@ class SapBertLinker(Pipe):
     def set_folder(self, folder: Union[str, Path], *, exclude: Iterable[str] = (), calibration: Optional[Calibration] = None) -> None:
         """Use the knowledge base, encoder and index of a linker's folder. They are memory-mapped, not read. calibration: instead of the folder's.
 
-        RAISES: SapbertError E203 where index, names and encoder were not built for each other; E105 for a vocabulary; E003 where
+        RAISES: SapbertError E203 where index, names and encoder were not built for each other; E105 for a vocabulary; E107 for a language; E003 where
             something excluded was never there.
         """
         with self._lock:
@@ -347,6 +359,8 @@ class SapBertLinker(Pipe):
         kb = self._kb if "kb" in exclude and self._kb is not None else KnowledgeBase(folder / bundles.KB)
         if self.vocabularies:
             kb.allowed_vocabulary_sets(self.vocabularies)  # an unknown one is refused now, not at the first Doc
+        if self.languages:
+            kb.check_languages(self.languages)
         if "model" not in exclude:
             bundles.load_encoder(self.model, folder / bundles.ENCODER)
         elif not self.model.has_dim("nO"):
@@ -439,8 +453,8 @@ class SapBertLinker(Pipe):
         wanted: List[Tuple[str, FilterKey]] = []
         for doc in docs:
             spans = get_spans(doc, self.spans_key, self.labels_discard)
-            forms = long_forms(doc) if self.resolve_abbreviations else {}
-            mentions = [get_mention(span, forms) for _, _, span in spans]
+            forms = long_forms(doc, english=self._english) if self.resolve_abbreviations else {}
+            mentions = [get_mention(span, forms, english=self._english) for _, _, span in spans]
             gathered.append((spans, mentions))
             wanted.extend((m.text, self._filter(span.label_)) for m, (_, _, span) in zip(mentions, spans))
         found = iter(self.find(wanted))
@@ -451,10 +465,19 @@ class SapBertLinker(Pipe):
 
     def find(self, wanted: List[Tuple[str, FilterKey]]) -> List[Found]:
         """(mention, semantic types or None) -> what is found, equal mentions looked up once."""
-        keys = [(normalise(text[:MAX_MENTION_CHARS]), types) for text, types in wanted]
+        keys = [(self._normal(text), types) for text, types in wanted]
         with self._lock:
             known, fresh = self._look_up(keys)
         return [Found(known[key], True) if key in known else Found(fresh[key], False) for key in keys]
+
+    def _normal(self, text: str) -> str:
+        """A mention as names are compared and encoded: in the language's own lower case, or where only that finds it, in everybody's (HIV, MRI in
+        Turkish)."""
+        text = text[:MAX_MENTION_CHARS]
+        own = normalise(text, self.language)
+        if self.language in DOTLESS and not self.kb.find([text], self.language) and self.kb.find([text]):
+            return normalise(text)
+        return own
 
     def _look_up(self, keys: List[Tuple[str, FilterKey]]) -> Tuple[Dict, Dict]:
         """Answers that the cache holds, and new ones."""
@@ -547,8 +570,8 @@ class SapBertLinker(Pipe):
         return [self.kb.concept_id(candidate.concept), self.kb.matched_name(candidate.string, candidate.concept).text, candidate.score]
 
     def _mask(self, types: FilterKey) -> Tuple[Optional[Bools1d], Optional[Bools1d]]:
-        """Semantic types and vocabularies as masks: over names for the search, over the array's columns for their concepts."""
-        if types is None and not self.vocabularies:
+        """Semantic types, vocabularies and languages as masks: over names for the search, over the array's columns for their concepts."""
+        if types is None and not self.vocabularies and not self.languages:
             return None, None
         if types not in self._masks:
             pairs = self.kb.pairs
@@ -557,6 +580,8 @@ class SapBertLinker(Pipe):
                 lines &= self.kb.allowed_type_sets(types)[pairs[TYPES]]
             if self.vocabularies:
                 lines &= self.kb.allowed_vocabulary_sets(self.vocabularies)[pairs[VOCABULARIES]]
+            if self.languages:
+                lines &= self.kb.lines_of_languages(self.languages)
             allowed = np.zeros(self.kb.n_strings, dtype=np.bool_)
             allowed[pairs[STRING, lines]] = True
             self._masks[types] = (allowed, lines)
@@ -583,7 +608,7 @@ class SapBertLinker(Pipe):
         """Candidates of plain strings, best first (scispaCy gives them in the order of their ids)."""
         self.load()
         rules = Rules(threshold=NO_THRESHOLD, max_entities=k)
-        names = [normalise(text[:MAX_MENTION_CHARS]) for text in mention_texts]
+        names = [self._normal(text) for text in mention_texts]
         with self._lock:
             vectors = self.model.predict(names)
         rows, cosines = self.index.query(vectors, min(k, len(self.index)))
@@ -682,10 +707,10 @@ class SapBertLinker(Pipe):
         golds: List[str] = []
         for given in docs:
             doc = given.reference if isinstance(given, Example) else given
-            forms = long_forms(doc) if self.resolve_abbreviations else {}
+            forms = long_forms(doc, english=self._english) if self.resolve_abbreviations else {}
             for _, _, span in get_spans(doc, self.spans_key, self.labels_discard):
                 if span.kb_id_:
-                    keys.append((normalise(get_mention(span, forms).text[:MAX_MENTION_CHARS]), self._filter(span.label_)))
+                    keys.append((self._normal(get_mention(span, forms, english=self._english).text), self._filter(span.label_)))
                     golds.append(span.kb_id_)
         found: Dict[Tuple[str, FilterKey], Tuple[Ranking, bool]] = {}
         with self._lock:
@@ -718,7 +743,7 @@ class SapBertLinker(Pipe):
         if self.rules.filter_for_definitions:
             definitions["no_definition_threshold"] = self.rules.no_definition_threshold
         settings = {"k": self.k, "exact_match": self.exact_match, "resolve_abbreviations": self.resolve_abbreviations, **definitions}
-        return {**settings, "types": types, "vocabularies": self.vocabularies}
+        return {**settings, "types": types, "vocabularies": self.vocabularies, "languages": self.languages}
 
     # -- training surface -----------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """`concept_matcher`: finds the knowledge base's own names in text, so that a blank pipeline annotates with no trained recogniser.
 
-Names and text are compared as runs of words, lower-cased, without possessive and plural endings; the longest run wins, from left to
-right. One dictionary look-up for each possible length of a run that begins with a word: tokenised phrase patterns would take longer
+Names and text are compared as runs of words, lower-cased, in English without possessive and plural endings; the longest run wins, from left
+to right. One dictionary look-up for each possible length of a run that begins with a word: tokenised phrase patterns would take longer
 to make than to use, and know no plurals.
 """
 
@@ -19,6 +19,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
 from . import bundles, semantic_types
+from .concept import ENGLISH, lower_case
 from .errors import MissingFile, fail
 from .kb import KnowledgeBase
 from .spans import set_spans
@@ -43,9 +44,14 @@ def stem(word: str) -> str:
     return word[:-1]
 
 
-def words(text: str) -> List[Tuple[str, int, int]]:
-    """(stemmed word or mark, start, end) of a text; offsets in characters."""
-    return [(stem(m.group().lower()), m.start(), m.end()) for m in _WORD.finditer(text)]
+def words(text: str, language: str = "") -> List[Tuple[str, int, int]]:
+    """(word or mark, start, end) of a text; offsets in characters. language: of the text; English words are stemmed."""
+    return [(_form(m.group(), language), m.start(), m.end()) for m in _WORD.finditer(text)]
+
+
+def _form(word: str, language: str) -> str:
+    lowered = lower_case(word, language).replace("’", "'")
+    return stem(lowered) if language in ENGLISH else lowered
 
 
 @Language.factory(
@@ -125,6 +131,9 @@ class ConceptMatcher(Pipe):
         self.linker_name, self.spans_key, self.label, self.overwrite = linker_name, spans_key, label, overwrite
         self.min_chars, self.weak_names = max(2, min_chars), weak_names
         self.types: Optional[FrozenSet[str]] = None if types is None else semantic_types.expand(types)
+        self._language = getattr(nlp, "lang", "")
+        own = set() if self._language in ENGLISH else nlp.Defaults.stop_words
+        self._stop_words: Set[str] = STOP_WORDS | own  # a knowledge base may hold English names beside those of the text's language
         self._names: Dict[Key, str] = {}  # words -> label
         self._lengths: Dict[str, List[int]] = {}  # first word -> lengths of names, longest first
 
@@ -169,8 +178,8 @@ class ConceptMatcher(Pipe):
         found = _WORD.findall(text)
         if not found or len(found) > MAX_WORDS or len(text) < self.min_chars:
             return None
-        key = tuple(stem(word) for word in found)
-        if all(word in STOP_WORDS or stemmed in STOP_WORDS or word.isdigit() or len(stemmed) == 1 for word, stemmed in zip(found, key)):
+        key = tuple(_form(word, self._language) for word in found)
+        if all(word in self._stop_words or stemmed in self._stop_words or word.isdigit() or len(stemmed) == 1 for word, stemmed in zip(found, key)):
             return None  # stemmed too: "Wells" must not find "well"
         return key
 
@@ -209,7 +218,7 @@ class ConceptMatcher(Pipe):
 
     def _match(self, doc: Doc) -> Iterator[Span]:
         text = doc.text
-        found = words(text)
+        found = words(text, self._language)
         names, lengths = self._names, self._lengths
         at, end_token = 0, 0
         while at < len(found):

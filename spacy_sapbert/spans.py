@@ -61,9 +61,9 @@ def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ())
     return found
 
 
-def long_forms(doc: Doc) -> Dict[str, str]:
+def long_forms(doc: Doc, *, english: bool = True) -> Dict[str, str]:
     """Short form -> long form: as scispaCy's abbreviation_detector left them (Spans, strings or, serialisable, dicts), else as `definitions` finds."""
-    return {**definitions(doc.text), **detected(doc)}
+    return {**definitions(doc.text, english=english), **detected(doc)}
 
 
 def detected(doc: Doc) -> Dict[str, str]:
@@ -84,10 +84,11 @@ def detected(doc: Doc) -> Dict[str, str]:
     return forms
 
 
-def get_mention(span: Span, forms: Dict[str, str]) -> Mention:
+def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True) -> Mention:
     """The text to look up: abbreviations in it, as a whole or as words, take their long form.
 
     "VSD repair" -> "ventricular septal defect repair"; "ventricular septal defect (VSD)" loses the part in brackets.
+    english: whether the text is; then "VSDs" is a plural.
     """
     text = span.text
     used: List[str] = []  # long forms
@@ -95,7 +96,9 @@ def get_mention(span: Span, forms: Dict[str, str]) -> Mention:
     if not shorts:
         return Mention(text, None)
     longest = max(map(len, shorts))
-    known = {form: short for short in shorts if len(short) > 1 or longest == 1 for form in (short, *_plurals(short))}  # "V-shaped VSD"
+    known = {
+        form: short for short in shorts if len(short) > 1 or longest == 1 for form in (short, *(_plurals(short) if english else ()))
+    }  # "V-shaped VSD"
     if text in known:
         return Mention(forms[known[text]], forms[known[text]])
     each = "|".join(re.escape(form) for form in sorted(known, key=len, reverse=True))

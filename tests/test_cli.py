@@ -284,7 +284,8 @@ def test_filters_of_kb_build(tmp_path: Path):
     run("kb", "build", DATA / "tiny_table.tsv", "--out", tmp_path / "all", "--languages", "all")
     assert {n.language for c in KnowledgeBase(tmp_path / "en").concepts() for n in c.names} == {"en"}
     assert {n.language for c in KnowledgeBase(tmp_path / "all").concepts() for n in c.names} == {"en", "es"}
-    assert refused("kb", "build", DATA / "tiny_table.tsv", "--out", tmp_path / "en", "--languages", "xx").startswith("[E103]")
+    assert refused("kb", "build", DATA / "tiny_table.tsv", "--out", tmp_path / "en", "--languages", "fi").startswith("[E103]")
+    assert refused("kb", "build", DATA / "tiny_table.tsv", "--out", tmp_path / "en", "--languages", "xx").startswith("[E002]")  # no language
     assert len(KnowledgeBase(tmp_path / "en")) > 0  # what was there is kept
 
 

@@ -40,6 +40,25 @@ def test_normalise(text: str, expected: str) -> None:
     assert normalise(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("İki Yüzlü OMUR", "tr", "iki yüzlü omur"),
+        ("KISA BOY", "tr", "kısa boy"),  # plain letters too
+        ("KISA BOY", "en", "kisa boy"),
+        ("I\u0307ki", "tr", "iki"),  # a dot that combines
+        ("ＫＩＳＡ", "tr", "kısa"),  # full-width
+        ("kısa İ", "az", "kısa i"),
+        ("Fußschmerz", "de", "fußschmerz"),
+        ("ＥＥＧ異常（軽度）", "ja", "eeg異常(軽度)"),
+        ("ﾏﾙﾌｧﾝ症候群", "ja", "マルファン症候群"),  # half-width kana
+    ],
+)
+def test_normalise_by_language(text: str, language: str, expected: str) -> None:
+    assert normalise(text, language) == expected
+    assert normalise(expected, language) == normalise(expected) == expected  # what is normalised once may be read by anyone
+
+
 def test_normalise_of_a_very_long_text() -> None:
     assert normalise("Ab–" * 50_000) == "ab-" * 50_000
 

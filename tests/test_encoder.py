@@ -177,7 +177,7 @@ def test_shape_type_and_length(default: Any) -> None:
 
 
 def test_the_base_is_sentence_transformers_own() -> None:
-    ours = NameEncoder(BASE_NAME).initialize()  # by its public name, from the package that holds it
+    ours = NameEncoder(BASE_NAME, dtype="float32").initialize()  # by its public name, from the package that holds it
     theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(base_encoder(), device="cpu")
     expected = theirs.encode(NAMES, normalize_embeddings=True, show_progress_bar=False)
     assert cosines(ours.predict(NAMES), expected).min() > 0.9999

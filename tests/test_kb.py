@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import gc
+import json
 import multiprocessing
 import os
 import pickle
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -89,6 +91,54 @@ def test_a_concept_and_its_codes(kb: KnowledgeBase) -> None:
     assert kb.concept(row) is concept  # cached
     assert kb.codes(row) == {"UMLS": [HEART_ATTACK], "ICD10CM": ["I21.9"]}
     assert kb.concept_id(row) == HEART_ATTACK
+
+
+TWO = [
+    Concept("X:1", "X", names=[Name("knee pain", "X", "en", "PT", 0), Name("gonalgia", "X")], definition="Pain in the knee.", parents=["X:2", "X:9"]),
+    Concept("X:1", "Y", definition="An ache of the knee."),
+    Concept("X:2", "X", names=[Name("pain", "X")]),
+    Concept("X:3", "Z", names=[Name("cough", "X")], definition="Air leaves.", parents=["X:0"], relations=[("due_to", "X:2"), ("has_part", "X:1")]),
+    Concept("X:2", "X", retired=["X:0"]),
+]
+
+
+def test_every_definition_with_its_source(tmp_path: Path) -> None:
+    again = [Concept("X:1", "W", definition="Pain in  the knee."), Concept("X:1", "V", definition="Third."), Concept("X:2", "V", definition=" ")]
+    kb = build_kb([Source("one", TWO), Source("two", again)], tmp_path / "kb")
+    knee = [("Pain in the knee.", "X"), ("An ache of the knee.", "Y"), ("Third.", "V")]
+    assert list(kb.definitions()) == [*((0, *definition) for definition in knee), (2, "Air leaves.", "Z")]
+    assert [kb.definitions_of(row) for row in range(3)] == [knee, [], [("Air leaves.", "Z")]]
+    assert [kb.concept(row).definition for row in range(3)] == ["Pain in the knee.", None, "Air leaves."]
+    assert (kb.manifest["counts"]["definitions"], kb.manifest["counts"]["further_definitions"]) == (2, 2)
+
+
+def test_a_folder_from_before_further_definitions_were_kept(tmp_path: Path) -> None:
+    folder = build_kb([Source("one", TWO)], tmp_path / "kb").path
+    database = sqlite3.connect(folder / "kb.sqlite")
+    database.execute("DROP TABLE definition")
+    database.commit()
+    database.close()
+    content = json.loads((folder / "manifest.json").read_text())
+    write_manifest(folder, kb_module.KIND, kb_module.VERSION, {"sources": content["sources"], "counts": content["counts"]})
+    kb = KnowledgeBase(folder)
+    assert list(kb.definitions()) == [(0, "Pain in the knee.", "X"), (2, "Air leaves.", "X")]
+    assert [kb.definitions_of(row) for row in range(3)] == [[("Pain in the knee.", "X")], [], [("Air leaves.", "X")]]
+    assert kb.concept(0).definition == "Pain in the knee."
+
+
+def test_names_parents_relations_and_codes_one_by_one(tmp_path: Path) -> None:
+    kb = build_kb([Source("one", TWO)], tmp_path / "kb")
+    assert [name.text for name in kb.names_of(0)] == ["knee pain", "gonalgia"]
+    assert all(kb.names_of(row) == kb.concept(row).names for row in range(3))
+    assert list(kb.parents()) == [(0, 1), (0, -1), (2, 1)]  # X:9 is nowhere, X:0 was replaced by X:2
+    assert list(kb.relations()) == [(2, "due_to", "X:2"), (2, "has_part", "X:1")]
+    assert list(kb.relations(["has_part"])) == [(2, "has_part", "X:1")]
+
+
+def test_every_code(kb: KnowledgeBase) -> None:
+    codes = list(kb.every_code())
+    assert len(codes) == sum(kb.manifest["counts"]["codes"].values())
+    assert ("ICD10CM", "I21.9", kb.row_of(HEART_ATTACK)) in codes
 
 
 def test_every_concept_in_the_order_of_ids(kb: KnowledgeBase) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Callable, List, Sequence, Tuple
 
 import numpy as np
 import pytest
-from readers.helpers import atom, hp_obo, relation, write_release
+from readers.helpers import atom, hp_obo, relation, sab, write_release
 
 from spacy_sapbert import kb_builder
 from spacy_sapbert.bundles import read_source
@@ -403,7 +403,14 @@ def test_a_synthetic_umls_release_from_end_to_end(tmp_path: Path) -> None:
             atom(C3, "Coughex", SAB="RXNORM", TTY="BN", CODE="8"),
         ],
         "MRSTY": [f"{C1}|T184|A2.2.2|Sign or Symptom|AT1||", f"{C2}|T121|A1|Pharmacologic Substance|AT2||"],
-        "MRDEF": [f"{C1}|A1|AT1||MSH|A cough\tthat  toys have.|N||"],
+        "MRDEF": [
+            f"{C1}|A1|AT1||MSH|A cough\tthat  toys have.|N||",
+            f"{C1}|A1|AT2||NCI|Not to be seen.|O||",
+            f"{C1}|A1|AT3||NCI|Another.|N||",
+            f"{C1}|A1|AT4||CSP|A cough that toys have.|N||",
+            f"{C1}|A1|AT5||MSHSPA|Tos de juguete.|N||",
+        ],
+        "MRSAB": [sab("MTH", "2024AA"), sab("NCI", "7"), sab("MSHSPA", "7").replace("|ENG|", "|SPA|")],
         "MRREL": [relation(C3, "RO", C2, "has_tradename", "RXNORM"), relation(C2, "RO", C3, "tradename_of", "RXNORM"), relation(C1, "PAR", C2)],
         "MRRANK": ["0400|SNOMEDCT_US|PT|N|", "0399|SNOMEDCT_US|SY|N|", "0500|MSH|MH|N|", "0300|RXNORM|IN|N|", "0200|RXNORM|BN|N|"],
         # old -> mid -> C1
@@ -418,6 +425,7 @@ def test_a_synthetic_umls_release_from_end_to_end(tmp_path: Path) -> None:
         ("Toy cough, NOS", "SNOMEDCT_US"),
     ]
     assert (cough.types, cough.definition, cough.parents) == (["T184"], "A cough that toys have.", [C2])
+    assert list(kb.definitions()) == [(0, "A cough that toys have.", "MSH"), (0, "Another.", "NCI")]  # neither suppressed, Spanish, nor twice
     assert kb.codes(0) == {"UMLS": [C1], "SNOMEDCT_US": ["1"], "MSH": ["D9"]}
     assert [leads_to(kb, i) for i in ("C9000090", "C9000091")] == [C1, C1]
     assert "C9000092" not in kb  # "broader", not "the same"

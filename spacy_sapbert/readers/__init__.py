@@ -22,6 +22,7 @@ __all__ = ["READERS", "ReadStats", "get_reader", "read", "sniff"]
 
 # kind -> module and function; a module, and with it ijson or fastobo, is imported when it is used
 _FUNCTIONS: Dict[str, str] = {
+    "babelon": "babelon.read_babelon",
     "biosyn": "medic.read_biosyn",
     "mondo_json": "mondo_json.read_mondo_json",
     "obo": "obo.read_obo",

@@ -26,7 +26,7 @@ def term_type(scope: str, kind: str = "") -> Tuple[str, int]:
     A type says more than EXACT does, so it wins there; a lay term that is only BROAD stays broad. Obsolete is obsolete in any scope.
     plural_form, uk_spelling, LATIN and types that are not known leave the scope as it is.
     """
-    typed = _TYPES.get(kind.rsplit("#", 1)[-1].rsplit("/", 1)[-1].replace("OMO_", "OMO:").lower())
+    typed = _TYPES.get(kind.rsplit("#", 1)[-1].rsplit("/", 1)[-1].removeprefix("obo:").replace("OMO_", "OMO:").lower())
     found = _SCOPES.get(scope.upper(), "REL")
     if typed == "OB" or (typed and found == "SY"):
         found = typed

@@ -14,13 +14,14 @@ from .stats import ReadStats, reader
 LANGUAGES = {
     "ENG": "en", "SPA": "es", "FRE": "fr", "GER": "de", "ITA": "it", "POR": "pt", "DUT": "nl", "CZE": "cs", "RUS": "ru", "JPN": "ja",
     "CHI": "zh", "KOR": "ko", "SWE": "sv", "FIN": "fi", "NOR": "no", "DAN": "da", "HUN": "hu", "POL": "pl", "BAQ": "eu", "HEB": "he",
-    "LAV": "lv", "EST": "et", "GRE": "el", "TUR": "tr", "SCR": "hr", "UKR": "uk", "ARA": "ar",
+    "LAV": "lv", "LIT": "lt", "EST": "et", "GRE": "el", "TUR": "tr", "SCR": "hr", "UKR": "uk", "ARA": "ar", "ICE": "is",
 }  # fmt: skip
 # Best first, for releases cut without MRRANK; types that are not listed come after these.
 TERM_TYPES = (
     "PN", "PT", "MH", "HT", "FN", "IN", "MIN", "PIN", "BN", "SCD", "SBD", "PF", "PTN", "NM", "LN", "LT", "LLT",
     "OSN", "PEP", "PSN", "SYN", "SY", "ET", "EP", "RXN_PT", "AB", "ACR", "PM", "TMSY", "XM", "HS", "OP", "IS",
 )  # fmt: skip
+_ORDER = {lat: place for place, lat in enumerate(LANGUAGES)}
 _LANGUAGE_STEP, _TYPE_STEP = 100_000, 8
 _SUPPRESSED = frozenset("OEY")
 _RELATIONS = ("|PAR|", "|CHD|", "tradename")
@@ -43,8 +44,9 @@ def read_rrf(
 ) -> Iterator[Concept]:
     """Read a UMLS release: a folder with RRF files, one that has them in META/, a Metathesaurus zip, or MRCONSO.RRF itself; plain or .gz.
 
-    languages: values of LAT ("ENG", "SPA"); None for all. Names get ISO 639-1 ("en"). The order is the order of preference for the
-        canonical name: every rank of a later language is worse than any of an earlier.
+    languages: values of LAT ("ENG", "SPA"); None for all, those that LANGUAGES does not know too. Names get ISO 639-1 ("en"). The order is
+        the order of preference for the canonical name: every rank of a later language is worse than any of an earlier. Definitions are taken
+        from vocabularies in these languages (MRSAB), and from those of which that is not known.
     sources: vocabularies (SAB) whose names, definitions and relations are read; None for all.
     term_types: term types (TTY) of names; None for all.
     suppressed: keep rows whose SUPPRESS is O, E or Y.
@@ -68,7 +70,8 @@ def read_rrf(
     def rows(table: str, must_hold: Sequence[str] = ()) -> Iterator[List[str]]:
         return tables.rows(table, stats.part(Path(tables.found[table])), encoding, must_hold) if table in tables else iter(())
 
-    stats.versions = {row[3]: row[6] for row in rows("MRSAB") if row[21] == "Y" and row[6]}
+    vocabularies = list(rows("MRSAB"))
+    stats.versions = {row[3]: row[6] for row in vocabularies if row[21] == "Y" and row[6]}
     stats.version = stats.versions.get("MTH")
     named = bytearray(10_000_000)  # one byte for each possible CUI: a set of 4M strings would take 400 MB
     wanted = _Wanted(languages, sources, term_types, suppressed)
@@ -82,8 +85,10 @@ def read_rrf(
     for cui, group in groupby(rows("MRSTY"), key=_ATOM):
         if not skip(cui):
             yield Concept(cui, "UMLS", types=list(dict.fromkeys(row[1] for row in group)))
+    # MRDEF has no column of languages; MSHSPA's and MSHCZE's definitions are known by their vocabulary's
+    foreign = set() if wanted.languages is None else {row[3] for row in vocabularies if row[19] and row[19].upper() not in wanted.languages}
     for row in rows("MRDEF"):
-        if wanted.source(row[4]) and (suppressed or row[6] not in _SUPPRESSED) and not skip(row[0]):
+        if row[4] not in foreign and wanted.source(row[4]) and (suppressed or row[6] not in _SUPPRESSED) and not skip(row[0]):
             yield Concept(row[0], row[4], definition=row[5].strip())
     if hierarchy:
         yield from (concept for concept in _relations(rows("MRREL", _RELATIONS), wanted) if not skip(concept.concept_id))
@@ -133,7 +138,7 @@ def _names(rows: Iterator[List[str]], wanted: _Wanted, ranks: Ranks) -> Iterator
                 concept.codes = list(dict.fromkeys(concept.codes))
                 yield concept
             concept = Concept(cui, "UMLS")
-        order = languages[lat] if languages is not None else lat != "ENG"
+        order = languages[lat] if languages is not None else _ORDER.get(lat, len(_ORDER))
         place = ranks.get((sab, tty), last) if ranks else by_type.get(tty, last)
         rank = order * _LANGUAGE_STEP + place * _TYPE_STEP + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")
         concept.names.append(Name(text, sab, LANGUAGES.get(lat, lat.lower()), tty, rank))

@@ -55,6 +55,8 @@ def _lines(text: str) -> str | None:
         return "obo"
     header = next((row for row in rows if row.strip() and not row.startswith("#")), "")
     cells = {c.strip().strip('"').lower() for c in re.split(r"[\t,;]", header)}
+    if not cells.isdisjoint(("translation_value", "translation_text")):
+        return "babelon"
     if {"subject_id", "object_id"} <= cells:
         return "sssom"
     if "concept_id" in cells:

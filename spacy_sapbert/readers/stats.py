@@ -23,8 +23,8 @@ class ReadStats:
 
     path, kind: what was read, as what. version: the release the file names, or None. versions: release of each vocabulary
     (UMLS's MRSAB). rows: rows, lines, nodes or records looked at. malformed: those left out; bad_lines: the first five line numbers
-    (in JSON, which has no useful lines: the number of the record); reason: what was wrong with the first. concepts: Concepts
-    yielded (parts, not distinct ids). max_bad_share: E405 is raised if a larger share of the rows is malformed.
+    (in JSON, which has no useful lines: the number of the record); reason: what was wrong with the first. left_out: rows that are
+    whole, but hold nothing to take, by what they are ("not translated"). concepts: Concepts yielded (parts, not distinct ids). max_bad_share: E405 is raised if a larger share of the rows is malformed.
     """
 
     path: Optional[Path] = None
@@ -35,6 +35,7 @@ class ReadStats:
     malformed: int = 0
     bad_lines: List[int] = field(default_factory=list)
     reason: str = ""
+    left_out: Dict[str, int] = field(default_factory=dict)
     concepts: int = 0
     max_bad_share: float = MAX_BAD_SHARE
     _parent: Optional[ReadStats] = field(default=None, repr=False)
@@ -46,6 +47,10 @@ class ReadStats:
         if len(self.bad_lines) < SHOWN_LINES:
             self.bad_lines.append(line)
         self.reason = self.reason or why
+
+    def leave_out(self, what: str) -> None:
+        """One row was left out on purpose."""
+        self.left_out[what] = self.left_out.get(what, 0) + 1
 
     def part(self, path: Path) -> ReadStats:
         """Counters for one file of several (UMLS): judged by itself, so that a large good file can't hide a bad small one."""

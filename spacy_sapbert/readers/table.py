@@ -10,9 +10,10 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 from ..concept import Concept, Name
 from ..errors import fail
 from . import curies
+from .languages import language_code
 from .names import RANKS
 from .stats import ReadStats, reader
-from .text import lines
+from .text import lines, quoted
 
 REQUIRED = ("concept_id", "name")
 Row = Tuple[int, List[str]]
@@ -22,7 +23,8 @@ Row = Tuple[int, List[str]]
 def read_table(
     path: Path, stats: ReadStats, *, source: Optional[str] = None, language: str = "en", delimiter: Optional[str] = None, encoding: str = "utf-8"
 ) -> Iterator[Concept]:
-    """Read a table of concepts, a name or a concept a row; rows of one concept that follow each other become one Concept.
+    """Read a table of concepts, a name or a concept a row; rows of one concept that follow each other become one Concept, and one more
+    for each further definition.
 
     concept_id: CUI, CURIE or any identifier. name: one name. Both are required. Optional columns, those with several values
     separated by `|`: names or synonyms (several); language; source; term_type (PT, SY, LAY, AB, NRW, REL, BRD, OB or a TTY; without
@@ -41,7 +43,11 @@ def read_table(
         why = f"column {', '.join(missing)} is missing; found: {', '.join(header) or 'none'}"
         raise fail("E402", path=path, expected="a table of concepts", why=why)
     for _, group in groupby(_records(rows, header, stats), key=lambda record: record["concept_id"]):
-        yield _concept(list(group), source, language)
+        concept = _concept(records := list(group), source, language)
+        yield concept
+        for text in dict.fromkeys(record.get("definition", "") for record in records):
+            if text and text != concept.definition:
+                yield Concept(concept.concept_id, concept.source, definition=text)
 
 
 def _rows(path: Path, encoding: str, delimiter: Optional[str]) -> Iterator[Row]:
@@ -52,17 +58,7 @@ def _rows(path: Path, encoding: str, delimiter: Optional[str]) -> Iterator[Row]:
     if sign == "\t":  # quotes are ordinary characters: csv would join lines after an unpaired one
         yield from ((n, line.split("\t")) for n, line in numbered if line.strip())
         return
-    # strict: else an unclosed quote would swallow the rest of the file
-    cells = csv.reader((line + "\n" for _, line in numbered), delimiter=sign, strict=True)
-    while True:
-        try:
-            row = next(cells)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise fail("E403", path=path, line=number + cells.line_num, why=str(error)) from error
-        if row:
-            yield number + cells.line_num, row
+    yield from ((n, row) for n, row in quoted(path, numbered, sign, number) if row)
 
 
 def _records(rows: Iterator[Row], header: Sequence[str], stats: ReadStats) -> Iterator[Dict[str, str]]:
@@ -83,6 +79,11 @@ def _values(record: Dict[str, str], *columns: str) -> List[str]:
     return [v.strip() for c in columns for v in record.get(c, "").split("|") if v.strip()]
 
 
+def _language(text: str) -> str:
+    """As `kb build --languages` and the linker spell it: "pt" of "pt-BR"."""
+    return language_code(text) or text.lower()
+
+
 def _concept(records: List[Dict[str, str]], source: Optional[str], language: str) -> Concept:
     concept_id = curies.canonical(records[0]["concept_id"])
     default = source or curies.vocabulary_of(concept_id)
@@ -90,7 +91,7 @@ def _concept(records: List[Dict[str, str]], source: Optional[str], language: str
     own = curies.code(concept_id)
     codes = [own] if own else []
     for record in records:
-        where = (record.get("source") or default, (record.get("language") or language).lower())
+        where = (record.get("source") or default, _language(record.get("language") or language))
         main = record.get("term_type") or ("SY" if concept.names else "PT")
         concept.names.append(Name(record["name"], *where, main, RANKS.get(main, 1)))
         concept.names += [Name(n, *where, "SY", RANKS["SY"]) for n in _values(record, "names", "synonyms") if n != record["name"]]

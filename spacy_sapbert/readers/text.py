@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import zipfile
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Iterator, Tuple
+from typing import IO, Any, BinaryIO, Iterable, Iterator, List, Tuple
 
 from ..errors import DamagedFile, MissingFile, fail
 
@@ -129,3 +130,19 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[Tuple[int, str]]:
         if not encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32")) and b"\0" in file.peek(1024)[:1024]:  # type: ignore[attr-defined]
             raise fail("E402", DamagedFile, path=path, expected="a text file", why="it is binary")
         yield from decoded(file, path, encoding)
+
+
+def quoted(path: Path, numbered: Iterable[Tuple[int, str]], delimiter: str, before: int) -> Iterator[Tuple[int, List[str]]]:
+    """Numbered lines -> (number of a row's last line, its cells), quotes as csv reads them. before: lines that were read already.
+
+    RAISES: SapbertError E403. Strict: else an unclosed quote would swallow the rest of the file.
+    """
+    cells = csv.reader((line + "\n" for _, line in numbered), delimiter=delimiter, strict=True)
+    while True:
+        try:
+            row = next(cells)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise fail("E403", path=path, line=before + cells.line_num, why=str(error)) from error
+        yield before + cells.line_num, row

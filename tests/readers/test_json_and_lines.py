@@ -147,6 +147,14 @@ def test_table() -> None:
     assert (sneeze.types, sneeze.parents) == (["T184", "T033"], ["X:1"])
 
 
+def test_a_table_with_several_definitions_of_a_concept(tmp_path: Path) -> None:
+    rows = ["concept_id\tname\tdefinition", "X:1\tcough\tOne.", "X:1\thack\t", "X:1\ttussis\tTwo.", "X:1\tbark\tOne.", "X:2\tsneeze\t"]
+    (tmp_path / "toy.tsv").write_text("\n".join(rows))
+    concepts, stats = read_all(tmp_path / "toy.tsv")
+    assert [(c.concept_id, len(c.names), c.definition) for c in concepts] == [("X:1", 4, "One."), ("X:1", 0, "Two."), ("X:2", 1, None)]
+    assert (stats.rows, stats.malformed) == (5, 0)
+
+
 def test_table_as_csv(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text('concept_id,name,synonyms\nC9000001,"cough, ""dry""",a|b\nC9000001,second,\n')

@@ -20,6 +20,7 @@ from .helpers import DATA, ROOT, error_code, read_all, write_release
 MEDIC = (DATA / "tiny_medic.txt").read_bytes()
 KINDS = {
     "tiny.obo": "obo",
+    "tiny_babelon.tsv": "babelon",
     "tiny_graph.json": "obograph",
     "tiny_mondo.json": "mondo_json",
     "tiny.sssom.tsv": "sssom",
@@ -118,7 +119,7 @@ def test_missing_unknown_and_misspelt(tmp_path: Path) -> None:
     with pytest.raises(MissingFile) as error:
         read(tmp_path / "nothing.obo")
     assert error_code(error) == "E401"
-    with pytest.raises(SapbertError, match="biosyn, mondo_json, obo") as error:
+    with pytest.raises(SapbertError, match="babelon, biosyn, mondo_json, obo") as error:
         read(DATA / "tiny.obo", kind="owl")
     assert error_code(error) == "E406"
     with pytest.raises(SapbertError, match=r"'prefix' of 'reader 'obo''.*prefixes, suppressed, encoding") as error:

@@ -1,0 +1,163 @@
+"""Translations of an ontology's names: Babelon tables, ROBOT templates of synonyms, and the Disease Ontology's own layout."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from ..concept import Concept, Name
+from ..errors import fail
+from . import curies
+from .languages import language_code
+from .names import RANKS, term_type
+from .stats import ReadStats, reader
+from .text import lines, quoted
+
+# our name of a column -> what the layouts call it, the first one that is there
+COLUMNS: Dict[str, Tuple[str, ...]] = {
+    "subject": ("subject_id", "source_id"),
+    "predicate": ("predicate_id", "predicate"),
+    "english": ("source_value", "source_text"),
+    "value": ("translation_value", "translation_text"),
+    "language": ("translation_language", "translation_lang"),
+    "status": ("translation_status", "status", "comment"),
+    "type": ("synonym_type",),
+}
+NOTHING = frozenset({"", "NA", "N/A", "NOT_TRANSLATED"})
+UNTRANSLATED, CANDIDATE = "NOT_TRANSLATED", "CANDIDATE"
+LABEL, DEFINITION = "rdfs:label", "IAO:0000115"
+FOREIGN_RANK = 100_000  # behind every English name of the same source, as read_rrf ranks later languages
+_SCOPE = re.compile(r"oboInOwl:has(Exact|Narrow|Related|Broad)Synonym")
+_TEMPLATE = re.compile(r"AL?\s+(\S+?)@([\w-]+)(?:\s+SPLIT=(\S+))?")
+
+
+class Translation(NamedTuple):
+    """A row. subject: a concept's id. kind: "PT" (label), a term type of a synonym, or "DEF". language: ISO 639-1. texts: as they are
+    written, one or several. english: what was translated, "" where the layout does not say."""
+
+    subject: str
+    kind: str
+    language: str
+    texts: Tuple[str, ...]
+    english: str
+
+
+@reader("babelon")
+def read_babelon(
+    path: Path,
+    stats: ReadStats,
+    *,
+    language: Optional[str] = None,
+    source: Optional[str] = None,
+    candidates: bool = True,
+    definitions: bool = False,
+    encoding: str = "utf-8",
+) -> Iterator[Concept]:
+    """Read translations as parts of concepts: an id and names in another language.
+
+    Three layouts, told apart by their columns. Babelon (github.com/monarch-initiative/babelon): subject_id, predicate_id, translation_value,
+    translation_language, translation_status. ROBOT templates of synonyms: subject_id and translation_value, under them a second header
+    `ID`, `AL oboInOwl:hasExactSynonym@cs`. The Disease Ontology's: source_id, predicate, translation_text, translation_lang. Quotes are
+    CSV's; `|` parts several synonyms of one cell.
+
+    language: of rows that do not name theirs. source: vocabulary of the names; default: by the id's prefix. candidates: take rows whose
+        status is CANDIDATE, which nobody has reviewed (often machine translations). definitions: also take definitions, as the
+        concept's; which language they are in is not kept. encoding: of the file.
+
+    Labels are "PT", synonyms as in `names.term_type`; all rank behind names in English. Left out and counted in `stats.left_out`: rows
+    that are not translated (status NOT_TRANSLATED, or NA), without a text, definitions, and predicates that are neither label nor
+    synonym. Malformed: more cells than columns, an id that is no CURIE, a language code that is none, text that was decoded with the
+    wrong encoding ("rÃ©nal"). Raises E402 (a required column is missing, no language), E403 (an unclosed quote), E404 and E405.
+    """
+    for row in translations(path, stats, language=language, candidates=candidates, definitions=definitions, encoding=encoding):
+        concept = Concept(row.subject, source or curies.vocabulary_of(row.subject))
+        if row.kind == "DEF":
+            concept.definition = row.texts[0]
+        else:
+            concept.names = [Name(text, concept.source, row.language, row.kind, FOREIGN_RANK + RANKS[row.kind]) for text in row.texts]
+        yield concept
+
+
+def translations(
+    path: Path, stats: ReadStats, *, language: Optional[str] = None, candidates: bool = True, definitions: bool = False, encoding: str = "utf-8"
+) -> Iterator[Translation]:
+    """The rows that hold a translation; what is left out or malformed is counted in `stats`. See `read_babelon`."""
+    given = None
+    if language is not None:
+        given = language_code(language)
+        if given is None:
+            raise fail("E002", setting="language", component="reader 'babelon'", value=language, why="it is no ISO 639 code, such as de.")
+    rows = _rows(path, encoding)
+    header = [cell.strip().lower() for cell in next(rows, (0, []))[1]]
+    at = {ours: header.index(found) for ours, names in COLUMNS.items() if (found := next((n for n in names if n in header), None)) is not None}
+    if missing := [" or ".join(COLUMNS[column]) for column in ("subject", "value") if column not in at]:
+        why = f"column {', '.join(missing)} is missing; found: {', '.join(header) or 'none'}"
+        raise fail("E402", path=path, expected="a table of translations", why=why)
+    predicate = LABEL
+    for number, cells in rows:
+        cell = {ours: cells[i].strip() if i < len(cells) else "" for ours, i in at.items()}
+        if cell["subject"] == "ID":  # the second header of a template
+            if template := _TEMPLATE.match(cell["value"]):
+                predicate, given = template[1], language_code(template[2]) or given
+            continue
+        if given is None and "language" not in at:
+            why = f"it names no language: no column {' or '.join(COLUMNS['language'])}, no second header such as `AL oboInOwl:hasExactSynonym@cs`, and no language= was given"
+            raise fail("E402", path=path, expected="a table of translations", why=why)
+        stats.rows += 1
+        spoken = language_code(cell["language"]) if cell.get("language") else given
+        texts = tuple(dict.fromkeys(text.strip() for text in cell["value"].split("|") if text.strip()))
+        kind = _kind(cell.get("predicate") or predicate, cell.get("type", ""))
+        if len(cells) > len(header):
+            stats.bad(number, f"{len(cells)} cells under {len(header)} columns")
+        elif not all(curies.split(cell["subject"])):
+            stats.bad(number, f"'{cell['subject'][:40]}' is no CURIE such as HP:0000118")
+        elif cell.get("status", "").upper() == UNTRANSLATED:
+            stats.leave_out("not translated")
+        elif cell["value"].upper() in NOTHING or not texts:
+            stats.leave_out("without a text")
+        elif spoken is None:
+            stats.bad(number, f"'{cell.get('language', '')[:20]}' is no language code such as de")
+        elif garbled(cell["value"]):
+            stats.bad(number, f"'{cell['value'][:40]}' was decoded with the wrong encoding")
+        elif not candidates and cell.get("status", "").upper() == CANDIDATE:
+            stats.leave_out("candidates")
+        elif kind is None:
+            stats.leave_out(f"predicate {cell.get('predicate') or predicate}")
+        elif kind == "DEF" and not definitions:
+            stats.leave_out("definitions")
+        else:
+            whole = kind in ("PT", "DEF")  # a label may have a bar in it
+            yield Translation(curies.canonical(cell["subject"]), kind, spoken, (cell["value"],) if whole else texts, cell.get("english", ""))
+
+
+def garbled(text: str) -> bool:
+    """Whether it is UTF-8 that was read as Latin-1 or cp1252 ("Ã©"), or has a replacement character: files joined from several encodings."""
+    if text.isascii():
+        return False
+    for wrong in ("latin-1", "cp1252"):
+        try:
+            text.encode(wrong).decode("utf-8")
+        except UnicodeError:
+            continue
+        return True
+    return "\ufffd" in text
+
+
+def _kind(predicate: str, synonym_type: str) -> Optional[str]:
+    if predicate == LABEL:
+        return "PT"
+    if predicate == DEFINITION:
+        return "DEF"
+    scope = _SCOPE.fullmatch(predicate)
+    return term_type(scope[1], synonym_type)[0] if scope else None
+
+
+def _rows(path: Path, encoding: str) -> Iterator[Tuple[int, List[str]]]:
+    """(number of its last line, cells); comment lines before the header and empty lines are passed over."""
+    numbered = lines(path, encoding)
+    first = next(((n, line) for n, line in numbered if line.strip() and not line.startswith("#")), None)
+    if first is None:
+        return
+    yield first[0], first[1].split("\t")
+    yield from ((n, row) for n, row in quoted(path, numbered, "\t", first[0]) if any(cell.strip() for cell in row))
