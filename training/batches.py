@@ -13,6 +13,7 @@ from sentence_transformers.base.sampler import DefaultBatchSampler
 from torch.utils.data import SequentialSampler
 
 from .errors import fail
+from .loop import processes
 from .registry import registry
 
 Ints = npt.NDArray[np.int64]
@@ -140,6 +141,33 @@ class ConceptBatches(DefaultBatchSampler):
         known = self.neighbours[label]
         known = known[known >= 0]
         return [int(other) for other in chance.permutation(known)[: self.near]]
+
+
+class ShuffledBatches(DefaultBatchSampler):
+    """All rows in an order that depends on seed and epoch alone, in full batches: the last one is filled from the beginning of the order, and
+    there are as many batches for each process."""
+
+    def __init__(self, dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0) -> None:
+        super().__init__(SequentialSampler(dataset), batch_size=batch_size, drop_last=drop_last)
+        self.rows, self.seed, self.epoch = len(dataset), seed, 0
+        world = processes()
+        self.count = -(-self.rows // (batch_size * world)) * world
+
+    @classmethod
+    def make(cls, dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, **_: Any) -> ShuffledBatches:
+        """As the trainer asks for it."""
+        return cls(dataset, batch_size, drop_last, seed)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[List[int]]:
+        order = np.random.default_rng([self.seed, self.epoch, 5]).permutation(self.rows)
+        for start in range(0, self.count * self.batch_size, self.batch_size):
+            yield order[np.arange(start, start + self.batch_size) % self.rows].tolist()
 
 
 def _numbers(array: Ints) -> Iterator[int]:

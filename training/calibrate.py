@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +27,10 @@ from spacy_sapbert.indexes.exact import ExactIndex
 
 from .corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharing_report
 from .errors import fail
-from .evaluate import CORPORA, MISSING_NAMED, Material, versions
-from .metrics import neighbour_recall
+from .evaluate import versions
+from .metrics import missing_ids, neighbour_recall, resolve
+from .results import write_absent
+from .sets import CORPORA, MISSING_NAMED, Material, by_commas
 
 FORMAT = 1
 BINS = 10
@@ -39,8 +40,8 @@ TARGETS = (0.8, 0.85, 0.9, 0.95, 0.98)
 COVERAGES = (0.8, 0.85, 0.9, 0.95)
 PROTOCOL = (
     "Gold mentions, not recognised ones; abbreviations resolved as the linker does; the linker's own index and settings, nothing cut by a "
-    "threshold. Documents of the fitted parts that stand in the measured ones too are left out of these. A link is right if the top concept is a gold one (retired ids followed; a composite never is). Fit on one part of the corpus, "
-    "all figures from the other. ECE: expected calibration error over ten bins of equal width (Guo et al., ICML 2017, equation 3); raw: with the "
+    "threshold. Documents of the fitted parts that stand in the measured ones too are left out of these. A link is right if the top concept is "
+    "a gold one (retired ids followed; a composite never is). Fit on one part of the corpus, all figures from the other. ECE: expected calibration error over ten bins of equal width (Guo et al., ICML 2017, equation 3); raw: with the "
     "cosine itself, cut at 0, as if it were a probability. Coverage counts mentions whose concept is in the knowledge base."
 )
 
@@ -68,13 +69,13 @@ def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> Dict[str, Any]:
     """What a part holds, and what of it is no use: mentions off their offsets, without a gold id, with ids that the knowledge base lacks."""
     used = sum(bool(span.kb_id_) for doc in docs for span in doc.spans[GOLD])
     placed = sum(len(doc.spans[GOLD]) for doc in docs)
-    missing = Counter(i for mention in corpus.mentions for ids in mention.gold for i in ids if i not in kb)
+    missing = missing_ids([resolve(mention, kb.row_of) for mention in corpus.mentions])
     return {
         "mentions": len(corpus.mentions),
         "off_offsets": len(corpus.mentions) - placed,
         "without_id": placed - used,
         "missing_ids": len(missing),
-        "missing_ids_most_frequent": dict(missing.most_common(MISSING_NAMED)),
+        "missing_ids_most_frequent": dict(list(missing.items())[:MISSING_NAMED]),
     }
 
 
@@ -238,10 +239,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--calibration", type=Path, default=None, help="another place for calibration.json than the linker's folder")
     parser.add_argument("--out", type=Path, default=Path("metrics/calibration.json"))
     options = parser.parse_args(arguments)
-    fit, test = (list(dict.fromkeys(name.strip() for name in value.split(",") if name.strip())) for value in (options.fit, options.test))
+    fit, test = by_commas(options.fit), by_commas(options.test)
     if not fit:
-        write_text(options.out, json.dumps({"kind": "calibration", "format": FORMAT, "absent": ABSENT}) + "\n")
-        print(ABSENT)
+        write_absent(options.out, "calibration", ABSENT)
         return 0
     try:
         nowhere = Path("no-such-folder")
@@ -256,8 +256,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
         write_text(options.out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     except SapbertError as error:
         if error.code == "E012":  # a knowledge base that knows other things than the corpus: no calibration, and the linker works without
-            write_text(options.out, json.dumps({"kind": "calibration", "format": FORMAT, "absent": str(error)}, ensure_ascii=False) + "\n")
-            print(error)
+            write_absent(options.out, "calibration", str(error))
             return 0
         print(error, file=sys.stderr)
         return 1

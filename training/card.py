@@ -8,41 +8,40 @@ from typing import Any, Dict
 
 from jinja2 import Environment, StrictUndefined
 
-from .pairs import MENTIONS
+from .task import Words
 
+BASE = "sentence-transformers/all-MiniLM-L6-v2"  # what an empty name of a base stands for
 PACKAGES = ("sentence-transformers", "transformers", "torch", "pytorch-metric-learning", "peft")
 
 TEMPLATE = """\
 ---
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
-language: en
+language: {{ words.language }}
 base_model: {{ base }}
-tags: [entity-linking, biomedical, sapbert, spacy]
+tags: [entity-linking, biomedical, {{ words.tag }}, spacy]
 ---
 # Names of biomedical concepts to vectors
 
-Trained by self-alignment (SapBERT: Liu et al., NAACL 2021) from `{{ base }}`: names of one concept are pulled together. For linking
+Trained by {{ words.method }} from `{{ base }}`: {{ words.what }}. For linking
 mentions to concepts by nearest neighbour; use it with spacy-sapbert, sentence-transformers or transformers ({{ pooling }} pooling, L2-normalised,
 {{ settings["encoder.max_length"] }} tokens, lower-cased names).
 
 ## Data
 
-Sources: {{ sources | join(", ") }}. {{ "{:,}".format(pairs.labels_in_pairs) }} concepts with {{ "{:,}".format(pairs.names_in_pairs) }} names gave
-{{ "{:,}".format(pairs.pairs) }} pairs (of {{ "{:,}".format(pairs.pairs_before_trimming) }}, at most {{ pairs_settings.max_pairs }} a concept); {{ "{:,}".format(pairs.ambiguous_names) }} names of several
-concepts are in none. Kept out: one synonym of {{ "{:,}".format(pairs.held_out_queries) }} concepts, and {{ "{:,}".format(pairs.zero_shot_queries) }} concepts whole.
-{{ note }}
+{{ words.data }}
 
 ## Figures
 
-Held-out synonyms by exact search, ties as their expectation, over a sample of {{ "{:,}".format(held_out.names) }} names ({{ "{:,}".format(held_out.queries) }} queries); higher than
-over the whole knowledge base.
+{{ words.measured or "Nothing was measured while it was trained." }}
 
-| | before @1 | @5 | after @1 | @5 |
-|---|---|---|---|---|
-{% for split, words in (("held_out", "a synonym kept out, concept seen"), ("zero_shot", "concept not seen at all")) if split ~ "_at1" in after -%}
-| {{ words }} | {{ before[split ~ "_at1"] }} | {{ before[split ~ "_at5"] }} | {{ after[split ~ "_at1"] }} | {{ after[split ~ "_at5"] }} |
+{% for table in words.tables if table.rows -%}
+| | {% for when in ("before", "after") %}{{ when }} {{ table.columns | join(" | ") }} | {% endfor %}
+|---|{% for _ in table.columns %}---|---|{% endfor %}
+{% for said, keys in table.rows -%}
+| {{ said }} | {% for figures in (before, after) %}{% for key in keys %}{{ figures[key] }} | {% endfor %}{% endfor %}
 {% endfor %}
+{% endfor -%}
 {{ steps }} steps (the weights are those of step {{ best_step }}), {{ "{:,}".format(names) }} names encoded, {{ names_per_second }} names/s by {{ settings.processes }} process(es), peak
 memory {{ "{:,}".format(peak_memory_mb) }} MB (of the first process), {{ "{:,}".format(trainable_parameters) }} of
 {{ "{:,}".format(parameters) }} parameters learnt.
@@ -53,29 +52,55 @@ memory {{ "{:,}".format(peak_memory_mb) }} MB (of the first process), {{ "{:,}".
 {{ settings | tojson(indent=1) }}
 ```
 
-`recipe.cfg` beside this file, given to `python -m training.train`, makes it again from the same pairs with: {{ versions }}.
+`recipe.cfg` beside this file, given to `python -m training.train`, makes it again from the same data with: {{ versions }}.
 
 ## Licence and limits
 
-The weights come from those of the base, and from the names of the sources: see the licence of each before passing the model on; with UMLS data, UMLS's licence applies.
-A name that is not English, a whole sentence, or an abbreviation without its long form will be placed badly.
+The weights come from those of the base, and from the texts of the sources: see the licence of each before passing the model on; with UMLS data, UMLS's licence applies.
+{{ words.limits }}
 """
 
 
-def write_card(path: Path, report: Dict[str, Any]) -> None:
-    """report (Dict[str, Any]): what `training.train.train` gives."""
+def write_card(path: Path, report: Dict[str, Any], words: Words) -> None:
+    """report (Dict[str, Any]): what `training.train.train` gives. words (Words): what the task says of it."""
     settings = report["settings"]
-    used = [source for source in report["sources"] if "medic" in source.lower() or "ctd_diseases" in source.lower()]
-    if MENTIONS in report["sources"]:
-        note = "The pairs are of a task's training mentions: what they were taken from must not be measured on."
-    else:
-        note = "No text and no mention of a corpus was used"
-        note += f"; but the dictionary {', '.join(used)}, whose names a benchmark is scored against, was among the sources." if used else "."
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # Markdown, not HTML
     text = environment.from_string(TEMPLATE).render(
         **report,
-        base=settings.get("paths.base") or "sentence-transformers/all-MiniLM-L6-v2",
-        note=note,
+        base=settings.get("paths.base") or BASE,
+        words=words,
         versions=", ".join(f"{package} {version(package)}" for package in PACKAGES),
     )
     path.write_text(text, encoding="utf-8")
+
+
+AVERAGE = """\
+---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+base_model: {{ base or default }}
+tags: [entity-linking, biomedical, model-soup, spacy]
+---
+# Names of biomedical concepts to vectors
+
+The mean of the weights of {{ models | length }} encoders{% if base or default %} trained from `{{ base or default }}`{% endif %} ({{ "greedy" if metric is defined else "uniform" }} soup: Wortsman et al., ICML 2022).
+{{ pooling }} pooling, L2-normalised.
+
+| encoder | share{% if metric is defined %} | {{ metric }}{% endif %} |
+|---|---{% if metric is defined %}|---{% endif %}|
+{% for name, share in models.items() -%}
+| {{ name }} | {{ share }}{% if metric is defined %} | {{ alone[loop.index0] }}{% endif %} |
+{% endfor %}
+{% if metric is defined %}The mean: {{ metric }} {{ averaged }}.
+
+{% endif -%}
+Sources: {{ sources | join(", ") or "see the cards of the encoders" }}. The weights come from those of the base, and from the texts of the sources: see the licence of each before passing
+the model on; with UMLS data, UMLS's licence applies. Made by `python -m training.average` with {{ versions }}.
+"""
+
+
+def write_average_card(path: Path, report: Dict[str, Any]) -> None:
+    """report (Dict[str, Any]): what `training.average.average` gives."""
+    environment = Environment(undefined=StrictUndefined, autoescape=False)
+    versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
+    path.write_text(environment.from_string(AVERAGE).render(**report, default=BASE, versions=versions), encoding="utf-8")

@@ -6,7 +6,6 @@ table, the command.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import os
@@ -24,16 +23,18 @@ from spacy.util import load_config
 from tqdm import tqdm
 
 from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.files import write_text
 
 from . import evaluate
 from .errors import fail
 from .pairs import PAIRS, check_folder
+from .phases import Sections, changed
+from .sets import Material, chosen_sets
 from .train import REPORT, read_recipe, resolve
 
 BASE = "base"
 COLUMNS = ("trainable_parameters", "names", "names_per_second", "peak_memory_mb")  # of what a training cost
-SOURCES = ("batches", "loop", "losses", "mining", "model", "neighbours", "perturb", "train")
-Sections = Dict[str, Dict[str, Any]]
+SOURCES = ("alignment", "batches", "loop", "losses", "mining", "model", "neighbours", "perturb", "task", "train")
 
 
 class Comparison(BaseModel):
@@ -62,15 +63,6 @@ def read_comparison(path: Path) -> Comparison:
         if name == BASE or not name.replace("-", "").replace("_", "").isalnum():
             raise fail("E510", path=path, why=f"'{name}' can't be a row's name; take letters, digits, - and _, and not '{BASE}'")
     return comparison
-
-
-def changed(recipe: Config, changes: Sections) -> Config:
-    """The recipe with the changes: a section with an `@` replaces the recipe's, another one changes the settings it names."""
-    made = copy.deepcopy(recipe)
-    for section, values in changes.items():
-        replaces = any(key.startswith("@") for key in values) or not isinstance(made.get(section), dict)
-        made[section] = copy.deepcopy(values) if replaces else {**made[section], **copy.deepcopy(values)}
-    return made
 
 
 def recipes(comparison: Comparison, paths: Dict[str, str], out: Path, training: Dict[str, Any]) -> Dict[str, Config]:
@@ -105,11 +97,11 @@ def train_all(made: Dict[str, Config], jobs: int) -> Dict[str, Path]:
         if (out / REPORT).is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
             return ""
         recipe = out.with_suffix(".cfg")
-        evaluate.write_text(recipe, config.to_str())
+        write_text(recipe, config.to_str())
         found = subprocess.run([sys.executable, "-m", "training.train", str(recipe)], env=environment, capture_output=True, text=True)
         if found.returncode != 0:
             return f"'{name}' ended with {found.returncode}: {found.stderr.strip()[-1500:]}"
-        evaluate.write_text(stamp, wanted)
+        write_text(stamp, wanted)
         return ""
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -174,8 +166,8 @@ def main(
         for setting, value, least in (("limit", limit, 0), ("pool", pool, 0), ("jobs", jobs, 1)):
             if value < least:
                 raise fail("E548", setting=f"--{setting}", value=value, why=f"it must be at least {least}")
-        material = evaluate.Material(data, kb, pairs, work, progress=True)
-        names = evaluate.chosen_sets([sets])
+        material = Material(data, kb, pairs, work, progress=True)
+        names = chosen_sets([sets])
         for name in names:
             material.make(name)  # what is missing is said before the trainings, not after
         training = {"gpu_id": gpu_id, "processes": 1, **({"max_steps": max_steps} if max_steps else {})}
@@ -186,10 +178,7 @@ def main(
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
     result.update(kind="comparison", rows=comparison.rows, every=comparison.every, jobs=jobs, costs=costs(folders))
-    table = markdown(result)
-    evaluate.write_text(out, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    evaluate.write_text(out.with_suffix(".md"), table)
-    print(table)
+    evaluate.publish(result, markdown(result), out)
 
 
 if __name__ == "__main__":

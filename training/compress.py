@@ -24,6 +24,7 @@ from spacy_sapbert.files import writing_folder
 
 from .errors import fail
 from .pairs import read_queries
+from .weights import read_weights, shape_difference
 
 POOLING_FILES = ("modules.json", "1_Pooling/config.json")
 
@@ -40,10 +41,10 @@ def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64,
         raise fail("E511", setting="share", value=share, why="it is above 0 and at most 1")
     if rank < 1:
         raise fail("E511", setting="rank", value=rank, why="it must be at least 1")
-    trained, untrained = _weights(str(encoder)), _weights(base)
-    different = [key for key in trained if key not in untrained or trained[key].shape != untrained[key].shape]
+    trained, untrained = read_weights(str(encoder)), read_weights(base)
+    different = shape_difference(trained, untrained)
     if different:
-        raise fail("E517", encoder=encoder, base=base, why=f"they differ in shape at '{different[0]}'")
+        raise fail("E517", encoder=encoder, base=base, why=f"they differ in shape at '{different}'")
     trained = {key: untrained[key] + share * (value - untrained[key]) if value.is_floating_point() else value for key, value in trained.items()}
     changed = [key for key in sorted(trained) if not torch.equal(trained[key], untrained[key]) and not key.startswith("pooler.")]
     state: Dict[str, torch.Tensor] = {}
@@ -105,12 +106,6 @@ def low_rank(update: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tenso
         a, b = torch.nn.functional.pad(a, (0, 0, 0, rank - len(s))), torch.nn.functional.pad(b, (0, rank - len(s)))
     length = float((s**2).sum())
     return a, b, float((s[:rank] ** 2).sum()) / max(length, 1e-30), length
-
-
-def _weights(name: str) -> Dict[str, torch.Tensor]:
-    encoder = NameEncoder(name=name, dtype="float32")
-    encoder.initialize()
-    return {key: value.detach().clone() for key, value in encoder.layers[0].shims[0]._hfmodel.transformer.state_dict().items()}  # type: ignore[attr-defined]
 
 
 def cosine_to(encoder: Path, adapter: Path, names: Sequence[str]) -> float:

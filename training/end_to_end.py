@@ -27,7 +27,9 @@ from spacy_sapbert.spans import get_spans
 from .corpora import Corpus, read_corpus
 from .errors import fail
 from .evaluate import versions
-from .metrics import Found, Matched, Mention, document_match, mention_match
+from .metrics import Found, Matched, Mention, document_match, mention_match, missing_ids, resolve
+from .results import write_absent
+from .sets import by_commas
 from .uncertainty import ratio_interval
 
 FORMAT = 1
@@ -40,8 +42,9 @@ ABSENT = "No pipeline was measured on whole texts: no corpus was named (--sets).
 PROTOCOL = (
     "Only the text is given: mentions are found and linked by the pipeline. Mention level, micro: a gold mention counts once, if the span is the "
     "same (exact) or shares a character (overlap) and the first concept is a gold one. Document level, micro: the set of first concepts of a "
-    "document against the set of its gold ids. The gold is of one vocabulary, so what is linked to a concept without a code of it does not count as found. Retired ids are followed; ids that the knowledge base joins in one concept count as one; gold ids "
-    "that it does not have count as missed."
+    "document against the set of its gold ids. The gold is of one vocabulary, so what is linked to a concept without a code of it does not count "
+    "as found. Retired ids are followed; ids that the knowledge base joins in one concept count as one; gold ids that it does not have count as "
+    "missed."
 )
 
 
@@ -95,7 +98,7 @@ def measure(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = 
     seconds = time.perf_counter() - start
     gold = gold_of(corpus, kb)
     documents = list(corpus.documents)
-    missing = sorted({i for mention in corpus.mentions for ids in mention.gold for i in ids if i not in kb})
+    missing = sorted(missing_ids([resolve(mention, kb.row_of) for mention in corpus.mentions]))
     made: Dict[str, Any] = {"n_documents": len(corpus.documents), "n_gold": len(gold), "n_predicted": len(found)}
     if any(mention.end for mention in gold):
         made["mention_exact"] = shown(mention_match, found, gold, documents)
@@ -169,11 +172,10 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--data", type=Path, default=Path("assets"), help="folder of corpora")
     parser.add_argument("--out", type=Path, default=Path("metrics/end-to-end.json"), help="the Markdown table goes beside it")
     options = parser.parse_args(arguments)
-    sets = [name.strip() for name in options.sets.split(",") if name.strip()]
+    sets = by_commas(options.sets)
     if not sets:
-        write_text(options.out, json.dumps({"kind": "end-to-end", "format": FORMAT, "absent": ABSENT}) + "\n")
         write_text(options.out.with_suffix(".md"), ABSENT + "\n")
-        print(ABSENT)
+        write_absent(options.out, "end-to-end", ABSENT)
         return 0
     try:
         systems: Dict[str, str] = {}
@@ -184,7 +186,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
             systems[name] = pipeline
         given = {"linker_name": options.linker, "threshold": options.threshold, "target_precision": options.target_precision}
         config: Dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-        if types := [name.strip() for name in options.types.split(",") if name.strip()]:
+        if types := by_commas(options.types):
             config["types"] = types
         found = end_to_end(systems, sets, options.data, config, progress=True)
         write_text(options.out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")

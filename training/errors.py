@@ -1,7 +1,7 @@
 """Coded errors of the training package, in the manner of `spacy_sapbert.errors`.
 
-E50x pairs · E51x recipe and loop · E52x losses and mining · E54x evaluation and report · E55x assets and project · E56x corpora ·
-E57x baselines and similarity · E58x pictures.
+E50x pairs · E51x recipe and loop · E52x losses, mining and phases · E54x evaluation and report · E55x assets and project · E56x corpora ·
+E57x baselines and similarity · E58x pictures · E59x grounding texts · E60x across languages · E61x distillation.
 """
 
 from __future__ import annotations
@@ -54,6 +54,14 @@ class Errors:
         "{failed} of {total} trainings of the comparison failed; {first}. What was trained is kept: give the same command again when that is mended."
     )
     E519 = "'{part}' can't be what is fitted on and what is measured on: the figures would flatter. Name two parts by --fit and --test."
+    # phases, averages, scored pairs
+    E524 = "Phase '{phase}' failed ({why}). The phases before it are kept in '{folder}': give the same command again when that is mended."
+    E525 = "'{one}' and '{other}' can't be averaged: {why}. Average models of one base, trained by recipes that differ in seed or settings of training alone."
+    E526 = "'{path}', line {line} ('{text}…'): {why}. Mend the line or take it out."
+    E527 = "'{path}' can't be used as scored pairs of texts: {why}."
+    # distillation
+    E610 = "'{path}' is not {expected}: {why}."
+    E611 = "'{path}' gives nothing to learn: {why}."
     # assets and project
     E551 = (
         "{count} of {total} assets are not here and can't be fetched:\n{missing}\nEither give the machine a network that reaches their addresses "
@@ -78,9 +86,31 @@ class Errors:
     E566 = "'{path}' has mentions of {count} documents without a text: {documents}. Give their texts, or leave their mentions out."
     E567 = "'{path}' can't be read as layout '{layout}': {why}."
     E568 = "Option '{option}' of layout '{layout}' is {value!r}: {why}."
+    # across languages
+    E600 = "'{path}' holds no parallel names of `python -m training.translations parallel`: {why}."
+    E601 = (
+        "'{path}' has no column for {missing}; it has {found}. A table needs `english` and `translation`, and may have `language` and `concept_id`."
+    )
+    E602 = "The layout of '{path}' is not recognised: line {number} has {shape}. Known: {known}. Name the one it is by --layout."
+    E603 = "'{path}' does not say which language its translations are in. Name it by --language, such as de."
+    E604 = "Setting '{setting}' of the translations is {value!r}: {why}."
+    E605 = "{source} gives no parallel name: {why}."
+    E606 = "'{path}' has no English beside its translations: build a knowledge base from it (`python -m spacy_sapbert kb build hpo {path} --languages en,…`) and give that."
+    E607 = "Parallel names '{parallel}' were made from another knowledge base than '{kb}' (fingerprints {found} and {expected}). Make them again with `python -m training.translations parallel`."
+    E608 = "No held-out translation in '{value}' in '{path}'. It has: {known}."
+    E609 = "'{path}' holds no queries of XL-BEL{language}: files are named by their language, `de_1k_test_query.txt`. Found: {found}."
     # pictures
     E580 = "'{kb}' gives no picture: {found} concepts have {least} to {most} names of their own, {count} are needed. Build it from more sources."
     E581 = "Setting '{setting}' of the projection is {value!r}: {why}."
+    # grounding texts
+    E590 = "Setting '{setting}' of the grounding texts is {value!r}: {why}."
+    E591 = (
+        "'{path}', line {line} has {found}. Generated definitions are tab-separated: two columns, id and text, or a header that names "
+        "a column of ids ({ids}) and one of texts ({texts})."
+    )
+    E592 = "None of the {rows:,} definitions of '{path}' is of a concept of '{kb}' (its first ids: {ids}). Give CUIs, or ids or codes of {known}."
+    E593 = "'{kb}' gives no grounding pair: {why}. Add sources or files of definitions, or give names a share."
+    E594 = "'{path}' holds no grounding texts: {why}. Make them with `python -m training.definitions`."
 
 
 def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> SapbertError:

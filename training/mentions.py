@@ -84,7 +84,7 @@ def build_mention_pairs(
     single: List[Tuple[int, str, List[str]]] = []
     for text, concepts in sorted(rows_of.items()):
         mine = {int(labels[row]) for row in concepts}
-        names = {normalise(name.text) for row in concepts for name in kb.concept(row).names}
+        names = {normalise(name.text, name.language) for row in concepts for name in kb.concept(row).names}
         counts["distinct"] += 1
         if len(mine) > 1:
             counts["several_concepts"] += 1

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Iterator, List, Tuple, cast
 
 import torch
+from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Transformer
+from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
 from spacy_sapbert.encoder import NameEncoder, base_encoder, local_name, read_pooling, to_folder
@@ -19,6 +20,7 @@ from .errors import fail
 from .registry import registry
 
 Adapter = Callable[[torch.nn.Module], Any]
+HEAD = "head_output"  # what a head adds to the model's outputs
 
 
 def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout: float = 0.1) -> SentenceTransformer:
@@ -81,6 +83,32 @@ def trainable(model: torch.nn.Module) -> Tuple[int, int]:
     return sum(n for n, learns in sizes if learns), sum(n for n, _ in sizes)
 
 
+# -- heads --------------------------------------------------------------------------------------------------------------
+
+
+def add_head(model: SentenceTransformer, width: int) -> None:
+    """A new linear layer from the vector (L2-normalised, so that what a linker compares holds everything) to `width` numbers, HEAD among
+    the model's outputs. It is a module of the model: checkpoints hold it and processes share its gradients; `save_model` leaves it out."""
+    transformer: Any = transformer_of(model)
+    size = int(transformer.config.hidden_size)
+    head = Dense(size, width, activation_function=torch.nn.Identity(), module_output_name=HEAD)
+    model.append(head.to(next(model.parameters()).device))
+
+
+def load_head(model: SentenceTransformer, checkpoint: Path) -> None:
+    """The head's weights of a checkpoint, where the model has one."""
+    for i, module in enumerate(model):
+        if isinstance(module, Dense):
+            state = load_file(str(checkpoint / f"{i}_Dense" / "model.safetensors"))
+            module.load_state_dict(state)
+
+
+def without_head(model: SentenceTransformer) -> SentenceTransformer:
+    """The same weights, the vector as the only output."""
+    kept = [module for module in model if not isinstance(module, Dense)]
+    return model if len(kept) == len(model) else SentenceTransformer(modules=kept, device=str(model.device))
+
+
 # -- adapters -----------------------------------------------------------------------------------------------------------
 
 
@@ -123,8 +151,9 @@ def add_adapter(model: SentenceTransformer, adapter: Adapter) -> None:
 
 
 def save_model(model: SentenceTransformer, folder: Path, base: str) -> None:
-    """A sentence-transformers folder with safetensors. Of a model with adapters, these are merged; `adapter/` has them alone, as PEFT
-    loads them over `base`, in half precision (what is lost is below the vectors' own rounding: see the model card)."""
+    """A sentence-transformers folder with safetensors, without a head. Of a model with adapters, these are merged; `adapter/` has them alone,
+    as PEFT loads them over `base`, in half precision (what is lost is below the vectors' own rounding: see the model card)."""
+    model = without_head(model)
     inner = transformer_of(model)
     if hasattr(inner, "merge_and_unload"):
         inner.peft_config["default"].base_model_name_or_path = base  # type: ignore[union-attr, index]

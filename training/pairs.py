@@ -2,7 +2,8 @@
 
 SapBERT's training data (Liu et al., NAACL 2021, section 2 and appendix): every pair of names of one concept, lower-cased, duplicates
 removed, at most 50 pairs a concept, drawn at random. What is added here, because ontologies' cross-references are not one to one:
-concepts that are probably the same are one *label*, and a name of several labels is in no pair.
+concepts that are probably the same are one *label*, and a name of several labels is in no pair. Which languages' names take part is a
+setting: a concept's names in any language are its synonyms (Liu et al., ACL 2021, section 3: name sets en, en+LANG, all).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 import json
 import sys
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,9 @@ SCHEMA = pa.schema([("anchor", pa.string()), ("positive", pa.string()), ("label"
 QUERY_SCHEMA = pa.schema([("query", pa.string()), ("split", pa.string()), ("label", pa.int32())])
 MENTIONS = "a task's training mentions"  # what `training.mentions` says its source is
 HELD_OUT, ZERO_SHOT = "held_out", "zero_shot"
+ENGLISH = ("en",)
+ALL = "all"
+Lines = npt.NDArray[np.bool_]  # (m,): which columns of the knowledge base's array (name, concept) take part
 _ROWS = 100_000  # pairs in one row group: what lies in memory
 Ints = npt.NDArray[np.int32]
 
@@ -64,6 +68,9 @@ def build_pairs(
     held_out: float = 0.05,
     zero_shot: float = 0.025,
     max_pairs: int = 50,
+    languages: Sequence[str] = ENGLISH,
+    leave_out: Optional[Lines] = None,
+    about: Optional[Dict[str, Any]] = None,
     progress: bool = False,
 ) -> Dict[str, Any]:
     """Write pairs.parquet, queries.parquet, labels.npy and a manifest into the folder `out`, which appears when all is done.
@@ -74,8 +81,11 @@ def build_pairs(
     held_out (float): share of labels of which one synonym becomes a query and is in no pair; such a label keeps two names or more.
     zero_shot (float): share of labels that are kept out whole; one of their names is a query.
     max_pairs (int): of a concept's pairs, so many at random (SapBERT: 50).
+    languages (Sequence[str]): names in these become pairs and queries; "all" for every one that the knowledge base has.
+    leave_out (Optional[Lines]): names of concepts that are in no pair and no query, as columns of the knowledge base's array.
+    about (Optional[Dict[str, Any]]): more settings for the manifest: what `leave_out` is.
     RETURNS (Dict[str, Any]): the counts, as in the manifest.
-    RAISES: SapbertError E501 (no pairs), E503 (a setting), E008 (disk full).
+    RAISES: SapbertError E501 (no pairs), E503 (a setting), E107 (a language that the knowledge base lacks), E008 (disk full).
     """
     for setting, share in (("held_out", held_out), ("zero_shot", zero_shot)):
         if not 0 <= share < 1:
@@ -84,8 +94,12 @@ def build_pairs(
         raise fail("E503", setting="held_out + zero_shot", value=held_out + zero_shot, why="nothing would be left to train on")
     if max_pairs < 1:
         raise fail("E503", setting="max_pairs", value=max_pairs, why="it must be at least 1")
+    spoken = check_languages(kb, languages)
+    lines = kb.lines_of_languages(spoken)
+    if leave_out is not None:
+        lines &= ~leave_out
     labels, joins = assign_labels(kb)
-    names, counts = names_of_labels(kb, labels)
+    names, counts = names_of_labels(kb, labels, lines)
     queries, held, left_out = draw_queries(names, seed, held_out, zero_shot)
     with writing_folder(out) as folder:
         np.save(folder / LABELS, labels, allow_pickle=False)
@@ -105,9 +119,27 @@ def build_pairs(
                 f"{counts['labels']:,} concepts with {counts['names']:,} names, of which {counts['ambiguous_names']:,} are names of several concepts"
             )
             raise fail("E501", kb=kb.path, why=why)
-        settings = {"seed": seed, "held_out": held_out, "zero_shot": zero_shot, "max_pairs": max_pairs}
+        settings: Dict[str, Any] = {"seed": seed, "held_out": held_out, "zero_shot": zero_shot, "max_pairs": max_pairs}
+        if tuple(spoken) != ENGLISH:  # English alone is what a manifest without it means
+            settings["languages"] = spoken
+        settings.update(about or {})
         write_manifest(folder, KIND, VERSION, {"counts": counts, "settings": settings, "kb": kb.fingerprint, "sources": sources_of(kb)})
     return counts
+
+
+def check_languages(kb: KnowledgeBase, languages: Sequence[str]) -> List[str]:
+    """What `languages` come to in this knowledge base, each once. RAISES: SapbertError E107, E503 (none)."""
+    if tuple(languages) == (ALL,):
+        return list(kb.languages)
+    if not languages:
+        raise fail("E503", setting="languages", value="", why="name one or several by '+' (en, en+de), or all")
+    kb.check_languages(languages)
+    return list(dict.fromkeys(languages))
+
+
+def parse_languages(text: str) -> List[str]:
+    """`en+de` or `en,de` -> ["en", "de"]; `all` -> ["all"]."""
+    return [part.strip().lower() for part in text.replace(",", "+").split("+") if part.strip()]
 
 
 def sources_of(kb: KnowledgeBase) -> List[str]:
@@ -189,10 +221,11 @@ def _trade_names(kb: KnowledgeBase) -> Iterator[Tuple[int, int]]:
 # -- names and splits ---------------------------------------------------------------------------------------------------
 
 
-def names_of_labels(kb: KnowledgeBase, labels: Ints) -> Tuple[Names, Dict[str, int]]:
-    """The distinct names of each label that are names of no other label."""
-    strings = np.asarray(kb.pairs[STRING])  # (m,), sorted
-    label_of = labels[np.asarray(kb.pairs[CONCEPT])]  # (m,)
+def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: Optional[Lines] = None) -> Tuple[Names, Dict[str, int]]:
+    """The distinct names of each label that are names of no other label, among the `lines` that take part."""
+    chosen = slice(None) if lines is None or lines.all() else lines
+    strings = np.asarray(kb.pairs[STRING])[chosen]  # (m,), sorted
+    label_of = labels[np.asarray(kb.pairs[CONCEPT])[chosen]]  # (m,)
     starts = np.flatnonzero(np.r_[True, strings[1:] != strings[:-1]]) if len(strings) else np.zeros(0, dtype=np.int64)
     lowest, highest = (f.reduceat(label_of, starts) if len(starts) else starts for f in (np.minimum, np.maximum))
     clear = lowest == highest
@@ -292,10 +325,15 @@ def choose_pairs(n: int, max_pairs: int, seed: Tuple[int, int]) -> List[Tuple[in
 def _flush(kb: KnowledgeBase, rows: List[Tuple[int, int, int]], writer: Any) -> None:
     needed = sorted({row for a, b, _ in rows for row in (a, b)})
     text = dict(zip(needed, kb.strings_at(needed)))
-    columns = [[text[a] for a, _, _ in rows], [text[b] for _, b, _ in rows], [label for _, _, label in rows]]
+    columns: List[Sequence[Any]] = [[text[a] for a, _, _ in rows], [text[b] for _, b, _ in rows], [label for _, _, label in rows]]
     if rows:
-        writer.write_table(pa.Table.from_arrays([pa.array(c, type=f.type) for c, f in zip(columns, SCHEMA)], schema=SCHEMA))
+        write_columns(writer, columns, SCHEMA)
     rows.clear()
+
+
+def write_columns(writer: Any, columns: Iterable[Sequence[Any]], schema: pa.Schema) -> None:
+    """One row group of a Parquet file."""
+    writer.write_table(pa.Table.from_arrays([pa.array(column, type=field.type) for column, field in zip(columns, schema)], schema=schema))
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -308,9 +346,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--held-out", type=float, default=0.05, help="share of concepts of which one synonym becomes a query (default 0.05)")
     parser.add_argument("--zero-shot", type=float, default=0.025, help="share of concepts kept out whole (default 0.025)")
     parser.add_argument("--max-pairs", type=int, default=50, help="pairs of one concept (default 50)")
+    parser.add_argument("--languages", default="en", help="whose names become pairs: en (default), en+de, all")
     given = parser.parse_args(arguments)
     try:
         settings = {key: getattr(given, key) for key in ("seed", "held_out", "zero_shot", "max_pairs")}
+        settings["languages"] = parse_languages(given.languages)
         counts = build_pairs(KnowledgeBase(given.kb), given.out, **settings, progress=True)
     except SapbertError as error:
         print(error, file=sys.stderr)

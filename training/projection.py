@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 import torch
 
 from spacy_sapbert import bundles
-from spacy_sapbert.encoder import BASE_NAME, NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 from spacy_sapbert.kb import KnowledgeBase
@@ -28,8 +27,9 @@ from spacy_sapbert.types import Floats2d
 from . import batches, mining
 from . import pairs as pairs_module
 from .errors import fail
-from .evaluate import SHIPPED, versions
+from .evaluate import SHIPPED, load_encoder, versions
 from .neighbours import kept_nearest_labels
+from .results import write_absent
 from .train import RECIPE, read_recipe, resolve
 
 LEAST, MOST = 8, 30  # names of a concept that is drawn
@@ -205,7 +205,7 @@ def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: i
     totals = {key: np.zeros((2, len(EDGES) - 1), dtype=np.int64) for key in ("before", "mined", "after")}
     used = {}
     for key, name in (("before", before), ("after", after)):
-        model = NameEncoder(name="" if name == SHIPPED else name or BASE_NAME).initialize()
+        model = load_encoder(name)
         used[key] = bundles.fingerprint(model)
         vectors = np.asarray(bundles.encode(model, list(rows), progress=progress), dtype=np.float32)  # (names, d)
         places[key] = in_plane(vectors[[rows[name] for name, _ in points]], seed)
@@ -251,8 +251,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         found = project(options.before, options.after, KnowledgeBase(options.kb), options.pairs, seed=options.seed, progress=True)
     except SapbertError as error:
         if error.code == "E580":  # a knowledge base that is too small for a picture is no mistake: the report says so
-            write_text(options.out, json.dumps({"kind": "projection", "absent": str(error)}, ensure_ascii=False) + "\n")
-            print(error)
+            write_absent(options.out, "projection", str(error))
             return 0
         print(error, file=sys.stderr)
         return 1

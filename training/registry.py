@@ -1,4 +1,4 @@
-"""What a recipe (.cfg) can name: losses, miners, batches, adapters and perturbations. Filled by importing the modules that register."""
+"""What a recipe (.cfg) can name: tasks, losses, miners, batches, adapters and perturbations. Filled by importing the modules that register."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import confection
 class registry(confection.registry):  # spaCy spells its own the same way
     """`registry.resolve(config)` makes the objects that the `@losses = "…"` lines of a recipe name."""
 
+    tasks = catalogue.create("spacy_sapbert_training", "tasks")
     losses = catalogue.create("spacy_sapbert_training", "losses")
     miners = catalogue.create("spacy_sapbert_training", "miners")
     batches = catalogue.create("spacy_sapbert_training", "batches")

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from spacy_sapbert.errors import MissingFile
+from spacy_sapbert.files import write_text
 
 from .errors import fail
 
@@ -283,6 +284,12 @@ def read_results(folder: Path) -> Results:
     if not any((found.evaluations, found.calibrations, found.end_to_end, found.projections, found.benchmarks)):
         raise fail("E545", MissingFile, path=folder)
     return found
+
+
+def write_absent(path: Path, kind: str, why: str) -> None:
+    """In place of a step's results, why it made none: the report says so. Printed too."""
+    write_text(path, json.dumps({"kind": kind, "format": 1, "absent": why}, ensure_ascii=False) + "\n")
+    print(why)
 
 
 def _read(path: Path) -> Dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The one command that trains: `python -m training.train RECIPE.cfg [--section.key value ...]`.
+"""The one command that trains: `python -m training.train RECIPE.cfg [--section.key value ...]`. A recipe of phases runs several trainings.
 
 Reads top to bottom: the recipe's schema, the command, one training, what is restored, what is saved.
 """
@@ -10,32 +10,33 @@ import logging
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from configparser import Error as ConfigParserError
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, List, Literal, NoReturn, Optional
 
 import numpy as np
-import pyarrow.parquet as pq
 import typer
 from confection import Config, ConfigValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from spacy.cli._util import parse_config_overrides
 from spacy.util import load_config
 
 from spacy_sapbert.encoder import BASE_NAME, use_bfloat16
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import is_disk_full, writing_folder
-from spacy_sapbert.kb import CONCEPT, STRING, KnowledgeBase
 
-from . import pairs as pairs_module
 from .card import write_card
 from .errors import fail
-from .neighbours import kept_nearest_labels
+from .places import stamp_of
 from .registry import registry
+from .task import Prepared, Task
 
 LOG = "train_log.jsonl"
 RECIPE = "recipe.cfg"
 REPORT = "training.json"
+FIGURES = ("_at1", "_at5", "_spearman")  # how the names end of what is measured before and after
 
 
 class _Section(BaseModel):
@@ -43,12 +44,14 @@ class _Section(BaseModel):
 
 
 class Paths(_Section):
-    """pairs: folder of `python -m training.pairs`. kb: the knowledge base it was made of. out: the encoder's folder. base: "" is the default."""
+    """pairs: folder of `python -m training.pairs`. kb: the knowledge base it was made of (both: where the task reads them). out: the
+    encoder's folder. base: "" is the default. definitions: folder of `python -m training.definitions`, for recipes of phases (`${paths.definitions}`)."""
 
-    pairs: str
-    kb: str
+    pairs: str = ""
+    kb: str = ""
     out: str
     base: str = ""
+    definitions: str = ""
 
 
 class Encoder(_Section):
@@ -66,7 +69,8 @@ class Training(_Section):
     """gpu_id: -1 is the CPU. precision: "auto" is bf16 where the hardware computes in it, else fp32. max_steps: -1 is all of the epochs.
 
     warmup: share of the steps. eval_every, checkpoint: steps. patience: evaluations without a better held-out accuracy before it stops; 0: never.
-    eval_queries, eval_names: how many held-out queries, and names beside those of their concepts. batch_tokens: of a micro-batch. processes: that share the work,
+    eval_queries, eval_names: how many held-out queries, and names beside those of their concepts. batch_tokens: of a micro-batch.
+    cache_gradients: memory of one micro-batch whatever the batch, for a fifth more time. processes: that share the work,
     each with its own batches, mined together; on a CPU, two of one thread are half as fast again as one of two threads.
     """
 
@@ -86,19 +90,33 @@ class Training(_Section):
     patience: int = Field(5, ge=0)
     log_every: int = Field(10, ge=1)
     batch_tokens: int = Field(1024, ge=25)
+    cache_gradients: bool = False
     processes: int = Field(1, ge=1)
 
 
 class Recipe(_Section):
-    """A recipe's sections, with `[batches]`, `[loss]`, `[miner]`, `[perturb]` and `[encoder.adapter]` made by what they name."""
+    """A recipe's sections, with `[task]`, `[batches]`, `[loss]`, `[miner]`, `[perturb]` and `[encoder.adapter]` made by what they name. Which
+    of them there must be, the task says; without `[task]` it is self-alignment."""
 
     paths: Paths
     encoder: Encoder
     training: Training
-    batches: Any
-    loss: Any
-    miner: Any
-    perturb: Optional[Any] = None
+    task: Any = None
+    batches: Any = None
+    loss: Any = None
+    miner: Any = None
+    perturb: Any = None
+
+    @model_validator(mode="after")
+    def _with_task(self) -> Recipe:
+        if self.task is None:
+            from .alignment import self_alignment
+
+            self.task = self_alignment()
+        if not isinstance(self.task, Task):
+            raise ValueError("[task] must name a task: @tasks = …")
+        self.task.check(self)
+        return self
 
 
 # -- command ------------------------------------------------------------------------------------------------------------
@@ -116,6 +134,12 @@ def main(
             overrides = parse_config_overrides(list(context.args))
         except SystemExit:
             raise fail("E510", path=recipe, why=f"'{' '.join(context.args)}' is not --section.key value …") from None
+        config = _load(recipe, overrides)
+        if "phases" in config:
+            from . import phases
+
+            print(json.dumps(phases.run(config, recipe), indent=1))
+            return
         config = read_recipe(recipe, overrides)
         given = resolve(config).training
         processes = given.processes if given.gpu_id < 0 else 1  # torchrun starts one for each GPU
@@ -137,14 +161,27 @@ def _launch(processes: int, arguments: List[str]) -> NoReturn:
 
 def read_recipe(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Config:
     """The recipe with what was overridden, checked as far as it can be without reading data. RAISES: SapbertError E510, E511."""
-    try:
-        config: Config = load_config(path, overrides=overrides or {}, interpolate=True)
+    config = _load(path, overrides or {})
+    with _named(path):
         resolve(config)
+    return config
+
+
+def _load(path: Path, overrides: Dict[str, Any]) -> Config:
+    with _named(path):
+        config: Config = load_config(path, overrides=overrides, interpolate=True)
+    return config
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors of reading a recipe as one that names it."""
+    try:
+        yield
     except (ConfigValidationError, ValidationError, ConfigParserError, OSError, ValueError, TypeError) as error:
         if isinstance(error, SapbertError):
             raise
         raise fail("E510", MissingFile if isinstance(error, OSError) else SapbertError, path=path, why=_why(error)) from error
-    return config
 
 
 def _why(error: BaseException) -> str:
@@ -155,7 +192,7 @@ def _why(error: BaseException) -> str:
 
 def resolve(config: Config) -> Recipe:
     """What the sections name, made. RAISES: ValidationError, ConfigValidationError, SapbertError."""
-    from . import batches, losses, mining, model, perturb  # noqa: F401  (they register)
+    from . import alignment, batches, distill, losses, mining, mixture, model, parallel, perturb, sts  # noqa: F401  (they register)
 
     made = registry.resolve(config)
     return Recipe(**made)
@@ -172,8 +209,8 @@ def is_main_process() -> bool:
 def train(config: Config) -> Dict[str, Any]:
     """Train by a recipe; the folder `paths.out` appears when all is done. Checkpoints lie in `<out>.checkpoints` until then.
 
-    RETURNS (Dict[str, Any]): steps, names/s, peak memory, held-out accuracy before and after, settings; empty in all processes but the first.
-    RAISES: SapbertError E501, E502 (pairs), E51x.
+    RETURNS (Dict[str, Any]): steps, names/s, peak memory, held-out figures before and after, settings; empty in all processes but the first.
+    RAISES: SapbertError E51x, and those of the task.
     """
     recipe = resolve(config)
     given = recipe.training
@@ -181,7 +218,7 @@ def train(config: Config) -> Dict[str, Any]:
     _quiet()
 
     import torch.distributed as dist
-    from datasets import Dataset, disable_progress_bars
+    from datasets import disable_progress_bars
     from transformers import EarlyStoppingCallback, set_seed
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
@@ -189,45 +226,36 @@ def train(config: Config) -> Dict[str, Any]:
 
     disable_progress_bars()
     set_seed(given.seed)
-    manifest = pairs_module.check_folder(recipe.paths.pairs)
-    kb = KnowledgeBase(recipe.paths.kb)
-    if manifest["kb"] != kb.fingerprint:
-        raise fail("E502", path=recipe.paths.pairs, why=f"they were made of another knowledge base than '{recipe.paths.kb}'")
-    held_out = held_out_sample(kb, recipe)
     encoder = model.open_base(recipe.paths.base, pooling=recipe.encoder.pooling, max_length=recipe.encoder.max_length, dropout=recipe.encoder.dropout)
     model.freeze(encoder, embeddings=not recipe.encoder.train_embeddings, layers=recipe.encoder.frozen_layers)
     if recipe.encoder.adapter is not None:
         model.add_adapter(encoder, recipe.encoder.adapter)
-    table = pq.read_table(Path(recipe.paths.pairs) / pairs_module.PAIRS, memory_map=True)
-    data = Dataset(table, fingerprint=manifest["files"][pairs_module.PAIRS]["blake2b"][:32])  # else it would be made by pickling the table
+    prepared = recipe.task.prepare(recipe, encoder)
     checkpoints = Path(f"{recipe.paths.out}.checkpoints")
-    settings = _settings(config, manifest, encoder)
+    settings = _settings(config, prepared)
     last = _last_checkpoint(checkpoints, settings)
     if is_main_process() and last is None:
         _begin(checkpoints, settings)
-    neighbours = kept_nearest_labels(recipe.paths.pairs, manifest["files"][pairs_module.PAIRS]["blake2b"]) if recipe.batches.near else None
 
-    aligned = loop.SelfAlignment(encoder, recipe.loss, recipe.miner, given.batch_tokens)
-    log = loop.Log(checkpoints / LOG, aligned)
+    log = loop.Log(checkpoints / LOG, *prepared.objectives)
     callbacks: List[Any] = [log]
-    evaluator = loop.HeldOutAccuracy(held_out) if held_out.queries else None
-    metric = evaluator.primary_metric if evaluator is not None else None
-    if given.patience and evaluator is not None:
+    if given.patience and prepared.evaluator is not None:
         callbacks.append(EarlyStoppingCallback(given.patience))
     trainer: Any = loop.Trainer(
         model=encoder,
-        args=_arguments(recipe, checkpoints, metric, last is not None),
-        course=loop.Course(evaluator is not None),
-        batches=recipe.batches.maker(neighbours),
-        train_dataset=data,
-        loss=aligned,
-        evaluator=evaluator,
-        data_collator=loop.NameCollator(encoder.tokenizer, recipe.encoder.max_length, recipe.perturb, given.seed),
+        args=_arguments(recipe, prepared, checkpoints, last is not None),
+        course=loop.Course(prepared.evaluator is not None),
+        batches=prepared.batches,
+        mix=prepared.mix,
+        train_dataset=prepared.data,
+        loss=prepared.objective,
+        evaluator=prepared.evaluator,
+        data_collator=prepared.collator,
         callbacks=callbacks,
     )
     for callback in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(callback)
-    trainer.add_callback(loop.Progress(log))
+    trainer.add_callback(loop.Progress(log, prepared.metric))
     learning, total = model.trainable(encoder)
     try:
         trainer.train(resume_from_checkpoint=last)
@@ -239,7 +267,7 @@ def train(config: Config) -> Dict[str, Any]:
         dist.barrier()  # every process has read what it needs of the checkpoints
     if not is_main_process():
         return {}
-    scores = [line for line in trainer.state.log_history if f"eval_{metric}" in line]
+    scores = [line for line in trainer.state.log_history if f"eval_{prepared.metric}" in line]
     best = str(trainer.state.best_model_checkpoint or "").rpartition("-")[2]
     after = [line for line in scores if str(line["step"]) == best] or scores[-1:]
     report = {
@@ -249,12 +277,9 @@ def train(config: Config) -> Dict[str, Any]:
         "trainable_parameters": learning,
         "parameters": total,
         "pooling": encoder[1].pooling_mode,
-        "before": _accuracies(scores[:1]),
-        "after": _accuracies(after[:1]),
-        "held_out": {"queries": len(held_out.queries), "names": len(held_out.names)},
-        "pairs": manifest["counts"],
-        "pairs_settings": manifest["settings"],
-        "sources": manifest["sources"],
+        "before": _figures(scores[:1]),
+        "after": _figures(after[:1]),
+        **prepared.report,
         "settings": {
             **_flat(
                 recipe.model_dump(include={"encoder": {"pooling", "max_length", "dropout", "train_embeddings", "frozen_layers"}, "training": True})
@@ -262,13 +287,13 @@ def train(config: Config) -> Dict[str, Any]:
             **settings,
         },
     }
-    _save(encoder, recipe, config, checkpoints, report)
+    _save(encoder, recipe, config, checkpoints, report, prepared)
     shutil.rmtree(checkpoints)
     return report
 
 
-def _accuracies(lines: List[Dict[str, Any]]) -> Dict[str, Any]:
-    return {key.removeprefix("eval_"): value for line in lines for key, value in line.items() if key.endswith(("_at1", "_at5"))}
+def _figures(lines: List[Dict[str, Any]]) -> Dict[str, Any]:
+    return {key.removeprefix("eval_"): value for line in lines for key, value in line.items() if key.endswith(FIGURES)}
 
 
 def _use_device(given: Training) -> None:
@@ -307,14 +332,16 @@ def precision(given: Training) -> str:
     return "fp16" if device.type == "cuda" else "fp32"
 
 
-def _arguments(recipe: Recipe, checkpoints: Path, metric: Optional[str], resumes: bool) -> Any:
+def _arguments(recipe: Recipe, prepared: Prepared, checkpoints: Path, resumes: bool) -> Any:
     from sentence_transformers import SentenceTransformerTrainingArguments
 
+    metric = prepared.metric
     given, chosen, evaluates = recipe.training, precision(recipe.training), metric is not None
+    os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # what a training before this one in the same process left there would count for this one
     return SentenceTransformerTrainingArguments(
         output_dir=str(checkpoints),
         use_cpu=given.gpu_id < 0,
-        per_device_train_batch_size=recipe.batches.pairs,
+        per_device_train_batch_size=prepared.batch_size,
         num_train_epochs=given.epochs,
         max_steps=given.max_steps,
         learning_rate=given.learning_rate,
@@ -349,39 +376,26 @@ def _arguments(recipe: Recipe, checkpoints: Path, metric: Optional[str], resumes
     )
 
 
-def held_out_sample(kb: KnowledgeBase, recipe: Recipe) -> Any:
-    """Queries of both splits, and a dictionary: all names of their concepts and a sample of the others, never a query.
-
-    RAISES: SapbertError E502.
-    """
-    from .loop import HeldOut
-
-    chance = np.random.default_rng([recipe.training.seed, 3])
-    every = pairs_module.read_queries(recipe.paths.pairs)
-    labels = pairs_module.read_labels(recipe.paths.pairs)
-    count = min(recipe.training.eval_queries, len(every))
-    chosen = [every[i] for i in sorted(chance.choice(len(every), count, replace=False))] if every else []
-    strings, owners = np.asarray(kb.pairs[STRING]), labels[np.asarray(kb.pairs[CONCEPT])]
-    held = set(kb.find([query.query for query in every]).values())
-    mine = np.isin(owners, [query.label for query in chosen])
-    others = np.flatnonzero(~mine)
-    mine[chance.choice(others, min(recipe.training.eval_names, len(others)), replace=False)] = True
-    rows = np.array([row for row in np.flatnonzero(mine) if int(strings[row]) not in held], dtype=np.int64)
-    names = kb.strings_at(strings[rows].tolist()) if len(rows) else []
-    return HeldOut([q.query for q in chosen], np.array([q.label for q in chosen]), [q.split for q in chosen], names, owners[rows])
-
-
 # -- what is restored ---------------------------------------------------------------------------------------------------
 
-_FREE = ("paths.out", "paths.pairs", "paths.kb", "training.log_every")  # may differ: places, and what changes no result
+_FREE = ("paths.out", "paths.pairs", "paths.kb", "paths.definitions", "training.log_every")  # may differ: places, and what changes no result
 
 
-def _settings(config: Config, manifest: Dict[str, Any], encoder: Any) -> Dict[str, Any]:
+def _settings(config: Config, prepared: Prepared) -> Dict[str, Any]:
     """What decides the result, flat: "section.key" -> value."""
-    flat = {key: value for key, value in _flat(json.loads(json.dumps(dict(config)))).items() if key not in _FREE}
-    flat["pairs"] = manifest["files"][pairs_module.PAIRS]["blake2b"]
+    from .phases import contents
+
+    flat = {key: value for key, value in _flat(json.loads(json.dumps(dict(config)))).items() if key not in _FREE and not _is_place(key, prepared)}
+    flat.update(prepared.data_settings)
+    base = config["paths"].get("base")
+    if base and (weights := contents(Path(base))):  # a folder's name stays when what lies in it is made anew
+        flat["base"] = weights
     flat["processes"] = int(os.environ.get("WORLD_SIZE", "1"))
     return flat
+
+
+def _is_place(key: str, prepared: Prepared) -> bool:
+    return key.startswith("task.") and key.rpartition(".")[2] in prepared.places
 
 
 def _flat(value: Any, prefix: str = "") -> Dict[str, Any]:
@@ -415,7 +429,7 @@ def _begin(checkpoints: Path, settings: Dict[str, Any]) -> None:
 # -- what is saved ------------------------------------------------------------------------------------------------------
 
 
-def _save(encoder: Any, recipe: Recipe, config: Config, checkpoints: Path, report: Dict[str, Any]) -> None:
+def _save(encoder: Any, recipe: Recipe, config: Config, checkpoints: Path, report: Dict[str, Any], prepared: Prepared) -> None:
     from . import model
 
     try:
@@ -424,7 +438,8 @@ def _save(encoder: Any, recipe: Recipe, config: Config, checkpoints: Path, repor
             shutil.copyfile(checkpoints / LOG, folder / LOG)
             (folder / RECIPE).write_text(config.to_str(), encoding="utf-8")
             _write_json(folder / REPORT, report)
-            write_card(folder / "README.md", report)
+            write_card(folder / "README.md", report, prepared.words(report))
+        stamp_of(recipe.paths.out).unlink(missing_ok=True)  # phases that lie there from before are not what made this one
     except OSError as error:
         if is_disk_full(error):
             raise fail("E516", path=recipe.paths.out, error=error, checkpoint="The checkpoints are kept") from error

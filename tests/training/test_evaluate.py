@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,11 +14,13 @@ import zstandard
 
 from spacy_sapbert import bundles
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.files import checksum
+from spacy_sapbert.files import checksum, write_text
 from spacy_sapbert.kb_builder import build_kb
-from training import baselines, pairs
+from training import baselines, dictionaries, pairs, sets, systems
 from training import evaluate as ev
-from training.metrics import Gold
+from training.breakdown import First, groupings
+from training.metrics import Gold, Mention, strict
+from training.similarity import TextPair
 
 TESTS = Path(__file__).parents[1] / "data"
 MEDIC = """D000001||wilson disease|hepatolenticular degeneration
@@ -93,11 +96,11 @@ def data(tmp_path, monkeypatch):
 
 @pytest.fixture
 def material(data, tmp_path):
-    return ev.Material(data, tmp_path / "no-kb", tmp_path / "no-pairs", tmp_path / "work")
+    return sets.Material(data, tmp_path / "no-kb", tmp_path / "no-pairs", tmp_path / "work")
 
 
 def outcomes(task, baseline=baselines.exact_match):
-    return ev.measure(task, baseline(task.dictionary.names, task.queries))
+    return systems.measure(task, baseline(task.dictionary.names, task.queries))
 
 
 def exact(task):
@@ -106,11 +109,11 @@ def exact(task):
 
 def dictionary(names, pairs_, n_labels=9):
     rows, labels = (np.array(column, dtype=np.int64) for column in zip(*pairs_))
-    return ev.make_dictionary(names, rows, labels, n_labels, {"source": "hand"})
+    return dictionaries.make_dictionary(names, rows, labels, n_labels, {"source": "hand"})
 
 
 def task(queries, golds, made, **more):
-    return ev.Task("hand", "Hand", "As was said.", queries, [Gold(gold, ()) for gold in golds], made, **more)
+    return sets.Task("hand", "Hand", "As was said.", queries, [Gold(gold, ()) for gold in golds], made, **more)
 
 
 HAND = dictionary(["a", "b", "c", "d"], [(2, 0), (0, 1), (1, 1), (3, 4), (0, 2)])  # "a" is a name of labels 1 and 2
@@ -124,14 +127,14 @@ def test_pairs_are_in_the_order_of_labels():
 
 
 def test_select_drops_names_that_are_left_in_no_pair():
-    small = ev.select(HAND, np.isin(HAND.labels, [2, 4]), {"why": "test"})
+    small = dictionaries.select(HAND, np.isin(HAND.labels, [2, 4]), {"why": "test"})
     assert small.names == ["a", "d"]
     assert list(zip(small.rows.tolist(), small.labels.tolist())) == [(0, 2), (1, 4)]
     assert (small.n_labels, small.about) == (9, {"source": "hand", "names": 2, "concepts": 2, "why": "test"})
 
 
 def test_extend_keeps_equal_names_one():
-    more = ev.extend(HAND, [("a", 10), ("new", 0), ("new", 0), ("", 3)], 11, {})
+    more = dictionaries.extend(HAND, [("a", 10), ("new", 0), ("new", 0), ("", 3)], 11, {})
     assert more.names == ["a", "b", "c", "d", "new"]
     assert {(more.names[r], label) for r, label in zip(more.rows, more.labels)} >= {("a", 1), ("a", 2), ("a", 10), ("new", 0)}
     assert len(more.rows) == 7
@@ -141,7 +144,7 @@ def test_extend_keeps_equal_names_one():
 def test_a_knowledge_base_with_merged_labels_and_without_queries(small_kb):
     labels = np.zeros(len(small_kb), dtype=np.int32)
     labels[small_kb.row_of("C9100002")] = 1
-    merged = ev.of_kb(small_kb, "tiny", labels, {"chf", "no such name"})
+    merged = dictionaries.of_kb(small_kb, "tiny", labels, {"chf", "no such name"})
     assert merged.n_labels == 2
     assert "chf" not in merged.names
     assert merged.about == {
@@ -182,7 +185,7 @@ def test_outcomes_of_each_mention():
 
 def test_figures_of_what_can_be_answered():
     """The third can be answered by the lenient rule alone, the fourth by none."""
-    made = ev.replace(task(["b", "a", "d", "d"], [((1,),), ((1,),), ((None, 4),), ((None,),)], HAND), rule="lenient")
+    made = replace(task(["b", "a", "d", "d"], [((1,),), ((1,),), ((None, 4),), ((None,),)], HAND), rule="lenient")
     found = exact(made)
     assert (found["strict_at1"], found["strict_answerable_at1"]) == (pytest.approx(150 / 4), pytest.approx(150 / 2))
     assert (found["lenient_at1"], found["lenient_answerable_at1"]) == (pytest.approx(250 / 4), pytest.approx(250 / 3))
@@ -199,13 +202,13 @@ def test_parts_of_a_mention_have_the_rank_of_the_worst():
     made = task(["b", "a", "c"], [((1,),), ((1,),), ((None,),)], HAND, parts=(2, 1))
     found = outcomes(made)
     assert found.values["strict_mrr"] == pytest.approx([(1 + 1 / 2) / 2, 0])
-    assert ev.answerable(made, ev.strict).tolist() == [True, False]
+    assert ev.answerable(made, strict).tolist() == [True, False]
     assert [first.query for first in found.firsts] == ["a", "c"]
 
 
 def test_firsts_that_are_not_surely_right():
     firsts = outcomes(task(["a", "b", "zzz", "c"], [((1,),), ((1,),), ((0,),), ((0, 4),)], HAND)).firsts
-    assert firsts == [ev.First(2, 1.0, "a", True), None, None, ev.First(0, 1.0, "c", False)]
+    assert firsts == [First(2, 1.0, "a", True), None, None, First(0, 1.0, "c", False)]
 
 
 def test_tfidf_finds_what_shares_character_3_grams():
@@ -219,10 +222,10 @@ def test_tfidf_finds_what_shares_character_3_grams():
 
 def test_correlations_by_hand():
     cosines = np.array([1, 0.6, 0])
-    assert ev.correlations(cosines, [9, 5, 1])["spearman"] == pytest.approx(100)
-    assert ev.correlations(cosines, [5, 9, 1])["spearman"] == pytest.approx(50)  # 1 - 6 * 2 / (3 * 8)
+    assert systems.correlations(cosines, [9, 5, 1])["spearman"] == pytest.approx(100)
+    assert systems.correlations(cosines, [5, 9, 1])["spearman"] == pytest.approx(50)  # 1 - 6 * 2 / (3 * 8)
     # about their means, 8/15 and 5: 7/15, 1/15, -8/15 and 4, 0, -4; the sums of products and squares are 4, 114/225 and 32
-    assert ev.correlations(cosines, [9, 5, 1])["pearson"] == pytest.approx(100 * 4 / (114 / 225 * 32) ** 0.5)
+    assert systems.correlations(cosines, [9, 5, 1])["pearson"] == pytest.approx(100 * 4 / (114 / 225 * 32) ** 0.5)
 
 
 def fake_model(seen):
@@ -239,10 +242,10 @@ def fake_model(seen):
 def test_an_encoder_sees_every_name_once_and_longer_texts_for_similarity(material):
     seen = []
     model = fake_model(seen)
-    sets = [material.make(name) for name in ("ncbi-dev", "ncbi-dev-published", "umnsrs-similarity")]
-    measured = ev.measure_encoder(model, sets)
+    tasks = [material.make(name) for name in ("ncbi-dev", "ncbi-dev-published", "umnsrs-similarity")]
+    measured = systems.measure_encoder(model, tasks)
     assert measured["umnsrs-similarity"][0] == pytest.approx(1.0)  # "cancer" and "cancer"
-    found = {**measured, "umnsrs-similarity": ev.figures(sets[-1], measured["umnsrs-similarity"])}
+    found = {**measured, "umnsrs-similarity": ev.figures(tasks[-1], measured["umnsrs-similarity"])}
     assert len(seen) == 2
     assert len(seen[0]) == len(set(seen[0]))
     assert "hepatolenticular degeneration" in seen[0]
@@ -256,7 +259,7 @@ def made_up(task, at_1, at_5=None):
     """Outcomes with these probabilities, by either rule."""
     at_1 = np.array(at_1, dtype=np.float64)
     each = {"at1": at_1, "at5": at_1 if at_5 is None else np.array(at_5), "mrr": at_1}
-    return ev.Outcomes({f"{rule}_{what}": values for rule in ev.RULES for what, values in each.items()}, [None] * len(at_1))
+    return systems.Outcomes({f"{rule}_{what}": values for rule in systems.RULES for what, values in each.items()}, [None] * len(at_1))
 
 
 def test_seeds_are_averaged_under_one_name():
@@ -282,14 +285,14 @@ def test_seeds_are_averaged_under_one_name():
 
 def test_intervals_and_comparisons_go_by_documents():
     """Two documents, all right in one and all wrong in the other: nothing is known, however many mentions there are."""
-    given = tuple(ev.Mention(document, 0, 1, "a", (("x",),)) for document in "ppppqqqq")
+    given = tuple(Mention(document, 0, 1, "a", (("x",),)) for document in "ppppqqqq")
     made = task(["a"] * 8, [((1,),)] * 8, HAND, given=given)
     result = ev.as_result([made], {"base": {"hand": made_up(made, [1] * 4 + [0] * 4)}, "b": {"hand": made_up(made, [1] * 8)}}, {}, against="base")
     entry = result["sets"]["hand"]
     assert entry["systems"]["base"]["at1_ci"] == [0.0, 100.0]
     assert entry["comparisons"][0]["difference"] == 50.0
     assert entry["comparisons"][0]["p"] == 1.0  # the one document that differs, either way
-    one = ev.replace(made, given=tuple(mention._replace(document="p") for mention in given))
+    one = replace(made, given=tuple(mention._replace(document="p") for mention in given))
     entry = ev.as_result([one], {"base": {"hand": made_up(one, [1] * 4 + [0] * 4)}}, {}, against="base")["sets"]["hand"]
     assert "at1_ci" not in entry["systems"]["base"]  # one document says nothing
     assert entry["comparisons"] == []
@@ -343,10 +346,10 @@ def test_mentions_seen_in_train_come_first_where_they_are_found_verbatim(materia
     assert published.seen == {}
     assert "more frequent" in made.protocol
     assert "no preference" not in made.protocol
-    two = ev.replace(made, queries=["cancer"], golds=[ev.Gold(((1,),), ())], seen={"cancer": {0: 3, 1: 1}})
+    two = replace(made, queries=["cancer"], golds=[Gold(((1,),), ())], seen={"cancer": {0: 3, 1: 1}})
     found = exact(two)
     assert (found["strict_at1"], found["strict_at5"]) == (0.0, 100.0)  # 0 was seen three times, 1 once
-    turned = ev.replace(two, seen={"cancer": {0: 1, 1: 3}})
+    turned = replace(two, seen={"cancer": {0: 1, 1: 3}})
     assert exact(turned)["strict_at1"] == 100.0
 
 
@@ -369,7 +372,7 @@ def test_composites_that_are_written_as_alternatives_are_said(material, data):
     """Of three mentions one is a composite by `|`, one by `+`, one has true alternatives."""
     text = "breast or ovarian cancer, breast and ovarian cancer, Ataxia telangiectasia"
     two = [("breast or ovarian cancer", "D000003|D000004"), ("breast and ovarian cancer", "D000003+D000004")]
-    lines = pubtator("2", text, *two, kind=ev.COMPOSITE) + "2\t53\t74\tAtaxia telangiectasia\tSpecificDisease\tOMIM:100|D000001\n"
+    lines = pubtator("2", text, *two, kind=sets.COMPOSITE) + "2\t53\t74\tAtaxia telangiectasia\tSpecificDisease\tOMIM:100|D000001\n"
     (data / "corpora/ncbi_disease/devel.pubtator.txt.gz").write_bytes(gzip.compress(lines.replace("\n\n", "\n").encode()))
     made = material.make("ncbi-dev")
     assert made.counts["composites_read_as_alternatives"] == 1
@@ -390,7 +393,7 @@ def test_documents_that_stand_in_two_parts_are_said(material, data):
         assert "1 of its documents stand in ncbi-train too (7), whose mentions" in ev.remarks(made.counts)
     assert material.shared.cache_info().misses == 1
     (data / "corpora/ncbi_disease/train.pubtator.txt.gz").unlink()
-    assert "documents_shared_with" not in ev.Material(data, material.kb, material.pairs, material.work).make("ncbi-dev").counts
+    assert "documents_shared_with" not in sets.Material(data, material.kb, material.pairs, material.work).make("ncbi-dev").counts
 
 
 def test_parts_that_share_nothing_were_looked_at(material):
@@ -409,7 +412,7 @@ def test_files_of_a_set_with_their_checksums(material, data):
     assert material.make("gsc-dev").files.keys() == {"corpora/gsc_plus/GSCplus_dev_gold.tsv"}
     before = made.files[dev]
     (data / dev).write_bytes(gzip.compress(DEV.replace("WD, ", "WD: ").encode()))
-    assert ev.Material(data, material.kb, material.pairs, material.work).make("ncbi-dev").files[dev] != before
+    assert sets.Material(data, material.kb, material.pairs, material.work).make("ncbi-dev").files[dev] != before
 
 
 def test_pairs_without_a_score_are_counted(material, data):
@@ -425,7 +428,7 @@ def test_sapberts_own_way_of_counting(material):
     assert made.queries[2:4] == ["breast cancer", "ovarian cancer"]  # the composite
     assert made.parts == (1, 1, 2, 1, 1, 1)
     assert [len(mention) for mention in made.mentions()] == [1, 1, 2, 1, 1, 1]
-    assert ev.size(made) == 6
+    assert sets.size(made) == 6
     assert (made.counts["split"], made.counts["unanswerable"]) == (1, 0)
     names = made.dictionary.names
     assert {names[row] for (row,) in made.golds[2].alternatives} == {
@@ -448,13 +451,13 @@ def test_all_parts_of_a_composite_must_be_right():
     found = exact(made)
     assert found["strict_at1"] == pytest.approx(100 * 1 / 2)  # "b" is right, "d" is not; "c" is
     assert ev.as_result([made], {"x": {"hand": outcomes(made)}}, {})["sets"]["hand"]["systems"]["x"]["n"] == 2
-    half = ev.replace(made, queries=["a", "b", "c"], golds=[Gold(((1,),), ()), Gold(((1,),), ()), Gold(((0,),), ())])
+    half = replace(made, queries=["a", "b", "c"], golds=[Gold(((1,),), ()), Gold(((1,),), ()), Gold(((0,),), ())])
     assert exact(half)["strict_at1"] == pytest.approx(100 * 1.5 / 2)  # "a" is tied
 
 
 def test_a_limit_keeps_the_parts_of_a_mention_together():
     made = task(["b", "d", "c", "a"], [((1,),), ((0,),), ((0,),), ((2,),)], HAND, parts=(2, 1, 1))
-    drawn = [ev.limited(made, 1, seed) for seed in range(20)]
+    drawn = [sets.limited(made, 1, seed) for seed in range(20)]
     assert {(tuple(one.queries), one.parts) for one in drawn} == {(("b", "d"), (2,)), (("c",), (1,)), (("a",), (1,))}
     assert all([len(mention) for mention in one.mentions()] == list(one.parts) for one in drawn)
     assert "sample of 1 of 3" in drawn[0].protocol
@@ -501,10 +504,10 @@ def test_confusions_of_names(material):
 
 
 def test_a_limit_keeps_the_mentions_of_its_queries(material):
-    made = ev.limited(material.make("ncbi-dev-sapbert"), 3, 0)
+    made = sets.limited(material.make("ncbi-dev-sapbert"), 3, 0)
     assert len(made.given) == len(made.parts) == 3
     assert made.given[0].text in [mention.text for mention in material.make("ncbi-dev").given]
-    assert len(ev.groupings(made.texts(), [made.queries[m.start : m.stop] for m in made.mentions()], set())["length"]) == 3
+    assert len(groupings(made.texts(), [made.queries[m.start : m.stop] for m in made.mentions()], set())["length"]) == 3
 
 
 def test_the_dictionary_without_mentions_stays_as_it_was(material):
@@ -528,10 +531,10 @@ def test_dictionaries_are_built_once_for_each_file(material, data):
     material.make("ncbi-dev")
     (built,) = material.work.iterdir()
     before = built.stat().st_mtime_ns
-    ev.Material(data, material.kb, material.pairs, material.work).make("bc5cdr-dev")
+    sets.Material(data, material.kb, material.pairs, material.work).make("bc5cdr-dev")
     assert [folder.stat().st_mtime_ns for folder in material.work.iterdir()] == [before]
     (data / "dictionaries/medic_06Jul2012.txt.gz").write_bytes(gzip.compress(b"D000001||another\nD000005||cancer\n"))
-    made = ev.Material(data, material.kb, material.pairs, material.work).make("bc5cdr-dev")
+    made = sets.Material(data, material.kb, material.pairs, material.work).make("bc5cdr-dev")
     assert made.dictionary.names == ["another", "cancer"]
 
 
@@ -539,11 +542,11 @@ def test_biomap_is_one_set(material, data):
     names = {
         f"MONDO:000000{i}": {"label": name, "synonyms": [], "deprecated": False, "ancestors": {}} for i, name in enumerate(("rabies", "malaria"))
     }
-    path = data / ev.DICTIONARIES["mondo"][1]
+    path = data / sets.DICTIONARIES["mondo"][1]
     path.parent.mkdir(parents=True)
     path.write_bytes(zstandard.compress(json.dumps(names).encode()))
     (data / "corpora/biomap").mkdir()
-    for part, line in zip(ev.BIOMAP, ("1,Rabies,C1,MONDO:0000000", "1,Malaria,C2,MONDO:0000001", "2,ague,C2,MONDO:0000001")):
+    for part, line in zip(sets.BIOMAP, ("1,Rabies,C1,MONDO:0000000", "1,Malaria,C2,MONDO:0000001", "2,ague,C2,MONDO:0000001")):
         (data / part).write_text(BIOMAP + line + "\n", encoding="utf-8")
     made = material.make("biomap")
     assert made.queries == ["rabies", "malaria", "ague"]
@@ -552,7 +555,7 @@ def test_biomap_is_one_set(material, data):
 
 def test_held_out_names_are_not_in_the_dictionary(small_kb, tmp_path):
     pairs.build_pairs(small_kb, tmp_path / "pairs", seed=0, held_out=0.3, zero_shot=0.2)
-    material = ev.Material(tmp_path, small_kb.path, tmp_path / "pairs", tmp_path / "work")
+    material = sets.Material(tmp_path, small_kb.path, tmp_path / "pairs", tmp_path / "work")
     for split in ("held_out", "zero_shot"):
         made = material.make(split)
         assert not made.public  # names of a knowledge base that may be licensed
@@ -574,15 +577,15 @@ def test_pairs_of_another_knowledge_base_are_refused(small_kb, tmp_path):
     pairs.build_pairs(small_kb, tmp_path / "pairs")
     build_kb([bundles.read_source(TESTS / "tiny.obo")], tmp_path / "kb")
     with pytest.raises(SapbertError, match="E549"):
-        ev.Material(tmp_path, tmp_path / "kb", tmp_path / "pairs", tmp_path / "work").make("held_out")
+        sets.Material(tmp_path, tmp_path / "kb", tmp_path / "pairs", tmp_path / "work").make("held_out")
 
 
 def test_names_of_sets():
-    names = ev.set_names()
+    names = sets.set_names()
     assert len(names) == len(set(names))
-    assert ev.chosen_sets([]) == ev.GROUPS["dev"]
-    assert ev.chosen_sets(["gsc-dev,held_out", "held_out"]) == ["held_out", "gsc-dev"]
-    assert ev.chosen_sets(["test"]) == [
+    assert sets.chosen_sets([]) == sets.GROUPS["dev"]
+    assert sets.chosen_sets(["gsc-dev,held_out", "held_out"]) == ["held_out", "gsc-dev"]
+    assert sets.chosen_sets(["test"]) == [
         "ncbi-test",
         "ncbi-test-abbreviations",
         "ncbi-test-published",
@@ -594,31 +597,31 @@ def test_names_of_sets():
         "biosses",
         "sick",
     ]
-    assert set(ev.chosen_sets(["dev,test"])).isdisjoint(ev.WITHOUT_ASSET)
-    assert ev.chosen_sets(["mayosrs"]) == ["mayosrs"]
-    assert not set(ev.GROUPS["dev"]) & set(ev.GROUPS["test"])
+    assert set(sets.chosen_sets(["dev,test"])).isdisjoint(sets.WITHOUT_ASSET)
+    assert sets.chosen_sets(["mayosrs"]) == ["mayosrs"]
+    assert not set(sets.GROUPS["dev"]) & set(sets.GROUPS["test"])
 
 
 def test_a_limit_draws_the_same_queries_and_keeps_the_dictionary():
     made = task([f"q{i}" for i in range(50)], [((i,),) for i in range(50)], HAND)
-    small = ev.limited(made, 7, 3)
-    assert small.queries == ev.limited(made, 7, 3).queries
-    assert small.queries != ev.limited(made, 7, 4).queries
+    small = sets.limited(made, 7, 3)
+    assert small.queries == sets.limited(made, 7, 3).queries
+    assert small.queries != sets.limited(made, 7, 4).queries
     assert len(small.queries) == 7
     assert [f"q{gold.alternatives[0][0]}" for gold in small.golds] == small.queries
     assert small.dictionary is HAND
     assert small.counts["unanswerable"] == 0
     assert "sample of 7 of 50" in small.protocol
-    assert ev.limited(made, 0, 3) is ev.limited(made, 50, 3) is made
+    assert sets.limited(made, 0, 3) is sets.limited(made, 50, 3) is made
 
 
 def test_a_pool_keeps_the_gold_names_and_says_so():
-    made = ev.pooled(task(["a"], [((2,),)], HAND), 1, 0)
+    made = sets.pooled(task(["a"], [((2,),)], HAND), 1, 0)
     assert "a" in made.dictionary.names
     assert len(made.dictionary.names) == 2
     assert made.protocol.startswith("NOT THE WHOLE DICTIONARY: 2 of 4 names")
     assert made.dictionary.about["pool"] == 1
-    assert ev.pooled(task(["a"], [((2,),)], HAND), 99, 0).dictionary.names == HAND.names
+    assert sets.pooled(task(["a"], [((2,),)], HAND), 99, 0).dictionary.names == HAND.names
 
 
 # -- bad input ----------------------------------------------------------------------------------------------------------
@@ -626,7 +629,7 @@ def test_a_pool_keeps_the_gold_names_and_says_so():
 
 def test_unknown_set_is_named():
     with pytest.raises(SapbertError, match=r"\[E540\] Set 'ncbi-devel' is not known"):
-        ev.chosen_sets(["held_out,ncbi-devel"])
+        sets.chosen_sets(["held_out,ncbi-devel"])
 
 
 @pytest.mark.parametrize(
@@ -656,13 +659,13 @@ def test_a_damaged_file_is_named(material, data, content):
     [
         ("ncbi-dev", "corpora/ncbi_disease/devel.pubtator.txt.gz", 2),
         ("gsc-dev", "corpora/gsc_plus/GSCplus_dev_gold.tsv", 3),
-        ("biomap", ev.BIOMAP[1], 2),
+        ("biomap", sets.BIOMAP[1], 2),
     ],
 )
 def test_a_line_that_does_not_fit_is_named_with_its_file(material, data, name, file, line):
     """Two lines that both layouts with texts take, then one that none does; biomap has too few cells in its second."""
-    (data / ev.BIOMAP[0]).parent.mkdir()
-    for part in ev.BIOMAP:
+    (data / sets.BIOMAP[0]).parent.mkdir()
+    for part in sets.BIOMAP:
         (data / part).write_text(BIOMAP, encoding="utf-8")
     content = {"ncbi-dev": "1|t|Text\n1\tx\n", "gsc-dev": "1\nText\n1\tx\n", "biomap": BIOMAP + "1,x\n"}[name].encode()
     (data / file).write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
@@ -681,9 +684,9 @@ def test_offsets_matter_in_a_set_that_is_measured(material):
 
 
 def test_equal_human_scores_have_no_correlation():
-    pair = ev.TextPair("a", "b", 3.0)
+    pair = TextPair("a", "b", 3.0)
     with pytest.raises(SapbertError, match="E544"):
-        ev.measure_similarity(fake_model([]), [ev.Similarity("s", "S", "", [pair, pair])])
+        systems.measure_similarity(fake_model([]), [sets.Similarity("s", "S", "", [pair, pair])])
 
 
 @pytest.mark.parametrize(
@@ -693,6 +696,17 @@ def test_equal_human_scores_have_no_correlation():
 def test_bad_encoders(given, code):
     with pytest.raises(SapbertError, match=code):
         ev.parse_encoders(given)
+
+
+def test_phases_come_before_what_they_made(tmp_path):
+    (tmp_path / "encoder.phases" / "of_another_recipe").mkdir(parents=True)
+    (tmp_path / "encoder.phases" / "phases.json").write_text('["sts", "distil_b", "distil_a"]', encoding="utf-8")
+    given = {"base": "", "x": str(tmp_path / "encoder")}
+    assert ev.with_phases(given) == given  # nothing says that these phases made it
+    (tmp_path / "encoder.made").write_text("", encoding="utf-8")
+    found = ev.with_phases(given)
+    assert list(found) == ["base", "x-sts", "x-distil#b", "x-distil#a", "x"]
+    assert found["x-distil#a"] == str(tmp_path / "encoder.phases" / "distil_a")
 
 
 def test_a_folder_that_is_no_encoder(tmp_path):
@@ -747,8 +761,8 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, capsys):
     table = out.with_suffix(".md").read_text(encoding="utf-8")
     assert table in capsys.readouterr().out
     assert "1 can't be answered; gold ids that the dictionary does not have: 1, MESH:D000009 (1)." in table
-    assert table.count(ev.SEARCH) == 1
-    assert dev["protocol"].startswith(ev.SEARCH)
+    assert table.count(sets.SEARCH) == 1
+    assert dev["protocol"].startswith(sets.SEARCH)
     assert sorted(path.name for path in out.parent.iterdir()) == ["evaluation.json", "evaluation.md"]
     assert all(f"Not measured: {note}" in table for note in notes)
     assert ev.main([*arguments, "--baselines", "--out", str(out)]) == 0
@@ -789,8 +803,8 @@ def test_the_command_says_what_is_wrong_and_writes_nothing(arguments, code, tmp_
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path):
     path = tmp_path / "a.json"
-    ev.write_text(path, "old")
+    write_text(path, "old")
     with pytest.raises(UnicodeEncodeError):
-        ev.write_text(path, "new \ud800")
+        write_text(path, "new \ud800")
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]

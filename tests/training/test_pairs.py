@@ -16,7 +16,7 @@ from spacy_sapbert.bundles import hpo_file, read_source
 from spacy_sapbert.concept import Concept, Name
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb import KnowledgeBase
-from spacy_sapbert.kb_builder import Source, build_kb
+from spacy_sapbert.kb_builder import Filters, Source, build_kb
 from training import pairs
 from training.pairs import HELD_OUT, ZERO_SHOT, build_pairs, choose_pairs, read_labels, read_queries
 
@@ -209,6 +209,64 @@ def test_a_folder_that_is_none_or_was_changed(tmp_path: Path, hpo: Tuple[Knowled
     with pytest.raises(SapbertError, match=r"queries\.parquet") as error:
         read_queries(tmp_path / "pairs")
     assert error.value.code == "E502"
+
+
+# -- languages ------------------------------------------------------------------------------------------------------------
+
+
+def spoken(concept_id: str, **names: str) -> Concept:
+    return Concept(
+        concept_id, "T", names=[Name(text, "T", language, rank=i) for language, of in names.items() for i, text in enumerate(of.split("|"))]
+    )
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> KnowledgeBase:
+    concepts = [
+        spoken("A:1", en="Fever|Pyrexia", de="Fieber", es="Fiebre"),
+        spoken("A:2", en="Cough|Tussis", es="Tos"),
+        spoken("A:3", en="Gift|Present", de="Geschenk"),
+        spoken("A:4", en="Poison|Toxin", de="Gift"),  # an English name of A:3
+    ]
+    return build_kb([Source("test", concepts)], tmp_path / "kb", filters=Filters(languages=()))
+
+
+def paired(kb: KnowledgeBase, out: Path, *languages: str) -> List[set[str]]:
+    build_pairs(kb, out, held_out=0, zero_shot=0, **({"languages": languages} if languages else {}))
+    return [{row["anchor"], row["positive"]} for row in pq.read_table(out / "pairs.parquet").to_pylist()]
+
+
+def test_names_of_the_languages_that_are_asked_for(many: KnowledgeBase, tmp_path: Path) -> None:
+    english = [{"fever", "pyrexia"}, {"cough", "tussis"}, {"gift", "present"}, {"poison", "toxin"}]
+    assert paired(many, tmp_path / "a") == english
+    german = paired(many, tmp_path / "b", "en", "de")
+    # "gift" is a name of two concepts there, so in no pair
+    assert [pair for pair in german if pair not in english] == [{"fever", "fieber"}, {"fieber", "pyrexia"}, {"geschenk", "present"}]
+    assert {"gift", "present"} not in german
+    with pytest.raises(SapbertError) as error:  # one name each
+        paired(many, tmp_path / "c", "de")
+    assert error.value.code == "E501"
+    every = paired(many, tmp_path / "d", "all")
+    assert len(every) == 6 + 3 + 1 + 1
+
+
+def test_english_alone_says_nothing_of_languages(many: KnowledgeBase, tmp_path: Path) -> None:
+    build_pairs(many, tmp_path / "a", held_out=0, zero_shot=0)
+    build_pairs(many, tmp_path / "b", held_out=0, zero_shot=0, languages=["all"])
+    settings = [json.loads((tmp_path / name / "manifest.json").read_text())["settings"] for name in "ab"]
+    assert settings[0] == {"seed": 0, "held_out": 0, "zero_shot": 0, "max_pairs": 50}
+    assert settings[1]["languages"] == ["en", "de", "es"]
+
+
+def test_a_language_that_is_not_there_is_refused(many: KnowledgeBase, tmp_path: Path) -> None:
+    with pytest.raises(SapbertError, match=r"'fr' .* en \(8\), de \(3\), es \(2\)") as error:
+        build_pairs(many, tmp_path / "pairs", languages=["en", "fr"])
+    assert error.value.code == "E107"
+    with pytest.raises(SapbertError) as error:
+        build_pairs(many, tmp_path / "pairs", languages=[])
+    assert error.value.code == "E503"
+    assert not (tmp_path / "pairs").exists()
+    assert pairs.parse_languages("en+DE, es") == ["en", "de", "es"]
 
 
 def run(*arguments: str, cwd: Optional[Path] = None) -> subprocess.CompletedProcess[str]:

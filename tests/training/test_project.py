@@ -20,7 +20,8 @@ from weasel.util import load_project_config
 
 ROOT = Path(__file__).parents[2]
 MADE = ("artifacts", "metrics", "packages")
-COMMANDS = ["assets", "kb", "pairs", "train", "assemble", "evaluate", "report", "package", "compare", "clean"]
+COMMANDS = ["assets", "kb", "pairs", "definitions", "train", "assemble", "evaluate", "report", "package", "compare", "clean"]
+LANGUAGES = ["languages-assets", "languages-kb", "languages-train", "languages-evaluate"]
 NESTED = ["run-smoke", "run-umls"]  # they run the workflow `all` with other vars
 # modules of which an edit does not make a trained encoder another one; pairs has a command of its own
 NO_DEPENDENCY = {"errors", "card", "pairs"}
@@ -43,8 +44,8 @@ def commands(config: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
 
 
 def test_commands_and_workflows(config: Dict[str, Any]) -> None:
-    assert list(commands(config)) == [*COMMANDS, *NESTED]
-    assert config["workflows"] == {"all": COMMANDS[:-2], "smoke": ["run-smoke"], "umls": ["run-umls"]}
+    assert list(commands(config)) == [*COMMANDS[:-1], *LANGUAGES, "clean", *NESTED]
+    assert config["workflows"] == {"all": COMMANDS[:-2], "smoke": ["run-smoke"], "umls": ["run-umls"], "languages": LANGUAGES}
     for name, command in commands(config).items():
         assert re.fullmatch(r"[A-Z].{20,}\.", command["help"]), name
         if name not in ["clean", *NESTED]:
@@ -101,7 +102,7 @@ def test_imports_are_followed_into_folders() -> None:
     assert "evaluate" not in imported("corpora")
 
 
-@pytest.mark.parametrize("name", ["assets", "pairs", "train", "assemble", "evaluate", "report", "compare"])
+@pytest.mark.parametrize("name", ["assets", "pairs", "definitions", "train", "assemble", "evaluate", "report", "compare", *LANGUAGES])
 def test_an_edited_module_runs_its_command_again(config: Dict[str, Any], name: str) -> None:
     command = commands(config)[name]
     modules = [words[2] for words in map(shlex.split, command["script"]) if words[:2] == ["python", "-m"] and words[2].startswith("training.")]
@@ -132,7 +133,7 @@ def test_vars_that_the_readme_names(config: Dict[str, Any]) -> None:
 
 def test_assets_are_pinned(config: Dict[str, Any]) -> None:
     address = re.compile(r"https://raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/[0-9a-f]{40}/[^#\s]+(#[\w./]+)?")
-    licence = re.compile(r"CC0|CC BY [34]\.0|CC BY-NC-SA [34]\.0|GPL-3|Public|LICENSE|terms of use")
+    licence = re.compile(r"CC0|CC BY [34]\.0|CC BY-NC-SA [34]\.0|GPL-3|Public|LICENSE|terms of use|HPO licence")
     destinations: List[str] = []
     for asset in config["assets"]:
         assert address.fullmatch(asset["url"]), asset

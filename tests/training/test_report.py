@@ -11,8 +11,11 @@ import pytest
 
 from spacy_sapbert.errors import SapbertError
 from training import evaluate, report
+from training.dictionaries import make_dictionary
 from training.metrics import Gold, Mention
 from training.results import read_results
+from training.sets import Task
+from training.systems import measure
 
 ACCURACY = {"strict_at1": 40.0, "strict_at5": 50.0, "lenient_at1": 61.25, "lenient_at5": 70.0, "n": 12}
 RESULT = {
@@ -473,13 +476,13 @@ def test_a_system_without_its_figure_is_named(folders):
 
 def test_what_the_evaluation_writes_is_what_the_report_reads(folders):
     """No fixture: two systems on three mentions, by the code that writes the file."""
-    names = evaluate.make_dictionary(["a", "b", "c"], np.arange(3), np.arange(3), 3, {"source": "hand"})
+    names = make_dictionary(["a", "b", "c"], np.arange(3), np.arange(3), 3, {"source": "hand"})
     golds = [Gold(((i,),), ()) for i in range(3)]
     given = [Mention(f"d{i}", 0, 1, "abc"[i], ((f"X:{i}",),)) for i in range(3)]
-    task = evaluate.Task("ncbi-dev", "Hand", "As was said.", ["a", "b", "c"], golds, names, given=given)
+    task = Task("ncbi-dev", "Hand", "As was said.", ["a", "b", "c"], golds, names, given=given)
     right = np.eye(3, dtype=np.float32)
     wrong = np.roll(right, 1, axis=0)
-    measured = {name: {task.name: evaluate.measure(task, lambda i, j, s=s: s[:, i:j])} for name, s in (("base", wrong), ("trained", right))}
+    measured = {name: {task.name: measure(task, lambda i, j, s=s: s[:, i:j])} for name, s in (("base", wrong), ("trained", right))}
     about = {"versions": {}, "seed": 0, "limit": 0, "pool": 0, "encoders": {"base": {"fingerprint": "0"}, "trained": {"fingerprint": "1"}}}
     result = evaluate.as_result([task], measured, about, against="base", seed=0, with_confusions=True)
     (folders[0] / "evaluation.json").write_text(json.dumps(result), encoding="utf-8")

@@ -16,7 +16,7 @@ from ..metrics import Mention
 from .corpus import MADE_UP, Corpus, misfit
 from .ids import gold_ids
 
-_CUIS = re.compile(r"C\d{7}(\|C\d{7})*")
+CUIS = re.compile(r"C[L\d]\d{6}(\|C[L\d]\d{6})*")  # CL448688: provisional, of a release's subset; XL-BEL has some
 _MARKED = re.compile(r"<tgt>(.*?)</tgt>")
 
 
@@ -89,7 +89,7 @@ def read_xlbel(lines: Iterable[str], *, source: Union[str, Path] = "XL-BEL") -> 
             continue
         ids, _, rest = line.partition("||")
         text, _, sentence = rest.partition("||")
-        if not _CUIS.fullmatch(ids.strip()) or not text.strip() or ("<tgt>" in rest and not _MARKED.search(sentence)):
+        if not CUIS.fullmatch(ids.strip()) or not text.strip() or ("<tgt>" in rest and not _MARKED.search(sentence)):
             raise misfit(source, number, line, "`CUI||mention` or `CUI||mention||sentence` with <tgt> and </tgt>")
         if not sentence:
             mentions.append(Mention("", 0, 0, text, gold_ids(ids)))

@@ -16,7 +16,7 @@ from spacy_sapbert.readers.text import lines as numbered_lines
 from spacy_sapbert.readers.text import open_binary
 
 from ..errors import fail
-from .bars import read_biosyn, read_dictionary, read_xlbel
+from .bars import CUIS, read_biosyn, read_dictionary, read_xlbel
 from .brat import read_brat
 from .corpus import Corpus, shape, wanted
 from .docbin import read_docbin
@@ -144,7 +144,7 @@ def _by_lines(lines: List[str]) -> Optional[str]:
 def _bars(lines: List[str]) -> Optional[str]:
     """`CUI||…` is XL-BEL; with other ids, a dictionary: two names of one layout, but for XL-BEL's sentences."""
     ids: Dict[str, None] = dict.fromkeys(line.partition("||")[0] for line in lines)
-    if all(re.fullmatch(r"C\d{7}(\|C\d{7})*", text) for text in ids):
+    if all(CUIS.fullmatch(text) for text in ids):
         return "xlbel"
     return "dictionary" if all(gold_ids(text) and not re.search(r"\s", text.strip()) for text in ids) else None
 
