@@ -62,6 +62,9 @@ def kb_build(
     weak_names: bool = typer.Option(True, help="Keep narrower, related, broader and lay synonyms."),
     rrf_sources: str = typer.Option("", help="UMLS: source vocabularies to keep, by commas (SNOMEDCT_US,MSH)."),
     term_types: str = typer.Option("", help="UMLS: term types to keep, by commas (PT,SY)."),
+    relations: str = typer.Option(
+        "", help="UMLS: relations (RELA) to keep beside parents and trade names, by commas (has_finding_site,causes); 'all'."
+    ),
     suppressed: bool = typer.Option(False, help="Keep names that their source marks as suppressed or obsolete."),
     max_bad_share: float = typer.Option(0.01, help="Malformed rows allowed, as a share."),
 ) -> None:
@@ -75,6 +78,7 @@ def kb_build(
             max_bad_share=max_bad_share,
             rrf_sources=_split(rrf_sources),
             term_types=_split(term_types),
+            relations=None if relations == "all" else _split(relations),
             suppressed=suppressed,
             languages=languages,
         )
@@ -94,7 +98,16 @@ def _languages(text: str) -> List[str]:
     return [str(language_code(given)) for given in _split(text)]
 
 
-def _source(text: str, *, max_bad_share: float, rrf_sources: List[str], term_types: List[str], suppressed: bool, languages: str) -> Any:
+def _source(
+    text: str,
+    *,
+    max_bad_share: float,
+    rrf_sources: List[str],
+    term_types: List[str],
+    relations: Optional[List[str]],
+    suppressed: bool,
+    languages: str,
+) -> Any:
     from . import bundles
     from .readers import READERS, sniff
     from .readers.rrf import LANGUAGES
@@ -111,6 +124,7 @@ def _source(text: str, *, max_bad_share: float, rrf_sources: List[str], term_typ
         codes = {iso: lat for lat, iso in LANGUAGES.items()}
         wanted = None if languages == "all" else tuple(codes.get(code, code.upper()) for code in _languages(languages))
         options = {"languages": wanted, "sources": rrf_sources or None, "term_types": term_types or None, "suppressed": suppressed}
+        options["relations"] = relations
     elif kind in ("obo", "obograph"):
         options = {"suppressed": suppressed}
     return bundles.read_source(path, kind=kind, max_bad_share=max_bad_share, **options)
@@ -144,10 +158,12 @@ def _show_info(kb: Any) -> None:
         "strings",
         "strings_of_several_concepts",
         "definitions",
+        "relations",
         "concepts_without_cui",
         "terms_with_several_cuis",
     ):
-        console.print(f"{key.replace('_', ' '):>28}  {counts[key]:>12,}")
+        if key in counts:  # folders of earlier versions count less
+            console.print(f"{key.replace('_', ' '):>28}  {counts[key]:>12,}")
     if len(kb.languages) > 1:
         console.print(f"{'languages':>28}  " + ", ".join(f"{language} {count:,}" for language, count in kb.languages.items()))
     for source in kb.manifest["sources"]:

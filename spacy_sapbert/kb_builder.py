@@ -453,6 +453,7 @@ def _finish(path: Path, pairs_path: Path) -> Dict[str, Any]:
         counts["definitions"] = database.execute("SELECT COUNT(*) FROM concept WHERE definition IS NOT NULL").fetchone()[0]
         counts["further_definitions"] = database.execute("SELECT COUNT(*) FROM definition WHERE place > 0").fetchone()[0]
         shared = "SELECT COUNT(*) FROM (SELECT 1 FROM name GROUP BY string HAVING MIN(concept) < MAX(concept))"
+        counts["relations"] = database.execute("SELECT COUNT(*) FROM relation").fetchone()[0]
         counts["strings_of_several_concepts"] = database.execute(shared).fetchone()[0]
         counts["languages"] = dict(database.execute("SELECT language, COUNT(*) FROM name GROUP BY language ORDER BY 2 DESC, 1"))
         counts["codes"] = dict(database.execute("SELECT vocabulary, COUNT(*) FROM code GROUP BY vocabulary ORDER BY 2 DESC, 1"))

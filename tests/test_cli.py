@@ -12,6 +12,7 @@ from typing import Any, Dict, Iterator, List
 
 import pytest
 import spacy
+from readers.helpers import RELEASE, relation, write_release
 from typer.testing import CliRunner
 
 from spacy_sapbert import bundles
@@ -277,6 +278,19 @@ def test_build_show_index_and_link(tmp_path: Path):
     assert run("kb", "info", linker).stdout.splitlines()[-1] == info.splitlines()[-1]
     (row,) = records(run("link", "two wandering knees", "--linker-name", linker, "--format", "jsonl").stdout)
     assert (row["mention"], row["name"]) == ("wandering knees", "wandering knee")
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [("", []), ("has_finding_site,causes", ["has_finding_site"]), ("all", ["finding_site_of", "has_finding_site"])],
+)
+def test_relations_of_umls(tmp_path: Path, asked: str, kept: List[str]) -> None:
+    one, other = "C9000001", "C9000002"
+    rows = [relation(one, "RO", other, rela="finding_site_of"), relation(other, "RO", one, rela="has_finding_site")]
+    release = write_release(tmp_path / "META", {**RELEASE, "MRREL": rows})
+    shown = run("kb", "build", release, "--out", tmp_path / "kb", "--relations", asked).stdout
+    assert sorted(kind for _, kind, _ in KnowledgeBase(tmp_path / "kb").relations()) == kept
+    assert f"relations  {len(kept):>12}" in shown
 
 
 def test_filters_of_kb_build(tmp_path: Path):

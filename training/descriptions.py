@@ -28,6 +28,12 @@ _LOOKED_AT = 6  # of a concept's parents, relations and children, at random: som
 _TRIED = 4  # of each form of description
 _MANY = 200  # concepts of which all facts are true, each by itself: they tell little
 
+_VERBS = frozenset({
+    "is", "has", "may", "was", "can", "does", "excludes", "includes", "involves", "plays", "causes", "affects", "contains", "encodes",
+    "contributes", "lacks",
+})  # fmt: skip
+_SUBJECTS = frozenset({"disease", "gene", "chemical", "drug", "finding", "procedure"})
+
 # form -> wordings: p a parent, r a relation with what it leads to, c a child
 TEMPLATES: Dict[str, Tuple[str, ...]] = {
     "p": ("a kind of {0}", "a type of {0}", "a form of {0}"),
@@ -143,10 +149,15 @@ class Graph:
 
 
 def verbalised(relation: str) -> str:
-    """`part_of` -> "is part of", `has_finding_site` -> "has finding site", `causes` -> "causes"."""
-    words = " ".join(relation.replace("_", " ").split())
-    verb = words.split(" ", 1)[0]
-    return words if verb in ("is", "has", "may", "was") or (verb.endswith("s") and " " not in words) else f"is {words}"
+    """`part_of` -> "is part of", `has_finding_site` -> "has finding site", `causes` -> "causes", `disease_may_have_finding` (NCIt names who
+    has it, too) -> "may have finding", `disease_mapped_to_gene` -> "is mapped to gene"."""
+    words = relation.replace("_", " ").split()
+    for i, word in enumerate(words[:4]):
+        if word in _VERBS:
+            return " ".join(words[i:])
+    if words[0].endswith("s") and len(words) == 1:
+        return words[0]
+    return " ".join(["is", *words[len(words) > 2 and words[0] in _SUBJECTS :]])
 
 
 def _choices(form: str, known: Dict[str, List[Tuple[Tuple[int, int], str]]]) -> List[List[Tuple[Tuple[int, int], str]]]:

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import fastobo
 
@@ -14,6 +14,7 @@ from ..concept import Concept, Name
 from ..errors import fail
 from . import curies
 from .names import term_type
+from .relations import named
 from .stats import ReadStats, reader
 from .text import lines
 
@@ -21,7 +22,10 @@ Stanza = List[Tuple[int, str]]  # (line number, line), the first of them "[Term]
 _VERSION = re.compile(r'data-version: *(\S+)|property_value: owl:versionInfo "?([^" ]+)')
 
 
-_READ = ("[", "id:", "name:", "def:", "synonym:", "xref:", "is_a:", "alt_id:", "is_obsolete:", "replaced_by:", "property_value: skos:exactMatch")
+_READ = (
+    "[", "id:", "name:", "def:", "synonym:", "xref:", "is_a:", "relationship:", "alt_id:", "is_obsolete:", "replaced_by:",
+    "property_value: skos:exactMatch",
+)  # fmt: skip
 _BATCH = 64  # stanzas parsed by one call: four times as fast as one by one
 
 
@@ -38,7 +42,8 @@ def read_obo(
 
     Labels are "PT"; for synonyms see `names.term_type`. Cross-references to UMLS become `cuis` in the file's order, others to known
     vocabularies `codes`; `property_value: skos:exactMatch` counts as one, and as `same_as`. `alt_id` is `retired`. An obsolete term
-    gives no names; if exactly one term replaces it, that term gets it as `retired`.
+    gives no names; if exactly one term replaces it, that term gets it as `retired`. `relationship` gives `relations`, named as the file's
+    [Typedef] stanzas name them; those of which only an id is known are counted in `stats.left_out`.
     fastobo refuses a whole stanza for one bad line (bad xrefs, mostly), so such a line is counted, left out and the rest kept. Lines
     that nothing here is taken from (comment, creation_date …) are not parsed.
 
@@ -46,6 +51,7 @@ def read_obo(
     """
     batch: List[Stanza] = []
     wanted = {p.upper() for p in prefixes} if prefixes else {own_prefix(path, encoding).upper()}
+    labels = _labels_of_relations(path, encoding)
     for stanza in _stanzas(lines(path, encoding)):
         if not stanza[0][1].startswith("["):
             found = next(filter(None, (_VERSION.match(line) for _, line in stanza)), None)
@@ -57,9 +63,9 @@ def read_obo(
         if curies.split(_id(stanza))[0].upper() in wanted:
             batch.append([pair for pair in stanza if pair[1].startswith(_READ)])
         if len(batch) == _BATCH:
-            yield from _parsed(batch, stats, suppressed)
+            yield from _parsed(batch, stats, suppressed, labels)
             batch = []
-    yield from _parsed(batch, stats, suppressed)
+    yield from _parsed(batch, stats, suppressed, labels)
 
 
 def own_prefix(path: Path, encoding: str = "utf-8") -> str:
@@ -79,6 +85,20 @@ def own_prefix(path: Path, encoding: str = "utf-8") -> str:
     return counts.most_common(1)[0][0]
 
 
+def _labels_of_relations(path: Path, encoding: str) -> Dict[str, str]:
+    """Relation id -> name, from the [Typedef] stanzas, which come last."""
+    labels: Dict[str, str] = {}
+    typedef, relation = False, ""
+    for _, line in lines(path, encoding):
+        if line.startswith("["):
+            typedef, relation = line.strip() == "[Typedef]", ""
+        elif typedef and line.startswith("id:"):
+            relation = curies.canonical(line[3:].strip())
+        elif typedef and line.startswith("name:"):
+            labels.setdefault(relation, line[5:].strip())
+    return labels
+
+
 def _stanzas(numbered: Iterable[Tuple[int, str]]) -> Iterator[Stanza]:
     stanza: Stanza = []
     for number, line in numbered:
@@ -96,13 +116,15 @@ def _id(stanza: Stanza) -> str:
     return next((line[3:].split("!")[0].strip() for _, line in stanza if line.startswith("id:")), "")
 
 
-def _parsed(batch: List[Stanza], stats: ReadStats, suppressed: bool) -> Iterator[Concept]:
+def _parsed(batch: List[Stanza], stats: ReadStats, suppressed: bool, labels: Dict[str, str]) -> Iterator[Concept]:
     try:
         frames = list(fastobo.loads("\n\n".join("\n".join(line for _, line in stanza) for stanza in batch) + "\n"))
     except (SyntaxError, ValueError):  # somewhere in the batch: find the lines
         frames = [frame for frame in (_parse(stanza, stats) for stanza in batch) if frame is not None]
     for frame in frames:
-        yield from _concepts(frame, suppressed)
+        for concept in _concepts(frame, suppressed):
+            concept.relations = named(concept.relations, labels, stats)
+            yield concept
 
 
 def _parse(stanza: Stanza, stats: ReadStats) -> Any:
@@ -134,6 +156,7 @@ def _concepts(frame: Any, suppressed: bool) -> Iterator[Concept]:
     concept.codes = [own] if own else []
     concept.definition = next((c.definition for c in by_tag.get("def", ())), None)
     concept.parents = [curies.canonical(str(c.term)) for c in by_tag.get("is_a", ())]
+    concept.relations = [(curies.canonical(str(c.typedef)), curies.canonical(str(c.term))) for c in by_tag.get("relationship", ())]
     concept.retired = [curies.canonical(str(c.alt_id)) for c in by_tag.get("alt_id", ())]
     for clause in by_tag.get("xref", ()):
         add_xref(concept, str(clause.xref.id))

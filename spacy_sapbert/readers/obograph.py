@@ -12,6 +12,7 @@ from ..errors import fail
 from . import curies, json_files
 from .names import term_type
 from .obo import add_xref
+from .relations import named
 from .stats import ReadStats, reader
 
 # ORDO's classes are not all disorders: genes, countries, ages, inheritance and prevalence serve as values of annotations, and retired
@@ -40,7 +41,7 @@ def read_obograph(
     exclude_subsets: Sequence[str] = (),
     suppressed: bool = False,
 ) -> Iterator[Concept]:
-    """Read an OBO Graphs file: first the classes, then each is_a edge as a Concept that has only a parent.
+    """Read an OBO Graphs file: first the classes, then each edge as a Concept that has only a parent (is_a) or a relation.
 
     prefixes: yield these ontologies' classes only; default: the file's own (see `own_prefix`), as files carry their imports.
     exclude: ids of classes that are left out with all their descendants. Default: none, but for ORDO all that is no clinical entity
@@ -49,6 +50,7 @@ def read_obograph(
     exclude_subsets: names of subsets ("ordo_group_of_disorders") whose members are left out, without their descendants.
     suppressed: keep synonyms typed obsolete or deprecated.
 
+    Edges to what is left out, and relations that the file has no name for, are none; the latter are counted in `stats.left_out`.
     Deprecated classes give no names; one that names exactly one replacement (IAO:0100001, or an IRI in ORDO's reason_for_obsolescence)
     gives `Concept(replacement, retired=[old])`. The file is read three or four times, since its parts come in any order.
     Raises E402 and E405. Source: github.com/geneontology/obographs; `stats.version` is the date in the graph's version IRI, or the IRI.
@@ -58,11 +60,14 @@ def read_obograph(
     stats.version = _version(path)
     roots = DEFAULT_EXCLUDE.get(own, ()) if exclude is None else exclude
     left_out = _descendants(path, {curies.canonical(r) for r in roots}) if roots else set()
+    labels: Dict[str, str] = {}  # of relations
     for stats.rows, node in enumerate(json_files.items(path, "graphs.item.nodes.item"), 1):
         if not isinstance(node, dict) or not isinstance(node.get("id"), str):
             stats.bad(stats.rows, "a node without an id")
             continue
         concept_id = curies.canonical(node["id"])
+        if node.get("type") == "PROPERTY" and node.get("lbl"):
+            labels[concept_id] = node["lbl"]
         if node.get("type", "CLASS") != "CLASS" or curies.split(concept_id)[0].upper() not in wanted:
             continue
         meta = node.get("meta") or {}
@@ -75,10 +80,13 @@ def read_obograph(
         elif node.get("lbl") or meta.get("synonyms"):
             yield _concept(concept_id, node.get("lbl"), meta, suppressed)
     for edge in json_files.items(path, "graphs.item.edges.item"):
-        if edge.get("pred") in _SUBCLASS:
-            child, parent = curies.canonical(edge["sub"]), curies.canonical(edge["obj"])
-            if child not in left_out and curies.split(child)[0].upper() in wanted:
-                yield Concept(child, curies.vocabulary_of(child), parents=[parent])
+        one, kind, other = (curies.canonical(str(edge.get(key, ""))) for key in ("sub", "pred", "obj"))
+        if one in left_out or curies.split(one)[0].upper() not in wanted:
+            continue
+        if edge["pred"] in _SUBCLASS:
+            yield Concept(one, curies.vocabulary_of(one), parents=[other])
+        elif other not in left_out and curies.split(other)[0] and (relations := named([(kind, other)], labels, stats)):
+            yield Concept(one, curies.vocabulary_of(one), relations=relations)
 
 
 def own_prefix(path: Path) -> str:

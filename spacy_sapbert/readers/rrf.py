@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, Iterator, List, Optional, Sequence, Tuple
 
 from ..concept import Concept, Name, is_cui
 from .rrf_files import Tables
@@ -25,6 +25,8 @@ _ORDER = {lat: place for place, lat in enumerate(LANGUAGES)}
 _LANGUAGE_STEP, _TYPE_STEP = 100_000, 8
 _SUPPRESSED = frozenset("OEY")
 _RELATIONS = ("|PAR|", "|CHD|", "tradename")
+_TRADE_NAMES = ("has_tradename", "tradename_of")
+_NO_RELATION = frozenset({"isa", "inverse_isa"})  # the hierarchy, which REL says
 _ATOM = itemgetter(0)
 Ranks = Dict[Tuple[str, str], int]
 
@@ -39,6 +41,7 @@ def read_rrf(
     term_types: Optional[Sequence[str]] = None,
     suppressed: bool = False,
     hierarchy: bool = True,
+    relations: Optional[Sequence[str]] = (),
     only_named: bool = True,
     encoding: str = "utf-8",
 ) -> Iterator[Concept]:
@@ -51,6 +54,8 @@ def read_rrf(
     term_types: term types (TTY) of names; None for all.
     suppressed: keep rows whose SUPPRESS is O, E or Y.
     hierarchy: read MRREL, by far the largest table.
+    relations: further relations that are kept, values of RELA ("has_finding_site"); None for all, tens of millions of them in a whole
+        release. Without any: parents and trade names.
     only_named: types, definitions, parents and retired ids only for CUIs that got a name here. Pass False to add what UMLS knows to
         concepts that other sources name.
     encoding: of all tables.
@@ -60,7 +65,7 @@ def read_rrf(
 
     Ranks: the language first, then MRRANK (or TERM_TYPES where MRRANK is missing), then TS=P (+0, else 4), STT=PF (2), ISPREF=Y (1).
     MRREL: REL and RELA say what the *second* concept is to the first. `C1|…|PAR|C2`: C2 is a parent of C1; `C1|…|CHD|C2`: C2 is a child
-    of C1; RELA has_tradename: C2 has the tradename C1. MRCUI: REL SY with MAPIN Y: CUI1 was merged into CUI2.
+    of C1; RELA has_tradename: C2 has the tradename C1. Each relation is there from both sides. MRCUI: REL SY with MAPIN Y: CUI1 was merged into CUI2.
 
     Raises E401, E402 (no MRCONSO), E404, E405. Source: UMLS Reference Manual, chapter 3 (ncbi.nlm.nih.gov/books/NBK9685).
     `stats.versions` has SVER by vocabulary (MRSAB), `stats.version` that of the Metathesaurus itself (RSAB MTH).
@@ -91,7 +96,9 @@ def read_rrf(
         if row[4] not in foreign and wanted.source(row[4]) and (suppressed or row[6] not in _SUPPRESSED) and not skip(row[0]):
             yield Concept(row[0], row[4], definition=row[5].strip())
     if hierarchy:
-        yield from (concept for concept in _relations(rows("MRREL", _RELATIONS), wanted) if not skip(concept.concept_id))
+        kept = None if relations is None else frozenset((*_TRADE_NAMES, *relations))
+        must_hold = () if relations is None else (*_RELATIONS, *(f"|{rela}|" for rela in relations))
+        yield from (concept for concept in _relations(rows("MRREL", must_hold), wanted, kept) if not skip(concept.concept_id))
     for row in rows("MRCUI"):
         if row[2] == "SY" and row[6] == "Y" and is_cui(row[5]) and row[5] != row[0] and not skip(row[5]):
             yield Concept(row[5], "UMLS", retired=[row[0]])
@@ -149,15 +156,15 @@ def _names(rows: Iterator[List[str]], wanted: _Wanted, ranks: Ranks) -> Iterator
         yield concept
 
 
-def _relations(rows: Iterator[List[str]], wanted: _Wanted) -> Iterator[Concept]:
-    """Parents and brand names. Every relation is in MRREL twice, once from each side; equal neighbours are folded."""
+def _relations(rows: Iterator[List[str]], wanted: _Wanted, kept: Optional[FrozenSet[str]]) -> Iterator[Concept]:
+    """Parents, and relations whose RELA is `kept`. Every relation is in MRREL twice, once from each side; equal neighbours are folded."""
     last: Tuple[str, ...] = ()
     for row in rows:
         first, rel, second, rela = row[0], row[3], row[4], row[7]
-        brand = rela in ("has_tradename", "tradename_of")
+        related = bool(rela) and rela not in _NO_RELATION and (kept is None or rela in kept)
         if (
             first == second
-            or not (rel in ("PAR", "CHD") or brand)
+            or not (rel in ("PAR", "CHD") or related)
             or not wanted.source(row[10])
             or (row[14] in _SUPPRESSED and not wanted.suppressed)
         ):
@@ -169,5 +176,5 @@ def _relations(rows: Iterator[List[str]], wanted: _Wanted) -> Iterator[Concept]:
             yield Concept(first, "UMLS", parents=[second])
         elif rel == "CHD":
             yield Concept(second, "UMLS", parents=[first])
-        if brand:
+        if related:
             yield Concept(second, "UMLS", relations=[(rela, first)])

@@ -51,6 +51,30 @@ def test_options() -> None:
     assert ("travelling patella", "OB", 9) in [(n.text, n.term_type, n.rank) for n in knee.names]
 
 
+def test_relations_are_named_as_the_file_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.obo"
+    lines = [
+        'relationship: part_of X:2 {source="PMID:1"} ! leg',
+        "relationship: BFO:0000051 X:3",
+        "relationship: RO:0002200 mesh:D1 ! known without the file",
+        "relationship: RO:9999999 X:4 ! nothing says what that is",
+        "relationship: X:hasAgeOfOnset X:5",
+        "relationship: innervated_by X:6",
+    ]
+    typedefs = "[Typedef]\nid: BFO:0000051\nname: has part\nname: another\n\n[Typedef]\nid: X:hasAgeOfOnset\nname: has_AgeOfOnset\n"
+    path.write_text("[Term]\nid: X:1\nname: knee\n" + "\n".join(lines) + f"\n\n{typedefs}", encoding="utf-8")
+    (knee,), stats = read_all(path)
+    assert knee.relations == [
+        ("part_of", "X:2"),
+        ("has_part", "X:3"),
+        ("has_phenotype", "MESH:D1"),
+        ("has_age_of_onset", "X:5"),
+        ("innervated_by", "X:6"),
+    ]
+    assert stats.left_out == {"relations without a name": 1}
+    assert (knee.parents, stats.malformed) == ([], 0)
+
+
 def test_own_prefix_without_a_helpful_header(tmp_path: Path) -> None:
     path = tmp_path / "x.obo"
     path.write_text("format-version: 1.2\nontology: something_else\n\n" + "".join(f"[Term]\nid: {i}\nname: n\n\n" for i in ("BFO:1", "HP:1", "HP:2")))

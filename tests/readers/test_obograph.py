@@ -21,8 +21,38 @@ def test_nodes_then_edges() -> None:
     assert (fever.retired, fever.same_as) == (["DOID:8"], ["NCIT:C3"])
     assert (disease.names[0].text, mild.names[0].text) == ("disease", "toy fever, mild")
     assert (replaced.concept_id, replaced.retired, replaced.names) == ("DOID:1", ["DOID:3"], [])
-    # neither the deprecated class's edge nor the one that is no is_a
-    assert [(e.concept_id, e.parents) for e in edges] == [("DOID:1", ["DOID:2"]), ("DOID:5", ["DOID:1"])]
+    # not the deprecated class's edge
+    assert [(e.concept_id, e.parents, e.relations) for e in edges] == [
+        ("DOID:1", ["DOID:2"], []),
+        ("DOID:5", ["DOID:1"], []),
+        ("DOID:1", [], [("has_phenotype", "SYMP:1")]),
+    ]
+
+
+def test_relations(tmp_path: Path) -> None:
+    obo = "http://purl.obolibrary.org/obo/"
+    nodes = [{"id": f"{obo}NCIT_C{i}", "type": "CLASS", "lbl": f"term {i}"} for i in (1, 2, 3)]
+    nodes.append({"id": f"{obo}NCIT_R108", "type": "PROPERTY", "lbl": "Disease_Has_Finding"})
+    nodes.append({"id": f"{obo}NCIT_C4", "type": "CLASS", "lbl": "gone", "meta": {"deprecated": True}})
+    edges = [
+        (f"{obo}NCIT_C1", f"{obo}NCIT_R108", f"{obo}NCIT_C2"),
+        (f"{obo}NCIT_C1", f"{obo}BFO_0000050", f"{obo}UBERON_0000001"),  # known without the file
+        (f"{obo}NCIT_C1", f"{obo}NCIT_R999", f"{obo}NCIT_C3"),  # not named anywhere
+        (f"{obo}NCIT_C1", f"{obo}NCIT_R108", f"{obo}NCIT_C4"),
+        (f"{obo}UBERON_0000001", f"{obo}NCIT_R108", f"{obo}NCIT_C2"),  # of an imported term
+        (f"{obo}NCIT_C1", "hasExactSynonym", "a text"),
+        (f"{obo}NCIT_C2", "is_a", f"{obo}NCIT_C3"),
+    ]
+    path = tmp_path / "x.json"
+    graph = {"id": f"{obo}ncit.owl", "nodes": nodes, "edges": [dict(zip(("sub", "pred", "obj"), edge)) for edge in edges]}
+    path.write_text(json.dumps({"graphs": [graph]}), encoding="utf-8")
+    concepts, stats = read_all(path)
+    assert [(c.concept_id, c.relations) for c in concepts if c.relations] == [
+        ("NCIT:C1", [("disease_has_finding", "NCIT:C2")]),
+        ("NCIT:C1", [("part_of", "UBERON:0000001")]),
+    ]
+    assert [(c.concept_id, c.parents) for c in concepts if c.parents] == [("NCIT:C2", ["NCIT:C3"])]
+    assert stats.left_out == {"relations without a name": 1}
 
 
 def test_exclude() -> None:

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any, List, Tuple
 
 import pytest
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.readers.rrf import LANGUAGES
 
-from .helpers import RELEASE, atom, by_id, error_code, read_all, write_release
+from .helpers import RELEASE, atom, by_id, error_code, read_all, relation, write_release
 
 
 @pytest.mark.parametrize("form", ["dir", "META", "gz", "zip"])
@@ -42,6 +43,30 @@ def test_parts_after_the_names(tmp_path: Path) -> None:
     assert [p.retired for p in parts if p.retired] == [["C9000007"]]
     assert [c.relations for c in concepts if c.relations] == [[("tradename_of", "C9000001")]]
     assert next(c.concept_id for c in concepts if c.relations) == "C9000004"  # the second concept is the one that has the relation
+
+
+def test_further_relations(tmp_path: Path) -> None:
+    rows = [
+        relation("C9000001", "RO", "C9000002", rela="finding_site_of"),
+        relation("C9000002", "RO", "C9000001", rela="has_finding_site"),
+        relation("C9000002", "RO", "C9000001", rela="has_finding_site"),  # of other atoms
+        relation("C9000002", "RB", "C9000001", rela="due_to", suppress="O"),
+        relation("C9000001", "PAR", "C9000002", rela="inverse_isa"),
+        relation("C9000001", "RO", "C9000004", rela="tradename_of", sab="RXNORM"),
+        relation("C9000001", "RO", "C9000002"),
+    ]
+    path = write_release(tmp_path, {**RELEASE, "MRREL": rows})
+
+    def related(**options: Any) -> List[Tuple[str, str, str]]:
+        return [(c.concept_id, *r) for c in read_all(path, **options)[0] for r in c.relations]
+
+    brand = ("C9000004", "tradename_of", "C9000001")
+    site = ("C9000001", "has_finding_site", "C9000002")  # what REL and RELA say is of the second concept
+    assert related() == [brand]
+    assert related(relations=["has_finding_site"]) == [site, brand]
+    assert related(relations=None) == [("C9000002", "finding_site_of", "C9000001"), site, brand]
+    assert related(relations=["due_to"], suppressed=True) == [("C9000001", "due_to", "C9000002"), brand]
+    assert [c.parents for c in read_all(path, relations=None)[0] if c.parents] == [["C9000002"]]
 
 
 def test_filters(tmp_path: Path) -> None:

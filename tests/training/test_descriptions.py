@@ -124,6 +124,10 @@ def test_every_form_has_several_wordings_with_all_their_places() -> None:
         ("causes", "causes"),
         ("may_be_treated_by", "may be treated by"),
         ("is_conjugate_acid_of", "is conjugate acid of"),
+        ("disease_may_have_finding", "may have finding"),
+        ("anatomic_structure_is_physical_part_of", "is physical part of"),
+        ("molecular_abnormality_involves_gene", "involves gene"),
+        ("disease_mapped_to_gene", "is mapped to gene"),
     ],
 )
 def test_relations_in_words(relation: str, words: str) -> None:

@@ -1,0 +1,42 @@
+"""Names of relations between concepts as UMLS writes them (RELA): `part_of`, `has_finding_site`."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterable, List, Mapping, Optional, Tuple
+
+from .stats import ReadStats
+
+# by OBO's relation ontology and the basic formal ontology, for files that use their ids without saying what they are called
+_KNOWN = {
+    "BFO:0000050": "part_of",
+    "BFO:0000051": "has_part",
+    "IDO:0000664": "has_material_basis_in",
+    "RO:0001025": "located_in",
+    "RO:0002200": "has_phenotype",
+    "RO:0002202": "develops_from",
+    "RO:0002451": "transmitted_by",
+    "RO:0003304": "contributes_to_condition",
+}
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def relation_name(curie: str, label: Optional[str]) -> Optional[str]:
+    """`part of`, `has_AgeOfOnset`, `Disease_Has_Finding` -> `part_of`, `has_age_of_onset`, `disease_has_finding`; None for an id that nothing names.
+
+    curie: the relation's id, which in OBO files may be its name as well. label: what the file calls it.
+    """
+    name = label or _KNOWN.get(curie) or ("" if ":" in curie or "/" in curie else curie)
+    return re.sub(r"[^a-z0-9]+", "_", _HUMPS.sub("_", name).lower()).strip("_") or None
+
+
+def named(relations: Iterable[Tuple[str, str]], labels: Mapping[str, str], stats: ReadStats) -> List[Tuple[str, str]]:
+    """(relation's id, other concept) -> (its name, other concept); those without a name are counted in `stats.left_out`."""
+    found: List[Tuple[str, str]] = []
+    for curie, other in relations:
+        name = relation_name(curie, labels.get(curie))
+        if name is None:
+            stats.leave_out("relations without a name")
+        else:
+            found.append((name, other))
+    return found
