@@ -49,6 +49,7 @@ $(STAMP): setup.py constraints.txt
 	  echo "$(VENV) has $$($(PY) --version); spacy-sapbert needs Python 3.10, 3.11 or 3.12. Delete $(VENV) and try again."; exit 1; }
 	@$(PY) -c "import annoy" 2> /dev/null || command -v $${CXX:-c++} > /dev/null || command -v g++ > /dev/null || command -v clang++ > /dev/null || { \
 	  echo "A C++ compiler is needed: Annoy comes as source. On Debian and Ubuntu: apt-get install g++ python3-dev"; exit 1; }
+	@rm -rf *.egg-info # an old one hides names that were registered since
 	@echo "Installing into $(VENV): about 140 packages, several minutes the first time ..."
 	@$(PIP) install --progress-bar off -c constraints.txt -e ".[dev,abbreviations,train]" > $(VENV)/install.log 2>&1 & pid=$$!; \
 	  trap 'kill $$pid 2> /dev/null' INT TERM; \

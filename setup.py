@@ -22,6 +22,9 @@ def long_description() -> str:
 
 
 ABBREVIATIONS = ["scispacy==0.6.2"]
+# engines behind the index door, each by itself
+USEARCH = ["usearch>=2.16"]
+FAISS = ["faiss-cpu>=1.10"]
 # for the repository's own `training` package and project.yml; a user of the linker needs none of it
 TRAIN = [
     "accelerate>=1.0",
@@ -35,7 +38,7 @@ TRAIN = [
     "sentence-transformers>=5.7",
     "tensorboard>=2.14",
 ]
-DEV = ["hypothesis>=6.90", "mypy>=1.10", "pytest>=8.0", "ruff>=0.6", "scikit-learn>=1.3", "setuptools>=70.1"]
+DEV = [*USEARCH, *FAISS, "hypothesis>=6.90", "mypy>=1.10", "pytest>=8.0", "ruff>=0.6", "scikit-learn>=1.3", "setuptools>=70.1"]
 
 setup(
     name=about("title"),
@@ -74,7 +77,14 @@ setup(
         "typer>=0.12",
         "zstandard>=0.20",
     ],
-    extras_require={"abbreviations": ABBREVIATIONS, "train": TRAIN, "dev": DEV, "all": [*ABBREVIATIONS, *TRAIN, *DEV]},
+    extras_require={
+        "abbreviations": ABBREVIATIONS,
+        "usearch": USEARCH,
+        "faiss": FAISS,
+        "train": TRAIN,
+        "dev": DEV,
+        "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *TRAIN, *DEV],
+    },
     # the one list of registered names
     entry_points={
         "spacy_factories": [
@@ -87,6 +97,8 @@ setup(
         "spacy_sapbert_indexes": [
             "spacy-sapbert.AnnoyIndex.v1 = spacy_sapbert.indexes.annoy:AnnoyIndex",
             "spacy-sapbert.ExactIndex.v1 = spacy_sapbert.indexes.exact:ExactIndex",
+            "spacy-sapbert.FaissIndex.v1 = spacy_sapbert.indexes.faiss:FaissIndex",
+            "spacy-sapbert.UsearchIndex.v1 = spacy_sapbert.indexes.usearch:UsearchIndex",
         ],
         "spacy_sapbert_linkers": [
             "hpo = spacy_sapbert.bundles:hpo",

@@ -16,8 +16,11 @@ import pytest
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.files import folder_to_bytes
 from spacy_sapbert.indexes import base
-from spacy_sapbert.indexes.annoy import FORWARD_SHARE, AnnoyIndex
+from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.indexes.faiss import FaissIndex
+from spacy_sapbert.indexes.rescored import FORWARD_SHARE
+from spacy_sapbert.indexes.usearch import UsearchIndex
 from spacy_sapbert.types import VectorIndex
 
 ENGINES: Dict[str, Callable[[], Any]] = {
@@ -25,8 +28,14 @@ ENGINES: Dict[str, Callable[[], Any]] = {
     # search_k far over n × n_trees: every leaf is looked at
     "annoy": lambda: AnnoyIndex(n_trees=5, search_k=100_000, pca=0, tune=False, threads=2),
     "annoy pca": lambda: AnnoyIndex(n_trees=5, search_k=100_000, pca=8, rescore=400, tune=False),
+    "usearch": lambda: UsearchIndex(dtype="f32", expansion_search=400, tune=False),
+    "usearch bf16": lambda: UsearchIndex(rescore=200, tune=False),
+    "usearch i8 pca": lambda: UsearchIndex(dtype="i8", pca=8, rescore=400, tune=False),
+    "faiss": lambda: FaissIndex(search=400, tune=False),
+    "faiss pca": lambda: FaissIndex("HNSW16,SQ8", pca=8, rescore=400, tune=False),
+    "faiss flat": lambda: FaissIndex("Flat", tune=False),
 }
-TOLERANCE = {"exact": 1e-6, "annoy": 1e-3, "annoy pca": 1e-3}  # float16: 11 bits, so 2**-11 of a vector of length 1
+FILES = {"annoy": {"forest.ann"}, "usearch": {"graph.usearch"}, "faiss": {"index.faiss"}, "exact": set()}  # beside the vectors
 DIM, SIZE = 24, 400
 
 
@@ -90,14 +99,14 @@ def test_neighbours_and_cosines_are_those_of_a_full_sort(index: Any, engine: str
     assert (rows.dtype, cosines.dtype, rows.shape, cosines.shape) == (np.int64, np.float32, (70, k), (70, k))
     assert_same(index, QUERIES, (rows, cosines), oracle(index, QUERIES, k))
     true = np.take_along_axis(QUERIES @ VECTORS.T, rows[:, : min(k, SIZE)], axis=1)
-    assert np.abs(cosines[:, : min(k, SIZE)] - true).max() < TOLERANCE[engine]
+    assert np.abs(cosines[:, : min(k, SIZE)] - true).max() < (1e-6 if engine == "exact" else 1e-3)
 
 
 def test_a_vector_finds_itself(index: Any, engine: str) -> None:
     rows, cosines = index.query(VECTORS, 1)
     assert (rows[:, 0] == np.arange(SIZE)).all()
-    assert np.abs(cosines - 1).max() < TOLERANCE[engine]
-    np.testing.assert_allclose(index.vectors(np.array([3, 0, 399])), VECTORS[[3, 0, 399]], atol=TOLERANCE[engine])
+    assert np.abs(cosines - 1).max() < (1e-6 if engine == "exact" else 1e-3)
+    np.testing.assert_allclose(index.vectors(np.array([3, 0, 399])), VECTORS[[3, 0, 399]], atol=(1e-6 if engine == "exact" else 1e-3))
     assert index.vectors(np.array([3])).dtype == np.float32
 
 
@@ -124,7 +133,7 @@ def test_ties_are_in_the_order_of_rows_at_the_edge_too(engine: str, equal: int) 
     vectors = np.concatenate([axes[1:4], np.repeat(axes[:1], equal, axis=0), axes[4:]])
     index = ENGINES[engine]()
     index.build(vectors)
-    if engine.startswith("annoy"):
+    if engine != "exact":
         index.rescore = 1000
     for k in (1, 2, 7):
         rows, cosines = index.query(axes[:1].repeat(40, axis=0), k)
@@ -251,7 +260,7 @@ def test_writing_over_the_folder_it_is_mapped_from(engine: str, tmp_path: Path) 
     before = folder_to_bytes(tmp_path)
     # in a process of its own: truncating a mapped file is a bus error
     code = (
-        "import sys; from pathlib import Path; from spacy_sapbert.indexes.annoy import AnnoyIndex; from spacy_sapbert.indexes.exact import ExactIndex\n"
+        f"import sys; from pathlib import Path; from {type(built).__module__} import {type(built).__name__}\n"
         f"index = {type(built).__name__}(**{built.get_config()}).from_disk(Path(sys.argv[1])); index.to_disk(Path(sys.argv[1]))\n"
         f"print(index.query(index.vectors(__import__('numpy').arange(2)), 1)[0].tolist())"
     )
@@ -270,9 +279,7 @@ def test_the_same_seed_gives_the_same_bytes(engine: str, tmp_path: Path) -> None
         index.to_disk(tmp_path / name)
         folders.append({n: b for n, b in folder_to_bytes(tmp_path / name).items() if n != "manifest.json"})
     assert folders[0] == folders[1]
-    assert set(folders[0]) == {"exact": {"vectors.npy"}, "annoy": {"vectors.npy", "forest.ann"}}.get(
-        engine, {"vectors.npy", "forest.ann", "projection.npy"}
-    )
+    assert set(folders[0]) == {"vectors.npy", *FILES[engine.split(" ")[0]], *(["projection.npy"] if "pca" in engine else [])}
 
 
 def test_another_seed_gives_another_forest(tmp_path: Path) -> None:
@@ -418,3 +425,110 @@ def test_a_child_reads_the_same_map(index: Any, tmp_path: Path) -> None:
     with os.fdopen(ours) as pipe:
         assert json.loads(pipe.read()) == expected
     assert os.waitpid(pid, 0)[1] == 0
+
+
+# -- graphs ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "setting", "value"),
+    [
+        (UsearchIndex, "dtype", "f8"),
+        (UsearchIndex, "connectivity", 1),
+        (UsearchIndex, "expansion_add", 0),
+        (UsearchIndex, "expansion_search", 0),
+        (UsearchIndex, "build_threads", -1),
+        (UsearchIndex, "rescore", 0),
+        (FaissIndex, "search", 0),
+        (FaissIndex, "build_threads", -1),
+        (FaissIndex, "pca", -1),
+    ],
+)
+def test_settings_of_other_engines_are_checked(make: Any, setting: str, value: Any) -> None:
+    with pytest.raises(SapbertError, match=f"'{setting}' of '{make.__name__}' is {value!r}") as error:
+        make(**{setting: value})
+    assert error.value.code == "E002"
+
+
+@pytest.mark.parametrize(("make", "library", "extra"), [(UsearchIndex, "usearch", "usearch"), (FaissIndex, "faiss", "faiss")])
+def test_without_its_library_the_error_says_what_to_type(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make: Any, library: str, extra: str
+) -> None:
+    built = make()
+    built.build(VECTORS)
+    built.to_disk(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for act in (lambda: make().build(VECTORS), lambda: make().from_disk(tmp_path)):
+        with pytest.raises(SapbertError, match=rf'pip install "spacy-sapbert\[{extra}\]".*AnnoyIndex') as error:
+            act()
+        assert error.value.code == "E205"
+
+
+@pytest.mark.parametrize("factory", ["Nonsense7", "IVF500,Flat", "PQ7"])
+def test_a_factory_that_faiss_can_not_build(factory: str) -> None:
+    """A word it does not know; more clusters than vectors; codes that do not divide the dimensions."""
+    with pytest.raises(SapbertError, match=f"'factory' of 'FaissIndex' is '{factory}': Faiss says: [a-zA-Z]") as error:
+        FaissIndex(factory).build(VECTORS)
+    assert error.value.code == "E002"
+
+
+def test_clusters_are_learnt_and_lists_searched(tmp_path: Path) -> None:
+    index = FaissIndex("IVF8,SQ8", search=8, rescore=400, tune=False)
+    index.build(VECTORS)
+    assert index.search_setting == "nprobe"
+    assert_same(index, QUERIES, index.query(QUERIES, 5), oracle(index, QUERIES, 5))
+    index.to_disk(tmp_path)
+    read = FaissIndex().from_disk(tmp_path)
+    assert (read.factory, read.search) == ("IVF8,SQ8", 8)
+    few = FaissIndex(search=1, tune=False).from_disk(tmp_path)  # one list of eight: less is found, no rows are lost
+    found = few.query(QUERIES, 5)[0]
+    assert ((found >= 0).sum(axis=1) == 5).all()
+    assert 0.1 < (found == oracle(index, QUERIES, 5)[0]).mean() < 0.9
+    assert (few.query(QUERIES, 5, effort=8.0)[0] == read.query(QUERIES, 5)[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "setting", "values"),
+    [
+        (lambda: UsearchIndex(connectivity=8), "expansion_search", [32, 64, 128, 150]),
+        (FaissIndex, "search", [16, 32, 64, 128, 150]),
+        (lambda: FaissIndex("IVF16,Flat"), "search", [4, 8, 16, 32, 64, 128, 150]),
+        (lambda: FaissIndex("Flat"), "", []),
+        (lambda: UsearchIndex(tune=False), "", []),
+    ],
+)
+def test_settings_that_building_tries(make: Any, setting: str, values: Any) -> None:
+    assert [tried[setting] for tried in make().settings_to_try(150)] == values
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
+def test_a_smaller_dtype_makes_a_smaller_graph_and_is_compared_in_full(dtype: str, tmp_path: Path) -> None:
+    vectors = unit(300, 7, 384)
+    index = UsearchIndex(dtype=dtype, rescore=30, tune=False)
+    index.build(vectors)
+    index.to_disk(tmp_path)
+    bytes_each = {"f32": 4, "bf16": 2, "i8": 1}[dtype] * 384
+    assert 0 < (tmp_path / "graph.usearch").stat().st_size / 300 - bytes_each < 400  # edges
+    rows, cosines = index.query(vectors[:50], 3)
+    assert (rows[:, 0] == np.arange(50)).all()
+    full = np.take_along_axis(vectors[:50] @ index.vectors(np.arange(300)).T, rows, axis=1)
+    np.testing.assert_allclose(cosines, full, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [lambda: UsearchIndex(build_threads=2, rescore=200), lambda: FaissIndex(build_threads=2, rescore=200)])
+def test_two_threads_build_a_graph_that_finds_as_much(make: Any) -> None:
+    index = make()
+    index.build(VECTORS)
+    assert (index.query(QUERIES, 5)[0] == oracle(index, QUERIES, 5)[0]).mean() > 0.95  # the graph is another one each time
+
+
+def test_faiss_lives_beside_usearch() -> None:
+    """With USearch loaded first Faiss crashed."""
+    code = (
+        "import numpy as np; from spacy_sapbert.indexes.usearch import UsearchIndex; from spacy_sapbert.indexes.faiss import FaissIndex\n"
+        "vectors = np.eye(8, dtype=np.float32)\n"
+        "for make in (UsearchIndex, FaissIndex):\n    index = make(); index.build(vectors); print(index.query(vectors[:1], 1)[0].tolist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["[[0]]", "[[0]]"]), done.stderr

@@ -83,6 +83,8 @@ def make_fake(clock: Any, log: List[Any], accuracy: Dict[Any, float], seconds: D
     """A class whose objects are right for a share of 1,000 queries, by (n_trees, search_k)."""
 
     class Index(Fake):
+        grown = ("n_trees",)
+
         def __init__(self, search_k: int = 1, n_trees: int = 1) -> None:
             super().__init__(clock, search_k, n_trees, log)
 

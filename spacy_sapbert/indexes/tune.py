@@ -124,8 +124,10 @@ def tune(
     grown: Dict[Any, Any] = {}
     measured: List[Dict[str, Any]] = []
 
+    made_with = getattr(index, "grown", ())  # the rest is search, not growth
+
     def try_out(setting: Dict[str, Any]) -> bool:
-        key = _growth(setting)  # the rest is search, not growth
+        key = _growth(setting, made_with)
         if key not in grown:
             grown[key] = type(index)(**{**index.get_config(), **setting})
             grown[key].build(vectors)
@@ -134,13 +136,13 @@ def tune(
         tick()
         return near_enough(measured[-1], exact, points)
 
-    for steps in _by_growth(settings or [index.get_config()]):
+    for steps in _by_growth(settings or [index.get_config()], made_with):
         low, high = 0, len(steps)  # accuracy rises with search_k, speed falls: the first step that is near enough, by bisection
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if try_out(steps[middle]) else (middle + 1, high)
     chosen, reached = choose(measured, exact, points)
-    winner = grown[_growth(chosen)]
+    winner = grown[_growth(chosen, made_with)]
     _set(winner, {key: chosen[key] for key in index.get_config() if key in chosen})
     if not reached:
         message = Errors.W003.format(points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
@@ -157,14 +159,14 @@ def tune(
     return winner, report
 
 
-def _growth(setting: Dict[str, Any]) -> Tuple[Any, ...]:
-    return tuple(setting.get(key) for key in ("pca", "n_trees"))
+def _growth(setting: Dict[str, Any], made_with: Sequence[str]) -> Tuple[Any, ...]:
+    return tuple(setting.get(key) for key in made_with)
 
 
-def _by_growth(settings: List[Dict[str, Any]]) -> List[List[Dict[str, Any]]]:
+def _by_growth(settings: List[Dict[str, Any]], made_with: Sequence[str]) -> List[List[Dict[str, Any]]]:
     groups: Dict[Any, List[Dict[str, Any]]] = {}
     for setting in settings:
-        groups.setdefault(_growth(setting), []).append(setting)
+        groups.setdefault(_growth(setting, made_with), []).append(setting)
     return list(groups.values())
 
 

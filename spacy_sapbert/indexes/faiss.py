@@ -1,0 +1,138 @@
+"""Faiss (Meta): any index that its factory strings name."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+
+from ..errors import DamagedFile, fail
+from ..types import Floats2d, Ints2d
+from .rescored import BLOCK, RescoredIndex, steps
+
+FILE = "index.faiss"
+TRAINED_ON = 200_000  # vectors that the clusters and codes of an index are learnt from
+SEARCH_TO_TRY = {"efSearch": [16, 32, 64, 128, 256, 512, 1024], "nprobe": [4, 8, 16, 32, 64, 128, 256]}
+
+
+class FaissIndex(RescoredIndex):
+    """`spacy-sapbert.FaissIndex.v1`; `pip install spacy-sapbert[faiss]`.
+
+    factory (str): what to build, in Faiss's own words (github.com/facebookresearch/faiss/wiki/The-index-factory): "HNSW32", "IVF1024,SQ8",
+        "OPQ64,IVF4096,PQ64", "Flat" … Candidates are compared in full whatever it is.
+    search (int): nodes looked at per query (efSearch, of HNSW), or lists (nprobe, of IVF); others have no such setting.
+    pca (int): dimensions the index sees; 0 for all.
+    rescore (int): candidates per query compared in full.
+    tune (bool): as of `AnnoyIndex`, over `search`.
+    threads (int): for searching; 0 for one per core.
+    build_threads (int): for building; 0 for one per core. With several, an HNSW graph is not the same each time.
+    seed (int): of the PCA's sample, and of the vectors that clusters are learnt from.
+    RAISES: SapbertError E002 (a setting), E205 (Faiss is not installed).
+    """
+
+    kind = "faiss index"
+    own = ("factory", "search", "build_threads")
+    grown = ("factory", "pca")
+    searched = ("search", "rescore")
+
+    def __init__(
+        self,
+        factory: str = "HNSW32",
+        search: int = 64,
+        pca: int = 0,
+        rescore: int = 50,
+        tune: bool = True,
+        threads: int = 0,
+        build_threads: int = 1,
+        seed: int = 13,
+    ) -> None:
+        super().__init__(pca, rescore, tune, threads, seed)
+        self.factory, self.search, self.build_threads = factory, search, build_threads
+        self._at_least(search=1, build_threads=0)
+        self._lock = threading.Lock()
+        self._looked_at = 0
+
+    @property
+    def search_setting(self) -> str:
+        """What Faiss calls `search` for this factory; "" where it has nothing of the kind."""
+        return "nprobe" if "IVF" in self.factory else "efSearch" if "HNSW" in self.factory or "NSG" in self.factory else ""
+
+    def settings_to_try(self, size: int) -> List[Dict[str, Any]]:
+        """As `AnnoyIndex.settings_to_try`, `search` rising; of an index without such a setting there is nothing to try."""
+        if not self.tune or not self.search_setting:
+            return []
+        fixed = {name: getattr(self, name) for name in (*self.grown, "rescore")}
+        every = SEARCH_TO_TRY[self.search_setting]
+        return [{**fixed, "search": k} for k in steps(every, min(size, every[-1] * 2))]
+
+    def _grow(self, blocks: Iterator[Tuple[int, Floats2d]], total: int) -> Any:
+        library = _library()
+        try:
+            index = library.index_factory(self.tree_dim, self.factory, library.METRIC_INNER_PRODUCT)
+        except RuntimeError as error:
+            why = f"Faiss says: {_reason(error)}"
+            raise fail("E002", setting="factory", component="FaissIndex", value=self.factory, why=why) from error
+        before = library.omp_get_max_threads()
+        library.omp_set_num_threads(self.build_threads or before)
+        try:
+            if not index.is_trained:
+                chosen = np.sort(np.random.default_rng(self.seed).permutation(total)[:TRAINED_ON])
+                index.train(np.concatenate([self._project(self.vectors(chosen[i : i + BLOCK])) for i in range(0, len(chosen), BLOCK)]))
+            for _, block in blocks:
+                index.add(np.ascontiguousarray(block))
+        except RuntimeError as error:  # clusters without vectors, codes of another width
+            raise fail("E002", setting="factory", component="FaissIndex", value=self.factory, why=f"Faiss says: {_reason(error)}") from error
+        finally:
+            library.omp_set_num_threads(before)
+        self._looked_at = 0
+        return index
+
+    def _nearest(self, queries: Floats2d, fetch: int, effort: float) -> Ints2d:
+        looked_at = int(self.search * effort)
+        if self.search_setting == "efSearch":
+            looked_at = max(looked_at, fetch)
+        with self._lock:  # it is a setting of the index
+            if self.search_setting and looked_at != self._looked_at:
+                _library().ParameterSpace().set_index_parameter(self._engine, self.search_setting, looked_at)
+                self._looked_at = looked_at
+        _, rows = self._engine.search(queries, fetch)
+        return np.asarray(rows, dtype=np.int64)
+
+    def _save_engine(self, path: Path) -> None:
+        fresh = path / f"{FILE}.new"
+        _library().write_index(self._engine, str(fresh))
+        os.replace(fresh, path / FILE)
+
+    def _open_engine(self, path: Path) -> Any:
+        library = _library()
+        self._looked_at = 0
+        try:
+            index = library.read_index(str(path / FILE), getattr(library, "IO_FLAG_MMAP_IFC", 0))
+        except RuntimeError as error:  # only after _read_folder has seen that the file is there and whole
+            raise fail("E202", DamagedFile, path=path, why=f"Faiss can't read '{FILE}': {_reason(error)}") from error
+        if index.ntotal != len(self) or index.d != self.tree_dim:
+            raise fail(
+                "E202",
+                DamagedFile,
+                path=path,
+                why=f"'{FILE}' has {index.ntotal:,} vectors of {index.d}, {len(self):,} of {self.tree_dim} lie beside it",
+            )
+        return index
+
+
+def _reason(error: RuntimeError) -> str:
+    """Without the place in Faiss's sources."""
+    return str(error).rpartition(": ")[2].strip()
+
+
+def _library() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        known = "spacy-sapbert.AnnoyIndex.v1, spacy-sapbert.ExactIndex.v1"
+        raise fail("E205", name="spacy-sapbert.FaissIndex.v1", package='"spacy-sapbert[faiss]"', error=error, known=known) from error
+    return faiss

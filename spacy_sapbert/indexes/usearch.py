@@ -1,0 +1,116 @@
+"""USearch (Unum): a navigable small-world graph (HNSW: Malkov and Yashunin, TPAMI 2018) in one memory-mapped file, of float32, bfloat16 or int8."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+
+from ..errors import DamagedFile, fail
+from ..types import Floats2d, Ints2d
+from .rescored import RescoredIndex, steps
+
+GRAPH = "graph.usearch"
+DTYPES = ("f32", "bf16", "i8")
+EXPANSION_TO_TRY = [32, 64, 128, 256, 512, 1024]
+
+
+class UsearchIndex(RescoredIndex):
+    """`spacy-sapbert.UsearchIndex.v1`; `pip install spacy-sapbert[usearch]`.
+
+    dtype (str): f32, bf16 or i8: of the graph's own copy of the vectors. Candidates are compared in full whatever it is.
+    connectivity (int): edges of a node (M in the paper). expansion_add (int): nodes looked at for a new one (efConstruction).
+    expansion_search (int): nodes looked at per query (ef); at least `rescore` are.
+    pca (int): dimensions the graph sees; 0 for all.
+    rescore (int): candidates per query compared in full.
+    tune (bool): as of `AnnoyIndex`, over expansion_search.
+    threads (int): for searching; 0 for one per core.
+    build_threads (int): for building; 0 for one per core. With several, the graph depends on which thread comes first: as good, but not the same
+        bytes each time.
+    seed (int): of the PCA's sample.
+    RAISES: SapbertError E002 (a setting), E205 (USearch is not installed).
+    """
+
+    kind = "usearch index"
+    own = ("dtype", "connectivity", "expansion_add", "expansion_search", "build_threads")
+    grown = ("dtype", "connectivity", "expansion_add", "pca")
+    searched = ("expansion_search", "rescore")
+
+    def __init__(
+        self,
+        dtype: str = "bf16",
+        connectivity: int = 16,
+        expansion_add: int = 128,
+        expansion_search: int = 64,
+        pca: int = 0,
+        rescore: int = 50,
+        tune: bool = True,
+        threads: int = 0,
+        build_threads: int = 1,
+        seed: int = 13,
+    ) -> None:
+        super().__init__(pca, rescore, tune, threads, seed)
+        self.dtype, self.connectivity, self.expansion_add, self.expansion_search = dtype, connectivity, expansion_add, expansion_search
+        self.build_threads = build_threads
+        if dtype not in DTYPES:
+            raise fail("E002", setting="dtype", component="UsearchIndex", value=dtype, why=f"known are {', '.join(DTYPES)}.")
+        self._at_least(connectivity=2, expansion_add=1, expansion_search=1, build_threads=0)
+
+    def settings_to_try(self, size: int) -> List[Dict[str, Any]]:
+        """As `AnnoyIndex.settings_to_try`, expansion_search rising."""
+        if not self.tune:
+            return []
+        fixed = {name: getattr(self, name) for name in (*self.grown, "rescore")}
+        return [{**fixed, "expansion_search": k} for k in steps(EXPANSION_TO_TRY, min(size, EXPANSION_TO_TRY[-1] * 2))]
+
+    def _grow(self, blocks: Iterator[Tuple[int, Floats2d]], total: int) -> Any:
+        library = _library()
+        kind = {"f32": library.ScalarKind.F32, "bf16": library.ScalarKind.BF16, "i8": library.ScalarKind.I8}[self.dtype]
+        graph = library.Index(
+            ndim=self.tree_dim,
+            metric=library.MetricKind.Cos,
+            dtype=kind,
+            connectivity=self.connectivity,
+            expansion_add=self.expansion_add,
+            expansion_search=self.expansion_search,
+        )
+        for start, block in blocks:
+            graph.add(np.arange(start, start + len(block), dtype=np.uint64), block, threads=self.build_threads)
+        return graph
+
+    def _nearest(self, queries: Floats2d, fetch: int, effort: float) -> Ints2d:
+        self._engine.expansion_search = max(int(self.expansion_search * effort), fetch)
+        # two at least: of one query it gives another kind of answer
+        found = self._engine.search(queries if len(queries) > 1 else queries.repeat(2, axis=0), fetch, threads=1)
+        rows = found.keys[: len(queries)].astype(np.int64)
+        rows[np.arange(rows.shape[1]) >= np.asarray(found.counts)[: len(queries), None]] = -1
+        return rows
+
+    def _save_engine(self, path: Path) -> None:
+        fresh = path / f"{GRAPH}.new"  # beside: what is saved may be mapped from the file that is replaced
+        self._engine.save(str(fresh))
+        os.replace(fresh, path / GRAPH)
+
+    def _open_engine(self, path: Path) -> Any:
+        library = _library()
+        try:
+            graph = library.Index.restore(str(path / GRAPH), view=True)
+        except Exception as error:  # only after _read_folder has seen that the file is there and whole
+            raise fail("E202", DamagedFile, path=path, why=f"USearch can't map '{GRAPH}': {error}") from error
+        if graph is None or len(graph) != len(self) or graph.ndim != self.tree_dim:
+            raise fail("E202", DamagedFile, path=path, why=f"'{GRAPH}' does not fit the {len(self):,} vectors beside it, or is of another version")
+        return graph
+
+
+def _library() -> Any:
+    import torch  # noqa: F401  # before USearch: Faiss crashes in a process that loaded USearch's C++ library first (both as wheels)
+
+    try:
+        import usearch.index as library
+    except ImportError as error:
+        known = "spacy-sapbert.AnnoyIndex.v1, spacy-sapbert.ExactIndex.v1"
+        raise fail("E205", name="spacy-sapbert.UsearchIndex.v1", package='"spacy-sapbert[usearch]"', error=error, known=known) from error
+    return library
