@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
-from benchmarks import common, linking, memory, systems, worker
+from benchmarks import common, engines, linking, memory, systems, vectors, worker
 
 ROWS = {"A": 1, "B": 2, "C": 3, "old A": 1}
 
@@ -102,3 +103,49 @@ def test_clock_times_only_what_it_is_told():
     assert clock.dim == 3
     assert len(clock) == 7
     assert clock.seconds > 0
+
+
+# -- engines --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def real():
+    """3,000 vectors in 40 dims that lie in clusters, with a falling spectrum: as names do."""
+    chance = np.random.default_rng(3)
+    scale = 1 / np.arange(1, 41)
+    made = np.repeat(chance.normal(size=(600, 40)) * scale, 5, axis=0) + 0.1 * chance.normal(size=(3000, 40)) * scale
+    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float16)
+
+
+def test_vectors_are_like_the_real_ones(real, tmp_path):
+    made = vectors.like(real, 12_000, tmp_path / "x" / "like.npy")
+    assert (made.shape, made.dtype) == ((12_000, 40), np.float16)
+    assert (made[:3000] == real).all()
+    new = np.asarray(made[3000:], dtype=np.float32)
+    np.testing.assert_allclose(np.linalg.norm(new, axis=1), 1, atol=1e-3)
+    assert len(np.unique(new, axis=0)) == 9000
+    spectrum = [np.sort(np.linalg.eigvalsh(np.cov(np.asarray(part, dtype=np.float64).T)))[::-1] for part in (real, new)]
+    assert np.abs(np.log(spectrum[1][:20] / spectrum[0][:20])).max() < 0.2
+    middle = [np.median(vectors.nearest(part, np.asarray(part[-500:], dtype=np.float32))) for part in (real, made)]
+    assert 0.5 < middle[1] / middle[0] <= 1.1  # four times as many: somewhat nearer
+    again = vectors.like(real, 12_000, tmp_path / "again.npy")
+    assert (np.asarray(again) == np.asarray(made)).all()
+    assert not (np.asarray(vectors.like(real, 4_000, tmp_path / "other.npy", seed=4))[3000:] == made[3000:4000]).all()
+    assert [path.name for path in tmp_path.glob("*.new")] == []
+
+
+def test_engines_are_measured_against_exact_search(real, tmp_path, monkeypatch):
+    np.save(tmp_path / "real.npy", real)
+    np.save(tmp_path / "queries.npy", real[::50].astype(np.float32))
+    some = [(engines.E, {}, 3000), (engines.A, {"search_k": 50_000, "pca": 0}, 3000), (engines.U, {}, 2999)]
+    monkeypatch.setattr(engines, "SETTINGS", some)
+    table = engines.engines(tmp_path / "real.npy", tmp_path / "queries.npy", tmp_path, 0)
+    exact, annoy = (dict(zip(table.columns, row)) for row in table.rows)  # the third is for fewer vectors
+    assert (exact["engine"], exact["setting"], exact["exact = 1"]) == ("ExactIndex", "as it comes", 1.0)
+    assert (annoy["engine"], annoy["setting"]) == ("AnnoyIndex", "search_k 50000, pca 0")
+    assert exact["recall@1"] > 0.99  # float16's truth is searched in float32
+    assert exact["recall@10"] > 0.99
+    assert annoy["recall@10"] > 0.99
+    assert exact["files, MB"] == pytest.approx(3000 * 40 * 4 / 1e6, rel=0.05)
+    assert annoy["queries/s"] > 0
+    assert not (tmp_path / "index").exists()

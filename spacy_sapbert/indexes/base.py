@@ -15,6 +15,7 @@ from ..types import Bools1d, Floats2d, Ints2d
 
 VERSION = 1
 VECTORS = "vectors.npy"
+_CHECKED_ROWS = 50_000  # at once, where vectors are many
 _BLOCK_CELLS = 1 << 26  # similarities held at once: 256 MB of float32
 
 
@@ -60,6 +61,22 @@ def _top(found: Floats2d, keep: int) -> Ints2d:
     return top
 
 
+def _as_stored(vectors: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    given = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors, dtype=np.float32)
+    if given.ndim != 2:
+        raise fail("E204", dim="d", got=f"shape {given.shape}")
+    stored = given if given.dtype == dtype else np.empty(given.shape, dtype=dtype)
+    wrong = 0
+    for start in range(0, len(given), _CHECKED_ROWS):
+        block = given[start : start + _CHECKED_ROWS]
+        wrong += int((~np.isfinite(block).all(axis=1)).sum())
+        if stored is not given:
+            stored[start : start + _CHECKED_ROWS] = block
+    if wrong:
+        raise fail("E204", dim=given.shape[1], got=f"{wrong} rows with NaN or infinite values")
+    return stored
+
+
 class StoredVectors:
     """Base of the indexes that keep their vectors beside them as float16 or float32, for rescoring and for subsets."""
 
@@ -83,11 +100,12 @@ class StoredVectors:
         return np.asarray(self._stored[rows], dtype=np.float32)
 
     def build(self, vectors: Floats2d, *, progress: bool = False) -> None:
-        """vectors (n, dim), L2-normalised. RAISES: SapbertError E204 for NaN or no vectors."""
+        """vectors (n, dim), L2-normalised; where they have this index's own precision they are kept, not copied: ten million of them may be
+        mapped from a file. RAISES: SapbertError E204 for NaN or no vectors."""
         if len(vectors) == 0:
             raise fail("E204", dim=self.dim or "d", got="no vectors")
-        self.dim = int(np.shape(vectors)[1])
-        self._stored = as_queries(vectors, self.dim).astype(self.storage)
+        self._stored = _as_stored(vectors, np.dtype(self.storage))
+        self.dim = int(self._stored.shape[1])
         self._path = None
 
     def _check(self, vectors: Any, k: int, allowed: Optional[Bools1d]) -> Floats2d:

@@ -1,0 +1,105 @@
+"""Index engines side by side: what each costs to build and keep, and what it finds, on real names and on vectors like theirs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+
+from spacy_sapbert import bundles
+from spacy_sapbert.indexes.base import exact_search
+from spacy_sapbert.indexes.tune import perturb
+from spacy_sapbert.kb import KnowledgeBase
+
+from .common import ARTEFACTS, Report, Table, hpo_mondo_linker
+from .vectors import like
+from .worker import measure
+
+SECTION = "engines"
+QUERIES, DEPTH = 2_000, 10
+SIZES: Tuple[int, ...] = (0, 1_000_000)  # 0: the real names alone. Ten millions: --size 10000000, hours
+E, A, U, F = (f"spacy-sapbert.{name}Index.v1" for name in ("Exact", "Annoy", "Usearch", "Faiss"))
+# (engine, settings, largest size at which it is measured); settings are the engine's own names
+SETTINGS: List[Tuple[str, Dict[str, Any], float]] = [
+    (E, {}, 2e6),
+    (A, {"search_k": 0, "pca": 0, "rescore": 10}, 3e5),
+    (A, {"search_k": 5_000, "pca": 64}, 2e6),
+    (A, {"search_k": 20_000, "pca": 64}, 2e7),
+    (A, {"search_k": 20_000, "pca": 128}, 2e6),
+    (U, {"dtype": "f32"}, 3e5),
+    (U, {}, 2e6),
+    (U, {"expansion_search": 128, "rescore": 100}, 2e6),
+    (U, {"dtype": "i8"}, 2e6),
+    (U, {"dtype": "i8", "pca": 128, "rescore": 100}, 2e7),
+    (F, {}, 3e5),
+    (F, {"factory": "IVF1024,SQ8", "search": 16}, 2e6),
+    (F, {"factory": "IVF4096,PQ64", "search": 32, "pca": 128, "rescore": 200}, 2e7),
+]
+PROTOCOL = (
+    f"{QUERIES:,} names with a typo, another word order or a word less, none of which is in the dictionary, encoded by the default encoder; exact float32 "
+    f"search is the truth; every setting but those named is the engine's default. Built and searched in processes of their own, on two threads (Annoy is built "
+    "on one). build: seconds, without encoding. files: of the index folder, the float16 vectors for rescoring among them. memory: resident after the queries, "
+    "less what Python and its libraries take; files that are mapped count where they were touched. exact = 1: queries per second as a multiple of "
+    "ExactIndex's in the same run."
+)
+
+
+def run(data: Path, report: Report) -> None:
+    linker = hpo_mondo_linker(data)
+    folder = ARTEFACTS / "engines"
+    real = np.load(linker / bundles.INDEX / "vectors.npy", mmap_mode="r", allow_pickle=False)
+    queries = _queries(linker, folder)
+    for size in SIZES:
+        vectors = linker / bundles.INDEX / "vectors.npy"
+        if size:
+            vectors = folder / f"like-{size}.npy"
+            if not vectors.is_file():
+                like(real, size, vectors)
+        report.add(SECTION, engines(vectors, queries, folder, size))
+
+
+def engines(vectors: Path, queries: Path, folder: Path, size: int) -> Table:
+    stored = np.load(vectors, mmap_mode="r", allow_pickle=False)
+    truth, _ = exact_search(stored, np.load(queries, allow_pickle=False), DEPTH)
+    np.save(folder / "truth.npy", truth)
+    what = "real names (HPO and MONDO)" if not size else "vectors with the real ones' spectrum and neighbour distances (benchmarks/vectors.py)"
+    columns = ["engine", "setting", "build, s", "files, MB", "memory, MB", "recall@1", "recall@10", "queries/s", "exact = 1"]
+    table = Table(f"engines-{len(stored)}", f"Engines, {len(stored):,} {what}", PROTOCOL, columns)
+    exact = 0.0
+    for engine, settings, largest in SETTINGS:
+        if len(stored) > largest:
+            continue
+        out = folder / "index"
+        shutil.rmtree(out, ignore_errors=True)
+        built = measure("build_engine", engine, json.dumps(settings), vectors, out)
+        found = measure("query_engine", engine, out, queries, folder / "truth.npy")
+        if engine == E:
+            exact = found["queries_per_s"]
+        table.add(
+            engine.removeprefix("spacy-sapbert.").removesuffix(".v1"),
+            ", ".join(f"{key} {value}" for key, value in settings.items()) or "as it comes",
+            built["seconds"],
+            sum(file.stat().st_size for file in out.iterdir()) / 1e6,
+            found["memory_mb"],
+            found["recall_at_1"],
+            found["recall_at_10"],
+            found["queries_per_s"],
+            found["queries_per_s"] / exact if exact else None,
+        )
+    shutil.rmtree(folder / "index", ignore_errors=True)
+    return table
+
+
+def _queries(linker: Path, folder: Path) -> Path:
+    path = folder / "queries.npy"
+    if not path.is_file():
+        from spacy_sapbert.encoder import NameEncoder
+
+        kb = KnowledgeBase(linker / bundles.KB)
+        texts = [text for text, _ in perturb(list(kb.strings()), lambda text: bool(kb.find([text])), QUERIES)]
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(path, bundles.encode(NameEncoder().initialize(), texts))
+    return path
