@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -54,12 +54,15 @@ def rank(
     *,
     exact: Optional[List[Optional[int]]] = None,
     lines: Optional[Bools1d] = None,
+    added: Optional[npt.NDArray[np.int32]] = None,
+    added_lines: Optional[Bools1d] = None,
 ) -> List[Ranking]:
     """Names -> ranked concepts for each of q mentions.
 
     rows, cosines (q, k): what the index found, best first, -1 where there is nothing. pairs (6, m): the knowledge base's array.
     exact: for each mention the row of the name found verbatim, or None: its concepts score 1.0.
     lines (m): which of the array's columns may be used (semantic types, vocabularies).
+    added (6, a): further columns, of names and concepts that were added. added_lines (a): which of them may be used.
 
     The order: score; then a name found verbatim before one that the encoder can't tell from it (accents, what stands after the
     last token it reads); then canonical name before synonym before narrower, related and broader names; then the source named
@@ -76,31 +79,37 @@ def rank(
             scores, near = np.concatenate([np.ones(len(at)), scores]), np.concatenate([np.zeros(len(at), dtype=np.bool_), near])
     there = strings >= 0
     queries, strings, scores, near = queries[there], strings[there], scores[there], near[there]
+    parts = [_columns(strings, pairs, lines, 0)]
+    if added is not None:
+        parts.append(_columns(strings, added, added_lines, pairs.shape[1]))
+    hit, column, concept, place, defined, string = (np.concatenate(part) for part in zip(*parts))
+    query, score, near = queries[hit], scores[hit], near[hit]
+    # the best line of each (mention, concept), then each mention's concepts in order; concept rows are in the order of ids,
+    # columns in that of names
+    order = np.lexsort((column, place, near, -score, concept, query))
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = (query[order][1:] != query[order][:-1]) | (concept[order][1:] != concept[order][:-1])
+    order = order[new]
+    order = order[np.lexsort((concept[order], place[order], near[order], -score[order], query[order]))]
+    query, concept, score, defined, string = (a[order] for a in (query, concept, score, defined, string))
+    passes = score > rules.threshold
+    if rules.filter_for_definitions:
+        passes &= (defined == 1) | (score >= rules.no_definition_threshold)
+    bounds = np.searchsorted(query, np.arange(len(rows) + 1))
+    return [_ranking(concept[a:b], score[a:b], string[a:b], passes[a:b], rules) for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist())]
+
+
+def _columns(strings: Ints2d, pairs: npt.NDArray[np.int32], lines: Optional[Bools1d], offset: int) -> Tuple[Ints2d, ...]:
+    """A line for each (hit, concept of its name): number of the hit, column (`offset` more), concept, rank in a tie, has a definition, name."""
     first = np.searchsorted(pairs[STRING], strings, side="left")
     counts = np.searchsorted(pairs[STRING], strings, side="right") - first
-    # one line for each (mention, name, concept)
     hit = np.repeat(np.arange(len(strings)), counts)
     column = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + first[hit]
     if lines is not None:
         keep = lines[column]
         hit, column = hit[keep], column[keep]
-    query, score, near = queries[hit], scores[hit], near[hit]
-    concept, place = pairs[CONCEPT, column].astype(np.int64), pairs[RANK, column]
-    # the best line of each (mention, concept), then each mention's concepts in order; concept rows are in the order of ids,
-    # columns in that of names
-    order = np.lexsort((column, place, near, -score, concept, query))
-    query, concept, score, near, place, column = (a[order] for a in (query, concept, score, near, place, column))
-    new = np.ones(len(query), dtype=np.bool_)
-    new[1:] = (query[1:] != query[:-1]) | (concept[1:] != concept[:-1])
-    query, concept, score, near, place, column = (a[new] for a in (query, concept, score, near, place, column))
-    order = np.lexsort((concept, place, near, -score, query))
-    query, concept, score, column = (a[order] for a in (query, concept, score, column))
-    passes = score > rules.threshold
-    if rules.filter_for_definitions:
-        passes &= (pairs[DEFINED, column] == 1) | (score >= rules.no_definition_threshold)
-    string = pairs[STRING, column]
-    bounds = np.searchsorted(query, np.arange(len(rows) + 1))
-    return [_ranking(concept[a:b], score[a:b], string[a:b], passes[a:b], rules) for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist())]
+    found = (pairs[line, column].astype(np.int64) for line in (CONCEPT, RANK, DEFINED, STRING))
+    return (hit, column + offset, *found)
 
 
 def _ranking(concept: Any, score: Any, string: Any, passes: Any, rules: Rules) -> Ranking:

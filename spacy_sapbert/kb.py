@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import semantic_types
+from .additions import Additions, Overlay
 from .concept import DOTLESS, Concept, Name, normalise
 from .errors import DamagedFile, fail
 from .files import read_manifest
@@ -60,6 +61,7 @@ class KnowledgeBase:
             self.pairs: npt.NDArray[np.int32] = np.load(self.path / PAIRS, mmap_mode="r", allow_pickle=False)  # (6, m)
         except ValueError as error:
             raise fail("E102", DamagedFile, path=self.path, why=f"{PAIRS}: {error}") from error
+        self.added: Optional[Overlay] = None
         self._local = threading.local()
         self._concepts: Dict[int, Concept] = {}
         self._ids: Dict[int, str] = {}
@@ -71,7 +73,21 @@ class KnowledgeBase:
 
     def __len__(self) -> int:
         """Concepts."""
-        return int(self.manifest["counts"]["concepts"])
+        return int(self.manifest["counts"]["concepts"]) + (len(self.added.rows) if self.added is not None else 0)
+
+    def extend(self, additions: Additions) -> None:
+        """Lay a user's names and concepts over what the files hold, in place of those laid over it before. The files stay as they are.
+
+        RAISES: SapbertError E017 for a name of a concept that is not there.
+        """
+        self.added = None
+        self._concepts.clear()
+        if additions:
+
+            def find(text: str, language: str) -> Optional[int]:
+                return self.find([text], language).get(text)
+
+            self.added = Overlay(additions, self.row_of, find, (self.n_strings, len(self)))
 
     @property
     def n_strings(self) -> int:
@@ -116,18 +132,24 @@ class KnowledgeBase:
         """Names found verbatim (after `normalise`, as names of that language are): name as given -> row."""
         found: Dict[str, int] = {}
         for name in names:
-            hit = self._sql("SELECT row FROM string WHERE norm = ?", normalise(name, language)).fetchone()
+            norm = normalise(name, language)
+            hit = self._sql("SELECT row FROM string WHERE norm = ?", norm).fetchone()
             if hit:
                 found[name] = hit[0]
+            elif self.added is not None and norm in self.added.by_norm:
+                found[name] = self.added.by_norm[norm]
         return found
 
     def names_of_string(self, row: int) -> List[Tuple[int, Name]]:
         """(concept row, Name) of one distinct name, best first."""
         sql = "SELECT concept, text, source, language, term_type, rank FROM name WHERE string = ? ORDER BY concept, rank, rowid"
-        return [(found[0], Name(*found[1:])) for found in self._sql(sql, row)]
+        added = [] if self.added is None else self.added.of_string(row)
+        return [*added, *((found[0], Name(*found[1:])) for found in self._sql(sql, row))]
 
     def matched_name(self, string: int, concept: int) -> Name:
         """The name, as its source writes it, by which a string stands for a concept."""
+        if self.added is not None and (string, concept) in self.added.names:
+            return self.added.names[string, concept]
         sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
         return Name(*self._sql(sql, string, concept).fetchone())
 
@@ -159,6 +181,8 @@ class KnowledgeBase:
     # -- concepts -------------------------------------------------------------------------------------------------------
 
     def concept_id(self, row: int) -> str:
+        if self.added is not None and self.added.is_new(row):
+            return self.added.concept(row).concept_id
         known = self._ids.get(row)
         if known is None:
             if len(self._ids) >= _CACHED:
@@ -176,6 +200,8 @@ class KnowledgeBase:
             hit = hit or self._sql("SELECT concept FROM other_id WHERE id = ?", concept_id).fetchone()
         except UnicodeEncodeError:  # half a surrogate pair: no id has one
             hit = None
+        if hit is None and self.added is not None and concept_id in self.added.rows:
+            return self.added.rows[concept_id]
         if hit is None:
             raise KeyError(concept_id)
         return int(hit[0])
@@ -196,6 +222,8 @@ class KnowledgeBase:
         return concept
 
     def _read_concept(self, row: int) -> Concept:
+        if self.added is not None and self.added.is_new(row):
+            return self.added.concept(row)
         concept_id, name, definition, source = self._sql("SELECT id, name, definition, source FROM concept WHERE row = ?", row).fetchone()
         names = self._names(row, name)
         codes = self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row).fetchall()
@@ -214,11 +242,14 @@ class KnowledgeBase:
 
     def names_of(self, row: int) -> List[Name]:
         """The names of the concept in a row, the canonical one first; `concept` reads all else, too."""
+        if self.added is not None and self.added.is_new(row):
+            return self.added.names_of(row)
         return self._names(row, self._sql("SELECT name FROM concept WHERE row = ?", row).fetchone()[0])
 
     def _names(self, row: int, canonical: str) -> List[Name]:
         names = [Name(*n) for n in self._sql("SELECT text, source, language, term_type, rank FROM name WHERE concept = ? ORDER BY rank, rowid", row)]
-        return sorted(names, key=lambda n: n.text != canonical)  # stable
+        added = [] if self.added is None else self.added.names_of(row)
+        return [*sorted(names, key=lambda n: n.text != canonical), *added]  # stable
 
     def definitions(self) -> Iterator[Tuple[int, str, str]]:
         """(concept row, definition, source) of every definition, in the order of rows; of a concept's, the canonical one first.
@@ -243,7 +274,10 @@ class KnowledgeBase:
     def codes(self, row: int) -> Dict[str, List[str]]:
         """Vocabulary -> codes; "UMLS" holds every CUI of the concept, the primary first."""
         codes: Dict[str, List[str]] = {}
-        for vocabulary, code in self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row):
+        new = self.added is not None and self.added.is_new(row)
+        for vocabulary, code in (
+            self.concept(row).codes if new else self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row)
+        ):
             codes.setdefault(vocabulary, []).append(code)
         return codes
 
@@ -351,10 +385,11 @@ class KnowledgeBase:
             raise fail("E102", DamagedFile, path=self.path, why=f"{DATABASE}: {error}") from error
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {"path": self.path}
+        return {"path": self.path, "added": self.added}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__init__(state["path"])  # type: ignore[misc]
+        self.added = state["added"]
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -381,6 +416,7 @@ class _Entities(Mapping[str, Entity]):
     def __iter__(self) -> Iterator[str]:
         for (concept_id,) in self._kb._sql("SELECT id FROM concept ORDER BY row"):
             yield concept_id
+        yield from self._kb.added.rows if self._kb.added is not None else ()
 
 
 class _Aliases(Mapping[str, Set[str]]):

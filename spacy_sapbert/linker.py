@@ -30,14 +30,15 @@ from spacy.training import Example
 from thinc.api import Config, Model
 
 from . import bundles, semantic_types
+from .additions import AddedName, Additions, check_names, to_tsv
 from .calibration import Calibration, Observed, fit_calibration
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
-from .concept import DOTLESS, ENGLISH, normalise
+from .concept import DOTLESS, ENGLISH, MAX_NAME_CHARS, Concept, Name, normalise
 from .errors import Errors, SapbertError, fail
 from .files import folder_from_bytes, folder_to_bytes
 from .kb import STRING, TYPES, VOCABULARIES, KnowledgeBase
 from .spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, set_extensions, write_links
-from .types import Bools1d, Floats2d, VectorIndex
+from .types import Bools1d, Floats2d, Ints2d, VectorIndex
 
 NO_THRESHOLD = -2.0  # below every cosine
 NOISE = 1e-9  # of a probability
@@ -81,6 +82,16 @@ cache_size = 100000
 Types = Union[None, List[str], Dict[str, List[str]]]
 FilterKey = Optional[FrozenSet[str]]  # TUIs, None for all
 Spans = List[Tuple[Optional[str], int, Any]]
+
+
+class Mask(NamedTuple):
+    """names (n,): of the files, that may be found. lines (m,): of the knowledge base's array. added_names, added_lines: of what was added.
+    None: all."""
+
+    names: Optional[Bools1d] = None
+    lines: Optional[Bools1d] = None
+    added_names: Optional[Bools1d] = None
+    added_lines: Optional[Bools1d] = None
 
 
 class Answer(NamedTuple):
@@ -300,7 +311,8 @@ class SapBertLinker(Pipe):
         self._reach: Optional[float] = None  # how far behind the top one a candidate may score
         self.candidates_batch_size, self.cache_size = candidates_batch_size, cache_size
         self._cache: OrderedDict[Tuple[str, FilterKey], Answer] = OrderedDict()
-        self._masks: Dict[FilterKey, Tuple[Bools1d, Bools1d]] = {}
+        self._masks: Dict[FilterKey, Mask] = {}
+        self.additions = Additions()  # what add_alias and add_concept added
         self._kb: Optional[KnowledgeBase] = None
         self._folder: Optional[Path] = None
         self._temporary: Optional[tempfile.TemporaryDirectory] = None  # keeps from_bytes's files alive
@@ -345,16 +357,24 @@ class SapBertLinker(Pipe):
                 if self._kb is None:
                     self.set_folder(bundles.find_linker(self.linker_name))
 
-    def set_folder(self, folder: Union[str, Path], *, exclude: Iterable[str] = (), calibration: Optional[Calibration] = None) -> None:
-        """Use the knowledge base, encoder and index of a linker's folder. They are memory-mapped, not read. calibration: instead of the folder's.
+    def set_folder(
+        self,
+        folder: Union[str, Path],
+        *,
+        exclude: Iterable[str] = (),
+        calibration: Optional[Calibration] = None,
+        additions: Optional[Additions] = None,
+    ) -> None:
+        """Use the knowledge base, encoder and index of a linker's folder. They are memory-mapped, not read. calibration, additions: instead of
+        the folder's.
 
         RAISES: SapbertError E203 where index, names and encoder were not built for each other; E105 for a vocabulary; E107 for a language; E003 where
             something excluded was never there.
         """
         with self._lock:
-            self._set_folder(Path(folder), set(exclude), calibration)
+            self._set_folder(Path(folder), set(exclude), calibration, additions)
 
-    def _set_folder(self, folder: Path, exclude: Set[str], calibration: Optional[Calibration]) -> None:
+    def _set_folder(self, folder: Path, exclude: Set[str], calibration: Optional[Calibration], additions: Optional[Additions]) -> None:
         index = self.index if "index" in exclude else bundles.open_index(folder, self.index)
         kb = self._kb if "kb" in exclude and self._kb is not None else KnowledgeBase(folder / bundles.KB)
         if self.vocabularies:
@@ -385,8 +405,28 @@ class SapBertLinker(Pipe):
                 width=width,
             )
         self._decide(folder, *((calibration, "") if calibration is not None else bundles.open_calibration(folder, encoder, kb.fingerprint)))
+        self.index, self._folder = index, folder
+        self._extend(kb, Additions.from_disk(folder) if additions is None else additions)
+        self._kb = kb
+
+    def _extend(self, kb: KnowledgeBase, additions: Additions) -> None:
+        """Lay additions over the knowledge base; their vectors are this encoder's. RAISES: SapbertError E017; then what was there before stays."""
+        encoder = bundles.fingerprint(self.model)
+        if additions.encoder != encoder:
+            additions = Additions(dict(additions.concepts), list(additions.names), {}, encoder)
+        normal = dict.fromkeys(normalise(name.text, name.language) for name in additions.names)
+        missing = [norm for norm in normal if norm not in additions.vectors]
+        if missing:
+            additions.vectors.update(zip(missing, np.asarray(self.model.predict(missing), dtype=np.float32)))
+        before = self.additions
+        try:
+            kb.extend(additions)
+        except SapbertError:
+            kb.extend(before)
+            raise
+        self.additions = additions
         self._masks.clear()
-        self.index, self._kb, self._folder = index, kb, folder
+        self._cache.clear()
 
     @property
     def calibration(self) -> Optional[Calibration]:
@@ -511,7 +551,7 @@ class SapBertLinker(Pipe):
     def _rankings(self, texts: List[str], types: FilterKey, rules: Rules) -> List[Tuple[Ranking, bool]]:
         """Distinct normalised mentions -> ranked concepts, and whether the mention was found verbatim. Mentions without a letter or digit
         find nothing."""
-        allowed, lines = self._mask(types)
+        mask = self._mask(types)
         useful = [i for i, text in enumerate(texts) if any(c.isalnum() for c in text)]
         answers: List[Tuple[Ranking, bool]] = [(EMPTY, False)] * len(texts)
         if not useful:
@@ -519,21 +559,38 @@ class SapBertLinker(Pipe):
         names = [texts[i] for i in useful]
         rows = self.kb.find(names) if self.exact_match else {}
         exact = [rows.get(name) for name in names]
-        if allowed is not None:
-            exact = [row if row is not None and allowed[row] else None for row in exact]
+        n = len(self.index)
+        if mask.names is not None and mask.added_names is not None:
+            every = np.concatenate([mask.names, mask.added_names]) if len(mask.added_names) else mask.names
+            exact = [row if row is not None and every[row] else None for row in exact]
         vectors = np.zeros((len(names), self.index.dim), dtype=np.float32)
         sure = [i for i, row in enumerate(exact) if row is not None]
         unsure = [i for i, row in enumerate(exact) if row is None]
-        if sure:  # the vector of a name in the knowledge base is in the index already
-            vectors[sure] = self.index.vectors(np.array([exact[i] for i in sure], dtype=np.int64))
+        added = self.kb.added
+        stored = [i for i in sure if (exact[i] or 0) < n]
+        if stored:  # the vector of a name in the knowledge base is in the index already
+            vectors[stored] = self.index.vectors(np.array([exact[i] for i in stored], dtype=np.int64))
+        for i in sure:
+            if added is not None and (row := exact[i]) is not None and row >= n:
+                vectors[i] = added.vectors[row - n]
         if unsure:
             vectors[unsure] = self.model.predict([names[i] for i in unsure])
-        k = min(self.k, len(self.index))
+        k = min(self.k, n)
         found, cosines = np.full((len(names), k), -1, dtype=np.int64), np.full((len(names), k), -np.inf, dtype=np.float32)
         for part, effort in ((sure, KNOWN_EFFORT), (unsure, 1.0)):
             if part:
-                found[part], cosines[part] = self.index.query(vectors[part], k, allowed=allowed, effort=effort)
-        rankings = rank(found, cosines, self.kb.pairs, rules, exact=exact, lines=lines)
+                found[part], cosines[part] = self.index.query(vectors[part], k, allowed=mask.names, effort=effort)
+        found, cosines = self._with_added(vectors, found, cosines, mask.added_names)
+        rankings = rank(
+            found,
+            cosines,
+            self.kb.pairs,
+            rules,
+            exact=exact,
+            lines=mask.lines,
+            added=None if added is None else added.pairs,
+            added_lines=mask.added_lines,
+        )
         for i, ranking, row in zip(useful, rankings, exact):
             answers[i] = ranking, row is not None
         return answers
@@ -569,12 +626,23 @@ class SapBertLinker(Pipe):
     def _shown(self, candidate: Candidate) -> List[Any]:
         return [self.kb.concept_id(candidate.concept), self.kb.matched_name(candidate.string, candidate.concept).text, candidate.score]
 
-    def _mask(self, types: FilterKey) -> Tuple[Optional[Bools1d], Optional[Bools1d]]:
+    def _with_added(self, vectors: Floats2d, rows: Ints2d, cosines: Floats2d, allowed: Optional[Bools1d] = None) -> Tuple[Ints2d, Floats2d]:
+        """What the index found, and every added name: they are few."""
+        added = self.kb.added
+        if added is None or not len(added.vectors):
+            return rows, cosines
+        near = vectors @ added.vectors.T  # (q, a)
+        here = np.arange(len(added.vectors)) + added.first_string
+        if allowed is not None:
+            here = np.where(allowed, here, -1)
+        return np.hstack([rows, np.broadcast_to(here, near.shape)]), np.hstack([cosines, near])
+
+    def _mask(self, types: FilterKey) -> Mask:
         """Semantic types, vocabularies and languages as masks: over names for the search, over the array's columns for their concepts."""
         if types is None and not self.vocabularies and not self.languages:
-            return None, None
+            return Mask()
         if types not in self._masks:
-            pairs = self.kb.pairs
+            pairs, added = self.kb.pairs, self.kb.added
             lines = np.ones(pairs.shape[1], dtype=np.bool_)
             if types is not None:
                 lines &= self.kb.allowed_type_sets(types)[pairs[TYPES]]
@@ -582,10 +650,79 @@ class SapBertLinker(Pipe):
                 lines &= self.kb.allowed_vocabulary_sets(self.vocabularies)[pairs[VOCABULARIES]]
             if self.languages:
                 lines &= self.kb.lines_of_languages(self.languages)
-            allowed = np.zeros(self.kb.n_strings, dtype=np.bool_)
-            allowed[pairs[STRING, lines]] = True
-            self._masks[types] = (allowed, lines)
+            names = np.zeros(self.kb.n_strings, dtype=np.bool_)
+            names[pairs[STRING, lines]] = True
+            if added is None:
+                self._masks[types] = Mask(names, lines, np.zeros(0, dtype=np.bool_))
+            else:
+                added_lines = added.allowed(lambda concept, name: self._may_be_found(concept, name, types))
+                both = np.concatenate([names, np.zeros(len(added.vectors), dtype=np.bool_)])
+                both[added.pairs[STRING, added_lines]] = True
+                self._masks[types] = Mask(both[: len(names)], lines, both[len(names) :], added_lines)
         return self._masks[types]
+
+    def _may_be_found(self, row: int, name: Name, types: FilterKey) -> bool:
+        """An added name, by the settings."""
+        concept = self.kb.concept(row)
+        vocabularies = {vocabulary for vocabulary, _ in concept.codes} | {other.source for other in concept.names}
+        return (
+            (types is None or not types.isdisjoint(concept.types))
+            and (not self.vocabularies or not vocabularies.isdisjoint(self.vocabularies))
+            and (not self.languages or name.language in self.languages)
+        )
+
+    # -- adding ---------------------------------------------------------------------------------------------------------
+
+    def add_alias(self, concept_id: str, *names: str) -> None:
+        """Give a concept of the knowledge base further names, from the next Doc on. Nothing is built anew; `to_disk` keeps them. Where such a
+        name stands for other concepts too, this one comes first.
+
+        RAISES: SapbertError E017 for a concept that is not there, E019 for what is no name; then nothing is added.
+        """
+        self._add({}, concept_id, names)
+
+    def add_concept(
+        self,
+        concept_id: str,
+        names: Union[str, Iterable[str]],
+        *,
+        types: Iterable[str] = (),
+        definition: Optional[str] = None,
+        codes: Iterable[Tuple[str, str]] = (),
+    ) -> None:
+        """Add a concept that the knowledge base does not have, from the next Doc on; `to_disk` keeps it.
+
+        names: the first is its canonical name. types: semantic types (TUIs), groups or names. codes: (vocabulary, code).
+        RAISES: SapbertError E020 where the knowledge base has it, E019 for what is no name, E104 for a type; then nothing is added.
+        """
+        self.load()
+        if concept_id in self.kb:
+            raise fail("E020", id=concept_id, name=self.kb.cui_to_entity[concept_id].canonical_name)
+        given = [names] if isinstance(names, str) else list(names)
+        self._require("names", given, bool(given), "a concept needs a name.")
+        self._require("concept_id", concept_id, isinstance(concept_id, str) and bool(concept_id.strip()), "it must be a text.")
+        tuis = sorted(semantic_types.expand(types)) if types else []
+        concept = Concept(concept_id, "ADDED", types=tuis, definition=definition, codes=[(str(v), str(c)) for v, c in codes])
+        self._add({concept_id: concept}, concept_id, given)
+
+    def _add(self, concepts: Dict[str, Concept], concept_id: str, names: Iterable[str]) -> None:
+        with self._lock:
+            self.load()
+            now = self.additions
+            language = self.language or "en"
+            known = {(name.concept_id, name.text) for name in now.names}
+            new = [AddedName(concept_id, text, language) for text in check_names(list(names), language, MAX_NAME_CHARS)]
+            fresh = [name for name in dict.fromkeys(new) if (concept_id, name.text) not in known]
+            self._extend(self.kb, Additions({**now.concepts, **concepts}, [*now.names, *fresh], dict(now.vectors), now.encoder))
+
+    def export_additions(self, path: Union[str, Path]) -> int:
+        """Write what was added as a table that `kb build` reads beside other sources, with the names that the concepts had: so training gets
+        its pairs of an added name and an old one. RETURNS (int): concepts in it."""
+
+        def other_names(concept_id: str) -> List[str]:
+            return [name.text for name in self.kb.names_of(self.kb.row_of(concept_id)) if name.language in ("en", self.language)]
+
+        return to_tsv(self.additions, other_names, Path(path))
 
     # -- annotating -----------------------------------------------------------------------------------------------------
 
@@ -611,10 +748,12 @@ class SapBertLinker(Pipe):
         names = [self._normal(text) for text in mention_texts]
         with self._lock:
             vectors = self.model.predict(names)
-        rows, cosines = self.index.query(vectors, min(k, len(self.index)))
+        rows, cosines = self._with_added(vectors, *self.index.query(vectors, min(k, len(self.index))))
+        rows = rows.copy()
         rows[[not any(c.isalnum() for c in name) for name in names]] = -1  # nothing to go by
         found = []
-        for ranking, line, scores in zip(rank(rows, cosines, self.kb.pairs, rules), rows, cosines):
+        added = None if self.kb.added is None else self.kb.added.pairs
+        for ranking, line, scores in zip(rank(rows, cosines, self.kb.pairs, rules, added=added), rows, cosines):
             by_concept: Dict[int, Tuple[List[str], List[float]]] = {}
             for row, score in zip(line.tolist(), scores.tolist()):
                 for concept, name in self.kb.names_of_string(row) if row >= 0 else ():
@@ -782,12 +921,14 @@ class SapBertLinker(Pipe):
         target.mkdir(parents=True, exist_ok=True)
         if target.resolve() == self._folder.resolve():
             bundles.write_calibration(target, self._calibration)
+            self.additions.to_disk(target)
             return
         for part in self._parts(exclude):
             shutil.rmtree(target / part, ignore_errors=True)
             shutil.copytree(self._folder / part, target / part)
         shutil.copyfile(self._folder / "manifest.json", target / "manifest.json")
         bundles.write_calibration(target, self._calibration)
+        self.additions.to_disk(target)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> SapBertLinker:
         """RAISES: SapbertError E1xx, E2xx, E3xx where files are missing, damaged or do not belong together."""
@@ -832,4 +973,4 @@ class SapBertLinker(Pipe):
         self.__dict__.update(state, _cache=OrderedDict(), _masks={}, _kb=None, _temporary=None, _lock=threading.RLock())
         set_extensions(self.attr_name, self.name)
         if self._folder is not None:
-            self.set_folder(self._folder, calibration=self._calibration)
+            self.set_folder(self._folder, calibration=self._calibration, additions=self.additions)

@@ -19,7 +19,8 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
 from . import bundles, semantic_types
-from .concept import ENGLISH, lower_case
+from .additions import Additions
+from .concept import ENGLISH, lower_case, normalise
 from .errors import MissingFile, fail
 from .kb import KnowledgeBase
 from .spans import set_spans
@@ -136,6 +137,7 @@ class ConceptMatcher(Pipe):
         self._stop_words: Set[str] = STOP_WORDS | own  # a knowledge base may hold English names beside those of the text's language
         self._names: Dict[Key, str] = {}  # words -> label
         self._lengths: Dict[str, List[int]] = {}  # first word -> lengths of names, longest first
+        self._added: Set[Tuple[str, str]] = set()  # names that were added to the pipeline's linker, and are looked for
 
     def __len__(self) -> int:
         return len(self._names)
@@ -144,6 +146,25 @@ class ConceptMatcher(Pipe):
         """Read the names, if that was not done yet."""
         if not self._names:
             self.set_kb(self._find_kb())
+        for _, component in self.nlp.pipeline:
+            additions = getattr(component, "additions", None)
+            if isinstance(additions, Additions) and len(additions.names) != len(self._added):
+                linker: Any = component
+                self._add(linker.kb, additions)
+
+    def _add(self, kb: KnowledgeBase, additions: Additions) -> None:
+        """Look, too, for names that were added to the linker since."""
+        names = dict(self._names)
+        for concept_id, text, language in additions.names:
+            tuis = kb.concept(kb.row_of(concept_id)).types
+            if (
+                (concept_id, text) not in self._added
+                and (self.types is None or not self.types.isdisjoint(tuis))
+                and (key := self._key(normalise(text, language)))
+            ):
+                names.setdefault(key, self._label(tuis[0] if tuis else None))
+        self._set_names(names)
+        self._added = {(name.concept_id, name.text) for name in additions.names}
 
     def _find_kb(self) -> KnowledgeBase:
         if self.linker_name is None:
@@ -248,6 +269,7 @@ class ConceptMatcher(Pipe):
     def initialize(self, get_examples: Optional[Callable] = None, *, nlp: Optional[Language] = None) -> None:
         """Read the names of the knowledge base anew: now, or where it is that of a linker that may not be initialised yet, on first use."""
         self._names = {}
+        self._added = set()
         if self.linker_name is not None:
             self.load()
 

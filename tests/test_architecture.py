@@ -20,7 +20,8 @@ ALLOWED = {
     "files": {"errors"},
     "semantic_types": {"errors"},
     "registry": set(),
-    "kb": {"types", "errors", "concept", "files", "semantic_types"},
+    "additions": {"types", "errors", "concept", "files"},
+    "kb": {"types", "errors", "concept", "files", "semantic_types", "additions"},
     "kb_builder": {"kb", "types", "errors", "concept", "files", "semantic_types"},
     "readers": {"concept", "errors", "readers"},
     "candidates": {"types", "errors", "files"},
@@ -30,7 +31,20 @@ ALLOWED = {
     "abbreviations": set(),
     "spans": {"errors", "abbreviations"},
     # at the top of the file: it makes the default encoder and index inside its factory, and knows them by Protocol
-    "linker": {"registry", "types", "errors", "spans", "candidates", "calibration", "concept", "files", "kb", "bundles", "semantic_types"},
+    "linker": {
+        "registry",
+        "types",
+        "errors",
+        "spans",
+        "candidates",
+        "calibration",
+        "concept",
+        "files",
+        "kb",
+        "bundles",
+        "semantic_types",
+        "additions",
+    },
 }
 
 

@@ -242,7 +242,7 @@ def test_wrong_settings_in_a_config(config: Dict[str, Any], code: str):
         {"types": "DISO"},
         {"overwrite": "sometimes"},
         {"spans_key": 3},
-        {"index": {"@sapbert_indexes": "spacy-sapbert.FaissIndex.v1"}},
+        {"index": {"@sapbert_indexes": "spacy-sapbert.SomeIndex.v1"}},
         {"model": {"@architectures": "spacy-sapbert.NameEncoder.v1", "poling": "cls"}},
     ],
 )
