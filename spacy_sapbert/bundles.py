@@ -79,6 +79,8 @@ def build_linker(
 
     model = NameEncoder() if model is None else model
     index = AnnoyIndex() if index is None else index
+    if hasattr(index, "require"):
+        index.require()
     model.initialize()
     with writing_folder(out) as folder:
         if kb is None:

@@ -184,18 +184,26 @@ def index(
     encoder: str = typer.Option("", help="Hugging Face or sentence-transformers name or folder; empty for the one that ships."),
     pooling: str = typer.Option("auto", help="cls, mean or auto."),
     max_length: int = typer.Option(25, help="Tokens read of a name."),
-    engine: str = typer.Option("spacy-sapbert.AnnoyIndex.v1", help="A registered index."),
+    engine: str = typer.Option(
+        "spacy-sapbert.AnnoyIndex.v1", help="A registered index; 'auto': what is best for so many names, of the engines installed."
+    ),
     n_trees: int = typer.Option(10, help="Annoy: trees."),
 ) -> None:
     """Encode a knowledge base's names, build and measure the index: a linker's folder for `linker_name`."""
     from . import bundles
     from .encoder import NameEncoder
+    from .indexes.auto import recommended
+    from .kb import KnowledgeBase
     from .registry import registry
 
+    settings: Dict[str, Any] = {"n_trees": n_trees} if "Annoy" in engine else {}
+    if engine == "auto":
+        engine, settings, why = recommended(KnowledgeBase(kb).n_strings)
+        typer.echo(f"{engine}: {why}")
     engines = registry.sapbert_indexes.get_all()  # type: ignore[attr-defined]
     if engine not in engines:
-        raise fail("E002", setting="engine", component="index", value=engine, why=f"known are {', '.join(sorted(engines))}.")
-    made = engines[engine](**({"n_trees": n_trees} if "Annoy" in engine else {}))
+        raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, {', '.join(sorted(engines))}.")
+    made = engines[engine](**settings)
     bundles.build_linker([], out, kb=kb, model=NameEncoder(encoder, pooling, max_length), index=made)
     report = bundles.open_index(out).report
     typer.echo(f"{out}: {report['protocol']}")

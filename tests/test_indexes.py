@@ -15,12 +15,13 @@ import pytest
 
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.files import folder_to_bytes
-from spacy_sapbert.indexes import base
+from spacy_sapbert.indexes import auto, base
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.indexes.faiss import FaissIndex
 from spacy_sapbert.indexes.rescored import FORWARD_SHARE
 from spacy_sapbert.indexes.usearch import UsearchIndex
+from spacy_sapbert.registry import registry
 from spacy_sapbert.types import VectorIndex
 
 ENGINES: Dict[str, Callable[[], Any]] = {
@@ -459,7 +460,7 @@ def test_without_its_library_the_error_says_what_to_type(
     built.to_disk(tmp_path)
     for name in [name for name in sys.modules if name.partition(".")[0] == library]:
         monkeypatch.setitem(sys.modules, name, None)
-    for act in (lambda: make().build(VECTORS), lambda: make().from_disk(tmp_path)):
+    for act in (lambda: make().build(VECTORS), lambda: make().from_disk(tmp_path), lambda: make().require()):
         with pytest.raises(SapbertError, match=rf'pip install "spacy-sapbert\[{extra}\]".*AnnoyIndex') as error:
             act()
         assert error.value.code == "E205"
@@ -532,3 +533,22 @@ def test_faiss_lives_beside_usearch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout.split()) == (0, ["[[0]]", "[[0]]"]), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("size", "installed", "name", "settings"),
+    [
+        (20_000, True, "Exact", {}),
+        (20_001, True, "Usearch", {}),
+        (20_001, False, "Annoy", {}),
+        (1_999_999, True, "Usearch", {}),
+        (12_000_000, True, "Usearch", {"dtype": "i8", "pca": 128, "rescore": 100, "build_threads": 0}),
+        (12_000_000, False, "Annoy", {}),
+    ],
+)
+def test_the_engine_that_is_recommended(monkeypatch: pytest.MonkeyPatch, size: int, installed: bool, name: str, settings: Dict[str, Any]) -> None:
+    monkeypatch.setattr(auto.importlib.util, "find_spec", lambda package: object() if installed else None)
+    found, given, why = auto.recommended(size)
+    assert (found, given) == (f"spacy-sapbert.{name}Index.v1", settings)
+    registry.sapbert_indexes.get(found)(**given)  # type: ignore[attr-defined]
+    assert f"{size:,}" in why

@@ -55,6 +55,9 @@ class AnnoyIndex(RescoredIndex):
         every = steps(SEARCH_K_TO_TRY, size)
         return [{"pca": pca, "n_trees": self.n_trees, "rescore": self.rescore, "search_k": k} for pca in projections for k in every]
 
+    def require(self) -> None:
+        _new_forest(1)
+
     def _grow(self, blocks: Iterator[Tuple[int, Floats2d]], total: int) -> Any:
         forest = _new_forest(self.tree_dim)
         forest.set_seed(self.seed)

@@ -69,6 +69,9 @@ class FaissIndex(RescoredIndex):
         every = SEARCH_TO_TRY[self.search_setting]
         return [{**fixed, "search": k} for k in steps(every, min(size, every[-1] * 2))]
 
+    def require(self) -> None:
+        _library()
+
     def _grow(self, blocks: Iterator[Tuple[int, Floats2d]], total: int) -> Any:
         library = _library()
         try:

@@ -54,6 +54,10 @@ class RescoredIndex(StoredVectors):
 
     # -- the engine -----------------------------------------------------------------------------------------------------
 
+    def require(self) -> None:
+        """RAISES: SapbertError E205 where its library is missing: now, and not after hours of encoding."""
+        raise NotImplementedError
+
     def _grow(self, blocks: Iterator[Tuple[int, Floats2d]], total: int) -> Any:
         """(first row, vectors (≤ BLOCK, tree_dim)) in order, `total` vectors in all -> the engine. RAISES: SapbertError E205."""
         raise NotImplementedError

@@ -66,6 +66,9 @@ class UsearchIndex(RescoredIndex):
         fixed = {name: getattr(self, name) for name in (*self.grown, "rescore")}
         return [{**fixed, "expansion_search": k} for k in steps(EXPANSION_TO_TRY, min(size, EXPANSION_TO_TRY[-1] * 2))]
 
+    def require(self) -> None:
+        _library()
+
     def _grow(self, blocks: Iterator[Tuple[int, Floats2d]], total: int) -> Any:
         library = _library()
         kind = {"f32": library.ScalarKind.F32, "bf16": library.ScalarKind.BF16, "i8": library.ScalarKind.I8}[self.dtype]
