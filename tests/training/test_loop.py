@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
 import pytest
@@ -111,6 +111,14 @@ def whole_gradient(weight: torch.Tensor) -> Tuple[float, torch.Tensor]:
     return float(loss.detach()), weight.grad  # type: ignore[return-value]
 
 
+def in_two_processes(work: Callable[[int, int, str], None], folder: Path) -> None:
+    """work: rank, a free port, the folder."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    multiprocessing.spawn(work, (port, str(folder)), nprocs=2)
+
+
 def leave() -> None:
     """Ends this process at once: torch joins gloo's thread with the interpreter's lock in hand, and that thread may be waiting for the
     lock to let go of the last exchange of gradients (a third of such ends hung, for ever)."""
@@ -134,10 +142,7 @@ def share_of_work(rank: int, port: int, folder: str) -> None:
 
 
 def test_two_processes_mine_over_the_whole_batch_and_give_its_gradient(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    multiprocessing.spawn(share_of_work, (port, str(tmp_path)), nprocs=2)
+    in_two_processes(share_of_work, tmp_path)
     loss, gradient = whole_gradient(torch.eye(2))
     for rank in range(2):
         found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
@@ -242,10 +247,7 @@ def toy_share(rank: int, port: int, folder: str) -> None:
 
 def test_cached_gradients_of_two_processes(tmp_path: Path) -> None:
     """Of unequal shares, so that they have unequal numbers of micro-batches."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    multiprocessing.spawn(toy_share, (port, str(tmp_path)), nprocs=2)
+    in_two_processes(toy_share, tmp_path)
     toy = Toy()
     features, labels = toy_batch(list(range(7)))
     loss = SelfAlignment(toy, make_info_nce(0.1), lambda vectors, labels: None, 1024)([features], labels)  # type: ignore[arg-type]
