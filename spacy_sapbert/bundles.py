@@ -120,13 +120,16 @@ def load_encoder(model: Any, folder: Path) -> None:
         model.from_disk(folder / "model")
 
 
-def build_index(kb: KnowledgeBase, model: Any, index: Any, *, progress: bool = True) -> Any:
-    """Encode every distinct name, build the index and measure it on perturbed names; the report goes into its manifest."""
+def build_index(kb: KnowledgeBase, model: Any, index: Any, *, vectors: Optional[np.ndarray] = None, progress: bool = True) -> Any:
+    """Encode every distinct name, build the index and measure it on perturbed names; the report goes into its manifest.
+
+    vectors (Optional[Floats2d]): of the names, where they are there already.
+    """
     from .indexes.exact import ExactIndex
     from .indexes.tune import concepts_of_rows, perturb, right_concept, tune
 
     names = list(kb.strings())
-    vectors = encode(model, names, progress=progress)
+    vectors = encode(model, names, progress=progress) if vectors is None else vectors
     perturbed = perturb(names, lambda text: bool(kb.find([text])))
     oracle = ExactIndex()
     oracle.build(vectors)

@@ -130,6 +130,68 @@ def _source(
     return bundles.read_source(path, kind=kind, max_bad_share=max_bad_share, **options)
 
 
+@command(kb_app, "update")
+def kb_update(
+    linker: Path = typer.Argument(..., help="Folder of a linker that `index` wrote."),
+    sources: List[str] = typer.Argument(..., help="The new release's files or folders, best first, as of `kb build`."),
+    out: Optional[Path] = typer.Option(None, help="Folder of the new linker; default: it takes the old one's place when it is whole."),
+    corpus: Optional[Path] = typer.Option(None, help="A DocBin (.spacy) with entities: say which of their links change."),
+    changes: Optional[Path] = typer.Option(None, help="With --corpus: write those links here, a line of JSON each."),
+    rrf_sources: str = typer.Option("", help="UMLS: source vocabularies to keep, by commas."),
+    term_types: str = typer.Option("", help="UMLS: term types to keep, by commas."),
+    relations: str = typer.Option("", help="UMLS: relations to keep beside parents and trade names, by commas; 'all'."),
+    suppressed: bool = typer.Option(False, help="Keep names that their source marks as suppressed or obsolete."),
+    max_bad_share: float = typer.Option(0.01, help="Malformed rows allowed, as a share."),
+) -> None:
+    """Bring a linker to a new release: only names that changed are encoded; concepts added, retired and merged are told."""
+    import json
+
+    from . import bundles, update
+    from .files import write_text
+    from .kb import KnowledgeBase
+
+    if not linker.is_dir():
+        raise fail("E101", MissingFile, path=linker, why="there is no such folder.")
+    if corpus is not None and out is None:
+        why = "the old linker is needed to compare with, and without --out the new one takes its place. Name a folder by --out."
+        raise fail("E002", setting="--corpus", component="kb update", value=str(corpus), why=why)
+    if changes is not None and corpus is None:
+        raise fail("E002", setting="--changes", component="kb update", value=str(changes), why="it needs a --corpus.")
+    docs = None if corpus is None else _read_docs(corpus)
+    languages = ",".join(KnowledgeBase(linker / bundles.KB).manifest["filters"]["languages"]) or "all"
+    given = [
+        _source(
+            text,
+            max_bad_share=max_bad_share,
+            rrf_sources=_split(rrf_sources),
+            term_types=_split(term_types),
+            relations=None if relations == "all" else _split(relations),
+            suppressed=suppressed,
+            languages=languages,
+        )
+        for text in sources
+    ]
+    folder, difference = update.update_linker(linker, given, out)
+    found = None if docs is None else update.changed_links(linker, folder, docs, difference)
+    typer.echo(update.in_words(difference, found))
+    if changes is not None and found is not None:
+        write_text(changes, "".join(json.dumps(change._asdict()) + "\n" for change in found[0]))
+    typer.echo(f"Written: {folder}, with {update.FILE}")
+
+
+def _read_docs(path: Path) -> List[Any]:
+    """RAISES: SapbertError E401, E402."""
+    import spacy
+    from spacy.tokens import DocBin
+
+    if not path.is_file():
+        raise fail("E401", MissingFile, path=path)
+    try:
+        return list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
+    except Exception as error:  # msgpack, zlib and srsly each have their own
+        raise fail("E402", path=path, expected="a DocBin", why=f"{type(error).__name__}: {error}") from error
+
+
 @command(kb_app, "info")
 def kb_info(
     path: Path = typer.Argument(..., help="Folder of a knowledge base or of a linker."),
@@ -226,12 +288,10 @@ def calibrate(
 ) -> None:
     """Learn from annotated notes what scores are worth: then links carry a probability, and target_precision and coverage can be set."""
     import spacy
-    from spacy.tokens import DocBin
 
     from . import bundles
 
-    if not gold.is_file():
-        raise fail("E401", MissingFile, path=gold)
+    docs = _read_docs(gold)
     if not 0.0 < target_precision < 1.0:
         raise fail("E002", setting="--target-precision", component="calibrate", value=target_precision, why="it must be a share, between 0 and 1.")
     folder = bundles.find_linker(linker)
@@ -244,10 +304,6 @@ def calibrate(
         bundles.write_calibration(folder, None)
     nlp = spacy.blank("en")
     component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder), "spans_key": spans_key})
-    try:
-        docs = list(DocBin().from_disk(gold).get_docs(nlp.vocab))
-    except Exception as error:  # msgpack, zlib and srsly each have their own
-        raise fail("E402", path=gold, expected="a DocBin", why=f"{type(error).__name__}: {error}") from error
     made = component.calibrate(docs, fit_on=fit_on or gold.name)
     bundles.write_calibration(folder, made)
     n, right = len(made.right), sum(made.right)

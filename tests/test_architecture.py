@@ -30,6 +30,7 @@ ALLOWED = {
     "indexes": {"types", "errors", "files", "indexes"},
     "abbreviations": set(),
     "spans": {"errors", "abbreviations"},
+    "update": {"additions", "about", "bundles", "encoder", "errors", "files", "kb", "kb_builder"},
     # at the top of the file: it makes the default encoder and index inside its factory, and knows them by Protocol
     "linker": {
         "registry",

@@ -1,0 +1,231 @@
+"""A new release of a knowledge base under a linker: only names that changed are encoded, and what became of its concepts is told."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
+
+import numpy as np
+
+from . import bundles
+from .about import __version__
+from .additions import AddedName, Additions
+from .errors import fail
+from .files import write_manifest, write_text, writing_folder
+from .kb import KnowledgeBase
+from .kb_builder import Filters, Source, build_kb
+
+FILE = "difference.json"  # in the folder of a linker that was made from another one
+_ENCODED = 20_000  # names at once
+T = TypeVar("T")
+
+
+@dataclass
+class Difference:
+    """What a new release changed. added, retired: concept ids. merged: old id -> the concept it leads to now. names_*: distinct names; kept
+    ones have their old vectors. additions_left_out: added names whose concept is gone."""
+
+    added: List[str] = field(default_factory=list)
+    retired: List[str] = field(default_factory=list)
+    merged: Dict[str, str] = field(default_factory=dict)
+    kept: int = 0
+    names_kept: int = 0
+    names_new: int = 0
+    names_gone: int = 0
+    additions_left_out: List[AddedName] = field(default_factory=list)
+    calibration_left_out: bool = False
+
+
+class Change(NamedTuple):
+    """One mention of a corpus that is linked otherwise. kind: "merged" (to what its concept became), "other", "lost" or "gained"."""
+
+    document: int
+    start: int
+    end: int
+    before: str
+    after: str
+    kind: str
+
+
+def update_linker(
+    old: Path,
+    sources: Sequence[Source],
+    out: Optional[Path] = None,
+    *,
+    filters: Optional[Filters] = None,
+    encode: Optional[Callable[[Any, List[str]], np.ndarray]] = None,
+    progress: bool = True,
+) -> Tuple[Path, Difference]:
+    """A linker of new sources, with the encoder and the engine of an old one, whose vectors serve where a name is the same.
+
+    old (Path): a linker's folder. It stays as it is until the new one is whole. sources: as of `build_kb`.
+    out (Optional[Path]): the new one's folder; None: it takes the old one's place.
+    filters (Optional[Filters]): default: those that the old knowledge base was built with.
+    encode: (encoder, names) -> (n, d); for tests.
+    RETURNS (Tuple[Path, Difference]): the folder, in which `difference.json` says the same. Names that were added come along, a calibration does not:
+        it was fit for another knowledge base.
+    RAISES: SapbertError E1xx, E2xx, E3xx (the old linker), E4xx (the sources), E008 (disk full).
+    """
+    from .encoder import NameEncoder
+
+    before = KnowledgeBase(old / bundles.KB)
+    index = bundles.open_index(old)
+    model = NameEncoder()
+    bundles.load_encoder(model, old / bundles.ENCODER)
+    if index.report.get("built_for", {}).get("encoder", "") != bundles.fingerprint(model) or len(index) != before.n_strings:
+        built = index.report.get("built_for", {}).get("encoder_name", "unknown")
+        width = model.get_dim("nO")
+        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_strings, encoder=bundles.fingerprint(model), width=width)
+    kept = {key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names")}
+    target = old if out is None else out
+    with writing_folder(target) as folder:
+        after = build_kb(sources, folder / bundles.KB, filters=filters or Filters(**kept), progress=progress)
+        found = compare(before, after)
+        found.calibration_left_out = (old / bundles.CALIBRATION).is_file()
+        vectors = _vectors(before, after, index, model, found, encode or (lambda m, names: bundles.encode(m, names, progress=progress)))
+        (folder / bundles.ENCODER).mkdir()
+        bundles.save_encoder(model, folder / bundles.ENCODER)
+        made = bundles.build_index(after, model, type(index)(**index.get_config()), vectors=vectors, progress=progress)
+        made.to_disk(folder / bundles.INDEX)
+        additions = _carried(Additions.from_disk(old), after, found)
+        write_text(folder / FILE, json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n")
+        write_manifest(folder, bundles.KIND, bundles.VERSION, {"made_by": __version__, "index": bundles.engine_name(made)}, deep=False)
+        additions.to_disk(folder)  # after the manifest, which does not list them: they change
+    return target, found
+
+
+def compare(before: KnowledgeBase, after: KnowledgeBase) -> Difference:
+    """The concepts of two knowledge bases, by their ids."""
+    found = Difference()
+    old, new = (((concept_id, row) for row, concept_id, _ in kb.canonical_names()) for kb in (before, after))
+    for concept_id, first, second in joined(old, new):
+        if first is None:
+            found.added.append(concept_id)
+        elif second is not None:
+            found.kept += 1
+        else:
+            try:
+                found.merged[concept_id] = after.concept_id(after.row_of(concept_id))
+            except KeyError:
+                found.retired.append(concept_id)
+    return found
+
+
+def _vectors(
+    before: KnowledgeBase, after: KnowledgeBase, index: Any, model: Any, found: Difference, encode: Callable[[Any, List[str]], np.ndarray]
+) -> np.ndarray:
+    """(n, d) of all names of the new knowledge base, those of the old one out of its index."""
+    vectors = np.empty((after.n_strings, index.dim), dtype=np.float32)
+    same: List[Tuple[int, int]] = []
+    fresh: List[Tuple[int, str]] = []
+    old, new = (((name, row) for row, name in enumerate(kb.strings())) for kb in (before, after))
+    for name, first, second in joined(old, new):
+        if second is None:
+            found.names_gone += 1
+        elif first is None:
+            fresh.append((second, name))
+        else:
+            same.append((first, second))
+    found.names_kept, found.names_new = len(same), len(fresh)
+    for part in _batches(same, _ENCODED):
+        rows = np.array(part, dtype=np.int64)  # (b, 2)
+        vectors[rows[:, 1]] = index.vectors(rows[:, 0])
+    for some in _batches(fresh, _ENCODED):
+        vectors[[row for row, _ in some]] = encode(model, [name for _, name in some])
+    return vectors
+
+
+def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> Additions:
+    """Added names whose concept is still there, under the id that it has now; a concept that was added and is now in the release is that one."""
+    concepts = {concept_id: concept for concept_id, concept in additions.concepts.items() if concept_id not in after}
+    names: List[AddedName] = []
+    for name in additions.names:
+        if name.concept_id in concepts:
+            names.append(name)
+        elif name.concept_id in after:
+            names.append(name._replace(concept_id=after.concept_id(after.row_of(name.concept_id))))
+        else:
+            found.additions_left_out.append(name)
+    return Additions(concepts, names, additions.vectors, additions.encoder)
+
+
+def changed_links(old: Path, new: Path, docs: Iterable[Any], difference: Difference, **settings: Any) -> Tuple[List[Change], int]:
+    """Which links of annotated Docs another linker makes otherwise, and how many mentions there are. settings: of the component.
+
+    docs (Iterable[Doc]): with entities, or the spans of `spans_key`; they are not changed.
+    """
+    import spacy
+
+    docs = list(docs)
+    links: List[List[Tuple[int, int, int, str]]] = []
+    for folder in (old, new):
+        component: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), **settings})
+        found = []
+        for number, prediction in enumerate(component.predict(docs)):
+            for (_, _, span), answer in zip(prediction.spans, prediction.found):
+                concept = answer.answer.candidates[0][0] if answer.answer.linked else ""
+                found.append((number, span.start_char, span.end_char, concept))
+        links.append(found)
+    changes = [
+        Change(*one, other[3], _kind(one[3], other[3], difference)) for one, other in zip(links[0], links[1], strict=True) if one[3] != other[3]
+    ]
+    return changes, len(links[0])
+
+
+def _kind(before: str, after: str, difference: Difference) -> str:
+    if not before or not after:
+        return "lost" if before else "gained"
+    return "merged" if difference.merged.get(before) == after else "other"
+
+
+def in_words(difference: Difference, changes: Optional[Tuple[List[Change], int]] = None) -> str:
+    """Lines for a screen: counts, and the first few ids."""
+    d = difference
+    lines = [
+        f"concepts: {d.kept:,} kept, {len(d.added):,} added{_some(d.added)}, {len(d.retired):,} retired{_some(d.retired)}, {len(d.merged):,} merged"
+        + _some([f"{old} into {new}" for old, new in islice(d.merged.items(), 3)]),
+        f"names: {d.names_kept:,} kept with their vectors, {d.names_new:,} encoded, {d.names_gone:,} gone",
+    ]
+    if d.additions_left_out:
+        lines.append(
+            f"added names left out, as their concept is gone: {len(d.additions_left_out):,}{_some([n.concept_id for n in d.additions_left_out])}"
+        )
+    if d.calibration_left_out:
+        lines.append("the calibration was left out, as it was fit for another knowledge base: `python -m spacy_sapbert calibrate` fits a new one")
+    if changes is not None:
+        kinds = Counter(change.kind for change in changes[0])
+        told = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items())) or "none"
+        lines.append(f"links of {changes[1]:,} mentions that change: {len(changes[0]):,} ({told})")
+    return "\n".join(lines)
+
+
+def _some(ids: Sequence[str]) -> str:
+    return f" ({', '.join(ids[:3])}{' …' if len(ids) > 3 else ''})" if ids else ""
+
+
+def joined(old: Iterable[Tuple[str, int]], new: Iterable[Tuple[str, int]]) -> Iterator[Tuple[str, Optional[int], Optional[int]]]:
+    """Two ascending streams of (text, row) -> (text, row in the first, row in the second), None where it has none. Nothing is held: UMLS has
+    twelve million names."""
+    first, second = iter(old), iter(new)
+    one, two = next(first, None), next(second, None)
+    while one is not None or two is not None:
+        if two is None or (one is not None and one[0] < two[0]):
+            assert one is not None
+            yield one[0], one[1], None
+            one = next(first, None)
+        elif one is None or two[0] < one[0]:
+            yield two[0], None, two[1]
+            two = next(second, None)
+        else:
+            yield one[0], one[1], two[1]
+            one, two = next(first, None), next(second, None)
+
+
+def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
