@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -231,12 +232,35 @@ def test_targets_are_made_once_the_head_is_dropped_and_training_goes_on(
 
 
 def test_the_distance_falls(settings: Dict[str, Any], tmp_path: Path) -> None:
-    run(settings, tmp_path, training__max_steps=40, training__eval_every=40, training__learning_rate=1e-2, encoder__dropout=0.0, task__size=9)
-    import json
-
+    more = {"encoder__dropout": 0.0, "task__size": 9, "task__head": "random"}
+    run(settings, tmp_path, training__max_steps=40, training__eval_every=40, training__learning_rate=1e-2, **more)
     lines = map(json.loads, (tmp_path / "out" / "train_log.jsonl").read_text().splitlines())
     losses = [line["loss"] for line in lines if "loss" in line]
     assert np.mean(losses[-5:]) < 0.3 * np.mean(losses[:3])
+
+
+def test_the_head_begins_at_the_regression(tiny_base: Path) -> None:
+    opened = model.open_base(str(tiny_base))
+    model.add_head(opened, 3)
+    chance = np.random.default_rng(1)
+    vectors = chance.normal(size=(400, 32)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    weight, bias = chance.normal(size=(3, 32)), np.array([0.5, -1.0, 2.0])
+    distill.fit_head(opened, vectors, (vectors @ weight.T + bias).astype(np.float32))
+    head: Any = opened[-1]
+    # ridge: with variance 1/32 in each direction the weights shrink by 1e-4 / (1/32 + 1e-4), a third of a per cent
+    np.testing.assert_allclose(head.linear.weight.detach().numpy(), weight / (1 + 32e-4), atol=5e-3)
+    np.testing.assert_allclose(head.linear.bias.detach().numpy(), bias, atol=5e-3)
+
+
+def test_a_fitted_head_is_nearer_from_the_start(settings: Dict[str, Any], tmp_path: Path) -> None:
+    first = {}
+    for head in ("fitted", "random"):
+        more = {"task__head": head, "paths__out": str(tmp_path / head), "encoder__dropout": 0.0, "task__size": 9}
+        run(settings, tmp_path, training__max_steps=1, training__eval_every=1, **more)
+        lines = map(json.loads, (tmp_path / head / "train_log.jsonl").read_text().splitlines())
+        first[head] = next(line["loss"] for line in lines if "loss" in line)
+    assert first["fitted"] < 0.2 * first["random"]
 
 
 def test_adapters_learn_with_the_head_and_the_best_head_comes_back(settings: Dict[str, Any], tmp_path: Path, tiny_base: Path) -> None:
@@ -283,6 +307,7 @@ def test_held_out_synonyms_are_measured_and_not_learnt(settings: Dict[str, Any],
         ({"task.kinds": ["nickname"]}, "E511", "task.kinds"),
         ({"task.kinds": []}, "E511", "task.kinds"),
         ({"task.size": 0}, "E511", "task.size"),
+        ({"task.head": "new"}, "E511", "task.head"),
         ({"task.dimensions": 0, "task.whiten": True}, "E511", "task.whiten"),
         ({"paths.pairs": "pairs"}, "E510", "both paths.pairs and paths.kb"),
         ({"task.teacher": "no/such/folder"}, "E512", "no/such/folder"),
