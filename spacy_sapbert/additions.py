@@ -59,7 +59,7 @@ class Additions:
 
     @classmethod
     def from_disk(cls, folder: Path) -> Additions:
-        """Those of a linker's folder, none where it has no such file. RAISES: SapbertError E018."""
+        """Those of a linker's folder, none where it has no such file. RAISES: SapbertError E023."""
         path = folder / FILE
         if not path.is_file():
             return cls()
@@ -77,7 +77,7 @@ class Additions:
                 vectors = np.load(folder / VECTORS, allow_pickle=False)
                 found.vectors = dict(zip(content["strings"], vectors, strict=True))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise fail("E018", DamagedFile, path=path, why=error) from error
+            raise fail("E023", DamagedFile, path=path, why=error) from error
         return found
 
 
@@ -87,7 +87,7 @@ class Overlay:
     def __init__(self, additions: Additions, row_of: Callable[[str], int], find: Callable[[str, str], Optional[int]], sizes: Tuple[int, int]) -> None:
         """row_of: concept id -> row in the files. find: (name, language) -> row of the name in the files. sizes: distinct names, concepts.
 
-        RAISES: SapbertError E017 for an id that is neither a concept of the files nor a new one.
+        RAISES: SapbertError E022 for an id that is neither a concept of the files nor a new one.
         """
         n_strings, n_concepts = sizes
         self.first_string, self.first_concept = n_strings, n_concepts
@@ -142,7 +142,7 @@ def _row(concept_id: str, row_of: Callable[[str], int]) -> int:
     try:
         return row_of(concept_id)
     except KeyError as error:
-        raise fail("E017", id=concept_id) from error
+        raise fail("E022", id=concept_id) from error
 
 
 def to_tsv(additions: Additions, other_names: Callable[[str], List[str]], path: Path) -> int:
@@ -171,11 +171,11 @@ def _cell(text: str) -> str:
 
 
 def check_names(names: List[str], language: str, most: int) -> List[str]:
-    """Names as they are kept. RAISES: SapbertError E019 for one that is empty, has no letter or digit, or is too long."""
+    """Names as they are kept. RAISES: SapbertError E024 for one that is empty, has no letter or digit, or is too long."""
     checked: List[str] = []
     for name in names:
         norm: Any = normalise(name, language) if isinstance(name, str) else None
         if norm is None or not any(c.isalnum() for c in norm) or len(norm) > most:
-            raise fail("E019", name=name if not isinstance(name, str) else name[:60], most=most)
+            raise fail("E024", name=name if not isinstance(name, str) else name[:60], most=most)
         checked.append(" ".join(name.split()))
     return checked

@@ -54,10 +54,10 @@ class Errors:
     E014 = "The annotated Docs hold no span with a kb_id ({where}). Set span.kb_id_ to the gold concept's id, `|` between alternatives."
     E015 = "Calibration '{path}' is damaged: {why}. Delete it, or fit it again: `python -m spacy_sapbert calibrate`."
     E016 = "None of the {n:,} gold ids is in the knowledge base ({examples}): nothing can be learnt. Annotate with its ids or codes, such as {known}."
-    E017 = "Concept '{id}' is not in the knowledge base, so it can't have another name. linker.add_concept('{id}', names) makes a new one."
-    E018 = "What was added to the linker can't be read from '{path}': {why}. Delete that file, and add it again."
-    E019 = "{name!r} can't be a name: it must be a text with a letter or a digit, of at most {most} characters."
-    E020 = "Concept '{id}' is in the knowledge base already ({name}). linker.add_alias('{id}', name) gives it another name."
+    E022 = "Concept '{id}' is not in the knowledge base, so it can't have another name. linker.add_concept('{id}', names) makes a new one."
+    E023 = "What was added to the linker can't be read from '{path}': {why}. Delete that file, and add it again."
+    E024 = "{name!r} can't be a name: it must be a text with a letter or a digit, of at most {most} characters."
+    E025 = "Concept '{id}' is in the knowledge base already ({name}). linker.add_alias('{id}', name) gives it another name."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (

@@ -78,7 +78,7 @@ class KnowledgeBase:
     def extend(self, additions: Additions) -> None:
         """Lay a user's names and concepts over what the files hold, in place of those laid over it before. The files stay as they are.
 
-        RAISES: SapbertError E017 for a name of a concept that is not there.
+        RAISES: SapbertError E022 for a name of a concept that is not there.
         """
         self.added = None
         self._concepts.clear()

@@ -410,7 +410,7 @@ class SapBertLinker(Pipe):
         self._kb = kb
 
     def _extend(self, kb: KnowledgeBase, additions: Additions) -> None:
-        """Lay additions over the knowledge base; their vectors are this encoder's. RAISES: SapbertError E017; then what was there before stays."""
+        """Lay additions over the knowledge base; their vectors are this encoder's. RAISES: SapbertError E022; then what was there before stays."""
         encoder = bundles.fingerprint(self.model)
         if additions.encoder != encoder:
             additions = Additions(dict(additions.concepts), list(additions.names), {}, encoder)
@@ -677,7 +677,7 @@ class SapBertLinker(Pipe):
         """Give a concept of the knowledge base further names, from the next Doc on. Nothing is built anew; `to_disk` keeps them. Where such a
         name stands for other concepts too, this one comes first.
 
-        RAISES: SapbertError E017 for a concept that is not there, E019 for what is no name; then nothing is added.
+        RAISES: SapbertError E022 for a concept that is not there, E024 for what is no name; then nothing is added.
         """
         self._add({}, concept_id, names)
 
@@ -693,11 +693,11 @@ class SapBertLinker(Pipe):
         """Add a concept that the knowledge base does not have, from the next Doc on; `to_disk` keeps it.
 
         names: the first is its canonical name. types: semantic types (TUIs), groups or names. codes: (vocabulary, code).
-        RAISES: SapbertError E020 where the knowledge base has it, E019 for what is no name, E104 for a type; then nothing is added.
+        RAISES: SapbertError E025 where the knowledge base has it, E024 for what is no name, E104 for a type; then nothing is added.
         """
         self.load()
         if concept_id in self.kb:
-            raise fail("E020", id=concept_id, name=self.kb.cui_to_entity[concept_id].canonical_name)
+            raise fail("E025", id=concept_id, name=self.kb.cui_to_entity[concept_id].canonical_name)
         given = [names] if isinstance(names, str) else list(names)
         self._require("names", given, bool(given), "a concept needs a name.")
         self._require("concept_id", concept_id, isinstance(concept_id, str) and bool(concept_id.strip()), "it must be a text.")

@@ -171,9 +171,9 @@ def test_bad_input_adds_nothing(nlp: Language) -> None:
     linker: Any = nlp.get_pipe("sapbert_linker")
     linker.add_alias(HYPERTENSION, "the sweet trouble")
     acts = {
-        "E017": [lambda: linker.add_alias("C0000000", "a name")],
-        "E019": [partial(linker.add_alias, HYPERTENSION, "good", name) for name in ("", "  ", "--", "x" * 501, 7)],
-        "E020": [lambda: linker.add_concept(HYPERTENSION, "again"), lambda: linker.add_concept(HYPERTENSION, "good")],
+        "E022": [lambda: linker.add_alias("C0000000", "a name")],
+        "E024": [partial(linker.add_alias, HYPERTENSION, "good", name) for name in ("", "  ", "--", "x" * 501, 7)],
+        "E025": [lambda: linker.add_concept(HYPERTENSION, "again"), lambda: linker.add_concept(HYPERTENSION, "good")],
         "E104": [lambda: linker.add_concept(NEW, "good", types=["T999"])],
         "E002": [lambda: linker.add_concept(NEW, []), lambda: linker.add_concept(" ", "good")],
     }
@@ -208,7 +208,7 @@ def test_damaged_files(nlp: Language, tmp_path: Path, damage: str) -> None:
         file.write_text(json.dumps({**content, "names": [["C0000000", "x", "en"]], "strings": []}), encoding="utf-8")
     with pytest.raises(SapbertError) as error:
         linked(pipeline(tmp_path / "linker"), "x")
-    assert error.value.code == ("E017" if damage == "concept" else "E018")
+    assert error.value.code == ("E022" if damage == "concept" else "E023")
     assert isinstance(error.value, DamagedFile) == (damage != "concept")
 
 
