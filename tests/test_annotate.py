@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import textwrap
 import time
@@ -201,16 +202,43 @@ def test_what_kills_every_worker_is_named_and_the_others_are_done(tmp_path: Path
     assert content(out) == wanted
 
 
-def test_ray(tmp_path: Path, trap: Settings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("ray")
+def test_ray_here(tmp_path: Path, trap: Settings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
+    ray = pytest.importorskip("ray")
     monkeypatch.setenv("RAY_worker_niceness", "0")  # else 15: on a busy machine loading takes a minute
     corpus, wanted = trapped
-    bullets = load_bullets(1)
-    report = annotate(corpus, tmp_path / "out", trap, engine="ray", workers=2, partition_size=4, progress=False)
-    assert not list(bullets.iterdir())  # an actor was killed, too
+    annotate(corpus, tmp_path / "out", trap, engine="ray", partition_size=4, progress=False)
     assert content(tmp_path / "out") == wanted
-    assert report.counts.notes == 24
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert not ray.is_initialized()
+
+
+def test_a_ray_cluster_that_loses_an_actor(tmp_path: Path, trap: Settings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    corpus, wanted = trapped
+    bullets = load_bullets(1)
+    head = {"num_cpus": 2, "object_store_memory": 128 * 1024 * 1024, "include_dashboard": False}
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
+    try:
+        options = {"engine": "ray", "workers": 2, "ray_address": cluster.address, "partition_size": 4, "progress": False}
+        report = annotate(corpus, tmp_path / "out", trap, **options)
+    finally:
+        cluster.shutdown()
+    assert not list(bullets.iterdir())
+    assert content(tmp_path / "out") == wanted
+    assert (report.counts.notes, report.kept) == (24, 0)
+
+
+def test_no_ray_cluster_there(tmp_path: Path, settings: Settings):
+    pytest.importorskip("ray")
+    corpus = write_corpus(tmp_path / "c.jsonl", ["cough"])
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and it does not listen
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        with pytest.raises(SapbertError) as info:
+            annotate(corpus, tmp_path / "out", settings, engine="ray", ray_address=address, progress=False)
+    assert str(info.value).startswith(f"[E020] No Ray cluster answers at '{address}'")
 
 
 # -- going on ---------------------------------------------------------------------------------------------------------------

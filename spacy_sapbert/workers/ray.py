@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import re
 import shutil
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ from ..notes import Partition
 from . import TRIES
 
 TRIED = ".tries"
+CONNECT_SECONDS = 10.0
 STORE_BYTES = 128 * 1024 * 1024  # of a Ray of our own: nothing but paths goes through it
 
 
@@ -103,8 +106,10 @@ def _ray(cpus: int, address: Optional[str]) -> Iterator[Any]:
         else:
             options["address"] = address
         try:
+            if address is not None and (place := re.fullmatch(r"(?:ray://)?(.+):(\d+)", address)):
+                socket.create_connection((place[1].strip("[]"), int(place[2])), timeout=CONNECT_SECONDS).close()  # Ray would wait for minutes
             ray.init(**options)
-        except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        except (OSError, OverflowError, ValueError, RuntimeError) as error:
             raise fail("E020", address=address or "local", error=str(error).split("\n")[0]) from error
     context = ray.data.DataContext.get_current()
     before = context.max_errored_blocks, context.enable_progress_bars
