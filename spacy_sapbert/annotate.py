@@ -6,9 +6,11 @@ A finished partition is a file that is there. So a run that was killed is taken 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Union
 
@@ -50,7 +52,9 @@ def annotate(
     RAISES: SapbertError E002 (engine, workers, partition_size, out inside source), E017 (other settings or input), E018 (somebody else writes), E409 (partitions
         that could not be done; all others are), those of `open_corpus`, of loading and of writing.
     """
-    settings, out = settings or Settings(), Path(out)
+    settings = settings or Settings()
+    settings = replace(settings, linker_name=_absolute(settings.linker_name), pipeline=_absolute(settings.pipeline))
+    out = Path(os.path.abspath(out))  # Ray's workers stand elsewhere
     for setting, value, fits, why in (
         ("engine", engine, engine in ENGINES, f"known are {', '.join(ENGINES)}."),
         ("workers", workers, workers >= 1, "it must be at least 1."),
@@ -74,6 +78,11 @@ def annotate(
         counts = _finish(out, corpus, kept, _shown(outcomes, corpus, todo, progress))
         rate = sum(partition.notes for partition in todo) / (time.perf_counter() - start)
         return Report(counts, len(corpus.partitions), len(kept), rate)
+
+
+def _absolute(given: Optional[str]) -> Optional[str]:
+    """A path; a registered or installed name stays as it is."""
+    return os.path.abspath(given) if given and os.path.isdir(given) else given
 
 
 def _outcomes(annotator: Annotator, todo: Sequence[Partition], engine: str, workers: int, address: Optional[str]) -> Iterator[Outcome]:

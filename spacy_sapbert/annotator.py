@@ -254,6 +254,8 @@ def describe(error: BaseException) -> str:
     """The reason without a word of the note: what others' messages quote is not known, so of them only type, spaCy's code and place are told."""
     if isinstance(error, SapbertError):
         return str(error)
+    if isinstance(error, OSError) and error.errno:
+        return f"{type(error).__name__}: {os.strerror(error.errno)}"
     frames = traceback.extract_tb(error.__traceback__)
     code = re.match(r"\[[EW]\d+\]", str(error))
     place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}, {frames[-1].name}" if frames else ""

@@ -149,7 +149,7 @@ def open_corpus(source: Union[str, Path], size: int = 1000, *, text_field: str =
     if not partitions:
         raise fail("E402", path=root, expected="a corpus", why="it holds no note.")
     if known:
-        raise fail("E408", path=root, what="field", name=text_field, option="--text-field", known=", ".join(known))
+        raise fail("E408", path=root, what="text field", name=text_field, option="--text-field", known=", ".join(known))
     description = {"kind": kind, "files": len(files), "bytes": total, "notes": cut.notes, "names_sizes_times": digest.hexdigest()}
     return Corpus(kind, partitions, description)
 
@@ -228,11 +228,12 @@ def _cut_lines(cut: _Cutter, file: Path, name: str, text_field: str, known: List
 
 
 def _fields(line: bytes) -> List[str]:
+    """Those that hold text."""
     try:
         record = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return []
-    return [_valid(field) for field in record] if isinstance(record, dict) else []
+    return [_valid(field) for field, value in record.items() if isinstance(value, str)] if isinstance(record, dict) else []
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import socket
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
@@ -206,7 +207,15 @@ def test_ray_here(tmp_path: Path, trap: Settings, trapped: Any, monkeypatch: pyt
     ray = pytest.importorskip("ray")
     monkeypatch.setenv("RAY_worker_niceness", "0")  # else 15: on a busy machine loading takes a minute
     corpus, wanted = trapped
-    annotate(corpus, tmp_path / "out", trap, engine="ray", partition_size=4, progress=False)
+    monkeypatch.chdir(tmp_path)
+    annotate(
+        os.path.relpath(corpus),
+        "out",
+        replace(trap, linker_name=os.path.relpath(str(trap.linker_name))),
+        engine="ray",
+        partition_size=4,
+        progress=False,
+    )
     assert content(tmp_path / "out") == wanted
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
     assert not ray.is_initialized()
@@ -318,6 +327,7 @@ def test_reasons_quote_codes_but_no_notes():
     assert describe(fail("E304", name="x", count=1, total=2)).startswith("[E304] Encoder 'x' gave NaN")
     with pytest.raises(ValueError, match="E088") as info:
         raise ValueError("[E088] Text of length 9 that begins with Mr Smith")
+    assert describe(FileNotFoundError(2, "Mr Smith", "smith.txt")) == "FileNotFoundError: No such file or directory"
     reason = describe(info.value)
     assert reason.startswith("ValueError [E088] in test_annotate.py, line ")
     assert "Smith" not in reason

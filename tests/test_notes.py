@@ -163,7 +163,8 @@ def test_fields_that_are_not_there(tmp_path: Path):
     (tmp_path / "c.jsonl").write_text('{"body": "a", "id": 1}\nno json\n')
     message = refused(tmp_path / "c.jsonl")
     assert message.startswith("[E408]")
-    assert "no field 'text' (--text-field). It has: body, id" in message
+    assert "no text field 'text' (--text-field). It has: body" in message
+    assert "no text field 'id' (--text-field). It has: body" in refused(tmp_path / "c.jsonl", text_field="id")
     pq.write_table(pa.table({"body": ["a"], "n": [1]}), tmp_path / "c.parquet")
     assert "no column 'text' (--text-field). It has: body, n" in refused(tmp_path / "c.parquet")
     assert "no column 'id' (--id-field)" in refused(tmp_path / "c.parquet", text_field="body", id_field="id")
