@@ -25,6 +25,9 @@ ABBREVIATIONS = ["scispacy==0.6.2"]
 # engines behind the index door, each by itself
 USEARCH = ["usearch>=2.16"]
 FAISS = ["faiss-cpu>=1.10"]
+# `annotate`: corpora into Parquet, by processes of this machine, or by Ray
+ANNOTATE = ["pyarrow>=15,<26", "threadpoolctl>=3.1"]  # pyarrow 26 does not import with numpy 1
+RAY = [*ANNOTATE, "ray[data]>=2.30"]
 # for the repository's own `training` package and project.yml; a user of the linker needs none of it
 TRAIN = [
     "accelerate>=1.0",
@@ -38,7 +41,7 @@ TRAIN = [
     "sentence-transformers>=5.7",
     "tensorboard>=2.14",
 ]
-DEV = [*USEARCH, *FAISS, "hypothesis>=6.90", "mypy>=1.10", "pytest>=8.0", "ruff>=0.6", "scikit-learn>=1.3", "setuptools>=70.1"]
+DEV = [*USEARCH, *FAISS, *RAY, "hypothesis>=6.90", "mypy>=1.10", "pytest>=8.0", "ruff>=0.6", "scikit-learn>=1.3", "setuptools>=70.1"]
 
 setup(
     name=about("title"),
@@ -81,9 +84,11 @@ setup(
         "abbreviations": ABBREVIATIONS,
         "usearch": USEARCH,
         "faiss": FAISS,
+        "annotate": ANNOTATE,
+        "ray": RAY,
         "train": TRAIN,
         "dev": DEV,
-        "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *TRAIN, *DEV],
+        "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *RAY, *TRAIN, *DEV],
     },
     # the one list of registered names
     entry_points={

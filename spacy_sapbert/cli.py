@@ -6,20 +6,19 @@ import functools
 import os
 import stat
 import sys
-import warnings
 from enum import Enum
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import typer
 
+from . import notes
 from .errors import MissingFile, SapbertError, fail
+from .pipeline import make_pipeline
 
 app = typer.Typer(help="Link mentions of clinical text to UMLS concepts.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=True)
 app.add_typer(kb_app, name="kb")
-
-SUFFIXES = (".txt", ".text", ".md")
 
 
 class Format(str, Enum):
@@ -27,6 +26,11 @@ class Format(str, Enum):
     jsonl = "jsonl"
     csv = "csv"
     html = "html"
+
+
+class Engine(str, Enum):
+    local = "local"
+    ray = "ray"
 
 
 def command(where: typer.Typer, name: str) -> Callable:
@@ -333,44 +337,39 @@ def link(
     abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; more of them where scispacy is installed."),
 ) -> None:
     """Link the concepts named in notes."""
-    notes = list(read_notes(inputs))
+    texts = list(read_notes(inputs))
     config: Dict[str, Any] = {"linker_name": linker_name}
     if threshold is not None:
         config["threshold"] = threshold
     config.update({key: _split(value) for key, value in (("types", types), ("vocabularies", vocabularies)) if value})
     nlp = make_pipeline(config, pipeline, abbreviations)
-    docs = list(_progress(nlp.pipe(notes, as_tuples=True), len(notes)))
+    docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
     write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out)  # type: ignore[attr-defined]
 
 
 def read_notes(inputs: List[str]) -> Iterator[Tuple[str, str]]:
-    """(text, id) of every note. RAISES: SapbertError E401, E402, E404."""
-    import json
-
+    """(text, id) of every note. RAISES: SapbertError E401, E402, E403, E404."""
     for given in inputs:
         path = Path(given)
         what = _what_is(given)
         if given == "-":
-            yield _decode(sys.stdin.buffer.read(), "standard input"), "stdin"
+            yield notes.decode(sys.stdin.buffer.read(), "standard input"), "stdin"
         elif what == "folder":
-            files = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES)
+            files = notes.find_files(path, notes.TEXTS)
             if not files:
-                raise fail("E402", path=path, expected="a folder of notes", why=f"it holds no {', '.join(SUFFIXES)} file.")
-            for file in files:
-                yield _read_text(file), file.relative_to(path).with_suffix("").as_posix()
+                raise fail("E402", path=path, expected="a folder of notes", why=f"it holds no {', '.join(notes.TEXTS)} file.")
+            for file, note_id in zip(files, notes.names_of(files, path)):
+                yield notes.read_text(file), note_id
         elif what == "file":
             if path.suffix == ".jsonl":
-                for number, line in enumerate(_read_text(path).split("\n"), 1):  # splitlines() also splits where JSON does not
-                    try:
-                        record = json.loads(line) if line.strip() else None
-                    except ValueError as error:
-                        raise fail("E403", path=path, line=number, why=f"it is not JSON ({error}).") from error
-                    if record is not None:
-                        if not isinstance(record, dict) or not isinstance(record.get("text"), str):
-                            raise fail("E403", path=path, line=number, why="it has no field 'text'.")
-                        yield record["text"], str(record.get("id", f"{path.stem}:{number}"))
+                for number, line in enumerate(notes.read_text(path).split("\n"), 1):  # splitlines() also splits where JSON does not
+                    if line.strip():
+                        note = notes.read_record(line, f"{path.stem}:{number}", f"line {number}")
+                        if note.text is None:
+                            raise fail("E403", path=path, line=number, why=note.error)
+                        yield note.text, note.note_id
             else:
-                yield _read_text(path), path.stem
+                yield notes.read_text(path), path.stem
         elif what == "missing":
             raise fail("E401", MissingFile, path=path)
         else:
@@ -384,48 +383,9 @@ def _what_is(given: str) -> str:
     try:
         mode = os.stat(given).st_mode
     except (OSError, ValueError):  # no such file, or too long a name for one
-        like_a_path = os.sep in given or Path(given).suffix in (*SUFFIXES, ".jsonl")
+        like_a_path = os.sep in given or Path(given).suffix in (*notes.TEXTS, ".jsonl")
         return "missing" if like_a_path and not any(c.isspace() for c in given) else "text"
     return "folder" if stat.S_ISDIR(mode) else "file"
-
-
-def _read_text(path: Path) -> str:
-    return _decode(path.read_bytes(), path)
-
-
-def _decode(data: bytes, path: Union[str, Path]) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise fail("E404", path=path, line=data[: error.start].count(b"\n") + 1) from error
-
-
-def make_pipeline(config: Dict[str, Any], pipeline: Optional[str] = None, abbreviations: bool = True) -> Any:
-    """A spaCy pipeline that ends in sapbert_linker; without `pipeline`, a blank one with concept_matcher."""
-    import importlib.util
-
-    import spacy
-
-    try:
-        nlp = spacy.load(pipeline) if pipeline else spacy.blank("en")
-    except OSError as error:  # spaCy's E050
-        raise fail("E402", path=pipeline, expected="a spaCy pipeline", why=str(error)) from error
-    has_linker = "sapbert_linker" in nlp.pipe_names
-    for setting, value in config.items():
-        if has_linker and value is not None:
-            why = f"'{pipeline}' has a sapbert_linker with settings of its own. Leave this one out, or give a pipeline without a linker."
-            raise fail("E002", setting=setting, component="link", value=value, why=why)
-    if not pipeline:
-        nlp.max_length = sys.maxsize  # the limit is for parsers
-        nlp.add_pipe("concept_matcher", config={key: config.get(key) for key in ("linker_name", "types")})
-    if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):
-        from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
-
-        warnings.filterwarnings("ignore", message=".*W036.*")  # its second matcher has no patterns in most notes: meant so
-        nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
-    if not has_linker:
-        nlp.add_pipe("sapbert_linker", config={**config, "resolve_abbreviations": abbreviations})
-    return nlp
 
 
 def write_docs(docs: List[Any], kb: Any, format: Format, out: Optional[Path]) -> None:
@@ -472,6 +432,45 @@ def _progress(docs: Any, total: int) -> Any:
     from tqdm import tqdm
 
     return tqdm(docs, total=total, desc="linking", unit="note", delay=3.0)
+
+
+# -- annotate -----------------------------------------------------------------------------------------------------------
+
+
+@command(app, "annotate")
+def annotate(
+    source: Path = typer.Argument(..., metavar="IN", help="A .parquet or .jsonl file, or a folder of .parquet, .jsonl or text files."),
+    out: Path = typer.Argument(..., metavar="OUT", help="Folder of Parquet files to write; one that is there already is gone on with."),
+    engine: Engine = typer.Option(Engine.local, help="Processes of this machine, or Ray."),
+    workers: int = typer.Option(1, help="Pipelines at work at once. The output does not depend on it."),
+    threads: int = typer.Option(1, help="Threads of each worker. Scores may depend on it in their last digit."),
+    partition_size: int = typer.Option(1000, help="Notes of one Parquet file, which is what a worker does at a time."),
+    text_field: str = typer.Option("text", help="Field or column that holds the text."),
+    id_field: Optional[str] = typer.Option(
+        None, help="Field or column that holds the note's id; default: 'id' where there is one, else file and line."
+    ),
+    ray_address: Optional[str] = typer.Option(None, help="Ray: a cluster's address, or auto; default: one on this machine, for this run."),
+    linker_name: Optional[str] = typer.Option(None, help="A registered linker or a linker's folder."),
+    pipeline: Optional[str] = typer.Option(None, help="A spaCy pipeline with entities to link instead of concept_matcher."),
+    threshold: Optional[float] = typer.Option(None, help="Score that a link must exceed."),
+    types: str = typer.Option("", help="Semantic types or groups to keep, by commas."),
+    vocabularies: str = typer.Option("", help="Vocabularies to keep, by commas."),
+    abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; more of them where scispacy is installed."),
+) -> None:
+    """Link a corpus of notes into Parquet files, with any number of workers; what was begun is gone on with."""
+    from .annotate import annotate as run
+    from .annotator import FAILED, Settings
+
+    settings = Settings(
+        linker_name, pipeline, threshold, _split(types), _split(vocabularies), abbreviations, threads, text_field=text_field, id_field=id_field
+    )
+    report = run(source, out, settings, engine=engine.value, workers=workers, partition_size=partition_size, ray_address=ray_address)
+    counts = report.counts
+    failed = f", {counts.failed:,} failed ({out / FAILED})" if counts.failed else ", none failed"
+    typer.echo(
+        f"{counts.notes:,} notes{failed}; {counts.mentions:,} mentions, {counts.linked:,} linked; "
+        f"partitions: {report.partitions - report.kept:,} made, {report.kept:,} kept; {report.rate:.1f} notes/s. Written: {out}"
+    )
 
 
 # -- lookup, demo -------------------------------------------------------------------------------------------------------

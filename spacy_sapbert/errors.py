@@ -54,6 +54,14 @@ class Errors:
     E014 = "The annotated Docs hold no span with a kb_id ({where}). Set span.kb_id_ to the gold concept's id, `|` between alternatives."
     E015 = "Calibration '{path}' is damaged: {why}. Delete it, or fit it again: `python -m spacy_sapbert calibrate`."
     E016 = "None of the {n:,} gold ids is in the knowledge base ({examples}): nothing can be learnt. Annotate with its ids or codes, such as {known}."
+    E017 = (
+        "'{path}' was begun with other settings or from another input: {differences}. Ask for the same again to go on with it, name another "
+        "folder, or delete this one."
+    )
+    E018 = "'{path}' is being written by another `annotate`. Wait for it, or name another folder. If none is running, delete '{lock}'."
+    E019 = "No room left to write '{path}' ({error}). The partitions that are done are kept: free space, and give the same command again."
+    E020 = "No Ray cluster answers at '{address}' ({error}). Give the address of a running one, or leave --ray-address out for one on this machine."
+    E021 = "A worker died {times} times while it loaded the pipeline ({why}). Ask for fewer --workers: each holds one."
     E022 = "Concept '{id}' is not in the knowledge base, so it can't have another name. linker.add_concept('{id}', names) makes a new one."
     E023 = "What was added to the linker can't be read from '{path}': {why}. Delete that file, and add it again."
     E024 = "{name!r} can't be a name: it must be a text with a letter or a digit, of at most {most} characters."
@@ -89,6 +97,11 @@ class Errors:
     E405 = "'{path}': {bad:,} of {total:,} rows are malformed (first at lines {lines}), more than the allowed {share:.1%}: {why}"
     E406 = "Reader '{name}' is not known. Known: {known}."
     E407 = "Reading '{path}' needs the package '{package}'. Install it: pip install {package}"
+    E408 = "'{path}' has no {what} '{name}' ({option}). It has: {known}."
+    E409 = (
+        "{count:,} of {total:,} partitions are not done: {which}. All others are, and are kept. Each was tried {times} times; the last reason: {why}. "
+        "Give the same command again to try only these."
+    )
     # warnings
     W001 = "{bad:,} of {total:,} rows of '{path}' were malformed and left out (lines {lines}): {why}"
     W002 = "The calibration of '{path}' was fit for another {what}: probabilities are left out. Fit it again: `python -m spacy_sapbert calibrate`."

@@ -541,6 +541,12 @@ class SapBertLinker(Pipe):
             while len(self._cache) > self.cache_size:
                 self._cache.popitem(last=False)
 
+    def forget(self) -> None:
+        """Drop the remembered answers. A vector depends, in its last bits, on the batch it was made in: after this, what is found depends on what
+        comes and not on what was before."""
+        with self._lock:
+            self._cache.clear()
+
     def _search(self, texts: List[str], types: FilterKey) -> List[Answer]:
         """Distinct normalised mentions -> answers."""
         rules = self.rules

@@ -1,0 +1,3 @@
+"""Who annotates partitions. An engine: (settings, out, partitions, workers, …) -> outcomes, as they come."""
+
+TRIES = 3  # of a partition whose worker dies
