@@ -167,6 +167,8 @@ class Annotator:
         calibration = folder / bundles.CALIBRATION
         parts = [self.linker.kb.fingerprint, bundles.fingerprint(self.linker.model), type(index).__name__, config, files]
         parts.append(checksum(calibration) if calibration.is_file() else None)
+        added = self.linker.additions
+        parts.append([added.names, [[concept.concept_id, concept.types, concept.codes] for concept in added.concepts.values()]] if added else None)
         return _digest(json.dumps(parts, sort_keys=True, default=str))
 
     def _pipeline_digest(self) -> str:
