@@ -539,9 +539,9 @@ def test_faiss_lives_beside_usearch() -> None:
     ("size", "installed", "name", "settings"),
     [
         (20_000, True, "Exact", {}),
-        (20_001, True, "Usearch", {}),
+        (20_001, True, "Usearch", {"dtype": "i8", "pca": 128, "rescore": 100}),
         (20_001, False, "Annoy", {}),
-        (1_999_999, True, "Usearch", {}),
+        (1_999_999, True, "Usearch", {"dtype": "i8", "pca": 128, "rescore": 100}),
         (12_000_000, True, "Usearch", {"dtype": "i8", "pca": 128, "rescore": 100, "build_threads": 0}),
         (12_000_000, False, "Annoy", {}),
     ],
