@@ -20,6 +20,7 @@ from .types import Bools1d, Floats2d
 KIND, VERSION = "additions", 1
 FILE, VECTORS = "additions.json", "additions.npy"
 SOURCE = "ADDED"  # the vocabulary of added names
+COLUMNS = ("concept_id", "name", "language", "source", "term_type", "types", "definition", "codes")  # of a table that `kb build` reads
 FIRST = -1  # rank in a tie: before canonical names. Who adds a name means that concept by it
 
 
@@ -71,9 +72,8 @@ class Additions:
             for c in content["concepts"]:
                 codes = [(str(vocabulary), str(code)) for vocabulary, code in c["codes"]]
                 found.concepts[c["id"]] = Concept(c["id"], SOURCE, types=list(c["types"]), definition=c["definition"], codes=codes)
-            if content["strings"]:
-                if checksum(folder / VECTORS) != content["vectors"]:
-                    raise ValueError(f"{VECTORS} is not the file that was written with it")
+            # a write that was stopped between the two files: the names are whole, and their vectors are made again
+            if content["strings"] and (folder / VECTORS).is_file() and checksum(folder / VECTORS) == content["vectors"]:
                 vectors = np.load(folder / VECTORS, allow_pickle=False)
                 found.vectors = dict(zip(content["strings"], vectors, strict=True))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -84,8 +84,16 @@ class Additions:
 class Overlay:
     """Additions as rows of a knowledge base: what it has keeps its rows, new names and concepts come after them."""
 
-    def __init__(self, additions: Additions, row_of: Callable[[str], int], find: Callable[[str, str], Optional[int]], sizes: Tuple[int, int]) -> None:
-        """row_of: concept id -> row in the files. find: (name, language) -> row of the name in the files. sizes: distinct names, concepts.
+    def __init__(
+        self,
+        additions: Additions,
+        row_of: Callable[[str], int],
+        find: Callable[[str, str], Optional[int]],
+        defined: Callable[[int], bool],
+        sizes: Tuple[int, int],
+    ) -> None:
+        """row_of: concept id -> row in the files. find: (name, language) -> row of the name in the files. defined: whether a concept of the files has
+        a definition. sizes: distinct names, concepts.
 
         RAISES: SapbertError E022 for an id that is neither a concept of the files nor a new one.
         """
@@ -111,8 +119,8 @@ class Overlay:
         self.vectors: Floats2d = np.stack(found).astype(np.float32) if found else np.zeros((0, 0), dtype=np.float32)
         lines = [(row, concept, FIRST, 0, 0, 0) for row, concept in sorted(self.names)]
         self.pairs: npt.NDArray[np.int32] = np.array(lines, dtype=np.int32).reshape(-1, 6).T  # as the knowledge base's
-        for column, concept in enumerate(self.pairs[1]):
-            self.pairs[5, column] = self.is_new(concept) and self.concept(int(concept)).definition is not None
+        for column, concept in enumerate(self.pairs[1].tolist()):
+            self.pairs[5, column] = self.concept(concept).definition is not None if self.is_new(concept) else defined(concept)
 
     def is_new(self, concept: int) -> bool:
         return concept >= self.first_concept
@@ -145,35 +153,34 @@ def _row(concept_id: str, row_of: Callable[[str], int]) -> int:
         raise fail("E022", id=concept_id) from error
 
 
-def to_tsv(additions: Additions, other_names: Callable[[str], List[str]], path: Path) -> int:
-    """Write what was added as a source for `kb build` (columns concept_id, name, synonyms, types, definition); RETURNS (int): its lines.
+def to_tsv(additions: Additions, names_of: Callable[[str], List[Name]], path: Path) -> int:
+    """Write what was added as a source for `kb build`, a line for each name; RETURNS (int): its concepts.
 
-    other_names: concept id -> names that the knowledge base has for it. They come as synonyms, so that the table also gives training
-    its pairs of an added name and an old one.
+    names_of: concept id -> all its names, those of the knowledge base among them, so that the table also gives training its pairs of an added
+        name and an old one.
     """
-    by_concept: Dict[str, List[str]] = {}
-    for concept_id, text, _ in additions.names:
-        by_concept.setdefault(concept_id, []).append(text)
-    lines = ["concept_id\tname\tsynonyms\ttypes\tdefinition"]
-    for concept_id, names in by_concept.items():
+    lines = ["\t".join(COLUMNS)]
+    by_concept = dict.fromkeys(name.concept_id for name in additions.names)
+    for concept_id in by_concept:
         concept = additions.concepts.get(concept_id)
-        known = [] if concept is not None else other_names(concept_id)
-        first, *rest = [_cell(name) for name in dict.fromkeys([*known, *names])]
-        types = ",".join(concept.types) if concept is not None else ""
+        types = "|".join(concept.types) if concept is not None else ""
         definition = _cell(concept.definition or "") if concept is not None else ""
-        lines.append("\t".join([concept_id, first, "|".join(rest), types, definition]))
+        codes = "|".join(f"{vocabulary}:{code}" for vocabulary, code in concept.codes) if concept is not None else ""
+        for name in names_of(concept_id):
+            lines.append("\t".join([concept_id, _cell(name.text), name.language, name.source, name.term_type, types, definition, codes]))
     write_text(path, "".join(f"{line}\n" for line in lines))
     return len(by_concept)
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.replace("|", " ").split())
+    return " ".join(text.split())
 
 
 def check_names(names: List[str], language: str, most: int) -> List[str]:
     """Names as they are kept. RAISES: SapbertError E024 for one that is empty, has no letter or digit, or is too long."""
     checked: List[str] = []
     for name in names:
+        name = name.encode("utf-8", "ignore").decode("utf-8") if isinstance(name, str) else name  # without halves of surrogate pairs
         norm: Any = normalise(name, language) if isinstance(name, str) else None
         if norm is None or not any(c.isalnum() for c in norm) or len(norm) > most:
             raise fail("E024", name=name if not isinstance(name, str) else name[:60], most=most)

@@ -273,7 +273,9 @@ def read_source(path: Union[str, Path], *, kind: Optional[str] = None, **options
     stats = ReadStats()
     if kind is None and Path(path).exists():
         kind = sniff(Path(path))
-    return Source(Path(path).name, read(path, kind=kind, stats=stats, **options), kind or "", stats, only_adds=kind == "babelon")
+    concepts = read(path, kind=kind, stats=stats, **options)
+    said = {key: value for key, value in options.items() if kind == "rrf" and key in ("sources", "term_types", "relations", "suppressed")}
+    return Source(Path(path).name, concepts, kind or "", stats, only_adds=kind == "babelon", options=said)
 
 
 # -- `kb_loader` for [initialize.components.sapbert_linker] -------------------------------------------------------------

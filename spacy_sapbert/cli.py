@@ -21,6 +21,9 @@ kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=
 app.add_typer(kb_app, name="kb")
 
 
+N_TREES = 10  # AnnoyIndex's own default
+
+
 class Format(str, Enum):
     table = "table"
     jsonl = "jsonl"
@@ -141,9 +144,9 @@ def kb_update(
     out: Optional[Path] = typer.Option(None, help="Folder of the new linker; default: it takes the old one's place when it is whole."),
     corpus: Optional[Path] = typer.Option(None, help="A DocBin (.spacy) with entities: say which of their links change."),
     changes: Optional[Path] = typer.Option(None, help="With --corpus: write those links here, a line of JSON each."),
-    rrf_sources: str = typer.Option("", help="UMLS: source vocabularies to keep, by commas."),
-    term_types: str = typer.Option("", help="UMLS: term types to keep, by commas."),
-    relations: str = typer.Option("", help="UMLS: relations to keep beside parents and trade names, by commas; 'all'."),
+    rrf_sources: str = typer.Option("", help="UMLS: source vocabularies to keep, by commas; default: as before."),
+    term_types: str = typer.Option("", help="UMLS: term types to keep, by commas; default: as before."),
+    relations: str = typer.Option("", help="UMLS: relations to keep beside parents and trade names, by commas; 'all'; default: as before."),
     suppressed: bool = typer.Option(False, help="Keep names that their source marks as suppressed or obsolete."),
     max_bad_share: float = typer.Option(0.01, help="Malformed rows allowed, as a share."),
 ) -> None:
@@ -162,15 +165,17 @@ def kb_update(
     if changes is not None and corpus is None:
         raise fail("E002", setting="--changes", component="kb update", value=str(changes), why="it needs a --corpus.")
     docs = None if corpus is None else _read_docs(corpus)
-    languages = ",".join(KnowledgeBase(linker / bundles.KB).manifest["filters"]["languages"]) or "all"
+    manifest = KnowledgeBase(linker / bundles.KB).manifest
+    languages = ",".join(manifest["filters"]["languages"]) or "all"
+    before: Dict[str, Any] = next((source["options"] for source in manifest["sources"] if source.get("options")), {})  # of UMLS
     given = [
         _source(
             text,
             max_bad_share=max_bad_share,
-            rrf_sources=_split(rrf_sources),
-            term_types=_split(term_types),
-            relations=None if relations == "all" else _split(relations),
-            suppressed=suppressed,
+            rrf_sources=_split(rrf_sources) or list(before.get("sources") or []),
+            term_types=_split(term_types) or list(before.get("term_types") or []),
+            relations=None if relations == "all" else _split(relations) if relations else before.get("relations", []),
+            suppressed=suppressed or bool(before.get("suppressed")),
             languages=languages,
         )
         for text in sources
@@ -253,7 +258,7 @@ def index(
     engine: str = typer.Option(
         "spacy-sapbert.AnnoyIndex.v1", help="A registered index; 'auto': what is best for so many names, of the engines installed."
     ),
-    n_trees: int = typer.Option(10, help="Annoy: trees."),
+    n_trees: int = typer.Option(N_TREES, help="Annoy: trees."),
 ) -> None:
     """Encode a knowledge base's names, build and measure the index: a linker's folder for `linker_name`."""
     from . import bundles
@@ -262,10 +267,14 @@ def index(
     from .kb import KnowledgeBase
     from .registry import registry
 
-    settings: Dict[str, Any] = {"n_trees": n_trees} if "Annoy" in engine else {}
+    settings: Dict[str, Any] = {}
     if engine == "auto":
         engine, settings, why = recommended(KnowledgeBase(kb).n_strings)
         typer.echo(f"{engine}: {why}")
+    if "Annoy" in engine:
+        settings = {**settings, "n_trees": n_trees}
+    elif n_trees != N_TREES:
+        raise fail("E002", setting="--n-trees", component="index", value=n_trees, why=f"{engine} has no trees.")
     engines = registry.sapbert_indexes.get_all()  # type: ignore[attr-defined]
     if engine not in engines:
         raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, {', '.join(sorted(engines))}.")

@@ -87,7 +87,10 @@ class KnowledgeBase:
             def find(text: str, language: str) -> Optional[int]:
                 return self.find([text], language).get(text)
 
-            self.added = Overlay(additions, self.row_of, find, (self.n_strings, len(self)))
+            def defined(row: int) -> bool:
+                return bool(self._sql("SELECT definition IS NOT NULL FROM concept WHERE row = ?", row).fetchone()[0])
+
+            self.added = Overlay(additions, self.row_of, find, defined, (self.n_strings, len(self)))
 
     @property
     def n_strings(self) -> int:

@@ -73,6 +73,7 @@ class Source:
     kind: str = ""
     stats: Any = None
     only_adds: bool = False
+    options: Dict[str, Any] = field(default_factory=dict)  # that the reader was given, for the manifest
 
 
 @dataclass
@@ -133,6 +134,8 @@ def _describe(source: Source) -> Dict[str, Any]:
     for key in ("version", "rows", "malformed", "concepts"):
         if stats is not None:
             described[key] = getattr(stats, key, None)
+    if source.options:
+        described["options"] = source.options
     if getattr(stats, "left_out", None):
         described["left_out"] = dict(stats.left_out)
     return described

@@ -377,6 +377,7 @@ class SapBertLinker(Pipe):
     def _set_folder(self, folder: Path, exclude: Set[str], calibration: Optional[Calibration], additions: Optional[Additions]) -> None:
         index = self.index if "index" in exclude else bundles.open_index(folder, self.index)
         kb = self._kb if "kb" in exclude and self._kb is not None else KnowledgeBase(folder / bundles.KB)
+        added = Additions.from_disk(folder) if additions is None else additions
         if self.vocabularies:
             kb.allowed_vocabulary_sets(self.vocabularies)  # an unknown one is refused now, not at the first Doc
         if self.languages:
@@ -406,7 +407,11 @@ class SapBertLinker(Pipe):
             )
         self._decide(folder, *((calibration, "") if calibration is not None else bundles.open_calibration(folder, encoder, kb.fingerprint)))
         self.index, self._folder = index, folder
-        self._extend(kb, Additions.from_disk(folder) if additions is None else additions)
+        try:
+            self._extend(kb, added)
+        except BaseException:  # the index is the new one already: without a knowledge base the next use loads all again
+            self._kb = None
+            raise
         self._kb = kb
 
     def _extend(self, kb: KnowledgeBase, additions: Additions) -> None:
@@ -422,7 +427,8 @@ class SapBertLinker(Pipe):
         try:
             kb.extend(additions)
         except SapbertError:
-            kb.extend(before)
+            if kb is self._kb:
+                kb.extend(before)
             raise
         self.additions = additions
         self._masks.clear()
@@ -680,8 +686,9 @@ class SapBertLinker(Pipe):
     # -- adding ---------------------------------------------------------------------------------------------------------
 
     def add_alias(self, concept_id: str, *names: str) -> None:
-        """Give a concept of the knowledge base further names, from the next Doc on. Nothing is built anew; `to_disk` keeps them. Where such a
-        name stands for other concepts too, this one comes first.
+        """Give a concept of the knowledge base further names, from the next Doc on. Nothing is built anew; `to_disk` keeps them, `nlp.initialize`
+        reads the linker's folder anew and so forgets those that were not saved. Where such a name stands for other concepts too, this one
+        comes first.
 
         RAISES: SapbertError E022 for a concept that is not there, E024 for what is no name; then nothing is added.
         """
@@ -715,7 +722,7 @@ class SapBertLinker(Pipe):
         with self._lock:
             self.load()
             now = self.additions
-            language = self.language or "en"
+            language = "en" if self._english else self.language
             known = {(name.concept_id, name.text) for name in now.names}
             new = [AddedName(concept_id, text, language) for text in check_names(list(names), language, MAX_NAME_CHARS)]
             fresh = [name for name in dict.fromkeys(new) if (concept_id, name.text) not in known]
@@ -725,10 +732,10 @@ class SapBertLinker(Pipe):
         """Write what was added as a table that `kb build` reads beside other sources, with the names that the concepts had: so training gets
         its pairs of an added name and an old one. RETURNS (int): concepts in it."""
 
-        def other_names(concept_id: str) -> List[str]:
-            return [name.text for name in self.kb.names_of(self.kb.row_of(concept_id)) if name.language in ("en", self.language)]
+        def names_of(concept_id: str) -> List[Name]:
+            return self.kb.names_of(self.kb.row_of(concept_id))
 
-        return to_tsv(self.additions, other_names, Path(path))
+        return to_tsv(self.additions, names_of, Path(path))
 
     # -- annotating -----------------------------------------------------------------------------------------------------
 

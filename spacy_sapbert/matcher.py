@@ -137,7 +137,10 @@ class ConceptMatcher(Pipe):
         self._stop_words: Set[str] = STOP_WORDS | own  # a knowledge base may hold English names beside those of the text's language
         self._names: Dict[Key, str] = {}  # words -> label
         self._lengths: Dict[str, List[int]] = {}  # first word -> lengths of names, longest first
-        self._added: Set[Tuple[str, str]] = set()  # names that were added to the pipeline's linker, and are looked for
+        # what was added to linkers of the pipeline, by their names: where it was read from, and words -> label
+        self._added: Dict[str, Tuple[Additions, Dict[Key, str]]] = {}
+        self._more: Dict[Key, str] = {}  # of all of them
+        self._more_lengths: Dict[str, List[int]] = {}
 
     def __len__(self) -> int:
         return len(self._names)
@@ -146,25 +149,25 @@ class ConceptMatcher(Pipe):
         """Read the names, if that was not done yet."""
         if not self._names:
             self.set_kb(self._find_kb())
-        for _, component in self.nlp.pipeline:
-            additions = getattr(component, "additions", None)
-            if isinstance(additions, Additions) and len(additions.names) != len(self._added):
-                linker: Any = component
-                self._add(linker.kb, additions)
+        changed = False
+        for name, component in self.nlp.pipeline:
+            linker: Any = component
+            if isinstance(getattr(linker, "additions", None), Additions):
+                linker.load()  # its folder may hold some
+                if self._added.get(name, (None, {}))[0] is not linker.additions:  # each change is an object of its own
+                    self._added[name] = linker.additions, self._keys_of(linker.kb, linker.additions)
+                    changed = True
+        if changed:
+            self._more = {key: label for _, keys in self._added.values() for key, label in keys.items() if key not in self._names}
+            self._more_lengths = _lengths(self._more)
 
-    def _add(self, kb: KnowledgeBase, additions: Additions) -> None:
-        """Look, too, for names that were added to the linker since."""
-        names = dict(self._names)
+    def _keys_of(self, kb: KnowledgeBase, additions: Additions) -> Dict[Key, str]:
+        keys: Dict[Key, str] = {}
         for concept_id, text, language in additions.names:
             tuis = kb.concept(kb.row_of(concept_id)).types
-            if (
-                (concept_id, text) not in self._added
-                and (self.types is None or not self.types.isdisjoint(tuis))
-                and (key := self._key(normalise(text, language)))
-            ):
-                names.setdefault(key, self._label(tuis[0] if tuis else None))
-        self._set_names(names)
-        self._added = {(name.concept_id, name.text) for name in additions.names}
+            if (self.types is None or not self.types.isdisjoint(tuis)) and (key := self._key(normalise(text, language))):
+                keys.setdefault(key, self._label(tuis[0] if tuis else None))
+        return keys
 
     def _find_kb(self) -> KnowledgeBase:
         if self.linker_name is None:
@@ -189,10 +192,7 @@ class ConceptMatcher(Pipe):
         self._set_names(names)
 
     def _set_names(self, names: Dict[Key, str]) -> None:
-        lengths: Dict[str, Set[int]] = {}
-        for key in names:
-            lengths.setdefault(key[0], set()).add(len(key))
-        self._lengths = {first: sorted(found, reverse=True) for first, found in lengths.items()}
+        self._lengths = _lengths(names)
         self._names = names  # last: `load` in another thread looks at it
 
     def _key(self, text: str) -> Optional[Key]:
@@ -240,12 +240,15 @@ class ConceptMatcher(Pipe):
     def _match(self, doc: Doc) -> Iterator[Span]:
         text = doc.text
         found = words(text, self._language)
-        names, lengths = self._names, self._lengths
+        names, lengths, more, more_lengths = self._names, self._lengths, self._more, self._more_lengths
         at, end_token = 0, 0
         while at < len(found):
-            for length in lengths.get(found[at][0], ()):
+            first = found[at][0]
+            known = lengths.get(first, ())
+            for length in known if first not in more_lengths else sorted({*known, *more_lengths[first]}, reverse=True):
                 run = found[at : at + length]
-                if len(run) == length and (label := names.get(tuple(word for word, _, _ in run))):
+                key = tuple(word for word, _, _ in run)
+                if len(run) == length and (label := names.get(key) or more.get(key)):
                     span = doc.char_span(run[0][1], run[-1][2], label=label, alignment_mode="expand")
                     if span is not None and span.start >= end_token:
                         yield span
@@ -269,7 +272,7 @@ class ConceptMatcher(Pipe):
     def initialize(self, get_examples: Optional[Callable] = None, *, nlp: Optional[Language] = None) -> None:
         """Read the names of the knowledge base anew: now, or where it is that of a linker that may not be initialised yet, on first use."""
         self._names = {}
-        self._added = set()
+        self._added, self._more, self._more_lengths = {}, {}, {}
         if self.linker_name is not None:
             self.load()
 
@@ -281,7 +284,7 @@ class ConceptMatcher(Pipe):
 
         self.load()
         Path(path).mkdir(parents=True, exist_ok=True)
-        srsly.write_gzip_jsonl(Path(path) / "names.jsonl.gz", ([" ".join(key), label] for key, label in self._names.items()))
+        srsly.write_gzip_jsonl(Path(path) / "names.jsonl.gz", ([" ".join(key), label] for key, label in {**self._more, **self._names}.items()))
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> ConceptMatcher:
         import srsly
@@ -296,13 +299,21 @@ class ConceptMatcher(Pipe):
         import srsly
 
         self.load()
-        return srsly.msgpack_dumps([[" ".join(key), label] for key, label in self._names.items()])
+        return srsly.msgpack_dumps([[" ".join(key), label] for key, label in {**self._more, **self._names}.items()])
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> ConceptMatcher:
         import srsly
 
         self._set_names({tuple(name.split(" ")): label for name, label in srsly.msgpack_loads(bytes_data)})
         return self
+
+
+def _lengths(names: Iterable[Key]) -> Dict[str, List[int]]:
+    """First word -> lengths of names, longest first."""
+    lengths: Dict[str, Set[int]] = {}
+    for key in names:
+        lengths.setdefault(key[0], set()).add(len(key))
+    return {first: sorted(found, reverse=True) for first, found in lengths.items()}
 
 
 def _is_kb(folder: Path) -> bool:

@@ -16,7 +16,7 @@ from . import bundles
 from .about import __version__
 from .additions import AddedName, Additions
 from .errors import fail
-from .files import write_manifest, write_text, writing_folder
+from .files import MANIFEST, write_manifest, write_text, writing_folder
 from .kb import KnowledgeBase
 from .kb_builder import Filters, Source, build_kb
 
@@ -90,7 +90,10 @@ def update_linker(
         vectors = _vectors(before, after, index, model, found, encode or (lambda m, names: bundles.encode(m, names, progress=progress)))
         (folder / bundles.ENCODER).mkdir()
         bundles.save_encoder(model, folder / bundles.ENCODER)
-        made = bundles.build_index(after, model, type(index)(**index.get_config()), vectors=vectors, progress=progress)
+        config = json.loads((old / bundles.INDEX / MANIFEST).read_text(encoding="utf-8"))[
+            "config"
+        ]  # what it was built with; a reader's defaults are others
+        made = bundles.build_index(after, model, type(index)(**config), vectors=vectors, progress=progress)
         made.to_disk(folder / bundles.INDEX)
         additions = _carried(Additions.from_disk(old), after, found)
         write_text(folder / FILE, json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n")
@@ -151,7 +154,7 @@ def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> A
             names.append(name._replace(concept_id=after.concept_id(after.row_of(name.concept_id))))
         else:
             found.additions_left_out.append(name)
-    return Additions(concepts, names, additions.vectors, additions.encoder)
+    return Additions(concepts, list(dict.fromkeys(names)), additions.vectors, additions.encoder)
 
 
 def changed_links(old: Path, new: Path, docs: Iterable[Any], difference: Difference, **settings: Any) -> Tuple[List[Change], int]:

@@ -19,7 +19,7 @@ from spacy_sapbert.bundles import read_source
 from spacy_sapbert.errors import DamagedFile, SapbertError
 from spacy_sapbert.files import checksum
 from spacy_sapbert.kb import KnowledgeBase
-from spacy_sapbert.kb_builder import build_kb
+from spacy_sapbert.kb_builder import Filters, build_kb
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -136,6 +136,35 @@ def test_the_matcher_finds_added_names(tiny_linker: Path) -> None:
     ]
 
 
+def test_the_matcher_with_a_linker_name_of_its_own_finds_saved_ones_in_the_first_doc(tiny_linker: Path, tmp_path: Path) -> None:
+    made: Any = pipeline(tiny_linker).get_pipe("sapbert_linker")
+    made.add_concept(NEW, "Morning grumpiness", types=["T184"])
+    made.to_disk(tmp_path)
+    nlp = spacy.blank("en")
+    for name in ("concept_matcher", "sapbert_linker"):
+        nlp.add_pipe(name, config={"linker_name": str(tmp_path / "linker")})
+    assert [ent.kb_id_ for ent in nlp("A morning grumpiness.").ents] == [NEW]
+
+
+def test_the_matcher_follows_each_linker_of_its_pipeline(tiny_linker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nlp = spacy.blank("en")
+    matcher: Any = nlp.add_pipe("concept_matcher")
+    one: Any = nlp.add_pipe("sapbert_linker", "one", config={"linker_name": str(tiny_linker)})
+    other: Any = nlp.add_pipe("sapbert_linker", "other", config={"linker_name": str(tiny_linker), "attr_name": "others"})
+    one.add_alias(HYPERTENSION, "sweet trouble")
+    text = "The sweet trouble and honey trouble."
+    assert [ent.text for ent in nlp(text).ents] == ["sweet trouble"]
+    other.add_alias(DIABETES, "honey trouble")
+    assert [ent.text for ent in nlp(text).ents] == ["sweet trouble", "honey trouble"]
+    read = []
+    monkeypatch.setattr(matcher, "_keys_of", lambda *_: read.append(1) or {})
+    nlp(text)
+    assert read == []  # nothing changed: nothing is read again
+    monkeypatch.undo()
+    one.set_folder(tiny_linker)  # which has none
+    assert [ent.text for ent in nlp(text).ents] == ["honey trouble"]
+
+
 def test_saved_with_the_linker_and_read_again(nlp: Language, tmp_path: Path) -> None:
     linker: Any = nlp.get_pipe("sapbert_linker")
     linker.add_alias(HYPERTENSION, "the sweet trouble")
@@ -189,27 +218,68 @@ def test_bad_input_adds_nothing(nlp: Language) -> None:
     assert len(linker.additions.names) == 1
 
 
-@pytest.mark.parametrize("damage", ["json", "format", "vectors", "missing", "concept"])
+@pytest.mark.parametrize("damage", ["json", "format", "concept"])
 def test_damaged_files(nlp: Language, tmp_path: Path, damage: str) -> None:
     linker: Any = nlp.get_pipe("sapbert_linker")
     linker.add_alias(HYPERTENSION, "the sweet trouble")
     linker.to_disk(tmp_path)
-    file, vectors = tmp_path / "linker" / "additions.json", tmp_path / "linker" / "additions.npy"
+    file = tmp_path / "linker" / "additions.json"
     content = json.loads(file.read_text(encoding="utf-8"))
     if damage == "json":
         file.write_text(file.read_text(encoding="utf-8")[:-9], encoding="utf-8")
     elif damage == "format":
         file.write_text(json.dumps({**content, "format": 2}), encoding="utf-8")
-    elif damage == "vectors":
-        np.save(vectors, np.load(vectors) * 2)
-    elif damage == "missing":
-        vectors.unlink()
     else:
         file.write_text(json.dumps({**content, "names": [["C0000000", "x", "en"]], "strings": []}), encoding="utf-8")
     with pytest.raises(SapbertError) as error:
         linked(pipeline(tmp_path / "linker"), "x")
     assert error.value.code == ("E022" if damage == "concept" else "E023")
     assert isinstance(error.value, DamagedFile) == (damage != "concept")
+    # a linker that was in use is not left half of one and half of the other
+    with pytest.raises(SapbertError):
+        linker.from_disk(tmp_path)
+    assert linked(nlp, "the sweet trouble", "hypertension")[1] == HYPERTENSION
+
+
+@pytest.mark.parametrize("damage", ["other", "missing"])
+def test_vectors_of_a_write_that_was_stopped_are_made_again(nlp: Language, tmp_path: Path, damage: str) -> None:
+    linker: Any = nlp.get_pipe("sapbert_linker")
+    linker.add_alias(HYPERTENSION, "the sweet trouble")
+    linker.to_disk(tmp_path)
+    vectors = tmp_path / "linker" / "additions.npy"
+    if damage == "other":
+        np.save(vectors, np.zeros((7, 384), dtype=np.float32))
+    else:
+        vectors.unlink()
+    assert linked(pipeline(tmp_path / "linker"), "the sweet trouble", "the sweet troubles") == [HYPERTENSION] * 2
+
+
+def test_a_definition_counts_for_an_added_name_too(tiny_linker: Path) -> None:
+    plain = pipeline(tiny_linker)
+    kb: Any = plain.get_pipe("sapbert_linker").kb  # type: ignore[attr-defined]
+    assert kb.cui_to_entity[DIABETES].definition
+    assert not kb.cui_to_entity[HYPERTENSION].definition
+    nlp = pipeline(tiny_linker, filter_for_definitions=True, no_definition_threshold=0.99)
+    linker: Any = nlp.get_pipe("sapbert_linker")
+    linker.add_alias(DIABETES, "the honey trouble")
+    linker.add_alias(HYPERTENSION, "pressure of the seventh floor")
+    linker.add_concept(NEW, "morning grumpiness of nurses", definition="Before coffee.")
+    near = ["the honey troubles", "pressures of the seventh floor", "morning grumpiness of a nurse"]  # by their vectors, over 0.8
+    assert linked(nlp, *near) == [DIABETES, "", NEW]
+
+
+def test_halves_of_surrogate_pairs_are_left_out(nlp: Language, tmp_path: Path) -> None:
+    linker: Any = nlp.get_pipe("sapbert_linker")
+    linker.add_alias(HYPERTENSION, "the sweet\ud83d trouble")
+    linker.to_disk(tmp_path)
+    assert linked(pipeline(tmp_path / "linker"), "the sweet trouble") == [HYPERTENSION]
+
+
+def test_in_a_pipeline_of_many_languages_names_are_english(tiny_linker: Path) -> None:
+    nlp = spacy.blank("xx")
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker), "spans_key": "x", "languages": ["en"]})
+    linker.add_alias(HYPERTENSION, "the sweet trouble")
+    assert linked(nlp, "the sweet trouble") == [HYPERTENSION]
 
 
 def test_of_another_encoder_vectors_are_made_anew(nlp: Language, tmp_path: Path) -> None:
@@ -230,14 +300,24 @@ def test_of_another_encoder_vectors_are_made_anew(nlp: Language, tmp_path: Path)
 def test_exported_as_a_source_that_gives_training_its_pairs(nlp: Language, tmp_path: Path) -> None:
     linker: Any = nlp.get_pipe("sapbert_linker")
     linker.add_alias(HYPERTENSION, "the sweet trouble")
-    linker.add_concept(NEW, ["Morning grumpiness", "grumpy | mornings"], types=["T184"], definition="Before coffee.")
+    linker.add_concept(NEW, ["Morning grumpiness", "grumpy | mornings"], types=["T184"], definition="Before coffee.", codes=[("LOCAL", "7")])
     assert linker.export_additions(tmp_path / "added.tsv") == 2
     kb = build_kb([read_source(tmp_path / "added.tsv")], tmp_path / "kb")
-    names = {c.concept_id: [n.text for n in c.names] for c in kb.concepts()}
-    assert names[NEW] == ["Morning grumpiness", "grumpy mornings"]
-    old = [name.text for name in KnowledgeBase(linker.folder / "kb").names_of(linker.kb.row_of(HYPERTENSION))]
-    assert set(names[HYPERTENSION]) == {*old, "the sweet trouble"}
+    names = {c.concept_id: [(n.text, n.term_type) for n in c.names] for c in kb.concepts()}
+    assert names[NEW] == [("Morning grumpiness", "SY"), ("grumpy | mornings", "SY")]
+    old = [(name.text, name.term_type) for name in KnowledgeBase(linker.folder / "kb").names_of(linker.kb.row_of(HYPERTENSION))]
+    assert set(names[HYPERTENSION]) == {*old, ("the sweet trouble", "SY")}
     assert (kb.cui_to_entity[NEW].types, kb.cui_to_entity[NEW].definition) == (["T184"], "Before coffee.")
+    assert kb.codes(kb.row_of(NEW)) == {"UMLS": [NEW], "LOCAL": ["7"]}
+
+
+def test_an_exported_name_keeps_its_language(tiny_linker: Path, tmp_path: Path) -> None:
+    nlp = spacy.blank("de")
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    linker.add_concept(NEW, "Morgenmuffel")
+    linker.export_additions(tmp_path / "added.tsv")
+    kb = build_kb([read_source(tmp_path / "added.tsv")], tmp_path / "kb", filters=Filters(["de"]))
+    assert [(name.text, name.language) for name in kb.names_of(kb.row_of(NEW))] == [("Morgenmuffel", "de")]
 
 
 def test_nothing_added_writes_no_file(nlp: Language, tmp_path: Path) -> None:

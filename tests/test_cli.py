@@ -228,6 +228,8 @@ def test_wrong_settings(tmp_path: Path):
     assert refused("kb", "build", DATA / "tiny.obo", "--out", tmp_path / "kb", "--types", "T999").startswith("[E104]")
     assert refused("index", tmp_path, "--out", tmp_path / "l").startswith("[E101]")
     assert refused("index", tmp_path, "--out", tmp_path / "l", "--engine", "faiss").startswith("[E002] Setting 'engine'")
+    trees = refused("index", tmp_path, "--out", tmp_path / "l", "--engine", "spacy-sapbert.ExactIndex.v1", "--n-trees", "50")
+    assert trees.startswith("[E002] Setting '--n-trees'")
     assert refused("index", tmp_path, "--out", tmp_path / "l", "--pooling", "max").startswith("[E303]")
     assert refused("demo", "--notes", tmp_path / "none").startswith("[E401]")
     assert sorted(p.name for p in tmp_path.iterdir()) == []

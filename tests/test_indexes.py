@@ -496,6 +496,7 @@ def test_clusters_are_learnt_and_lists_searched(tmp_path: Path) -> None:
         (FaissIndex, "search", [16, 32, 64, 128, 150]),
         (lambda: FaissIndex("IVF16,Flat"), "search", [4, 8, 16, 32, 64, 128, 150]),
         (lambda: FaissIndex("Flat"), "", []),
+        (lambda: FaissIndex("NSG32"), "", []),
         (lambda: UsearchIndex(tune=False), "", []),
     ],
 )

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from spacy_sapbert import bundles, update
 from spacy_sapbert.cli import app
 from spacy_sapbert.encoder import NameEncoder
+from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb import KnowledgeBase
 from spacy_sapbert.kb_builder import Filters, Source
@@ -157,6 +158,22 @@ def test_filters_are_those_of_before(tmp_path: Path) -> None:
     folder, found = update_linker(first, [bundles.read_source(table)], progress=False)
     assert (found.kept, found.names_kept, found.names_new) == (1, 2, 0)
     assert KnowledgeBase(folder / "kb").manifest["filters"]["languages"] == ["en", "es"]
+
+
+def test_settings_of_engine_and_reader_are_those_of_before(tmp_path: Path) -> None:
+    rows = [atom(COUGH, "cough", SAB="TOY"), atom(LUNG, "lung", SAB="TOY"), atom(GOUT, "gout", SAB="MSH")]
+    path = write_release(tmp_path / "META", {"MRCONSO": rows})
+    index = AnnoyIndex(n_trees=3, search_k=500, pca=0, rescore=7, tune=False, threads=1, seed=5)
+    source = bundles.read_source(path, sources=["TOY"], relations=["causes"])
+    first = bundles.build_linker([source], tmp_path / "linker", index=index, progress=False)
+    assert KnowledgeBase(first / "kb").manifest["sources"][0]["options"] == {"sources": ["TOY"], "relations": ["causes"]}
+    done = CliRunner().invoke(app, ["kb", "update", str(first), str(path), "--out", str(tmp_path / "new")])
+    assert done.exit_code == 0, done.output
+    assert "concepts: 2 kept, 0 added, 0 retired, 0 merged" in done.stdout  # gout is of another vocabulary
+    manifest = json.loads((tmp_path / "new" / "index" / "manifest.json").read_text())
+    assert manifest["config"] == index.get_config()
+    options = KnowledgeBase(tmp_path / "new" / "kb").manifest["sources"][0]["options"]
+    assert (options["sources"], options["relations"]) == (["TOY"], ["causes"])
 
 
 def test_streams_are_joined() -> None:

@@ -59,7 +59,7 @@ class FaissIndex(RescoredIndex):
     @property
     def search_setting(self) -> str:
         """What Faiss calls `search` for this factory; "" where it has nothing of the kind."""
-        return "nprobe" if "IVF" in self.factory else "efSearch" if "HNSW" in self.factory or "NSG" in self.factory else ""
+        return "nprobe" if "IVF" in self.factory else "efSearch" if "HNSW" in self.factory else ""
 
     def settings_to_try(self, size: int) -> List[Dict[str, Any]]:
         """As `AnnoyIndex.settings_to_try`, `search` rising; of an index without such a setting there is nothing to try."""
@@ -98,9 +98,15 @@ class FaissIndex(RescoredIndex):
         looked_at = int(self.search * effort)
         if self.search_setting == "efSearch":
             looked_at = max(looked_at, fetch)
+        library = _library()
+        library.omp_set_num_threads(1)  # of the thread that calls; how many of these there are is `threads`
         with self._lock:  # it is a setting of the index
             if self.search_setting and looked_at != self._looked_at:
-                _library().ParameterSpace().set_index_parameter(self._engine, self.search_setting, looked_at)
+                try:
+                    library.ParameterSpace().set_index_parameter(self._engine, self.search_setting, looked_at)
+                except RuntimeError as error:
+                    why = f"its {self.search_setting} can't be set. Faiss says: {_reason(error)}"
+                    raise fail("E002", setting="factory", component="FaissIndex", value=self.factory, why=why) from error
                 self._looked_at = looked_at
         _, rows = self._engine.search(queries, fetch)
         return np.asarray(rows, dtype=np.int64)
