@@ -125,6 +125,10 @@ class Overlay:
     def is_new(self, concept: int) -> bool:
         return concept >= self.first_concept
 
+    def id_of(self, row: int) -> str:
+        """Of a new concept."""
+        return self._concepts[row - self.first_concept].concept_id
+
     def concept(self, row: int) -> Concept:
         """A new concept with its names."""
         found = self._concepts[row - self.first_concept]

@@ -85,13 +85,18 @@ def kb_build(
             max_bad_share=max_bad_share,
             rrf_sources=_split(rrf_sources),
             term_types=_split(term_types),
-            relations=None if relations == "all" else _split(relations),
+            relations=_relations(relations),
             suppressed=suppressed,
             languages=languages,
         )
         for text in sources
     ]
     _show_info(build_kb(given, out, filters=filters, progress=True))
+
+
+def _relations(text: str) -> Optional[List[str]]:
+    """None for all."""
+    return None if text == "all" else _split(text)
 
 
 def _languages(text: str) -> List[str]:
@@ -174,7 +179,7 @@ def kb_update(
             max_bad_share=max_bad_share,
             rrf_sources=_split(rrf_sources) or list(before.get("sources") or []),
             term_types=_split(term_types) or list(before.get("term_types") or []),
-            relations=None if relations == "all" else _split(relations) if relations else before.get("relations", []),
+            relations=_relations(relations) if relations else before.get("relations", []),
             suppressed=suppressed or bool(before.get("suppressed")),
             languages=languages,
         )
@@ -346,12 +351,11 @@ def link(
     abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; more of them where scispacy is installed."),
 ) -> None:
     """Link the concepts named in notes."""
+    from .annotator import Settings
+
     texts = list(read_notes(inputs))
-    config: Dict[str, Any] = {"linker_name": linker_name}
-    if threshold is not None:
-        config["threshold"] = threshold
-    config.update({key: _split(value) for key, value in (("types", types), ("vocabularies", vocabularies)) if value})
-    nlp = make_pipeline(config, pipeline, abbreviations)
+    settings = Settings(linker_name, pipeline, threshold, _split(types), _split(vocabularies))
+    nlp = make_pipeline(settings.config(), pipeline, abbreviations)
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
     write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out)  # type: ignore[attr-defined]
 

@@ -185,7 +185,7 @@ class KnowledgeBase:
 
     def concept_id(self, row: int) -> str:
         if self.added is not None and self.added.is_new(row):
-            return self.added.concept(row).concept_id
+            return self.added.id_of(row)
         known = self._ids.get(row)
         if known is None:
             if len(self._ids) >= _CACHED:

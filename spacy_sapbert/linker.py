@@ -762,7 +762,6 @@ class SapBertLinker(Pipe):
         with self._lock:
             vectors = self.model.predict(names)
         rows, cosines = self._with_added(vectors, *self.index.query(vectors, min(k, len(self.index))))
-        rows = rows.copy()
         rows[[not any(c.isalnum() for c in name) for name in names]] = -1  # nothing to go by
         found = []
         added = None if self.kb.added is None else self.kb.added.pairs
