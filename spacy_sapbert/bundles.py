@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import sys
 import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 import numpy as np
 import platformdirs
@@ -18,9 +22,11 @@ from .about import __version__
 from .calibration import Calibration, read_calibration
 from .errors import Errors, MissingFile, fail
 from .files import checksum, copy_folder, package_file, read_manifest, write_manifest, write_text, writing_folder
+from .forecast import foresee
 from .kb import VERSION as KB_VERSION
 from .kb import KnowledgeBase
 from .kb_builder import Filters, Source, build_kb
+from .name_vectors import Encode, Known, Workers, encode_names, here, in_processes, name_vectors
 from .registry import registry
 
 KIND, VERSION = "linker", 1
@@ -29,6 +35,7 @@ CALIBRATION = "calibration.json"  # beside the manifest; absent where none was f
 HPO_CALIBRATION = "data/calibration_hpo.json"  # of the default linker, made by training/calibrate.py
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
 LOCK_SECONDS = 3600.0
+SAID_FROM = 1_000_000  # names: what building will take is said before it begins
 Loader = Callable[[Any, Any], Path]  # (encoder model, index) -> the folder of a linker
 
 
@@ -64,6 +71,8 @@ def build_linker(
     filters: Optional[Filters] = None,
     kb: Union[str, Path, None] = None,
     calibration: Optional[Calibration] = None,
+    workers: Optional[Workers] = None,
+    check: bool = True,
     progress: bool = True,
 ) -> Path:
     """Build knowledge base, encode its names, build and measure the index; the folder `out` appears when all is done.
@@ -72,7 +81,11 @@ def build_linker(
     model (Model[List[str], Floats2d]): the encoder; default `spacy-sapbert.NameEncoder.v1`.
     index (VectorIndex): default `spacy-sapbert.AnnoyIndex.v1`.
     calibration (Optional[Calibration]): one fit before, for the same names and encoder: that they are is the caller's to know.
+    workers (Optional[Workers]): who encodes; default: this process.
+    check (bool): refuse to begin where disk or memory will not do.
+    Encoding goes into `OUT.vectors` first: a build that was killed, given again, goes on from the last whole shard (`name_vectors.py`).
     RETURNS (Path): `out`.
+    RAISES: SapbertError E028 (disk or memory foreseen), E026, E027 (see `name_vectors`), those of the parts.
     """
     from .encoder import NameEncoder
     from .indexes.annoy import AnnoyIndex
@@ -90,8 +103,10 @@ def build_linker(
             built = KnowledgeBase(folder / KB)
         (folder / ENCODER).mkdir()
         save_encoder(model, folder / ENCODER)
-        index = build_index(built, model, index, progress=progress)
-        index.to_disk(folder / INDEX)
+        check_room(built, model, index, Path(out), workers, check, progress)
+        with encoded(built, model, index, Path(out), folder / ENCODER, workers=workers, progress=progress) as vectors:
+            index = build_index(built, model, index, vectors, progress=progress)
+            index.to_disk(folder / INDEX)
         write_manifest(folder, KIND, VERSION, {"made_by": __version__, "index": engine_name(index)}, deep=False)
         if calibration is not None:  # after the manifest, which does not list it: it may be fit anew later
             built_for = {**calibration.built_for, "encoder": fingerprint(model), "kb": built.fingerprint}
@@ -120,23 +135,70 @@ def load_encoder(model: Any, folder: Path) -> None:
         model.from_disk(folder / "model")
 
 
-def build_index(kb: KnowledgeBase, model: Any, index: Any, *, vectors: Optional[np.ndarray] = None, progress: bool = True) -> Any:
-    """Encode every distinct name, build the index and measure it on perturbed names; the report goes into its manifest.
+def open_encoder(folder: Path) -> Any:
+    """The encoder of a linker's folder."""
+    from .encoder import NameEncoder
 
-    vectors (Optional[Floats2d]): of the names, where they are there already.
-    """
+    model = NameEncoder()
+    load_encoder(model, folder)
+    return model
+
+
+def check_room(kb: KnowledgeBase, model: Any, index: Any, out: Path, workers: Optional[Workers], check: bool, progress: bool) -> None:
+    """Say what it will take where that is much. RAISES: SapbertError E028."""
+    size = sum(entry["bytes"] for entry in kb.manifest["files"].values())
+    forecast = foresee(kb.n_strings, model.get_dim("nO"), index, out, kb_bytes=size, processes=len((workers or Workers()).devices))
+    if progress and kb.n_strings >= SAID_FROM:
+        print(forecast.in_words(), file=sys.stderr, flush=True)
+    if check:
+        forecast.check()
+
+
+def encoded(
+    kb: KnowledgeBase,
+    model: Any,
+    index: Any,
+    out: Path,
+    saved: Path,
+    *,
+    workers: Optional[Workers] = None,
+    known: Optional[Known] = None,
+    encode: Optional[Encode] = None,
+    progress: bool = True,
+) -> AbstractContextManager[np.ndarray]:
+    """`name_vectors` of a knowledge base's names, as precise as the index keeps them. saved: the encoder's folder, for workers. encode: who
+    encodes, instead of the workers."""
+    workers = workers or Workers()
+    if encode is None:
+        encode = here(model) if workers.devices == ("",) else in_processes(partial(open_encoder, saved), workers)
+    settings = {"encoder": fingerprint(model), "dim": model.get_dim("nO"), "dtype": getattr(index, "storage", np.float32)}
+    return name_vectors(kb, out, encode, **settings, known=known, progress=progress)
+
+
+class _Names(Sequence[str]):
+    """A knowledge base's distinct names by their rows, read when they are asked for: UMLS has twelve million."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._kb = kb
+
+    def __len__(self) -> int:
+        return self._kb.n_strings
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._kb.strings_at([row])[0]
+
+
+def build_index(kb: KnowledgeBase, model: Any, index: Any, vectors: np.ndarray, *, progress: bool = True) -> Any:
+    """Build the index of the names' vectors (n, d), and measure it on perturbed names; the report goes into its manifest."""
     from .indexes.exact import ExactIndex
-    from .indexes.tune import concepts_of_rows, perturb, right_concept, tune
+    from .indexes.tune import perturb, right_concept, tune
 
-    names = list(kb.strings())
-    vectors = encode(model, names, progress=progress) if vectors is None else vectors
-    perturbed = perturb(names, lambda text: bool(kb.find([text])))
-    oracle = ExactIndex()
-    oracle.build(vectors)
-    settings = index.settings_to_try(len(names)) if hasattr(index, "settings_to_try") else []
+    perturbed = perturb(_Names(kb), lambda text: bool(kb.find([text])))
+    oracle = ExactIndex.over(vectors)
+    settings = index.settings_to_try(len(vectors)) if hasattr(index, "settings_to_try") else []
     if perturbed:
         queries = encode(model, [text for text, _ in perturbed])
-        right = right_concept([row for _, row in perturbed], concepts_of_rows(kb.pairs, len(names)))
+        right = right_concept([row for _, row in perturbed], kb.pairs)
         show = tqdm(desc="measuring the index", unit=" settings", disable=not progress)
         with show:
             index, report = tune(index, settings, vectors, oracle, queries, right, show.update)
@@ -153,9 +215,7 @@ def build_index(kb: KnowledgeBase, model: Any, index: Any, *, vectors: Optional[
 
 def encode(model: Any, names: List[str], *, progress: bool = False) -> np.ndarray:
     """Names -> (n, d), by the model's own `encode` where it has one (progress bar)."""
-    if "encode" in model.attrs:
-        return np.asarray(model.attrs["encode"](model, names, progress))
-    return np.asarray(model.predict(names), dtype=np.float32)
+    return encode_names(model, names, progress)
 
 
 def fingerprint(model: Any) -> str:

@@ -154,6 +154,9 @@ def kb_update(
     relations: str = typer.Option("", help="UMLS: relations to keep beside parents and trade names, by commas; 'all'; default: as before."),
     suppressed: bool = typer.Option(False, help="Keep names that their source marks as suppressed or obsolete."),
     max_bad_share: float = typer.Option(0.01, help="Malformed rows allowed, as a share."),
+    processes: int = typer.Option(1, help="Encode in so many processes, each on a core of its own."),
+    gpu_ids: str = typer.Option("", help="Encode on these GPUs, by commas (0,1), a process each."),
+    check: bool = typer.Option(True, help="Refuse to begin where disk or memory will not do."),
 ) -> None:
     """Bring a linker to a new release: only names that changed are encoded; concepts added, retired and merged are told."""
     import json
@@ -161,6 +164,7 @@ def kb_update(
     from . import bundles, update
     from .files import write_text
     from .kb import KnowledgeBase
+    from .name_vectors import Workers
 
     if not linker.is_dir():
         raise fail("E101", MissingFile, path=linker, why="there is no such folder.")
@@ -185,7 +189,7 @@ def kb_update(
         )
         for text in sources
     ]
-    folder, difference = update.update_linker(linker, given, out)
+    folder, difference = update.update_linker(linker, given, out, workers=Workers.make(processes, _gpus(gpu_ids)), check=check)
     found = None if docs is None else update.changed_links(linker, folder, docs, difference)
     typer.echo(update.in_words(difference, found))
     if changes is not None and found is not None:
@@ -264,12 +268,16 @@ def index(
         "spacy-sapbert.AnnoyIndex.v1", help="A registered index; 'auto': what is best for so many names, of the engines installed."
     ),
     n_trees: int = typer.Option(N_TREES, help="Annoy: trees."),
+    processes: int = typer.Option(1, help="Encode in so many processes, each on a core of its own."),
+    gpu_ids: str = typer.Option("", help="Encode on these GPUs, by commas (0,1), a process each."),
+    check: bool = typer.Option(True, help="Refuse to begin where disk or memory will not do."),
 ) -> None:
-    """Encode a knowledge base's names, build and measure the index: a linker's folder for `linker_name`."""
+    """Encode a knowledge base's names, build and measure the index: a linker's folder for `linker_name`. Killed, it goes on when it is given again."""
     from . import bundles
     from .encoder import NameEncoder
     from .indexes.auto import recommended
     from .kb import KnowledgeBase
+    from .name_vectors import Workers
     from .registry import registry
 
     settings: Dict[str, Any] = {}
@@ -284,13 +292,22 @@ def index(
     if engine not in engines:
         raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, {', '.join(sorted(engines))}.")
     made = engines[engine](**settings)
-    bundles.build_linker([], out, kb=kb, model=NameEncoder(encoder, pooling, max_length), index=made)
+    workers = Workers.make(processes, _gpus(gpu_ids))
+    bundles.build_linker([], out, kb=kb, model=NameEncoder(encoder, pooling, max_length), index=made, workers=workers, check=check)
     report = bundles.open_index(out).report
     typer.echo(f"{out}: {report['protocol']}")
     for label in ("exact", "chosen"):
         typer.echo(f"  {label}: {report.get(label)}")
     if report.get("exact_is_as_fast"):
         typer.echo("  At this size exact search is as fast: --engine spacy-sapbert.ExactIndex.v1 loses nothing.")
+
+
+def _gpus(text: str) -> List[int]:
+    """RAISES: SapbertError E002."""
+    try:
+        return [int(part) for part in _split(text)]
+    except ValueError as error:
+        raise fail("E002", setting="--gpu-ids", component="index", value=text, why="give numbers by commas, such as 0,1.") from error
 
 
 # -- calibrate ----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import threading
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, cast
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union, cast
 
 import numpy as np
 import torch
@@ -155,8 +155,10 @@ def forward(model: Model, names: List[str], is_train: bool) -> Tuple[Floats2d, C
     return vectors, backprop
 
 
-def encode(model: Model, names: List[str], progress: bool = False) -> Floats2d:
+def encode(model: Model, names: List[str], progress: Union[bool, Callable[[int], object]] = False) -> Floats2d:
     """Names -> L2-normalised float32 (n, d). Equal names are encoded once; batches hold names of like length.
+
+    progress: show a bar, or tell somebody else's how many names more are done.
 
     RAISES: SapbertError E302 before initialize; E304 where a vector is not finite.
     """
@@ -170,7 +172,8 @@ def encode(model: Model, names: List[str], progress: bool = False) -> Floats2d:
     autocast = torch.autocast(device.type, dtype=torch.bfloat16, enabled=use_bfloat16(model.attrs["dtype"], device))
     # tokenised in slabs, so that 12 million names never lie in memory as token lists
     texts, slab = list(unique), 50_000
-    show = tqdm(total=len(texts), desc="encoding names", unit="name", mininterval=1.0, disable=not progress or len(texts) < PROGRESS_FROM)
+    show = tqdm(total=len(texts), desc="encoding names", unit="name", mininterval=1.0, disable=progress is not True or len(texts) < PROGRESS_FROM)
+    tick = progress if callable(progress) else show.update
     with torch.inference_mode(), autocast, show:
         for start in range(0, len(texts), slab):
             ids = tokenizer(texts[start : start + slab], truncation=True, max_length=model.attrs["max_length"], add_special_tokens=True)["input_ids"]
@@ -179,8 +182,10 @@ def encode(model: Model, names: List[str], progress: bool = False) -> Floats2d:
                 hidden = transformer(**tokens).last_hidden_state  # (rows, length, d)
                 pooled = pool(hidden.float(), tokens["attention_mask"], _pooling(model))
                 vectors[np.asarray(rows) + start] = pooled[: len(rows)].cpu().numpy()
-                show.update(len(rows))
+                tick(len(rows))
     bad = ~np.isfinite(vectors).all(axis=1)
+    if callable(progress) and len(names) > len(texts):
+        progress(len(names) - len(texts))  # those that were folded
     if bad.any():
         raise fail("E304", name=model.attrs["name"], count=int(bad.sum()), total=len(texts))
     return vectors[inverse]

@@ -66,6 +66,15 @@ class Errors:
     E023 = "What was added to the linker can't be read from '{path}': {why}. Delete that file, and add it again."
     E024 = "{name!r} can't be a name: it must be a text with a letter or a digit, of at most {most} characters."
     E025 = "Concept '{id}' is in the knowledge base already ({name}). linker.add_alias('{id}', name) gives it another name."
+    E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait for it, or name another folder."
+    E027 = (
+        "A process that encodes names died ({error}), often for want of memory. What was encoded is kept: give the same command again, with fewer "
+        "than {count} processes."
+    )
+    E028 = (
+        "Not enough {what} for {names:,} names of {dim} dimensions and {engine}: about {need:.1f} GB are needed, {free:.1f} GB are free. {advice} "
+        "Nothing was begun."
+    )
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (
@@ -89,6 +98,7 @@ class Errors:
     E302 = "Encoder is not initialised: nothing is read before initialize(). Call encoder.initialize()."
     E303 = "pooling must be 'cls', 'mean' or 'auto'; got '{pooling}'."
     E304 = "Encoder '{name}' gave NaN or infinite values for {count} of {total} names. Try dtype='float32'."
+    E305 = "There is no GPU {gpu}: PyTorch sees {count}. Name others, or leave gpu_ids out for the CPU."
     # data files
     E401 = "'{path}' does not exist."
     E402 = "'{path}' is not {expected}: {why}"
@@ -108,6 +118,7 @@ class Errors:
     W004 = "The calibration of '{path}' was fit with other settings ({differences}): its probabilities may be off. Fit it again with these."
     W005 = "{count:,} of {n:,} gold ids are not in the knowledge base ({examples}): their links count as wrong."
     W006 = "{names:,} translations of {concepts:,} ids that no other source names are left out ({examples}): a translation only adds to a concept that is there."
+    W007 = "{count} of the shards in '{path}' (numbers {which}) were damaged since they were written; their names are encoded again."
     W003 = "No setting of the index links within {points:.1f} points of exact search; the best found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 
 

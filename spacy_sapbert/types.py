@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats2d = npt.NDArray[np.float32]
+Ints1d = npt.NDArray[np.int64]
 Ints2d = npt.NDArray[np.int64]
 Bools1d = npt.NDArray[np.bool_]
 

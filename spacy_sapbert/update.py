@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from .errors import fail
 from .files import MANIFEST, write_manifest, write_text, writing_folder
 from .kb import KnowledgeBase
 from .kb_builder import Filters, Source, build_kb
+from .name_vectors import Encode, Known, Workers
+from .types import Ints1d
 
 FILE = "difference.json"  # in the folder of a linker that was made from another one
-_ENCODED = 20_000  # names at once
-T = TypeVar("T")
 
 
 @dataclass
@@ -58,7 +58,9 @@ def update_linker(
     out: Optional[Path] = None,
     *,
     filters: Optional[Filters] = None,
-    encode: Optional[Callable[[Any, List[str]], np.ndarray]] = None,
+    encode: Optional[Encode] = None,
+    workers: Optional[Workers] = None,
+    check: bool = True,
     progress: bool = True,
 ) -> Tuple[Path, Difference]:
     """A linker of new sources, with the encoder and the engine of an old one, whose vectors serve where a name is the same.
@@ -66,10 +68,10 @@ def update_linker(
     old (Path): a linker's folder. It stays as it is until the new one is whole. sources: as of `build_kb`.
     out (Optional[Path]): the new one's folder; None: it takes the old one's place.
     filters (Optional[Filters]): default: those that the old knowledge base was built with.
-    encode: (encoder, names) -> (n, d); for tests.
+    encode: who encodes, instead of the workers. workers, check: as of `bundles.build_linker`.
     RETURNS (Tuple[Path, Difference]): the folder, in which `difference.json` says the same. Names that were added come along, a calibration does not:
         it was fit for another knowledge base.
-    RAISES: SapbertError E1xx, E2xx, E3xx (the old linker), E4xx (the sources), E008 (disk full).
+    RAISES: SapbertError E1xx, E2xx, E3xx (the old linker), E4xx (the sources), E008 (disk full), E026, E027, E028 (see `bundles.build_linker`).
     """
     from .encoder import NameEncoder
 
@@ -83,18 +85,20 @@ def update_linker(
         raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_strings, encoder=bundles.fingerprint(model), width=width)
     kept = {key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names")}
     target = old if out is None else out
+    # what it was built with; a reader's defaults are others
+    fresh = type(index)(**json.loads((old / bundles.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"])
     with writing_folder(target) as folder:
         after = build_kb(sources, folder / bundles.KB, filters=filters or Filters(**kept), progress=progress)
+        bundles.check_room(after, model, fresh, target, workers, check, progress)
         found = compare(before, after)
         found.calibration_left_out = (old / bundles.CALIBRATION).is_file()
-        vectors = _vectors(before, after, index, model, found, encode or (lambda m, names: bundles.encode(m, names, progress=progress)))
-        (folder / bundles.ENCODER).mkdir()
-        bundles.save_encoder(model, folder / bundles.ENCODER)
-        config = json.loads((old / bundles.INDEX / MANIFEST).read_text(encoding="utf-8"))[
-            "config"
-        ]  # what it was built with; a reader's defaults are others
-        made = bundles.build_index(after, model, type(index)(**config), vectors=vectors, progress=progress)
-        made.to_disk(folder / bundles.INDEX)
+        known = Known(_known_rows(before, after, found), index.vectors)
+        saved = folder / bundles.ENCODER
+        saved.mkdir()
+        bundles.save_encoder(model, saved)
+        with bundles.encoded(after, model, fresh, target, saved, workers=workers, known=known, encode=encode, progress=progress) as vectors:
+            made = bundles.build_index(after, model, fresh, vectors, progress=progress)
+            made.to_disk(folder / bundles.INDEX)
         additions = _carried(Additions.from_disk(old), after, found)
         write_text(folder / FILE, json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n")
         write_manifest(folder, bundles.KIND, bundles.VERSION, {"made_by": __version__, "index": bundles.engine_name(made)}, deep=False)
@@ -119,28 +123,19 @@ def compare(before: KnowledgeBase, after: KnowledgeBase) -> Difference:
     return found
 
 
-def _vectors(
-    before: KnowledgeBase, after: KnowledgeBase, index: Any, model: Any, found: Difference, encode: Callable[[Any, List[str]], np.ndarray]
-) -> np.ndarray:
-    """(n, d) of all names of the new knowledge base, those of the old one out of its index."""
-    vectors = np.empty((after.n_strings, index.dim), dtype=np.float32)
-    same: List[Tuple[int, int]] = []
-    fresh: List[Tuple[int, str]] = []
+def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) -> Ints1d:
+    """For each name of the new knowledge base its row in the old one, or -1: (n,)."""
+    rows = np.full(after.n_strings, -1, dtype=np.int64)
     old, new = (((name, row) for row, name in enumerate(kb.strings())) for kb in (before, after))
-    for name, first, second in joined(old, new):
+    for _, first, second in joined(old, new):
         if second is None:
             found.names_gone += 1
         elif first is None:
-            fresh.append((second, name))
+            found.names_new += 1
         else:
-            same.append((first, second))
-    found.names_kept, found.names_new = len(same), len(fresh)
-    for part in _batches(same, _ENCODED):
-        rows = np.array(part, dtype=np.int64)  # (b, 2)
-        vectors[rows[:, 1]] = index.vectors(rows[:, 0])
-    for some in _batches(fresh, _ENCODED):
-        vectors[[row for row, _ in some]] = encode(model, [name for _, name in some])
-    return vectors
+            found.names_kept += 1
+            rows[second] = first
+    return rows
 
 
 def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> Additions:
@@ -227,8 +222,3 @@ def joined(old: Iterable[Tuple[str, int]], new: Iterable[Tuple[str, int]]) -> It
         else:
             yield one[0], one[1], two[1]
             one, two = next(first, None), next(second, None)
-
-
-def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

@@ -15,11 +15,10 @@ import pytest
 
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.files import folder_to_bytes
-from spacy_sapbert.indexes import auto, base
+from spacy_sapbert.indexes import auto, base, rescored
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.indexes.faiss import FaissIndex
-from spacy_sapbert.indexes.rescored import FORWARD_SHARE
 from spacy_sapbert.indexes.usearch import UsearchIndex
 from spacy_sapbert.registry import registry
 from spacy_sapbert.types import VectorIndex
@@ -143,9 +142,11 @@ def test_ties_are_in_the_order_of_rows_at_the_edge_too(engine: str, equal: int) 
         assert cosines[0].tolist() == [1.0] * min(k, equal) + [0.0] * max(0, k - equal)
 
 
-@pytest.mark.parametrize("share", [0.0, 1 / SIZE, 0.1, FORWARD_SHARE, 0.3, 0.9, 1.0])
+@pytest.mark.parametrize("share", [0.0, 1 / SIZE, 0.1, 0.2, 0.3, 0.9, 1.0])
 @pytest.mark.parametrize("k", [1, 20, SIZE + 1])
-def test_only_allowed_rows_and_all_of_them_up_to_k(index: Any, share: float, k: int) -> None:
+@pytest.mark.parametrize("exactly", [rescored.EXACT_PER_FETCHED, 1], ids=["few", "many"])  # the latter: engines are asked
+def test_only_allowed_rows_and_all_of_them_up_to_k(index: Any, share: float, k: int, exactly: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescored, "EXACT_PER_FETCHED", exactly)
     allowed = np.zeros(SIZE, dtype=np.bool_)
     allowed[np.random.default_rng(5).permutation(SIZE)[: round(share * SIZE)]] = True
     rows, cosines = index.query(QUERIES, k, allowed=allowed)
@@ -154,7 +155,8 @@ def test_only_allowed_rows_and_all_of_them_up_to_k(index: Any, share: float, k: 
     assert_same(index, QUERIES, (rows, cosines), oracle(index, QUERIES, k, allowed))
 
 
-def test_the_farthest_rows_are_found_when_only_they_are_allowed() -> None:
+def test_the_farthest_rows_are_found_when_only_they_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescored, "EXACT_PER_FETCHED", 0)
     index = AnnoyIndex(n_trees=1, search_k=10, pca=0, rescore=1, tune=False)  # a search that sees next to nothing
     index.build(VECTORS)
     cosines = VECTORS @ QUERIES[0]
@@ -168,6 +170,32 @@ def test_a_narrow_search_still_gives_k_rows() -> None:
     index.build(VECTORS)
     for k in (1, 5, 50, SIZE):
         assert ((index.query(QUERIES, k)[0] >= 0).sum(axis=1) == k).all()
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux tells what is resident")
+def test_of_a_large_file_nothing_stays_resident(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    first = ENGINES["usearch"]()
+    first.build(VECTORS)
+    first.to_disk(tmp_path)
+
+    def resident() -> int:
+        """kB of the vectors' file."""
+        size, ours = 0, False
+        for line in Path("/proc/self/smaps").read_text().splitlines():
+            if "-" in line.split()[0]:  # an address range
+                ours = line.endswith(str(tmp_path / "vectors.npy"))
+            elif ours and line.startswith("Rss:"):
+                size += int(line.split()[1])
+        return size
+
+    index = ENGINES["usearch"]().from_disk(tmp_path)
+    found = index.query(QUERIES, 5)
+    assert resident() > 0
+    monkeypatch.setattr(base, "KEPT_MAPPED", 0)
+    again = index.query(QUERIES, 5)
+    assert resident() == 0
+    assert (again[0] == found[0]).all()
+    assert (again[1] == found[1]).all()
 
 
 @pytest.mark.parametrize("k", [0, -1])

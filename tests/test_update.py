@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb import KnowledgeBase
 from spacy_sapbert.kb_builder import Filters, Source
+from spacy_sapbert.name_vectors import Ready, Shard, Tick
 from spacy_sapbert.update import Change, Difference, changed_links, in_words, joined, update_linker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -56,9 +57,11 @@ class Encoder:
     def __init__(self) -> None:
         self.names: List[str] = []
 
-    def __call__(self, model: Any, names: List[str]) -> np.ndarray:
-        self.names += names
-        return bundles.encode(model, names)
+    def __call__(self, shards: Iterator[Shard], tick: Tick) -> Iterator[Ready]:
+        model = NameEncoder().initialize()
+        for number, names in shards:
+            self.names += names
+            yield number, bundles.encode(model, names)
 
 
 def contents(folder: Path) -> Dict[str, bytes]:
@@ -88,7 +91,7 @@ def test_in_the_old_ones_place_and_only_when_it_is_whole(old: Path, new_release:
     shutil.copytree(old, mine)
     before = contents(mine)
 
-    def broken(model: Any, names: List[str]) -> np.ndarray:
+    def broken(shards: Iterator[Shard], tick: Tick) -> Iterator[Ready]:
         raise RuntimeError("out of memory")
 
     with pytest.raises(RuntimeError, match="out of memory"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
@@ -16,6 +17,7 @@ from ..types import Bools1d, Floats2d, Ints2d
 VERSION = 1
 VECTORS = "vectors.npy"
 _CHECKED_ROWS = 50_000  # at once, where vectors are many
+KEPT_MAPPED = 1 << 30  # bytes of vectors that may stay mapped
 _BLOCK_CELLS = 1 << 26  # similarities held at once: 256 MB of float32
 
 
@@ -114,6 +116,13 @@ class StoredVectors:
         if allowed is not None and np.shape(allowed) != (len(self),):
             raise fail("E204", dim=self.dim, got=f"a mask of shape {np.shape(allowed)} for {len(self):,} rows")
         return as_queries(vectors, self.dim)
+
+    def _let_go(self) -> None:
+        """Of a large file, give back the pages that are mapped, which stay in the system's cache: a page that is looked at maps the sixteen around it, so
+        a few thousand queries would have all of it resident, in every worker."""
+        mapped = getattr(self._stored, "_mmap", None)
+        if mapped is not None and self._stored.nbytes > KEPT_MAPPED and hasattr(mapped, "madvise"):
+            mapped.madvise(mmap.MADV_DONTNEED)
 
     def _read_folder(self, path: Path) -> Dict[str, Any]:
         manifest = read_manifest(path, self.kind, VERSION, missing="E201", damaged="E202")

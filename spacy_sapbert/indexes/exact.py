@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..types import Bools1d, Floats2d, Ints2d
 from .base import StoredVectors, exact_search
@@ -16,6 +17,13 @@ class ExactIndex(StoredVectors):
 
     kind = "exact index"
     storage = np.float32
+
+    @classmethod
+    def over(cls, vectors: npt.NDArray[Any]) -> ExactIndex:
+        """Search vectors (n, d) where they lie, in whatever precision; nothing is copied or checked."""
+        index = cls()
+        index._stored, index.dim = vectors, int(vectors.shape[1])
+        return index
 
     def get_config(self) -> Dict[str, Any]:
         return {}

@@ -20,7 +20,7 @@ from .base import StoredVectors, best, exact_search, settings_of
 
 PROJECTION = "projection.npy"
 PCA_SAMPLE = 50_000  # vectors the projection is fitted on
-FORWARD_SHARE = 0.2  # below this share of allowed rows, over-fetching costs more than searching the allowed ones exactly
+EXACT_PER_FETCHED = 350  # allowed rows that are compared one by one in the time in which an engine finds, and we compare, one row more
 BLOCK = 10_000  # vectors handed to an engine at once
 _QUERIES = 32  # searched by one thread at a time
 
@@ -88,9 +88,9 @@ class RescoredIndex(StoredVectors):
             return np.zeros((0, k), dtype=np.int64), np.zeros((0, k), dtype=np.float32)
         subset = None if allowed is None else np.flatnonzero(allowed)
         total = len(self) if subset is None else len(subset)
-        if total < FORWARD_SHARE * len(self):
+        fetch = k if subset is None else int(k * len(self) / max(total, 1) * 1.5) + 10
+        if subset is not None and total < EXACT_PER_FETCHED * fetch:
             return exact_search(self._stored, queries, k, subset)
-        fetch = k if subset is None else int(k * len(self) / total * 1.5) + 10
         rows, cosines = self._search(queries, k, fetch, allowed, effort)
         short = np.flatnonzero((rows >= 0).sum(axis=1) < min(k, total))  # the promise: all that are allowed, up to k
         if len(short):
@@ -110,6 +110,7 @@ class RescoredIndex(StoredVectors):
                     kept = kept[allowed[kept]]
                 rows[i, : len(kept)] = kept
                 cosines[i, : len(kept)] = np.asarray(self._stored[kept], dtype=np.float32) @ queries[lines.start + i]
+            self._let_go()
             return best(rows, cosines, k)
 
         lines = [range(start, min(start + _QUERIES, len(queries))) for start in range(0, len(queries), _QUERIES)]
