@@ -51,19 +51,19 @@ def run(data: Path, report: Report) -> None:
     linker = hpo_mondo_linker(data)
     folder = ARTEFACTS / "engines"
     real = np.load(linker / bundles.INDEX / "vectors.npy", mmap_mode="r", allow_pickle=False)
-    queries = _queries(linker, folder)
+    asked = queries(linker, folder)
     for size in SIZES:
         vectors = linker / bundles.INDEX / "vectors.npy"
         if size:
             vectors = folder / f"like-{size}.npy"
             if not vectors.is_file():
                 like(real, size, vectors)
-        report.add(SECTION, engines(vectors, queries, folder, size))
+        report.add(SECTION, engines(vectors, asked, folder, size))
 
 
-def engines(vectors: Path, queries: Path, folder: Path, size: int) -> Table:
+def engines(vectors: Path, asked: Path, folder: Path, size: int) -> Table:
     stored = np.load(vectors, mmap_mode="r", allow_pickle=False)
-    truth, _ = exact_search(stored, np.load(queries, allow_pickle=False), DEPTH)
+    truth, _ = exact_search(stored, np.load(asked, allow_pickle=False), DEPTH)
     np.save(folder / "truth.npy", truth)
     what = "real names (HPO and MONDO)" if not size else "vectors with the real ones' spectrum and neighbour distances (benchmarks/vectors.py)"
     columns = ["engine", "setting", "build, s", "files, MB", "memory, MB", "recall@1", "recall@10", "queries/s", "exact = 1"]
@@ -75,7 +75,7 @@ def engines(vectors: Path, queries: Path, folder: Path, size: int) -> Table:
         out = folder / "index"
         shutil.rmtree(out, ignore_errors=True)
         built = measure("build_engine", engine, json.dumps(settings), vectors, out)
-        found = measure("query_engine", engine, out, queries, folder / "truth.npy")
+        found = measure("query_engine", engine, out, asked, folder / "truth.npy")
         if engine == E:
             exact = found["queries_per_s"]
         table.add(
@@ -93,7 +93,8 @@ def engines(vectors: Path, queries: Path, folder: Path, size: int) -> Table:
     return table
 
 
-def _queries(linker: Path, folder: Path) -> Path:
+def queries(linker: Path, folder: Path) -> Path:
+    """The file of perturbed names' vectors (q, d)."""
     path = folder / "queries.npy"
     if not path.is_file():
         from spacy_sapbert.encoder import NameEncoder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+import threading
 from pathlib import Path
 from typing import Dict, List, Optional
 
@@ -36,6 +37,29 @@ def pss_mb(pid: Optional[int] = None) -> Optional[float]:
     return field_mb(PROC / str(pid or os.getpid()) / "smaps_rollup", "Pss")
 
 
+def own_mb(pid: Optional[int] = None) -> Optional[float]:
+    """What is resident and not mapped from files: the system can't take it back."""
+    return field_mb(PROC / str(pid or os.getpid()) / "status", "RssAnon")
+
+
+class Peak:
+    """The most of `own_mb` that was seen, looked at five times a second while the block runs."""
+
+    def __enter__(self) -> Peak:
+        self.mb, self._ended = own_mb() or 0.0, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+        return self
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.2):
+            self.mb = max(self.mb, own_mb() or 0.0)
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
 def tree(root: Optional[int] = None) -> List[int]:
     """A process and its descendants."""
     parents: Dict[int, int] = {}
@@ -52,6 +76,15 @@ def tree(root: Optional[int] = None) -> List[int]:
 
 def total_pss_mb() -> Optional[float]:
     """Of this process and its workers together."""
-    parts = [pss_mb(pid) for pid in tree()]
+    return _together("Pss")
+
+
+def total_own_mb() -> Optional[float]:
+    """Of `total_pss_mb` what is not mapped from files."""
+    return _together("Pss_Anon")
+
+
+def _together(field: str) -> Optional[float]:
+    parts = [field_mb(PROC / str(pid) / "smaps_rollup", field) for pid in tree()]
     known = [part for part in parts if part is not None]
     return sum(known) if known else None

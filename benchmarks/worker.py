@@ -111,6 +111,26 @@ def pipe_memory(folder: str, notes: str, processes: str) -> Dict[str, Any]:
     return {"pss_mb": most or None, "processes": workers, "seconds": seconds, "notes": len(texts), "mentions": mentions}
 
 
+def pipe_entities(folder: str, path: str, processes: str, threads: str = "0") -> Dict[str, Any]:
+    """Linking Docs that have entities, in so many processes, of `threads` threads each (0: as it comes): seconds with starting the workers, and the
+    most PSS of all together that was seen while Docs came out."""
+    import spacy
+    import torch
+
+    if int(threads):
+        torch.set_num_threads(int(threads))
+    nlp = spacy.blank("en")
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": folder})
+    docs = _read_docs(path, nlp)
+    linker(nlp.make_doc("loaded before the workers start"))
+    start, most, own, mentions = time.perf_counter(), 0.0, 0.0, 0
+    for number, doc in enumerate(nlp.pipe(docs, n_process=int(processes), batch_size=16)):
+        mentions += len(doc.ents)
+        if number % 16 == 0 or number == len(docs) - 1:
+            most, own = max(most, memory.total_pss_mb() or 0.0), max(own, memory.total_own_mb() or 0.0)
+    return {"pss_mb": most or None, "own_mb": own or None, "seconds": time.perf_counter() - start, "mentions": mentions}
+
+
 # -- engines ------------------------------------------------------------------------------------------------------------
 
 
@@ -125,12 +145,13 @@ def build_engine(engine: str, settings: str, vectors: str, out: str) -> Dict[str
         index.build_threads = 0
     stored = np.load(vectors, mmap_mode="r", allow_pickle=False)
     start = time.perf_counter()
-    index.build(stored)
-    index.to_disk(Path(out))
-    return {"seconds": time.perf_counter() - start, "peak_mb": memory.peak_mb()}
+    with memory.Peak() as own:
+        index.build(stored)
+        index.to_disk(Path(out))
+    return {"seconds": time.perf_counter() - start, "peak_mb": memory.peak_mb(), "peak_own_mb": own.mb}
 
 
-def query_engine(engine: str, folder: str, queries: str, truth: str) -> Dict[str, Any]:
+def query_engine(engine: str, folder: str, queries: str, truth: str, settings: str = "{}") -> Dict[str, Any]:
     """Open an index and search: recall against the true rows, queries per second of the second of two rounds, memory."""
     import numpy as np
     import torch  # noqa: F401  # every linker has it
@@ -140,7 +161,7 @@ def query_engine(engine: str, folder: str, queries: str, truth: str) -> Dict[str
     make = registry.sapbert_indexes.get(engine)  # type: ignore[attr-defined]
     vectors, right = np.load(queries, allow_pickle=False), np.load(truth, allow_pickle=False)
     before = memory.rss_mb() or 0.0
-    index = make().from_disk(Path(folder))
+    index = make(**json.loads(settings)).from_disk(Path(folder))
     seconds = 0.0
     for _ in range(2):
         start = time.perf_counter()
@@ -153,6 +174,33 @@ def query_engine(engine: str, folder: str, queries: str, truth: str) -> Dict[str
         "queries_per_s": len(vectors) / seconds,
         "memory_mb": (memory.rss_mb() or 0.0) - before,
     }
+
+
+def encode_and_bare(kb: str, count: str) -> Dict[str, Any]:
+    """Names/s of the encoder, and of its transformer alone on the same names, tokenised and sorted beforehand; the faster of two rounds each."""
+    import numpy as np
+    import torch
+
+    from spacy_sapbert.encoder import NameEncoder, use_bfloat16
+    from spacy_sapbert.kb import KnowledgeBase
+
+    opened = KnowledgeBase(kb)
+    names = opened.strings_at(np.sort(np.random.default_rng(13).permutation(opened.n_strings)[: int(count)]).tolist())
+    model = NameEncoder().initialize()
+    objects = model.layers[0].shims[0]._hfmodel  # type: ignore[attr-defined]
+    ids = sorted(objects.tokenizer(names, truncation=True, max_length=25)["input_ids"], key=len)
+    batches = [objects.tokenizer.pad({"input_ids": ids[i : i + 64]}, return_tensors="pt") for i in range(0, len(ids), 64)]
+    fastest = {"bare": 0.0, "ours": 0.0}
+    for _ in range(2):
+        start = time.perf_counter()
+        with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=use_bfloat16("auto", torch.device("cpu"))):
+            for batch in batches:
+                objects.transformer(**batch)
+        fastest["bare"] = max(fastest["bare"], len(names) / (time.perf_counter() - start))
+        start = time.perf_counter()
+        model.predict(names)
+        fastest["ours"] = max(fastest["ours"], len(names) / (time.perf_counter() - start))
+    return {**fastest, "ratio": fastest["ours"] / fastest["bare"]}
 
 
 # -- throughput ---------------------------------------------------------------------------------------------------------
@@ -250,7 +298,18 @@ def _end() -> Dict[str, Any]:
 
 
 JOBS: Dict[str, Callable[..., Dict[str, Any]]] = {
-    job.__name__: job for job in (load_first_doc, open_kb, pipe_memory, build_engine, query_engine, throughput_ours, throughput_scispacy)
+    job.__name__: job
+    for job in (
+        load_first_doc,
+        open_kb,
+        pipe_memory,
+        pipe_entities,
+        encode_and_bare,
+        build_engine,
+        query_engine,
+        throughput_ours,
+        throughput_scispacy,
+    )
 }
 
 if __name__ == "__main__":

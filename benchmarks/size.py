@@ -1,0 +1,120 @@
+"""A linker as large as UMLS: its index built, opened, searched, and shared by workers, over the names of a synthetic release."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Dict, List
+
+import numpy as np
+import spacy
+from spacy.tokens import DocBin
+
+from spacy_sapbert import bundles
+from spacy_sapbert.files import write_manifest
+from spacy_sapbert.indexes.base import exact_search
+from spacy_sapbert.kb import KnowledgeBase
+from spacy_sapbert.registry import registry
+from training.corpora import read_notes
+
+from .common import ARTEFACTS, Report, Table, data_file, hpo_mondo_linker
+from .engines import DEPTH, U, queries
+from .linking import MTSAMPLES
+from .vectors import like
+from .worker import measure
+
+SECTION = "size"
+ENGINE, SETTINGS = U, {"dtype": "i8", "pca": 64, "rescore": 200, "expansion_search": 200, "tune": False}
+NOTES, WORKERS = 200, (1, 4)
+PROTOCOL = (
+    "Knowledge base of a synthetic release (benchmarks/umls.py); for its distinct names vectors with the spectrum and neighbour distances of real ones "
+    "(benchmarks/vectors.py), since encoding them takes hours of a CPU. Each step in a process of its own, two cores. memory: the most that was resident, and "
+    "of it what is the process's own, not mapped from files. recall: 1,000 names of HPO and MONDO with a typo, another word order or a word less, exact float32 "
+    f"search is the truth. load: from add_pipe to the first linked Doc, imports done. Workers: nlp.pipe over {NOTES} MTSamples notes whose entities "
+    "concept_matcher (HPO) found before; PSS of all processes together, the most of samples taken every 16 Docs."
+)
+
+
+def run(data: Path, report: Report, kb: Path) -> None:
+    """kb: the folder of a knowledge base, see benchmarks/umls.py."""
+    folder = ARTEFACTS / "size"
+    folder.mkdir(parents=True, exist_ok=True)
+    report.add(SECTION, size(data, kb, folder))
+
+
+def size(data: Path, kb: Path, folder: Path) -> Table:
+    real = hpo_mondo_linker(data)
+    names = KnowledgeBase(kb).n_strings
+    vectors = folder / f"like-{names}.npy"
+    if not vectors.is_file():
+        like(np.load(real / bundles.INDEX / "vectors.npy", mmap_mode="r", allow_pickle=False), names, vectors)
+    asked = queries(real, ARTEFACTS / "engines")
+    truth = folder / f"truth-{names}.npy"
+    if not truth.is_file():
+        found, _ = exact_search(np.load(vectors, mmap_mode="r", allow_pickle=False), np.load(asked, allow_pickle=False)[:1000], DEPTH)
+        np.save(truth, found)
+    first = folder / "queries.npy"
+    np.save(first, np.load(asked, allow_pickle=False)[:1000])
+    table = Table(f"size-{names}", f"A linker of {names:,} names", PROTOCOL, ["measure", "value", "target"])
+    linker = folder / "linker"
+    if not linker.is_dir():
+        built = measure("build_engine", ENGINE, json.dumps(SETTINGS), vectors, folder / "index")
+        table.add("index: built and written, s", built["seconds"], None)
+        table.add("index: memory while it is built, MB", built["peak_mb"], "< 24,000")
+        table.add("index: of it the process's own, MB", built["peak_own_mb"], None)
+        _assemble(linker, kb, folder / "index", real / bundles.ENCODER)
+    table.add("files of the index, MB", sum(file.stat().st_size for file in (linker / bundles.INDEX).iterdir()) / 1e6, None)
+    table.add("files of the knowledge base, MB", sum(file.stat().st_size for file in (linker / bundles.KB).iterdir()) / 1e6, None)
+    searched = measure("query_engine", ENGINE, linker / bundles.INDEX, first, truth, json.dumps({"tune": False, **_search()}))
+    table.add("recall@1", searched["recall_at_1"], None)
+    table.add("recall@10", searched["recall_at_10"], "≥ 0.95")
+    table.add("queries/s", searched["queries_per_s"], "≥ 1,000")
+    loaded = measure("load_first_doc", linker)
+    table.add("load, s", loaded["load_s"], "< 2")
+    table.add("RSS after the first linked Doc, MB", loaded["rss_mb"], None)
+    docs = _docs(data, folder)
+    for workers in WORKERS:
+        shared = measure("pipe_entities", linker, docs, workers)
+        table.add(f"{workers} workers: PSS together, MB", shared["pss_mb"], "< 3,000" if workers == 4 else None)
+        table.add(f"{workers} workers: of it not mapped from files, MB", shared["own_mb"], None)
+        table.add(f"{workers} workers: mentions/s, start included", shared["mentions"] / shared["seconds"], None)
+    return table
+
+
+def _search() -> Dict[str, Any]:
+    return {key: SETTINGS[key] for key in ("rescore", "expansion_search")}
+
+
+def _assemble(linker: Path, kb: Path, index: Path, encoder: Path) -> None:
+    """A linker's folder of parts that were made apart; files are linked, not copied."""
+    scratch = linker.with_name("linker.new")
+    shutil.rmtree(scratch, ignore_errors=True)
+    for source, part in ((kb, bundles.KB), (encoder, bundles.ENCODER), (index, bundles.INDEX)):
+        shutil.copytree(source, scratch / part, copy_function=_link)
+    opened: Any = registry.sapbert_indexes.get(ENGINE)().from_disk(index)  # type: ignore[attr-defined]
+    settings = json.loads((encoder / "spacy_sapbert_encoder.json").read_text(encoding="utf-8"))
+    opened.report = {"built_for": {"encoder": settings["fingerprint"], "encoder_name": settings["name"], "kb": KnowledgeBase(kb).fingerprint}}
+    (scratch / bundles.INDEX / "manifest.json").unlink()
+    opened._write_folder(scratch / bundles.INDEX)
+    write_manifest(scratch, bundles.KIND, bundles.VERSION, {"made_by": "benchmarks", "index": ENGINE}, deep=False)
+    os.replace(scratch, linker)
+    shutil.rmtree(index)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _docs(data: Path, folder: Path) -> Path:
+    path = folder / "docs.spacy"
+    if not path.is_file():
+        nlp = spacy.blank("en")
+        nlp.add_pipe("concept_matcher", config={"linker_name": str(hpo_mondo_linker(data))})
+        texts: List[str] = read_notes(data_file(data, MTSAMPLES), NOTES)
+        DocBin(docs=list(nlp.pipe(texts))).to_disk(path)
+    return path
