@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from .forecast import foresee
 from .kb import VERSION as KB_VERSION
 from .kb import KnowledgeBase
 from .kb_builder import Filters, Source, build_kb
-from .name_vectors import Encode, Known, Workers, encode_names, here, in_processes, name_vectors
+from .name_vectors import Encode, Known, Workers, bytes_begun, check_free, encode_names, here, in_processes, name_vectors
 from .registry import registry
 
 KIND, VERSION = "linker", 1
@@ -35,7 +35,7 @@ CALIBRATION = "calibration.json"  # beside the manifest; absent where none was f
 HPO_CALIBRATION = "data/calibration_hpo.json"  # of the default linker, made by training/calibrate.py
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
 LOCK_SECONDS = 3600.0
-SAID_FROM = 1_000_000  # names: what building will take is said before it begins
+FORESEEN_FROM = 200_000  # names: what building will take is said, and looked at, before it begins
 Loader = Callable[[Any, Any], Path]  # (encoder model, index) -> the folder of a linker
 
 
@@ -92,26 +92,30 @@ def build_linker(
 
     model = NameEncoder() if model is None else model
     index = AnnoyIndex() if index is None else index
+    out, engine = Path(out), engine_name(index)
     if hasattr(index, "require"):
         index.require()
+    check_free(out)
     model.initialize()
-    with writing_folder(out) as folder:
+    if kb is not None:
+        check_room(KnowledgeBase(kb), model, index, out, workers=workers, check=check, copied=True, progress=progress)
+    with ExitStack() as until_whole, writing_folder(out) as folder:  # the vectors are kept until the linker has taken its place
         if kb is None:
             built = build_kb(sources, folder / KB, filters=filters, progress=progress)
+            check_room(built, model, index, out, workers=workers, check=check, progress=progress)
         else:
             _copy_kb(Path(kb), folder / KB)
             built = KnowledgeBase(folder / KB)
         (folder / ENCODER).mkdir()
         save_encoder(model, folder / ENCODER)
-        check_room(built, model, index, Path(out), workers, check, progress)
-        with encoded(built, model, index, Path(out), folder / ENCODER, workers=workers, progress=progress) as vectors:
-            index = build_index(built, model, index, vectors, progress=progress)
-            index.to_disk(folder / INDEX)
-        write_manifest(folder, KIND, VERSION, {"made_by": __version__, "index": engine_name(index)}, deep=False)
+        vectors = until_whole.enter_context(encoded(built, model, index, out, folder / ENCODER, workers=workers, progress=progress))
+        index = build_index(built, model, index, vectors, progress=progress)
+        index.to_disk(folder / INDEX)
+        write_manifest(folder, KIND, VERSION, {"made_by": __version__, "index": engine}, deep=False)
         if calibration is not None:  # after the manifest, which does not list it: it may be fit anew later
             built_for = {**calibration.built_for, "encoder": fingerprint(model), "kb": built.fingerprint}
             write_calibration(folder, replace(calibration, built_for=built_for))
-    return Path(out)
+    return out
 
 
 def _copy_kb(source: Path, target: Path) -> None:
@@ -135,23 +139,49 @@ def load_encoder(model: Any, folder: Path) -> None:
         model.from_disk(folder / "model")
 
 
-def open_encoder(folder: Path) -> Any:
-    """The encoder of a linker's folder."""
+def worker_encoder(folder: Path, settings: Dict[str, Any], device: str) -> Any:
+    """The encoder of a linker's folder, in a process that encodes. settings: of `NameEncoder`. device: "cpu", "cuda:0"."""
     from .encoder import NameEncoder
 
-    model = NameEncoder()
+    model = NameEncoder(**settings)
     load_encoder(model, folder)
+    if "to_device" in model.attrs:
+        model.attrs["to_device"](model, device)
     return model
 
 
-def check_room(kb: KnowledgeBase, model: Any, index: Any, out: Path, workers: Optional[Workers], check: bool, progress: bool) -> None:
-    """Say what it will take where that is much. RAISES: SapbertError E028."""
-    size = sum(entry["bytes"] for entry in kb.manifest["files"].values())
-    forecast = foresee(kb.n_strings, model.get_dim("nO"), index, out, kb_bytes=size, processes=len((workers or Workers()).devices))
-    if progress and kb.n_strings >= SAID_FROM:
+def check_room(
+    kb: KnowledgeBase,
+    model: Any,
+    index: Any,
+    out: Path,
+    *,
+    workers: Optional[Workers] = None,
+    check: bool = True,
+    copied: bool = False,
+    progress: bool = True,
+) -> None:
+    """Say what encoding and indexing will take where names are many, and refuse where there is less. copied: the knowledge base is yet to be.
+
+    RAISES: SapbertError E028.
+    """
+    if kb.n_strings < FORESEEN_FROM:
+        return
+    size = sum(entry["bytes"] for entry in kb.manifest["files"].values()) if copied else 0
+    processes = len((workers or Workers()).devices)
+    forecast = foresee(
+        kb.n_strings, model.get_dim("nO"), index, out, kb_bytes=size, begun=bytes_begun(out), processes=processes, weights=weights(model)
+    )
+    if progress:
         print(forecast.in_words(), file=sys.stderr, flush=True)
     if check:
         forecast.check()
+
+
+def weights(model: Any) -> int:
+    """Bytes of a model's parameters, as far as it is one of PyTorch's."""
+    modules = [getattr(shim, "_model", None) for layer in model.walk() for shim in layer.shims]
+    return sum(p.numel() * p.element_size() for module in modules if module is not None for p in module.parameters())
 
 
 def encoded(
@@ -169,9 +199,15 @@ def encoded(
     """`name_vectors` of a knowledge base's names, as precise as the index keeps them. saved: the encoder's folder, for workers. encode: who
     encodes, instead of the workers."""
     workers = workers or Workers()
-    if encode is None:
-        encode = here(model) if workers.devices == ("",) else in_processes(partial(open_encoder, saved), workers)
-    settings = {"encoder": fingerprint(model), "dim": model.get_dim("nO"), "dtype": getattr(index, "storage", np.float32)}
+    own = {key: model.attrs[key] for key in ("dtype", "batch_tokens") if key in model.attrs}  # the folder has the others
+    if encode is None and workers.devices != ("",):
+        if "from_folder" not in model.attrs:
+            why = f"'{model.name}' can't be loaded by processes of their own. Leave processes and GPUs out."
+            raise fail("E002", setting="workers", component="build_linker", value=len(workers.devices), why=why)
+        encode = in_processes(partial(worker_encoder, saved, own), workers)
+    encode = encode or here(model)
+    known_by = f"{fingerprint(model)} {own.get('dtype', '')}".strip() if fingerprint(model) else ""  # the precision is in the vectors, too
+    settings = {"encoder": known_by, "dim": model.get_dim("nO"), "dtype": getattr(index, "storage", np.float32)}
     return name_vectors(kb, out, encode, **settings, known=known, progress=progress)
 
 

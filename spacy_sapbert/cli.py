@@ -162,10 +162,11 @@ def kb_update(
     import json
 
     from . import bundles, update
-    from .files import write_text
+    from .files import clear_abandoned, write_text
     from .kb import KnowledgeBase
     from .name_vectors import Workers
 
+    clear_abandoned(linker)
     if not linker.is_dir():
         raise fail("E101", MissingFile, path=linker, why="there is no such folder.")
     if corpus is not None and out is None:

@@ -85,6 +85,8 @@ def NameEncoder(
             "batch_tokens": batch_tokens,
             "fingerprint": "",
             "encode": encode,
+            "tells_progress": True,
+            "to_device": to_device,
             "to_folder": to_folder,
             "from_folder": from_folder,
         },
@@ -189,6 +191,11 @@ def encode(model: Model, names: List[str], progress: Union[bool, Callable[[int],
     if bad.any():
         raise fail("E304", name=model.attrs["name"], count=int(bad.sum()), total=len(texts))
     return vectors[inverse]
+
+
+def to_device(model: Model, device: str) -> None:
+    """Move the weights: "cpu", "cuda:0"; needs no CuPy, which Thinc's own GPU calls do."""
+    _hf(model).transformer.to(torch.device(device))
 
 
 def _settle_in_worker() -> None:

@@ -68,13 +68,14 @@ class Errors:
     E025 = "Concept '{id}' is in the knowledge base already ({name}). linker.add_alias('{id}', name) gives it another name."
     E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait for it, or name another folder."
     E027 = (
-        "A process that encodes names died ({error}), often for want of memory. What was encoded is kept: give the same command again, with fewer "
-        "than {count} processes."
+        "One of {count} processes that encode names died ({error}), often for want of memory. The shards that are whole are kept: give the same command "
+        "again, with fewer processes. A script that builds a linker so needs `if __name__ == '__main__':`."
     )
     E028 = (
         "Not enough {what} for {names:,} names of {dim} dimensions and {engine}: about {need:.1f} GB are needed, {free:.1f} GB are free. {advice} "
-        "Nothing was begun."
+        "Nothing was encoded; check=False, or --no-check, begins all the same."
     )
+    E029 = "No room left to write '{path}' ({error}). The shards that are whole are kept there: free some and build again, or delete that folder."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (
@@ -86,6 +87,7 @@ class Errors:
     E105 = "Vocabulary '{value}' is not in this knowledge base. It has: {known}."
     E106 = "'{path}' was written by format {found}; this version reads {expected}. Build it again, or install the matching spacy-sapbert."
     E107 = "Language '{value}' is not in this knowledge base. It has names in: {known}."
+    E108 = "Knowledge base '{path}' was replaced (by `kb update`, or a new build) since it was opened. Load the pipeline again."
     # index
     E201 = "No index at '{path}': {why}"
     E202 = "Index '{path}' is damaged or was changed: {why}. Build it again with `python -m spacy_sapbert index`."
@@ -118,7 +120,8 @@ class Errors:
     W004 = "The calibration of '{path}' was fit with other settings ({differences}): its probabilities may be off. Fit it again with these."
     W005 = "{count:,} of {n:,} gold ids are not in the knowledge base ({examples}): their links count as wrong."
     W006 = "{names:,} translations of {concepts:,} ids that no other source names are left out ({examples}): a translation only adds to a concept that is there."
-    W007 = "{count} of the shards in '{path}' (numbers {which}) were damaged since they were written; their names are encoded again."
+    W007 = "{what} in '{path}' were damaged since they were written; the names are encoded again."
+    W008 = "What '{path}' holds of an earlier build is left aside, as this one differs ({differences}): all names are encoded."
     W003 = "No setting of the index links within {points:.1f} points of exact search; the best found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 
 

@@ -117,7 +117,7 @@ def writing_folder(target: Union[str, Path]) -> Iterator[Path]:
     """
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    _clear_abandoned(target)
+    clear_abandoned(target)
     scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
     try:
         with FileLock(scratch / _LOCK):
@@ -173,15 +173,17 @@ def _replace_folder(scratch: Path, target: Path) -> None:
         raise
 
 
-def _clear_abandoned(target: Path) -> None:
+def clear_abandoned(target: Path) -> None:
+    """Remove what killed builds of a folder have left beside it, and put the folder back where one was killed while it replaced it."""
     for scratch in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
         if "." in scratch.name[len(target.name) + 2 : -len(".tmp")]:
             continue  # of a target with a longer name
         with suppress(Timeout, OSError):  # held by a build that is running
-            if time.time() - scratch.stat().st_mtime < _GRACE_SECONDS:
+            lost = (scratch / _OLD).exists() and not target.exists()  # killed between the two renames
+            if time.time() - scratch.stat().st_mtime < _GRACE_SECONDS and not lost:
                 continue  # perhaps made just now, and not locked yet
             with FileLock(scratch / _LOCK, timeout=0):
-                if (scratch / _OLD).exists() and not target.exists():  # killed between the two renames
+                if (scratch / _OLD).exists() and not target.exists():
                     os.replace(scratch / _OLD, target)
                 shutil.rmtree(scratch, ignore_errors=True)
 

@@ -63,6 +63,7 @@ class KnowledgeBase:
             raise fail("E102", DamagedFile, path=self.path, why=f"{PAIRS}: {error}") from error
         self.added: Optional[Overlay] = None
         self._local = threading.local()
+        self._file = _file(self.path / DATABASE)
         self._concepts: Dict[int, Concept] = {}
         self._ids: Dict[int, str] = {}
         self._sql("SELECT 1 FROM concept LIMIT 1")  # a foreign file shows itself here
@@ -383,6 +384,9 @@ class KnowledgeBase:
             if getattr(local, "pid", None) != os.getpid():
                 local.connection = _connect(self.path / DATABASE)
                 local.pid = os.getpid()
+                if _file(self.path / DATABASE) != self._file:  # its rows would not be those of the array that is open
+                    local.pid = None
+                    raise fail("E108", path=self.path)
             return local.connection.execute(statement, values)
         except sqlite3.DatabaseError as error:
             raise fail("E102", DamagedFile, path=self.path, why=f"{DATABASE}: {error}") from error
@@ -393,6 +397,12 @@ class KnowledgeBase:
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__init__(state["path"])  # type: ignore[misc]
         self.added = state["added"]
+
+
+def _file(path: Path) -> str:
+    """Which file lies at a path: another one, once it was replaced."""
+    found = path.stat()
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,7 @@ from .errors import fail
 from .files import MANIFEST, write_manifest, write_text, writing_folder
 from .kb import KnowledgeBase
 from .kb_builder import Filters, Source, build_kb
-from .name_vectors import Encode, Known, Workers
+from .name_vectors import Encode, Known, Workers, check_free
 from .types import Ints1d
 
 FILE = "difference.json"  # in the folder of a linker that was made from another one
@@ -87,19 +88,25 @@ def update_linker(
     target = old if out is None else out
     # what it was built with; a reader's defaults are others
     fresh = type(index)(**json.loads((old / bundles.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"])
-    with writing_folder(target) as folder:
+    if hasattr(fresh, "require"):
+        fresh.require()
+    check_free(target)
+    added = Additions.from_disk(old)
+    with ExitStack() as until_whole, writing_folder(target) as folder:  # the vectors are kept until the linker has taken its place
         after = build_kb(sources, folder / bundles.KB, filters=filters or Filters(**kept), progress=progress)
-        bundles.check_room(after, model, fresh, target, workers, check, progress)
+        bundles.check_room(after, model, fresh, target, workers=workers, check=check, progress=progress)
         found = compare(before, after)
         found.calibration_left_out = (old / bundles.CALIBRATION).is_file()
         known = Known(_known_rows(before, after, found), index.vectors)
         saved = folder / bundles.ENCODER
         saved.mkdir()
         bundles.save_encoder(model, saved)
-        with bundles.encoded(after, model, fresh, target, saved, workers=workers, known=known, encode=encode, progress=progress) as vectors:
-            made = bundles.build_index(after, model, fresh, vectors, progress=progress)
-            made.to_disk(folder / bundles.INDEX)
-        additions = _carried(Additions.from_disk(old), after, found)
+        vectors = until_whole.enter_context(
+            bundles.encoded(after, model, fresh, target, saved, workers=workers, known=known, encode=encode, progress=progress)
+        )
+        made = bundles.build_index(after, model, fresh, vectors, progress=progress)
+        made.to_disk(folder / bundles.INDEX)
+        additions = _carried(added, after, found)
         write_text(folder / FILE, json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n")
         write_manifest(folder, bundles.KIND, bundles.VERSION, {"made_by": __version__, "index": bundles.engine_name(made)}, deep=False)
         additions.to_disk(folder)  # after the manifest, which does not list them: they change

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -368,3 +369,25 @@ def test_a_pickle_is_its_path(folder: Path) -> None:
     again = pickle.loads(data)
     assert again.manifest == kb.manifest
     assert read_all(again) == read_all(kb)
+
+
+def test_a_knowledge_base_that_was_replaced_says_so(tiny_linker: Path, tmp_path: Path) -> None:
+    """Another thread's rows would be the new file's, and the array the old one's."""
+    shutil.copytree(tiny_linker / "kb", tmp_path / "kb")
+    kb = KnowledgeBase(tmp_path / "kb")
+    name = kb.concept(0).names[0].text
+    shutil.copyfile(tmp_path / "kb" / "kb.sqlite", tmp_path / "new.sqlite")
+    os.replace(tmp_path / "new.sqlite", tmp_path / "kb" / "kb.sqlite")
+    errors: List[BaseException] = []
+
+    def look() -> None:
+        try:
+            kb.find([name])
+        except SapbertError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert [error.code for error in errors] == ["E108"]
+    assert kb.find([name])  # who has it open goes on

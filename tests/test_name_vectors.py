@@ -26,6 +26,7 @@ from spacy_sapbert.indexes.usearch import UsearchIndex
 from spacy_sapbert.kb import KnowledgeBase
 from spacy_sapbert.name_vectors import Known, Ready, Shard, Tick, Workers, here, in_processes
 
+DATA = Path(__file__).parent / "data"
 pytestmark = pytest.mark.usefixtures("one_thread")
 WIDTH, SIZE = 8, 40  # dimensions, names a shard
 
@@ -107,9 +108,34 @@ def test_a_damaged_shard_and_a_torn_line_are_done_again(tiny_kb: KnowledgeBase, 
     with open(folder / "done.jsonl", "a") as file:
         file.write('{"shard": 3, "sta')
     second = Recorder()
-    with pytest.warns(UserWarning, match=r"\[W007\] 1 of the shards in .*linker\.vectors' \(numbers 1\) were damaged"):
+    with pytest.warns(UserWarning, match=r"\[W007\] 1 shards \(numbers 1\) in .*linker\.vectors' were damaged"):
         vectors = run(tiny_kb, tmp_path / "linker", second)
     assert second.numbers == [1, *range(3, shards_of(tiny_kb))]
+    assert np.array_equal(vectors, code(list(tiny_kb.strings())).astype(np.float16))
+
+
+@pytest.mark.parametrize("line", ["5", "null", '{"shard": "x", "blake2b": ""}', '{"shard": 99, "blake2b": ""}', '{"shard": -1, "blake2b": ""}'])
+def test_a_list_that_somebody_wrote_into_is_read_with_care(tiny_kb: KnowledgeBase, tmp_path: Path, line: str) -> None:
+    folder = stopped(tiny_kb, tmp_path / "linker", 2)
+    done = folder / "done.jsonl"
+    first = json.loads(done.read_text().splitlines()[0])
+    done.write_text(f"{line}\n{json.dumps({**first, 'shard': 1})}\n")  # the first shard's sum is not the second's
+    second = Recorder()
+    with pytest.warns(UserWarning, match="W007"):
+        vectors = run(tiny_kb, tmp_path / "linker", second)
+    assert second.numbers == list(range(shards_of(tiny_kb)))
+    assert np.array_equal(vectors, code(list(tiny_kb.strings())).astype(np.float16))
+
+
+@pytest.mark.parametrize("damage", ["longer", "shorter", "header", "empty"])
+def test_a_file_of_another_size_is_begun_anew(tiny_kb: KnowledgeBase, tmp_path: Path, damage: str) -> None:
+    path = stopped(tiny_kb, tmp_path / "linker", 2) / "vectors.npy"
+    content = path.read_bytes()
+    path.write_bytes({"longer": content + bytes(64), "shorter": content[:-100], "header": b"x" * 20 + content[20:], "empty": b""}[damage])
+    second = Recorder()
+    with pytest.warns(UserWarning, match=r"\[W007\] vectors\.npy in .* were damaged"):
+        vectors = run(tiny_kb, tmp_path / "linker", second)
+    assert second.numbers == list(range(shards_of(tiny_kb)))
     assert np.array_equal(vectors, code(list(tiny_kb.strings())).astype(np.float16))
 
 
@@ -117,8 +143,41 @@ def test_a_damaged_shard_and_a_torn_line_are_done_again(tiny_kb: KnowledgeBase, 
 def test_what_was_begun_otherwise_is_not_gone_on_with(tiny_kb: KnowledgeBase, tmp_path: Path, change: Any) -> None:
     stopped(tiny_kb, tmp_path / "linker", 2)
     second = Recorder()
-    run(tiny_kb, tmp_path / "linker", second, **change)
+    what = {"encoder": "encoder: abc, not other", "dtype": "dtype: float16, not float32"}[next(iter(change))]
+    with pytest.warns(UserWarning, match=rf"\[W008\] .*{what}"):
+        run(tiny_kb, tmp_path / "linker", second, **change)
     assert second.numbers == list(range(shards_of(tiny_kb)))
+
+
+def test_another_knowledge_base_is_not_gone_on_with(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    stopped(tiny_kb, tmp_path / "linker", 2)
+    out = bundles.build_kb([bundles.read_source(DATA / "tiny.obo")], tmp_path / "kb")
+    with pytest.warns(UserWarning, match=r"\[W008\] .*kb: .*names: "):
+        vectors = run(out, tmp_path / "linker", Recorder())
+    assert np.array_equal(vectors, code(list(out.strings())).astype(np.float16))
+
+
+def test_what_fails_after_encoding_leaves_the_vectors(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    encode: Any = Recorder()
+    with pytest.raises(KeyboardInterrupt):
+        with name_vectors.name_vectors(tiny_kb, tmp_path / "linker", encode, encoder="abc", dim=WIDTH, dtype=np.float16):
+            raise KeyboardInterrupt
+    second = Recorder()
+    run(tiny_kb, tmp_path / "linker", second)
+    assert second.numbers == []
+
+
+@pytest.mark.parametrize(
+    ("given", "what"), [(np.ones((1, WIDTH)), r"shape \(1, 8\) for 40 names"), (np.full((SIZE, WIDTH), np.nan), "40 rows with NaN")]
+)
+def test_what_is_no_vector_is_refused_at_once(tiny_kb: KnowledgeBase, tmp_path: Path, given: np.ndarray, what: str) -> None:
+    def encode(shards: Iterator[Shard], tick: Tick) -> Iterator[Ready]:
+        for number, _ in shards:
+            yield number, given
+
+    with pytest.raises(SapbertError, match=rf"\[E204\].*{what}"):
+        run(tiny_kb, tmp_path / "linker", encode)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_encoder_without_a_fingerprint_begins_anew(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
@@ -144,9 +203,12 @@ def test_known_vectors_are_not_encoded(tiny_kb: KnowledgeBase, tmp_path: Path) -
 def test_one_build_at_a_time(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     folder = tmp_path / "linker.vectors"
     folder.mkdir()
-    with FileLock(folder / "lock"), pytest.raises(SapbertError, match=r"\[E026\].*another build.*Wait for it"):
-        run(tiny_kb, tmp_path / "linker", Recorder())
-    assert folder.is_dir()
+    with FileLock(folder / "lock"):
+        with pytest.raises(SapbertError, match=r"\[E026\].*another build.*Wait for it"):
+            run(tiny_kb, tmp_path / "linker", Recorder())
+        with pytest.raises(SapbertError, match=r"\[E026\]"):  # before anything else is built
+            bundles.build_linker([], tmp_path / "linker", kb=tmp_path / "is not looked at", index=ExactIndex(), progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["linker.vectors"]
 
 
 def test_a_full_disk_is_said(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,12 +216,36 @@ def test_a_full_disk_is_said(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(name_vectors, "reserve", full)
-    with pytest.raises(SapbertError, match=r"\[E008\] No room left"):
+    with pytest.raises(SapbertError, match=r"\[E029\] No room left to write '.*linker\.vectors'"):
         run(tiny_kb, tmp_path / "linker", Recorder())
     assert list(tmp_path.iterdir()) == []
 
 
 # -- real builds ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_build_that_fails_at_its_end_keeps_the_vectors(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, encode, asked = bundles.write_manifest, name_vectors.encode_names, []
+
+    def full(folder: Path, kind: str, *rest: Any, **more: Any) -> Any:
+        if kind == bundles.KIND:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(folder, kind, *rest, **more)
+
+    def counting(model: Any, names: List[str], progress: Any = False) -> np.ndarray:
+        asked.append(names[0])
+        return encode(model, names, progress)
+
+    monkeypatch.setattr(name_vectors, "encode_names", counting)
+    with monkeypatch.context() as broken:
+        broken.setattr(bundles, "write_manifest", full)
+        with pytest.raises(SapbertError, match="E008"):
+            bundles.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=ExactIndex(), progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["linker.vectors"]
+    assert len(asked) == shards_of(tiny_kb)
+    bundles.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=ExactIndex(), progress=False)
+    assert len(asked) == shards_of(tiny_kb)
+    assert [path.name for path in tmp_path.iterdir()] == ["linker"]
 
 
 SLOW = """
@@ -201,8 +287,8 @@ def test_a_killed_build_goes_on(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     whole = done.read_text().count("\n")
     assert not out.exists()
     second = start("second", "0")
-    assert second.communicate()[1] is not None
-    assert second.returncode == 0
+    said = second.communicate()[1]
+    assert second.returncode == 0, said
     names = list(tiny_kb.strings())
     assert (tmp_path / "second").read_text().splitlines()[: shards_of(tiny_kb) - whole] == names[whole * SIZE :: SIZE]
     assert not done.exists()
@@ -214,8 +300,8 @@ def test_a_killed_build_goes_on(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
 
 def test_two_processes_give_the_same_vectors(tiny_linker: Path, tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     workers = Workers.make(2)
-    load = partial(bundles.open_encoder, tiny_linker / "encoder")
-    model = load()
+    load = partial(bundles.worker_encoder, tiny_linker / "encoder", {"dtype": "float32"})
+    model = load("cpu")
     found = []
     for encode in (here(model), in_processes(load, workers)):
         with name_vectors.name_vectors(tiny_kb, tmp_path / "x", encode, encoder="abc", dim=384, dtype=np.float32) as vectors:
@@ -223,7 +309,7 @@ def test_two_processes_give_the_same_vectors(tiny_linker: Path, tiny_kb: Knowled
     assert np.abs(found[0] - found[1]).max() < 1e-6  # each shard is encoded by one process, in the same batches
 
 
-def _dies_at(marker: Path) -> Any:
+def _dies_at(marker: Path, device: str) -> Any:
     class Model:
         attrs: dict = {}
 
@@ -238,11 +324,21 @@ def _dies_at(marker: Path) -> Any:
 
 def test_a_process_that_dies_is_told_and_what_is_done_is_kept(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     load = partial(_dies_at, tmp_path / "marker")
-    with pytest.raises(SapbertError, match=r"\[E027\] A process that encodes names died .* with fewer than 1 processes"):
+    with pytest.raises(SapbertError, match=r"\[E027\] One of 1 processes that encode names died .* shards that are whole are kept"):
         run(tiny_kb, tmp_path / "linker", in_processes(load, Workers(("cpu",))))
     again = Recorder()
     run(tiny_kb, tmp_path / "linker", again)
     assert again.numbers == list(range(1, shards_of(tiny_kb)))
+
+
+def _does_not_load(device: str) -> Any:
+    raise ValueError(f"no weights for {device}")
+
+
+def test_why_a_process_has_no_encoder_is_told(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no weights for cpu"):
+        run(tiny_kb, tmp_path / "linker", in_processes(_does_not_load, Workers(("cpu",))))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_workers() -> None:

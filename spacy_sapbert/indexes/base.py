@@ -121,7 +121,7 @@ class StoredVectors:
         """Of a large file, give back the pages that are mapped, which stay in the system's cache: a page that is looked at maps the sixteen around it, so
         a few thousand queries would have all of it resident, in every worker."""
         mapped = getattr(self._stored, "_mmap", None)
-        if mapped is not None and self._stored.nbytes > KEPT_MAPPED and hasattr(mapped, "madvise"):
+        if mapped is not None and getattr(self._stored, "mode", "") == "r" and self._stored.nbytes > KEPT_MAPPED and hasattr(mapped, "madvise"):
             mapped.madvise(mmap.MADV_DONTNEED)
 
     def _read_folder(self, path: Path) -> Dict[str, Any]:

@@ -161,7 +161,9 @@ def tune(
     if not reached:
         message = Errors.W003.format(points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
         warnings.warn(f"[W003] {message}", stacklevel=2)
-    protocol = f"{len(queries)} perturbed names (typo, word order, dropped word), none in the dictionary; exact float32 search is the truth"
+    protocol = (
+        f"{len(queries)} perturbed names (typo, word order, dropped word), none in the dictionary; exact search over the stored vectors is the truth"
+    )
     report = {
         "protocol": protocol,
         "exact": exact,
