@@ -93,6 +93,7 @@ def update_linker(
         config = json.loads((old / bundles.INDEX / MANIFEST).read_text(encoding="utf-8"))[
             "config"
         ]  # what it was built with; a reader's defaults are others
+        config.update({key: value for key, value in index.get_config().items() if key in getattr(index, "readers", ())})
         made = bundles.build_index(after, model, type(index)(**config), vectors=vectors, progress=progress)
         made.to_disk(folder / bundles.INDEX)
         additions = _carried(Additions.from_disk(old), after, found)

@@ -115,6 +115,7 @@ class MilvusIndex(RescoredIndex):
     )
     grown = ("collection", "index_type", "params", "pca")
     searched = ("search", "rescore")
+    readers = ("threads", "uri", "token_env", "insert_batch", "search_batch", "timeout", "retries", "build_timeout")
 
     def __init__(
         self,

@@ -35,6 +35,8 @@ class RescoredIndex(StoredVectors):
     grown: Tuple[str, ...] = ("pca",)  # settings that the engine's files are made with; others are the search's
     searched: Tuple[str, ...] = ("rescore",)  # settings of the search that are measured when a linker is built
 
+    readers: Tuple[str, ...] = ("threads",)  # settings that are the reader's, not the folder's: no answer depends on them
+
     @property
     def queries_at_once(self) -> int:
         """Searched by one thread at a time."""
