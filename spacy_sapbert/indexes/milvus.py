@@ -61,6 +61,8 @@ _LEFTOVER_DAYS = 2  # after which an unfinished collection of another machine is
 _COMPARED_ROWS = 8  # vectors that are read back when a collection is opened
 _AGAIN = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED")  # the same request may go well the next time
 _REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED", 1400, 1401)
+# pymilvus pings every 10 s; milvus-lite was seen to hang up ("too_many_pings") while a large index was built. Every request has a time-out anyway
+_CHANNEL = {"grpc.keepalive_time_ms": 330_000, "grpc.keepalive_permit_without_calls": 0}
 _SERVERS = ("http://", "https://", "tcp://", "unix:")
 
 _LOCK = threading.Lock()
@@ -419,7 +421,7 @@ class _Session:
             if database is not None:
                 self.timeout = build_timeout  # in this process: nobody else's to wait for
                 uri = self._serve(database, private)
-            self.client = library.MilvusClient(uri, token=token, timeout=timeout, dedicated=True)
+            self.client = library.MilvusClient(uri, token=token, timeout=timeout, dedicated=True, grpc_options=_CHANNEL)
         except BaseException as error:
             self.close()
             if isinstance(error, Exception) and not isinstance(error, SapbertError):
