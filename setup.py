@@ -25,6 +25,7 @@ ABBREVIATIONS = ["scispacy==0.6.2"]
 # engines behind the index door, each by itself
 USEARCH = ["usearch>=2.16"]
 FAISS = ["faiss-cpu>=1.10"]
+MILVUS = ["pymilvus>=3.0.2,<4", "milvus-lite>=3.2.2,<4"]  # milvus-lite: of a local file; its files are linked as this version lays them out
 # `annotate`: corpora into Parquet, by processes of this machine, or by Ray
 ANNOTATE = ["pyarrow>=15,<26", "threadpoolctl>=3.1"]  # pyarrow 26 does not import with numpy 1
 RAY = [*ANNOTATE, "ray[data]>=2.30"]
@@ -41,7 +42,7 @@ TRAIN = [
     "sentence-transformers>=5.7",
     "tensorboard>=2.14",
 ]
-DEV = [*USEARCH, *FAISS, *RAY, "hypothesis>=6.90", "mypy>=1.10", "pytest>=8.0", "ruff>=0.6", "scikit-learn>=1.3", "setuptools>=70.1"]
+DEV = [*USEARCH, *FAISS, *MILVUS, *RAY, "hypothesis>=6.90", "mypy>=1.10", "pytest>=8.0", "ruff>=0.6", "scikit-learn>=1.3", "setuptools>=70.1"]
 
 setup(
     name=about("title"),
@@ -84,11 +85,12 @@ setup(
         "abbreviations": ABBREVIATIONS,
         "usearch": USEARCH,
         "faiss": FAISS,
+        "milvus": MILVUS,
         "annotate": ANNOTATE,
         "ray": RAY,
         "train": TRAIN,
         "dev": DEV,
-        "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *RAY, *TRAIN, *DEV],
+        "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *MILVUS, *RAY, *TRAIN, *DEV],
     },
     # the one list of registered names
     entry_points={
@@ -103,6 +105,7 @@ setup(
             "spacy-sapbert.AnnoyIndex.v1 = spacy_sapbert.indexes.annoy:AnnoyIndex",
             "spacy-sapbert.ExactIndex.v1 = spacy_sapbert.indexes.exact:ExactIndex",
             "spacy-sapbert.FaissIndex.v1 = spacy_sapbert.indexes.faiss:FaissIndex",
+            "spacy-sapbert.MilvusIndex.v1 = spacy_sapbert.indexes.milvus:MilvusIndex",
             "spacy-sapbert.UsearchIndex.v1 = spacy_sapbert.indexes.usearch:UsearchIndex",
         ],
         "spacy_sapbert_linkers": [

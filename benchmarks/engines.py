@@ -21,7 +21,7 @@ from .worker import measure
 SECTION = "engines"
 QUERIES, DEPTH = 2_000, 10
 SIZES: Tuple[int, ...] = (0, 1_000_000)  # 0: the real names alone. Ten millions: --size 10000000, hours
-E, A, U, F = (f"spacy-sapbert.{name}Index.v1" for name in ("Exact", "Annoy", "Usearch", "Faiss"))
+E, A, U, F, M = (f"spacy-sapbert.{name}Index.v1" for name in ("Exact", "Annoy", "Usearch", "Faiss", "Milvus"))
 # (engine, settings, largest size at which it is measured); settings are the engine's own names
 SETTINGS: List[Tuple[str, Dict[str, Any], float]] = [
     (E, {}, 2e6),
@@ -37,6 +37,8 @@ SETTINGS: List[Tuple[str, Dict[str, Any], float]] = [
     (F, {}, 3e5),
     (F, {"factory": "IVF1024,SQ8", "search": 16}, 2e6),
     (F, {"factory": "IVF4096,PQ64", "search": 32, "pca": 128, "rescore": 200}, 2e7),
+    (M, {}, 3e5),  # milvus-lite
+    (M, {"pca": 128, "rescore": 100}, 3e5),
 ]
 PROTOCOL = (
     f"{QUERIES:,} names with a typo, another word order or a word less, none of which is in the dictionary, encoded by the default encoder; exact float32 "
@@ -82,7 +84,7 @@ def engines(vectors: Path, asked: Path, folder: Path, size: int) -> Table:
             engine.removeprefix("spacy-sapbert.").removesuffix(".v1"),
             ", ".join(f"{key} {value}" for key, value in settings.items()) or "as it comes",
             built["seconds"],
-            sum(file.stat().st_size for file in out.iterdir()) / 1e6,
+            sum(file.stat().st_size for file in out.rglob("*") if file.is_file()) / 1e6,
             found["memory_mb"],
             found["recall_at_1"],
             found["recall_at_10"],

@@ -163,7 +163,7 @@ class Annotator:
 
         folder, index = Path(self.linker.folder), self.linker.index
         files = json.loads((folder / bundles.INDEX / "manifest.json").read_text(encoding="utf-8"))["files"]
-        config = {key: value for key, value in index.get_config().items() if key != "threads"}
+        config = {key: value for key, value in index.get_config().items() if key not in getattr(index, "readers", ("threads",))}
         calibration = folder / bundles.CALIBRATION
         parts = [self.linker.kb.fingerprint, bundles.fingerprint(self.linker.model), type(index).__name__, config, files]
         parts.append(checksum(calibration) if calibration.is_file() else None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import json
 import os
 import stat
 import sys
@@ -159,7 +161,6 @@ def kb_update(
     check: bool = typer.Option(True, help="Refuse to begin where disk or memory will not do."),
 ) -> None:
     """Bring a linker to a new release: only names that changed are encoded; concepts added, retired and merged are told."""
-    import json
 
     from . import bundles, update
     from .files import clear_abandoned, write_text
@@ -268,6 +269,7 @@ def index(
     engine: str = typer.Option(
         "spacy-sapbert.AnnoyIndex.v1", help="A registered index; 'auto': what is best for so many names, of the engines installed."
     ),
+    setting: List[str] = typer.Option([], help="Of the engine, NAME=VALUE as in a config: uri=http://localhost:19530. May be given again."),
     n_trees: int = typer.Option(N_TREES, help="Annoy: trees."),
     processes: int = typer.Option(1, help="Encode in so many processes, each on a core of its own."),
     gpu_ids: str = typer.Option("", help="Encode on these GPUs, by commas (0,1), a process each."),
@@ -292,10 +294,10 @@ def index(
     engines = registry.sapbert_indexes.get_all()  # type: ignore[attr-defined]
     if engine not in engines:
         raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, {', '.join(sorted(engines))}.")
-    made = engines[engine](**settings)
+    made = _engine(engine, engines[engine], {**settings, **dict(_setting(text) for text in setting)})
     workers = Workers.make(processes, _gpus(gpu_ids))
     bundles.build_linker([], out, kb=kb, model=NameEncoder(encoder, pooling, max_length), index=made, workers=workers, check=check)
-    report = bundles.open_index(out).report
+    report = bundles.open_index(out, made).report
     typer.echo(f"{out}: {report['protocol']}")
     for label in ("exact", "chosen"):
         typer.echo(f"  {label}: {report.get(label)}")
@@ -309,6 +311,28 @@ def _gpus(text: str) -> List[int]:
         return [int(part) for part in _split(text)]
     except ValueError as error:
         raise fail("E002", setting="--gpu-ids", component="index", value=text, why="give numbers by commas, such as 0,1.") from error
+
+
+def _setting(text: str) -> Tuple[str, Any]:
+    """NAME=VALUE; a value that is JSON is read as such."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise fail("E002", setting="--setting", component="index", value=text, why="give it as NAME=VALUE.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _engine(name: str, make: Callable[..., Any], settings: Dict[str, Any]) -> Any:
+    known = {key: parameter.default for key, parameter in inspect.signature(make).parameters.items()}
+    for setting, value in settings.items():
+        if setting not in known:
+            raise fail("E002", setting=setting, component=name, value=value, why=f"it has no such setting. Known are {', '.join(known) or 'none'}.")
+        wanted = type(known[setting])
+        if known[setting] is not None and type(value) is not wanted and not (wanted is float and type(value) is int):
+            raise fail("E002", setting=setting, component=name, value=value, why=f"it must be of type {wanted.__name__}, as {known[setting]!r} is.")
+    return make(**settings)
 
 
 # -- calibrate ----------------------------------------------------------------------------------------------------------

@@ -95,6 +95,25 @@ class Errors:
     E204 = "Vectors must be finite floats of shape (n, {dim}); got {got}."
     E205 = "Index '{name}' needs the package '{package}' ({error}). Install it: pip install {package}. Other engines: {known}."
     E206 = "k must be at least 1; got {k}."
+    E230 = "Milvus at '{uri}' can't be reached within {seconds:g} s ({why}). Start it, or give another uri or a longer timeout."
+    E231 = (
+        "Milvus at '{uri}' refuses the token: the environment variable {env} {what} ({why}). Put a valid one there, 'user:password' or an API key, "
+        "whose role may do this."
+    )
+    E232 = "Milvus at '{uri}' was asked to {doing} and gave no answer within {seconds:g} s, {times} times. Try later, or give a longer timeout."
+    E233 = (
+        "Collection '{collection}' is not in Milvus at '{uri}': it was dropped, or the index was built elsewhere. Give the uri it was built on, or build "
+        "the index again with `python -m spacy_sapbert index`."
+    )
+    E234 = (
+        "Collection '{collection}' in Milvus at '{uri}' is not the one this index was built with: {why}. Build the index again with "
+        "`python -m spacy_sapbert index`; that replaces it."
+    )
+    E235 = (
+        "'{path}' is in use by another process, and milvus-lite lets only one write. Wait for it, or serve the file to all: "
+        "`milvus-lite server --data-dir FILE.db`, and uri http://localhost:19530."
+    )
+    E236 = "Milvus at '{uri}' was asked to {doing} and says: {why}"
     # encoder
     E301 = "Encoder '{name}' can't be loaded: {why}. Give a Hugging Face or sentence-transformers name, or a folder that holds config.json."
     E302 = "Encoder is not initialised: nothing is read before initialize(). Call encoder.initialize()."

@@ -49,7 +49,7 @@ def write_manifest(folder: Path, kind: str, version: int, content: Dict[str, Any
     deep (bool): also of files in folders below; False where these have manifests of their own.
     """
     files = {}
-    for path in sorted(p for p in (folder.rglob("*") if deep else folder.glob("*")) if p.is_file() and p.name != MANIFEST):
+    for path in sorted(p for p in (folder.rglob("*") if deep else folder.glob("*")) if p.is_file() and p != folder / MANIFEST):
         entry: Dict[str, Any] = {"bytes": path.stat().st_size, "blake2b": checksum(path)}
         if path.stat().st_size > FULL_HASH_BYTES:
             entry["sampled"] = checksum(path, full=False)

@@ -87,7 +87,9 @@ def update_linker(
     kept = {key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names")}
     target = old if out is None else out
     # what it was built with; a reader's defaults are others
-    fresh = type(index)(**json.loads((old / bundles.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"])
+    config = json.loads((old / bundles.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"]
+    config.update({key: value for key, value in index.get_config().items() if key in getattr(index, "readers", ())})
+    fresh = type(index)(**config)
     if hasattr(fresh, "require"):
         fresh.require()
     check_free(target)

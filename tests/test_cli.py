@@ -230,6 +230,16 @@ def test_wrong_settings(tmp_path: Path):
     assert refused("index", tmp_path, "--out", tmp_path / "l", "--engine", "faiss").startswith("[E002] Setting 'engine'")
     trees = refused("index", tmp_path, "--out", tmp_path / "l", "--engine", "spacy-sapbert.ExactIndex.v1", "--n-trees", "50")
     assert trees.startswith("[E002] Setting '--n-trees'")
+    for setting, why in (
+        ("uri", "NAME=VALUE"),
+        ("url=x", "Known are uri, "),
+        ("search=many", "of type int"),
+        ("uri=host:1", "a server"),
+        ("search=0", "at least 1"),
+    ):
+        shown = refused("index", tmp_path, "--out", tmp_path / "l", "--engine", "spacy-sapbert.MilvusIndex.v1", "--setting", setting)
+        assert shown.startswith("[E002]")
+        assert why in shown
     assert refused("index", tmp_path, "--out", tmp_path / "l", "--pooling", "max").startswith("[E303]")
     assert refused("demo", "--notes", tmp_path / "none").startswith("[E401]")
     assert sorted(p.name for p in tmp_path.iterdir()) == []

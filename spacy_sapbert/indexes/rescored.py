@@ -22,7 +22,6 @@ PROJECTION = "projection.npy"
 PCA_SAMPLE = 50_000  # vectors the projection is fitted on
 EXACT_PER_FETCHED = 350  # allowed rows that are compared one by one in the time in which an engine finds, and we compare, one row more
 BLOCK = 10_000  # vectors handed to an engine at once
-_QUERIES = 32  # searched by one thread at a time
 
 
 class RescoredIndex(StoredVectors):
@@ -35,6 +34,13 @@ class RescoredIndex(StoredVectors):
     own: Tuple[str, ...] = ()  # the engine's settings, first in get_config
     grown: Tuple[str, ...] = ("pca",)  # settings that the engine's files are made with; others are the search's
     searched: Tuple[str, ...] = ("rescore",)  # settings of the search that are measured when a linker is built
+
+    readers: Tuple[str, ...] = ("threads",)  # settings that are the reader's, not the folder's: no answer depends on them
+
+    @property
+    def queries_at_once(self) -> int:
+        """Searched by one thread at a time."""
+        return 32
 
     def __init__(self, pca: int, rescore: int, tune: bool, threads: int, seed: int) -> None:
         super().__init__()
@@ -113,7 +119,8 @@ class RescoredIndex(StoredVectors):
             self._let_go()
             return best(rows, cosines, k)
 
-        lines = [range(start, min(start + _QUERIES, len(queries))) for start in range(0, len(queries), _QUERIES)]
+        at_once = self.queries_at_once
+        lines = [range(start, min(start + at_once, len(queries))) for start in range(0, len(queries), at_once)]
         threads = min(self.threads or cores(), len(lines))
         if threads == 1:
             found = [search(part) for part in lines]

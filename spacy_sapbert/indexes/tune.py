@@ -176,7 +176,7 @@ def tune(
 
 
 def _growth(setting: Dict[str, Any], made_with: Sequence[str]) -> Tuple[Any, ...]:
-    return tuple(setting.get(key) for key in made_with)
+    return tuple(repr(setting.get(key)) for key in made_with)  # some are dicts
 
 
 def _by_growth(settings: List[Dict[str, Any]], made_with: Sequence[str]) -> List[List[Dict[str, Any]]]:
