@@ -14,7 +14,7 @@ from spacy_sapbert import bundles
 from spacy_sapbert.concept import normalise
 from spacy_sapbert.encoder import NameEncoder, base_encoder, default_encoder
 from spacy_sapbert.static_encoder import StaticEncoder, fast_encoder
-from training.corpora import read_pubtator
+from training.corpora import open_lines, read_pubtator
 
 from .common import Report, Table, data_file
 
@@ -31,7 +31,7 @@ PROTOCOL = (
 
 
 def run(data: Path, report: Report) -> None:
-    names = list(dict.fromkeys(normalise(mention.text) for mention in read_pubtator(data_file(data, NCBI)).mentions))
+    names = list(dict.fromkeys(normalise(mention.text) for mention in read_pubtator(open_lines(data_file(data, NCBI))).mentions))
     report.add(SECTION, compare(names))
 
 

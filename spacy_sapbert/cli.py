@@ -24,7 +24,7 @@ app.add_typer(kb_app, name="kb")
 N_TREES = 10  # AnnoyIndex's own default
 
 
-ENCODER = typer.Option(None, help="'fast': the static encoder that ships, tens of times as fast and less accurate.")
+ENCODER = typer.Option(None, help="'fast': the static encoder that ships, hundreds of times as fast and a little less accurate.")
 
 
 class Format(str, Enum):

@@ -47,11 +47,11 @@ class Settings(NamedTuple):
     buckets: int = 16_384
     shortest: int = 3
     longest: int = 5
-    epochs: float = 30.0
+    epochs: float = 6.0
     batch: int = 1024
     learning_rate: float = 5e-3
     temperature: float = 0.05
-    distil: float = 5.0
+    distil: float = 2.0
     perturbed: float = 0.3
     modified: float = 0.1
     seed: int = 0
@@ -233,16 +233,16 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
     it is there, else written."""
     order = np.random.default_rng(seed).permutation(len(material.names))[:taught]
     if kept is not None and kept.is_file():
-        vectors = np.load(kept, allow_pickle=False).astype(np.float32)
+        vectors = np.load(kept, allow_pickle=False)
         if len(vectors) != len(order):
             raise fail("E511", setting="--vectors", value=kept, why=f"it holds {len(vectors):,} vectors, not {len(order):,}: delete it")
     else:
-        vectors = bundles.encode(load_encoder(teacher), [material.names[i] for i in order.tolist()], progress=progress)
+        vectors = bundles.encode(load_encoder(teacher), [material.names[i] for i in order.tolist()], progress=progress).astype(np.float16)
         if kept is not None:
-            np.save(kept, vectors.astype(np.float16), allow_pickle=False)
+            np.save(kept, vectors, allow_pickle=False)
     targets: Floats2d = np.zeros((len(material.names), dim), dtype=np.float32)
     if len(order):
-        targets[order] = project(vectors, dim)
+        targets[order] = project(vectors.astype(np.float32), dim)
     return targets
 
 
