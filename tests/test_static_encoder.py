@@ -20,9 +20,11 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
+from typer.testing import CliRunner
 
 from spacy_sapbert import bundles
 from spacy_sapbert import static_encoder as module
+from spacy_sapbert.cli import app
 from spacy_sapbert.encoder import NameEncoder
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.static_encoder import KIND, StaticEncoder, encode, is_static, split, to_folder
@@ -328,3 +330,27 @@ def test_out_of_the_box() -> None:
     assert linker.folder.name.startswith("hpo-fast-")
     assert linker.calibration is not None
     assert doc.ents[0]._.kb_prob > 0.8
+
+
+# -- commands ------------------------------------------------------------------------------------------------------------
+
+
+def test_index_and_link_take_it(tiny_linker: Path, tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    kb, out = str(tiny_linker / "kb"), tmp_path / "linker"
+    exact = ["--engine", "spacy-sapbert.ExactIndex.v1"]
+    done = run(app, ["index", kb, "--out", str(out), "--encoder", "fast", *exact])
+    assert done.exit_code == 0, done.output
+    assert json.loads((out / "encoder" / "manifest.json").read_text())["architecture"] == bundles.STATIC_ENCODER
+    told = run(app, ["link", "Known hypertension.", "--linker-name", str(out), "--encoder", "fast", "--format", "jsonl"])
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.output.splitlines()[-1])["mention"] == "hypertension"
+    wrong = run(app, ["link", "Fever.", "--linker-name", str(tiny_linker), "--encoder", "fast"])
+    assert wrong.exit_code == 1
+    assert "E203" in wrong.output
+    wrong = run(app, ["index", kb, "--out", str(out), "--encoder", "fast", "--pooling", "mean"])
+    assert wrong.exit_code == 1
+    assert "E002" in wrong.output
+    own = run(app, ["index", kb, "--out", str(out), "--encoder", str(model2vec(tmp_path / "m")), *exact])
+    assert own.exit_code == 0, own.output
+    assert json.loads((out / "encoder" / "manifest.json").read_text())["name"] == str(tmp_path / "m")
