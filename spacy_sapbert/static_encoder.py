@@ -131,7 +131,7 @@ def encode(model: Model, names: List[str], progress: bool = False) -> Floats2d:
 
 def add_up(table: torch.Tensor, bags: Bags) -> torch.Tensor:
     """table (rows, d), n bags of its rows -> their sums (n, d); zeros for an empty bag. A bag is summed in its own order, whatever stands beside it."""
-    rows, starts = (torch.tensor(part, dtype=torch.int64) for part in bags)
+    rows, starts = (torch.tensor(part, dtype=torch.int64, device="cpu") for part in bags)
     return torch.nn.functional.embedding_bag(rows, table, starts, mode="sum")
 
 
@@ -213,10 +213,11 @@ class TokenParts:
         for encoding in self.tokenizer.encode_batch_fast([name.encode("utf-8", "replace").decode() for name in names], add_special_tokens=False):
             starts.append(len(tokens))
             tokens.extend([token for token in encoding.ids if token != self.unknown][:most])
-        ids = torch.tensor(tokens, dtype=torch.int64)
+        ids = torch.tensor(tokens, dtype=torch.int64, device="cpu")
         rows = ids if self.mapping is None else self.mapping[ids]
         weights = None if self.weights is None else self.weights[ids]
-        return torch.nn.functional.embedding_bag(rows, table, torch.tensor(starts, dtype=torch.int64), mode="sum", per_sample_weights=weights)
+        starts_of_names = torch.tensor(starts, dtype=torch.int64, device="cpu")
+        return torch.nn.functional.embedding_bag(rows, table, starts_of_names, mode="sum", per_sample_weights=weights)
 
 
 # -- initialisation -----------------------------------------------------------------------------------------------------

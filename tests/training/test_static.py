@@ -11,6 +11,7 @@ import torch
 
 from spacy_sapbert.kb import CONCEPT, STRING, KnowledgeBase
 from spacy_sapbert.static_encoder import StaticEncoder, WordParts
+from training.evaluate import load_encoder
 from training.pairs import ZERO_SHOT, build_pairs, read_labels, read_queries
 from training.static import AddUp, Material, Settings, choose_words, fit, main, project, read_material, teach, write_folder
 
@@ -118,6 +119,7 @@ def test_the_command(tiny_linker: Path, pairs: Path, tmp_path: Path, capsys: pyt
     report = json.loads(capsys.readouterr().out)
     assert (report["dim"], report["seed"], report["taught"]) == (8, 0, 0)
     assert (out / "README.md").read_text() == "a card"
-    assert StaticEncoder(str(out)).initialize().predict(["fever"]).shape == (1, 8)
+    assert load_encoder(str(out)).predict(["fever"]).shape == (1, 8)
+    assert load_encoder("fast").predict(["fever"]).shape == (1, Settings().dim)  # what ships, made with the defaults
     assert main([*command, "--batch", "1"]) == 1
     assert "E511" in capsys.readouterr().err
