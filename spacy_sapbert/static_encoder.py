@@ -210,7 +210,8 @@ class TokenParts:
         """n names -> (n, d)."""
         tokens: List[int] = []
         starts: List[int] = []
-        for encoding in self.tokenizer.encode_batch_fast([name.encode("utf-8", "replace").decode() for name in names], add_special_tokens=False):
+        batch = getattr(self.tokenizer, "encode_batch_fast", self.tokenizer.encode_batch)  # without offsets; tokenizers before 0.20 lack it
+        for encoding in batch([name.encode("utf-8", "replace").decode() for name in names], add_special_tokens=False):
             starts.append(len(tokens))
             tokens.extend([token for token in encoding.ids if token != self.unknown][:most])
         ids = torch.tensor(tokens, dtype=torch.int64, device="cpu")
