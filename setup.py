@@ -55,7 +55,7 @@ setup(
     license_files=["LICENSE"],
     # plain find_packages() would install top-level `training` and `tests` as well
     packages=find_packages(include=["spacy_sapbert", "spacy_sapbert.*"]),
-    package_data={"spacy_sapbert": ["py.typed", "data/*.tsv", "data/*.json", "data/encoder/*", "data/encoder/1_Pooling/*"]},
+    package_data={"spacy_sapbert": ["py.typed", "data/*.tsv", "data/*.json", "data/encoder/*", "data/encoder/1_Pooling/*", "data/static_encoder/*"]},
     include_package_data=False,
     zip_safe=False,
     python_requires=">=3.10,<3.13",
@@ -100,6 +100,7 @@ setup(
         ],
         "spacy_architectures": [
             "spacy-sapbert.NameEncoder.v1 = spacy_sapbert.encoder:NameEncoder",
+            "spacy-sapbert.StaticEncoder.v1 = spacy_sapbert.static_encoder:StaticEncoder",
         ],
         "spacy_sapbert_indexes": [
             "spacy-sapbert.AnnoyIndex.v1 = spacy_sapbert.indexes.annoy:AnnoyIndex",
@@ -110,6 +111,7 @@ setup(
         ],
         "spacy_sapbert_linkers": [
             "hpo = spacy_sapbert.bundles:hpo",
+            "hpo-fast = spacy_sapbert.bundles:hpo_fast",
         ],
         "spacy_scorers": [
             "spacy-sapbert.linker_scorer.v1 = spacy_sapbert.linker:make_linker_scorer",

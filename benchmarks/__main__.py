@@ -1,4 +1,4 @@
-"""`python -m benchmarks [linking|throughput|load|kb|engines|all] [--data FOLDER]`."""
+"""`python -m benchmarks [linking|throughput|load|kb|engines|encoders|all] [--data FOLDER]`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import warnings
 from typing import List, Optional
 
-SECTIONS = ("linking", "throughput", "load", "kb", "engines")
+SECTIONS = ("linking", "throughput", "load", "kb", "engines", "encoders")
 
 
 def main(arguments: Optional[List[str]] = None) -> int:

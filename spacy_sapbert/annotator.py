@@ -30,7 +30,7 @@ LINKER = "sapbert_linker"
 class Settings:
     """How notes are annotated; what a worker needs to know.
 
-    linker_name, threshold, types, vocabularies: as of `sapbert_linker`. pipeline: a spaCy pipeline with entities; None: `concept_matcher`.
+    linker_name, encoder, threshold, types, vocabularies: as of `sapbert_linker`. pipeline: a spaCy pipeline with entities; None: `concept_matcher`.
     threads (int): of one worker; a setting, since scores may depend on it in their last digit.
     text_field, id_field: see `open_corpus`.
     """
@@ -44,10 +44,13 @@ class Settings:
     threads: int = 1
     text_field: str = "text"
     id_field: Optional[str] = None
+    encoder: Optional[str] = None
 
     def config(self) -> Dict[str, Any]:
         """Of the linker: what is set."""
         config: Dict[str, Any] = {"linker_name": self.linker_name}
+        if self.encoder is not None:
+            config["encoder"] = self.encoder
         if self.threshold is not None:
             config["threshold"] = self.threshold
         config.update({key: value for key, value in (("types", self.types), ("vocabularies", self.vocabularies)) if value})

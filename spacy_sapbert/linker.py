@@ -49,6 +49,7 @@ LINKER_FOLDER = "linker"
 DEFAULT_CONFIG = """
 [sapbert_linker]
 linker_name = null
+encoder = null
 resolve_abbreviations = true
 k = 30
 threshold = 0.8
@@ -142,6 +143,7 @@ def make_sapbert_linker(
     model: Model[List[str], Floats2d],
     index: VectorIndex,
     linker_name: Optional[str],
+    encoder: Optional[str],
     resolve_abbreviations: bool,
     k: int,
     threshold: float,
@@ -169,6 +171,7 @@ def make_sapbert_linker(
         index,
         name,
         linker_name=linker_name,
+        encoder=encoder,
         resolve_abbreviations=resolve_abbreviations,
         k=k,
         threshold=threshold,
@@ -209,7 +212,10 @@ class SapBertLinker(Pipe):
 
     model (Model[List[str], Floats2d]): n names -> (n, d), L2-normalised.
     index (VectorIndex): used to build a linker; one that is loaded brings the engine it was built with.
-    linker_name (Optional[str]): a registered linker or a linker's folder; None is "hpo". Read on first use, or by `initialize`.
+    linker_name (Optional[str]): a registered linker or a linker's folder; None is "hpo", or "hpo-fast" with the fast encoder. Read on first use, or
+        by `initialize`.
+    encoder (Optional[str]): "fast" for the static encoder that comes with this package, in place of `model`: see StaticEncoder. None: `model`,
+        and of a linker's folder what it was built with.
     resolve_abbreviations (bool): look up long forms that scispaCy's `abbreviation_detector` found.
     k (int): names fetched per mention.
     threshold (float): a concept's score (cosine, -1 … 1; 1.0 for a name found verbatim) must be above it.
@@ -241,6 +247,7 @@ class SapBertLinker(Pipe):
         name: str = "sapbert_linker",
         *,
         linker_name: Optional[str] = None,
+        encoder: Optional[str] = None,
         resolve_abbreviations: bool = True,
         k: int = 30,
         threshold: float = 0.8,
@@ -293,8 +300,9 @@ class SapBertLinker(Pipe):
             why = f"it contradicts threshold={threshold}: concepts without a definition would pass what others must not. Raise it."
             raise fail("E002", setting="no_definition_threshold", component=name, value=no_definition_threshold, why=why)
         bundles.check_linker_name(linker_name)
-        self.model, self.index = model, index
-        self._encoder_name = str(model.attrs.get("name") or "")  # what was asked for; a linker's folder brings its own
+        self.model, self.index = self._pick_encoder(encoder, model), index
+        self._encoder_name = str(self.model.attrs.get("name") or "")  # what was asked for; a linker's folder brings its own
+        self._fast = bundles.is_fast(self.model)
         self.scorer = scorer
         self.linker_name, self.k, self.spans_key, self.attr_name = linker_name, k, spans_key, attr_name
         self.resolve_abbreviations, self.exact_match, self.overwrite, self.nil = resolve_abbreviations, exact_match, overwrite, nil
@@ -322,6 +330,15 @@ class SapBertLinker(Pipe):
     def _require(self, setting: str, value: Any, condition: bool, why: str) -> None:
         if not condition:
             raise fail("E002", setting=setting, component=self.name, value=value, why=why)
+
+    def _pick_encoder(self, encoder: Optional[str], model: Model) -> Model:
+        """RAISES: SapbertError E002 for an encoder that is not known, or beside a model that was named too."""
+        self._require("encoder", encoder, encoder in (None, bundles.FAST), "it must be 'fast', or null for what `model` says.")
+        if encoder is None or bundles.is_fast(model):
+            return model
+        named = model.attrs.get("architecture") != bundles.NAME_ENCODER or bool(model.attrs.get("name"))
+        self._require("encoder", encoder, not named, "`model` names another encoder. Leave one of the two out.")
+        return util.registry.get("architectures", bundles.STATIC_ENCODER)()
 
     def _check_shares(self, target_precision: Optional[float], coverage: Optional[float]) -> None:
         for setting, share in (("target_precision", target_precision), ("coverage", coverage)):
@@ -355,7 +372,7 @@ class SapBertLinker(Pipe):
         if self._kb is None:
             with self._lock:
                 if self._kb is None:
-                    self.set_folder(bundles.find_linker(self.linker_name))
+                    self.set_folder(bundles.find_linker(self.linker_name or (bundles.HPO_FAST if self._fast else None)))
 
     def set_folder(
         self,
@@ -382,19 +399,21 @@ class SapBertLinker(Pipe):
             kb.allowed_vocabulary_sets(self.vocabularies)  # an unknown one is refused now, not at the first Doc
         if self.languages:
             kb.check_languages(self.languages)
+        model = self.model
         if "model" not in exclude:
-            bundles.load_encoder(self.model, folder / bundles.ENCODER)
+            model = bundles.open_encoder(folder / bundles.ENCODER, model)
         elif not self.model.has_dim("nO"):
             raise fail("E003", component=self.name, what="encoder")
         built_for = getattr(index, "report", {}).get("built_for", {})
-        width, encoder, name = self.model.get_dim("nO"), bundles.fingerprint(self.model), str(self.model.attrs.get("name") or "")
+        width, encoder, name = model.get_dim("nO"), bundles.fingerprint(model), str(model.attrs.get("name") or "")
         asked = self._encoder_name or name
+        other = asked != name or (self._fast and not bundles.is_fast(model))
         if (
             len(index) != kb.n_strings
             or index.dim != width
             or built_for.get("encoder", encoder) != encoder
             or built_for.get("kb", kb.fingerprint) != kb.fingerprint
-            or asked != name
+            or other
         ):
             raise fail(
                 "E203",
@@ -402,9 +421,10 @@ class SapBertLinker(Pipe):
                 dim=index.dim,
                 built=built_for.get("encoder_name", "unknown"),
                 names=kb.n_strings,
-                encoder=asked or "all-MiniLM-L6-v2",
+                encoder=bundles.FAST if self._fast else asked or "all-MiniLM-L6-v2",
                 width=width,
             )
+        self.model = model
         self._decide(folder, *((calibration, "") if calibration is not None else bundles.open_calibration(folder, encoder, kb.fingerprint)))
         self.index, self._folder = index, folder
         try:
@@ -974,13 +994,13 @@ class SapBertLinker(Pipe):
         left = ("_cache", "_masks", "_kb", "index", "model", "_temporary", "_lock")
         state = {key: value for key, value in self.__dict__.items() if key not in left}
         ours = {key: self.model.attrs[key] for key in ("name", "pooling", "max_length", "dtype", "batch_tokens") if key in self.model.attrs}
-        model = ours if "from_folder" in self.model.attrs else self.model
+        model = (self.model.attrs["architecture"], ours) if {"architecture", "from_folder"} <= set(self.model.attrs) else self.model
         return {**state, "name": self.name, "index": (type(self.index), self.index.get_config()), "model": model}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         (make, settings), model = state.pop("index"), state.pop("model")
         self.name = state.pop("name")
-        self.model = util.registry.get("architectures", "spacy-sapbert.NameEncoder.v1")(**model) if isinstance(model, dict) else model
+        self.model = util.registry.get("architectures", model[0])(**model[1]) if isinstance(model, tuple) else model
         self.index = make(**settings)
         self.__dict__.update(state, _cache=OrderedDict(), _masks={}, _kb=None, _temporary=None, _lock=threading.RLock())
         set_extensions(self.attr_name, self.name)

@@ -78,8 +78,7 @@ def update_linker(
 
     before = KnowledgeBase(old / bundles.KB)
     index = bundles.open_index(old)
-    model = NameEncoder()
-    bundles.load_encoder(model, old / bundles.ENCODER)
+    model = bundles.open_encoder(old / bundles.ENCODER, NameEncoder())
     if index.report.get("built_for", {}).get("encoder", "") != bundles.fingerprint(model) or len(index) != before.n_strings:
         built = index.report.get("built_for", {}).get("encoder_name", "unknown")
         width = model.get_dim("nO")

@@ -27,6 +27,7 @@ ALLOWED = {
     "candidates": {"types", "errors", "files"},
     "calibration": {"errors"},
     "encoder": {"types", "errors", "files"},
+    "static_encoder": {"types", "errors", "encoder"},
     "indexes": {"types", "errors", "files", "indexes"},
     "abbreviations": set(),
     "spans": {"errors", "abbreviations"},

@@ -124,6 +124,7 @@ def test_default_config():
     assert {key: value for key, value in config.items() if not isinstance(value, dict)} == {
         "factory": "sapbert_linker",
         "linker_name": None,
+        "encoder": None,
         "resolve_abbreviations": True,
         "k": 30,
         "threshold": inspect.signature(SapBertLinker).parameters["threshold"].default,  # tuned now and then

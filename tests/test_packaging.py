@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 EXPECTED_GROUPS = {
     "spacy_factories": ["concept_matcher", "sapbert_linker"],
-    "spacy_architectures": ["spacy-sapbert.NameEncoder.v1"],
+    "spacy_architectures": ["spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"],
     "spacy_sapbert_indexes": [
         "spacy-sapbert.AnnoyIndex.v1",
         "spacy-sapbert.ExactIndex.v1",
@@ -27,7 +27,7 @@ EXPECTED_GROUPS = {
         "spacy-sapbert.MilvusIndex.v1",
         "spacy-sapbert.UsearchIndex.v1",
     ],
-    "spacy_sapbert_linkers": ["hpo"],
+    "spacy_sapbert_linkers": ["hpo", "hpo-fast"],
     "spacy_scorers": ["spacy-sapbert.linker_scorer.v1"],
     "spacy_misc": ["spacy-sapbert.Folder.v1", "spacy-sapbert.Sources.v1"],
 }
@@ -75,7 +75,7 @@ def test_only_our_package(wheel: zipfile.ZipFile) -> None:
 def test_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for pattern in ("**/*.py", "py.typed", "data/*.tsv", "data/encoder/**/*")
+        for pattern in ("**/*.py", "py.typed", "data/*.tsv", "data/*.json", "data/encoder/**/*", "data/static_encoder/*")
         for path in (ROOT / "spacy_sapbert").glob(pattern)
         if path.is_file() and "__pycache__" not in path.parts
     }

@@ -18,7 +18,7 @@ from spacy_sapbert.types import VectorIndex
 SETUP = Path(__file__).parents[1] / "setup.py"
 GROUPS = {
     "spacy_factories": ["concept_matcher", "sapbert_linker"],
-    "spacy_architectures": ["spacy-sapbert.NameEncoder.v1"],
+    "spacy_architectures": ["spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"],
     "spacy_sapbert_indexes": [
         "spacy-sapbert.AnnoyIndex.v1",
         "spacy-sapbert.ExactIndex.v1",
@@ -26,7 +26,7 @@ GROUPS = {
         "spacy-sapbert.MilvusIndex.v1",
         "spacy-sapbert.UsearchIndex.v1",
     ],
-    "spacy_sapbert_linkers": ["hpo"],
+    "spacy_sapbert_linkers": ["hpo", "hpo-fast"],
     "spacy_scorers": ["spacy-sapbert.linker_scorer.v1"],
     "spacy_misc": ["spacy-sapbert.Folder.v1", "spacy-sapbert.Sources.v1"],
 }

@@ -230,7 +230,7 @@ def summary(found: Dict[str, Any]) -> str:
 
 def main(arguments: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m training.calibrate", description="Fit a linker's calibration and measure it on other data.")
-    parser.add_argument("--linker", default=None, help="folder of a linker, which gets calibration.json; default: the default linker")
+    parser.add_argument("--linker", default=None, help="folder of a linker, which gets calibration.json, or hpo-fast; default: the default linker")
     parser.add_argument(
         "--fit", default="gsc-dev", help="parts of corpora to fit on, by commas: gsc-dev, ncbi-train, …; '': none is fit, and it is said so"
     )
@@ -249,6 +249,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
         made, found, folder = calibrate(options.linker, fit, test, material)
         if options.linker is None:
             made = replace(made, built_for={**made.built_for, **bundles.hpo_inputs()})
+        elif options.linker == bundles.HPO_FAST:
+            made = replace(made, built_for={**made.built_for, **bundles.hpo_fast_inputs()})
         if options.calibration is not None:
             write_text(options.calibration, made.to_json())
         else:

@@ -258,7 +258,8 @@ def remarks(counts: Dict[str, Any]) -> str:
 
 
 def parse_encoders(given: Sequence[str]) -> Dict[str, str]:
-    """`name=folder` or `name#seed=folder`; an empty folder is the untrained base package, "shipped" the default encoder. RAISES: SapbertError E548, E541."""
+    """`name=folder` or `name#seed=folder`; an empty folder is the untrained base package, "shipped" the default encoder, "fast" the static one that
+    ships. RAISES: SapbertError E548, E541."""
     encoders: Dict[str, str] = {}
     for value in given:
         name, sign, folder = value.partition("=")
@@ -288,7 +289,10 @@ def with_phases(encoders: Dict[str, str]) -> Dict[str, str]:
 def load_encoder(folder: str) -> Any:
     """An encoder as `parse_encoders` names it, ready to encode. RAISES: SapbertError E301."""
     from spacy_sapbert.encoder import BASE_NAME, NameEncoder  # ten seconds on a slow machine, and what reads the output needs it not
+    from spacy_sapbert.static_encoder import StaticEncoder, is_static
 
+    if folder == bundles.FAST or (folder and Path(folder).is_dir() and is_static(folder)):
+        return StaticEncoder("" if folder == bundles.FAST else folder).initialize()
     return NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()
 
 
@@ -358,7 +362,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
         action="append",
         default=[],
         metavar="NAME=FOLDER",
-        help=f"repeatable; NAME= is the base package, NAME={SHIPPED} the default encoder; NAME#SEED are averaged",
+        help=f"repeatable; NAME= is the base package, NAME={SHIPPED} the default encoder, NAME={bundles.FAST} the static one that ships; NAME#SEED are averaged",
     )
     parser.add_argument("--phases", action="store_true", help="also, of encoders made in phases (biolord.cfg), each phase")
     parser.add_argument("--sets", action="append", default=[], help=f"repeatable or with commas: {', '.join([*GROUPS, *set_names()])}; default: dev")
