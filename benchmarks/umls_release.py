@@ -62,7 +62,23 @@ SUPPRESSED = (("N", 840), ("O", 110), ("Y", 45), ("E", 5))
 VARIANTS = (
     ("same", 30), ("synonym", 32), ("lower", 7), ("upper", 4), ("title", 6), ("nos", 4), ("turned", 7), ("plural", 3), ("qualified", 6), ("short", 1),
 )  # fmt: skip
-WORDS = {1: 15, 2: 22, 3: 18, 4: 13, 5: 9, 6: 6, 7: 5, 8: 4, 9: 3, 11: 2, 14: 1.5, 18: 0.8, 25: 0.4, 40: 0.15, 75: 0.06}  # of a name, share in about 100
+WORDS = {
+    1: 15,
+    2: 22,
+    3: 18,
+    4: 13,
+    5: 9,
+    6: 6,
+    7: 5,
+    8: 4,
+    9: 3,
+    11: 2,
+    14: 1.5,
+    18: 0.8,
+    25: 0.4,
+    40: 0.15,
+    75: 0.06,
+}  # of a name, share in about 100
 _QUALIFIERS = ("disorder", "finding", "procedure", "substance", "organism", "product", "body structure", "observable entity")
 _OPENING = ("b", "br", "c", "ch", "d", "dr", "f", "g", "gl", "h", "l", "m", "n", "p", "ph", "pl", "r", "s", "st", "t", "th", "tr", "v", "x", "z")
 _MIDDLE = ("a", "e", "i", "o", "u", "ae", "io", "y", "ou")
@@ -378,7 +394,7 @@ def _relations(concepts: int, seed: int, per_concept: float) -> Iterator[List[st
             links: List[Tuple[str, int, str, str]] = []
             if at:
                 links.append(("PAR", (at - 1) // 7, "inverse_isa" if chance % 3 else "", "SNOMEDCT_US"))
-            if at % 3 == 1 and at // 3 != at:
+            if at % 3 == 1 and at > 1:
                 links.append(("PAR", at // 3, "", "MSH"))
             links.extend(("CHD", child, "isa" if chance % 3 else "", "SNOMEDCT_US") for child in range(7 * at + 1, min(7 * at + 8, concepts)))
             if 3 * at + 1 < concepts and at:
