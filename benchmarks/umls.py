@@ -1,6 +1,6 @@
 """As large as UMLS: `kb build` from a synthetic release, and what it takes to open and ask the knowledge base.
 
-`python -m benchmarks umls --concepts 4000000` is the size of a whole release (12 M English names; 9 GB of disk in artifacts/benchmarks).
+`python -m benchmarks umls --concepts 4000000` is the size of a whole release (12 M English names; artifacts/benchmarks needs 15 GB while it runs, 8 GB stay).
 """
 
 from __future__ import annotations
