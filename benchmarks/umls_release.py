@@ -3,8 +3,8 @@
 `write_release(folder, concepts)` streams MRCONSO, MRSTY, MRDEF, MRREL, MRSAB, MRRANK and MRCUI in the real files' column layout and order
 (sorted by CUI). The same concepts, seed and relations give the same bytes; memory does not grow with the size.
 
-What is like the real one, after the figures that NLM publishes with the releases of 2023 and 2024 (about 3.4 M concepts, 17 M rows of MRCONSO of
-188 vocabularies, 3.6 M of MRSTY, 0.4 M of MRDEF; 70% of the names are English, 9% Spanish; about a sixth of the rows is suppressed):
+What is like the real one. The totals are NLM's for the releases of 2023 and 2024, rounded (3.4 M concepts, 17 M rows of MRCONSO, 3.6 M of MRSTY, 0.4 M of
+MRDEF; 70% of the names are English); all shares by language, vocabulary, term type and suppression are estimates.
 
 - 5.1 rows of MRCONSO a concept, by a long-tailed distribution (log-normal; half of the concepts have three or fewer), 3 of them
   English and not suppressed: 4 M concepts have 12 M English names in 20 M rows. 1.05 rows of MRSTY a concept, 0.12 of MRDEF.
