@@ -1,4 +1,4 @@
-"""`python -m benchmarks [linking|throughput|load|kb|engines|encoders|all] [--data FOLDER]`."""
+"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|all] [--data FOLDER]`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import importlib
 import os
 import sys
 import warnings
+from pathlib import Path
 from typing import List, Optional
 
-SECTIONS = ("linking", "throughput", "load", "kb", "engines", "encoders")
+SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size")
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
@@ -17,18 +18,20 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("section", nargs="?", default="all", choices=(*SECTIONS, "all"))
     parser.add_argument("--data", help="folder of ontologies, corpora and notes; default: $SPACY_SAPBERT_DATA or ../shared/data")
     parser.add_argument("--no-peer-build", action="store_true", help="leave scispaCy out where its index is not built yet (20 minutes and more each)")
+    parser.add_argument("--concepts", type=int, help="umls: concepts of the synthetic release; default: 200000, a whole release has 4000000")
     options = parser.parse_args(arguments)
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     warnings.simplefilter("ignore")
 
-    from . import scispacy_peer
+    from . import scispacy_peer, umls
     from .common import REPORT, ROOT, Missing, Report, data_folder
 
     scispacy_peer.MAY_BUILD = not options.no_peer_build
+    umls.SIZE = options.concepts or umls.SIZE
     report = Report()
     try:
-        data = data_folder(options.data)
+        data = Path() if options.section == "umls" else data_folder(options.data)  # umls needs none
         for name in SECTIONS if options.section == "all" else (options.section,):
             importlib.import_module(f"benchmarks.{name}").run(data, report)
     except Missing as why:

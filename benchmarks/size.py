@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, List
 
 import numpy as np
 import spacy
@@ -19,6 +19,7 @@ from spacy_sapbert.kb import KnowledgeBase
 from spacy_sapbert.registry import registry
 from training.corpora import read_notes
 
+from . import umls
 from .common import ARTEFACTS, Report, Table, data_file, hpo_mondo_linker
 from .engines import DEPTH, U, queries
 from .linking import MTSAMPLES
@@ -26,10 +27,13 @@ from .vectors import like
 from .worker import measure
 
 SECTION = "size"
-ENGINE, SETTINGS = U, {"dtype": "i8", "pca": 64, "rescore": 200, "expansion_search": 200, "tune": False}
+# a smaller graph than `--engine auto` makes: four workers are to stay under 3 GB with all of it resident
+GRAPH = {"dtype": "i8", "pca": 64, "connectivity": 12, "expansion_add": 64}
+SEARCH = {"rescore": 150, "expansion_search": 150}
+ENGINE, SETTINGS = U, {**GRAPH, **SEARCH, "tune": False}
 NOTES, WORKERS = 200, (1, 4)
 PROTOCOL = (
-    "Knowledge base of a synthetic release (benchmarks/umls.py); for its distinct names vectors with the spectrum and neighbour distances of real ones "
+    f"USearch, {', '.join(f'{key} {value}' for key, value in (GRAPH | SEARCH).items())}; its building is timed without the measuring that `index` does after it. Knowledge base of a synthetic release (benchmarks/umls.py); for its distinct names vectors with the spectrum and neighbour distances of real ones "
     "(benchmarks/vectors.py), since encoding them takes hours of a CPU. Each step in a process of its own, two cores. memory: the most that was resident, and "
     "of it what is the process's own, not mapped from files. recall: 1,000 names of HPO and MONDO with a typo, another word order or a word less, exact float32 "
     f"search is the truth. load: from add_pipe to the first linked Doc, imports done. Workers: nlp.pipe over {NOTES} MTSamples notes whose entities "
@@ -37,8 +41,11 @@ PROTOCOL = (
 )
 
 
-def run(data: Path, report: Report, kb: Path) -> None:
-    """kb: the folder of a knowledge base, see benchmarks/umls.py."""
+def run(data: Path, report: Report) -> None:
+    """Over the knowledge base of `python -m benchmarks umls --concepts N`, which is built where it is not there."""
+    kb = ARTEFACTS / f"umls-{umls.SIZE}-kb"
+    if not kb.is_dir():
+        umls.run(data, report)
     folder = ARTEFACTS / "size"
     folder.mkdir(parents=True, exist_ok=True)
     report.add(SECTION, size(data, kb, folder))
@@ -58,16 +65,18 @@ def size(data: Path, kb: Path, folder: Path) -> Table:
     first = folder / "queries.npy"
     np.save(first, np.load(asked, allow_pickle=False)[:1000])
     table = Table(f"size-{names}", f"A linker of {names:,} names", PROTOCOL, ["measure", "value", "target"])
-    linker = folder / "linker"
+    linker, times = folder / f"linker-{names}", folder / f"built-{names}.json"
     if not linker.is_dir():
-        built = measure("build_engine", ENGINE, json.dumps(SETTINGS), vectors, folder / "index")
-        table.add("index: built and written, s", built["seconds"], None)
-        table.add("index: memory while it is built, MB", built["peak_mb"], "< 24,000")
-        table.add("index: of it the process's own, MB", built["peak_own_mb"], None)
+        made = measure("build_engine", ENGINE, json.dumps(SETTINGS), vectors, folder / "index")
+        times.write_text(json.dumps(made), encoding="utf-8")
         _assemble(linker, kb, folder / "index", real / bundles.ENCODER)
+    built = json.loads(times.read_text(encoding="utf-8"))
+    table.add("index: built and written, s", built["seconds"], None)
+    table.add("index: memory while it is built, MB", built["peak_mb"], "< 24,000")
+    table.add("index: of it the process's own, MB", built["peak_own_mb"], None)
     table.add("files of the index, MB", sum(file.stat().st_size for file in (linker / bundles.INDEX).iterdir()) / 1e6, None)
     table.add("files of the knowledge base, MB", sum(file.stat().st_size for file in (linker / bundles.KB).iterdir()) / 1e6, None)
-    searched = measure("query_engine", ENGINE, linker / bundles.INDEX, first, truth, json.dumps({"tune": False, **_search()}))
+    searched = measure("query_engine", ENGINE, linker / bundles.INDEX, first, truth, json.dumps({"tune": False, **SEARCH}))
     table.add("recall@1", searched["recall_at_1"], None)
     table.add("recall@10", searched["recall_at_10"], "≥ 0.95")
     table.add("queries/s", searched["queries_per_s"], "≥ 1,000")
@@ -83,13 +92,9 @@ def size(data: Path, kb: Path, folder: Path) -> Table:
     return table
 
 
-def _search() -> Dict[str, Any]:
-    return {key: SETTINGS[key] for key in ("rescore", "expansion_search")}
-
-
 def _assemble(linker: Path, kb: Path, index: Path, encoder: Path) -> None:
     """A linker's folder of parts that were made apart; files are linked, not copied."""
-    scratch = linker.with_name("linker.new")
+    scratch = linker.with_name(f"{linker.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)
     for source, part in ((kb, bundles.KB), (encoder, bundles.ENCODER), (index, bundles.INDEX)):
         shutil.copytree(source, scratch / part, copy_function=_link)

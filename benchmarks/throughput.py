@@ -86,7 +86,7 @@ def scaling(data: Path, linker: Path) -> Table:
     for _ in range(ROUNDS):
         for processes, threads in ((1, 2), (1, 1), (2, 1)):
             found = measure("pipe_entities", linker, path, processes, threads)
-            runs.setdefault((processes, threads), []).append(MANY / found["seconds"])
+            runs.setdefault((processes, threads), []).append(found["docs"] / found["seconds"])
     speeds = {key: statistics.median(values) for key, values in runs.items()}
     for (processes, threads), speed in speeds.items():
         table.add(processes, threads, speed, speed / speeds[1, threads], "≥ 1.6" if processes == 2 else None)

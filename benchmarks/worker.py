@@ -128,7 +128,73 @@ def pipe_entities(folder: str, path: str, processes: str, threads: str = "0") ->
         mentions += len(doc.ents)
         if number % 16 == 0 or number == len(docs) - 1:
             most, own = max(most, memory.total_pss_mb() or 0.0), max(own, memory.total_own_mb() or 0.0)
-    return {"pss_mb": most or None, "own_mb": own or None, "seconds": time.perf_counter() - start, "mentions": mentions}
+    return {"pss_mb": most or None, "own_mb": own or None, "seconds": time.perf_counter() - start, "docs": len(docs), "mentions": mentions}
+
+
+# -- as large as UMLS ---------------------------------------------------------------------------------------------------
+
+
+def make_umls(folder: str, concepts: str, seed: str, relations: str) -> Dict[str, Any]:
+    """Write a synthetic release."""
+    from .umls_release import write_release
+
+    counts = write_release(Path(folder), int(concepts), seed=int(seed), relations=float(relations))
+    return {**counts._asdict(), "cpu_s": time.process_time(), "peak_mb": memory.peak_mb()}
+
+
+def build_umls(release: str, out: str) -> Dict[str, Any]:
+    """`kb build` from a release, imports not counted."""
+    from spacy_sapbert.bundles import read_source
+    from spacy_sapbert.kb_builder import build_kb
+
+    start, cpu = time.perf_counter(), time.process_time()
+    source = read_source(Path(release))
+    kb = build_kb([source], Path(out))
+    counts = kb.manifest["counts"]
+    return {
+        "cpu_s": time.process_time() - cpu,
+        "wall_s": time.perf_counter() - start,
+        "peak_mb": memory.peak_mb(),
+        "rows": source.stats.rows,
+        **{key: counts[key] for key in ("concepts", "names", "strings", "strings_of_several_concepts")},
+        "mb": sum(file.stat().st_size for file in Path(out).iterdir()) / 1e6,
+        "name": kb.strings_at([kb.n_strings // 2])[0],
+    }
+
+
+def ask_umls(folder: str, name: str) -> Dict[str, Any]:
+    """Open a large knowledge base and ask: the first answers, a thousand names from all over it, the linker's mask for semantic types."""
+    from types import SimpleNamespace
+
+    from spacy_sapbert.kb import KnowledgeBase
+    from spacy_sapbert.semantic_types import expand
+
+    times = [time.perf_counter()]
+
+    def lap() -> float:
+        times.append(time.perf_counter())
+        return times[-1] - times[-2]
+
+    kb = KnowledgeBase(folder)
+    laps = {"open_s": lap()}
+    row = kb.find([name])[name]
+    laps["find_s"] = lap()
+    concept = kb.concept(kb.names_of_string(row)[0][0])
+    laps["concept_s"] = lap()
+    found = kb.alias_to_cuis[concept.names[0].text]
+    laps["alias_s"] = lap()
+    names = kb.strings_at(range(0, kb.n_strings, max(1, kb.n_strings // 1000)))[:1000]
+    lap()
+    kb.find(names)
+    laps["find_1000_s"] = lap()
+    peak = memory.peak_mb()
+    from spacy_sapbert.linker import SapBertLinker
+
+    lap()
+    mask = SapBertLinker._mask(SimpleNamespace(kb=kb, vocabularies=[], languages=[], _masks={}), expand(["DISO"]))  # type: ignore[arg-type]
+    laps["mask_s"] = lap()
+    assert mask.names is not None
+    return {**laps, "peak_mb": peak, "found": concept.concept_id in found, "masked": int(mask.names.sum())}
 
 
 # -- engines ------------------------------------------------------------------------------------------------------------
@@ -305,6 +371,9 @@ JOBS: Dict[str, Callable[..., Dict[str, Any]]] = {
         pipe_memory,
         pipe_entities,
         encode_and_bare,
+        make_umls,
+        build_umls,
+        ask_umls,
         build_engine,
         query_engine,
         throughput_ours,

@@ -17,10 +17,11 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 import warnings
+from array import array
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 from tqdm import tqdm
@@ -115,10 +116,10 @@ def build_kb(sources: Sequence[Source], out: Union[str, Path], *, filters: Optio
                 described = _assign_keys(database)
                 if adding:
                     skipped["unknown_concept"] = _leave_unknown(database, adding)
-                _write(database, folder, filters)
+                names = _write(database, folder, filters)
             finally:
                 database.close()
-        counts = _finish(folder / DATABASE, folder / PAIRS)
+        counts = _finish(folder / DATABASE, folder / PAIRS, names)
         content = {
             "sources": [_describe(source) for source in sources],
             "filters": filters.as_dict(),
@@ -163,33 +164,42 @@ def _stage(database: sqlite3.Connection, sources: Sequence[Source], filters: Fil
 def _stage_concept(
     rows: Dict[str, List[Tuple]], concept: Concept, number: int, languages: Set[str], weak_names: bool, skipped: Dict[str, int]
 ) -> None:
+    # asked before anything is made: of the many millions of parts of UMLS, most hold one parent or one type alone
     cid = concept.concept_id
-    for name in concept.names:
-        norm = normalise(name.text, name.language)
+    for text, source, language, term_type, rank in concept.names:
+        line = _one_line(text)
+        norm = normalise(line, language)
         if not norm:
             skipped["empty"] += 1
         elif len(norm) > MAX_NAME_CHARS:
             skipped["too_long"] += 1
-        elif languages and name.language not in languages:
+        elif languages and language not in languages:
             skipped["other_language"] += 1
-        elif not weak_names and name.term_type in WEAK:
+        elif not weak_names and term_type in WEAK:
             skipped["weak"] += 1
         else:
-            rows["s_name"].append((cid, _one_line(name.text), norm, name.source, name.language, name.term_type, name.rank, number))
-    rows["s_cui"].extend((cid, cui) for cui in concept.cuis if cui != cid)
-    rows["s_same"].extend((cid, other) for other in concept.same_as)
-    rows["s_type"].extend((cid, tui) for tui in concept.types)
-    rows["s_code"].extend((cid, *code) for code in concept.codes)
-    rows["s_parent"].extend((cid, parent) for parent in concept.parents)
-    rows["s_retired"].extend((cid, old) for old in concept.retired)
-    rows["s_relation"].extend((cid, *relation) for relation in concept.relations)
-    if definition := _one_line(concept.definition or ""):
+            rows["s_name"].append((cid, line, norm, source, language, term_type, rank, number))
+    if concept.cuis:
+        rows["s_cui"].extend((cid, cui) for cui in concept.cuis if cui != cid)
+    if concept.same_as:
+        rows["s_same"].extend((cid, other) for other in concept.same_as)
+    if concept.types:
+        rows["s_type"].extend([(cid, tui) for tui in concept.types])
+    if concept.codes:
+        rows["s_code"].extend([(cid, vocabulary, code) for vocabulary, code in concept.codes])
+    if concept.parents:
+        rows["s_parent"].extend([(cid, parent) for parent in concept.parents])
+    if concept.retired:
+        rows["s_retired"].extend((cid, old) for old in concept.retired)
+    if concept.relations:
+        rows["s_relation"].extend((cid, *relation) for relation in concept.relations)
+    if concept.definition and (definition := _one_line(concept.definition)):
         rows["s_definition"].append((cid, definition, concept.source, number))
 
 
 def _one_line(text: str) -> str:
     """Single spaces, and no halves of surrogate pairs, which JSON may hold and UTF-8 can't."""
-    return " ".join(text.encode("utf-8", "ignore").decode("utf-8").split())
+    return " ".join((text if text.isascii() else text.encode("utf-8", "ignore").decode("utf-8")).split())
 
 
 def _flush(database: sqlite3.Connection, rows: Dict[str, List[Tuple]]) -> None:
@@ -200,8 +210,7 @@ def _flush(database: sqlite3.Connection, rows: Dict[str, List[Tuple]]) -> None:
 
 
 def _index_stage(database: sqlite3.Connection) -> None:
-    for table in ("s_name", "s_type", "s_definition", "s_code", "s_parent", "s_retired", "s_relation"):
-        database.execute(f"CREATE INDEX {table}_id ON {table} (id)")
+    database.execute("CREATE INDEX s_name_id ON s_name (id, input, rank)")  # the others are read from end to end
     if database.execute("SELECT 1 FROM s_name LIMIT 1").fetchone() is None:
         raise fail("E103", detail="no name was left after filtering by language")
 
@@ -252,6 +261,7 @@ def _assign_keys(database: sqlite3.Connection) -> Dict[str, int]:
     groups = _same_terms(database, [*first_seen, *cuis])
     own_names = _OwnNames(database, groups, cuis)
     keys: List[Tuple[str, str]] = []
+    codes: List[Tuple[str, str]] = []
     several = 0
     for group in groups:
         listed = list(dict.fromkeys(cui for _, cui in sorted(pair for term in group for pair in cuis.get(term, []))))
@@ -264,8 +274,11 @@ def _assign_keys(database: sqlite3.Connection) -> Dict[str, int]:
         else:
             continue  # a mapping between terms that no source holds
         keys.extend((term, key) for term in group)
-        database.executemany("INSERT INTO s_code VALUES (?, 'UMLS', ?)", [(group[0], cui) for cui in listed])
+        codes.extend((group[0], cui) for cui in listed)
+    database.execute("BEGIN")
+    database.executemany("INSERT INTO s_code VALUES (?, 'UMLS', ?)", codes)
     database.executemany("INSERT OR IGNORE INTO key VALUES (?, ?)", keys)
+    database.execute("COMMIT")
     return {"terms_with_several_cuis": several}
 
 
@@ -325,35 +338,118 @@ class _OwnNames:
 # -- writing ------------------------------------------------------------------------------------------------------------
 
 
-def _write(database: sqlite3.Connection, folder: Path, filters: Filters) -> None:
+class _Names(NamedTuple):
+    """The lines of table `name` as int32 arrays (names,), in the order of concepts, and what was counted on the way. A few numbers a name are
+    all that memory grows with; sorting them takes a tenth of the time that asking SQLite for them takes.
+
+    tie: rank in a tie, see `_write_pairs`. source: place in `sources`.
+    """
+
+    string: np.ndarray
+    concept: np.ndarray
+    tie: np.ndarray
+    source: np.ndarray
+    sources: List[str]
+    languages: Dict[str, int]
+    concepts: int
+    strings: int
+
+
+def _write(database: sqlite3.Connection, folder: Path, filters: Filters) -> _Names:
     database.execute("ATTACH DATABASE ? AS out", (str(folder / DATABASE),))
-    database.executescript("PRAGMA out.journal_mode = OFF; PRAGMA out.synchronous = OFF; PRAGMA out.page_size = 8192;")
-    database.executescript(_FINAL.replace("CREATE TABLE ", "CREATE TABLE out."))
-    _write_types(database)
-    where = "WHERE cid GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'" if filters.cui_only else ""
-    database.execute(
-        "CREATE TEMP TABLE n AS SELECT * FROM (SELECT COALESCE(key.cid, s_name.id) AS cid, s_name.rowid AS seq, text, norm, source, language,"
-        f" term_type, rank, input FROM s_name LEFT JOIN key ON key.id = s_name.id) {where}"
+    database.executescript(
+        "PRAGMA out.journal_mode = OFF; PRAGMA out.synchronous = OFF; PRAGMA out.page_size = 8192; PRAGMA out.cache_size = -200000;"
     )
-    if filters.tuis:
-        marks = ",".join("?" * len(filters.tuis))
-        database.execute(f"DELETE FROM n WHERE cid NOT IN (SELECT cid FROM t WHERE tui IN ({marks}))", sorted(filters.tuis))
+    database.executescript(_FINAL.replace("CREATE TABLE ", "CREATE TABLE out."))
+    database.execute("BEGIN")
+    _write_types(database)
+    names = _write_names(database, filters)
+    _write_parts(database)
+    database.execute("COMMIT")
+    return names
+
+
+def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
+    """Tables concept, string and name. Each is written from end to end, from a source that is read in its order: what is looked up here
+    and there in tables of ten million rows takes most of the time else."""
+    columns = "text, norm, source, language, term_type, rank, input"
+    where = "WHERE cid GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'" if filters.cui_only else ""
+    if database.execute("SELECT 1 FROM key LIMIT 1").fetchone() or filters.tuis:
+        database.execute(f"CREATE TEMP TABLE n (seq INTEGER PRIMARY KEY, cid, {columns})")
+        database.execute(
+            f"INSERT INTO n SELECT * FROM (SELECT s_name.rowid, COALESCE(key.cid, s_name.id) AS cid, {columns}"
+            f" FROM s_name LEFT JOIN key ON key.id = s_name.id ORDER BY s_name.rowid) {where}"
+        )
+        if filters.tuis:
+            marks = ",".join("?" * len(filters.tuis))
+            database.execute(f"DELETE FROM n WHERE cid NOT IN (SELECT cid FROM t WHERE tui IN ({marks}))", sorted(filters.tuis))
+        database.execute("CREATE INDEX n_cid ON n (cid, input, rank)")
+    else:  # as it is with UMLS alone: nothing has to be moved
+        database.execute(f"CREATE TEMP VIEW n AS SELECT * FROM (SELECT rowid AS seq, id AS cid, {columns} FROM s_name) {where}")
     if database.execute("SELECT 1 FROM n LIMIT 1").fetchone() is None:
         raise fail("E103", detail=f"filters: {filters.as_dict()}")
-    database.execute("CREATE INDEX n_cid ON n (cid, input, rank, seq)")
-    # canonical name: first source given, then rank, then order of reading
+    seqs, concepts, ties, sources = array("i"), array("i"), array("i"), array("i")
+    places: Dict[str, int] = {}
+    languages: Dict[str, int] = defaultdict(int)
+
+    def canonical() -> Iterator[Tuple[int, str, str, None, str]]:
+        """Rows of `concept`: the name of the first source given, then of the best rank, then the one read first. On the way, one line for
+        each (text, source, language) of a concept is chosen in the same order, whole: its term type goes with its rank."""
+        last, row, name = None, -1, ""
+        seen: Set[Tuple[str, str, str]] = set()
+        for cid, seq, text, source, language, term_type, number in database.execute(
+            "SELECT cid, seq, text, source, language, term_type, input FROM n ORDER BY cid, input, rank, seq"
+        ):
+            if cid != last:
+                last, row, name = cid, row + 1, text
+                seen.clear()
+                yield row, cid, text, None, source
+            if (text, source, language) not in seen:
+                seen.add((text, source, language))
+                seqs.append(seq)
+                concepts.append(row)
+                ties.append((0 if text == name else 20_000 if term_type in WEAK else 10_000) + number)
+                sources.append(places.setdefault(source, len(places)))
+                languages[language] += 1
+
+    database.executemany("INSERT INTO out.concept VALUES (?, ?, ?, ?, ?)", canonical())
+    last_seq = database.execute("SELECT MAX(seq) FROM n").fetchone()[0]
+    chosen, concept = _ints(seqs), _ints(concepts)
+    concept_of = np.full(last_seq + 1, -1, dtype=np.int32)
+    concept_of[chosen] = concept
+    string_of = np.zeros(last_seq + 1, dtype=np.int32)
+    n_strings = 0
+
+    def strings() -> Iterator[Tuple[int, str]]:
+        nonlocal n_strings
+        at, rows = array("i"), array("i")
+        last, row = None, -1
+        for norm, seq in database.execute("SELECT norm, seq FROM n ORDER BY norm"):
+            if norm != last:
+                last, row = norm, row + 1
+                yield row, norm
+            at.append(seq)
+            rows.append(row)
+        string_of[_ints(at)] = _ints(rows)
+        n_strings = row + 1
+
+    database.executemany("INSERT INTO out.string VALUES (?, ?)", strings())
+    database.create_function("string_of", 1, string_of.data.__getitem__)
+    database.create_function("concept_of", 1, concept_of.data.__getitem__)
     database.execute(
-        "INSERT INTO out.concept SELECT ROW_NUMBER() OVER (ORDER BY cid) - 1, cid, text, NULL, source FROM"
-        " (SELECT cid, text, source, ROW_NUMBER() OVER (PARTITION BY cid ORDER BY input, rank, seq) AS place FROM n) WHERE place = 1"
+        "INSERT INTO out.name SELECT string_of(seq), concept_of(seq), text, source, language, term_type, input * 10000000 + MIN(rank, 9999999)"
+        " FROM n WHERE concept_of(seq) >= 0 ORDER BY seq"
     )
-    database.execute("INSERT INTO out.string SELECT ROW_NUMBER() OVER (ORDER BY norm) - 1, norm FROM (SELECT DISTINCT norm FROM n)")
-    # one line for each (concept, text, source, language), the best-ranked, whole: its term type goes with its rank
-    database.execute(
-        "INSERT INTO out.name SELECT string.row, concept.row, text, b.source, language, term_type, input * 10000000 + MIN(rank, 9999999)"
-        " FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY cid, text, source, language ORDER BY input, rank, seq) AS place FROM n) AS b"
-        " JOIN out.string USING (norm) JOIN out.concept ON concept.id = b.cid WHERE place = 1 ORDER BY seq"
-    )
-    database.execute("INSERT OR IGNORE INTO out.type SELECT concept.row, tui FROM t JOIN out.concept ON concept.id = t.cid")
+    return _Names(string_of[chosen], concept, _ints(ties), _ints(sources), list(places), languages, int(concept[-1]) + 1, n_strings)
+
+
+def _ints(values: array[int]) -> np.ndarray:
+    return np.frombuffer(values, dtype=np.intc)
+
+
+def _write_parts(database: sqlite3.Connection) -> None:
+    """All other tables."""
+    database.execute("INSERT OR IGNORE INTO out.type SELECT concept.row, tui FROM t JOIN out.concept ON concept.id = t.cid ORDER BY 1, 2")
     by_concept = "FROM {0} LEFT JOIN key ON key.id = {0}.id JOIN out.concept ON concept.id = COALESCE(key.cid, {0}.id)"
     database.execute(
         "UPDATE out.concept SET definition = d.definition FROM (SELECT concept.row AS row, s_definition.definition,"
@@ -383,7 +479,7 @@ def _write(database: sqlite3.Connection, folder: Path, filters: Filters) -> None
         "INSERT OR IGNORE INTO out.parent SELECT concept.row, COALESCE(up.cid, s_parent.parent) "
         + by_concept.format("s_parent")
         + parent_key
-        + " WHERE COALESCE(up.cid, s_parent.parent) != concept.id"
+        + " WHERE COALESCE(up.cid, s_parent.parent) != concept.id ORDER BY 1, 2"
     )
     database.execute("INSERT INTO out.relation SELECT DISTINCT concept.row, relation, target " + by_concept.format("s_relation"))
     _follow_retired(database)
@@ -394,7 +490,8 @@ def _write(database: sqlite3.Connection, folder: Path, filters: Filters) -> None
         ("term", "SELECT key.id AS id, concept.row AS row, 0 AS seq FROM key JOIN out.concept ON concept.id = key.cid"),
     ):
         database.execute(
-            f"INSERT OR IGNORE INTO out.other_id SELECT id, row, '{kind}' FROM ({select}) WHERE id NOT IN (SELECT id FROM out.concept) ORDER BY seq"
+            f"INSERT OR IGNORE INTO out.other_id SELECT id, row, '{kind}' FROM (SELECT id, row, MIN(seq) FROM ({select})"
+            " WHERE id NOT IN (SELECT id FROM out.concept) GROUP BY id)"
         )
 
 
@@ -402,7 +499,9 @@ def _follow_retired(database: sqlite3.Connection) -> None:
     """An id that was replaced by one that was replaced itself leads to the last of the chain; a circle is left as it is."""
     later = dict(database.execute("SELECT old, id FROM s_retired ORDER BY rowid DESC"))
     moved = [(last, old) for old, new in later.items() if (last := _last(new, later)) != new]
-    database.executemany("UPDATE s_retired SET id = ? WHERE old = ?", moved)
+    if moved:
+        database.execute("CREATE INDEX s_retired_old ON s_retired (old)")
+        database.executemany("UPDATE s_retired SET id = ? WHERE old = ?", moved)
 
 
 def _last(term: str, later: Dict[str, str]) -> str:
@@ -437,72 +536,118 @@ def _write_types(database: sqlite3.Connection) -> None:
     database.executemany("INSERT INTO t VALUES (?, ?)", found)
 
 
-def _finish(path: Path, pairs_path: Path) -> Dict[str, Any]:
+def _finish(path: Path, pairs_path: Path, names: _Names) -> Dict[str, Any]:
     """Indexes, the integer array, counts."""
     database = sqlite3.connect(path, isolation_level=None)
     try:
         database.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000;")
+        database.execute("BEGIN")
         for table, column in (("name", "string"), ("name", "concept"), ("code", "concept"), ("relation", "concept"), ("other_id", "concept")):
             database.execute(f"CREATE INDEX {table}_{column} ON {table} ({column})")
-        counts: Dict[str, Any] = {
-            f"{table}s": database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in ("concept", "string", "name")
+        type_set = _type_sets(database, names.concepts)
+        vocabulary_set, codes, vocabularies = _vocabulary_sets(database, names)
+        defined = np.zeros(names.concepts, dtype=np.int32)
+        for (row,) in database.execute("SELECT row FROM concept WHERE definition IS NOT NULL"):
+            defined[row] = 1
+
+        def count(what: str) -> int:
+            return int(database.execute(f"SELECT COUNT(*) FROM {what}").fetchone()[0])
+
+        cuis = count("concept WHERE id GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'")
+        counts = {
+            "concepts": names.concepts,
+            "strings": names.strings,
+            "names": len(names.concept),
+            "cuis": cuis,
+            "concepts_without_cui": names.concepts - cuis,
+            "definitions": int(defined.sum()),
+            "further_definitions": count("definition WHERE place > 0"),
+            "relations": count("relation"),
+            "strings_of_several_concepts": _write_pairs(pairs_path, names, type_set, vocabulary_set, defined),
+            "languages": _most_first(names.languages),
+            "codes": _most_first(codes),
+            "vocabularies": vocabularies,
         }
-        type_set = _sets(database, "type_sets", "SELECT concept, tui AS member FROM type ORDER BY 1, 2", counts["concepts"])
-        vocabularies = "SELECT concept, source AS member FROM name UNION SELECT concept, vocabulary FROM code ORDER BY 1, 2"
-        vocabulary_set = _sets(database, "vocabulary_sets", vocabularies, counts["concepts"])
-        cuis = "SELECT COUNT(*) FROM concept WHERE id GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
-        counts["cuis"] = database.execute(cuis).fetchone()[0]
-        counts["concepts_without_cui"] = counts["concepts"] - counts["cuis"]
-        counts["definitions"] = database.execute("SELECT COUNT(*) FROM concept WHERE definition IS NOT NULL").fetchone()[0]
-        counts["further_definitions"] = database.execute("SELECT COUNT(*) FROM definition WHERE place > 0").fetchone()[0]
-        shared = "SELECT COUNT(*) FROM (SELECT 1 FROM name GROUP BY string HAVING MIN(concept) < MAX(concept))"
-        counts["relations"] = database.execute("SELECT COUNT(*) FROM relation").fetchone()[0]
-        counts["strings_of_several_concepts"] = database.execute(shared).fetchone()[0]
-        counts["languages"] = dict(database.execute("SELECT language, COUNT(*) FROM name GROUP BY language ORDER BY 2 DESC, 1"))
-        counts["codes"] = dict(database.execute("SELECT vocabulary, COUNT(*) FROM code GROUP BY vocabulary ORDER BY 2 DESC, 1"))
-        counts["vocabularies"] = [v for (v,) in database.execute("SELECT source FROM name UNION SELECT vocabulary FROM code ORDER BY 1")]
-        _write_pairs(database, pairs_path, counts["concepts"], type_set, vocabulary_set)
         database.execute("ANALYZE")
+        database.execute("COMMIT")
     finally:
         database.close()
     return counts
 
 
-def _write_pairs(database: sqlite3.Connection, path: Path, n_concepts: int, type_set: np.ndarray, vocabulary_set: np.ndarray) -> None:
+def _write_pairs(path: Path, names: _Names, type_set: np.ndarray, vocabulary_set: np.ndarray, defined: np.ndarray) -> int:
     """int32 (6, m): string, concept, rank in a tie, set of types, set of vocabularies, has a definition. One line is contiguous,
-    so that looking a name up by bisection touches a few pages of the map."""
-    defined = np.zeros(n_concepts, dtype=np.int32)
-    for (row,) in database.execute("SELECT row FROM concept WHERE definition IS NOT NULL"):
-        defined[row] = 1
-    weak = ",".join(f"'{t}'" for t in WEAK)
-    # rank in a tie: canonical name, then names of the concept itself, then names near it; within these the order of sources
-    rank = f"MIN(CASE WHEN name.text = concept.name THEN 0 WHEN term_type NOT IN ({weak}) THEN 1 ELSE 2 END * 10000 + rank / 10000000)"
-    query = (
-        f"SELECT string, concept, {rank} FROM name JOIN concept ON concept.row = name.concept GROUP BY string, concept ORDER BY string, 3, concept"
-    )
-    count = database.execute("SELECT COUNT(*) FROM (SELECT 1 FROM name GROUP BY string, concept)").fetchone()[0]
-    pairs = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(6, count))
+    so that looking a name up by bisection touches a few pages of the map. RETURNS: strings of several concepts.
+
+    Rank in a tie: canonical name, then names of the concept itself, then names near it; within these the order of sources.
+    """
+    key = names.string.astype(np.int64) * names.concepts + names.concept
+    order = np.lexsort((names.tie, key))
+    key = key[order]
+    order = order[np.concatenate([[True], key[1:] != key[:-1]])]  # the best name of each string and concept
+    del key
+    order = order[np.lexsort((names.tie[order], names.string[order]))]  # stable: by concept within
+    pairs = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(6, len(order)))
     reserve(path)
-    for start, lines in _chunks(database.execute(query)):
-        part = np.asarray(lines, dtype=np.int32)  # (chunk, 3)
-        concepts = part[:, 1]
-        pairs[:, start : start + len(part)] = np.vstack([part.T, type_set[concepts], vocabulary_set[concepts], defined[concepts]])
+    concepts = names.concept[order]
+    for line, values in enumerate((names.string[order], concepts, names.tie[order])):
+        pairs[line] = values
+    for line, of_concept in enumerate((type_set, vocabulary_set, defined), 3):
+        pairs[line] = of_concept[concepts]
     pairs.flush()
+    several = int((np.bincount(pairs[0], minlength=1) > 1).sum())
     del pairs
+    return several
 
 
-def _sets(database: sqlite3.Connection, table: str, query: str, n_concepts: int) -> np.ndarray:
-    """Number the distinct sets of members; query gives (concept, member), sorted. -> (n_concepts) set numbers; 0 is the empty set."""
+def _type_sets(database: sqlite3.Connection, n_concepts: int) -> np.ndarray:
+    """Number the distinct sets of semantic types, and write them. RETURNS: set of each concept (concepts,)."""
     numbers: Dict[str, int] = {"": 0}
     sets = np.zeros(n_concepts, dtype=np.int32)
-    for concept, members in database.execute(f"SELECT concept, GROUP_CONCAT(member, ' ') FROM ({query}) GROUP BY concept"):
+    for concept, members in database.execute("SELECT concept, GROUP_CONCAT(tui, ' ') FROM (SELECT * FROM type ORDER BY 1, 2) GROUP BY concept"):
         sets[concept] = numbers.setdefault(members, len(numbers))
-    database.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(no, members) for members, no in numbers.items()])
+    _write_sets(database, "type_sets", numbers)
     return sets
 
 
-def _chunks(cursor: sqlite3.Cursor, size: int = 100_000) -> Iterator[Tuple[int, List[Tuple]]]:
+def _vocabulary_sets(database: sqlite3.Connection, names: _Names) -> Tuple[np.ndarray, Dict[str, int], List[str]]:
+    """Number the distinct sets of vocabularies that concepts have names or codes in, and write them.
+
+    RETURNS: set of each concept (concepts,), codes by vocabulary, and all vocabularies, sorted.
+    """
+    places = {vocabulary: place for place, vocabulary in enumerate(names.sources)}
+    counted: Dict[str, int] = defaultdict(int)
+    width = len(places) + database.execute("SELECT COUNT(DISTINCT vocabulary) FROM code").fetchone()[0]
+    found = [np.unique(names.concept.astype(np.int64) * width + names.source)]
+    codes = database.execute("SELECT concept, vocabulary FROM code")
+    while part := codes.fetchmany(1_000_000):
+        for _, vocabulary in part:
+            counted[vocabulary] += 1
+        keys = (concept * width + places.setdefault(vocabulary, len(places)) for concept, vocabulary in part)
+        found.append(np.unique(np.fromiter(keys, dtype=np.int64, count=len(part))))
+    vocabularies = sorted(places)
+    by_name = np.zeros(width, dtype=np.int64)  # the members of a set are sorted by name
+    by_name[[places[vocabulary] for vocabulary in vocabularies]] = np.arange(len(vocabularies))
+    pairs = np.concatenate(found)
+    found.clear()
+    pairs = np.unique(pairs - pairs % width + by_name[pairs % width])
+    ends = np.searchsorted(pairs, np.arange(1, names.concepts + 1, dtype=np.int64) * width).tolist()
+    members = (pairs % width).astype(np.int16 if width < 1 << 15 else np.int64)
+    numbers: Dict[bytes, int] = {b"": 0}
+    sets = np.zeros(names.concepts, dtype=np.int32)
     start = 0
-    while lines := cursor.fetchmany(size):
-        yield start, lines
-        start += len(lines)
+    for concept, end in enumerate(ends):
+        sets[concept] = numbers.setdefault(members[start:end].tobytes(), len(numbers))
+        start = end
+    spelt = {" ".join(vocabularies[i] for i in np.frombuffer(key, members.dtype)): number for key, number in numbers.items()}
+    _write_sets(database, "vocabulary_sets", spelt)
+    return sets, counted, vocabularies
+
+
+def _most_first(counted: Dict[str, int]) -> Dict[str, int]:
+    return dict(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _write_sets(database: sqlite3.Connection, table: str, numbers: Dict[str, int]) -> None:
+    """Members of each set, by its number; 0 is the empty set."""
+    database.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(number, members) for members, number in numbers.items()])

@@ -131,7 +131,9 @@ def _names(rows: Iterator[List[str]], wanted: _Wanted, ranks: Ranks) -> Iterator
     languages, sources, term_types, suppressed = wanted.languages, wanted.sources, wanted.term_types, wanted.suppressed
     by_type = {tty: place for place, tty in enumerate(TERM_TYPES)}
     last = max(ranks.values(), default=len(by_type)) + 1  # place of types that have none
+    steps: Dict[Tuple[str, str, str], Tuple[str, int]] = {}  # language, vocabulary, term type -> ISO 639-1 and rank: a few hundred of them
     concept: Optional[Concept] = None
+    last_cui, names, codes = "", [], []  # type: str, List[Name], List[Tuple[str, str]]
     for cui, lat, ts, _, stt, _, ispref, _, _, _, _, sab, tty, code, text, _, suppress, *_ in rows:
         if (languages is not None and lat not in languages) or (sources is not None and sab not in sources):
             continue
@@ -140,17 +142,19 @@ def _names(rows: Iterator[List[str]], wanted: _Wanted, ranks: Ranks) -> Iterator
         text = text.strip()
         if not text:
             continue
-        if concept is None or concept.concept_id != cui:
+        if cui != last_cui:
             if concept is not None:
                 concept.codes = list(dict.fromkeys(concept.codes))
                 yield concept
-            concept = Concept(cui, "UMLS")
-        order = languages[lat] if languages is not None else _ORDER.get(lat, len(_ORDER))
-        place = ranks.get((sab, tty), last) if ranks else by_type.get(tty, last)
-        rank = order * _LANGUAGE_STEP + place * _TYPE_STEP + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")
-        concept.names.append(Name(text, sab, LANGUAGES.get(lat, lat.lower()), tty, rank))
+            concept, last_cui = Concept(cui, "UMLS"), cui
+            names, codes = concept.names, concept.codes
+        if (step := steps.get((lat, sab, tty))) is None:
+            order = languages[lat] if languages is not None else _ORDER.get(lat, len(_ORDER))
+            place = ranks.get((sab, tty), last) if ranks else by_type.get(tty, last)
+            step = steps[lat, sab, tty] = LANGUAGES.get(lat, lat.lower()), order * _LANGUAGE_STEP + place * _TYPE_STEP
+        names.append(Name(text, sab, step[0], tty, step[1] + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")))
         if code and code != "NOCODE":
-            concept.codes.append((sab, code))
+            codes.append((sab, code))
     if concept is not None:
         concept.codes = list(dict.fromkeys(concept.codes))
         yield concept

@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ..concept import is_cui
+from ..concept import CUI_PATTERN
 from ..errors import DamagedFile, MissingFile, fail
 from .stats import ReadStats
 from .text import ZIP, decoded, guard, lines, unpacked
@@ -72,6 +72,7 @@ class Tables:
         """
         width, cuis = COLUMNS[table]
         number, blank = 0, 0
+        whole, checked = CUI_PATTERN.fullmatch, [""] * width  # rows of one concept stand together: its CUI is looked at once
         for number, line in self.text(table, encoding):
             if number > _CHECKED and must_hold and not any(map(line.__contains__, must_hold)):
                 continue
@@ -84,7 +85,11 @@ class Tables:
                     blank += 1
                 continue
             for at in cuis:
-                if not is_cui(row[at]):
+                if row[at] == checked[at]:
+                    continue
+                if whole(row[at]):
+                    checked[at] = row[at]
+                else:
                     stats.bad(number, f"'{row[at][:20]}' is no CUI")
                     break
             else:
