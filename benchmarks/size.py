@@ -14,6 +14,7 @@ from spacy.tokens import DocBin
 
 from spacy_sapbert import bundles
 from spacy_sapbert.files import write_manifest
+from spacy_sapbert.indexes.auto import SMALL_GRAPH
 from spacy_sapbert.indexes.base import exact_search
 from spacy_sapbert.kb import KnowledgeBase
 from spacy_sapbert.registry import registry
@@ -27,13 +28,11 @@ from .vectors import like
 from .worker import measure
 
 SECTION = "size"
-# a smaller graph than `--engine auto` makes: four workers are to stay under 3 GB with all of it resident
-GRAPH = {"dtype": "i8", "pca": 64, "connectivity": 12, "expansion_add": 64}
-SEARCH = {"rescore": 150, "expansion_search": 150}
-ENGINE, SETTINGS = U, {**GRAPH, **SEARCH, "tune": False}
+ENGINE, SETTINGS = U, {**SMALL_GRAPH, "tune": False}  # what `--engine auto` makes of so many names
+SEARCH = {key: SETTINGS[key] for key in ("expansion_search", "rescore", "tune")}
 NOTES, WORKERS = 200, (1, 4)
 PROTOCOL = (
-    f"USearch, {', '.join(f'{key} {value}' for key, value in (GRAPH | SEARCH).items())}; its building is timed without the measuring that `index` does after it. Knowledge base of a synthetic release (benchmarks/umls.py); for its distinct names vectors with the spectrum and neighbour distances of real ones "
+    f"USearch, {', '.join(f'{key} {value}' for key, value in SMALL_GRAPH.items())}; its building is timed without the measuring that `index` does after it. Knowledge base of a synthetic release (benchmarks/umls.py); for its distinct names vectors with the spectrum and neighbour distances of real ones "
     "(benchmarks/vectors.py), since encoding them takes hours of a CPU. Each step in a process of its own, two cores. memory: the most that was resident, and "
     "of it what is the process's own, not mapped from files. recall: 1,000 names of HPO and MONDO with a typo, another word order or a word less, exact float32 "
     f"search is the truth. load: from add_pipe to the first linked Doc, imports done. Workers: nlp.pipe over {NOTES} MTSamples notes whose entities "
@@ -76,7 +75,7 @@ def size(data: Path, kb: Path, folder: Path) -> Table:
     table.add("index: of it the process's own, MB", built["peak_own_mb"], None)
     table.add("files of the index, MB", sum(file.stat().st_size for file in (linker / bundles.INDEX).iterdir()) / 1e6, None)
     table.add("files of the knowledge base, MB", sum(file.stat().st_size for file in (linker / bundles.KB).iterdir()) / 1e6, None)
-    searched = measure("query_engine", ENGINE, linker / bundles.INDEX, first, truth, json.dumps({"tune": False, **SEARCH}))
+    searched = measure("query_engine", ENGINE, linker / bundles.INDEX, first, truth, json.dumps(SEARCH))
     table.add("recall@1", searched["recall_at_1"], None)
     table.add("recall@10", searched["recall_at_10"], "≥ 0.95")
     table.add("queries/s", searched["queries_per_s"], "≥ 1,000")

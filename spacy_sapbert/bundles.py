@@ -36,6 +36,7 @@ HPO, HPO_FAST = "hpo", "hpo-fast"  # the default linkers, of the default encoder
 HPO_CALIBRATION = "data/calibration_hpo.json"  # of the default linker, made by training/calibrate.py
 HPO_FAST_CALIBRATION = "data/calibration_hpo_fast.json"
 NAME_ENCODER, STATIC_ENCODER = "spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"
+ENCODER_SETTINGS = ("architecture", "name", "pooling", "max_length")  # that vectors depend on
 FAST = "fast"  # what picks the static encoder that comes with this package
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
 LOCK_SECONDS = 3600.0
@@ -463,7 +464,7 @@ def from_sources(
             if out is not None
             else cache_folder()
             / "from-config"
-            / _digest([paths, kinds, languages, types, cui_only, index.get_config(), FAST if is_fast(model) else model.attrs.get("name")])
+            / _digest([paths, kinds, languages, types, cui_only, index.get_config(), *(model.attrs.get(key) for key in ENCODER_SETTINGS)])
         )
         return build_linker(sources, target, model=model, index=index, filters=filters, progress=progress)
 

@@ -270,7 +270,7 @@ def index(
         "", help="Hugging Face or sentence-transformers name or folder; empty for the one that ships; 'fast' for the static one; a model2vec folder."
     ),
     pooling: str = typer.Option("auto", help="cls, mean or auto."),
-    max_length: int = typer.Option(25, help="Tokens read of a name."),
+    max_length: Optional[int] = typer.Option(None, help="Tokens read of a name; default: 25, and all of a static encoder's."),
     engine: str = typer.Option(
         "spacy-sapbert.AnnoyIndex.v1", help="A registered index; 'auto': what is best for so many names, of the engines installed."
     ),
@@ -339,17 +339,17 @@ def _engine(name: str, make: Callable[..., Any], settings: Dict[str, Any]) -> An
     return make(**settings)
 
 
-def _encoder(name: str, pooling: str, max_length: int) -> Any:
+def _encoder(name: str, pooling: str, max_length: Optional[int]) -> Any:
     """RAISES: SapbertError E002 for a setting that a static encoder does not have."""
     from . import bundles
     from .encoder import NameEncoder
     from .static_encoder import StaticEncoder, is_static
 
     if name != bundles.FAST and (not name or not is_static(name)):
-        return NameEncoder(name, pooling, max_length)
+        return NameEncoder(name, pooling, 25 if max_length is None else max_length)
     if pooling != "auto":
         raise fail("E002", setting="--pooling", component="index", value=pooling, why=f"encoder '{name}' adds up a table's rows.")
-    return StaticEncoder("" if name == bundles.FAST else name)
+    return StaticEncoder("" if name == bundles.FAST else name, **({} if max_length is None else {"max_length": max_length}))
 
 
 # -- calibrate ----------------------------------------------------------------------------------------------------------

@@ -113,6 +113,10 @@ class Errors:
         "'{path}' is in use by another process, and milvus-lite lets only one write. Wait for it, or serve the file to all: "
         "`milvus-lite server --data-dir FILE.db`, and uri http://localhost:19530."
     )
+    E237 = (
+        "Index '{path}' leads to the Milvus server '{uri}': vectors of your mentions, and a token if you have one, would be sent there. If you trust it, say "
+        'so: uri = "{uri}" among the index\'s settings, or in the environment variable {env}.'
+    )
     E236 = "Milvus at '{uri}' was asked to {doing} and says: {why}"
     # encoder
     E301 = "Encoder '{name}' can't be loaded: {why}. Give a Hugging Face or sentence-transformers name, or a folder that holds config.json."

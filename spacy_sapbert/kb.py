@@ -26,6 +26,7 @@ KIND, VERSION = "knowledge base", 1
 DATABASE, PAIRS = "kb.sqlite", "names.npy"
 # lines of the integer array; a column for each (distinct name, concept), sorted by name
 STRING, CONCEPT, RANK, TYPES, VOCABULARIES, DEFINED = range(6)
+MAPPED_UP_TO = 1 << 30  # bytes of a database
 _CACHED = 20_000  # concepts kept as Entity
 _VARIABLES = 500  # in one SQL statement; SQLite's oldest limit is 999
 
@@ -408,8 +409,10 @@ def _file(path: Path) -> str:
 def _connect(path: Path) -> sqlite3.Connection:
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-    connection.execute("PRAGMA mmap_size = 68719476736")
-    connection.execute("PRAGMA cache_size = -2000")  # the map is the cache
+    # the map is the cache; of a large file it would grow with every look-up, in every worker, and what is read stays in the system's cache anyway
+    mapped = path.stat().st_size if path.stat().st_size <= MAPPED_UP_TO else 0
+    connection.execute(f"PRAGMA mmap_size = {mapped}")
+    connection.execute(f"PRAGMA cache_size = {-2000 if mapped else -16000}")
     return connection
 
 

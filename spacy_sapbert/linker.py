@@ -300,7 +300,9 @@ class SapBertLinker(Pipe):
             why = f"it contradicts threshold={threshold}: concepts without a definition would pass what others must not. Raise it."
             raise fail("E002", setting="no_definition_threshold", component=name, value=no_definition_threshold, why=why)
         bundles.check_linker_name(linker_name)
+        self._require("encoder", encoder, encoder is None or linker_name != bundles.HPO, "linker 'hpo' has the default one. Leave linker_name out.")
         self.model, self.index = self._pick_encoder(encoder, model), index
+        self._configured = self.model  # a linker's folder may bring another kind
         self._encoder_name = str(self.model.attrs.get("name") or "")  # what was asked for; a linker's folder brings its own
         self._fast = bundles.is_fast(self.model)
         self.scorer = scorer
@@ -401,7 +403,7 @@ class SapBertLinker(Pipe):
             kb.check_languages(self.languages)
         model = self.model
         if "model" not in exclude:
-            model = bundles.open_encoder(folder / bundles.ENCODER, model)
+            model = bundles.open_encoder(folder / bundles.ENCODER, self._configured)
         elif not self.model.has_dim("nO"):
             raise fail("E003", component=self.name, what="encoder")
         built_for = getattr(index, "report", {}).get("built_for", {})
@@ -613,6 +615,7 @@ class SapBertLinker(Pipe):
             if part:
                 found[part], cosines[part] = self.index.query(vectors[part], k, allowed=mask.names, effort=effort)
         found, cosines = self._with_added(vectors, found, cosines, mask.added_names)
+        found[~vectors.any(axis=1)] = -1  # of which the encoder knows nothing: near to all, and to nothing
         rankings = rank(
             found,
             cosines,
@@ -782,7 +785,7 @@ class SapBertLinker(Pipe):
         with self._lock:
             vectors = self.model.predict(names)
         rows, cosines = self._with_added(vectors, *self.index.query(vectors, min(k, len(self.index))))
-        rows[[not any(c.isalnum() for c in name) for name in names]] = -1  # nothing to go by
+        rows[[not any(c.isalnum() for c in name) for name in names] | ~vectors.any(axis=1)] = -1  # nothing to go by
         found = []
         added = None if self.kb.added is None else self.kb.added.pairs
         for ranking, line, scores in zip(rank(rows, cosines, self.kb.pairs, rules, added=added), rows, cosines):
@@ -941,7 +944,7 @@ class SapBertLinker(Pipe):
         else:
             if not callable(kb_loader):
                 raise fail("E006", what="kb_loader", got=type(kb_loader).__name__, expected="function, such as spacy-sapbert.Folder.v1 makes")
-            self.set_folder(kb_loader(self.model, self.index))
+            self.set_folder(kb_loader(self._configured, self.index))
 
     # -- files ----------------------------------------------------------------------------------------------------------
 
@@ -991,7 +994,7 @@ class SapBertLinker(Pipe):
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> Dict[str, Any]:
-        left = ("_cache", "_masks", "_kb", "index", "model", "_temporary", "_lock")
+        left = ("_cache", "_masks", "_kb", "index", "model", "_configured", "_temporary", "_lock")
         state = {key: value for key, value in self.__dict__.items() if key not in left}
         ours = {key: self.model.attrs[key] for key in ("name", "pooling", "max_length", "dtype", "batch_tokens") if key in self.model.attrs}
         model = (self.model.attrs["architecture"], ours) if {"architecture", "from_folder"} <= set(self.model.attrs) else self.model
@@ -1001,7 +1004,7 @@ class SapBertLinker(Pipe):
         (make, settings), model = state.pop("index"), state.pop("model")
         self.name = state.pop("name")
         self.model = util.registry.get("architectures", model[0])(**model[1]) if isinstance(model, tuple) else model
-        self.index = make(**settings)
+        self.index, self._configured = make(**settings), self.model
         self.__dict__.update(state, _cache=OrderedDict(), _masks={}, _kb=None, _temporary=None, _lock=threading.RLock())
         set_extensions(self.attr_name, self.name)
         if self._folder is not None:

@@ -100,6 +100,7 @@ class TableShim(Shim):
 
     def from_bytes(self, bytes_data: bytes) -> TableShim:
         files = srsly.msgpack_loads(bytes_data)
+        settle_in_worker()
         if files:
             self.fill(files)
         return self
@@ -253,6 +254,7 @@ def is_static(name: str) -> bool:
 def _load(model: Model, name: str) -> None:
     if not name.strip() or (Path(name).exists() and not Path(name).is_dir()):
         raise fail("E301", MissingFile, name=name, why="it is not a folder.")
+    settle_in_worker()  # making the table is work of several threads, too: in a forked process it would wait for those of its parent
     try:
         _shim(model).fill(_read(name))
     except SapbertError:

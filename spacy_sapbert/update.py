@@ -87,7 +87,7 @@ def update_linker(
     target = old if out is None else out
     # what it was built with; a reader's defaults are others
     config = json.loads((old / bundles.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"]
-    config.update({key: value for key, value in index.get_config().items() if key in getattr(index, "readers", ())})
+    config.update({key: value for key, value in index.get_config().items() if key in getattr(index, "readers", ()) and key != "threads"})
     fresh = type(index)(**config)
     if hasattr(fresh, "require"):
         fresh.require()

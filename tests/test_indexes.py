@@ -193,13 +193,21 @@ def test_of_a_large_file_nothing_stays_resident(monkeypatch: pytest.MonkeyPatch,
         return size
 
     index = ENGINES["usearch"]().from_disk(tmp_path)
-    found = index.query(QUERIES, 5)
+    found, allowed = index.query(QUERIES, 5), np.arange(SIZE) < 20
     assert resident() > 0
+    few = index.query(QUERIES, 5, allowed=allowed)
+    del index
     monkeypatch.setattr(base, "KEPT_MAPPED", 0)
-    again = index.query(QUERIES, 5)
-    assert resident() == 0
-    assert (again[0] == found[0]).all()
-    assert (again[1] == found[1]).all()
+    index = ENGINES["usearch"]().from_disk(tmp_path)
+    before = resident()
+    for one, other in ((index.query(QUERIES, 5), found), (index.query(QUERIES, 5, allowed=allowed), few)):
+        assert (one[0] == other[0]).all()
+        assert (one[1] == other[1]).all()
+    assert (index.vectors(np.array([7, 0, 7])) == VECTORS.astype(np.float16).astype(np.float32)[[7, 0, 7]]).all()
+    assert index.vectors(np.array([], dtype=np.int64)).shape == (0, DIM)
+    assert resident() <= before
+    again = pickle.loads(pickle.dumps(index))
+    assert (again.query(QUERIES, 5)[0] == found[0]).all()
 
 
 @pytest.mark.parametrize("k", [0, -1])
@@ -576,7 +584,7 @@ def test_faiss_lives_beside_usearch() -> None:
         (20_001, True, "Usearch", {"dtype": "i8", "pca": 128, "rescore": 100}),
         (20_001, False, "Annoy", {}),
         (1_999_999, True, "Usearch", {"dtype": "i8", "pca": 128, "rescore": 100}),
-        (12_000_000, True, "Usearch", {"dtype": "i8", "pca": 128, "rescore": 100, "build_threads": 0}),
+        (12_000_000, True, "Usearch", auto.SMALL_GRAPH),
         (12_000_000, False, "Annoy", {}),
     ],
 )

@@ -108,6 +108,7 @@ def refuse(status: str) -> Callable[[Any], Any]:
     [
         ("uri", "localhost:19530"),
         ("uri", "/somewhere/file"),
+        ("params", "M=16"),
         ("index_type", "HNSW32"),
         ("collection", "1st"),
         ("collection", "a-b"),
@@ -126,11 +127,52 @@ def test_settings_are_checked(setting: str, value: Any) -> None:
     assert f"'{setting}' of 'MilvusIndex' is {value!r}" in text
 
 
-def test_a_password_in_the_uri_is_refused_and_not_repeated() -> None:
-    code, text = code_of(lambda: MilvusIndex("https://root:hunter2@host:19530"))
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://root:hunter2@host:19530",
+        "HTTPS://root:hunter2@host",
+        "root:hunter2@host:19530",
+        "https://root:a/hunter2@host",
+        "https://root:a#hunter2@host",
+        "https://host:19530?token=hunter2",
+    ],
+)
+def test_a_password_in_the_uri_is_refused_and_not_repeated(uri: str) -> None:
+    code, text = code_of(lambda: MilvusIndex(uri))
     assert code == "E002"
     assert "token_env" in text
+    assert "host" in text
     assert "hunter2" not in text
+
+
+def test_a_folder_leads_to_no_server_elsewhere_that_the_reader_did_not_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri, elsewhere = milvus_server(), "http://milvus.example:19530"
+    made(uri).to_disk(tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["config"]["uri"] = elsewhere
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    opened: List[str] = []
+    monkeypatch.setattr(MilvusIndex, "_open_engine", lambda self, path: opened.append(self.uri))
+    monkeypatch.delenv("MILVUS_URI", raising=False)
+    code, text = code_of(lambda: MilvusIndex().from_disk(tmp_path))
+    assert code == "E237"
+    assert f"'{elsewhere}'" in text
+    assert "MILVUS_URI" in text
+    assert opened == []
+    MilvusIndex(elsewhere).from_disk(tmp_path)
+    MilvusIndex(uri).from_disk(tmp_path)
+    monkeypatch.setenv("MILVUS_URI", elsewhere)
+    MilvusIndex().from_disk(tmp_path)
+    assert opened == [elsewhere, uri, elsewhere]
+
+
+def test_a_relative_file_is_found_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    made("all.db").to_disk(tmp_path / "index")
+    monkeypatch.chdir(tmp_path)
+    assert MilvusIndex().from_disk(tmp_path / "index").query(QUERIES, 3)[0].tolist() == RIGHT
 
 
 @pytest.mark.parametrize(

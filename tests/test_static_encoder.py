@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+import subprocess
+import sys
+import textwrap
 import zlib
 from pathlib import Path
 from typing import Any, Dict, List
@@ -292,6 +295,50 @@ def test_it_survives_disk_bytes_and_worker_processes(fast_linker: Path, tmp_path
     assert [[ent.kb_id_ for ent in doc.ents] for doc in docs] == [expected] * 4
 
 
+FORKED = """
+    import sys
+    import spacy
+    import torch
+    from spacy.tokens import Span
+
+    torch.set_num_threads(2)
+    a = torch.ones(2000, 2000)
+    float((a @ a).sum()), float((a + a).exp().sum())  # the parent's threads are there now, and do not come along
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sapbert_linker", config={"linker_name": sys.argv[1]})  # loaded by the workers, each for itself
+    docs = [nlp.make_doc("heart failure") for _ in range(4)]
+    for doc in docs:
+        doc.ents = [Span(doc, 0, 2, label="X")]
+    print(*{ent.kb_id_ for doc in nlp.pipe(docs, n_process=2, batch_size=1) for ent in doc.ents})
+"""
+
+
+def test_workers_load_it_for_themselves(fast_linker: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(FORKED))
+    done = subprocess.run([sys.executable, str(script), str(fast_linker)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == links(pipeline(fast_linker), "heart failure")
+
+
+def test_what_the_encoder_does_not_know_is_near_to_nothing(tiny_linker: Path, tmp_path: Path) -> None:
+    model = StaticEncoder(str(model2vec(tmp_path / "m")))
+    folder = bundles.build_linker([], tmp_path / "m2v", kb=tiny_linker / "kb", model=model, progress=False)
+    linker = pipeline(folder, threshold=-1.0).get_pipe("sapbert_linker")
+    linker.load()
+    assert not linker.model.predict(["zzqx"]).any()
+    assert linker.find([("zzqx", None)])[0].answer.candidates == []
+    assert linker.candidate_generator(["zzqx"], 5) == [[]]
+
+
+def test_the_configured_encoder_comes_back_after_a_folder_of_the_other_kind(fast_linker: Path, tiny_linker: Path) -> None:
+    linker = pipeline(tiny_linker, model={"@architectures": "spacy-sapbert.NameEncoder.v1", "dtype": "float32"}).get_pipe("sapbert_linker")
+    linker.set_folder(fast_linker)
+    assert linker.model.attrs["architecture"] == bundles.STATIC_ENCODER
+    linker.set_folder(tiny_linker)
+    assert (linker.model.attrs["architecture"], linker.model.attrs["dtype"]) == (bundles.NAME_ENCODER, "float32")
+
+
 def test_the_wrong_encoder_is_refused(fast_linker: Path, tiny_linker: Path, tmp_path: Path) -> None:
     def code(folder: Path, **config: Any) -> str:
         with pytest.raises(SapbertError) as error:
@@ -307,6 +354,7 @@ def test_the_wrong_encoder_is_refused(fast_linker: Path, tiny_linker: Path, tmp_
     assert code(fast_linker, model={**static, "name": "minishlab/potion-base-8M"}).startswith("E203")
     assert code(fast_linker, model={"@architectures": "spacy-sapbert.NameEncoder.v1", "name": "some/bert"}).startswith("E203")
     assert code(fast_linker, encoder="faster").startswith("E002")
+    assert "Leave linker_name out" in code(Path("hpo"), encoder="fast")
     assert code(fast_linker, encoder="fast", model={"@architectures": "spacy-sapbert.NameEncoder.v1", "name": "some/bert"}).startswith("E002")
     assert code(fast_linker, encoder="fast", model={**static, "name": "minishlab/potion-base-8M"}).startswith("E002")
     other = bundles.build_linker([], tmp_path / "m2v", kb=tiny_linker / "kb", model=StaticEncoder(str(model2vec(tmp_path / "m"))), progress=False)

@@ -34,6 +34,14 @@ Part = Tuple[List[int], int]  # a micro-batch: rows of the batch, by length, and
 MIN_ROWS = 16  # names in a micro-batch before a longer name may begin the next
 
 
+def _on_cpu(storage: Any, location: str) -> Any:
+    return storage if location.startswith("cpu:") else None
+
+
+# of several processes on a CPU each calls its device "cpu:0", which the trainer hands to torch.load with a checkpoint, which knows only "cpu"
+torch.serialization.register_package(5, lambda storage: None, _on_cpu)
+
+
 class NameCollator:
     """Pairs -> the names in them, each once, tokenised. Rows: {"anchor", "positive", "label"}.
 

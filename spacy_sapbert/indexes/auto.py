@@ -6,8 +6,9 @@ import importlib.util
 from typing import Any, Dict, Tuple
 
 EXACT_UP_TO = 20_000  # names: nothing is faster to build, and a batch of mentions costs less than encoding them
-MILLIONS = 2_000_000  # names: from here on building on all cores is worth a graph that is not the same each time
 GRAPH: Dict[str, Any] = {"dtype": "i8", "pca": 128, "rescore": 100}
+MILLIONS = 2_000_000  # names: from here on memory counts, and building on all cores is worth a graph that is not the same each time
+SMALL_GRAPH: Dict[str, Any] = {"dtype": "i8", "pca": 64, "connectivity": 12, "expansion_add": 64, "expansion_search": 300, "rescore": 150, "build_threads": 0}
 
 
 def recommended(size: int) -> Tuple[str, Dict[str, Any], str]:
@@ -17,9 +18,6 @@ def recommended(size: int) -> Tuple[str, Dict[str, Any], str]:
     if importlib.util.find_spec("usearch") is None:
         why = f'the default; at {size:,} names `pip install "spacy-sapbert[usearch]"` finds more in less time.'
         return "spacy-sapbert.AnnoyIndex.v1", {}, why
-    settings = {**GRAPH, "build_threads": 0} if size >= MILLIONS else dict(GRAPH)
-    return (
-        "spacy-sapbert.UsearchIndex.v1",
-        settings,
-        f"the smallest graph and the fastest: {size:,} names in bytes of 128 dimensions, compared in full.",
-    )
+    settings = dict(SMALL_GRAPH if size >= MILLIONS else GRAPH)
+    why = f"the smallest graph and the fastest: {size:,} names in bytes of {settings['pca']} dimensions, compared in full."
+    return "spacy-sapbert.UsearchIndex.v1", settings, why

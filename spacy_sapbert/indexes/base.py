@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import weakref
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -17,7 +18,7 @@ from ..types import Bools1d, Floats2d, Ints2d
 VERSION = 1
 VECTORS = "vectors.npy"
 _CHECKED_ROWS = 50_000  # at once, where vectors are many
-KEPT_MAPPED = 1 << 30  # bytes of vectors that may stay mapped
+KEPT_MAPPED = 1 << 30  # bytes of vectors; more of them are not looked at through a map
 _BLOCK_CELLS = 1 << 26  # similarities held at once: 256 MB of float32
 
 
@@ -89,6 +90,7 @@ class StoredVectors:
         self.dim = 0
         self._stored: npt.NDArray[Any] = np.zeros((0, 0), dtype=self.storage)
         self._path: Optional[Path] = None
+        self._file: Optional[int] = None  # of the stored vectors, open for reading, where they are many
         self.report: Dict[str, Any] = {}  # what was measured when the index was built
 
     def __len__(self) -> int:
@@ -98,8 +100,13 @@ class StoredVectors:
         raise NotImplementedError
 
     def vectors(self, rows: npt.NDArray[np.int64]) -> Floats2d:
-        """rows (r,) -> (r, dim)."""
-        return np.asarray(self._stored[rows], dtype=np.float32)
+        """rows (r,) -> (r, dim). Of a large file they are read, not looked at in a map: a page that is touched there maps the sixteen around it, so a few
+        thousand queries would have all of it resident, in every worker."""
+        if self._file is None:
+            return np.asarray(self._stored[rows], dtype=np.float32)
+        width, first = self._stored.strides[0], int(getattr(self._stored, "offset", 0))
+        data = b"".join([os.pread(self._file, width, first + row * width) for row in rows.tolist()])
+        return np.frombuffer(data, dtype=self._stored.dtype).reshape(-1, self.dim).astype(np.float32)
 
     def build(self, vectors: Floats2d, *, progress: bool = False) -> None:
         """vectors (n, dim), L2-normalised; where they have this index's own precision they are kept, not copied: ten million of them may be
@@ -108,7 +115,7 @@ class StoredVectors:
             raise fail("E204", dim=self.dim or "d", got="no vectors")
         self._stored = _as_stored(vectors, np.dtype(self.storage))
         self.dim = int(self._stored.shape[1])
-        self._path = None
+        self._path = self._file = None
 
     def _check(self, vectors: Any, k: int, allowed: Optional[Bools1d]) -> Floats2d:
         if k < 1:
@@ -118,11 +125,18 @@ class StoredVectors:
         return as_queries(vectors, self.dim)
 
     def _let_go(self) -> None:
-        """Of a large file, give back the pages that are mapped, which stay in the system's cache: a page that is looked at maps the sixteen around it, so
-        a few thousand queries would have all of it resident, in every worker."""
+        """Give back the pages of a large file that are mapped after all; they stay in the system's cache."""
         mapped = getattr(self._stored, "_mmap", None)
-        if mapped is not None and getattr(self._stored, "mode", "") == "r" and self._stored.nbytes > KEPT_MAPPED and hasattr(mapped, "madvise"):
+        if self._file is not None and mapped is not None and hasattr(mapped, "madvise"):
             mapped.madvise(mmap.MADV_DONTNEED)
+
+    def _open_large(self, path: Path) -> None:
+        self._file = None
+        if self._stored.nbytes > KEPT_MAPPED and hasattr(os, "pread"):
+            self._file = os.open(path, os.O_RDONLY)
+            weakref.finalize(self, os.close, self._file)
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_RANDOM)
 
     def _read_folder(self, path: Path) -> Dict[str, Any]:
         manifest = read_manifest(path, self.kind, VERSION, missing="E201", damaged="E202")
@@ -130,6 +144,7 @@ class StoredVectors:
             self._stored = np.load(path / VECTORS, mmap_mode="r", allow_pickle=False)
         except ValueError as error:
             raise fail("E202", DamagedFile, path=path, why=f"{VECTORS}: {error}") from error
+        self._open_large(path / VECTORS)
         self.dim = int(self._stored.shape[1])
         self.report = manifest["report"]
         self._path = path

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import multiprocessing
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ import uuid
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 from urllib.parse import urlsplit
@@ -64,6 +66,9 @@ _REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED", 1400, 1401)
 # pymilvus pings every 10 s; milvus-lite was seen to hang up ("too_many_pings") while a large index was built. Every request has a time-out anyway
 _CHANNEL = {"grpc.keepalive_time_ms": 330_000, "grpc.keepalive_permit_without_calls": 0}
 _SERVERS = ("http://", "https://", "tcp://", "unix:")
+_HERE = ("localhost", "127.0.0.1", "::1")
+TRUSTED = "MILVUS_URI"  # the environment variable that names a server to which a folder may lead
+_LOAD_SECONDS = 120.0  # for a server to have a collection in memory, when a linker is opened
 
 _LOCK = threading.Lock()
 _INHERITED: List[Any] = []  # sessions of the process that this one was forked from: neither used nor closed here
@@ -82,7 +87,8 @@ class MilvusIndex(RescoredIndex):
     """`spacy-sapbert.MilvusIndex.v1`; `pip install spacy-sapbert[milvus]`.
 
     uri (str): "http://localhost:19530", "https://…" (a server, a cluster, Zilliz Cloud), or a local file that ends in ".db" (milvus-lite); empty: a file
-        in the index's own folder. A folder that is read brings the uri it was built with, unless the reader gives another.
+        in the index's own folder. A folder that is read brings the uri it was built with, unless the reader gives another. To a server that is not on
+        this machine it leads only a reader who names that server too, here or in the environment variable MILVUS_URI: vectors of mentions are sent there.
     token_env (str): the environment variable that holds the token ("user:password", or an API key). It is never written to a file, and never taken from a
         folder that is read: somebody else's folder must not choose which of your secrets is sent where.
     collection (str): what the collection's name begins with; a fingerprint of vectors and settings follows, so that linkers on one server never collide,
@@ -98,7 +104,7 @@ class MilvusIndex(RescoredIndex):
     build_timeout (float): seconds for one step of building on the side of the server: to write, index or load the collection.
     seed (int): of the PCA's sample.
     RAISES: SapbertError E002 (a setting), E205 (a library is not installed), E230 (no server), E231 (token), E232 (too slow), E233 (no such collection),
-        E234 (another one), E235 (a local file in use), E236 (anything else Milvus says).
+        E234 (another one), E235 (a local file in use), E236 (anything else Milvus says), E237 (a server that the reader did not name).
     """
 
     kind = "milvus index"
@@ -140,6 +146,8 @@ class MilvusIndex(RescoredIndex):
     ) -> None:
         super().__init__(pca, rescore, tune, threads, seed)
         self.uri, self.token_env, self.collection, self.index_type = uri, token_env, collection, index_type
+        if params is not None and not isinstance(params, dict):
+            raise fail("E002", setting="params", component="MilvusIndex", value=params, why='give names and values, such as {"M": 16}.')
         self.params: Dict[str, Any] = dict(params or {})
         self.search, self.insert_batch, self.search_batch = search, insert_batch, search_batch
         self.timeout, self.retries, self.build_timeout = timeout, retries, build_timeout
@@ -153,6 +161,8 @@ class MilvusIndex(RescoredIndex):
             why = "it must be letters, digits and underscores, at most 100, and begin with no digit."
             raise fail("E002", setting="collection", component="MilvusIndex", value=collection, why=why)
         _check_uri(uri)
+        if uri and self.local:
+            self.uri = os.path.abspath(uri)  # it is written into the folder, and read from wherever
         self._named: Dict[str, str] = {}  # the collection's whole name, and the fingerprint of what is in it
         self._database: Optional[Path] = None  # of milvus-lite; None on a server
         self._session: Optional[_Session] = None
@@ -321,7 +331,7 @@ class MilvusIndex(RescoredIndex):
         dim = int(fields.get(VECTOR, {}).get("params", {}).get("dim", 0))
         if ROW not in fields or dim != self.tree_dim:
             raise other(f"it has {dim} dimensions, {self.tree_dim} were built" if ROW in fields and dim else f"its fields are {', '.join(fields)}")
-        milvus.call("load the collection", "load_collection", name, timeout=self.build_timeout)
+        milvus.call("load the collection", "load_collection", name, timeout=max(_LOAD_SECONDS, self.timeout), tries=1)
         there = _count(milvus, name)
         if there != len(self):
             raise other(f"it has {there:,} vectors, {len(self):,} were built")
@@ -372,7 +382,12 @@ class MilvusIndex(RescoredIndex):
         if not isinstance(named, dict) or not named.get("collection"):
             raise fail("E202", DamagedFile, path=path, why="the manifest names no collection")
         self._named = named
-        self.uri = self.uri or manifest["config"]["uri"]
+        uri = str(manifest["config"]["uri"])
+        if not self.uri and uri.startswith(_SERVERS):
+            host = urlsplit(uri).hostname or ""
+            if not uri.startswith("unix:") and host not in _HERE and os.environ.get(TRUSTED) != uri:
+                raise fail("E237", path=path, uri=uri, env=TRUSTED)
+        self.uri = self.uri or uri
         return manifest
 
     def _open_engine(self, path: Path) -> Any:
@@ -393,6 +408,8 @@ class _Scratch:
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="milvus-"))
         self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
+        if multiprocessing.parent_process() is not None:  # a worker process leaves without finalizers of weakref's
+            Finalize(None, _remove, (self.path, os.getpid()), exitpriority=10)
 
     def remove(self) -> None:
         self._finalizer()
@@ -449,26 +466,30 @@ class _Session:
         self._served = (server, opened)
         return f"{host}:0" if host.startswith("unix:") else f"http://{host}:{port}"
 
-    def call(self, doing: str, method: str, *args: Any, timeout: Optional[float] = None, **kwargs: Any) -> Any:
-        """A method of the client; again, after a growing pause, where that may help. RAISES: SapbertError E230, E231, E232, E236."""
-        limit = timeout or self.timeout
-        for attempt in range(self.retries + 1):
+    def call(self, doing: str, method: str, *args: Any, timeout: Optional[float] = None, tries: int = 0, **kwargs: Any) -> Any:
+        """A method of the client; again, after a growing pause, where that may help. tries: 0 for those of `retries`.
+
+        RAISES: SapbertError E230, E231, E232, E236.
+        """
+        limit, tries = timeout or self.timeout, tries or self.retries + 1
+        for attempt in range(tries):
             try:
                 return getattr(self.client, method)(*args, timeout=limit, **kwargs)
             except Exception as error:
-                if attempt == self.retries or _status(error) not in _AGAIN:
-                    raise self._explained(error, doing, limit) from error
+                if attempt == tries - 1 or _status(error) not in _AGAIN:
+                    raise self._explained(error, doing, limit, tries=tries) from error
             time.sleep(min(0.2 * 2**attempt, 5.0))
         raise AssertionError("unreachable")
 
-    def _explained(self, error: Exception, doing: str, limit: float, *, connecting: bool = False) -> SapbertError:
+    def _explained(self, error: Exception, doing: str, limit: float, *, connecting: bool = False, tries: int = 1) -> SapbertError:
         status, why = _status(error), _said(error)
         if status in _REFUSED:
-            return fail("E231", uri=self.shown, env=self.token_env, what="has" if os.environ.get(self.token_env) else "is not set, or empty", why=why)
+            what = "has" if os.environ.get(self.token_env) else "is not set, or empty"
+            return fail("E231", uri=self.shown, env=self.token_env or "that token_env should name", what=what, why=why)
         if connecting or status == "UNAVAILABLE":
             return fail("E230", uri=self.shown, seconds=limit, why=why)
         if status == "DEADLINE_EXCEEDED":
-            return fail("E232", uri=self.shown, doing=doing, seconds=limit, times=self.retries + 1)
+            return fail("E232", uri=self.shown, doing=doing, seconds=limit, times=tries)
         return fail("E236", uri=self.shown, doing=doing, why=why)
 
     def close(self) -> None:
@@ -528,7 +549,12 @@ def _builder() -> str:
 
 
 def _machine() -> str:
-    return hashlib.blake2b(f"{socket.gethostname()} {uuid.getnode()}".encode(), digest_size=4).hexdigest()
+    named = [socket.gethostname(), str(uuid.getnode())]
+    with suppress(OSError):  # containers of one host may share name and network, but number processes by themselves
+        named.append(os.readlink("/proc/self/ns/pid"))
+    with suppress(OSError):
+        named.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
+    return hashlib.blake2b(" ".join(named).encode(), digest_size=4).hexdigest()
 
 
 def _is_leftover(name: str, collection: str) -> bool:
@@ -576,10 +602,11 @@ def _linked(path: Path, there: Path) -> bool:
 def _check_uri(uri: str) -> None:
     """RAISES: SapbertError E002."""
     why = ""
-    if uri.startswith(_SERVERS):
-        if "@" in urlsplit(uri).netloc:
-            why = "a uri is written to files: put user and password, as 'user:password', into the environment variable that token_env names."
-            uri = re.sub(r"//[^@/]*@", "//…@", uri)
+    if not uri.endswith(".db") and ("@" in uri or "?" in uri or "#" in uri):
+        why = "a uri is written to files: put user and password, as 'user:password', into the environment variable that token_env names."
+        uri = "…@" + uri.rpartition("@")[2].partition("?")[0].partition("#")[0] if "@" in uri else re.split(r"[?#]", uri)[0] + " …"
+    elif uri.startswith(_SERVERS):
+        pass
     elif uri and not uri.endswith(".db"):
         why = "give http://HOST:19530 or https://… of a server, a local file that ends in '.db', or nothing for a file in the index's folder."
     if why:

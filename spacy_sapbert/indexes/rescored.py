@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import numpy as np
 
 from ..errors import fail
-from ..types import Bools1d, Floats2d, Ints2d
+from ..types import Bools1d, Floats2d, Ints1d, Ints2d
 from .base import StoredVectors, best, exact_search, settings_of
 
 PROJECTION = "projection.npy"
@@ -96,12 +96,18 @@ class RescoredIndex(StoredVectors):
         total = len(self) if subset is None else len(subset)
         fetch = k if subset is None else int(k * len(self) / max(total, 1) * 1.5) + 10
         if subset is not None and total < EXACT_PER_FETCHED * fetch:
-            return exact_search(self._stored, queries, k, subset)
+            return self._exact(queries, k, subset)
         rows, cosines = self._search(queries, k, fetch, allowed, effort)
         short = np.flatnonzero((rows >= 0).sum(axis=1) < min(k, total))  # the promise: all that are allowed, up to k
         if len(short):
-            rows[short], cosines[short] = exact_search(self._stored, queries[short], k, subset)
+            rows[short], cosines[short] = self._exact(queries[short], k, subset)
         return rows, cosines
+
+    def _exact(self, queries: Floats2d, k: int, subset: Optional[Ints1d]) -> Tuple[Ints2d, Floats2d]:
+        try:
+            return exact_search(self._stored, queries, k, subset)
+        finally:
+            self._let_go()
 
     def _search(self, queries: Floats2d, k: int, fetch: int, allowed: Optional[Bools1d], effort: float) -> Tuple[Ints2d, Floats2d]:
         fetch = min(max(fetch, self.rescore), len(self))
@@ -115,8 +121,7 @@ class RescoredIndex(StoredVectors):
                 if allowed is not None:
                     kept = kept[allowed[kept]]
                 rows[i, : len(kept)] = kept
-                cosines[i, : len(kept)] = np.asarray(self._stored[kept], dtype=np.float32) @ queries[lines.start + i]
-            self._let_go()
+                cosines[i, : len(kept)] = self.vectors(kept) @ queries[lines.start + i]
             return best(rows, cosines, k)
 
         at_once = self.queries_at_once

@@ -72,7 +72,7 @@ class Tables:
         """
         width, cuis = COLUMNS[table]
         number, blank = 0, 0
-        whole, checked = CUI_PATTERN.fullmatch, [""] * width  # rows of one concept stand together: its CUI is looked at once
+        whole, checked = CUI_PATTERN.fullmatch, ["|"] * width  # rows of one concept stand together: its CUI is looked at once
         for number, line in self.text(table, encoding):
             if number > _CHECKED and must_hold and not any(map(line.__contains__, must_hold)):
                 continue

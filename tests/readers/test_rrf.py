@@ -103,6 +103,14 @@ def test_malformed_rows_are_counted_with_their_lines(tmp_path: Path) -> None:
     assert "C9000009" not in by_id(concepts)
 
 
+def test_rows_without_a_cui_are_malformed_wherever_they_stand(tmp_path: Path) -> None:
+    rows = [atom("", "first"), atom("", "second"), *RELEASE["MRCONSO"], atom("", "last")]
+    with pytest.warns(UserWarning, match="'' is no CUI"):
+        concepts, stats = read_all(write_release(tmp_path, {"MRCONSO": rows}))
+    assert (stats.malformed, stats.bad_lines) == (3, [1, 2, len(rows)])
+    assert "" not in by_id(concepts)
+
+
 def test_a_bad_small_table_is_not_hidden_by_a_large_good_one(tmp_path: Path) -> None:
     many = [atom(f"C90{i:05}", f"toy {i}") for i in range(2000)]
     path = write_release(tmp_path, {"MRCONSO": many, "MRSTY": ["not a row"] * 11})

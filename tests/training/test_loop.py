@@ -310,3 +310,9 @@ def test_last_good_checkpoint_in_words(tmp_path: Path) -> None:
         (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
     (tmp_path / "checkpoint-15").mkdir()  # cut short
     assert str(tmp_path / "checkpoint-10") in last_good(str(tmp_path))
+
+
+def test_a_checkpoint_of_several_processes_is_read_again(tmp_path: Path) -> None:
+    """The trainer reads the optimiser's state onto its own device, which is "cpu:0" where there are several processes."""
+    torch.save({"step": torch.tensor(7.0)}, tmp_path / "optimizer.pt")
+    assert float(torch.load(tmp_path / "optimizer.pt", map_location=torch.device("cpu:0"), weights_only=True)["step"]) == 7.0
