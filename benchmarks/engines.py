@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 
 from spacy_sapbert import bundles
+from spacy_sapbert.indexes.auto import GRAPH, SMALL_GRAPH
 from spacy_sapbert.indexes.base import exact_search
 from spacy_sapbert.indexes.tune import perturb
 from spacy_sapbert.kb import KnowledgeBase
@@ -26,17 +27,18 @@ E, A, U, F, M = (f"spacy-sapbert.{name}Index.v1" for name in ("Exact", "Annoy", 
 SETTINGS: List[Tuple[str, Dict[str, Any], float]] = [
     (E, {}, 2e6),
     (A, {"search_k": 0, "pca": 0, "rescore": 10}, 3e5),
-    (A, {"search_k": 5_000, "pca": 64}, 2e6),
+    (A, {"search_k": 5_000, "pca": 64}, 3e5),
     (A, {"search_k": 20_000, "pca": 64}, 2e7),
-    (A, {"search_k": 20_000, "pca": 128}, 2e6),
+    (A, {"search_k": 20_000, "pca": 128}, 3e5),
     (U, {"dtype": "f32"}, 3e5),
-    (U, {}, 2e6),
-    (U, {"expansion_search": 128, "rescore": 100}, 2e6),
+    (U, {}, 3e5),
+    (U, {"expansion_search": 128, "rescore": 100}, 3e5),
     (U, {"dtype": "i8"}, 2e6),
-    (U, {"dtype": "i8", "pca": 128, "rescore": 100}, 2e7),
+    (U, dict(GRAPH), 2e6),  # what `auto` takes
+    (U, dict(SMALL_GRAPH), 2e7),  # and of millions
     (F, {}, 3e5),
-    (F, {"factory": "IVF1024,SQ8", "search": 16}, 2e6),
-    (F, {"factory": "IVF4096,PQ64", "search": 32, "pca": 128, "rescore": 200}, 2e7),
+    (F, {"factory": "IVF1024,SQ8", "search": 16}, 3e5),
+    (F, {"factory": "IVF4096,PQ64", "search": 32, "pca": 128, "rescore": 200}, 2e6),
     (M, {}, 3e5),  # milvus-lite
     (M, {"pca": 128, "rescore": 100}, 3e5),
 ]
