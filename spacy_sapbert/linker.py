@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -394,18 +395,20 @@ class SapBertLinker(Pipe):
             self._set_folder(Path(folder), set(exclude), calibration, additions)
 
     def _set_folder(self, folder: Path, exclude: Set[str], calibration: Optional[Calibration], additions: Optional[Additions]) -> None:
-        index = self.index if "index" in exclude else bundles.open_index(folder, self.index)
-        kb = self._kb if "kb" in exclude and self._kb is not None else KnowledgeBase(folder / bundles.KB)
-        added = Additions.from_disk(folder) if additions is None else additions
-        if self.vocabularies:
-            kb.allowed_vocabulary_sets(self.vocabularies)  # an unknown one is refused now, not at the first Doc
-        if self.languages:
-            kb.check_languages(self.languages)
-        model = self.model
-        if "model" not in exclude:
-            model = bundles.open_encoder(folder / bundles.ENCODER, self._configured)
-        elif not self.model.has_dim("nO"):
-            raise fail("E003", component=self.name, what="encoder")
+        with ThreadPoolExecutor(1) as beside:  # to open a graph of millions takes a second or two, as long as to load the encoder
+            opening = None if "index" in exclude else beside.submit(bundles.open_index, folder, self.index)
+            kb = self._kb if "kb" in exclude and self._kb is not None else KnowledgeBase(folder / bundles.KB)
+            added = Additions.from_disk(folder) if additions is None else additions
+            if self.vocabularies:
+                kb.allowed_vocabulary_sets(self.vocabularies)  # an unknown one is refused now, not at the first Doc
+            if self.languages:
+                kb.check_languages(self.languages)
+            model = self.model
+            if "model" not in exclude:
+                model = bundles.open_encoder(folder / bundles.ENCODER, self._configured)
+            elif not self.model.has_dim("nO"):
+                raise fail("E003", component=self.name, what="encoder")
+            index = self.index if opening is None else opening.result()
         built_for = getattr(index, "report", {}).get("built_for", {})
         width, encoder, name = model.get_dim("nO"), bundles.fingerprint(model), str(model.attrs.get("name") or "")
         asked = self._encoder_name or name

@@ -8,7 +8,15 @@ from typing import Any, Dict, Tuple
 EXACT_UP_TO = 20_000  # names: nothing is faster to build, and a batch of mentions costs less than encoding them
 GRAPH: Dict[str, Any] = {"dtype": "i8", "pca": 128, "rescore": 100}
 MILLIONS = 2_000_000  # names: from here on memory counts, and building on all cores is worth a graph that is not the same each time
-SMALL_GRAPH: Dict[str, Any] = {"dtype": "i8", "pca": 64, "connectivity": 12, "expansion_add": 64, "expansion_search": 300, "rescore": 150, "build_threads": 0}
+SMALL_GRAPH: Dict[str, Any] = {
+    "dtype": "i8",
+    "pca": 64,
+    "connectivity": 12,
+    "expansion_add": 64,
+    "expansion_search": 300,
+    "rescore": 150,
+    "build_threads": 0,
+}
 
 
 def recommended(size: int) -> Tuple[str, Dict[str, Any], str]:
