@@ -788,7 +788,8 @@ class SapBertLinker(Pipe):
         with self._lock:
             vectors = self.model.predict(names)
         rows, cosines = self._with_added(vectors, *self.index.query(vectors, min(k, len(self.index))))
-        rows[[not any(c.isalnum() for c in name) for name in names] | ~vectors.any(axis=1)] = -1  # nothing to go by
+        said = np.array([any(c.isalnum() for c in name) for name in names], dtype=np.bool_)
+        rows[~(said & vectors.any(axis=1))] = -1  # nothing to go by
         found = []
         added = None if self.kb.added is None else self.kb.added.pairs
         for ranking, line, scores in zip(rank(rows, cosines, self.kb.pairs, rules, added=added), rows, cosines):
