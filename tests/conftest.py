@@ -10,6 +10,7 @@ import pytest
 
 from spacy_sapbert.kb import KnowledgeBase
 
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the hub's client is imported: without a network it would try for most of a minute
 DATA = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("SPACY_SAPBERT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
