@@ -147,12 +147,16 @@ def open_encoder(folder: Path, like: Any) -> Any:
     wanted = manifest.get("architecture", ours)
     if wanted is not None and like.attrs.get("architecture", wanted) != wanted:
         like = registry.get("architectures", wanted)()
-    load_encoder(like, folder)
+    _load_into(like, folder)
     return like
 
 
 def load_encoder(model: Any, folder: Path) -> None:
     read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
+    _load_into(model, folder)
+
+
+def _load_into(model: Any, folder: Path) -> None:
     if "from_folder" in model.attrs:
         model.attrs["from_folder"](model, folder)
     else:
@@ -163,7 +167,7 @@ def worker_encoder(folder: Path, settings: Dict[str, Any], device: str) -> Any:
     """The encoder of a linker's folder, in a process that encodes. settings: of its architecture. device: "cpu", "cuda:0"."""
     manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
     model = registry.get("architectures", manifest.get("architecture", NAME_ENCODER))(**settings)
-    load_encoder(model, folder)
+    _load_into(model, folder)
     if "to_device" in model.attrs:
         model.attrs["to_device"](model, device)
     return model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -83,29 +82,8 @@ def _grown(index: Any, names: int) -> List[Any]:
 
 
 def engine_bytes(index: Any, dim: int) -> int:
-    """Bytes a name of the engine's own files, which it holds in memory while it is built."""
-    kind = type(index).__name__
-    seen = min(getattr(index, "pca", 0) or dim, dim)
-    if kind == "AnnoyIndex":
-        node = 4 * seen + 12
-        return int(node * (1 + 3.4 * index.n_trees / (seen + 2)))  # leaves and splits: a leaf holds up to seen + 2 rows
-    if kind == "UsearchIndex":
-        return {"f32": 4, "bf16": 2, "i8": 1}[index.dtype] * seen + 9 * index.connectivity + 8
-    if kind == "FaissIndex":
-        return _faiss_bytes(index.factory, seen)
-    return 0  # exact search has nothing but the vectors; of others nothing is known
-
-
-def _faiss_bytes(factory: str, seen: int) -> int:
-    code, links = 4 * seen, 0
-    for part in factory.split(","):
-        if found := re.fullmatch(r"SQ(\d+)(?:_\w+)?|SQfp16|SQbf16", part):
-            code = int(seen * int(found[1] or 16) / 8)
-        elif found := re.fullmatch(r"PQ(\d+)(?:x(\d+))?(?:\w*)", part):
-            code = int(int(found[1]) * int(found[2] or 8) / 8)
-        elif found := re.fullmatch(r"HNSW(\d+)?.*", part):
-            links = 8 * int(found[1] or 32) + 16
-    return code + links + 8
+    """Bytes a name of the engine's own files, which it holds in memory while it is built, as the engine itself says; 0 where nothing is known."""
+    return int(index.engine_bytes(dim)) if hasattr(index, "engine_bytes") else 0
 
 
 def _free_disk(out: Path) -> Optional[int]:

@@ -55,6 +55,11 @@ class AnnoyIndex(RescoredIndex):
         every = steps(SEARCH_K_TO_TRY, size)
         return [{"pca": pca, "n_trees": self.n_trees, "rescore": self.rescore, "search_k": k} for pca in projections for k in every]
 
+    def engine_bytes(self, dim: int) -> float:
+        """See `RescoredIndex.engine_bytes`: leaves and splits; a leaf holds up to seen + 2 rows."""
+        seen = self._seen(dim)
+        return (4 * seen + 12) * (1 + 3.4 * self.n_trees / (seen + 2))
+
     def require(self) -> None:
         _new_forest(1)
 

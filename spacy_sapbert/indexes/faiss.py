@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from ..errors import DamagedFile, fail
 from ..types import Floats2d, Ints2d
-from .rescored import BLOCK, RescoredIndex, steps
+from .rescored import BLOCK, RescoredIndex
 
 FILE = "index.faiss"
 TRAINED_ON = 200_000  # vectors that the clusters and codes of an index are learnt from
@@ -63,11 +64,20 @@ class FaissIndex(RescoredIndex):
 
     def settings_to_try(self, size: int) -> List[Dict[str, Any]]:
         """As `AnnoyIndex.settings_to_try`, `search` rising; of an index without such a setting there is nothing to try."""
-        if not self.tune or not self.search_setting:
-            return []
-        fixed = {name: getattr(self, name) for name in (*self.grown, "rescore")}
-        every = SEARCH_TO_TRY[self.search_setting]
-        return [{**fixed, "search": k} for k in steps(every, min(size, every[-1] * 2))]
+        return self._rising("search", SEARCH_TO_TRY[self.search_setting], size) if self.search_setting else []
+
+    def engine_bytes(self, dim: int) -> float:
+        """See `RescoredIndex.engine_bytes`: a code and edges, as the factory says, and a row's number."""
+        seen = self._seen(dim)
+        code, links = 4 * seen, 0
+        for part in self.factory.split(","):
+            if found := re.fullmatch(r"SQ(\d+)(?:_\w+)?|SQfp16|SQbf16", part):
+                code = int(seen * int(found[1] or 16) / 8)
+            elif found := re.fullmatch(r"PQ(\d+)(?:x(\d+))?(?:\w*)", part):
+                code = int(int(found[1]) * int(found[2] or 8) / 8)
+            elif found := re.fullmatch(r"HNSW(\d+)?.*", part):
+                links = 8 * int(found[1] or 32) + 16
+        return code + links + 8
 
     def require(self) -> None:
         _library()

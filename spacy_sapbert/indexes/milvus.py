@@ -31,7 +31,7 @@ import numpy as np
 
 from ..errors import DamagedFile, SapbertError, fail
 from ..types import Floats2d, Ints2d
-from .rescored import RescoredIndex, steps
+from .rescored import RescoredIndex
 
 DATABASE = "milvus.db"  # of milvus-lite, in the index's folder
 ROW, VECTOR = "row", "vector"
@@ -178,11 +178,7 @@ class MilvusIndex(RescoredIndex):
 
     def settings_to_try(self, size: int) -> List[Dict[str, Any]]:
         """As `AnnoyIndex.settings_to_try`, `search` rising; of an index without such a setting there is nothing to try."""
-        if not self.tune or not self.search_setting:
-            return []
-        fixed = {name: getattr(self, name) for name in (*self.grown, "rescore")}
-        every = SEARCH_TO_TRY[self.search_setting]
-        return [{**fixed, "search": k} for k in steps(every, min(size, every[-1] * 2))]
+        return self._rising("search", SEARCH_TO_TRY[self.search_setting], size) if self.search_setting else []
 
     def require(self) -> None:
         """RAISES: SapbertError E002, E205, E230, E231, E232, E235: now, and not after hours of encoding."""

@@ -58,6 +58,21 @@ class RescoredIndex(StoredVectors):
     def get_config(self) -> Dict[str, Any]:
         return settings_of(self, [*self.own, "pca", "rescore", "tune", "threads", "seed"])
 
+    def engine_bytes(self, dim: int) -> float:
+        """Of the engine's own files, bytes a name of `dim` dimensions, before it is built; 0 where they are not in this process."""
+        return 0
+
+    def _seen(self, dim: int) -> int:
+        """Dimensions that the engine will see of `dim`."""
+        return min(self.pca or dim, dim)
+
+    def _rising(self, setting: str, values: List[int], size: int) -> List[Dict[str, Any]]:
+        """What building measures of an index of `size` names: a setting of the search over rising values, all others as they are; [] where `tune` is off."""
+        if not self.tune:
+            return []
+        fixed = {name: getattr(self, name) for name in (*self.grown, "rescore")}
+        return [{**fixed, setting: value} for value in steps(values, min(size, values[-1] * 2))]
+
     # -- the engine -----------------------------------------------------------------------------------------------------
 
     def require(self) -> None:

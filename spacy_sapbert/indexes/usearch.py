@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import DamagedFile, fail
 from ..types import Floats2d, Ints2d
-from .rescored import RescoredIndex, steps
+from .rescored import RescoredIndex
 
 GRAPH = "graph.usearch"
 DTYPES = ("f32", "bf16", "i8")
@@ -61,10 +61,11 @@ class UsearchIndex(RescoredIndex):
 
     def settings_to_try(self, size: int) -> List[Dict[str, Any]]:
         """As `AnnoyIndex.settings_to_try`, expansion_search rising."""
-        if not self.tune:
-            return []
-        fixed = {name: getattr(self, name) for name in (*self.grown, "rescore")}
-        return [{**fixed, "expansion_search": k} for k in steps(EXPANSION_TO_TRY, min(size, EXPANSION_TO_TRY[-1] * 2))]
+        return self._rising("expansion_search", EXPANSION_TO_TRY, size)
+
+    def engine_bytes(self, dim: int) -> float:
+        """See `RescoredIndex.engine_bytes`: a vector, edges of its node, a row's number."""
+        return {"f32": 4, "bf16": 2, "i8": 1}[self.dtype] * self._seen(dim) + 9 * self.connectivity + 8
 
     def require(self) -> None:
         _library()
