@@ -380,7 +380,7 @@ def _of_hpo(name: str, parts: List[str], encoder: List[str], calibration: str, i
 
     obo, known = hpo_file(), Path(__file__).parent / calibration
     stored = read_calibration(known) if known.is_file() else None  # none: one is about to be fit
-    settings = _digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, encoder, stored and checksum(known)])
+    settings = digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, encoder, stored and checksum(known)])
 
     def build(out: Path) -> None:
         fits = stored is not None and all(stored.built_for.get(key) == value for key, value in inputs().items())  # else it is of another release
@@ -392,12 +392,12 @@ def _of_hpo(name: str, parts: List[str], encoder: List[str], calibration: str, i
 def hpo_inputs() -> Dict[str, str]:
     """What the default linker is made of. Its calibration is known by this: fingerprints of what is built differ between machines in the
     last digit of a weight, and between versions of SQLite."""
-    return {"hp.obo": checksum(hpo_file()), "adapter": _digest(_adapter_checksums())}
+    return {"hp.obo": checksum(hpo_file()), "adapter": digest(_adapter_checksums())}
 
 
 def hpo_fast_inputs() -> Dict[str, str]:
     """As `hpo_inputs`, of the fast default linker."""
-    return {"hp.obo": checksum(hpo_file()), "table": _digest(_static_checksums())}
+    return {"hp.obo": checksum(hpo_file()), "table": digest(_static_checksums())}
 
 
 def _adapter_checksums() -> List[str]:
@@ -486,14 +486,15 @@ def from_sources(
             if out is not None
             else cache_folder()
             / "from-config"
-            / _digest([paths, kinds, languages, types, cui_only, index.get_config(), *(model.attrs.get(key) for key in ENCODER_SETTINGS)])
+            / digest([paths, kinds, languages, types, cui_only, index.get_config(), *(model.attrs.get(key) for key in ENCODER_SETTINGS)])
         )
         return build_linker(sources, target, model=model, index=index, filters=filters, progress=progress)
 
     return load
 
 
-def _digest(value: Any) -> str:
+def digest(value: Any) -> str:
+    """Of anything whose `repr` says all about it."""
     import hashlib
 
     return hashlib.blake2b(repr(value).encode(), digest_size=8).hexdigest()

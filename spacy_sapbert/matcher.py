@@ -1,7 +1,7 @@
 """`concept_matcher`: finds the knowledge base's own names in text, so that a blank pipeline annotates with no trained recogniser.
 
 Names and text are compared as runs of words, lower-cased, in English without possessive and plural endings; the longest run wins, from left
-to right. One dictionary look-up for each possible length of a run that begins with a word: tokenised phrase patterns would take longer
+to right. One look-up for each possible length of a run that begins with a word (`phrases.py`): tokenised phrase patterns would take longer
 to make than to use, and know no plurals.
 """
 
@@ -9,27 +9,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple, Union
 
+import numpy as np
 from spacy.lang.en.stop_words import STOP_WORDS
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
+from tqdm import tqdm
 
 from . import bundles, semantic_types
 from .additions import Additions
 from .concept import ENGLISH, lower_case, normalise
-from .errors import MissingFile, fail
+from .errors import fail
+from .files import writing_folder
 from .kb import KnowledgeBase
+from .phrases import MAX_WORDS, Collected, Phrases, union, word_hash
 from .spans import set_spans
 
 # letters and digits ("'s" stays with its word and is cut by `stem`), or what parts the words of a name: punctuation and empty
 # lines. Spaces, hyphens, slashes and apostrophes do not
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
-MAX_WORDS = 12
-Key = Tuple[str, ...]
+KEPT_FROM = 20_000  # names: what is made of so many, in part of a second or in minutes, is kept in the cache
+SHOWN_FROM = 1_000_000  # names: making takes more than ten seconds
+_REMEMBERED = 500_000  # words, while names are read
+Names = Iterable[Tuple[str, Optional[str]]]  # (normalised name, semantic type)
 
 
 def stem(word: str) -> str:
@@ -53,6 +60,11 @@ def words(text: str, language: str = "") -> List[Tuple[str, int, int]]:
 def _form(word: str, language: str) -> str:
     lowered = lower_case(word, language).replace("’", "'")
     return stem(lowered) if language in ENGLISH else lowered
+
+
+@lru_cache(maxsize=100_000)
+def _hash(word: str, language: str) -> int:
+    return word_hash(_form(word, language))
 
 
 @Language.factory(
@@ -135,39 +147,34 @@ class ConceptMatcher(Pipe):
         self._language = getattr(nlp, "lang", "")
         own = set() if self._language in ENGLISH else nlp.Defaults.stop_words
         self._stop_words: Set[str] = STOP_WORDS | own  # a knowledge base may hold English names beside those of the text's language
-        self._names: Dict[Key, str] = {}  # words -> label
-        self._lengths: Dict[str, List[int]] = {}  # first word -> lengths of names, longest first
-        # what was added to linkers of the pipeline, by their names: where it was read from, and words -> label
-        self._added: Dict[str, Tuple[Additions, Dict[Key, str]]] = {}
-        self._more: Dict[Key, str] = {}  # of all of them
-        self._more_lengths: Dict[str, List[int]] = {}
+        self._phrases: Optional[Phrases] = None
+        # what was added to linkers of the pipeline, by their names: where it was read from, and the phrases
+        self._added: Dict[str, Tuple[Additions, Phrases]] = {}
+        self._more: Optional[Phrases] = None  # of all of them
 
     def __len__(self) -> int:
-        return len(self._names)
+        return 0 if self._phrases is None else len(self._phrases)
 
     def load(self) -> None:
         """Read the names, if that was not done yet."""
-        if not self._names:
+        if self._phrases is None:
             self.set_kb(self._find_kb())
         changed = False
         for name, component in self.nlp.pipeline:
             linker: Any = component
             if isinstance(getattr(linker, "additions", None), Additions):
                 linker.load()  # its folder may hold some
-                if self._added.get(name, (None, {}))[0] is not linker.additions:  # each change is an object of its own
-                    self._added[name] = linker.additions, self._keys_of(linker.kb, linker.additions)
+                if self._added.get(name, (None, None))[0] is not linker.additions:  # each change is an object of its own
+                    self._added[name] = linker.additions, self._collect(self._added_names(linker.kb, linker.additions))
                     changed = True
         if changed:
-            self._more = {key: label for _, keys in self._added.values() for key, label in keys.items() if key not in self._names}
-            self._more_lengths = _lengths(self._more)
+            self._more = union(phrases for _, phrases in self._added.values())
 
-    def _keys_of(self, kb: KnowledgeBase, additions: Additions) -> Dict[Key, str]:
-        keys: Dict[Key, str] = {}
+    def _added_names(self, kb: KnowledgeBase, additions: Additions) -> Iterator[Tuple[str, Optional[str]]]:
         for concept_id, text, language in additions.names:
             tuis = kb.concept(kb.row_of(concept_id)).types
-            if (self.types is None or not self.types.isdisjoint(tuis)) and (key := self._key(normalise(text, language))):
-                keys.setdefault(key, self._label(tuis[0] if tuis else None))
-        return keys
+            if self.types is None or not self.types.isdisjoint(tuis):
+                yield normalise(text, language), tuis[0] if tuis else None
 
     def _find_kb(self) -> KnowledgeBase:
         if self.linker_name is None:
@@ -179,30 +186,59 @@ class ConceptMatcher(Pipe):
         return KnowledgeBase(bundles.find_linker(self.linker_name) / bundles.KB)
 
     def set_kb(self, kb: KnowledgeBase) -> None:
-        """Look for the names of this knowledge base. RAISES: SapbertError E103 where none is left."""
-        names: Dict[Key, str] = {}
-        unmarked: Dict[Key, str] = {}  # "hypotonia, generalized" is also found without its comma
-        for text, tui in kb.matchable_names(weak_names=self.weak_names, tuis=self.types):
-            if key := self._key(text):
-                names.setdefault(key, self._label(tui))
-                unmarked.setdefault(tuple(word for word in key if word[0].isalnum()), names[key])
-        names = {**unmarked, **names}
-        if not names:
+        """Look for the names of this knowledge base; where they are many, they are made ready once, and kept in the cache as hashes.
+
+        RAISES: SapbertError E103 where none is left, E007, E008, E102 (the cache).
+        """
+        if kb.n_strings < KEPT_FROM:
+            self._phrases = self._of(kb)
+            return
+        # all that they depend on
+        own = [self.min_chars, self.weak_names, self.label, sorted(self.types or ()), self.types is None]
+        text = [self._language if self._language not in ENGLISH else "en", sorted(self._stop_words), _WORD.pattern]
+
+        def build(folder: Path) -> None:
+            with writing_folder(folder) as fresh:
+                self._of(kb).to_disk(fresh)
+
+        try:
+            self._phrases = Phrases.from_disk(bundles.cached("names", [kb.fingerprint, bundles.digest([*own, *text])], build))
+        except PermissionError:  # no cache for this user: each process makes them for itself
+            self._phrases = self._of(kb)
+
+    def _of(self, kb: KnowledgeBase) -> Phrases:
+        names = kb.matchable_names(weak_names=self.weak_names, tuis=self.types)
+        with tqdm(names, desc="reading names to look for", unit=" names", total=kb.n_strings, disable=kb.n_strings < SHOWN_FROM) as shown:
+            found = self._collect(shown)
+        if not len(found):
             raise fail("E103", detail="no name of these types is long enough to look for")
-        self._set_names(names)
+        return found
 
-    def _set_names(self, names: Dict[Key, str]) -> None:
-        self._lengths = _lengths(names)
-        self._names = names  # last: `load` in another thread looks at it
+    def _collect(self, names: Names) -> Phrases:
+        whole, unmarked = Collected(), Collected()  # "hypotonia, generalized" is also found without its comma
+        known: Dict[str, Tuple[int, bool]] = {}
+        labels: Dict[Optional[str], str] = {}
+        for text, tui in names:
+            found = _WORD.findall(text)
+            if not found or len(found) > MAX_WORDS or len(text) < self.min_chars:
+                continue
+            if len(known) > _REMEMBERED:
+                known.clear()
+            looked = [known.get(word) or known.setdefault(word, self._looked_at(word)) for word in found]
+            if all(says_little for _, says_little in looked):
+                continue
+            label = labels.get(tui) or labels.setdefault(tui, self._label(tui))
+            hashes = [hashed for hashed, _ in looked]
+            whole.add(hashes, label)
+            bare = [hashed for hashed, word in zip(hashes, found) if word[0].isalnum()]
+            if bare and len(bare) < len(hashes):
+                unmarked.add(bare, label)
+        return union([whole.phrases(), unmarked.phrases()])
 
-    def _key(self, text: str) -> Optional[Key]:
-        found = _WORD.findall(text)
-        if not found or len(found) > MAX_WORDS or len(text) < self.min_chars:
-            return None
-        key = tuple(_form(word, self._language) for word in found)
-        if all(word in self._stop_words or stemmed in self._stop_words or word.isdigit() or len(stemmed) == 1 for word, stemmed in zip(found, key)):
-            return None  # stemmed too: "Wells" must not find "well"
-        return key
+    def _looked_at(self, word: str) -> Tuple[int, bool]:
+        """A word's hash, and whether a name of such words alone is none. Stemmed too: "Wells" must not find "well"."""
+        form = _form(word, self._language)
+        return word_hash(form), word in self._stop_words or form in self._stop_words or word.isdigit() or len(form) == 1
 
     def _label(self, tui: Optional[str]) -> str:
         if self.label == "type":
@@ -238,24 +274,25 @@ class ConceptMatcher(Pipe):
         return [list(self._match(doc)) for doc in docs]
 
     def _match(self, doc: Doc) -> Iterator[Span]:
-        text = doc.text
-        found = words(text, self._language)
-        names, lengths, more, more_lengths = self._names, self._lengths, self._more, self._more_lengths
-        at, end_token = 0, 0
-        while at < len(found):
-            first = found[at][0]
-            known = lengths.get(first, ())
-            for length in known if first not in more_lengths else sorted({*known, *more_lengths[first]}, reverse=True):
-                run = found[at : at + length]
-                key = tuple(word for word, _, _ in run)
-                if len(run) == length and (label := names.get(key) or more.get(key)):
-                    span = doc.char_span(run[0][1], run[-1][2], label=label, alignment_mode="expand")
-                    if span is not None and span.start >= end_token:
-                        yield span
-                        end_token = span.end
-                        at += length - 1
-                        break
-            at += 1
+        found = list(_WORD.finditer(doc.text))
+        words = np.fromiter((_hash(match.group(), self._language) for match in found), dtype=np.uint64, count=len(found))
+        assert self._phrases is not None  # `load`
+        lengths, labels = self._phrases.longest(words)
+        added: Dict[int, str] = {}
+        if self._more is not None:
+            others, their_labels = self._more.longest(words)
+            for at in np.flatnonzero(others > lengths).tolist():
+                lengths[at], added[at] = others[at], self._more.names[their_labels[at]]
+        next_word, end_token = 0, 0
+        for at in np.flatnonzero(lengths).tolist():
+            if at < next_word:
+                continue
+            end = at + int(lengths[at])
+            label = added.get(at) or self._phrases.names[labels[at]]
+            span = doc.char_span(found[at].start(), found[end - 1].end(), label=label, alignment_mode="expand")
+            if span is not None and span.start >= end_token:
+                yield span
+                next_word, end_token = end, span.end
 
     def set_annotations(self, docs: Iterable[Doc], predictions: List[List[Span]]) -> None:
         for doc, spans in zip(docs, predictions):
@@ -271,49 +308,37 @@ class ConceptMatcher(Pipe):
 
     def initialize(self, get_examples: Optional[Callable] = None, *, nlp: Optional[Language] = None) -> None:
         """Read the names of the knowledge base anew: now, or where it is that of a linker that may not be initialised yet, on first use."""
-        self._names = {}
-        self._added, self._more, self._more_lengths = {}, {}, {}
+        self._phrases, self._added, self._more = None, {}, None
         if self.linker_name is not None:
             self.load()
 
     # -- files ----------------------------------------------------------------------------------------------------------
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
-        """Write the names that are looked for, so that a saved pipeline needs nothing else."""
-        import srsly
-
-        self.load()
-        Path(path).mkdir(parents=True, exist_ok=True)
-        srsly.write_gzip_jsonl(Path(path) / "names.jsonl.gz", ([" ".join(key), label] for key, label in {**self._more, **self._names}.items()))
+        """Write what is looked for, so that a saved pipeline needs nothing else; as hashes, which say no name."""
+        whole = self._whole()
+        with writing_folder(path) as folder:  # a new one: the old one's files may be mapped
+            whole.to_disk(folder)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> ConceptMatcher:
-        import srsly
-
-        file = Path(path) / "names.jsonl.gz"
-        if not file.is_file():
-            raise fail("E101", MissingFile, path=path, why="it holds no names.jsonl.gz, so no concept_matcher was saved there.")
-        self._set_names({tuple(name.split(" ")): label for name, label in srsly.read_gzip_jsonl(file)})
+        self._phrases = Phrases.from_disk(Path(path))
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         import srsly
 
-        self.load()
-        return srsly.msgpack_dumps([[" ".join(key), label] for key, label in {**self._more, **self._names}.items()])
+        return srsly.msgpack_dumps(self._whole().to_dict())
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> ConceptMatcher:
         import srsly
 
-        self._set_names({tuple(name.split(" ")): label for name, label in srsly.msgpack_loads(bytes_data)})
+        self._phrases = Phrases.from_dict(srsly.msgpack_loads(bytes_data))
         return self
 
-
-def _lengths(names: Iterable[Key]) -> Dict[str, List[int]]:
-    """First word -> lengths of names, longest first."""
-    lengths: Dict[str, Set[int]] = {}
-    for key in names:
-        lengths.setdefault(key[0], set()).add(len(key))
-    return {first: sorted(found, reverse=True) for first, found in lengths.items()}
+    def _whole(self) -> Phrases:
+        self.load()
+        assert self._phrases is not None
+        return self._phrases if self._more is None else union([self._phrases, self._more])
 
 
 def _is_kb(folder: Path) -> bool:

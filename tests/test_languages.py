@@ -148,7 +148,7 @@ def test_names_of_umls_keep_their_language(tmp_path: Path) -> None:
 
 class Names:
     def __init__(self, *names: str) -> None:
-        self.names = names
+        self.names, self.n_strings = names, len(names)
 
     def matchable_names(self, *, weak_names: bool = True, tuis: Any = None) -> Any:
         return iter([(name, "T047") for name in self.names])

@@ -8,11 +8,12 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import pytest
 import spacy
+import srsly
 from spacy.language import Language
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc, Span
 
-from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.kb import KnowledgeBase
 from spacy_sapbert.matcher import ConceptMatcher, stem, words
 
@@ -22,6 +23,7 @@ class Names:
 
     def __init__(self, names: Iterable[Tuple[str, Optional[str]]]) -> None:
         self.names = list(names)
+        self.n_strings = len(self.names)
 
     def matchable_names(self, *, weak_names: bool = True, tuis: Any = None) -> Iterable[Tuple[str, Optional[str]]]:
         return iter(self.names)
@@ -277,9 +279,15 @@ def test_files_and_bytes_and_pickle(nlp: Language, tmp_path: Path):
     assert seen(empty) == EXPECTED
     copy = pickle.loads(pickle.dumps(nlp.get_pipe("concept_matcher")))
     assert [e.text for e in copy(nlp.make_doc(NOTE)).ents] == [text for text, _ in EXPECTED]
-    next((tmp_path / "pipe").rglob("names.jsonl.gz")).unlink()
-    with pytest.raises(MissingFile, match=r"E101.*names\.jsonl\.gz"):
+    damaged = tmp_path / "pipe" / "concept_matcher" / "hashes.npy"
+    damaged.write_bytes(damaged.read_bytes()[:-8])
+    with pytest.raises(DamagedFile, match=r"E102.*hashes\.npy"):
         spacy.load(tmp_path / "pipe")
+    (damaged.parent / "manifest.json").unlink()
+    with pytest.raises(MissingFile, match=r"E101.*manifest\.json"):
+        spacy.load(tmp_path / "pipe")
+    with pytest.raises(DamagedFile, match="E102"):
+        ConceptMatcher(spacy.blank("en")).from_bytes(srsly.msgpack_dumps({"hashes": b"1234567"}))
 
 
 def test_errors_in_a_doc_go_to_the_handler(nlp: Language, monkeypatch: pytest.MonkeyPatch):
@@ -304,3 +312,50 @@ def test_a_long_text(nlp: Language):
     text = ("He has fever and tremors with " + "no " * 20) * 2_000
     doc = nlp.get_pipe("concept_matcher")(nlp.make_doc(text))  # type: ignore[operator]
     assert len(doc.ents) == 4_000
+
+
+# -- many names -------------------------------------------------------------------------------------------------------------
+
+
+def test_many_names_are_made_ready_once(nlp: Language, tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("spacy_sapbert.matcher.KEPT_FROM", 1)
+    read: List[Dict[str, Any]] = []
+    names = KnowledgeBase.matchable_names
+    monkeypatch.setattr(KnowledgeBase, "matchable_names", lambda self, **settings: read.append(settings) or names(self, **settings))
+
+    def fresh(**settings: Any) -> Language:
+        made = spacy.blank("en")
+        made.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker), **settings})
+        return made
+
+    assert seen(fresh()) == seen(fresh()) == EXPECTED
+    assert len(read) == 1
+    kept = next((tmp_path / "cache").glob("names-*/manifest.json")).parent
+    assert b"fever" not in b"".join(file.read_bytes() for file in kept.iterdir())  # no name, only hashes
+    for settings in ({"weak_names": False}, {"types": ["T047"]}, {"label": "type"}, {"min_chars": 5}):
+        before = len(read)
+        assert seen(fresh(**settings)) == seen(fresh(**settings))
+        assert len(read) == before + 1, settings
+    (kept / "hashes.npy").write_bytes(b"")
+    with pytest.raises(DamagedFile, match=r"E102.*hashes\.npy"):
+        fresh()("fever")
+
+
+def test_many_names_without_a_cache(tiny_linker: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("spacy_sapbert.matcher.KEPT_FROM", 1)
+
+    def refused(*_: Any) -> Path:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("spacy_sapbert.bundles.cached", refused)
+    made = spacy.blank("en")
+    made.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
+    assert seen(made) == EXPECTED
+
+
+def test_a_pipeline_is_saved_over_the_one_it_was_loaded_from(nlp: Language, tmp_path: Path):
+    nlp.to_disk(tmp_path / "pipe")
+    again = spacy.load(tmp_path / "pipe")
+    again.to_disk(tmp_path / "pipe")  # whose files it has mapped
+    assert seen(again) == seen(spacy.load(tmp_path / "pipe")) == EXPECTED
