@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 
 from spacy_sapbert import bundles
-from spacy_sapbert.indexes.auto import GRAPH, SMALL_GRAPH
+from spacy_sapbert.indexes.auto import GRAPH, LISTS, SMALL_GRAPH, lists_of
 from spacy_sapbert.indexes.base import exact_search
 from spacy_sapbert.indexes.tune import perturb
 from spacy_sapbert.kb import KnowledgeBase
@@ -35,10 +35,12 @@ SETTINGS: List[Tuple[str, Dict[str, Any], float]] = [
     (U, {"expansion_search": 128, "rescore": 100}, 3e5),
     (U, {"dtype": "i8"}, 2e6),
     (U, dict(GRAPH), 2e6),  # what `auto` takes
-    (U, dict(SMALL_GRAPH), 2e7),  # and of millions
+    (U, dict(SMALL_GRAPH), 2e6),  # and of millions, without Faiss
     (F, {}, 3e5),
     (F, {"factory": "IVF1024,SQ8", "search": 16}, 3e5),
     (F, {"factory": "IVF4096,PQ64", "search": 32, "pca": 128, "rescore": 200}, 2e6),
+    (F, {"factory": f"IVF{lists_of(1_000_000)},SQ8", **LISTS}, 2e6),
+    (F, {"factory": f"IVF{lists_of(10_000_000)},SQ8", **LISTS}, 2e7),  # what `auto` takes of ten million
     (M, {}, 3e5),  # milvus-lite
     (M, {"pca": 128, "rescore": 100}, 3e5),
 ]

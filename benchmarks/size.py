@@ -15,7 +15,7 @@ from spacy.tokens import DocBin
 
 from spacy_sapbert import bundles
 from spacy_sapbert.files import write_manifest
-from spacy_sapbert.indexes.auto import SMALL_GRAPH
+from spacy_sapbert.indexes.auto import recommended
 from spacy_sapbert.indexes.base import exact_search
 from spacy_sapbert.kb import KnowledgeBase
 from spacy_sapbert.registry import registry
@@ -23,18 +23,15 @@ from training.corpora import read_notes
 
 from . import umls
 from .common import ARTEFACTS, Report, Table, data_file, hpo_mondo_linker
-from .engines import DEPTH, U, queries
+from .engines import DEPTH, queries
 from .linking import MTSAMPLES
 from .vectors import like
 from .worker import measure
 
 SECTION = "size"
-ENGINE, SETTINGS = U, {**SMALL_GRAPH, "tune": False}  # what `--engine auto` makes of so many names
-SEARCH = {key: SETTINGS[key] for key in ("expansion_search", "rescore", "tune")}
 NOTES, WORKERS = 200, (1, 4)
-SMALL = ", ".join(f"{key} {value}" for key, value in SMALL_GRAPH.items())
 PROTOCOL = (
-    f"USearch, {SMALL}; its building is timed without the measuring that `index` does after it. Knowledge base of a synthetic release "
+    "What `--engine auto` takes of so many names, settings below; its building is timed without the measuring that `index` does after it. Knowledge base of a synthetic release "
     "(benchmarks/umls.py); for its distinct names vectors with the spectrum and neighbour distances of real ones "
     "(benchmarks/vectors.py), since encoding them takes more than an hour of a CPU. Each step in a process of its own, two cores. memory: the most that was resident, and "
     "of it what is the process's own, not mapped from files. recall: 1,000 names of HPO and MONDO with a typo, another word order or a word less, exact float32 "
@@ -57,6 +54,7 @@ def run(data: Path, report: Report) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     report.add(SECTION, size(data, kb, folder))
     report.add(SECTION, encoded(data, kb, folder))
+    report.add(SECTION, matcher(data, kb, folder))
 
 
 def size(data: Path, kb: Path, folder: Path) -> Table:
@@ -73,18 +71,22 @@ def size(data: Path, kb: Path, folder: Path) -> Table:
     first = folder / "queries.npy"
     np.save(first, np.load(asked, allow_pickle=False)[:1000])
     table = Table(f"size-{names}", f"A linker of {names:,} names", PROTOCOL, ["measure", "value", "target"])
+    engine, recommendation, _why = recommended(names)
+    settings = {**recommendation, "tune": False}
+    search = {key: value for key, value in settings.items() if key in ("search", "expansion_search", "rescore", "tune")}
+    table.notes.append(f"{engine}: {', '.join(f'{key} {value}' for key, value in recommendation.items())}.")
     linker, times = folder / f"linker-{names}", folder / f"built-{names}.json"
     if not linker.is_dir():
-        made = measure("build_engine", ENGINE, json.dumps(SETTINGS), vectors, folder / "index")
+        made = measure("build_engine", engine, json.dumps(settings), vectors, folder / "index")
         times.write_text(json.dumps(made), encoding="utf-8")
-        _assemble(linker, kb, folder / "index", real / bundles.ENCODER)
+        _assemble(linker, kb, engine, folder / "index", real / bundles.ENCODER)
     built = json.loads(times.read_text(encoding="utf-8"))
     table.add("index: built and written, s", built["seconds"], None)
     table.add("index: memory while it is built, MB", built["peak_mb"], "< 24,000")
     table.add("index: of it the process's own, MB", built["peak_own_mb"], None)
     table.add("files of the index, MB", sum(file.stat().st_size for file in (linker / bundles.INDEX).iterdir()) / 1e6, None)
     table.add("files of the knowledge base, MB", sum(file.stat().st_size for file in (linker / bundles.KB).iterdir()) / 1e6, None)
-    searched = measure("query_engine", ENGINE, linker / bundles.INDEX, first, truth, json.dumps(SEARCH))
+    searched = measure("query_engine", engine, linker / bundles.INDEX, first, truth, json.dumps(search))
     table.add("recall@1", searched["recall_at_1"], None)
     table.add("recall@10", searched["recall_at_10"], "≥ 0.95")
     table.add("queries/s", searched["queries_per_s"], "≥ 1,000")
@@ -115,6 +117,29 @@ def encoded(data: Path, kb: Path, folder: Path) -> Table:
     return table
 
 
+def matcher(data: Path, kb: Path, folder: Path) -> Table:
+    """concept_matcher over the same names: made ready, then opened as a second process does."""
+    texts, cache = folder / "texts.json", folder / "cache"
+    texts.write_text(json.dumps(read_notes(data_file(data, MTSAMPLES), NOTES)), encoding="utf-8")
+    shutil.rmtree(cache, ignore_errors=True)
+    made, opened = (measure("open_matcher", kb, cache, texts) for _ in range(2))
+    protocol = (
+        f"concept_matcher over the knowledge base above, in a process of its own each: the first makes its hashes and keeps them, the second maps them. own memory: "
+        f"what loading added, not mapped from files. words/s over {NOTES} MTSamples notes, tokenised beforehand, the faster of two passes; hardly a name is in them."
+    )
+    table = Table(f"matcher-{made['phrases']}", f"concept_matcher: {made['phrases']:,} phrases", protocol, ["measure", "first", "after it"])
+    for key, label in (
+        ("load_s", "load, s"),
+        ("load_cpu_s", "load, CPU s"),
+        ("peak_mb", "peak memory, MB"),
+        ("own_mb", "own memory, MB"),
+        ("words_per_s", "words/s"),
+    ):
+        table.add(label, made[key], opened[key])
+    table.add("files, MB", None, sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) / 1e6)
+    return table
+
+
 def _used(table: Table, linker: Path, docs: Path) -> None:
     """Opened, and shared by workers."""
     loaded = measure("load_first_doc", linker)
@@ -128,18 +153,18 @@ def _used(table: Table, linker: Path, docs: Path) -> None:
         table.add(f"{workers} workers: mentions/s, start included", linked["mentions"] / linked["seconds"], None)
 
 
-def _assemble(linker: Path, kb: Path, index: Path, encoder: Path) -> None:
+def _assemble(linker: Path, kb: Path, engine: str, index: Path, encoder: Path) -> None:
     """A linker's folder of parts that were made apart; files are linked, not copied."""
     scratch = linker.with_name(f"{linker.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)
     for source, part in ((kb, bundles.KB), (encoder, bundles.ENCODER), (index, bundles.INDEX)):
         shutil.copytree(source, scratch / part, copy_function=_link)
-    opened: Any = registry.sapbert_indexes.get(ENGINE)().from_disk(index)  # type: ignore[attr-defined]
+    opened: Any = registry.sapbert_indexes.get(engine)().from_disk(index)  # type: ignore[attr-defined]
     settings = json.loads((encoder / "spacy_sapbert_encoder.json").read_text(encoding="utf-8"))
     opened.report = {"built_for": {"encoder": settings["fingerprint"], "encoder_name": settings["name"], "kb": KnowledgeBase(kb).fingerprint}}
     (scratch / bundles.INDEX / "manifest.json").unlink()
     opened._write_folder(scratch / bundles.INDEX)
-    write_manifest(scratch, bundles.KIND, bundles.VERSION, {"made_by": "benchmarks", "index": ENGINE}, deep=False)
+    write_manifest(scratch, bundles.KIND, bundles.VERSION, {"made_by": "benchmarks", "index": engine}, deep=False)
     os.replace(scratch, linker)
     shutil.rmtree(index)
 

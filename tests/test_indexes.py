@@ -528,6 +528,21 @@ def test_clusters_are_learnt_and_lists_searched(tmp_path: Path) -> None:
     assert ((found >= 0).sum(axis=1) == 5).all()
     assert 0.1 < (found == oracle(index, QUERIES, 5)[0]).mean() < 0.9
     assert (few.query(QUERIES, 5, effort=8.0)[0] == read.query(QUERIES, 5)[0]).all()
+    assert (few.query(QUERIES, 5, effort=0.4)[0] == found).all()  # never less than one list
+
+
+@pytest.mark.parametrize(("factory", "sample"), [("IVF8,SQ8", 80), ("IVF4,SQ8", 50), ("SQ8", 50)])
+def test_clusters_are_learnt_from_enough_vectors(monkeypatch: pytest.MonkeyPatch, factory: str, sample: int) -> None:
+    """At least 50 here, and ten for each list."""
+    from spacy_sapbert.indexes import faiss as module
+
+    monkeypatch.setattr(module, "TRAINED_ON", 50)
+    monkeypatch.setattr(module, "PER_LIST", 10)
+    index, seen = FaissIndex(factory, tune=False), []
+    read = index.vectors
+    monkeypatch.setattr(index, "vectors", lambda rows: seen.append(len(rows)) or read(rows))
+    index.build(VECTORS)
+    assert sum(seen) == sample
 
 
 @pytest.mark.parametrize(
@@ -577,19 +592,25 @@ def test_faiss_lives_beside_usearch() -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["[[0]]", "[[0]]"]), done.stderr
 
 
+SMALL, LISTS = {"dtype": "i8", "pca": 128, "rescore": 100}, {"pca": 96, "search": 64, "rescore": 150, "build_threads": 0}
+
+
 @pytest.mark.parametrize(
     ("size", "installed", "name", "settings"),
     [
-        (20_000, True, "Exact", {}),
-        (20_001, True, "Usearch", {"dtype": "i8", "pca": 128, "rescore": 100}),
-        (20_001, False, "Annoy", {}),
-        (1_999_999, True, "Usearch", {"dtype": "i8", "pca": 128, "rescore": 100}),
-        (12_000_000, True, "Usearch", auto.SMALL_GRAPH),
-        (12_000_000, False, "Annoy", {}),
+        (20_000, "usearch faiss", "Exact", {}),
+        (20_001, "usearch faiss", "Usearch", SMALL),
+        (20_001, "faiss", "Annoy", {}),
+        (1_999_999, "usearch faiss", "Usearch", SMALL),
+        (2_000_000, "usearch faiss", "Faiss", {"factory": "IVF8192,SQ8", **LISTS}),  # 4 sqrt(2,000,000) = 5,657
+        (12_000_000, "faiss", "Faiss", {"factory": "IVF16384,SQ8", **LISTS}),  # 13,856
+        (20_000_000, "faiss", "Faiss", {"factory": "IVF32768,SQ8", **LISTS}),  # 17,889
+        (12_000_000, "usearch", "Usearch", auto.SMALL_GRAPH),
+        (12_000_000, "", "Annoy", {}),
     ],
 )
-def test_the_engine_that_is_recommended(monkeypatch: pytest.MonkeyPatch, size: int, installed: bool, name: str, settings: Dict[str, Any]) -> None:
-    monkeypatch.setattr(auto.importlib.util, "find_spec", lambda package: object() if installed else None)
+def test_the_engine_that_is_recommended(monkeypatch: pytest.MonkeyPatch, size: int, installed: str, name: str, settings: Dict[str, Any]) -> None:
+    monkeypatch.setattr(auto.importlib.util, "find_spec", lambda package: object() if package in installed.split() else None)
     found, given, why = auto.recommended(size)
     assert (found, given) == (f"spacy-sapbert.{name}Index.v1", settings)
     registry.sapbert_indexes.get(found)(**given)  # type: ignore[attr-defined]

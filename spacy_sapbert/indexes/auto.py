@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from typing import Any, Dict, Tuple
 
 EXACT_UP_TO = 20_000  # names: nothing is faster to build, and a batch of mentions costs less than encoding them
 GRAPH: Dict[str, Any] = {"dtype": "i8", "pca": 128, "rescore": 100}
-MILLIONS = 2_000_000  # names: from here on memory counts, and building on all cores is worth a graph that is not the same each time
+MILLIONS = 2_000_000  # names: from here on memory counts, and what a graph of few edges does not find
+LISTS: Dict[str, Any] = {"pca": 96, "search": 64, "rescore": 150, "build_threads": 0}  # of `lists_of` many: a byte a dimension, no edges
+# where Faiss is not installed; on all cores, which is worth a graph that is not the same each time
 SMALL_GRAPH: Dict[str, Any] = {
     "dtype": "i8",
     "pca": 64,
@@ -23,9 +26,27 @@ def recommended(size: int) -> Tuple[str, Dict[str, Any], str]:
     """(registered name, settings, why) for an index of `size` names, of the engines whose libraries are installed."""
     if size <= EXACT_UP_TO:
         return "spacy-sapbert.ExactIndex.v1", {}, f"{size:,} names are compared one by one as fast as by any index, and none is missed."
-    if importlib.util.find_spec("usearch") is None:
+    if size >= MILLIONS and _installed("faiss"):
+        settings = {"factory": f"IVF{lists_of(size)},SQ8", **LISTS}
+        return (
+            "spacy-sapbert.FaissIndex.v1",
+            settings,
+            f"{size:,} names in lists: smaller than a graph, built sooner, and surer to find what is hard.",
+        )
+    if not _installed("usearch"):
         why = f'the default; at {size:,} names `pip install "spacy-sapbert[usearch]"` finds more in less time.'
         return "spacy-sapbert.AnnoyIndex.v1", {}, why
-    settings = dict(SMALL_GRAPH if size >= MILLIONS else GRAPH)
-    why = f"the smallest graph and the fastest: {size:,} names in bytes of {settings['pca']} dimensions, compared in full."
-    return "spacy-sapbert.UsearchIndex.v1", settings, why
+    if size < MILLIONS:
+        why = f"the smallest graph and the fastest: {size:,} names in bytes of {GRAPH['pca']} dimensions, compared in full."
+        return "spacy-sapbert.UsearchIndex.v1", dict(GRAPH), why
+    why = f'a graph of {size:,} names that fits into memory; `pip install "spacy-sapbert[faiss]"` finds more in less of it.'
+    return "spacy-sapbert.UsearchIndex.v1", dict(SMALL_GRAPH), why
+
+
+def lists_of(size: int) -> int:
+    """Four times the root of the number of names (Faiss's guidelines say four to sixteen), rounded up to a power of two."""
+    return int(2 ** math.ceil(math.log2(4 * math.sqrt(size))))
+
+
+def _installed(library: str) -> bool:
+    return importlib.util.find_spec(library) is not None

@@ -16,8 +16,9 @@ from ..types import Floats2d, Ints2d
 from .rescored import BLOCK, RescoredIndex
 
 FILE = "index.faiss"
-TRAINED_ON = 200_000  # vectors that the clusters and codes of an index are learnt from
-SEARCH_TO_TRY = {"efSearch": [16, 32, 64, 128, 256, 512, 1024], "nprobe": [4, 8, 16, 32, 64, 128, 256]}
+TRAINED_ON = 200_000  # vectors that the clusters and codes of an index are learnt from, and
+PER_LIST = 39  # for each of its lists: with fewer Faiss warns
+SEARCH_TO_TRY = {"efSearch": [16, 32, 64, 128, 256, 512, 1024], "nprobe": [4, 8, 16, 32, 64, 128, 256, 512, 1024]}
 
 
 class FaissIndex(RescoredIndex):
@@ -93,7 +94,9 @@ class FaissIndex(RescoredIndex):
         library.omp_set_num_threads(self.build_threads or before)
         try:
             if not index.is_trained:
-                chosen = np.sort(np.random.default_rng(self.seed).permutation(total)[:TRAINED_ON])
+                lists = re.search(r"IVF(\d+)", self.factory)
+                enough = max(TRAINED_ON, PER_LIST * int(lists[1]) if lists else 0)
+                chosen = np.sort(np.random.default_rng(self.seed).permutation(total)[:enough])
                 index.train(np.concatenate([self._project(self.vectors(chosen[i : i + BLOCK])) for i in range(0, len(chosen), BLOCK)]))
             for _, block in blocks:
                 index.add(np.ascontiguousarray(block))
@@ -105,7 +108,7 @@ class FaissIndex(RescoredIndex):
         return index
 
     def _nearest(self, queries: Floats2d, fetch: int, effort: float) -> Ints2d:
-        looked_at = int(self.search * effort)
+        looked_at = max(1, int(self.search * effort))
         if self.search_setting == "efSearch":
             looked_at = max(looked_at, fetch)
         library = _library()
