@@ -24,7 +24,7 @@ def long_description() -> str:
 ABBREVIATIONS = ["scispacy==0.6.2"]
 # engines behind the index door, each by itself
 USEARCH = ["usearch>=2.16"]
-FAISS = ["faiss-cpu>=1.10"]
+FAISS = ["faiss-cpu>=1.15"]  # before, files of lists were read, not mapped
 MILVUS = ["pymilvus>=3.0.2,<4", "milvus-lite>=3.2.2,<4"]  # milvus-lite: of a local file; its files are linked as this version lays them out
 # `annotate`: corpora into Parquet, by processes of this machine, or by Ray
 ANNOTATE = ["pyarrow>=15,<26", "threadpoolctl>=3.1"]  # pyarrow 26 does not import with numpy 1

@@ -17,18 +17,22 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Print the figures that README claims.")
     parser.add_argument("section", nargs="?", default="all", choices=(*SECTIONS, "all"))
     parser.add_argument("--data", help="folder of ontologies, corpora and notes; default: $SPACY_SAPBERT_DATA or ../shared/data")
-    parser.add_argument("--no-peer-build", action="store_true", help="leave scispaCy out where its index is not built yet (20 minutes and more each)")
+    parser.add_argument("--no-peer-build", action="store_true", help="leave scispaCy out where its index is not built yet (minutes each)")
     parser.add_argument("--concepts", type=int, help="umls: concepts of the synthetic release; default: 200000, a whole release has 4000000")
+    parser.add_argument(
+        "--size", type=int, help="engines: only so many vectors like the real ones, such as 10000000; default: the real ones, and a million"
+    )
     options = parser.parse_args(arguments)
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     warnings.simplefilter("ignore")
 
-    from . import scispacy_peer, umls
+    from . import engines, scispacy_peer, umls
     from .common import REPORT, ROOT, Missing, Report, data_folder
 
     scispacy_peer.MAY_BUILD = not options.no_peer_build
     umls.SIZE = options.concepts or umls.SIZE
+    engines.SIZES = (options.size,) if options.size else engines.SIZES
     report = Report()
     try:
         data = Path() if options.section == "umls" else data_folder(options.data)  # umls needs none

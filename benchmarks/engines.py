@@ -21,7 +21,7 @@ from .worker import measure
 
 SECTION = "engines"
 QUERIES, DEPTH = 2_000, 10
-SIZES: Tuple[int, ...] = (0, 1_000_000)  # 0: the real names alone. Ten millions: --size 10000000, hours
+SIZES: Tuple[int, ...] = (0, 1_000_000)  # 0: the real names alone. Ten millions: --size 10000000
 E, A, U, F, M = (f"spacy-sapbert.{name}Index.v1" for name in ("Exact", "Annoy", "Usearch", "Faiss", "Milvus"))
 # (engine, settings, largest size at which it is measured); settings are the engine's own names
 SETTINGS: List[Tuple[str, Dict[str, Any], float]] = [

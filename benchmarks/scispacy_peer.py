@@ -16,8 +16,8 @@ from .common import ARTEFACTS, Missing, need, once
 
 EXTRA = "scispacy"
 ENTITIES = "kb.jsonl"
-MAY_BUILD = True  # nmslib's graph with scispaCy's settings takes 20 minutes and more
-# scispaCy's own efConstruction is 2000: over an hour for HPO's 41,487 names on two cores. Queries, whose speed is measured, keep its
+MAY_BUILD = True  # half a minute for HPO on two idle cores, and minutes for more names
+# scispaCy's own efConstruction is 2000: twenty times as long. Queries, whose speed is measured, keep its
 # M = 100 and efSearch = 200. What a thinner graph may lose in accuracy shows beside the row of exact TF-IDF search.
 GRAPH = {"efConstruction": 100}
 

@@ -39,7 +39,7 @@ PROTOCOL = (
     "concept_matcher (HPO) found before; PSS of all processes together, the most of samples taken every 16 Docs."
 )
 FAST_PROTOCOL = (
-    "`index KB --encoder fast --engine auto` over the same knowledge base: invented names, really encoded (256 dimensions), the same graph, measured on 2,000 names "
+    "`index KB --encoder fast --engine auto` over the same knowledge base: invented names, really encoded (256 dimensions), the same engine, measured on 2,000 names "
     "of its own with a typo, another word order or a word less, none of which it has; exact search over the stored vectors is the truth. The time from the "
     "knowledge base to the linker includes that measuring and copying the knowledge base. load, workers: as above."
 )
@@ -75,7 +75,7 @@ def size(data: Path, kb: Path, folder: Path) -> Table:
     settings = {**recommendation, "tune": False}
     search = {key: value for key, value in settings.items() if key in ("search", "expansion_search", "rescore", "tune")}
     table.notes.append(f"{engine}: {', '.join(f'{key} {value}' for key, value in recommendation.items())}.")
-    linker, times = folder / f"linker-{names}", folder / f"built-{names}.json"
+    linker, times = folder / f"linker-{_called(names)}", folder / f"built-{_called(names)}.json"
     if not linker.is_dir():
         made = measure("build_engine", engine, json.dumps(settings), vectors, folder / "index")
         times.write_text(json.dumps(made), encoding="utf-8")
@@ -98,7 +98,7 @@ def encoded(data: Path, kb: Path, folder: Path) -> Table:
     """All of it for real, with the encoder that can do it in minutes."""
     names = KnowledgeBase(kb).n_strings
     table = Table(f"fast-{names}", f"A linker of {names:,} names, by the fast encoder", FAST_PROTOCOL, ["measure", "value", "target"])
-    linker, times = folder / f"fast-{names}", folder / f"built-fast-{names}.json"
+    linker, times = folder / f"fast-{_called(names)}", folder / f"built-fast-{_called(names)}.json"
     if not linker.is_dir():
         times.write_text(json.dumps(measure("build_fast", kb, linker)), encoding="utf-8")
     built = json.loads(times.read_text(encoding="utf-8"))
@@ -138,6 +138,11 @@ def matcher(data: Path, kb: Path, folder: Path) -> Table:
         table.add(label, made[key], opened[key])
     table.add("files, MB", None, sum(file.stat().st_size for file in cache.rglob("*") if file.is_file()) / 1e6)
     return table
+
+
+def _called(names: int) -> str:
+    """By the engine and its settings too, so that another recommendation is measured anew."""
+    return f"{names}-{bundles.digest(recommended(names)[:2])}"
 
 
 def _used(table: Table, linker: Path, docs: Path) -> None:

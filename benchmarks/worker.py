@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import subprocess
@@ -51,6 +53,10 @@ def load_first_doc(folder: str) -> Dict[str, Any]:
     import spacy_sapbert.encoder
     import spacy_sapbert.indexes.annoy
     import spacy_sapbert.linker  # noqa: F401
+
+    for engine in ("faiss", "usearch.index"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(engine)
 
     imported = time.perf_counter()
     before = memory.rss_mb()

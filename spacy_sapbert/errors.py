@@ -76,6 +76,7 @@ class Errors:
         "Nothing was encoded; check=False, or --no-check, begins all the same."
     )
     E029 = "No room left to write '{path}' ({error}). The shards that are whole are kept there: free some and build again, or delete that folder."
+    E030 = "'{path}' holds no saved concept_matcher that can be read: {why} Save the pipeline again, or add the component anew."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (
@@ -145,6 +146,10 @@ class Errors:
     W006 = "{names:,} translations of {concepts:,} ids that no other source names are left out ({examples}): a translation only adds to a concept that is there."
     W007 = "{what} in '{path}' were damaged since they were written; the names are encoded again."
     W008 = "What '{path}' holds of an earlier build is left aside, as this one differs ({differences}): all names are encoded."
+    W009 = (
+        "The names that '{component}' looks for can't be kept in the cache, '{path}' ({error}): each process makes them for itself. Name a folder that "
+        "can be written with {env}."
+    )
     W003 = "No setting of the index links within {points:.1f} points of exact search; the best found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 
 

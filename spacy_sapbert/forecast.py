@@ -64,9 +64,11 @@ def foresee(names: int, dim: int, index: Any, out: Path, *, kb_bytes: int = 0, b
     """
     width = np.dtype(getattr(index, "storage", np.float32)).itemsize
     vectors = names * dim * width
-    tried = [names * engine_bytes(one, dim) for one in _grown(index, names)]  # all are in memory until the best is chosen
+    grown = _grown(index, names)
+    tried = [names * engine_bytes(one, dim) for one in grown]  # all are in memory until the best is chosen
+    learning = max(int(one.learning_bytes(names, dim)) if hasattr(one, "learning_bytes") else 0 for one in grown)
     has = PROCESS + weights - resident()  # the rest of it is there already
-    memory = int(max(0.0, has) + (WORKER + weights) * (processes - 1) + MEASURING + NAME * names + sum(tried))
+    memory = int(max(0.0, has) + (WORKER + weights) * (processes - 1) + max(MEASURING, learning) + NAME * names + sum(tried))
     name = type(index).__name__
     return Forecast(names, dim, name, vectors, begun, vectors + max(tried), kb_bytes, memory, _free_disk(out), free_memory())
 

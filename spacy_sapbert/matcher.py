@@ -8,6 +8,7 @@ to make than to use, and know no plurals.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -24,10 +25,10 @@ from tqdm import tqdm
 from . import bundles, semantic_types
 from .additions import Additions
 from .concept import ENGLISH, lower_case, normalise
-from .errors import fail
+from .errors import DamagedFile, Errors, MissingFile, SapbertError, fail
 from .files import writing_folder
 from .kb import KnowledgeBase
-from .phrases import MAX_WORDS, Collected, Phrases, union, word_hash
+from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
 from .spans import set_spans
 
 # letters and digits ("'s" stays with its word and is cut by `stem`), or what parts the words of a name: punctuation and empty
@@ -35,7 +36,10 @@ from .spans import set_spans
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # names: what is made of so many, in part of a second or in minutes, is kept in the cache
 SHOWN_FROM = 1_000_000  # names: making takes more than ten seconds
+RULES = 1  # of what is kept: one more with every change to how a name becomes words (`_form`, `stem`, `_collect`) or words a hash
+FOLDER = "phrases"  # in the component's folder of a saved pipeline
 _REMEMBERED = 500_000  # words, while names are read
+_LONG = 64  # letters; longer runs (base64) are not worth remembering
 Names = Iterable[Tuple[str, Optional[str]]]  # (normalised name, semantic type)
 
 
@@ -62,8 +66,12 @@ def _form(word: str, language: str) -> str:
     return stem(lowered) if language in ENGLISH else lowered
 
 
-@lru_cache(maxsize=100_000)
 def _hash(word: str, language: str) -> int:
+    return _known_hash(word, language) if len(word) <= _LONG else word_hash(_form(word, language))
+
+
+@lru_cache(maxsize=20_000)
+def _known_hash(word: str, language: str) -> int:
     return word_hash(_form(word, language))
 
 
@@ -188,12 +196,13 @@ class ConceptMatcher(Pipe):
     def set_kb(self, kb: KnowledgeBase) -> None:
         """Look for the names of this knowledge base; where they are many, they are made ready once, and kept in the cache as hashes.
 
-        RAISES: SapbertError E103 where none is left, E007, E008, E102 (the cache).
+        WARNS: W009 where the cache can't be written. RAISES: SapbertError E103 where no name is left.
         """
         if kb.n_strings < KEPT_FROM:
             self._phrases = self._of(kb)
             return
         # all that they depend on
+        rules = [RULES, VERSION, MAX_WORDS, {tui: kind.group for tui, kind in semantic_types.load().items()}]
         own = [self.min_chars, self.weak_names, self.label, sorted(self.types or ()), self.types is None]
         text = [self._language if self._language not in ENGLISH else "en", sorted(self._stop_words), _WORD.pattern]
 
@@ -202,8 +211,17 @@ class ConceptMatcher(Pipe):
                 self._of(kb).to_disk(fresh)
 
         try:
-            self._phrases = Phrases.from_disk(bundles.cached("names", [kb.fingerprint, bundles.digest([*own, *text])], build))
-        except PermissionError:  # no cache for this user: each process makes them for itself
+            folder = bundles.cached("names", [kb.fingerprint, bundles.digest([*rules, *own, *text])], build)
+            try:
+                self._phrases = Phrases.from_disk(folder)
+            except DamagedFile:  # it can be made again
+                build(folder)
+                self._phrases = Phrases.from_disk(folder)
+        except (OSError, SapbertError) as error:
+            if isinstance(error, SapbertError) and error.code not in ("E007", "E008"):
+                raise
+            why = Errors.W009.format(component=self.name, path=bundles.cache_folder(), error=error, env=bundles.CACHE_VARIABLE)
+            warnings.warn(f"[W009] {why}", stacklevel=2)
             self._phrases = self._of(kb)
 
     def _of(self, kb: KnowledgeBase) -> Phrases:
@@ -276,19 +294,20 @@ class ConceptMatcher(Pipe):
     def _match(self, doc: Doc) -> Iterator[Span]:
         found = list(_WORD.finditer(doc.text))
         words = np.fromiter((_hash(match.group(), self._language) for match in found), dtype=np.uint64, count=len(found))
-        assert self._phrases is not None  # `load`
-        lengths, labels = self._phrases.longest(words)
+        phrases, more = self._phrases, self._more  # as they are now: `load` in another thread may put others in their places
+        assert phrases is not None  # `load`
+        lengths, labels = phrases.longest(words)
         added: Dict[int, str] = {}
-        if self._more is not None:
-            others, their_labels = self._more.longest(words)
+        if more is not None:
+            others, their_labels = more.longest(words)
             for at in np.flatnonzero(others > lengths).tolist():
-                lengths[at], added[at] = others[at], self._more.names[their_labels[at]]
+                lengths[at], added[at] = others[at], more.names[their_labels[at]]
         next_word, end_token = 0, 0
         for at in np.flatnonzero(lengths).tolist():
             if at < next_word:
                 continue
             end = at + int(lengths[at])
-            label = added.get(at) or self._phrases.names[labels[at]]
+            label = added.get(at) or phrases.names[labels[at]]
             span = doc.char_span(found[at].start(), found[end - 1].end(), label=label, alignment_mode="expand")
             if span is not None and span.start >= end_token:
                 yield span
@@ -317,11 +336,14 @@ class ConceptMatcher(Pipe):
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
         """Write what is looked for, so that a saved pipeline needs nothing else; as hashes, which say no name."""
         whole = self._whole()
-        with writing_folder(path) as folder:  # a new one: the old one's files may be mapped
+        with writing_folder(Path(path) / FOLDER) as folder:  # a new one: the old one's files may be mapped
             whole.to_disk(folder)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> ConceptMatcher:
-        self._phrases = Phrases.from_disk(Path(path))
+        """RAISES: SapbertError E030."""
+        if (Path(path) / "names.jsonl.gz").is_file() and not (Path(path) / FOLDER).is_dir():
+            raise fail("E030", MissingFile, path=path, why="an earlier version wrote its names.jsonl.gz.")
+        self._phrases = Phrases.from_disk(Path(path) / FOLDER)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:

@@ -11,13 +11,13 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .errors import DamagedFile, fail
-from .files import read_manifest, write_manifest
+from .errors import DamagedFile, MissingFile, fail
+from .files import MANIFEST, read_manifest, write_manifest
 
 KIND, VERSION = "phrases", 1
 MAX_WORDS = 12
@@ -41,6 +41,15 @@ class Phrases:
     firsts: Hashes1d
     lengths: npt.NDArray[np.uint16]
     names: Tuple[str, ...] = ()
+    folder: Optional[Path] = field(default=None, compare=False)  # that the arrays are mapped from
+
+    def __getstate__(self) -> Dict[str, Any]:
+        """What is mapped goes to another process as the name of its folder."""
+        kept = self.folder is not None and (self.folder / MANIFEST).is_file()
+        return {"folder": self.folder} if kept else {**self.__dict__, "folder": None}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state if "hashes" in state else self.from_disk(state["folder"]).__dict__)
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -52,6 +61,8 @@ class Phrases:
         if not len(self) or not len(words):
             return found, labels
         at, begins = _look_up(self.firsts, words)
+        if not begins.any():
+            return found, labels
         possible = np.where(begins, self.lengths[at], 0)
         run = np.zeros(len(words), dtype=np.uint64)
         for length in range(1, min(int(possible.max()).bit_length(), len(words)) + 1):
@@ -68,21 +79,28 @@ class Phrases:
 
     @classmethod
     def from_disk(cls, folder: Path) -> Phrases:
-        """Mapped, not read. RAISES: SapbertError E101, E102."""
-        manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
-        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS}
-        return cls(**arrays, names=tuple(manifest["labels"]))
+        """Mapped, not read. RAISES: SapbertError E030, E106 (of another format)."""
+        try:
+            manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
+        except (MissingFile, DamagedFile) as error:
+            raise fail("E030", type(error), path=folder, why=str(error).partition(": ")[2]) from error
+        arrays: Dict[str, Any] = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS}
+        return cls(**arrays, names=tuple(manifest["labels"]), folder=folder.absolute())
 
     def to_dict(self) -> Dict[str, Any]:
         return {**{name: getattr(self, name).tobytes() for name in ARRAYS}, "names": list(self.names)}
 
     @classmethod
     def from_dict(cls, content: Dict[str, Any]) -> Phrases:
-        """RAISES: SapbertError E102."""
+        """RAISES: SapbertError E030."""
         try:
-            return cls(**{name: np.frombuffer(content[name], dtype=kind) for name, kind in ARRAYS.items()}, names=tuple(content["names"]))
+            arrays: Dict[str, Any] = {name: np.frombuffer(content[name], dtype=kind) for name, kind in ARRAYS.items()}
+            made = cls(**arrays, names=tuple(content["names"]))
+            if len(made.hashes) != len(made.labels) or len(made.firsts) != len(made.lengths) or made.labels.max(initial=0) >= max(1, len(made.names)):
+                raise ValueError("its arrays do not fit each other")
         except (KeyError, TypeError, ValueError) as error:
-            raise fail("E102", DamagedFile, path="concept_matcher", why=f"these bytes hold no phrases: {error}") from error
+            raise fail("E030", DamagedFile, path="these bytes", why=f"{error!r}.") from error
+        return made
 
 
 @dataclass

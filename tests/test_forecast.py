@@ -73,6 +73,10 @@ def test_the_sum_by_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     found = foresee(10_000_000, 384, AnnoyIndex(), tmp_path / "x")
     assert found.memory == 200_000_000 + 1_200_000_000 + 160_000_000 + 10_000_000 * (small + large)
     assert found.stays == vectors + 10_000_000 * large
+    # Faiss learns from 39 vectors a list, which it copies: 39 × 65,536 × 384 floats, twice; of few lists less than measuring takes
+    for factory, learning in (("IVF65536,SQ8", 2 * 4 * 39 * 65_536 * 384), ("IVF64k,SQ8", 2 * 4 * 39 * 65_536 * 384), ("IVF1024,SQ8", 1_200_000_000)):
+        found = foresee(10_000_000, 384, FaissIndex(factory, tune=False), tmp_path / "x")
+        assert found.memory == 200_000_000 + learning + 160_000_000 + 10_000_000 * (384 + 8)
     monkeypatch.setattr(forecast, "resident", lambda: 5_000_000_000)  # what is there already is not asked for
     assert foresee(1, 384, ExactIndex(), tmp_path / "x").memory == 1_200_000_016
 

@@ -531,6 +531,23 @@ def test_clusters_are_learnt_and_lists_searched(tmp_path: Path) -> None:
     assert (few.query(QUERIES, 5, effort=0.4)[0] == found).all()  # never less than one list
 
 
+@pytest.mark.parametrize("queries", [1, 10, 100])
+def test_a_search_leaves_pytorch_its_threads(queries: int) -> None:
+    """They are the same setting of OpenMP: with one thread left, the encoder would be slow from the first Doc on."""
+    import faiss
+    import torch
+
+    index = FaissIndex("IVF8,SQ8", tune=False, threads=2)
+    index.build(VECTORS)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        index.query(np.repeat(QUERIES, 30, axis=0)[:queries], 3)
+        assert (torch.get_num_threads(), faiss.omp_get_max_threads()) == (3, 3)
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize(("factory", "sample"), [("IVF8,SQ8", 80), ("IVF4,SQ8", 50), ("SQ8", 50)])
 def test_clusters_are_learnt_from_enough_vectors(monkeypatch: pytest.MonkeyPatch, factory: str, sample: int) -> None:
     """At least 50 here, and ten for each list."""
@@ -615,3 +632,4 @@ def test_the_engine_that_is_recommended(monkeypatch: pytest.MonkeyPatch, size: i
     assert (found, given) == (f"spacy-sapbert.{name}Index.v1", settings)
     registry.sapbert_indexes.get(found)(**given)  # type: ignore[attr-defined]
     assert f"{size:,}" in why
+    assert ("[faiss]" in why) == (size >= 2_000_000 and "faiss" not in installed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
@@ -13,7 +14,7 @@ from spacy.language import Language
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc, Span
 
-from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
+from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError, fail
 from spacy_sapbert.kb import KnowledgeBase
 from spacy_sapbert.matcher import ConceptMatcher, stem, words
 
@@ -279,14 +280,18 @@ def test_files_and_bytes_and_pickle(nlp: Language, tmp_path: Path):
     assert seen(empty) == EXPECTED
     copy = pickle.loads(pickle.dumps(nlp.get_pipe("concept_matcher")))
     assert [e.text for e in copy(nlp.make_doc(NOTE)).ents] == [text for text, _ in EXPECTED]
-    damaged = tmp_path / "pipe" / "concept_matcher" / "hashes.npy"
+    damaged = tmp_path / "pipe" / "concept_matcher" / "phrases" / "hashes.npy"
     damaged.write_bytes(damaged.read_bytes()[:-8])
-    with pytest.raises(DamagedFile, match=r"E102.*hashes\.npy"):
+    with pytest.raises(DamagedFile, match=r"E030.*hashes\.npy"):
         spacy.load(tmp_path / "pipe")
     (damaged.parent / "manifest.json").unlink()
-    with pytest.raises(MissingFile, match=r"E101.*manifest\.json"):
+    with pytest.raises(MissingFile, match=r"E030.*manifest\.json"):
         spacy.load(tmp_path / "pipe")
-    with pytest.raises(DamagedFile, match="E102"):
+    shutil.rmtree(damaged.parent)
+    (tmp_path / "pipe" / "concept_matcher" / "names.jsonl.gz").write_bytes(b"")
+    with pytest.raises(MissingFile, match=r"E030.*earlier version.*Save the pipeline again"):
+        spacy.load(tmp_path / "pipe")
+    with pytest.raises(DamagedFile, match="E030"):
         ConceptMatcher(spacy.blank("en")).from_bytes(srsly.msgpack_dumps({"hashes": b"1234567"}))
 
 
@@ -337,21 +342,56 @@ def test_many_names_are_made_ready_once(nlp: Language, tiny_linker: Path, tmp_pa
         before = len(read)
         assert seen(fresh(**settings)) == seen(fresh(**settings))
         assert len(read) == before + 1, settings
+    before = len(read)
     (kept / "hashes.npy").write_bytes(b"")
-    with pytest.raises(DamagedFile, match=r"E102.*hashes\.npy"):
-        fresh()("fever")
+    assert seen(fresh()) == seen(fresh()) == EXPECTED  # made again
+    assert len(read) == before + 1
+    for rule in ("RULES", "VERSION"):
+        monkeypatch.setattr(f"spacy_sapbert.matcher.{rule}", 77)
+        assert seen(fresh()) == EXPECTED
+    assert len(read) == before + 3
+    copy = pickle.dumps(fresh().get_pipe("concept_matcher"))
+    assert [e.text for e in pickle.loads(copy)(fresh().make_doc(NOTE)).ents] == [text for text, _ in EXPECTED]
 
 
-def test_many_names_without_a_cache(tiny_linker: Path, monkeypatch: pytest.MonkeyPatch):
+def test_many_names_without_a_cache(tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("spacy_sapbert.matcher.KEPT_FROM", 1)
-
-    def refused(*_: Any) -> Path:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("spacy_sapbert.bundles.cached", refused)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path / "file" / "cache"))  # can't be made
     made = spacy.blank("en")
     made.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
+    with pytest.warns(UserWarning, match=r"W009.*SPACY_SAPBERT_CACHE"):
+        assert seen(made) == EXPECTED
+
+    def full(*_: Any) -> Path:
+        raise fail("E008", path="cache", error="No space left on device", env="SPACY_SAPBERT_CACHE")
+
+    monkeypatch.setattr("spacy_sapbert.bundles.cached", full)
+    with pytest.warns(UserWarning, match=r"W009.*No space left"):
+        made.get_pipe("concept_matcher").set_kb(KnowledgeBase(tiny_linker / "kb"))  # type: ignore[attr-defined]
     assert seen(made) == EXPECTED
+
+
+def test_what_else_is_in_the_folder_stays(nlp: Language, tmp_path: Path):
+    (tmp_path / "precious.txt").write_text("mine")
+    nlp.get_pipe("concept_matcher").to_disk(tmp_path)  # type: ignore[attr-defined]
+    nlp.get_pipe("concept_matcher").to_disk(tmp_path)  # type: ignore[attr-defined]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["phrases", "precious.txt"]
+
+
+def test_another_thread_changes_what_is_looked_for(nlp: Language):
+    """`load` in a thread that has seen an added name puts other phrases in place, in the middle of a match."""
+    component = matcher("fever")
+    component._more = matcher("ward seven", tui="T121")._phrases
+    longest = component._phrases.longest  # type: ignore[union-attr]
+
+    def swapping(words: Any) -> Any:
+        component._more, component._phrases = None, None
+        return longest(words)
+
+    component._phrases.longest = swapping  # type: ignore[union-attr, method-assign]
+    doc = component.nlp.make_doc("fever on ward seven")
+    assert [(span.text, span.label_) for span in component._match(doc)] == [("fever", "DISO"), ("ward seven", "CHEM")]
 
 
 def test_a_pipeline_is_saved_over_the_one_it_was_loaded_from(nlp: Language, tmp_path: Path):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 import random
+import shutil
 from pathlib import Path
 from typing import Dict, List, Tuple
 
@@ -24,6 +27,15 @@ def collected(given: List[Tuple[str, str]]) -> Phrases:
     for text, label in given:
         into.add(hashed(text), label)
     return into.phrases()
+
+
+def by_hand(*words: str) -> int:
+    """As files have it: if this changes, `VERSION` must."""
+    run = 0
+    for word in words:
+        mixed = ((run ^ int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "little")) * 0x9E3779B97F4A7C15) % 2**64
+        run = mixed ^ (mixed >> 29)
+    return run
 
 
 def longest(phrases: Phrases, text: str) -> List[Tuple[int, str]]:
@@ -57,6 +69,8 @@ def test_a_union_keeps_the_first_label() -> None:
 def test_words_are_hashed_alike_everywhere() -> None:
     assert word_hash("fever") == 0x990051AF14380EE6  # blake2b, 8 bytes, little-endian: files of hashes outlive a process
     assert word_hash("\ud800") != word_hash("")
+    three = collected([("chest pain fever", "X")]).hashes.tolist()
+    assert (three, collected([("chest pain", "X")]).hashes.tolist()) == ([by_hand("chest", "pain", "fever")], [by_hand("chest", "pain")])
     order = [word_hash("chest"), word_hash("pain")]
     one, two = Collected(), Collected()
     one.add(order, "X")
@@ -90,7 +104,23 @@ def test_files_are_mapped_and_bytes_hold_the_same(tmp_path: Path) -> None:
     text = "no chest pain and fever"
     assert longest(opened, text) == longest(Phrases.from_dict(phrases.to_dict()), text) == longest(phrases, text)
     assert sum(getattr(phrases, name).itemsize for name in ("hashes", "labels")) == 10  # bytes of a phrase; of a first word, as many
-    with pytest.raises(DamagedFile, match="E102"):
-        Phrases.from_dict({**phrases.to_dict(), "labels": b"1"})
-    with pytest.raises(MissingFile, match="E101"):
+    for wrong in ({"labels": b"1"}, {"labels": b"1\0" * 3}, {"labels": b"\7\0" * 4}, {"names": []}, {"lengths": b""}):
+        with pytest.raises(DamagedFile, match=r"E030.*these bytes"):
+            Phrases.from_dict({**phrases.to_dict(), **wrong})
+    with pytest.raises(MissingFile, match="E030"):
         Phrases.from_disk(tmp_path / "other")
+
+
+def test_what_is_mapped_is_mapped_in_another_process_too(tmp_path: Path) -> None:
+    phrases = collected([(f"word{i} pain", "X") for i in range(5_000)])
+    assert len(pickle.dumps(phrases)) > 50_000
+    (tmp_path / "kept").mkdir()
+    phrases.to_disk(tmp_path / "kept")
+    sent = pickle.dumps(Phrases.from_disk(tmp_path / "kept"))
+    assert len(sent) < 1_000
+    for copy in (pickle.loads(sent), pickle.loads(pickle.dumps(phrases))):
+        assert longest(copy, "word77 pain") == [(2, "X"), (0, "")]
+    assert isinstance(pickle.loads(sent).hashes, np.memmap)
+    opened = Phrases.from_disk(tmp_path / "kept")
+    shutil.rmtree(tmp_path / "kept")  # the arrays are still there
+    assert longest(pickle.loads(pickle.dumps(opened)), "word77 pain") == [(2, "X"), (0, "")]

@@ -34,7 +34,8 @@ def recommended(size: int) -> Tuple[str, Dict[str, Any], str]:
             f"{size:,} names in lists: smaller than a graph, built sooner, and surer to find what is hard.",
         )
     if not _installed("usearch"):
-        why = f'the default; at {size:,} names `pip install "spacy-sapbert[usearch]"` finds more in less time.'
+        better = "faiss" if size >= MILLIONS else "usearch"
+        why = f'the default; at {size:,} names `pip install "spacy-sapbert[{better}]"` finds more in less time.'
         return "spacy-sapbert.AnnoyIndex.v1", {}, why
     if size < MILLIONS:
         why = f"the smallest graph and the fastest: {size:,} names in bytes of {GRAPH['pca']} dimensions, compared in full."

@@ -80,6 +80,12 @@ class FaissIndex(RescoredIndex):
                 links = 8 * int(found[1] or 32) + 16
         return code + links + 8
 
+    def learning_bytes(self, names: int, dim: int) -> float:
+        """See `RescoredIndex.learning_bytes`: the sample, and Faiss's copy of it."""
+        found = re.search(r"IVF(\d+)(k|M)?", self.factory)
+        lists = int(found[1]) * {"k": 2**10, "M": 2**20}.get(found[2] or "", 1) if found else 0
+        return 2 * 4 * min(names, max(TRAINED_ON, PER_LIST * lists)) * self._seen(dim)
+
     def require(self) -> None:
         _library()
 
@@ -94,10 +100,13 @@ class FaissIndex(RescoredIndex):
         library.omp_set_num_threads(self.build_threads or before)
         try:
             if not index.is_trained:
-                lists = re.search(r"IVF(\d+)", self.factory)
-                enough = max(TRAINED_ON, PER_LIST * int(lists[1]) if lists else 0)
-                chosen = np.sort(np.random.default_rng(self.seed).permutation(total)[:enough])
-                index.train(np.concatenate([self._project(self.vectors(chosen[i : i + BLOCK])) for i in range(0, len(chosen), BLOCK)]))
+                lists = library.extract_index_ivf(index).nlist if "IVF" in self.factory else 0
+                chosen = np.sort(np.random.default_rng(self.seed).permutation(total)[: max(TRAINED_ON, PER_LIST * lists)])
+                sample = np.empty((len(chosen), self.tree_dim), dtype=np.float32)
+                for start in range(0, len(chosen), BLOCK):
+                    sample[start : start + BLOCK] = self._project(self.vectors(chosen[start : start + BLOCK]))
+                index.train(sample)
+                del sample
             for _, block in blocks:
                 index.add(np.ascontiguousarray(block))
         except RuntimeError as error:  # clusters without vectors, codes of another width
@@ -112,6 +121,7 @@ class FaissIndex(RescoredIndex):
         if self.search_setting == "efSearch":
             looked_at = max(looked_at, fetch)
         library = _library()
+        before = library.omp_get_max_threads()
         library.omp_set_num_threads(1)  # of the thread that calls; how many of these there are is `threads`
         with self._lock:  # it is a setting of the index
             if self.search_setting and looked_at != self._looked_at:
@@ -121,7 +131,10 @@ class FaissIndex(RescoredIndex):
                     why = f"its {self.search_setting} can't be set. Faiss says: {_reason(error)}"
                     raise fail("E002", setting="factory", component="FaissIndex", value=self.factory, why=why) from error
                 self._looked_at = looked_at
-        _, rows = self._engine.search(queries, fetch)
+        try:
+            _, rows = self._engine.search(queries, fetch)
+        finally:
+            library.omp_set_num_threads(before)  # PyTorch's are the same: the encoder is to keep its cores
         return np.asarray(rows, dtype=np.int64)
 
     def _save_engine(self, path: Path) -> None:

@@ -62,6 +62,10 @@ class RescoredIndex(StoredVectors):
         """Of the engine's own files, bytes a name of `dim` dimensions, before it is built; 0 where they are not in this process."""
         return 0
 
+    def learning_bytes(self, names: int, dim: int) -> float:
+        """Of memory, while it learns from a sample before it is built."""
+        return 0
+
     def _seen(self, dim: int) -> int:
         """Dimensions that the engine will see of `dim`."""
         return min(self.pca or dim, dim)
