@@ -13,9 +13,11 @@ PROC = Path("/proc")
 
 
 def peak_mb() -> float:
-    """The most that this process ever had resident."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1e6 if sys.platform == "darwin" else 1e3)
+    """The most that this process ever had resident, mapped files included."""
+    peak = field_mb(PROC / "self" / "status", "VmHWM")  # rusage's also counts what its parent had when it was started
+    if peak is not None:
+        return peak
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def field_mb(path: Path, field: str) -> Optional[float]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -86,6 +88,10 @@ def test_memory_fields(tmp_path):
     assert memory.field_mb(path, "Pss") is None
     assert memory.field_mb(tmp_path / "none", "Pss") is None
     assert memory.peak_mb() > 10
+    held = np.ones(400_000_000 // 8)  # a process does not inherit the peak of the one that started it
+    code = "from benchmarks import memory; print(memory.peak_mb())"
+    alone = float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    assert 5 < alone < 200 < held.nbytes / 1e6 < memory.peak_mb()
 
 
 def test_clock_times_only_what_it_is_told():
