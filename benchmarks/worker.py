@@ -138,19 +138,21 @@ def pipe_entities(folder: str, path: str, processes: str, threads: str = "0", sa
 
 
 def pipe_texts(folder: str, notes: str, processes: str, threads: str) -> Dict[str, Any]:
-    """As `pipe_entities`, from texts: concept_matcher, `widened`, sapbert_linker."""
+    """As `pipe_entities`, from texts: concept_matcher, `widened`, sapbert_linker. threads: of PyTorch and of the index; 0: as it comes."""
     import spacy
     import torch
     from spacy.language import Language
 
-    torch.set_num_threads(int(threads))
+    if int(threads):
+        torch.set_num_threads(int(threads))
     texts = json.loads(Path(notes).read_text(encoding="utf-8"))
     Language.component("widened", func=widened)
     nlp = spacy.blank("en")
     nlp.add_pipe("concept_matcher", config={"linker_name": folder})
     nlp.add_pipe("widened")
-    nlp.add_pipe("sapbert_linker", config={"linker_name": folder})
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": folder})
     nlp("Loaded before the workers start: seizures.")
+    linker.index.threads = int(threads)
     start, mentions = time.perf_counter(), 0
     for doc in nlp.pipe(texts, n_process=int(processes), batch_size=64):
         mentions += len(doc.ents)
