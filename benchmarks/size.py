@@ -147,14 +147,14 @@ def _called(names: int) -> str:
 
 def _used(table: Table, linker: Path, docs: Path) -> None:
     """Opened, and shared by workers."""
-    loaded = measure("load_first_doc", linker)
-    table.add("load, s", statistics.median([loaded["load_s"], *(measure("load_first_doc", linker)["load_s"] for _ in range(2))]), "< 2")
-    table.add("RSS after the first linked Doc, MB", loaded["rss_mb"], None)
+    loaded = [measure("load_first_doc", linker) for _ in range(3)]
+    for key, label, target in (("load_s", "load, s", "< 2"), ("rss_mb", "RSS after the first linked Doc, MB", None)):
+        table.add(label, statistics.median(found[key] for found in loaded), target)
     for workers in WORKERS:
-        shared = measure("pipe_entities", linker, docs, workers)
+        shared = measure("pipe_entities", linker, docs, workers, 1)
         table.add(f"{workers} workers: PSS together, MB", shared["pss_mb"], "< 3,000" if workers == 4 else None)
         table.add(f"{workers} workers: of it not mapped from files, MB", shared["own_mb"], None)
-        linked = measure("pipe_entities", linker, docs, workers, 0, 0)
+        linked = measure("pipe_entities", linker, docs, workers, 0)
         table.add(f"{workers} workers: mentions/s, start included", linked["mentions"] / linked["seconds"], None)
 
 

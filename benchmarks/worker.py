@@ -117,14 +117,11 @@ def pipe_memory(folder: str, notes: str, processes: str) -> Dict[str, Any]:
     return {"pss_mb": most or None, "processes": workers, "seconds": seconds, "notes": len(texts), "mentions": mentions}
 
 
-def pipe_entities(folder: str, path: str, processes: str, threads: str = "0", sampled: str = "1") -> Dict[str, Any]:
-    """Linking Docs that have entities, in so many processes, of `threads` threads each (0: as it comes): seconds with starting the workers, and, where
-    `sampled`, the most PSS of all together that was seen while Docs came out; looking at it takes as long as linking."""
+def pipe_entities(folder: str, path: str, processes: str, sampled: str) -> Dict[str, Any]:
+    """Linking Docs that have entities, in so many processes: seconds with starting the workers, and, where `sampled` is "1", the most PSS of all
+    together that was seen while Docs came out; looking at it takes as long as linking."""
     import spacy
-    import torch
 
-    if int(threads):
-        torch.set_num_threads(int(threads))
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": folder})
     docs = _read_docs(path, nlp)
@@ -138,13 +135,12 @@ def pipe_entities(folder: str, path: str, processes: str, threads: str = "0", sa
 
 
 def pipe_texts(folder: str, notes: str, processes: str, threads: str) -> Dict[str, Any]:
-    """As `pipe_entities`, from texts: concept_matcher, `widened`, sapbert_linker. threads: of PyTorch and of the index; 0: as it comes."""
+    """From texts, in so many processes: concept_matcher, `widened`, sapbert_linker. threads: of PyTorch and of the index, in each."""
     import spacy
     import torch
     from spacy.language import Language
 
-    if int(threads):
-        torch.set_num_threads(int(threads))
+    torch.set_num_threads(int(threads))
     texts = json.loads(Path(notes).read_text(encoding="utf-8"))
     Language.component("widened", func=widened)
     nlp = spacy.blank("en")

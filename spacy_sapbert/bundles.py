@@ -379,10 +379,11 @@ def _of_hpo(name: str, parts: List[str], encoder: List[str], calibration: str, i
     from .indexes.annoy import AnnoyIndex
 
     obo, known = hpo_file(), Path(__file__).parent / calibration
-    stored = read_calibration(known) if known.is_file() else None  # none: one is about to be fit
-    settings = digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, encoder, stored and checksum(known)])
+    fitted = checksum(known) if known.is_file() else None  # none: one is about to be fit
+    settings = digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, encoder, fitted])
 
     def build(out: Path) -> None:
+        stored = None if fitted is None else read_calibration(known)
         fits = stored is not None and all(stored.built_for.get(key) == value for key, value in inputs().items())  # else it is of another release
         build_linker([read_source(obo)], out, model=make(), calibration=stored if fits else None)
 

@@ -1,6 +1,6 @@
 """Runs of words to look for in text, millions of them: 64-bit hashes in sorted arrays, some ten bytes each, that processes can map from files.
 
-A dictionary of UMLS's names takes four gigabytes of each process and minutes to make. Two runs share a hash by chance once in
+A dictionary of UMLS's names takes five gigabytes of each process and minutes to make. Two runs share a hash by chance once in
 2^64 / n look-ups: for ten million names, once in 10^12.
 """
 

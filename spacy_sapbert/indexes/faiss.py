@@ -82,9 +82,13 @@ class FaissIndex(RescoredIndex):
 
     def learning_bytes(self, names: int, dim: int) -> float:
         """See `RescoredIndex.learning_bytes`: the sample, and Faiss's copy of it."""
+        return 2 * 4 * self._learnt_from(names) * self._seen(dim)
+
+    def _learnt_from(self, names: int) -> int:
+        """How many vectors of `names`."""
         found = re.search(r"IVF(\d+)(k|M)?", self.factory)
         lists = int(found[1]) * {"k": 2**10, "M": 2**20}.get(found[2] or "", 1) if found else 0
-        return 2 * 4 * min(names, max(TRAINED_ON, PER_LIST * lists)) * self._seen(dim)
+        return min(names, max(TRAINED_ON, PER_LIST * lists))
 
     def require(self) -> None:
         _library()
@@ -100,8 +104,7 @@ class FaissIndex(RescoredIndex):
         library.omp_set_num_threads(self.build_threads or before)
         try:
             if not index.is_trained:
-                lists = library.extract_index_ivf(index).nlist if "IVF" in self.factory else 0
-                chosen = np.sort(np.random.default_rng(self.seed).permutation(total)[: max(TRAINED_ON, PER_LIST * lists)])
+                chosen = np.sort(np.random.default_rng(self.seed).permutation(total)[: self._learnt_from(total)])
                 sample = np.empty((len(chosen), self.tree_dim), dtype=np.float32)
                 for start in range(0, len(chosen), BLOCK):
                     sample[start : start + BLOCK] = self._project(self.vectors(chosen[start : start + BLOCK]))
@@ -121,8 +124,6 @@ class FaissIndex(RescoredIndex):
         if self.search_setting == "efSearch":
             looked_at = max(looked_at, fetch)
         library = _library()
-        before = library.omp_get_max_threads()
-        library.omp_set_num_threads(1)  # of the thread that calls; how many of these there are is `threads`
         with self._lock:  # it is a setting of the index
             if self.search_setting and looked_at != self._looked_at:
                 try:
@@ -131,6 +132,8 @@ class FaissIndex(RescoredIndex):
                     why = f"its {self.search_setting} can't be set. Faiss says: {_reason(error)}"
                     raise fail("E002", setting="factory", component="FaissIndex", value=self.factory, why=why) from error
                 self._looked_at = looked_at
+        before = library.omp_get_max_threads()
+        library.omp_set_num_threads(1)  # of the thread that calls; how many of these there are is `threads`
         try:
             _, rows = self._engine.search(queries, fetch)
         finally:
