@@ -96,11 +96,11 @@ setup(
     entry_points={
         "spacy_factories": [
             "sapbert_linker = spacy_sapbert.linker:make_sapbert_linker",
-            "concept_matcher = spacy_sapbert.matcher:make_concept_matcher",
+            "concept_matcher = spacy_sapbert.matcher.component:make_concept_matcher",
         ],
         "spacy_architectures": [
-            "spacy-sapbert.NameEncoder.v1 = spacy_sapbert.encoder:NameEncoder",
-            "spacy-sapbert.StaticEncoder.v1 = spacy_sapbert.static_encoder:StaticEncoder",
+            "spacy-sapbert.NameEncoder.v1 = spacy_sapbert.encoders.transformer:NameEncoder",
+            "spacy-sapbert.StaticEncoder.v1 = spacy_sapbert.encoders.static:StaticEncoder",
         ],
         "spacy_sapbert_indexes": [
             "spacy-sapbert.AnnoyIndex.v1 = spacy_sapbert.indexes.annoy:AnnoyIndex",
@@ -110,15 +110,15 @@ setup(
             "spacy-sapbert.UsearchIndex.v1 = spacy_sapbert.indexes.usearch:UsearchIndex",
         ],
         "spacy_sapbert_linkers": [
-            "hpo = spacy_sapbert.bundles:hpo",
-            "hpo-fast = spacy_sapbert.bundles:hpo_fast",
+            "hpo = spacy_sapbert.build.linker_folder:hpo",
+            "hpo-fast = spacy_sapbert.build.linker_folder:hpo_fast",
         ],
         "spacy_scorers": [
             "spacy-sapbert.linker_scorer.v1 = spacy_sapbert.linker:make_linker_scorer",
         ],
         "spacy_misc": [
-            "spacy-sapbert.Folder.v1 = spacy_sapbert.bundles:from_folder",
-            "spacy-sapbert.Sources.v1 = spacy_sapbert.bundles:from_sources",
+            "spacy-sapbert.Folder.v1 = spacy_sapbert.build.linker_folder:from_folder",
+            "spacy-sapbert.Sources.v1 = spacy_sapbert.build.linker_folder:from_sources",
         ],
     },
     classifiers=[

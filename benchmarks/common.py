@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Union
 
-from spacy_sapbert import bundles
-from spacy_sapbert.kb_builder import Source
+from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.kb.builder import Source
 
 ROOT = Path(__file__).resolve().parent.parent
 ARTEFACTS = ROOT / "artifacts" / "benchmarks"

@@ -10,10 +10,10 @@ from typing import Any, Dict, List
 
 import torch
 
-from spacy_sapbert import bundles
-from spacy_sapbert.concept import normalise
-from spacy_sapbert.encoder import NameEncoder, base_encoder, default_encoder
-from spacy_sapbert.static_encoder import StaticEncoder, fast_encoder
+from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.encoders.static import StaticEncoder, fast_encoder
+from spacy_sapbert.encoders.transformer import NameEncoder, base_encoder, default_encoder
+from spacy_sapbert.kb.concept import normalise
 from training.corpora import open_lines, read_pubtator
 
 from .common import Report, Table, data_file

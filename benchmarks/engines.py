@@ -9,11 +9,11 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
-from spacy_sapbert import bundles
+from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build.tune import perturb
 from spacy_sapbert.indexes.auto import GRAPH, LISTS, SMALL_GRAPH, lists_of
 from spacy_sapbert.indexes.base import exact_search
-from spacy_sapbert.indexes.tune import perturb
-from spacy_sapbert.kb import KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from .common import ARTEFACTS, Report, Table, hpo_mondo_linker
 from .vectors import like
@@ -103,7 +103,7 @@ def queries(linker: Path, folder: Path) -> Path:
     """The file of perturbed names' vectors (q, d)."""
     path = folder / "queries.npy"
     if not path.is_file():
-        from spacy_sapbert.encoder import NameEncoder
+        from spacy_sapbert.encoders.transformer import NameEncoder
 
         kb = KnowledgeBase(linker / bundles.KB)
         texts = [text for text, _ in perturb(list(kb.strings()), lambda text: bool(kb.find([text])), QUERIES)]

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Dict, List
 
-from spacy_sapbert import bundles
-from spacy_sapbert.kb_builder import build_kb
+from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.kb.builder import build_kb
 
 from .common import MONDO, MONDO_UMLS, Report, Table, data_file
 

@@ -12,12 +12,12 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import spacy
 from spacy.lang.en.stop_words import STOP_WORDS
 
-from spacy_sapbert import bundles
-from spacy_sapbert.encoder import NameEncoder
-from spacy_sapbert.kb import KnowledgeBase
-from spacy_sapbert.matcher import ConceptMatcher
+from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.encoders.transformer import NameEncoder
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.matcher.component import ConceptMatcher
 from training.corpora import GOLD, Corpus, open_lines, read_gsc, read_notes, read_pubtator, resolved_texts
-from training.metrics import Accuracy, Gold, Mention, accuracy, lenient, missing_ids, resolve, strict, sweep
+from training.evaluation.metrics import Accuracy, Gold, Mention, accuracy, lenient, missing_ids, resolve, strict, sweep
 
 from . import scispacy_peer, systems
 from .common import Missing, Report, Table, data_file, medic_linker

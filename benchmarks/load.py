@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any, Dict, List
 
-from spacy_sapbert import bundles
+from spacy_sapbert.build import linker_folder as bundles
 from training.corpora import read_notes
 
 from .common import ARTEFACTS, Report, Table, data_file

@@ -13,11 +13,11 @@ import numpy as np
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_sapbert import bundles
+from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.files import write_manifest
 from spacy_sapbert.indexes.auto import recommended
 from spacy_sapbert.indexes.base import exact_search
-from spacy_sapbert.kb import KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.registry import registry
 from training.corpora import read_notes
 

@@ -11,13 +11,13 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_sapbert import bundles
+from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.candidates import Rules, rank
-from spacy_sapbert.concept import normalise
 from spacy_sapbert.indexes.base import exact_search
-from spacy_sapbert.kb import KnowledgeBase
+from spacy_sapbert.kb.concept import normalise
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.corpora import GOLD, Corpus, make_docs
-from training.metrics import Mention
+from training.evaluation.metrics import Mention
 
 NAMES = 30  # nearest names looked at, by every system
 DEPTH = 5

@@ -12,10 +12,10 @@ from typing import Any, Dict, List, Tuple
 import spacy
 from spacy.tokens import Doc, DocBin
 
-from spacy_sapbert import bundles
+from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.indexes.auto import recommended
-from spacy_sapbert.kb import KnowledgeBase
-from spacy_sapbert.matcher import ConceptMatcher
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.matcher.component import ConceptMatcher
 from spacy_sapbert.registry import registry
 from training.corpora import read_notes
 

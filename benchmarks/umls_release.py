@@ -326,7 +326,7 @@ def _foreign_sab(lat: str, dice: int) -> str:
 
 def _types(concepts: int, seed: int) -> Iterator[List[str]]:
     """MRSTY: one type for each concept, a second one for one in twenty; types fall off as Zipf's words do."""
-    from spacy_sapbert import semantic_types
+    from spacy_sapbert.kb import semantic_types
 
     kinds = list(semantic_types.load().values())
     shares = [1 / (place + 2) for place in range(len(kinds))]

@@ -50,7 +50,7 @@ def load_first_doc(folder: str) -> Dict[str, Any]:
     import spacy
     from transformers import AutoModel, AutoTokenizer, BertModel, BertTokenizerFast  # noqa: F401
 
-    import spacy_sapbert.encoder
+    import spacy_sapbert.encoders.transformer
     import spacy_sapbert.indexes.annoy
     import spacy_sapbert.linker  # noqa: F401
 
@@ -80,7 +80,7 @@ def load_first_doc(folder: str) -> Dict[str, Any]:
 def open_kb(folder: str) -> Dict[str, Any]:
     """Only the knowledge base: open it, look one name up, read its concept."""
     start = time.perf_counter()
-    from spacy_sapbert.kb import KnowledgeBase
+    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
     imported = time.perf_counter()
     kb = KnowledgeBase(folder)
@@ -181,8 +181,8 @@ def make_umls(folder: str, concepts: str, seed: str, relations: str) -> Dict[str
 
 def build_umls(release: str, out: str) -> Dict[str, Any]:
     """`kb build` from a release, imports not counted."""
-    from spacy_sapbert.bundles import read_source
-    from spacy_sapbert.kb_builder import build_kb
+    from spacy_sapbert.build.linker_folder import read_source
+    from spacy_sapbert.kb.builder import build_kb
 
     start, cpu = time.perf_counter(), time.process_time()
     source = read_source(Path(release))
@@ -203,8 +203,8 @@ def ask_umls(folder: str, name: str) -> Dict[str, Any]:
     """Open a large knowledge base and ask: the first answers, a thousand names from all over it, the linker's mask for semantic types."""
     from types import SimpleNamespace
 
-    from spacy_sapbert.kb import KnowledgeBase
-    from spacy_sapbert.semantic_types import expand
+    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+    from spacy_sapbert.kb.semantic_types import expand
 
     times = [time.perf_counter()]
 
@@ -289,11 +289,11 @@ def build_fast(kb: str, out: str) -> Dict[str, Any]:
     """`index KB --encoder fast --engine auto`: a linker from the names, encoding timed apart."""
     from contextlib import contextmanager
 
-    from spacy_sapbert import bundles
+    from spacy_sapbert.build import linker_folder as bundles
+    from spacy_sapbert.encoders.static import StaticEncoder
     from spacy_sapbert.indexes.auto import recommended
-    from spacy_sapbert.kb import KnowledgeBase
+    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
     from spacy_sapbert.registry import registry
-    from spacy_sapbert.static_encoder import StaticEncoder
 
     names = KnowledgeBase(kb).n_strings
     engine, settings, _why = recommended(names)
@@ -355,8 +355,8 @@ def encode_and_bare(kb: str, count: str) -> Dict[str, Any]:
     import numpy as np
     import torch
 
-    from spacy_sapbert.encoder import NameEncoder, use_bfloat16
-    from spacy_sapbert.kb import KnowledgeBase
+    from spacy_sapbert.encoders.transformer import NameEncoder, use_bfloat16
+    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
     opened = KnowledgeBase(kb)
     names = opened.strings_at(np.sort(np.random.default_rng(13).permutation(opened.n_strings)[: int(count)]).tolist())

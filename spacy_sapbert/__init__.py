@@ -7,7 +7,13 @@ from typing import Any
 
 from .about import __version__
 
-_PUBLIC = {"KnowledgeBase": "kb", "SapBertLinker": "linker", "ConceptMatcher": "matcher", "NameEncoder": "encoder", "build_linker": "bundles"}
+_PUBLIC = {
+    "KnowledgeBase": "kb.knowledge_base",
+    "SapBertLinker": "linker",
+    "ConceptMatcher": "matcher.component",
+    "NameEncoder": "encoders.transformer",
+    "build_linker": "build.linker_folder",
+}
 __all__ = ["ConceptMatcher", "KnowledgeBase", "NameEncoder", "SapBertLinker", "__version__", "build_linker"]
 
 

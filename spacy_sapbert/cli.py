@@ -14,9 +14,9 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import typer
 
-from . import notes
+from .corpus import notes
+from .corpus.pipeline import make_pipeline
 from .errors import MissingFile, SapbertError, fail
-from .pipeline import make_pipeline
 
 app = typer.Typer(help="Link mentions of clinical text to UMLS concepts.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=True)
@@ -81,7 +81,7 @@ def kb_build(
     max_bad_share: float = typer.Option(0.01, help="Malformed rows allowed, as a share."),
 ) -> None:
     """Join any number of sources into one knowledge base."""
-    from .kb_builder import Filters, build_kb
+    from .kb.builder import Filters, build_kb
 
     filters = Filters([] if languages == "all" else _languages(languages), _split(types), cui_only, weak_names)
     given = [
@@ -125,7 +125,7 @@ def _source(
     suppressed: bool,
     languages: str,
 ) -> Any:
-    from . import bundles
+    from .build import linker_folder as bundles
     from .readers import READERS, sniff
     from .readers.rrf import LANGUAGES
 
@@ -165,10 +165,11 @@ def kb_update(
 ) -> None:
     """Bring a linker to a new release: only names that changed are encoded; concepts added, retired and merged are told."""
 
-    from . import bundles, update
+    from .build import linker_folder as bundles
+    from .build import update
+    from .build.vectors import Workers
     from .files import clear_abandoned, write_text
-    from .kb import KnowledgeBase
-    from .name_vectors import Workers
+    from .kb.knowledge_base import KnowledgeBase
 
     clear_abandoned(linker)
     if not linker.is_dir():
@@ -221,7 +222,7 @@ def kb_info(
     verify: bool = typer.Option(False, help="Hash every byte and compare with the manifest."),
 ) -> None:
     """Show sources, versions and counts."""
-    from .kb import KnowledgeBase
+    from .kb.knowledge_base import KnowledgeBase
 
     _show_info(KnowledgeBase(path / "kb" if (path / "kb").is_dir() else path, verify=verify))
 
@@ -281,10 +282,10 @@ def index(
     check: bool = typer.Option(True, help="Refuse to begin where disk or memory will not do."),
 ) -> None:
     """Encode a knowledge base's names, build and measure the index: a linker's folder for `linker_name`. Killed, it goes on when it is given again."""
-    from . import bundles
+    from .build import linker_folder as bundles
+    from .build.vectors import Workers
     from .indexes.auto import recommended
-    from .kb import KnowledgeBase
-    from .name_vectors import Workers
+    from .kb.knowledge_base import KnowledgeBase
     from .registry import registry
 
     settings: Dict[str, Any] = {}
@@ -341,9 +342,9 @@ def _engine(name: str, make: Callable[..., Any], settings: Dict[str, Any]) -> An
 
 def _encoder(name: str, pooling: str, max_length: Optional[int]) -> Any:
     """RAISES: SapbertError E002 for a setting that a static encoder does not have."""
-    from . import bundles
-    from .encoder import NameEncoder
-    from .static_encoder import StaticEncoder, is_static
+    from .build import linker_folder as bundles
+    from .encoders.static import StaticEncoder, is_static
+    from .encoders.transformer import NameEncoder
 
     if name != bundles.FAST and (not name or not is_static(name)):
         return NameEncoder(name, pooling, 25 if max_length is None else max_length)
@@ -366,7 +367,7 @@ def calibrate(
     """Learn from annotated notes what scores are worth: then links carry a probability, and target_precision and coverage can be set."""
     import spacy
 
-    from . import bundles
+    from .build import linker_folder as bundles
 
     docs = _read_docs(gold)
     if not 0.0 < target_precision < 1.0:
@@ -411,7 +412,7 @@ def link(
     abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; more of them where scispacy is installed."),
 ) -> None:
     """Link the concepts named in notes."""
-    from .annotator import Settings
+    from .corpus.annotator import Settings
 
     texts = list(read_notes(inputs))
     settings = Settings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
@@ -532,8 +533,8 @@ def annotate(
     abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; more of them where scispacy is installed."),
 ) -> None:
     """Link a corpus of notes into Parquet files, with any number of workers; what was begun is gone on with."""
-    from .annotate import annotate as run
-    from .annotator import FAILED, Settings
+    from .corpus.annotate import annotate as run
+    from .corpus.annotator import FAILED, Settings
 
     settings = Settings(
         linker_name,

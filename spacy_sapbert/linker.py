@@ -30,15 +30,16 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Config, Model
 
-from . import bundles, semantic_types
-from .additions import AddedName, Additions, check_names, to_tsv
+from .build import linker_folder as bundles
 from .calibration import Calibration, Observed, fit_calibration
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
-from .concept import DOTLESS, ENGLISH, MAX_NAME_CHARS, Concept, Name, normalise
+from .doc.spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, set_extensions, write_links
 from .errors import Errors, SapbertError, fail
 from .files import folder_from_bytes, folder_to_bytes
-from .kb import STRING, TYPES, VOCABULARIES, KnowledgeBase
-from .spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, set_extensions, write_links
+from .kb import semantic_types
+from .kb.additions import AddedName, Additions, check_names, to_tsv
+from .kb.concept import DOTLESS, ENGLISH, MAX_NAME_CHARS, Concept, Name, normalise
+from .kb.knowledge_base import STRING, TYPES, VOCABULARIES, KnowledgeBase
 from .types import Bools1d, Floats2d, Ints2d, VectorIndex
 
 NO_THRESHOLD = -2.0  # below every cosine

@@ -18,8 +18,8 @@ from spacy.displacy import EntityRenderer, get_doc_settings
 from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
-from .concept import is_cui
-from .spans import attribute_names
+from .doc.spans import attribute_names
+from .kb.concept import is_cui
 
 Row = Dict[str, Any]
 

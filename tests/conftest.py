@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_sapbert.kb import KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the hub's client is imported: without a network it would try for most of a minute
 DATA = Path(__file__).parent / "data"
@@ -29,7 +29,7 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_linker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A linker's folder: 60 clinical concepts of tiny_clinic.tsv, then tiny.obo; default encoder, Annoy, tuned. Don't write into it."""
-    from spacy_sapbert.bundles import build_linker, read_source
+    from spacy_sapbert.build.linker_folder import build_linker, read_source
 
     sources = [read_source(DATA / name) for name in ("tiny_clinic.tsv", "tiny.obo")]
     return build_linker(sources, tmp_path_factory.mktemp("tiny") / "linker", progress=False)
@@ -44,7 +44,7 @@ def tiny_kb(tiny_linker: Path) -> KnowledgeBase:
 @pytest.fixture(scope="session")
 def hpo_linker_folder() -> Path:
     """The default linker, built on first use (a minute) into $SPACY_SAPBERT_CACHE or the user's cache."""
-    from spacy_sapbert.bundles import find_linker
+    from spacy_sapbert.build.linker_folder import find_linker
 
     return find_linker(None)
 

@@ -18,10 +18,11 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from typer.testing import CliRunner
 
-from spacy_sapbert import bundles, render
+from spacy_sapbert import render
+from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.calibration import Calibration, Observed, fit_calibration, read_calibration
 from spacy_sapbert.cli import app
-from spacy_sapbert.encoder import NameEncoder
+from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.linker import SapBertLinker

@@ -15,9 +15,9 @@ import spacy
 from readers.helpers import RELEASE, relation, write_release
 from typer.testing import CliRunner
 
-from spacy_sapbert import bundles
+from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.cli import app, make_pipeline, read_notes
-from spacy_sapbert.kb import KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

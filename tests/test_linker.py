@@ -27,12 +27,12 @@ from spacy.tokens.underscore import Underscore
 from spacy.training import Example
 from thinc.api import ConfigValidationError
 
-from spacy_sapbert import bundles
-from spacy_sapbert.encoder import NameEncoder, use_bfloat16
+from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.encoders.transformer import NameEncoder, use_bfloat16
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
-from spacy_sapbert.kb import KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.linker import SapBertLinker
 
 pytestmark = pytest.mark.usefixtures("one_thread")

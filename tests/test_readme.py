@@ -17,7 +17,7 @@ import pytest
 from spacy.util import registry
 from thinc.api import Config
 
-from spacy_sapbert import bundles
+from spacy_sapbert.build import linker_folder as bundles
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -25,16 +25,27 @@ from tqdm import tqdm
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import write_text
 
-from . import evaluate
+from .data.pairs import PAIRS, check_folder
 from .errors import fail
-from .pairs import PAIRS, check_folder
+from .evaluation import evaluate
+from .evaluation.benchmarks import Material, chosen_sets
 from .phases import Sections, changed
-from .sets import Material, chosen_sets
 from .train import REPORT, read_recipe, resolve
 
 BASE = "base"
 COLUMNS = ("trainable_parameters", "names", "names_per_second", "peak_memory_mb")  # of what a training cost
-SOURCES = ("alignment", "batches", "loop", "losses", "mining", "model", "neighbours", "perturb", "task", "train")
+SOURCES = (
+    "tasks/self_alignment",
+    "loop/batches",
+    "loop/trainer",
+    "loop/losses",
+    "loop/mining",
+    "loop/model",
+    "data/neighbours",
+    "data/augment",
+    "task",
+    "train",
+)
 
 
 class Comparison(BaseModel):
@@ -116,7 +127,7 @@ def fingerprint(config: Config) -> str:
     digest = hashlib.blake2b(config.to_str().encode(), digest_size=16)
     digest.update(str(check_folder(config["paths"]["pairs"])["files"][PAIRS]).encode())
     for source in SOURCES:
-        digest.update(Path(__file__).with_name(f"{source}.py").read_bytes())
+        digest.update((Path(__file__).parent / f"{source}.py").read_bytes())
     return digest.hexdigest()
 
 

@@ -18,13 +18,13 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from spacy_sapbert.encoder import BASE_NAME, NameEncoder
+from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import writing_folder
 
+from .data.pairs import read_queries
 from .errors import fail
-from .pairs import read_queries
-from .weights import read_weights, shape_difference
+from .loop.weights import read_weights, shape_difference
 
 POOLING_FILES = ("modules.json", "1_Pooling/config.json")
 
@@ -125,7 +125,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--base", default=BASE_NAME, help=f"what it was trained from (default {BASE_NAME})")
     parser.add_argument("--rank", type=int, default=64, help="of each update (default 64)")
     parser.add_argument("--share", type=float, default=1.0, help="of the way from the base's weights to the trained ones (default 1)")
-    parser.add_argument("--pairs", type=Path, help="folder of `python -m training.pairs`: compare on its held-out queries")
+    parser.add_argument("--pairs", type=Path, help="folder of `python -m training.data.pairs`: compare on its held-out queries")
     given = parser.parse_args(arguments)
     try:
         report = compress(given.encoder, given.out, base=given.base, rank=given.rank, share=given.share)

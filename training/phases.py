@@ -1,7 +1,7 @@
 """A recipe of phases: several trainings, each from what the ones before it made. `python -m training.train` runs it when a recipe has `[phases]`.
 
 Each `[phases.NAME]` names a recipe and changes sections of it (`[phases.NAME.training]` …; a section with an `@` replaces the recipe's), or
-names the phases that are averaged (`average = ["a", "b"]`, with `greedy = true` and what `training.average` measures). They run in the order
+names the phases that are averaged (`average = ["a", "b"]`, with `greedy = true` and what `training.soup` measures). They run in the order
 of the file. A phase lies in `<paths.out>.phases/NAME`, the last one in `paths.out`; `[paths]` may hold more names, for `${paths.…}`. `[training]`
 holds for all phases, above their own; its seed is added to theirs, and max_steps = -1 leaves them theirs.
 
@@ -30,14 +30,14 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import MANIFEST, checksum, write_text
 
 from .errors import fail
-from .places import NAMES, phases_of, stamp_of
+from .paths import NAMES, phases_of, stamp_of
 
 MADE = "training.json"
 Sections = Dict[str, Dict[str, Any]]
 
 
 class Average(BaseModel):
-    """The settings of a phase that averages. average: names of phases. weights, greedy, pairs, kb, sts: as `training.average` takes them."""
+    """The settings of a phase that averages. average: names of phases. weights, greedy, pairs, kb, sts: as `training.soup` takes them."""
 
     model_config = ConfigDict(extra="forbid")
     average: List[str] = Field(min_length=2)
@@ -146,7 +146,7 @@ def run(config: Config, path: Path) -> Dict[str, Any]:
 
 def _make(phase: Phase, folders: Dict[str, Path]) -> None:
     if phase.averaging is not None:
-        from .average import average, chosen_measure
+        from .soup import average, chosen_measure
 
         given = phase.averaging
         pairs, kb, sts = (Path(place) if place else None for place in (given.pairs, given.kb, given.sts))

@@ -1,6 +1,6 @@
 """What differs between kinds of training, so that there is one loop: data, batches, loss, measure, and what the model card says.
 
-A recipe names its task in `[task]`; without one it is self-alignment (`training.alignment`). Schedule, precision, checkpoints, log, early
+A recipe names its task in `[task]`; without one it is self-alignment (`training.tasks.self_alignment`). Schedule, precision, checkpoints, log, early
 stopping and processes are `training.train`'s, for all tasks.
 """
 
@@ -43,7 +43,7 @@ class Words(NamedTuple):
 class Prepared:
     """What a task gives the loop.
 
-    data: `datasets.Dataset`, or a `DatasetDict` of several. batches: makes the sampler of a data set as `training.loop.Trainer` asks for it.
+    data: `datasets.Dataset`, or a `DatasetDict` of several. batches: makes the sampler of a data set as `training.loop.trainer.Trainer` asks for it.
     objective: the loss, or one for each data set. evaluator: with `primary_metric`; None where there is nothing to measure.
     data_settings: fingerprints of what was read; a checkpoint of other data is not gone on from. report: counts for training.json.
     words: the report -> the card's words. mix: makes one sampler of those of several data sets. places:

@@ -23,13 +23,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from spacy.cli._util import parse_config_overrides
 from spacy.util import load_config
 
-from spacy_sapbert.encoder import BASE_NAME, use_bfloat16
+from spacy_sapbert.encoders.transformer import BASE_NAME, use_bfloat16
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import is_disk_full, writing_folder
 
-from .card import write_card
 from .errors import fail
-from .places import stamp_of
+from .loop.card import write_card
+from .paths import stamp_of
 from .registry import registry
 from .task import Prepared, Task
 
@@ -44,8 +44,8 @@ class _Section(BaseModel):
 
 
 class Paths(_Section):
-    """pairs: folder of `python -m training.pairs`. kb: the knowledge base it was made of (both: where the task reads them). out: the
-    encoder's folder. base: "" is the default. definitions: folder of `python -m training.definitions`, for recipes of phases (`${paths.definitions}`)."""
+    """pairs: folder of `python -m training.data.pairs`. kb: the knowledge base it was made of (both: where the task reads them). out: the
+    encoder's folder. base: "" is the default. definitions: folder of `python -m training.data.definitions`, for recipes of phases (`${paths.definitions}`)."""
 
     pairs: str = ""
     kb: str = ""
@@ -55,7 +55,7 @@ class Paths(_Section):
 
 
 class Encoder(_Section):
-    """See `training.model`. train_embeddings: whether the word embeddings learn too. frozen_layers: lowest layers that do not."""
+    """See `training.loop.model`. train_embeddings: whether the word embeddings learn too. frozen_layers: lowest layers that do not."""
 
     pooling: Literal["auto", "cls", "mean"] = "auto"
     max_length: int = Field(25, ge=3)
@@ -110,7 +110,7 @@ class Recipe(_Section):
     @model_validator(mode="after")
     def _with_task(self) -> Recipe:
         if self.task is None:
-            from .alignment import self_alignment
+            from .tasks.self_alignment import self_alignment
 
             self.task = self_alignment()
         if not isinstance(self.task, Task):
@@ -192,7 +192,7 @@ def _why(error: BaseException) -> str:
 
 def resolve(config: Config) -> Recipe:
     """What the sections name, made. RAISES: ValidationError, ConfigValidationError, SapbertError."""
-    from . import alignment, batches, distill, losses, mining, mixture, model, parallel, perturb, sts  # noqa: F401  (they register)
+    from .data import augment as perturb  # noqa: F401  (they register)
 
     made = registry.resolve(config)
     return Recipe(**made)
@@ -222,7 +222,8 @@ def train(config: Config) -> Dict[str, Any]:
     from transformers import EarlyStoppingCallback, set_seed
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-    from . import loop, model
+    from .loop import model
+    from .loop import trainer as loop
 
     disable_progress_bars()
     set_seed(given.seed)
@@ -406,7 +407,7 @@ def _flat(value: Any, prefix: str = "") -> Dict[str, Any]:
 
 def _last_checkpoint(checkpoints: Path, settings: Dict[str, Any]) -> Optional[str]:
     """The checkpoint to go on from, None for none. RAISES: SapbertError E514."""
-    from .loop import last_checkpoint
+    from .loop.trainer import last_checkpoint
 
     last = last_checkpoint(checkpoints)
     if last is None or not (checkpoints / REPORT).is_file():
@@ -430,7 +431,7 @@ def _begin(checkpoints: Path, settings: Dict[str, Any]) -> None:
 
 
 def _save(encoder: Any, recipe: Recipe, config: Config, checkpoints: Path, report: Dict[str, Any], prepared: Prepared) -> None:
-    from . import model
+    from .loop import model
 
     try:
         with writing_folder(recipe.paths.out) as folder:

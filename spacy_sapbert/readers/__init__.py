@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Optional, Union
 
-from ..concept import Concept
 from ..errors import MissingFile, fail
+from ..kb.concept import Concept
 from .sniff import sniff
 from .stats import MAX_BAD_SHARE, ReadStats
 

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from ..concept import Concept, Name
 from ..errors import fail
+from ..kb.concept import Concept, Name
 from . import curies
 from .languages import language_code
 from .names import RANKS, term_type

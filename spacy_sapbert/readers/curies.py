@@ -13,7 +13,7 @@ import re
 from functools import lru_cache
 from typing import Dict, NamedTuple, Optional, Tuple
 
-from ..concept import is_cui
+from ..kb.concept import is_cui
 
 
 class Vocabulary(NamedTuple):

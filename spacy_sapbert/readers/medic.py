@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Iterator, Optional
 
-from ..concept import Concept, Name
+from ..kb.concept import Concept, Name
 from . import curies
 from .names import RANKS
 from .stats import ReadStats, reader

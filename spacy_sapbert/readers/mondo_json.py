@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, Iterator
 
-from ..concept import Concept, Name
+from ..kb.concept import Concept, Name
 from . import curies, json_files
 from .names import RANKS
 from .stats import ReadStats, reader

@@ -10,8 +10,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 
 import fastobo
 
-from ..concept import Concept, Name
 from ..errors import fail
+from ..kb.concept import Concept, Name
 from . import curies
 from .names import term_type
 from .relations import named

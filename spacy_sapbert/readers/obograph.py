@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set
 
-from ..concept import Concept, Name
 from ..errors import fail
+from ..kb.concept import Concept, Name
 from . import curies, json_files
 from .names import term_type
 from .obo import add_xref

@@ -7,7 +7,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Dict, FrozenSet, Iterator, List, Optional, Sequence, Tuple
 
-from ..concept import Concept, Name, is_cui
+from ..kb.concept import Concept, Name, is_cui
 from .rrf_files import Tables
 from .stats import ReadStats, reader
 

@@ -6,8 +6,8 @@ import zipfile
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ..concept import CUI_PATTERN
 from ..errors import DamagedFile, MissingFile, fail
+from ..kb.concept import CUI_PATTERN
 from .stats import ReadStats
 from .text import ZIP, decoded, guard, lines, unpacked
 

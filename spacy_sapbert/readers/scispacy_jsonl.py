@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Iterator, Optional, Tuple
 
-from ..concept import Concept, Name
+from ..kb.concept import Concept, Name
 from . import curies, json_files
 from .names import RANKS
 from .stats import ReadStats, reader

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Iterator, Sequence
 
-from ..concept import Concept
 from ..errors import fail
+from ..kb.concept import Concept
 from . import curies
 from .stats import ReadStats, reader
 from .text import lines

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Concatenate, Dict, Iterator, List, Optional, ParamSpec
 
-from ..concept import Concept
 from ..errors import DamagedFile, Errors, fail
+from ..kb.concept import Concept
 
 P = ParamSpec("P")
 MAX_BAD_SHARE = 0.01

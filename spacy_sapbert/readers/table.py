@@ -7,8 +7,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ..concept import Concept, Name
 from ..errors import fail
+from ..kb.concept import Concept, Name
 from . import curies
 from .languages import language_code
 from .names import RANKS

@@ -11,7 +11,7 @@ from typing import Any, Dict, List
 
 import pytest
 
-from spacy_sapbert.concept import Concept
+from spacy_sapbert.kb.concept import Concept
 from spacy_sapbert.readers import ReadStats, read
 
 ROOT = Path(__file__).parents[2]

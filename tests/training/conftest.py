@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from spacy_sapbert.encoder import base_encoder
-from spacy_sapbert.kb import KnowledgeBase
-from training.pairs import build_pairs
+from spacy_sapbert.encoders.transformer import base_encoder
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from training.data.pairs import build_pairs
 
 
 @pytest.fixture(scope="session")

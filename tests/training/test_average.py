@@ -12,12 +12,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from spacy_sapbert.encoder import NameEncoder, base_encoder
+from spacy_sapbert.encoders.transformer import NameEncoder, base_encoder
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.kb import KnowledgeBase
-from training import weights
-from training.average import average, greedy, main
-from training.pairs import read_queries
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from training.data.pairs import read_queries
+from training.loop import weights
+from training.soup import average, greedy, main
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 KEY = "encoder.layer.1.output.dense.bias"

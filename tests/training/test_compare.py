@@ -11,9 +11,9 @@ from confection import Config
 from typer.testing import CliRunner
 
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.kb import KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.compare import app, changed, fingerprint, read_comparison, recipes
-from training.pairs import build_pairs
+from training.data.pairs import build_pairs
 
 ROOT = Path(__file__).parents[2]
 ROWS = """

@@ -10,11 +10,11 @@ import pytest
 import torch
 from confection import Config
 from safetensors.torch import load_file
-from test_sts import LINES, RECIPE, write
+from trainings import LINES, RECIPE, write
 
 from spacy_sapbert.errors import SapbertError
 from training import phases, train
-from training.evaluate import with_phases
+from training.evaluation.evaluate import with_phases
 from training.train import _load, read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -66,7 +66,7 @@ def test_variants_are_kept_apart(project: Path) -> None:
 
 def test_source_files_that_commands_depend_on_exist(config: Dict[str, Any]) -> None:
     given = [dep for command in config["commands"] for dep in command.get("deps", []) if dep.partition("/")[0] not in MADE]
-    assert {"project.yml", "training/losses.py", config["vars"]["recipe"], "spacy_sapbert/kb_builder.py"} <= set(given)
+    assert {"project.yml", "training/loop/losses.py", config["vars"]["recipe"], "spacy_sapbert/kb/builder.py"} <= set(given)
     assert [dep for dep in given if not (ROOT / dep).is_file()] == []
 
 
@@ -150,7 +150,7 @@ def test_assets_are_pinned(config: Dict[str, Any]) -> None:
 
 
 def test_checksums_are_those_of_the_mirror(config: Dict[str, Any], data_folder: Path, tmp_path: Path) -> None:
-    from training.assets import Asset, in_place, provide
+    from training.data.assets import Asset, in_place, provide
 
     wanted = [Asset(asset["dest"], asset["url"], asset["checksum"]) for asset in config["assets"]]
     provide(wanted, tmp_path, data_folder)
@@ -158,7 +158,7 @@ def test_checksums_are_those_of_the_mirror(config: Dict[str, Any], data_folder: 
 
 
 def test_umls_without_files_says_where_to_get_them(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from training.assets import main
+    from training.data.assets import main
 
     monkeypatch.chdir(project)
     (words,) = map(shlex.split, commands(load_project_config(project))["run-umls"]["script"])

@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from trainings import Killed, kill_at
 
-from spacy_sapbert.encoder import NameEncoder
+from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.kb import KnowledgeBase
-from training import loop, model, train
-from training.alignment import held_out_sample
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from training import train
+from training.loop import model
+from training.loop import trainer as loop
+from training.tasks.self_alignment import held_out_sample
 from training.train import read_recipe, resolve
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -101,21 +104,6 @@ def test_same_seed_same_weights_and_another_seed_others(settings: Dict[str, Any]
     a, b, c = map(weights, folders)
     assert all(torch.equal(a[key], b[key]) for key in a)
     assert any(not torch.equal(a[key], c[key]) for key in a)
-
-
-class Killed(BaseException):
-    """What a kill looks like from inside."""
-
-
-def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = loop.Log.on_step_begin
-
-    def killing(self: Any, args: Any, state: Any, control: Any, **more: Any) -> None:
-        if state.global_step == step:
-            raise Killed
-        original(self, args, state, control, **more)
-
-    monkeypatch.setattr(loop.Log, "on_step_begin", killing)
 
 
 def whole_and_killed(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,8 +335,8 @@ def test_a_gpu_that_is_not_there(settings: Dict[str, Any]) -> None:
 
 
 def test_pairs_of_another_knowledge_base(settings: Dict[str, Any], tmp_path: Path) -> None:
-    from spacy_sapbert.concept import Concept, Name
-    from spacy_sapbert.kb_builder import Source, build_kb
+    from spacy_sapbert.kb.builder import Source, build_kb
+    from spacy_sapbert.kb.concept import Concept, Name
 
     build_kb([Source("x", [Concept("A:1", "T", names=[Name("fever", "T")])])], tmp_path / "other")
     with pytest.raises(SapbertError, match="another knowledge base") as error:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Dict, List, Tuple, Union
 
-from spacy_sapbert.concept import normalise
+from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.readers.text import lines as numbered_lines
 
 from ..errors import fail
-from ..metrics import Mention
+from ..evaluation.metrics import Mention
 from .corpus import MADE_UP, Corpus, misfit
 from .ids import gold_ids
 

@@ -12,7 +12,7 @@ from spacy_sapbert.readers.medic import identifier
 from spacy_sapbert.readers.text import lines as numbered_lines
 
 from ..errors import fail
-from ..metrics import Ids, Mention
+from ..evaluation.metrics import Ids, Mention
 from .corpus import Corpus, misfit
 from .ids import gold_ids
 

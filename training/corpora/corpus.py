@@ -12,7 +12,7 @@ from typing import Dict, List, NamedTuple, Optional, Union
 from spacy_sapbert.errors import SapbertError
 
 from ..errors import fail
-from ..metrics import Mention
+from ..evaluation.metrics import Mention
 
 MADE_UP = "#"  # begins document ids that a reader gave by number, since its layout has none: equal ones in two files say nothing
 SHOWN = 80  # characters of a line's shape

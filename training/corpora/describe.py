@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Dict, List, Set
 
-from ..metrics import Mention
+from ..evaluation.metrics import Mention
 from .corpus import Corpus, placed
 from .docs import by_document, fitting
 from .ids import NIL

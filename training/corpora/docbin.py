@@ -10,7 +10,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from ..errors import fail
-from ..metrics import Mention
+from ..evaluation.metrics import Mention
 from .corpus import MADE_UP, Corpus
 from .ids import gold_ids
 

@@ -10,10 +10,10 @@ import spacy
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
-from spacy_sapbert.spans import detected, get_mention, long_forms
+from spacy_sapbert.doc.spans import detected, get_mention, long_forms
 
 from ..errors import fail
-from ..metrics import Mention
+from ..evaluation.metrics import Mention
 from .corpus import Corpus, placed
 
 GOLD = "gold"  # the span group: gold mentions may overlap, which doc.ents may not

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Tuple, Union
 
 from ..errors import fail
-from ..metrics import Mention
+from ..evaluation.metrics import Mention
 from .corpus import Corpus, misfit
 from .ids import gold_ids
 

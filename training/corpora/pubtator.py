@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple, Union
 
 from ..errors import fail
-from ..metrics import Ids, Mention
+from ..evaluation.metrics import Ids, Mention
 from .corpus import Corpus, misfit, wanted
 from .ids import gold_ids
 

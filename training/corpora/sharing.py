@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
-from spacy_sapbert.concept import normalise
+from spacy_sapbert.kb.concept import normalise
 
 from .corpus import MADE_UP, Corpus
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Union
 
 from ..errors import fail
-from ..metrics import Mention
+from ..evaluation.metrics import Mention
 from .corpus import MADE_UP, Corpus, misfit
 from .ids import gold_ids
 

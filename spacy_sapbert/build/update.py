@@ -1,0 +1,223 @@
+"""A new release of a knowledge base under a linker: only names that changed are encoded, and what became of its concepts is told."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from . import linker_folder as bundles
+from ..kb.additions import AddedName, Additions
+from ..errors import fail
+from ..files import MANIFEST, write_text, writing_folder
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.builder import Filters, Source, build_kb
+from .vectors import Encode, Known, Workers, check_free
+from ..types import Ints1d
+
+FILE = "difference.json"  # in the folder of a linker that was made from another one
+
+
+@dataclass
+class Difference:
+    """What a new release changed. added, retired: concept ids. merged: old id -> the concept it leads to now. names_*: distinct names; kept
+    ones have their old vectors. additions_left_out: added names whose concept is gone."""
+
+    added: List[str] = field(default_factory=list)
+    retired: List[str] = field(default_factory=list)
+    merged: Dict[str, str] = field(default_factory=dict)
+    kept: int = 0
+    names_kept: int = 0
+    names_new: int = 0
+    names_gone: int = 0
+    additions_left_out: List[AddedName] = field(default_factory=list)
+    calibration_left_out: bool = False
+
+
+class Change(NamedTuple):
+    """One mention of a corpus that is linked otherwise. kind: "merged" (to what its concept became), "other", "lost" or "gained"."""
+
+    document: int
+    start: int
+    end: int
+    before: str
+    after: str
+    kind: str
+
+
+def update_linker(
+    old: Path,
+    sources: Sequence[Source],
+    out: Optional[Path] = None,
+    *,
+    filters: Optional[Filters] = None,
+    encode: Optional[Encode] = None,
+    workers: Optional[Workers] = None,
+    check: bool = True,
+    progress: bool = True,
+) -> Tuple[Path, Difference]:
+    """A linker of new sources, with the encoder and the engine of an old one, whose vectors serve where a name is the same.
+
+    old (Path): a linker's folder. It stays as it is until the new one is whole. sources: as of `build_kb`.
+    out (Optional[Path]): the new one's folder; None: it takes the old one's place.
+    filters (Optional[Filters]): default: those that the old knowledge base was built with.
+    encode: who encodes, instead of the workers. workers, check: as of `bundles.build_linker`.
+    RETURNS (Tuple[Path, Difference]): the folder, in which `difference.json` says the same. Names that were added come along, a calibration does not:
+        it was fit for another knowledge base.
+    RAISES: SapbertError E1xx, E2xx, E3xx (the old linker), E4xx (the sources), E008 (disk full), E026, E027, E028 (see `bundles.build_linker`).
+    """
+    from ..encoders.transformer import NameEncoder
+
+    before = KnowledgeBase(old / bundles.KB)
+    index = bundles.open_index(old)
+    model = bundles.open_encoder(old / bundles.ENCODER, NameEncoder())
+    if index.report.get("built_for", {}).get("encoder", "") != bundles.fingerprint(model) or len(index) != before.n_strings:
+        built = index.report.get("built_for", {}).get("encoder_name", "unknown")
+        width = model.get_dim("nO")
+        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_strings, encoder=bundles.fingerprint(model), width=width)
+    kept = {key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names")}
+    target = old if out is None else out
+    # what it was built with; a reader's defaults are others
+    config = json.loads((old / bundles.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"]
+    config.update({key: value for key, value in index.get_config().items() if key in getattr(index, "readers", ()) and key != "threads"})
+    fresh = type(index)(**config)
+    if hasattr(fresh, "require"):
+        fresh.require()
+    check_free(target)
+    added = Additions.from_disk(old)
+    with ExitStack() as until_whole, writing_folder(target) as folder:  # the vectors are kept until the linker has taken its place
+        after = build_kb(sources, folder / bundles.KB, filters=filters or Filters(**kept), progress=progress)
+        bundles.check_room(after, model, fresh, target, workers=workers, check=check, progress=progress)
+        found = compare(before, after)
+        found.calibration_left_out = (old / bundles.CALIBRATION).is_file()
+        known = Known(_known_rows(before, after, found), index.vectors)
+        additions = _carried(added, after, found)
+        write_text(folder / FILE, json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n")
+        bundles.fill_linker(folder, after, model, fresh, target, until_whole, workers=workers, known=known, encode=encode, progress=progress)
+        additions.to_disk(folder)  # after the manifest, which does not list them: they change
+    return target, found
+
+
+def compare(before: KnowledgeBase, after: KnowledgeBase) -> Difference:
+    """The concepts of two knowledge bases, by their ids."""
+    found = Difference()
+    old, new = (((concept_id, row) for row, concept_id, _ in kb.canonical_names()) for kb in (before, after))
+    for concept_id, first, second in joined(old, new):
+        if first is None:
+            found.added.append(concept_id)
+        elif second is not None:
+            found.kept += 1
+        else:
+            try:
+                found.merged[concept_id] = after.concept_id(after.row_of(concept_id))
+            except KeyError:
+                found.retired.append(concept_id)
+    return found
+
+
+def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) -> Ints1d:
+    """For each name of the new knowledge base its row in the old one, or -1: (n,)."""
+    rows = np.full(after.n_strings, -1, dtype=np.int64)
+    old, new = (((name, row) for row, name in enumerate(kb.strings())) for kb in (before, after))
+    for _, first, second in joined(old, new):
+        if second is None:
+            found.names_gone += 1
+        elif first is None:
+            found.names_new += 1
+        else:
+            found.names_kept += 1
+            rows[second] = first
+    return rows
+
+
+def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> Additions:
+    """Added names whose concept is still there, under the id that it has now; a concept that was added and is now in the release is that one."""
+    concepts = {concept_id: concept for concept_id, concept in additions.concepts.items() if concept_id not in after}
+    names: List[AddedName] = []
+    for name in additions.names:
+        if name.concept_id in concepts:
+            names.append(name)
+        elif name.concept_id in after:
+            names.append(name._replace(concept_id=after.concept_id(after.row_of(name.concept_id))))
+        else:
+            found.additions_left_out.append(name)
+    return Additions(concepts, list(dict.fromkeys(names)), additions.vectors, additions.encoder)
+
+
+def changed_links(old: Path, new: Path, docs: Iterable[Any], difference: Difference, **settings: Any) -> Tuple[List[Change], int]:
+    """Which links of annotated Docs another linker makes otherwise, and how many mentions there are. settings: of the component.
+
+    docs (Iterable[Doc]): with entities, or the spans of `spans_key`; they are not changed.
+    """
+    import spacy
+
+    docs = list(docs)
+    links: List[List[Tuple[int, int, int, str]]] = []
+    for folder in (old, new):
+        component: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), **settings})
+        found = []
+        for number, prediction in enumerate(component.predict(docs)):
+            for (_, _, span), answer in zip(prediction.spans, prediction.found):
+                concept = answer.answer.candidates[0][0] if answer.answer.linked else ""
+                found.append((number, span.start_char, span.end_char, concept))
+        links.append(found)
+    changes = [
+        Change(*one, other[3], _kind(one[3], other[3], difference)) for one, other in zip(links[0], links[1], strict=True) if one[3] != other[3]
+    ]
+    return changes, len(links[0])
+
+
+def _kind(before: str, after: str, difference: Difference) -> str:
+    if not before or not after:
+        return "lost" if before else "gained"
+    return "merged" if difference.merged.get(before) == after else "other"
+
+
+def in_words(difference: Difference, changes: Optional[Tuple[List[Change], int]] = None) -> str:
+    """Lines for a screen: counts, and the first few ids."""
+    d = difference
+    lines = [
+        f"concepts: {d.kept:,} kept, {len(d.added):,} added{_some(d.added)}, {len(d.retired):,} retired{_some(d.retired)}, {len(d.merged):,} merged"
+        + _some([f"{old} into {new}" for old, new in islice(d.merged.items(), 3)]),
+        f"names: {d.names_kept:,} kept with their vectors, {d.names_new:,} encoded, {d.names_gone:,} gone",
+    ]
+    if d.additions_left_out:
+        lines.append(
+            f"added names left out, as their concept is gone: {len(d.additions_left_out):,}{_some([n.concept_id for n in d.additions_left_out])}"
+        )
+    if d.calibration_left_out:
+        lines.append("the calibration was left out, as it was fit for another knowledge base: `python -m spacy_sapbert calibrate` fits a new one")
+    if changes is not None:
+        kinds = Counter(change.kind for change in changes[0])
+        told = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items())) or "none"
+        lines.append(f"links of {changes[1]:,} mentions that change: {len(changes[0]):,} ({told})")
+    return "\n".join(lines)
+
+
+def _some(ids: Sequence[str]) -> str:
+    return f" ({', '.join(ids[:3])}{' …' if len(ids) > 3 else ''})" if ids else ""
+
+
+def joined(old: Iterable[Tuple[str, int]], new: Iterable[Tuple[str, int]]) -> Iterator[Tuple[str, Optional[int], Optional[int]]]:
+    """Two ascending streams of (text, row) -> (text, row in the first, row in the second), None where it has none. Nothing is held: UMLS has
+    twelve million names."""
+    first, second = iter(old), iter(new)
+    one, two = next(first, None), next(second, None)
+    while one is not None or two is not None:
+        if two is None or (one is not None and one[0] < two[0]):
+            assert one is not None
+            yield one[0], one[1], None
+            one = next(first, None)
+        elif one is None or two[0] < one[0]:
+            yield two[0], None, two[1]
+            two = next(second, None)
+        else:
+            yield one[0], one[1], two[1]
+            one, two = next(first, None), next(second, None)

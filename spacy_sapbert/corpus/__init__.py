@@ -1,0 +1,1 @@
+"""Annotating many notes: what is read, who works, what is written."""

@@ -1,0 +1,202 @@
+"""A corpus of notes -> a folder of Parquet files, one a partition: begun, gone on with, finished.
+
+A finished partition is a file that is there. So a run that was killed is taken up by the same command, and a folder that is whole is left as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Union
+
+from ..errors import SapbertError, fail
+from ..files import write_text
+from .annotator import FAILED, Annotator, Counts, Outcome, Settings, part_name, read_counts
+from .notes import Corpus, Partition, open_corpus
+
+MANIFEST, SUMMARY, LOCK = "_manifest.json", "_summary.json", ".lock"  # readers of Parquet folders skip what begins with _ or .
+KIND, VERSION = "annotations", 1
+ENGINES = ("local", "ray")
+SHOWN = 5  # numbers of partitions in an error
+
+
+class Report(NamedTuple):
+    """counts: of the whole corpus; partitions: in all, and those that an earlier run had finished; rate: notes/s of this run, starting workers and all."""
+
+    counts: Counts
+    partitions: int
+    kept: int
+    rate: float
+
+
+def annotate(
+    source: Union[str, Path],
+    out: Union[str, Path],
+    settings: Optional[Settings] = None,
+    *,
+    engine: str = "local",
+    workers: int = 1,
+    partition_size: int = 1000,
+    ray_address: Optional[str] = None,
+    progress: bool = True,
+) -> Report:
+    """Annotate a corpus into part-00000.parquet, part-00001.parquet … of the folder `out`, by any number of workers to the same bytes.
+
+    source: see `open_corpus`. engine: "local" or "ray". partition_size: notes a partition. ray_address: of a cluster.
+    Beside the parts: _failed/part-….jsonl (note_id, place, reason), _manifest.json (settings and input), and when all is done _summary.json.
+    RAISES: SapbertError E002 (engine, workers, partition_size, out inside source), E017 (other settings or input), E018 (somebody else writes), E409 (partitions
+        that could not be done; all others are), those of `open_corpus`, of loading and of writing.
+    """
+    settings = settings or Settings()
+    settings = replace(settings, linker_name=_absolute(settings.linker_name), pipeline=_absolute(settings.pipeline))
+    out = Path(os.path.abspath(out))  # Ray's workers stand elsewhere
+    for setting, value, fits, why in (
+        ("engine", engine, engine in ENGINES, f"known are {', '.join(ENGINES)}."),
+        ("workers", workers, workers >= 1, "it must be at least 1."),
+        ("ray_address", ray_address, ray_address is None or engine == "ray", "it is for --engine ray."),
+    ):
+        if not fits:
+            raise fail("E002", setting=setting, component="annotate", value=value, why=why)
+    corpus = open_corpus(source, partition_size, text_field=settings.text_field, id_field=settings.id_field)
+    if out.resolve() == Path(source).resolve() or Path(source).resolve() in out.resolve().parents:
+        raise fail("E002", setting="out", component="annotate", value=str(out), why="it must not be in the folder that is read.")
+    with Annotator(settings, out) as annotator, _held(out):  # made here too: what is wrong with the settings is said before anything is written
+        manifest = {"settings": {**annotator.fingerprint(), "partition_size": partition_size}, "input": corpus.description}
+        _begin(out, manifest, corpus)
+        finished = {partition.number: read_counts(out, partition.number) for partition in corpus.partitions}
+        kept = {number: counts for number, counts in finished.items() if counts is not None}
+        todo = [partition for partition in corpus.partitions if partition.number not in kept]
+        if todo:
+            (out / SUMMARY).unlink(missing_ok=True)
+        outcomes = _outcomes(annotator, todo, engine, workers, ray_address)
+        start = time.perf_counter()
+        counts = _finish(out, corpus, kept, _shown(outcomes, corpus, todo, progress))
+        rate = sum(partition.notes for partition in todo) / (time.perf_counter() - start)
+        return Report(counts, len(corpus.partitions), len(kept), rate)
+
+
+def _absolute(given: Optional[str]) -> Optional[str]:
+    """A path; a registered or installed name stays as it is."""
+    return os.path.abspath(given) if given and os.path.isdir(given) else given
+
+
+def _outcomes(annotator: Annotator, todo: Sequence[Partition], engine: str, workers: int, address: Optional[str]) -> Iterator[Outcome]:
+    from .local import annotate_here, annotate_in_processes
+
+    if not todo:
+        return iter(())
+    workers = min(workers, len(todo))
+    if engine == "ray":
+        from .ray import annotate_in_ray
+
+        return annotate_in_ray(annotator.settings, annotator.out, todo, workers, address)
+    if workers == 1:
+        return annotate_here(annotator, todo)
+    return annotate_in_processes(annotator.settings, annotator.out, todo, workers)
+
+
+def _shown(outcomes: Iterator[Outcome], corpus: Corpus, todo: Sequence[Partition], progress: bool) -> Iterator[Outcome]:
+    """With a bar of notes and notes/s."""
+    from tqdm import tqdm
+
+    waiting = sum(partition.notes for partition in todo)
+    done_before = corpus.notes - waiting
+    with tqdm(total=corpus.notes, initial=done_before, desc="annotating", unit=" notes", disable=not progress or not todo, smoothing=0.0) as bar:
+        for outcome in outcomes:
+            yield outcome
+            bar.update(corpus.partitions[outcome.number].notes if outcome.counts else 0)
+
+
+def _finish(out: Path, corpus: Corpus, kept: Dict[int, Counts], outcomes: Iterator[Outcome]) -> Counts:
+    """RAISES: SapbertError E409 where partitions are left."""
+    done, lost = dict(kept), {}
+    for outcome in outcomes:
+        if outcome.counts is not None:
+            done[outcome.number] = outcome.counts
+        else:
+            lost[outcome.number] = outcome.reason
+    if lost:
+        from .workers import TRIES
+
+        which = ", ".join(part_name(number) for number in sorted(lost)[:SHOWN]) + (" …" if len(lost) > SHOWN else "")
+        why = lost[max(lost)]
+        raise fail("E409", count=len(lost), total=len(corpus.partitions), which=which, times=TRIES, why=why)
+    counts = Counts()
+    for number in sorted(done):
+        counts = counts.plus(done[number])
+    _write(out / SUMMARY, {**counts._asdict(), "partitions": len(done)})  # no times: the same corpus gives the same bytes
+    return counts
+
+
+# -- the folder -------------------------------------------------------------------------------------------------------------
+
+
+def _begin(out: Path, manifest: Dict[str, Any], corpus: Corpus) -> None:
+    """Write the manifest, or see that it is the one that is there. RAISES: SapbertError E017, E402 for a folder of something else."""
+    manifest = {"kind": KIND, "format": VERSION, **manifest, "partitions": len(corpus.partitions)}
+    for scratch in [*out.glob(".part-*.tmp"), *out.glob(f"{FAILED}/.part-*.tmp")]:  # of workers that were killed
+        scratch.unlink(missing_ok=True)
+    path = out / MANIFEST
+    parts = any(out.glob("part-*.parquet"))
+    if path.is_file() and parts:
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise fail("E402", path=path, expected="a manifest of `annotate`", why=f"{error}. Name another folder.") from error
+        before = before if isinstance(before, dict) else {}
+        if differences := _differences(before, json.loads(json.dumps(manifest))):
+            raise fail("E017", path=out, differences="; ".join(differences))
+        return
+    strange = sorted(file.name for file in out.iterdir() if file.name not in (MANIFEST, SUMMARY, FAILED) and not file.name.startswith("."))
+    if strange:
+        raise fail("E402", path=out, expected="a folder that `annotate` made", why=f"it holds {', '.join(strange[:SHOWN])}. Name another one.")
+    for side in out.glob(f"{FAILED}/part-*.jsonl"):  # of a run that finished no partition
+        side.unlink(missing_ok=True)
+    _write(path, manifest)
+
+
+def _differences(before: Dict[str, Any], now: Dict[str, Any], above: str = "") -> List[str]:
+    """What is not the same, as "threshold: was 0.8, is 0.5"."""
+    found = []
+    for key in dict.fromkeys([*before, *now]):
+        one, other = before.get(key), now.get(key)
+        if isinstance(one, dict) and isinstance(other, dict):
+            found += _differences(one, other, f"{key} ")
+        elif one != other:
+            found.append(f"{above}{key}: was {json.dumps(one)}, is {json.dumps(other)}")
+    return found
+
+
+def _write(path: Path, content: Dict[str, Any]) -> None:
+    """RAISES: SapbertError E009, E019."""
+    try:
+        write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    except SapbertError as error:
+        raise fail("E019", path=path, error=error) from error
+    except OSError as error:
+        raise fail("E009", path=path, error=error.strerror) from error
+
+
+@contextmanager
+def _held(out: Path) -> Iterator[None]:
+    """The folder, for one run at a time. RAISES: SapbertError E009, E018."""
+    from filelock import FileLock, Timeout
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(out / LOCK, timeout=0)
+        lock.acquire()
+    except Timeout as error:
+        raise fail("E018", path=out, lock=out / LOCK) from error
+    except OSError as error:
+        raise fail("E009", path=out, error=error.strerror) from error
+    try:
+        yield
+    finally:
+        (out / LOCK).unlink(missing_ok=True)
+        lock.release()

@@ -1,0 +1,320 @@
+"""What a worker of `annotate` does: it holds the pipeline once, and makes a Parquet file of each partition that it is given.
+
+The unit of work is always the same partition with the same batches inside, the linker forgets what it found in the last one, and every worker
+computes with the same number of threads: a vector's last bits depend on all three. So the bytes do not depend on the number of workers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from ..errors import SapbertError, fail
+from ..files import checksum, is_disk_full, write_text
+from .notes import Note, NoteReader, Partition
+
+FAILED = "_failed"  # readers of Parquet folders skip what begins with _ or .
+METADATA = b"spacy_sapbert"  # of a part file: its counts
+LINKER = "sapbert_linker"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How notes are annotated; what a worker needs to know.
+
+    linker_name, encoder, threshold, types, vocabularies: as of `sapbert_linker`. pipeline: a spaCy pipeline with entities; None: `concept_matcher`.
+    threads (int): of one worker; a setting, since scores may depend on it in their last digit.
+    text_field, id_field: see `open_corpus`.
+    """
+
+    linker_name: Optional[str] = None
+    pipeline: Optional[str] = None
+    threshold: Optional[float] = None
+    types: List[str] = field(default_factory=list)
+    vocabularies: List[str] = field(default_factory=list)
+    abbreviations: bool = True
+    threads: int = 1
+    text_field: str = "text"
+    id_field: Optional[str] = None
+    encoder: Optional[str] = None
+
+    def config(self) -> Dict[str, Any]:
+        """Of the linker: what is set."""
+        config: Dict[str, Any] = {"linker_name": self.linker_name}
+        if self.encoder is not None:
+            config["encoder"] = self.encoder
+        if self.threshold is not None:
+            config["threshold"] = self.threshold
+        config.update({key: value for key, value in (("types", self.types), ("vocabularies", self.vocabularies)) if value})
+        return config
+
+
+class Counts(NamedTuple):
+    """notes: all, with those that failed. mentions: rows; linked: those with a concept."""
+
+    notes: int = 0
+    mentions: int = 0
+    linked: int = 0
+    failed: int = 0
+
+    def plus(self, other: Counts) -> Counts:
+        return Counts(*(a + b for a, b in zip(self, other)))
+
+
+class Outcome(NamedTuple):
+    """counts: None where the partition could not be done in several tries; then `reason` says why."""
+
+    number: int
+    counts: Optional[Counts]
+    reason: str = ""
+
+
+def part_name(number: int) -> str:
+    return f"part-{number:05d}"
+
+
+def read_counts(out: Path, number: int) -> Optional[Counts]:
+    """Of a partition that is finished; None of one that is not, or whose files are damaged or incomplete."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        found = json.loads(pyarrow.parquet.read_schema(out / f"{part_name(number)}.parquet").metadata[METADATA])
+        counts = Counts(*(int(found[name]) for name in Counts._fields))
+    except (OSError, pyarrow.ArrowException, KeyError, TypeError, ValueError):
+        return None
+    return counts if not counts.failed or (out / FAILED / f"{part_name(number)}.jsonl").is_file() else None
+
+
+class Annotator:
+    """The pipeline, loaded once. A context manager: at its end torch and BLAS have the threads that they had before.
+
+    RAISES: SapbertError for settings and for what can't be loaded.
+    """
+
+    def __init__(self, settings: Settings, out: Path) -> None:
+        import torch
+
+        from .pipeline import make_pipeline
+
+        if settings.threads < 1:
+            raise fail("E002", setting="threads", component="annotate", value=settings.threads, why="it must be at least 1.")
+        self.settings, self.out = settings, out
+        self._reader = NoteReader(settings.text_field, settings.id_field)
+        self._threads_before = torch.get_num_threads()
+        self._blas = _limit_blas(settings.threads)
+        torch.set_num_threads(settings.threads)
+        self._alone = False  # whether a note is tried by itself: then what it raises is its reason
+        try:
+            self.nlp = make_pipeline(settings.config(), settings.pipeline, settings.abbreviations)
+            for _, component in self.nlp.pipeline:
+                if hasattr(component, "load"):
+                    component.load()
+            self.nlp.set_error_handler(self._on_error)
+            self.linker: Any = self.nlp.get_pipe(LINKER)
+            if hasattr(self.linker.index, "threads"):
+                self.linker.index.threads = settings.threads
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Annotator:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        import torch
+
+        torch.set_num_threads(self._threads_before)
+        self._blas.restore_original_limits()
+
+    def fingerprint(self) -> Dict[str, Any]:
+        """What the output depends on: settings, and digests of linker and pipeline."""
+        from importlib.util import find_spec
+
+        from ..about import __version__
+
+        config = self.settings.config()
+        return {
+            "spacy_sapbert": __version__,
+            "linker": self._linker_digest(),
+            "pipeline": self._pipeline_digest() if self.settings.pipeline else None,
+            "components": list(self.nlp.pipe_names),
+            "threshold": self.linker.rules.threshold,
+            "types": config.get("types"),
+            "vocabularies": config.get("vocabularies"),
+            "abbreviations": self.settings.abbreviations,
+            "abbreviation_detector": self.settings.abbreviations and find_spec("scispacy") is not None,
+            "threads": self.settings.threads,
+            "text_field": self.settings.text_field,
+            "id_field": self.settings.id_field,
+        }
+
+    def _linker_digest(self) -> str:
+        """By content: a linker that was copied or built again to the same bytes is the same."""
+        from ..build import linker_folder as bundles
+
+        folder, index = Path(self.linker.folder), self.linker.index
+        files = json.loads((folder / bundles.INDEX / "manifest.json").read_text(encoding="utf-8"))["files"]
+        config = {key: value for key, value in index.get_config().items() if key not in getattr(index, "readers", ("threads",))}
+        calibration = folder / bundles.CALIBRATION
+        parts = [self.linker.kb.fingerprint, bundles.fingerprint(self.linker.model), type(index).__name__, config, files]
+        parts.append(checksum(calibration) if calibration.is_file() else None)
+        added = self.linker.additions
+        parts.append([added.names, [[concept.concept_id, concept.types, concept.codes] for concept in added.concepts.values()]] if added else None)
+        return _digest(json.dumps(parts, sort_keys=True, default=str))
+
+    def _pipeline_digest(self) -> str:
+        if self.nlp.path is None:  # made by a package's own code
+            return _digest(json.dumps(self.nlp.meta, sort_keys=True, default=str) + self.nlp.config.to_str())
+        return _folder_digest(self.nlp.path)
+
+    # -- a partition --------------------------------------------------------------------------------------------------------
+
+    def annotate_partition(self, partition: Partition) -> Counts:
+        """Write part-….parquet, and before it the side file where notes failed: a part that is there is finished.
+
+        RAISES: SapbertError E009, E019 where nothing can be written; what reading raises where a file of many notes is gone.
+        """
+        notes = list(self._reader.read(partition))
+        rows, failed = self.annotate(notes)
+        counts = Counts(len(notes), len(rows), sum(row["cui"] is not None for row in rows), len(failed))
+        name = part_name(partition.number)
+        side = self.out / FAILED / f"{name}.jsonl"
+        try:
+            if failed:
+                write_text(side, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in failed))
+            else:
+                side.unlink(missing_ok=True)
+            _write_parquet(self.out / f"{name}.parquet", rows, counts)
+        except (OSError, SapbertError) as error:
+            raise _unwritable(self.out, error) from error
+        return counts
+
+    def annotate(self, notes: List[Note]) -> Tuple[List[Dict[str, Any]], List[Dict[str, str]]]:
+        """RETURNS: rows of all mentions, in the order of the notes; note_id, place and reason of each note that failed."""
+        self._forget()
+        found: Dict[int, List[Dict[str, Any]]] = {}
+        reasons: Dict[int, str] = {i: note.error for i, note in enumerate(notes) if note.text is None}
+        with suppress(Exception):  # one of a component that asks no error handler: the notes that are missing are tried alone
+            for doc, i in self.nlp.pipe(self._docs(notes), as_tuples=True):
+                found[i] = list(self._rows_of(doc, notes[i].note_id))
+        for i, note in enumerate(notes):
+            if i not in found and i not in reasons:
+                self._alone = True
+                try:
+                    found[i] = list(self._rows_of(self.nlp(note.text), note.note_id))
+                except Exception as error:
+                    reasons[i] = describe(error)
+                finally:
+                    self._alone = False
+        rows = [row for i in range(len(notes)) for row in found.get(i, ())]
+        return rows, [{"note_id": notes[i].note_id, "place": notes[i].place, "reason": reasons[i]} for i in sorted(reasons)]
+
+    def _forget(self) -> None:
+        for _, component in self.nlp.pipeline:
+            if hasattr(component, "forget"):
+                component.forget()
+
+    def _docs(self, notes: List[Note]) -> Iterator[Tuple[Any, int]]:
+        for i, note in enumerate(notes):
+            with suppress(Exception):  # the tokenizer asks no error handler; the note is tried alone, and then its reason is taken down
+                if note.text is not None:
+                    yield self.nlp.make_doc(note.text), i
+
+    def _on_error(self, name: str, component: Any, docs: List[Any], error: Exception) -> None:
+        if self._alone:
+            raise error
+
+    def _rows_of(self, doc: Any, note_id: str) -> Iterator[Dict[str, Any]]:
+        from ..render import NIL, rows
+
+        for row in rows(doc, self.linker.kb, self.linker.attr_name, note_id):
+            linked = row["cui"] != NIL
+            yield {
+                "note_id": note_id,
+                "start": row["start"],
+                "end": row["end"],
+                "mention": row["mention"],
+                "label": row["label"],
+                "cui": row["cui"] if linked else None,
+                "name": row["name"] if linked else None,
+                "score": row["score"],
+                "probability": row["probability"],
+                "codes": [f"{vocabulary}:{code}" for vocabulary, codes in row["codes"].items() for code in codes] if linked else [],
+            }
+
+
+def describe(error: BaseException) -> str:
+    """The reason without a word of the note: what others' messages quote is not known, so of them only type, spaCy's code and place are told."""
+    if isinstance(error, SapbertError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno:
+        return f"{type(error).__name__}: {os.strerror(error.errno)}"
+    frames = traceback.extract_tb(error.__traceback__)
+    code = re.match(r"\[[EW]\d+\]", str(error))
+    place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}, {frames[-1].name}" if frames else ""
+    return f"{type(error).__name__}{' ' + code[0] if code else ''}{place}"
+
+
+def schema(counts: Counts) -> Any:
+    """Of a part file."""
+    import pyarrow as pa
+
+    text, whole, real = pa.string(), pa.int32(), pa.float32()
+    columns = {"note_id": text, "start": whole, "end": whole, "mention": text, "label": text, "cui": text, "name": text}
+    columns.update(score=real, probability=real, codes=pa.list_(text))
+    return pa.schema(columns, metadata={METADATA: json.dumps(counts._asdict()).encode()})
+
+
+def _write_parquet(path: Path, rows: List[Dict[str, Any]], counts: Counts) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    table = pa.Table.from_pylist(rows, schema=schema(counts))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # of this worker alone, also where several machines write
+    try:
+        with open(scratch, "wb") as file:
+            pyarrow.parquet.write_table(table, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _unwritable(out: Path, error: Exception) -> SapbertError:
+    if isinstance(error, SapbertError) or is_disk_full(error):
+        return fail("E019", path=out, error=error)
+    return fail("E009", path=out, error=getattr(error, "strerror", None) or error)
+
+
+def _limit_blas(threads: int) -> Any:
+    """RAISES: SapbertError E013."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError as error:
+        raise fail("E013", what="`annotate`", package="threadpoolctl") from error
+    import numpy  # noqa: F401  its BLAS must be there to be limited
+
+    return threadpool_limits(limits=threads)
+
+
+def _folder_digest(folder: Path) -> str:
+    files: Iterable[Path] = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return _digest("\n".join(f"{path.relative_to(folder).as_posix()} {checksum(path, full=False)}" for path in files))
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()

@@ -1,0 +1,163 @@
+"""Processes of this machine, each with its own pipeline. One that is killed is replaced, and its partition is done again."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Deque, Dict, NamedTuple, Optional
+from typing import Counter as Counted
+
+from ..errors import SapbertError, fail
+from .annotator import Annotator, Counts, Outcome, Settings, describe
+from .notes import Partition
+from .workers import TRIES
+
+READY, DONE, FAILED, FATAL = "ready", "done", "failed", "fatal"
+WAIT_SECONDS, STOP_SECONDS = 5.0, 10.0
+
+
+class _Answer(NamedTuple):
+    """value: counts of what is done, the reason of what failed, the error that ends all."""
+
+    kind: str
+    value: Any = None
+
+
+def annotate_here(annotator: Annotator, partitions: Sequence[Partition]) -> Iterator[Outcome]:
+    """One after the other, without a process. RAISES: SapbertError E009, E019."""
+    for partition in partitions:
+        for tried in range(1, TRIES + 1):
+            answer = _try(annotator, partition)
+            if answer.kind == FATAL:
+                raise answer.value
+            if answer.kind == DONE or tried == TRIES:
+                yield Outcome(partition.number, answer.value if answer.kind == DONE else None, "" if answer.kind == DONE else answer.value)
+                break
+
+
+def annotate_in_processes(settings: Settings, out: Path, partitions: Sequence[Partition], workers: int) -> Iterator[Outcome]:
+    """RAISES: SapbertError that a worker raises while it loads or writes; E021 where workers die while they load."""
+    crew = _Crew(settings, out, partitions, workers)
+    try:
+        yield from crew.run()
+    finally:
+        crew.stop()
+
+
+def _try(annotator: Annotator, partition: Partition) -> _Answer:
+    try:
+        return _Answer(DONE, annotator.annotate_partition(partition))
+    except SapbertError as error:
+        return _Answer(FATAL, error)
+    except Exception as error:
+        return _Answer(FAILED, describe(error))
+
+
+def _work(connection: Connection, settings: Settings, out: Path) -> None:
+    """A worker's life: it gets a partition, answers, gets the next; it ends when nobody is at the other end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that started it
+    try:
+        with Annotator(settings, out) as annotator:
+            connection.send(_Answer(READY))
+            while True:
+                connection.send(_try(annotator, connection.recv()))
+    except SapbertError as error:
+        connection.send(_Answer(FATAL, error))
+    except (EOFError, OSError):
+        return
+
+
+class _Worker:
+    def __init__(self, settings: Settings, out: Path) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would take threads of torch along that do not run any more
+        self.connection, other = context.Pipe()
+        self.process = context.Process(target=_work, args=(other, settings, out), daemon=True)
+        self.process.start()
+        other.close()  # so that the worker's death is the end of what can be read
+        self.ready = False
+        self.partition: Optional[Partition] = None
+
+    def give(self, partition: Partition) -> None:
+        self.partition = partition
+        with suppress(OSError):  # it died while it was waiting: what is read next is the end
+            self.connection.send(partition)
+
+    def end(self) -> str:
+        """How it died."""
+        self.connection.close()
+        self.process.join()
+        code = self.process.exitcode or 0
+        return f"a worker was killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"a worker ended with exit code {code}"
+
+
+class _Crew:
+    def __init__(self, settings: Settings, out: Path, partitions: Sequence[Partition], workers: int) -> None:
+        self.settings, self.out, self.workers = settings, out, workers
+        self.waiting: Deque[Partition] = deque(partitions)
+        self.tries: Counted[int] = Counter()
+        self.died_early = 0  # one after the other, while they loaded
+        self.crew: Dict[Connection, _Worker] = {}
+
+    def run(self) -> Iterator[Outcome]:
+        while self.waiting or any(worker.partition for worker in self.crew.values()):
+            busy = sum(worker.partition is not None for worker in self.crew.values())
+            while len(self.crew) < min(self.workers, len(self.waiting) + busy):
+                worker = _Worker(self.settings, self.out)
+                self.crew[worker.connection] = worker
+            for worker in self.crew.values():
+                if worker.ready and worker.partition is None and self.waiting:
+                    worker.give(self.waiting.popleft())
+            for connection in wait(list(self.crew), WAIT_SECONDS):
+                yield from self._hear(self.crew[connection])  # type: ignore[index]
+
+    def _hear(self, worker: _Worker) -> Iterator[Outcome]:
+        try:
+            answer = worker.connection.recv()
+        except (EOFError, OSError):
+            yield from self._dead(worker)
+            return
+        partition = worker.partition
+        if answer.kind == FATAL:
+            raise answer.value
+        if answer.kind == READY:
+            worker.ready, self.died_early = True, 0
+        elif partition is not None:
+            worker.partition = None
+            if answer.kind == DONE:
+                yield Outcome(partition.number, Counts(*answer.value))
+            else:
+                yield from self._again(partition, answer.value)
+
+    def _dead(self, worker: _Worker) -> Iterator[Outcome]:
+        del self.crew[worker.connection]
+        why = worker.end()
+        if not worker.ready:
+            self.died_early += 1
+            if self.died_early == TRIES:
+                raise fail("E021", times=TRIES, why=why)
+        elif worker.partition is not None:
+            yield from self._again(worker.partition, why)
+
+    def _again(self, partition: Partition, why: str) -> Iterator[Outcome]:
+        self.tries[partition.number] += 1
+        if self.tries[partition.number] < TRIES:
+            self.waiting.append(partition)  # behind the others: what kills workers should not keep them waiting
+        else:
+            yield Outcome(partition.number, None, why)
+
+    def stop(self) -> None:
+        for worker in self.crew.values():
+            if worker.ready and worker.partition is None:
+                worker.connection.close()  # it reads the end, and ends
+            else:
+                worker.process.terminate()
+        for worker in self.crew.values():
+            worker.process.join(STOP_SECONDS)
+            if worker.process.is_alive():
+                worker.process.kill()
+            worker.end()

@@ -1,0 +1,37 @@
+"""The spaCy pipeline of the commands that read notes: one that the user names, or a blank one that needs no training."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any, Dict, Optional
+
+from ..errors import fail
+
+
+def make_pipeline(config: Dict[str, Any], pipeline: Optional[str] = None, abbreviations: bool = True) -> Any:
+    """A spaCy pipeline that ends in sapbert_linker; without `pipeline`, a blank one with concept_matcher."""
+    import importlib.util
+
+    import spacy
+
+    try:
+        nlp = spacy.load(pipeline) if pipeline else spacy.blank("en")
+    except OSError as error:  # spaCy's E050
+        raise fail("E402", path=pipeline, expected="a spaCy pipeline", why=str(error)) from error
+    has_linker = "sapbert_linker" in nlp.pipe_names
+    for setting, value in config.items():
+        if has_linker and value is not None:
+            why = f"'{pipeline}' has a sapbert_linker with settings of its own. Leave this one out, or give a pipeline without a linker."
+            raise fail("E002", setting=setting, component="link", value=value, why=why)
+    if not pipeline:
+        nlp.max_length = sys.maxsize  # the limit is for parsers
+        nlp.add_pipe("concept_matcher", config={key: config.get(key) for key in ("linker_name", "types")})
+    if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):
+        from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
+
+        warnings.filterwarnings("ignore", message=".*W036.*")  # its second matcher has no patterns in most notes: meant so
+        nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
+    if not has_linker:
+        nlp.add_pipe("sapbert_linker", config={**config, "resolve_abbreviations": abbreviations})
+    return nlp

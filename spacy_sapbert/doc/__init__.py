@@ -1,0 +1,1 @@
+"""Where mentions and links sit in a Doc."""

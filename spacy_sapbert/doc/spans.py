@@ -1,0 +1,157 @@
+"""The only file that knows where links sit in a Doc: which spans are linked, which text stands for a span, how links are written."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from spacy.tokens import Doc, Span, SpanGroup
+
+from ..errors import fail
+from .abbreviations import definitions
+
+SpansKey = Union[None, str, List[str]]
+
+
+class Mention(NamedTuple):
+    """text: what is looked up. long_form: the abbreviation's expansion that took part in it, or None."""
+
+    text: str
+    long_form: Optional[str]
+
+
+class Link(NamedTuple):
+    """What is written on one span. kb_id: primary concept, or the nil string. candidates: (id, score), best first. probability: that the
+    first candidate is right, None without a calibration or a candidate."""
+
+    kb_id: str
+    candidates: List[Tuple[str, float]]
+    codes: Dict[str, List[str]]
+    explain: Dict[str, Any]
+    probability: Optional[float] = None
+
+
+def attribute_names(attr_name: str) -> Tuple[str, str, str, str]:
+    """`kb_ents` -> kb_ents, kb_codes, kb_explain, kb_prob; `other_ents` -> other_ents, other_codes, other_explain, other_prob."""
+    stem = attr_name[: -len("_ents")] if attr_name.endswith("_ents") else attr_name
+    return attr_name, f"{stem}_codes", f"{stem}_explain", f"{stem}_prob"
+
+
+def set_extensions(attr_name: str, component: str) -> None:
+    """Declare the four attributes; one that is there already must be the same (scispaCy's `kb_ents` is).
+
+    RAISES: SapbertError E005.
+    """
+    defaults: Tuple[Any, ...] = ([], {}, {}, None)
+    for name, default in zip(attribute_names(attr_name), defaults):
+        if not Span.has_extension(name):
+            Span.set_extension(name, default=default)
+        elif Span.get_extension(name) != (default, None, None, None):
+            raise fail("E005", attr=name, component=component)
+
+
+def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ()) -> List[Tuple[Optional[str], int, Span]]:
+    """(group or None for doc.ents, place in it, span) of every span to link. A missing group is an empty one."""
+    discard = set(labels_discard)
+    groups: Sequence[Optional[str]] = [None] if spans_key is None else [spans_key] if isinstance(spans_key, str) else spans_key
+    found: List[Tuple[Optional[str], int, Span]] = []
+    for group in groups:
+        spans = doc.ents if group is None else doc.spans.get(group, ())
+        found.extend((group, place, span) for place, span in enumerate(spans) if span.label_ not in discard)
+    return found
+
+
+def long_forms(doc: Doc, *, english: bool = True) -> Dict[str, str]:
+    """Short form -> long form: as scispaCy's abbreviation_detector left them (Spans, strings or, serialisable, dicts), else as `definitions` finds."""
+    return {**definitions(doc.text, english=english), **detected(doc)}
+
+
+def detected(doc: Doc) -> Dict[str, str]:
+    """Short form -> long form, as a detector in the pipeline left them."""
+    if not Doc.has_extension("abbreviations"):
+        return {}
+    _default, _method, getter, _setter = Doc.get_extension("abbreviations")
+    if getter is None and ("._.", "abbreviations", None, None) not in doc.user_data:
+        return {}  # reading it would write the empty default into the Doc
+    forms: Dict[str, str] = {}
+    for short in doc._.abbreviations or []:
+        if isinstance(short, dict):
+            forms.setdefault(str(short["short_text"]), str(short["long_text"]))
+        elif isinstance(short, Span):
+            long = short._.long_form if Span.has_extension("long_form") else None
+            if long is not None:
+                forms.setdefault(short.text, long.text if isinstance(long, Span) else str(long))
+    return forms
+
+
+def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True) -> Mention:
+    """The text to look up: abbreviations in it, as a whole or as words, take their long form.
+
+    "VSD repair" -> "ventricular septal defect repair"; "ventricular septal defect (VSD)" loses the part in brackets.
+    english: whether the text is; then "VSDs" is a plural.
+    """
+    text = span.text
+    used: List[str] = []  # long forms
+    shorts = [short for short in forms if short in text]
+    if not shorts:
+        return Mention(text, None)
+    longest = max(map(len, shorts))
+    known = {
+        form: short for short in shorts if len(short) > 1 or longest == 1 for form in (short, *(_plurals(short) if english else ()))
+    }  # "V-shaped VSD"
+    if text in known:
+        return Mention(forms[known[text]], forms[known[text]])
+    each = "|".join(re.escape(form) for form in sorted(known, key=len, reverse=True))
+    lowered = text.lower()
+
+    def without(bracket: re.Match[str]) -> str:
+        inside = [forms[known[form]].lower() for form in re.findall(each, bracket[0])]
+        return "" if any(long in lowered for long in inside) else bracket[0]
+
+    def expanded(found: re.Match[str]) -> str:
+        long = forms[known[found[0]]]
+        if long.lower() in lowered:
+            return found[0]
+        used.append(long)
+        return long
+
+    text = re.sub(rf"\s*[(\[]\s*(?:{each})(?:\s*(?:[/,;&]|and|or)\s*(?:{each}))*\s*[)\]]", without, text)
+    text = re.sub(rf"(?<!\w)(?:{each})(?!\w)", expanded, text)
+    return Mention(text, used[0] if used else None)
+
+
+def _plurals(short: str) -> List[str]:
+    return [f"{short}s"] if len(short) > 1 and short[-1].isupper() else []
+
+
+def write_links(doc: Doc, spans: List[Tuple[Optional[str], int, Span]], links: List[Link], attr_name: str, overwrite: bool) -> None:
+    """Write links on the spans of one Doc; `overwrite=False` leaves a kb_id that is there already."""
+    ents_name, codes_name, explain_name, prob_name = attribute_names(attr_name)
+    by_group: Dict[str, Dict[int, str]] = {}
+    for (group, place, span), link in zip(spans, links):
+        span._.set(ents_name, list(link.candidates))
+        span._.set(codes_name, link.codes)
+        span._.set(explain_name, link.explain)
+        span._.set(prob_name, link.probability)
+        # another linker's id is replaced by a link, not by the lack of one; its own attribute tells what each found
+        if span.kb_id_ and (not overwrite or (link.kb_id in ("", "NIL") and attr_name != "kb_ents")):
+            continue
+        if group is None:
+            for token in span:  # doc.ents makes new Spans each time: what is set on one is lost, the tokens keep it
+                token.ent_kb_id_ = link.kb_id
+        else:
+            by_group.setdefault(group, {})[place] = link.kb_id
+    for group, ids in by_group.items():
+        old = doc.spans[group]
+        new = [
+            Span(doc, s.start, s.end, label=s.label, kb_id=ids[i], span_id=s.id) if i in ids else s for i, s in enumerate(old)
+        ]  # a Span in a group can't be changed either
+        doc.spans[group] = SpanGroup(doc, name=old.name, attrs=dict(old.attrs), spans=new)
+
+
+def set_spans(doc: Doc, spans_key: Optional[str], spans: List[Span]) -> None:
+    """doc.ents (which must not overlap) or a span group."""
+    if spans_key is None:
+        doc.ents = tuple(spans)
+    else:
+        doc.spans[spans_key] = spans

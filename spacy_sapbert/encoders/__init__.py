@@ -1,0 +1,1 @@
+"""Names to vectors: one kind of encoder, one file."""

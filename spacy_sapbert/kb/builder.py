@@ -1,0 +1,653 @@
+"""Concepts of any number of sources -> one knowledge base folder. Everything streams through a staging SQLite file.
+
+How concepts are joined:
+1. A CUI is a concept. A source's term belongs to its *primary* CUI: the one listed first for it (sources in the order given),
+   unless another of its CUIs fits better, that is, has a preferred name of its own (of a term that maps to it alone, or of UMLS)
+   that equals the term's label, or failing that one of its exact synonyms, where the first one's does not.
+2. Terms that a curated mapping calls the same (`same_as`) are one term: their CUIs are put in one list, and rule 1 applies.
+3. Terms without any CUI keep their identifier, that of the first source among those mapped to each other (unless `cui_only`).
+4. Terms whose primary CUI is the same are one concept. Its other CUIs, its sources' identifiers and retired ids all lead to it
+   (`KnowledgeBase.row_of`), except where they are concepts of their own.
+The canonical name is the best-ranked of the first source given that has one; ties go to what was read first. The same holds for the
+definition; further ones that differ from it are kept beside it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import warnings
+from array import array
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+
+import numpy as np
+from tqdm import tqdm
+
+from ..errors import Errors, fail
+from ..files import reserve, write_manifest, writing_folder
+from . import semantic_types
+from .concept import MAX_NAME_CHARS, Concept, is_cui, normalise
+from .knowledge_base import DATABASE, KIND, PAIRS, VERSION, KnowledgeBase
+
+WEAK = ("NRW", "REL", "BRD", "LAY")  # names that are near the concept, not the concept: last in a tie
+_BATCH = 20_000
+
+_STAGE = """
+PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE; PRAGMA cache_size = -200000; PRAGMA locking_mode = EXCLUSIVE;
+CREATE TABLE s_name (id TEXT, text TEXT, norm TEXT, source TEXT, language TEXT, term_type TEXT, rank INTEGER, input INTEGER);
+CREATE TABLE s_cui (id TEXT, cui TEXT);
+CREATE TABLE s_same (id TEXT, other TEXT);
+CREATE TABLE s_type (id TEXT, tui TEXT);
+CREATE TABLE s_definition (id TEXT, definition TEXT, source TEXT, input INTEGER);
+CREATE TABLE s_code (id TEXT, vocabulary TEXT, code TEXT);
+CREATE TABLE s_parent (id TEXT, parent TEXT);
+CREATE TABLE s_retired (id TEXT, old TEXT);
+CREATE TABLE s_relation (id TEXT, relation TEXT, target TEXT);
+CREATE TABLE key (id TEXT PRIMARY KEY, cid TEXT NOT NULL) WITHOUT ROWID;
+"""
+_FINAL = """
+CREATE TABLE concept (row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, definition TEXT, source TEXT NOT NULL);
+CREATE TABLE string (row INTEGER PRIMARY KEY, norm TEXT NOT NULL UNIQUE);
+CREATE TABLE name (string INTEGER NOT NULL, concept INTEGER NOT NULL, text TEXT NOT NULL, source TEXT NOT NULL, language TEXT NOT NULL,
+                   term_type TEXT NOT NULL, rank INTEGER NOT NULL);
+CREATE TABLE type (concept INTEGER NOT NULL, tui TEXT NOT NULL, PRIMARY KEY (concept, tui)) WITHOUT ROWID;
+CREATE TABLE code (concept INTEGER NOT NULL, vocabulary TEXT NOT NULL, code TEXT NOT NULL);
+CREATE TABLE parent (concept INTEGER NOT NULL, parent TEXT NOT NULL, PRIMARY KEY (concept, parent)) WITHOUT ROWID;
+CREATE TABLE other_id (id TEXT PRIMARY KEY, concept INTEGER NOT NULL, kind TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE relation (concept INTEGER NOT NULL, relation TEXT NOT NULL, target TEXT NOT NULL);
+CREATE TABLE definition (concept INTEGER NOT NULL, place INTEGER NOT NULL, text TEXT, source TEXT NOT NULL, PRIMARY KEY (concept, place)) WITHOUT ROWID;
+CREATE TABLE type_sets (no INTEGER PRIMARY KEY, members TEXT NOT NULL);
+CREATE TABLE vocabulary_sets (no INTEGER PRIMARY KEY, members TEXT NOT NULL);
+"""
+
+
+@dataclass
+class Source:
+    """One input: concepts, and what the manifest says of them. `stats` (a reader's) is read when the stream has ended. only_adds: its names
+    (translations) are taken only for concepts that another source names."""
+
+    name: str
+    concepts: Iterable[Concept]
+    kind: str = ""
+    stats: Any = None
+    only_adds: bool = False
+    options: Dict[str, Any] = field(default_factory=dict)  # that the reader was given, for the manifest
+
+
+@dataclass
+class Filters:
+    """languages: ISO 639-1, empty for all. types: TUIs, groups or names, empty for all. cui_only: leave out concepts without a CUI.
+    weak_names: keep narrower, related, broader and lay synonyms."""
+
+    languages: Sequence[str] = ("en",)
+    types: Sequence[str] = ()
+    cui_only: bool = False
+    weak_names: bool = True
+    tuis: FrozenSet[str] = field(init=False, default=frozenset())
+
+    def __post_init__(self) -> None:
+        self.tuis = semantic_types.expand(self.types) if self.types else frozenset()
+
+    def as_dict(self) -> Dict[str, Any]:
+        return {"languages": list(self.languages), "types": sorted(self.tuis), "cui_only": self.cui_only, "weak_names": self.weak_names}
+
+
+def build_kb(sources: Sequence[Source], out: Union[str, Path], *, filters: Optional[Filters] = None, progress: bool = False) -> KnowledgeBase:
+    """Join `sources`, in their order of preference, into the folder `out`, which is replaced when all is done.
+
+    RAISES: SapbertError E103 (no names), E4xx (a source), E008 (disk full).
+    """
+    filters = filters or Filters()
+    sources = sorted(sources, key=lambda source: source.only_adds)  # translations come after what they add to, and name no concept
+    out = Path(out)
+    with writing_folder(out) as folder:
+        with tempfile.TemporaryDirectory(prefix=".stage.", dir=folder) as stage:
+            database = sqlite3.connect(Path(stage) / "stage.sqlite", isolation_level=None)
+            try:
+                database.executescript(_STAGE)
+                skipped = _stage(database, sources, filters, progress)
+                _index_stage(database)
+                adding = [number for number, source in enumerate(sources) if source.only_adds]
+                if adding:
+                    _follow_replaced(database, adding)
+                described = _assign_keys(database)
+                if adding:
+                    skipped["unknown_concept"] = _leave_unknown(database, adding)
+                names = _write(database, folder, filters)
+            finally:
+                database.close()
+        counts = _finish(folder / DATABASE, folder / PAIRS, names)
+        content = {
+            "sources": [_describe(source) for source in sources],
+            "filters": filters.as_dict(),
+            "counts": {**counts, **described, "names_left_out": skipped},
+        }
+        write_manifest(folder, KIND, VERSION, content)
+    return KnowledgeBase(out)
+
+
+def _describe(source: Source) -> Dict[str, Any]:
+    stats = source.stats
+    described: Dict[str, Any] = {"name": source.name, "kind": source.kind}
+    for key in ("version", "rows", "malformed", "concepts"):
+        if stats is not None:
+            described[key] = getattr(stats, key, None)
+    if source.options:
+        described["options"] = source.options
+    if getattr(stats, "left_out", None):
+        described["left_out"] = dict(stats.left_out)
+    return described
+
+
+# -- staging ------------------------------------------------------------------------------------------------------------
+
+
+def _stage(database: sqlite3.Connection, sources: Sequence[Source], filters: Filters, progress: bool) -> Dict[str, int]:
+    rows: Dict[str, List[Tuple]] = defaultdict(list)
+    skipped = {"empty": 0, "too_long": 0, "other_language": 0, "weak": 0}
+    languages = set(filters.languages)
+    database.execute("BEGIN")
+    for number, source in enumerate(sources):
+        show = tqdm(source.concepts, desc=f"reading {source.name}", unit=" records", disable=not progress, mininterval=0.5)
+        for count, concept in enumerate(show):
+            _stage_concept(rows, concept, number, languages, filters.weak_names, skipped)
+            if count % _BATCH == 0:
+                _flush(database, rows)
+        _flush(database, rows)
+    database.execute("COMMIT")
+    return skipped
+
+
+def _stage_concept(
+    rows: Dict[str, List[Tuple]], concept: Concept, number: int, languages: Set[str], weak_names: bool, skipped: Dict[str, int]
+) -> None:
+    # asked before anything is made: of the many millions of parts of UMLS, most hold one parent or one type alone
+    cid = concept.concept_id
+    for text, source, language, term_type, rank in concept.names:
+        line = _one_line(text)
+        norm = normalise(line, language)
+        if not norm:
+            skipped["empty"] += 1
+        elif len(norm) > MAX_NAME_CHARS:
+            skipped["too_long"] += 1
+        elif languages and language not in languages:
+            skipped["other_language"] += 1
+        elif not weak_names and term_type in WEAK:
+            skipped["weak"] += 1
+        else:
+            rows["s_name"].append((cid, line, norm, source, language, term_type, rank, number))
+    if concept.cuis:
+        rows["s_cui"].extend((cid, cui) for cui in concept.cuis if cui != cid)
+    if concept.same_as:
+        rows["s_same"].extend((cid, other) for other in concept.same_as)
+    if concept.types:
+        rows["s_type"].extend([(cid, tui) for tui in concept.types])
+    if concept.codes:
+        rows["s_code"].extend([(cid, vocabulary, code) for vocabulary, code in concept.codes])
+    if concept.parents:
+        rows["s_parent"].extend([(cid, parent) for parent in concept.parents])
+    if concept.retired:
+        rows["s_retired"].extend((cid, old) for old in concept.retired)
+    if concept.relations:
+        rows["s_relation"].extend((cid, *relation) for relation in concept.relations)
+    if concept.definition and (definition := _one_line(concept.definition)):
+        rows["s_definition"].append((cid, definition, concept.source, number))
+
+
+def _one_line(text: str) -> str:
+    """Single spaces, and no halves of surrogate pairs, which JSON may hold and UTF-8 can't."""
+    return " ".join((text if text.isascii() else text.encode("utf-8", "ignore").decode("utf-8")).split())
+
+
+def _flush(database: sqlite3.Connection, rows: Dict[str, List[Tuple]]) -> None:
+    for table, values in rows.items():
+        if values:
+            database.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(values[0]))})", values)
+            values.clear()
+
+
+def _index_stage(database: sqlite3.Connection) -> None:
+    database.execute("CREATE INDEX s_name_id ON s_name (id, input, rank)")  # the others are read from end to end
+    if database.execute("SELECT 1 FROM s_name LIMIT 1").fetchone() is None:
+        raise fail("E103", detail="no name was left after filtering by language")
+
+
+def _follow_replaced(database: sqlite3.Connection, adding: Sequence[int]) -> None:
+    """What a source that only adds says of a retired id is said of the one that replaced it; of a chain, of the last."""
+    marks = ",".join("?" * len(adding))
+    later = dict(database.execute("SELECT old, id FROM s_retired ORDER BY rowid DESC"))
+    named = {i for (i,) in database.execute(f"SELECT DISTINCT id FROM s_name WHERE input NOT IN ({marks})", adding)}
+    given = [i for (i,) in database.execute(f"SELECT DISTINCT id FROM s_name WHERE input IN ({marks})", adding)]
+    moved = [(_last(new, later), old, *adding) for old in given if old not in named and (new := later.get(old)) is not None]
+    database.executemany(f"UPDATE s_name SET id = ? WHERE id = ? AND input IN ({marks})", moved)
+
+
+def _leave_unknown(database: sqlite3.Connection, adding: Sequence[int]) -> int:
+    """Take away what sources that only add say of concepts that no other source names. RETURNS: names. WARNS: W006."""
+    marks = ",".join("?" * len(adding))
+    database.execute(
+        "CREATE TEMP TABLE named AS SELECT DISTINCT COALESCE(key.cid, s_name.id) AS cid FROM s_name LEFT JOIN key ON key.id = s_name.id"
+        f" WHERE input NOT IN ({marks})",
+        adding,
+    )
+    database.execute("CREATE INDEX named_cid ON named (cid)")
+    left = (
+        "FROM s_name WHERE rowid IN (SELECT s_name.rowid FROM s_name LEFT JOIN key ON key.id = s_name.id"
+        f" WHERE input IN ({marks}) AND COALESCE(key.cid, s_name.id) NOT IN (SELECT cid FROM named))"
+    )
+    names, concepts = database.execute(f"SELECT COUNT(*), COUNT(DISTINCT id) {left}", adding).fetchone()
+    if names:
+        examples = ", ".join(i for (i,) in database.execute(f"SELECT DISTINCT id {left} ORDER BY id LIMIT 5", adding))
+        warnings.warn(f"[W006] {Errors.W006.format(names=names, concepts=concepts, examples=examples)}", stacklevel=4)
+        database.execute(f"DELETE {left}", adding)
+    return int(names)
+
+
+# -- which term belongs to which concept --------------------------------------------------------------------------------
+
+
+def _assign_keys(database: sqlite3.Connection) -> Dict[str, int]:
+    """Fill `key` (term -> concept id) for every id that is not a CUI. Memory grows with the sources' terms, not with UMLS."""
+    first_seen: Dict[str, int] = {}
+    not_cui = "NOT GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
+    for (term,) in database.execute(f"SELECT id FROM s_name WHERE id {not_cui} GROUP BY id ORDER BY MIN(rowid)"):
+        first_seen.setdefault(term, len(first_seen))
+    cuis: Dict[str, List[Tuple[int, str]]] = defaultdict(list)
+    for order, term, cui in database.execute(f"SELECT rowid, id, cui FROM s_cui WHERE id {not_cui} ORDER BY rowid"):
+        cuis[term].append((order, cui))
+    groups = _same_terms(database, [*first_seen, *cuis])
+    own_names = _OwnNames(database, groups, cuis)
+    keys: List[Tuple[str, str]] = []
+    codes: List[Tuple[str, str]] = []
+    several = 0
+    for group in groups:
+        listed = list(dict.fromkeys(cui for _, cui in sorted(pair for term in group for pair in cuis.get(term, []))))
+        several += len(listed) > 1
+        named = [term for term in group if term in first_seen]
+        if listed:
+            key = listed[0] if len(listed) == 1 else own_names.primary(listed, group)
+        elif named:
+            key = min(named, key=lambda term: first_seen[term])
+        else:
+            continue  # a mapping between terms that no source holds
+        keys.extend((term, key) for term in group)
+        codes.extend((group[0], cui) for cui in listed)
+    database.execute("BEGIN")
+    database.executemany("INSERT INTO s_code VALUES (?, 'UMLS', ?)", codes)
+    database.executemany("INSERT OR IGNORE INTO key VALUES (?, ?)", keys)
+    database.execute("COMMIT")
+    return {"terms_with_several_cuis": several}
+
+
+def _same_terms(database: sqlite3.Connection, terms: Iterable[str]) -> List[List[str]]:
+    """Terms that `same_as` joins, each group in the order in which its terms were first seen (union-find)."""
+    parent: Dict[str, str] = {term: term for term in terms}
+
+    def root(term: str) -> str:
+        while parent[term] != term:
+            parent[term] = parent[parent[term]]
+            term = parent[term]
+        return term
+
+    for term, other in database.execute("SELECT id, other FROM s_same ORDER BY rowid"):
+        if not is_cui(term) and not is_cui(other):
+            parent.setdefault(term, term)
+            parent.setdefault(other, other)
+            parent[root(other)] = root(term)
+    groups: Dict[str, List[str]] = defaultdict(list)
+    for term in parent:
+        groups[root(term)].append(term)
+    return list(groups.values())
+
+
+class _OwnNames:
+    """Which of several CUIs fits a group of terms best: see rule 1 above."""
+
+    def __init__(self, database: sqlite3.Connection, groups: List[List[str]], cuis: Dict[str, List[Tuple[int, str]]]) -> None:
+        self._database = database
+        self._terms_of: Dict[str, List[str]] = defaultdict(list)  # CUI -> terms that map to it alone
+        for group in groups:
+            listed = {cui for term in group for _, cui in cuis.get(term, [])}
+            if len(listed) == 1:
+                self._terms_of[listed.pop()].extend(group)
+
+    def primary(self, listed: List[str], group: List[str]) -> str:
+        labels, exact = self._names(group)
+        best, best_fit = listed[0], -1
+        for cui in listed:
+            own, _ = self._names([cui, *self._terms_of.get(cui, [])])
+            fit = 2 if own & labels else 1 if own & exact else 0
+            if fit > best_fit:
+                best, best_fit = cui, fit
+        return best
+
+    def _names(self, terms: List[str]) -> Tuple[Set[str], Set[str]]:
+        labels: Set[str] = set()
+        exact: Set[str] = set()
+        for term in terms:
+            found = self._database.execute("SELECT norm, rank, term_type FROM s_name WHERE id = ?", (term,)).fetchall()
+            least = min((rank for _, rank, _ in found), default=0)
+            labels |= {norm for norm, rank, _ in found if rank == least}
+            exact |= {norm for norm, _, term_type in found if term_type not in WEAK}
+        return labels, exact
+
+
+# -- writing ------------------------------------------------------------------------------------------------------------
+
+
+class _Names(NamedTuple):
+    """The lines of table `name` as int32 arrays (names,), in the order of concepts, and what was counted on the way. A few numbers a name are
+    all that memory grows with; sorting them takes a tenth of the time that asking SQLite for them takes.
+
+    tie: rank in a tie, see `_write_pairs`. source: place in `sources`.
+    """
+
+    string: np.ndarray
+    concept: np.ndarray
+    tie: np.ndarray
+    source: np.ndarray
+    sources: List[str]
+    languages: Dict[str, int]
+    concepts: int
+    strings: int
+
+
+def _write(database: sqlite3.Connection, folder: Path, filters: Filters) -> _Names:
+    database.execute("ATTACH DATABASE ? AS out", (str(folder / DATABASE),))
+    database.executescript(
+        "PRAGMA out.journal_mode = OFF; PRAGMA out.synchronous = OFF; PRAGMA out.page_size = 8192; PRAGMA out.cache_size = -200000;"
+    )
+    database.executescript(_FINAL.replace("CREATE TABLE ", "CREATE TABLE out."))
+    database.execute("BEGIN")
+    _write_types(database)
+    names = _write_names(database, filters)
+    _write_parts(database)
+    database.execute("COMMIT")
+    return names
+
+
+def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
+    """Tables concept, string and name. Each is written from end to end, from a source that is read in its order: what is looked up here
+    and there in tables of ten million rows takes most of the time else."""
+    columns = "text, norm, source, language, term_type, rank, input"
+    where = "WHERE cid GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'" if filters.cui_only else ""
+    if database.execute("SELECT 1 FROM key LIMIT 1").fetchone() or filters.tuis:
+        database.execute(f"CREATE TEMP TABLE n (seq INTEGER PRIMARY KEY, cid, {columns})")
+        database.execute(
+            f"INSERT INTO n SELECT * FROM (SELECT s_name.rowid, COALESCE(key.cid, s_name.id) AS cid, {columns}"
+            f" FROM s_name LEFT JOIN key ON key.id = s_name.id ORDER BY s_name.rowid) {where}"
+        )
+        if filters.tuis:
+            marks = ",".join("?" * len(filters.tuis))
+            database.execute(f"DELETE FROM n WHERE cid NOT IN (SELECT cid FROM t WHERE tui IN ({marks}))", sorted(filters.tuis))
+        database.execute("CREATE INDEX n_cid ON n (cid, input, rank)")
+    else:  # as it is with UMLS alone: nothing has to be moved
+        database.execute(f"CREATE TEMP VIEW n AS SELECT * FROM (SELECT rowid AS seq, id AS cid, {columns} FROM s_name) {where}")
+    if database.execute("SELECT 1 FROM n LIMIT 1").fetchone() is None:
+        raise fail("E103", detail=f"filters: {filters.as_dict()}")
+    seqs, concepts, ties, sources = array("i"), array("i"), array("i"), array("i")
+    places: Dict[str, int] = {}
+    languages: Dict[str, int] = defaultdict(int)
+
+    def canonical() -> Iterator[Tuple[int, str, str, None, str]]:
+        """Rows of `concept`: the name of the first source given, then of the best rank, then the one read first. On the way, one line for
+        each (text, source, language) of a concept is chosen in the same order, whole: its term type goes with its rank."""
+        last, row, name = None, -1, ""
+        seen: Set[Tuple[str, str, str]] = set()
+        for cid, seq, text, source, language, term_type, number in database.execute(
+            "SELECT cid, seq, text, source, language, term_type, input FROM n ORDER BY cid, input, rank, seq"
+        ):
+            if cid != last:
+                last, row, name = cid, row + 1, text
+                seen.clear()
+                yield row, cid, text, None, source
+            if (text, source, language) not in seen:
+                seen.add((text, source, language))
+                seqs.append(seq)
+                concepts.append(row)
+                ties.append((0 if text == name else 20_000 if term_type in WEAK else 10_000) + number)
+                sources.append(places.setdefault(source, len(places)))
+                languages[language] += 1
+
+    database.executemany("INSERT INTO out.concept VALUES (?, ?, ?, ?, ?)", canonical())
+    last_seq = database.execute("SELECT MAX(seq) FROM n").fetchone()[0]
+    chosen, concept = _ints(seqs), _ints(concepts)
+    concept_of = np.full(last_seq + 1, -1, dtype=np.int32)
+    concept_of[chosen] = concept
+    string_of = np.zeros(last_seq + 1, dtype=np.int32)
+    n_strings = 0
+
+    def strings() -> Iterator[Tuple[int, str]]:
+        nonlocal n_strings
+        at, rows = array("i"), array("i")
+        last, row = None, -1
+        for norm, seq in database.execute("SELECT norm, seq FROM n ORDER BY norm"):
+            if norm != last:
+                last, row = norm, row + 1
+                yield row, norm
+            at.append(seq)
+            rows.append(row)
+        string_of[_ints(at)] = _ints(rows)
+        n_strings = row + 1
+
+    database.executemany("INSERT INTO out.string VALUES (?, ?)", strings())
+    database.create_function("string_of", 1, string_of.data.__getitem__)
+    database.create_function("concept_of", 1, concept_of.data.__getitem__)
+    database.execute(
+        "INSERT INTO out.name SELECT string_of(seq), concept_of(seq), text, source, language, term_type, input * 10000000 + MIN(rank, 9999999)"
+        " FROM n WHERE concept_of(seq) >= 0 ORDER BY seq"
+    )
+    return _Names(string_of[chosen], concept, _ints(ties), _ints(sources), list(places), languages, int(concept[-1]) + 1, n_strings)
+
+
+def _ints(values: array[int]) -> np.ndarray:
+    return np.frombuffer(values, dtype=np.intc)
+
+
+def _write_parts(database: sqlite3.Connection) -> None:
+    """All other tables."""
+    database.execute("INSERT OR IGNORE INTO out.type SELECT concept.row, tui FROM t JOIN out.concept ON concept.id = t.cid ORDER BY 1, 2")
+    by_concept = "FROM {0} LEFT JOIN key ON key.id = {0}.id JOIN out.concept ON concept.id = COALESCE(key.cid, {0}.id)"
+    database.execute(
+        "UPDATE out.concept SET definition = d.definition FROM (SELECT concept.row AS row, s_definition.definition,"
+        " ROW_NUMBER() OVER (PARTITION BY concept.row ORDER BY input, s_definition.rowid) AS place "
+        + by_concept.format("s_definition")
+        + ") AS d WHERE d.row = concept.row AND d.place = 1"
+    )
+    # every distinct definition with its source; the text of the first, which stands in `concept`, is not kept twice
+    once = "ROW_NUMBER() OVER (PARTITION BY concept.row, s_definition.definition ORDER BY input, s_definition.rowid) AS again "
+    database.execute(
+        "INSERT INTO out.definition SELECT row, place, CASE place WHEN 0 THEN NULL ELSE definition END, source FROM"
+        " (SELECT row, definition, source, ROW_NUMBER() OVER (PARTITION BY row ORDER BY input, seq) - 1 AS place FROM"
+        " (SELECT concept.row AS row, s_definition.definition AS definition, s_definition.source AS source, input, s_definition.rowid AS seq, "
+        + once
+        + by_concept.format("s_definition")
+        + ") WHERE again = 1) ORDER BY row, place"
+    )
+    # every concept that is a CUI lists itself first under UMLS
+    database.execute("INSERT INTO out.code SELECT row, 'UMLS', id FROM out.concept WHERE id GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'")
+    database.execute(
+        "INSERT INTO out.code SELECT concept.row, vocabulary, code "
+        + by_concept.format("s_code")
+        + " WHERE NOT (vocabulary = 'UMLS' AND code = concept.id) GROUP BY concept.row, vocabulary, code ORDER BY MIN(s_code.rowid)"
+    )
+    parent_key = " LEFT JOIN key AS up ON up.id = s_parent.parent"
+    database.execute(
+        "INSERT OR IGNORE INTO out.parent SELECT concept.row, COALESCE(up.cid, s_parent.parent) "
+        + by_concept.format("s_parent")
+        + parent_key
+        + " WHERE COALESCE(up.cid, s_parent.parent) != concept.id ORDER BY 1, 2"
+    )
+    database.execute("INSERT INTO out.relation SELECT DISTINCT concept.row, relation, target " + by_concept.format("s_relation"))
+    _follow_retired(database)
+    # other ids that lead to a concept; one that is a concept of its own stays itself
+    for kind, select in (
+        ("cui", "SELECT code.code AS id, code.concept AS row, code.rowid AS seq FROM out.code WHERE vocabulary = 'UMLS'"),
+        ("retired", "SELECT s_retired.old AS id, concept.row AS row, s_retired.rowid AS seq " + by_concept.format("s_retired")),
+        ("term", "SELECT key.id AS id, concept.row AS row, 0 AS seq FROM key JOIN out.concept ON concept.id = key.cid"),
+    ):
+        database.execute(
+            f"INSERT OR IGNORE INTO out.other_id SELECT id, row, '{kind}' FROM (SELECT id, row, MIN(seq) FROM ({select})"
+            " WHERE id NOT IN (SELECT id FROM out.concept) GROUP BY id)"
+        )
+
+
+def _follow_retired(database: sqlite3.Connection) -> None:
+    """An id that was replaced by one that was replaced itself leads to the last of the chain; a circle is left as it is."""
+    later = dict(database.execute("SELECT old, id FROM s_retired ORDER BY rowid DESC"))
+    moved = [(last, old) for old, new in later.items() if (last := _last(new, later)) != new]
+    if moved:
+        database.execute("CREATE INDEX s_retired_old ON s_retired (old)")
+        database.executemany("UPDATE s_retired SET id = ? WHERE old = ?", moved)
+
+
+def _last(term: str, later: Dict[str, str]) -> str:
+    last, seen = term, {term}
+    while last in later:
+        last = later[last]
+        if last in seen:
+            return term
+        seen.add(last)
+    return last
+
+
+def _write_types(database: sqlite3.Connection) -> None:
+    """Temporary table t (cid, tui): types that a source states; for terms without, those of their branch in the ontology."""
+    database.execute(
+        "CREATE TEMP TABLE t AS SELECT DISTINCT COALESCE(key.cid, s_type.id) AS cid, tui FROM s_type LEFT JOIN key ON key.id = s_type.id"
+    )
+    database.execute("CREATE INDEX t_cid ON t (cid)")
+    parents: Dict[str, List[str]] = defaultdict(list)
+    not_cui = "NOT GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
+    for term, parent in database.execute(f"SELECT id, parent FROM s_parent WHERE id {not_cui}"):
+        parents[term].append(parent)
+    untyped = (
+        "SELECT s_name.id, s_name.source, COALESCE(key.cid, s_name.id) FROM s_name LEFT JOIN key ON key.id = s_name.id"
+        f" WHERE s_name.id {not_cui} AND COALESCE(key.cid, s_name.id) NOT IN (SELECT cid FROM t) GROUP BY s_name.id"
+    )
+    found = [
+        (cid, tui)
+        for term, vocabulary, cid in database.execute(untyped).fetchall()
+        for tui in semantic_types.types_of(term, vocabulary, lambda i: parents.get(i, ()))
+    ]
+    database.executemany("INSERT INTO t VALUES (?, ?)", found)
+
+
+def _finish(path: Path, pairs_path: Path, names: _Names) -> Dict[str, Any]:
+    """Indexes, the integer array, counts."""
+    database = sqlite3.connect(path, isolation_level=None)
+    try:
+        database.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000;")
+        database.execute("BEGIN")
+        for table, column in (("name", "string"), ("name", "concept"), ("code", "concept"), ("relation", "concept"), ("other_id", "concept")):
+            database.execute(f"CREATE INDEX {table}_{column} ON {table} ({column})")
+        type_set = _type_sets(database, names.concepts)
+        vocabulary_set, codes, vocabularies = _vocabulary_sets(database, names)
+        defined = np.zeros(names.concepts, dtype=np.int32)
+        for (row,) in database.execute("SELECT row FROM concept WHERE definition IS NOT NULL"):
+            defined[row] = 1
+
+        def count(what: str) -> int:
+            return int(database.execute(f"SELECT COUNT(*) FROM {what}").fetchone()[0])
+
+        cuis = count("concept WHERE id GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'")
+        counts = {
+            "concepts": names.concepts,
+            "strings": names.strings,
+            "names": len(names.concept),
+            "cuis": cuis,
+            "concepts_without_cui": names.concepts - cuis,
+            "definitions": int(defined.sum()),
+            "further_definitions": count("definition WHERE place > 0"),
+            "relations": count("relation"),
+            "strings_of_several_concepts": _write_pairs(pairs_path, names, type_set, vocabulary_set, defined),
+            "languages": _most_first(names.languages),
+            "codes": _most_first(codes),
+            "vocabularies": vocabularies,
+        }
+        database.execute("ANALYZE")
+        database.execute("COMMIT")
+    finally:
+        database.close()
+    return counts
+
+
+def _write_pairs(path: Path, names: _Names, type_set: np.ndarray, vocabulary_set: np.ndarray, defined: np.ndarray) -> int:
+    """int32 (6, m): string, concept, rank in a tie, set of types, set of vocabularies, has a definition. One line is contiguous,
+    so that looking a name up by bisection touches a few pages of the map. RETURNS: strings of several concepts.
+
+    Rank in a tie: canonical name, then names of the concept itself, then names near it; within these the order of sources.
+    """
+    key = names.string.astype(np.int64) * names.concepts + names.concept
+    order = np.lexsort((names.tie, key))
+    key = key[order]
+    order = order[np.concatenate([[True], key[1:] != key[:-1]])]  # the best name of each string and concept
+    del key
+    order = order[np.lexsort((names.tie[order], names.string[order]))]  # stable: by concept within
+    pairs = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(6, len(order)))
+    reserve(path)
+    concepts = names.concept[order]
+    for line, values in enumerate((names.string[order], concepts, names.tie[order])):
+        pairs[line] = values
+    for line, of_concept in enumerate((type_set, vocabulary_set, defined), 3):
+        pairs[line] = of_concept[concepts]
+    pairs.flush()
+    several = int((np.bincount(pairs[0], minlength=1) > 1).sum())
+    del pairs
+    return several
+
+
+def _type_sets(database: sqlite3.Connection, n_concepts: int) -> np.ndarray:
+    """Number the distinct sets of semantic types, and write them. RETURNS: set of each concept (concepts,)."""
+    numbers: Dict[str, int] = {"": 0}
+    sets = np.zeros(n_concepts, dtype=np.int32)
+    for concept, members in database.execute("SELECT concept, GROUP_CONCAT(tui, ' ') FROM (SELECT * FROM type ORDER BY 1, 2) GROUP BY concept"):
+        sets[concept] = numbers.setdefault(members, len(numbers))
+    _write_sets(database, "type_sets", numbers)
+    return sets
+
+
+def _vocabulary_sets(database: sqlite3.Connection, names: _Names) -> Tuple[np.ndarray, Dict[str, int], List[str]]:
+    """Number the distinct sets of vocabularies that concepts have names or codes in, and write them.
+
+    RETURNS: set of each concept (concepts,), codes by vocabulary, and all vocabularies, sorted.
+    """
+    places = {vocabulary: place for place, vocabulary in enumerate(names.sources)}
+    counted: Dict[str, int] = defaultdict(int)
+    width = len(places) + database.execute("SELECT COUNT(DISTINCT vocabulary) FROM code").fetchone()[0]
+    found = [np.unique(names.concept.astype(np.int64) * width + names.source)]
+    codes = database.execute("SELECT concept, vocabulary FROM code")
+    while part := codes.fetchmany(1_000_000):
+        for _, vocabulary in part:
+            counted[vocabulary] += 1
+        keys = (concept * width + places.setdefault(vocabulary, len(places)) for concept, vocabulary in part)
+        found.append(np.unique(np.fromiter(keys, dtype=np.int64, count=len(part))))
+    vocabularies = sorted(places)
+    by_name = np.zeros(width, dtype=np.int64)  # the members of a set are sorted by name
+    by_name[[places[vocabulary] for vocabulary in vocabularies]] = np.arange(len(vocabularies))
+    pairs = np.concatenate(found)
+    found.clear()
+    pairs = np.unique(pairs - pairs % width + by_name[pairs % width])
+    ends = np.searchsorted(pairs, np.arange(1, names.concepts + 1, dtype=np.int64) * width).tolist()
+    members = (pairs % width).astype(np.int16 if width < 1 << 15 else np.int64)
+    numbers: Dict[bytes, int] = {b"": 0}
+    sets = np.zeros(names.concepts, dtype=np.int32)
+    start = 0
+    for concept, end in enumerate(ends):
+        sets[concept] = numbers.setdefault(members[start:end].tobytes(), len(numbers))
+        start = end
+    spelt = {" ".join(vocabularies[i] for i in np.frombuffer(key, members.dtype)): number for key, number in numbers.items()}
+    _write_sets(database, "vocabulary_sets", spelt)
+    return sets, counted, vocabularies
+
+
+def _most_first(counted: Dict[str, int]) -> Dict[str, int]:
+    return dict(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _write_sets(database: sqlite3.Connection, table: str, numbers: Dict[str, int]) -> None:
+    """Members of each set, by its number; 0 is the empty set."""
+    database.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(number, members) for members, number in numbers.items()])

@@ -1,0 +1,459 @@
+"""The knowledge base: one SQLite file, opened read-only and memory-mapped, and one integer array name -> concept.
+
+`kb_builder.py` writes it. Both are shared by worker processes: what is read lies in the page cache once.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DamagedFile, fail
+from ..files import read_manifest
+from ..types import Bools1d
+from . import semantic_types
+from .additions import Additions, Overlay
+from .concept import DOTLESS, Concept, Name, normalise
+
+KIND, VERSION = "knowledge base", 1
+DATABASE, PAIRS = "kb.sqlite", "names.npy"
+# lines of the integer array; a column for each (distinct name, concept), sorted by name
+STRING, CONCEPT, RANK, TYPES, VOCABULARIES, DEFINED = range(6)
+MAPPED_UP_TO = 1 << 30  # bytes of a database
+_CACHED = 20_000  # concepts kept as Entity
+_VARIABLES = 500  # in one SQL statement; SQLite's oldest limit is 999
+
+
+class Entity(NamedTuple):
+    """A concept as scispaCy shows it."""
+
+    concept_id: str
+    canonical_name: str
+    aliases: List[str]
+    types: List[str] = []
+    definition: Optional[str] = None
+
+    def __repr__(self) -> str:
+        shown = f"CUI: {self.concept_id}, Name: {self.canonical_name}\nDefinition: {self.definition}\nTUI(s): {', '.join(self.types)}\n"
+        if len(self.aliases) > 10:
+            return shown + f"Aliases (abbreviated, total: {len(self.aliases)}): \n\t {', '.join(self.aliases[:10])}"
+        return shown + f"Aliases: (total: {len(self.aliases)}): \n\t {', '.join(self.aliases)}"
+
+
+class KnowledgeBase:
+    """Concepts, names and codes of a folder that `kb build` wrote.
+
+    path (Union[str, Path]): the folder.
+    verify (bool): hash every byte of every file; else files over 64 MiB are sampled, so that opening takes < 0.3 s.
+    RAISES: MissingFile (E101), DamagedFile (E102), SapbertError (E106, another format).
+    """
+
+    def __init__(self, path: Union[str, Path], *, verify: bool = False) -> None:
+        self.path = Path(path)
+        self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, VERSION, missing="E101", damaged="E102", full=verify)
+        try:
+            self.pairs: npt.NDArray[np.int32] = np.load(self.path / PAIRS, mmap_mode="r", allow_pickle=False)  # (6, m)
+        except ValueError as error:
+            raise fail("E102", DamagedFile, path=self.path, why=f"{PAIRS}: {error}") from error
+        self.added: Optional[Overlay] = None
+        self._local = threading.local()
+        self._file = _file(self.path / DATABASE)
+        self._concepts: Dict[int, Concept] = {}
+        self._ids: Dict[int, str] = {}
+        self._sql("SELECT 1 FROM concept LIMIT 1")  # a foreign file shows itself here
+        # folders written before further definitions were kept have no such table
+        self._all_definitions = self._sql("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'definition'").fetchone() is not None
+
+    # -- size and settings ----------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Concepts."""
+        return int(self.manifest["counts"]["concepts"]) + (len(self.added.rows) if self.added is not None else 0)
+
+    def extend(self, additions: Additions) -> None:
+        """Lay a user's names and concepts over what the files hold, in place of those laid over it before. The files stay as they are.
+
+        RAISES: SapbertError E022 for a name of a concept that is not there.
+        """
+        self.added = None
+        self._concepts.clear()
+        if additions:
+
+            def find(text: str, language: str) -> Optional[int]:
+                return self.find([text], language).get(text)
+
+            def defined(row: int) -> bool:
+                return bool(self._sql("SELECT definition IS NOT NULL FROM concept WHERE row = ?", row).fetchone()[0])
+
+            self.added = Overlay(additions, self.row_of, find, defined, (self.n_strings, len(self)))
+
+    @property
+    def n_strings(self) -> int:
+        """Distinct names; the rows of an index."""
+        return int(self.manifest["counts"]["strings"])
+
+    @property
+    def vocabularies(self) -> List[str]:
+        """Vocabularies that any concept has a name or a code in."""
+        return list(self.manifest["counts"]["vocabularies"])
+
+    @property
+    def languages(self) -> Dict[str, int]:
+        """Language -> names in it, the most frequent first."""
+        counted = self.manifest["counts"].get("languages")
+        if counted is None:  # a knowledge base of an earlier version
+            counted = dict(self._sql("SELECT language, COUNT(*) FROM name GROUP BY language ORDER BY 2 DESC, 1"))
+            self.manifest["counts"]["languages"] = counted
+        return dict(counted)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with any name, concept or code."""
+        return str(self.manifest["files"][DATABASE]["blake2b"])
+
+    # -- names ----------------------------------------------------------------------------------------------------------
+
+    def strings(self, start: int = 0) -> Iterator[str]:
+        """The distinct names, normalised, in the order of their rows."""
+        for (norm,) in self._sql("SELECT norm FROM string WHERE row >= ? ORDER BY row", start):
+            yield norm
+
+    def strings_at(self, rows: Sequence[int]) -> List[str]:
+        """The distinct names, normalised, in these rows, in their order; for reading a part of many millions."""
+        texts: Dict[int, str] = {}
+        for start in range(0, len(rows), _VARIABLES):
+            part = [int(row) for row in rows[start : start + _VARIABLES]]
+            texts.update(self._sql(f"SELECT row, norm FROM string WHERE row IN ({','.join('?' * len(part))})", *part))
+        return [texts[int(row)] for row in rows]
+
+    def find(self, names: Iterable[str], language: str = "") -> Dict[str, int]:
+        """Names found verbatim (after `normalise`, as names of that language are): name as given -> row."""
+        found: Dict[str, int] = {}
+        for name in names:
+            norm = normalise(name, language)
+            hit = self._sql("SELECT row FROM string WHERE norm = ?", norm).fetchone()
+            if hit:
+                found[name] = hit[0]
+            elif self.added is not None and norm in self.added.by_norm:
+                found[name] = self.added.by_norm[norm]
+        return found
+
+    def names_of_string(self, row: int) -> List[Tuple[int, Name]]:
+        """(concept row, Name) of one distinct name, best first."""
+        sql = "SELECT concept, text, source, language, term_type, rank FROM name WHERE string = ? ORDER BY concept, rank, rowid"
+        added = [] if self.added is None else self.added.of_string(row)
+        return [*added, *((found[0], Name(*found[1:])) for found in self._sql(sql, row))]
+
+    def matched_name(self, string: int, concept: int) -> Name:
+        """The name, as its source writes it, by which a string stands for a concept."""
+        if self.added is not None and (string, concept) in self.added.names:
+            return self.added.names[string, concept]
+        sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
+        return Name(*self._sql(sql, string, concept).fetchone())
+
+    def names_in(self, languages: Sequence[str]) -> Iterator[Tuple[int, int, str]]:
+        """(concept row, string row, language) of every name in these, by concept; of a concept the canonical name first, then by rank."""
+        marks = ",".join("?" * len(languages))
+        yield from self._sql(
+            "SELECT name.concept, name.string, name.language FROM name JOIN concept ON concept.row = name.concept"
+            f" WHERE name.language IN ({marks}) ORDER BY name.concept, name.text != concept.name, name.rank, name.rowid",
+            *languages,
+        )
+
+    def matchable_names(self, *, weak_names: bool = True, tuis: Optional[Iterable[str]] = None) -> Iterator[Tuple[str, Optional[str]]]:
+        """(normalised name, first semantic type of its best concept) for finding names in text, in the order of rows."""
+        only = None if tuis is None else set(tuis)
+        weak = "" if weak_names else "WHERE term_type NOT IN ('NRW', 'REL', 'BRD', 'LAY')"
+        types: Dict[int, Optional[str]] = {}
+        for concept, tui in self._sql("SELECT concept, tui FROM type ORDER BY concept, tui DESC"):
+            if only is None or tui in only:
+                types[concept] = tui
+        last = -1
+        for row, concept, norm in self._sql(
+            f"SELECT string.row, concept, norm FROM string JOIN name ON name.string = string.row {weak} ORDER BY string.row, name.rank, concept"
+        ):
+            if row != last and (only is None or concept in types):
+                last = row
+                yield norm, types.get(concept)
+
+    # -- concepts -------------------------------------------------------------------------------------------------------
+
+    def concept_id(self, row: int) -> str:
+        if self.added is not None and self.added.is_new(row):
+            return self.added.id_of(row)
+        known = self._ids.get(row)
+        if known is None:
+            if len(self._ids) >= _CACHED:
+                self._ids.clear()
+            known = self._ids[row] = self._sql("SELECT id FROM concept WHERE row = ?", row).fetchone()[0]
+        return known
+
+    def row_of(self, concept_id: str) -> int:
+        """The row of a concept, given its id, another of its CUIs, a retired id or a source's identifier.
+
+        RAISES: KeyError.
+        """
+        try:
+            hit = self._sql("SELECT row FROM concept WHERE id = ?", concept_id).fetchone()
+            hit = hit or self._sql("SELECT concept FROM other_id WHERE id = ?", concept_id).fetchone()
+        except UnicodeEncodeError:  # half a surrogate pair: no id has one
+            hit = None
+        if hit is None and self.added is not None and concept_id in self.added.rows:
+            return self.added.rows[concept_id]
+        if hit is None:
+            raise KeyError(concept_id)
+        return int(hit[0])
+
+    def __contains__(self, concept_id: str) -> bool:
+        try:
+            return self.row_of(concept_id) >= 0
+        except KeyError:
+            return False
+
+    def concept(self, row: int) -> Concept:
+        """Everything known of the concept in a row. `names[0]` is the canonical name; `codes` are sorted."""
+        concept = self._concepts.get(row)
+        if concept is None:
+            if len(self._concepts) >= _CACHED:
+                self._concepts.clear()
+            concept = self._concepts[row] = self._read_concept(row)
+        return concept
+
+    def _read_concept(self, row: int) -> Concept:
+        if self.added is not None and self.added.is_new(row):
+            return self.added.concept(row)
+        concept_id, name, definition, source = self._sql("SELECT id, name, definition, source FROM concept WHERE row = ?", row).fetchone()
+        names = self._names(row, name)
+        codes = self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row).fetchall()
+        return Concept(
+            concept_id,
+            source,
+            names=names,
+            cuis=[code for vocabulary, code in codes if vocabulary == "UMLS"],
+            types=[t for (t,) in self._sql("SELECT tui FROM type WHERE concept = ? ORDER BY tui", row)],
+            definition=definition,
+            codes=codes,
+            parents=[p for (p,) in self._sql("SELECT parent FROM parent WHERE concept = ? ORDER BY parent", row)],
+            retired=[i for (i,) in self._sql("SELECT id FROM other_id WHERE concept = ? AND kind = 'retired' ORDER BY id", row)],
+            relations=self._sql("SELECT relation, target FROM relation WHERE concept = ? ORDER BY relation, target", row).fetchall(),
+        )
+
+    def names_of(self, row: int) -> List[Name]:
+        """The names of the concept in a row, the canonical one first; `concept` reads all else, too."""
+        if self.added is not None and self.added.is_new(row):
+            return self.added.names_of(row)
+        return self._names(row, self._sql("SELECT name FROM concept WHERE row = ?", row).fetchone()[0])
+
+    def _names(self, row: int, canonical: str) -> List[Name]:
+        names = [Name(*n) for n in self._sql("SELECT text, source, language, term_type, rank FROM name WHERE concept = ? ORDER BY rank, rowid", row)]
+        added = [] if self.added is None else self.added.names_of(row)
+        return [*sorted(names, key=lambda n: n.text != canonical), *added]  # stable
+
+    def definitions(self) -> Iterator[Tuple[int, str, str]]:
+        """(concept row, definition, source) of every definition, in the order of rows; of a concept's, the canonical one first.
+
+        A folder that was built before further definitions were kept gives the one it has, with the source of the concept's name.
+        """
+        yield from self._definitions("", ())
+
+    def definitions_of(self, row: int) -> List[Tuple[str, str]]:
+        """(definition, source) of the concept in a row, as in `definitions`."""
+        return [(text, source) for _, text, source in self._definitions("AND concept.row = ?", (row,))]
+
+    def _definitions(self, only: str, values: Tuple[int, ...]) -> sqlite3.Cursor:
+        if not self._all_definitions:
+            return self._sql(f"SELECT row, definition, source FROM concept WHERE definition IS NOT NULL {only} ORDER BY row", *values)
+        return self._sql(  # CROSS JOIN: in this order, so that nothing is sorted
+            "SELECT concept.row, COALESCE(text, definition), definition.source FROM definition CROSS JOIN concept ON concept.row = definition.concept"
+            f" WHERE TRUE {only} ORDER BY definition.concept, place",
+            *values,
+        )
+
+    def codes(self, row: int) -> Dict[str, List[str]]:
+        """Vocabulary -> codes; "UMLS" holds every CUI of the concept, the primary first."""
+        codes: Dict[str, List[str]] = {}
+        new = self.added is not None and self.added.is_new(row)
+        for vocabulary, code in (
+            self.concept(row).codes if new else self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row)
+        ):
+            codes.setdefault(vocabulary, []).append(code)
+        return codes
+
+    def concepts_of_codes(self, vocabulary: str) -> Iterator[Tuple[str, int]]:
+        """(code, concept row) of every code of a vocabulary, sorted by code. For "UMLS": every CUI a concept's source terms map to."""
+        yield from self._sql("SELECT code, concept FROM code WHERE vocabulary = ? ORDER BY code, concept", vocabulary)
+
+    def every_code(self) -> Iterator[Tuple[str, str, int]]:
+        """(vocabulary, code, concept row) of all codes."""
+        yield from self._sql("SELECT vocabulary, code, concept FROM code ORDER BY rowid")
+
+    def canonical_names(self) -> Iterator[Tuple[int, str, str]]:
+        """(row, concept id, canonical name as its source writes it) of every concept, in the order of rows."""
+        yield from self._sql("SELECT row, id, name FROM concept ORDER BY row")
+
+    def relations(self, kinds: Optional[Sequence[str]] = None) -> Iterator[Tuple[int, str, str]]:
+        """(concept row, relation, id of the other concept) of these kinds of relation, None for all: the other one is what the concept has."""
+        where = "" if kinds is None else f"WHERE relation IN ({','.join('?' * len(kinds))})"
+        yield from self._sql(f"SELECT concept, relation, target FROM relation {where} ORDER BY concept, relation, target", *(kinds or ()))
+
+    def parents(self) -> Iterator[Tuple[int, int]]:
+        """(concept row, row of a parent) of every is-a edge, in the order of rows; -1 for a parent that is no concept here."""
+        yield from self._sql(
+            "SELECT p.concept, COALESCE((SELECT row FROM concept WHERE id = p.parent), (SELECT concept FROM other_id WHERE id = p.parent), -1)"
+            " FROM parent AS p ORDER BY p.concept, p.parent"
+        )
+
+    def entity(self, row: int) -> Entity:
+        concept = self.concept(row)
+        aliases = list(dict.fromkeys(name.text for name in concept.names))
+        return Entity(concept.concept_id, concept.names[0].text, aliases, list(concept.types), concept.definition)
+
+    def concepts(self) -> Iterator[Concept]:
+        """All concepts in the order of their ids; nothing is kept."""
+        for row in range(len(self)):
+            yield self._read_concept(row)
+
+    # -- filters: asked before the search, as masks over the array's sets --------------------------------------------
+
+    def allowed_type_sets(self, tuis: Iterable[str]) -> Bools1d:
+        """Combinations of semantic types (line TYPES) that hold one of `tuis` -> mask."""
+        return self._mask("type_sets", set(tuis))
+
+    def allowed_vocabulary_sets(self, vocabularies: Iterable[str]) -> Bools1d:
+        """Combinations of vocabularies (line VOCABULARIES) that hold one of these -> mask.
+
+        RAISES: SapbertError E105 for a vocabulary that no concept has.
+        """
+        wanted = set(vocabularies)
+        for name in sorted(wanted - set(self.vocabularies)):
+            raise fail("E105", value=name, known=", ".join(self.vocabularies))
+        return self._mask("vocabulary_sets", wanted)
+
+    def check_languages(self, languages: Iterable[str]) -> None:
+        """RAISES: SapbertError E107 for a language that no name is in."""
+        known = self.languages
+        for language in sorted(set(languages) - set(known)):
+            raise fail("E107", value=language, known=", ".join(f"{name} ({count:,})" for name, count in known.items()))
+
+    def lines_of_languages(self, languages: Iterable[str]) -> Bools1d:
+        """Columns of the integer array (name, concept) whose concept has the name in one of these -> mask (m,).
+
+        RAISES: SapbertError E107 for a language that no name is in.
+        """
+        wanted = set(languages)
+        self.check_languages(wanted)
+        if wanted == set(self.languages):
+            return np.ones(self.pairs.shape[1], dtype=np.bool_)
+        marks = ",".join("?" * len(wanted))
+        rows = self._sql(f"SELECT DISTINCT string * {len(self)} + concept FROM name WHERE language IN ({marks})", *sorted(wanted))
+        keys = np.fromiter((key for (key,) in rows), dtype=np.int64)
+        return np.isin(self.pairs[STRING].astype(np.int64) * len(self) + self.pairs[CONCEPT], keys)
+
+    def _mask(self, table: str, wanted: Set[str]) -> Bools1d:
+        sets = [set(members.split(" ")) for (members,) in self._sql(f"SELECT members FROM {table} ORDER BY no")]
+        return np.array([bool(s & wanted) for s in sets], dtype=np.bool_)
+
+    # -- scispaCy's surface ---------------------------------------------------------------------------------------------
+
+    @property
+    def cui_to_entity(self) -> Mapping[str, Entity]:
+        """A lazy view: nothing is loaded but what is asked for. Iterates over concept ids; also knows retired and secondary ids."""
+        return _Entities(self)
+
+    @property
+    def alias_to_cuis(self) -> Mapping[str, Set[str]]:
+        """A lazy view: name as a source writes it -> concept ids."""
+        return _Aliases(self)
+
+    @property
+    def semantic_type_tree(self) -> semantic_types.SemanticTypeTree:
+        return semantic_types.tree()
+
+    # -- SQLite ---------------------------------------------------------------------------------------------------------
+
+    def _sql(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        # a connection must not cross a fork or a thread: each has its own
+        local = self._local
+        try:
+            if getattr(local, "pid", None) != os.getpid():
+                local.connection = _connect(self.path / DATABASE)
+                local.pid = os.getpid()
+                if _file(self.path / DATABASE) != self._file:  # its rows would not be those of the array that is open
+                    local.pid = None
+                    raise fail("E108", path=self.path)
+            return local.connection.execute(statement, values)
+        except sqlite3.DatabaseError as error:
+            raise fail("E102", DamagedFile, path=self.path, why=f"{DATABASE}: {error}") from error
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {"path": self.path, "added": self.added}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__init__(state["path"])  # type: ignore[misc]
+        self.added = state["added"]
+
+
+def _file(path: Path) -> str:
+    """Which file lies at a path: another one, once it was replaced."""
+    found = path.stat()
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+    connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+    # the map is the cache; of a large file it would grow with every look-up, in every worker, and what is read stays in the system's cache anyway
+    mapped = path.stat().st_size if path.stat().st_size <= MAPPED_UP_TO else 0
+    connection.execute(f"PRAGMA mmap_size = {mapped}")
+    connection.execute(f"PRAGMA cache_size = {-2000 if mapped else -16000}")
+    return connection
+
+
+class _Entities(Mapping[str, Entity]):
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._kb = kb
+
+    def __getitem__(self, concept_id: str) -> Entity:
+        return self._kb.entity(self._kb.row_of(concept_id))
+
+    def __contains__(self, concept_id: object) -> bool:
+        return isinstance(concept_id, str) and concept_id in self._kb
+
+    def __len__(self) -> int:
+        return len(self._kb)
+
+    def __iter__(self) -> Iterator[str]:
+        for (concept_id,) in self._kb._sql("SELECT id FROM concept ORDER BY row"):
+            yield concept_id
+        yield from self._kb.added.rows if self._kb.added is not None else ()
+
+
+class _Aliases(Mapping[str, Set[str]]):
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._kb = kb
+
+    def __contains__(self, alias: object) -> bool:
+        return isinstance(alias, str) and super().__contains__(alias)
+
+    def __getitem__(self, alias: str) -> Set[str]:
+        # a Turkish name was lower-cased in another way than a mention of no known language is
+        rows = {row for language in ("", DOTLESS[0]) for row in self._kb.find([alias], language).values()}
+        names = [found for row in sorted(rows) for found in self._kb.names_of_string(row)]
+        cuis = {self._kb.concept_id(concept) for concept, name in names if name.text == alias}
+        if not cuis:
+            raise KeyError(alias)
+        return cuis
+
+    def __len__(self) -> int:
+        return int(self._kb._sql("SELECT COUNT(DISTINCT text) FROM name").fetchone()[0])
+
+    def __iter__(self) -> Iterator[str]:
+        for (text,) in self._kb._sql("SELECT DISTINCT text FROM name"):
+            yield text

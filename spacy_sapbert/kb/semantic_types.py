@@ -1,0 +1,152 @@
+"""The UMLS semantic types, their groups and tree, and the types of terms from ontologies that state none."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+
+from ..errors import fail
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+class SemanticType(NamedTuple):
+    """tui: "T047". name: "Disease or Syndrome". stn: tree number, "B2.2.1.2.1". group: "DISO"."""
+
+    tui: str
+    name: str
+    stn: str
+    group: str
+
+
+class SemanticTypeNode(NamedTuple):
+    """A node of `tree()`, as scispaCy has it. level: 0 for the root above Entity and Event."""
+
+    type_id: str
+    full_name: str
+    children: List["SemanticTypeNode"]  # noqa: UP037
+    level: int
+
+
+def _rows(name: str) -> List[List[str]]:
+    lines = (DATA / name).read_text(encoding="utf-8").splitlines()
+    return [line.split("\t") for line in lines if line and not line.startswith("#")][1:]
+
+
+@lru_cache(maxsize=1)
+def load() -> Dict[str, SemanticType]:
+    """All 127 types by TUI, in the order of their tree numbers."""
+    return {row[0]: SemanticType(*row) for row in _rows("semantic_types.tsv")}
+
+
+@lru_cache(maxsize=1)
+def groups() -> Dict[str, FrozenSet[str]]:
+    """The TUIs of each of the 15 semantic groups: ACTI, ANAT, CHEM, CONC, DEVI, DISO, GENE, GEOG, LIVB, OBJC, OCCU, ORGA, PHEN, PHYS, PROC."""
+    names = sorted({t.group for t in load().values()})
+    return {name: frozenset(t.tui for t in load().values() if t.group == name) for name in names}
+
+
+def expand(values: Iterable[str]) -> FrozenSet[str]:
+    """TUIs ("T047"), groups ("DISO") or full names ("disease or syndrome"), in any case -> TUIs. Raises E104 for anything else."""
+    by_name = {t.name.lower(): t.tui for t in load().values()}
+    found: FrozenSet[str] = frozenset()
+    for value in values:
+        key = value.strip()
+        if key.upper() in load():
+            found |= {key.upper()}
+        elif key.upper() in groups():
+            found |= groups()[key.upper()]
+        elif key.lower() in by_name:
+            found |= {by_name[key.lower()]}
+        else:
+            raise fail("E104", value=value, groups=", ".join(groups()))
+    return found
+
+
+@lru_cache(maxsize=1)
+def branch_types() -> Dict[str, Tuple[str, ...]]:
+    """TUIs by the id of an ontology's branch, and by `VOCABULARY *` for terms outside all branches (data/branch_types.tsv)."""
+    return {row[0]: tuple(row[1].split(",")) for row in _rows("branch_types.tsv")}
+
+
+def types_of(concept_id: str, vocabulary: str, parents_of: Callable[[str], Sequence[str]]) -> Tuple[str, ...]:
+    """The semantic types of an ontology's term: those of its nearest ancestors in `branch_types`, sorted.
+
+    concept_id: the term, which counts as its own nearest ancestor. vocabulary: its source ("HPO"), for the default.
+    parents_of: parents of an id; it may give cycles and ids that nothing is known of.
+
+    A listed ancestor that is above another one does not count, however near it is: by some short path every tumour is also just a
+    "disease". Returns () if no ancestor is listed and the vocabulary has no default.
+    """
+    branches = branch_types()
+    distances = _ancestors(concept_id, parents_of)
+    listed = [a for a in distances if a in branches]
+    above = {a for branch in listed for a in _ancestors(branch, parents_of) if a != branch}
+    listed = [a for a in listed if a not in above] or listed  # in a cycle all are above all
+    if not listed:
+        return branches.get(f"{vocabulary} *", ())
+    nearest = min(distances[a] for a in listed)
+    return tuple(sorted({tui for a in listed if distances[a] == nearest for tui in branches[a]}))
+
+
+def _ancestors(concept_id: str, parents_of: Callable[[str], Sequence[str]]) -> Dict[str, int]:
+    """Every ancestor and the term itself -> steps up to it, the fewest."""
+    distances, level = {concept_id: 0}, [concept_id]
+    while level:
+        level = [p for p in dict.fromkeys(parent for term in level for parent in parents_of(term)) if p not in distances]
+        distances.update(dict.fromkeys(level, max(distances.values()) + 1))
+    return distances
+
+
+class SemanticTypeTree:
+    """What scispaCy's `kb.semantic_type_tree` offers, over the same nodes and levels; its depth is 8."""
+
+    def __init__(self, root: SemanticTypeNode) -> None:
+        self.flat_nodes: List[SemanticTypeNode] = [*self.get_children(root), root]
+        self.type_id_to_node = {node.type_id: node for node in self.flat_nodes}
+        self.depth = max(node.level for node in self.flat_nodes)
+        self._parents = {child.type_id: node for node in self.flat_nodes for child in node.children}
+
+    def get_node_from_id(self, type_id: str) -> SemanticTypeNode:
+        return self.type_id_to_node[type_id]
+
+    def get_canonical_name(self, type_id: str) -> str:
+        return self.type_id_to_node[type_id].full_name
+
+    def get_nodes_at_depth(self, level: int) -> List[SemanticTypeNode]:
+        return [node for node in self.flat_nodes if node.level == level]
+
+    def get_children(self, node: SemanticTypeNode) -> List[SemanticTypeNode]:
+        """All descendants, depth first."""
+        return [found for child in node.children for found in (child, *self.get_children(child))]
+
+    def get_parent(self, node: SemanticTypeNode) -> Optional[SemanticTypeNode]:
+        """None for the root."""
+        return self._parents.get(node.type_id)
+
+    def get_collapsed_type_id_map_at_level(self, level: int) -> Dict[str, str]:
+        """Every type -> its ancestor at `level`, or itself if it is not below that level."""
+        collapsed = {type_id: type_id for type_id in self.type_id_to_node}
+        for node in self.get_nodes_at_depth(level):
+            collapsed.update({child.type_id: node.type_id for child in self.get_children(node)})
+        return collapsed
+
+
+@lru_cache(maxsize=1)
+def tree() -> SemanticTypeTree:
+    """The types as a tree. Its root is scispaCy's "UnknownType", which joins UMLS's two roots, Entity and Event."""
+    root = SemanticTypeNode("UnknownType", "UnknownType", [], 0)
+    nodes = {"": root}
+    for kind in load().values():  # sorted by tree number, so a parent comes before its children
+        parent = nodes[_above(kind.stn)]
+        nodes[kind.stn] = SemanticTypeNode(kind.tui, kind.name, [], parent.level + 1)
+        parent.children.append(nodes[kind.stn])
+    return SemanticTypeTree(root)
+
+
+def _above(stn: str) -> str:
+    """Tree number of the parent: B2.2.1 -> B2.2 -> B2 -> B -> ""."""
+    if "." in stn:
+        return stn.rsplit(".", 1)[0]
+    return stn[:1] if len(stn) > 1 else ""

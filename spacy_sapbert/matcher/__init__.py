@@ -1,0 +1,1 @@
+"""`concept_matcher`: finds names of the knowledge base in a text."""

@@ -1,0 +1,363 @@
+"""Encoding in shards: what is written, what a second run finds, and who encodes."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, Iterator, List, Optional
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from spacy_sapbert.build import linker_folder as bundles, vectors as name_vectors
+from spacy_sapbert.encoders.transformer import NameEncoder
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.indexes.usearch import UsearchIndex
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.build.vectors import Known, Ready, Shard, Tick, Workers, here, in_processes
+
+DATA = Path(__file__).parents[1] / "data"
+pytestmark = pytest.mark.usefixtures("one_thread")
+WIDTH, SIZE = 8, 40  # dimensions, names a shard
+
+
+def code(names: List[str]) -> np.ndarray:
+    """Names -> (n, 8), readable: lengths and first letters."""
+    return np.array([[len(name), *(ord(name[i % len(name)]) for i in range(WIDTH - 1))] for name in names], dtype=np.float32).reshape(-1, WIDTH)
+
+
+class Recorder:
+    """Encodes by `code`, notes the shards, and stops before shard number `stop`."""
+
+    def __init__(self, stop: Optional[int] = None) -> None:
+        self.stop, self.numbers, self.names, self.told = stop, [], [], 0
+
+    def __call__(self, shards: Iterator[Shard], tick: Tick) -> Iterator[Ready]:
+        for number, names in shards:
+            if number == self.stop:
+                raise RuntimeError("stopped")
+            self.numbers.append(number)
+            self.names += names
+            tick(len(names))
+            yield number, code(names)
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_vectors, "SHARD", SIZE)
+
+
+def run(kb: KnowledgeBase, out: Path, encode: Any, encoder: str = "abc", dtype: Any = np.float16, known: Optional[Known] = None) -> np.ndarray:
+    with name_vectors.name_vectors(kb, out, encode, encoder=encoder, dim=WIDTH, dtype=dtype, known=known) as vectors:
+        assert out.with_name(out.name + ".vectors").is_dir()
+        assert isinstance(vectors, np.memmap)
+        assert vectors.dtype == dtype
+        return np.array(vectors)
+
+
+def stopped(kb: KnowledgeBase, out: Path, shard: int, **settings: Any) -> Path:
+    with pytest.raises(RuntimeError, match="stopped"):
+        run(kb, out, Recorder(stop=shard), **settings)
+    return out.with_name(out.name + ".vectors")
+
+
+def shards_of(kb: KnowledgeBase) -> int:
+    return -(-kb.n_strings // SIZE)
+
+
+def test_all_names_in_their_order_and_nothing_is_left(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    recorder = Recorder()
+    vectors = run(tiny_kb, tmp_path / "linker", recorder)
+    names = list(tiny_kb.strings())
+    assert shards_of(tiny_kb) >= 3
+    assert recorder.numbers == list(range(shards_of(tiny_kb)))
+    assert recorder.names == names
+    assert np.array_equal(vectors, code(names).astype(np.float16))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_run_encodes_what_the_first_did_not(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    folder = stopped(tiny_kb, tmp_path / "linker", 2)
+    assert [json.loads(line)["shard"] for line in (folder / "done.jsonl").read_text().splitlines()] == [0, 1]
+    second = Recorder()
+    vectors = run(tiny_kb, tmp_path / "linker", second)
+    assert second.numbers == list(range(2, shards_of(tiny_kb)))
+    assert np.array_equal(vectors, code(list(tiny_kb.strings())).astype(np.float16))
+    assert not folder.exists()
+
+
+def test_nothing_done_leaves_nothing(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    assert not stopped(tiny_kb, tmp_path / "linker", 0).exists()
+
+
+def test_a_damaged_shard_and_a_torn_line_are_done_again(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    folder = stopped(tiny_kb, tmp_path / "linker", 3)
+    with open(folder / "vectors.npy", "r+b") as file:
+        file.seek(-tiny_kb.n_strings * WIDTH * 2 + SIZE * WIDTH * 2 + 5, os.SEEK_END)  # in the second shard
+        file.write(b"\xff")
+    with open(folder / "done.jsonl", "a") as file:
+        file.write('{"shard": 3, "sta')
+    second = Recorder()
+    with pytest.warns(UserWarning, match=r"\[W007\] 1 shards \(numbers 1\) in .*linker\.vectors' were damaged"):
+        vectors = run(tiny_kb, tmp_path / "linker", second)
+    assert second.numbers == [1, *range(3, shards_of(tiny_kb))]
+    assert np.array_equal(vectors, code(list(tiny_kb.strings())).astype(np.float16))
+
+
+@pytest.mark.parametrize("line", ["5", "null", '{"shard": "x", "blake2b": ""}', '{"shard": 99, "blake2b": ""}', '{"shard": -1, "blake2b": ""}'])
+def test_a_list_that_somebody_wrote_into_is_read_with_care(tiny_kb: KnowledgeBase, tmp_path: Path, line: str) -> None:
+    folder = stopped(tiny_kb, tmp_path / "linker", 2)
+    done = folder / "done.jsonl"
+    first = json.loads(done.read_text().splitlines()[0])
+    done.write_text(f"{line}\n{json.dumps({**first, 'shard': 1})}\n")  # the first shard's sum is not the second's
+    second = Recorder()
+    with pytest.warns(UserWarning, match="W007"):
+        vectors = run(tiny_kb, tmp_path / "linker", second)
+    assert second.numbers == list(range(shards_of(tiny_kb)))
+    assert np.array_equal(vectors, code(list(tiny_kb.strings())).astype(np.float16))
+
+
+@pytest.mark.parametrize("damage", ["longer", "shorter", "header", "empty"])
+def test_a_file_of_another_size_is_begun_anew(tiny_kb: KnowledgeBase, tmp_path: Path, damage: str) -> None:
+    path = stopped(tiny_kb, tmp_path / "linker", 2) / "vectors.npy"
+    content = path.read_bytes()
+    path.write_bytes({"longer": content + bytes(64), "shorter": content[:-100], "header": b"x" * 20 + content[20:], "empty": b""}[damage])
+    second = Recorder()
+    with pytest.warns(UserWarning, match=r"\[W007\] vectors\.npy in .* were damaged"):
+        vectors = run(tiny_kb, tmp_path / "linker", second)
+    assert second.numbers == list(range(shards_of(tiny_kb)))
+    assert np.array_equal(vectors, code(list(tiny_kb.strings())).astype(np.float16))
+
+
+@pytest.mark.parametrize("change", [{"encoder": "other"}, {"dtype": np.float32}])
+def test_what_was_begun_otherwise_is_not_gone_on_with(tiny_kb: KnowledgeBase, tmp_path: Path, change: Any) -> None:
+    stopped(tiny_kb, tmp_path / "linker", 2)
+    second = Recorder()
+    what = {"encoder": "encoder: abc, not other", "dtype": "dtype: float16, not float32"}[next(iter(change))]
+    with pytest.warns(UserWarning, match=rf"\[W008\] .*{what}"):
+        run(tiny_kb, tmp_path / "linker", second, **change)
+    assert second.numbers == list(range(shards_of(tiny_kb)))
+
+
+def test_another_knowledge_base_is_not_gone_on_with(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    stopped(tiny_kb, tmp_path / "linker", 2)
+    out = bundles.build_kb([bundles.read_source(DATA / "tiny.obo")], tmp_path / "kb")
+    with pytest.warns(UserWarning, match=r"\[W008\] .*kb: .*names: "):
+        vectors = run(out, tmp_path / "linker", Recorder())
+    assert np.array_equal(vectors, code(list(out.strings())).astype(np.float16))
+
+
+def test_what_fails_after_encoding_leaves_the_vectors(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    encode: Any = Recorder()
+    with pytest.raises(KeyboardInterrupt):
+        with name_vectors.name_vectors(tiny_kb, tmp_path / "linker", encode, encoder="abc", dim=WIDTH, dtype=np.float16):
+            raise KeyboardInterrupt
+    second = Recorder()
+    run(tiny_kb, tmp_path / "linker", second)
+    assert second.numbers == []
+
+
+@pytest.mark.parametrize(
+    ("given", "what"), [(np.ones((1, WIDTH)), r"shape \(1, 8\) for 40 names"), (np.full((SIZE, WIDTH), np.nan), "40 rows with NaN")]
+)
+def test_what_is_no_vector_is_refused_at_once(tiny_kb: KnowledgeBase, tmp_path: Path, given: np.ndarray, what: str) -> None:
+    def encode(shards: Iterator[Shard], tick: Tick) -> Iterator[Ready]:
+        for number, _ in shards:
+            yield number, given
+
+    with pytest.raises(SapbertError, match=rf"\[E204\].*{what}"):
+        run(tiny_kb, tmp_path / "linker", encode)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_encoder_without_a_fingerprint_begins_anew(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    assert not stopped(tiny_kb, tmp_path / "linker", 2, encoder="").exists()
+
+
+def test_known_vectors_are_not_encoded(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    n = tiny_kb.n_strings
+    rows = np.arange(n)[::-1].copy()  # of an index that has them in another order
+    rows[[3, SIZE + 1]] = -1
+    rows[2 * SIZE : 3 * SIZE] = -1
+    names = list(tiny_kb.strings())
+    old = 1000 + np.arange(n, dtype=np.float32)[:, None] * np.ones(WIDTH, dtype=np.float32)
+    recorder = Recorder()
+    vectors = run(tiny_kb, tmp_path / "linker", recorder, dtype=np.float32, known=Known(rows, lambda wanted: old[wanted]))
+    fresh = [3, SIZE + 1, *range(2 * SIZE, 3 * SIZE)]
+    assert recorder.names == [names[row] for row in fresh]
+    assert np.array_equal(vectors[fresh], code(recorder.names))
+    kept = np.setdiff1d(np.arange(n), fresh)
+    assert np.array_equal(vectors[kept], old[n - 1 - kept])
+
+
+def test_one_build_at_a_time(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    folder = tmp_path / "linker.vectors"
+    folder.mkdir()
+    with FileLock(folder / "lock"):
+        with pytest.raises(SapbertError, match=r"\[E026\].*another build.*Wait for it"):
+            run(tiny_kb, tmp_path / "linker", Recorder())
+        with pytest.raises(SapbertError, match=r"\[E026\]"):  # before anything else is built
+            bundles.build_linker([], tmp_path / "linker", kb=tmp_path / "is not looked at", index=ExactIndex(), progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["linker.vectors"]
+
+
+def test_a_full_disk_is_said(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(name_vectors, "reserve", full)
+    with pytest.raises(SapbertError, match=r"\[E029\] No room left to write '.*linker\.vectors'"):
+        run(tiny_kb, tmp_path / "linker", Recorder())
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- real builds ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_build_that_fails_at_its_end_keeps_the_vectors(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, encode, asked = bundles.write_manifest, name_vectors.encode_names, []
+
+    def full(folder: Path, kind: str, *rest: Any, **more: Any) -> Any:
+        if kind == bundles.KIND:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(folder, kind, *rest, **more)
+
+    def counting(model: Any, names: List[str], progress: Any = False) -> np.ndarray:
+        asked.append(names[0])
+        return encode(model, names, progress)
+
+    monkeypatch.setattr(name_vectors, "encode_names", counting)
+    with monkeypatch.context() as broken:
+        broken.setattr(bundles, "write_manifest", full)
+        with pytest.raises(SapbertError, match="E008"):
+            bundles.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=ExactIndex(), progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["linker.vectors"]
+    assert len(asked) == shards_of(tiny_kb)
+    bundles.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=ExactIndex(), progress=False)
+    assert len(asked) == shards_of(tiny_kb)
+    assert [path.name for path in tmp_path.iterdir()] == ["linker"]
+
+
+SLOW = """
+    import sys, time
+    from pathlib import Path
+    from spacy_sapbert import bundles, encoder, name_vectors
+    from spacy_sapbert.indexes.exact import ExactIndex
+
+    name_vectors.SHARD = 40
+    encode = name_vectors.encode_names
+
+    def slowly(model, names, progress=False):
+        with open(sys.argv[3], "a") as log:
+            log.write(f"{names[0]}\\n")
+        time.sleep(float(sys.argv[4]))
+        return encode(model, names, progress)
+
+    name_vectors.encode_names = slowly
+    bundles.build_linker([], sys.argv[2], kb=sys.argv[1], index=ExactIndex(), progress=False)
+"""
+
+
+def test_a_killed_build_goes_on(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    out, script = tmp_path / "linker", tmp_path / "build.py"
+    script.write_text(textwrap.dedent(SLOW))
+
+    def start(log: str, pause: str) -> subprocess.Popen:
+        return subprocess.Popen([sys.executable, str(script), str(tiny_kb.path), str(out), str(tmp_path / log), pause], stderr=subprocess.PIPE)
+
+    first = start("first", "2")
+    done = tmp_path / "linker.vectors" / "done.jsonl"
+    until = time.monotonic() + 120
+    while not (done.is_file() and done.read_text().count("\n") >= 2):
+        assert first.poll() is None, first.communicate()[1]
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    whole = done.read_text().count("\n")
+    assert not out.exists()
+    second = start("second", "0")
+    said = second.communicate()[1]
+    assert second.returncode == 0, said
+    names = list(tiny_kb.strings())
+    assert (tmp_path / "second").read_text().splitlines()[: shards_of(tiny_kb) - whole] == names[whole * SIZE :: SIZE]
+    assert not done.exists()
+    index = bundles.open_index(out)
+    model = NameEncoder().initialize()
+    assert len(index) == tiny_kb.n_strings
+    assert (np.sum(index.vectors(np.arange(len(names))) * bundles.encode(model, names), axis=1) > 0.999).all()
+
+
+def test_two_processes_give_the_same_vectors(tiny_linker: Path, tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    workers = Workers.make(2)
+    load = partial(bundles.worker_encoder, tiny_linker / "encoder", {"dtype": "float32"})
+    model = load("cpu")
+    found = []
+    for encode in (here(model), in_processes(load, workers)):
+        with name_vectors.name_vectors(tiny_kb, tmp_path / "x", encode, encoder="abc", dim=384, dtype=np.float32) as vectors:
+            found.append(np.array(vectors))
+    assert np.abs(found[0] - found[1]).max() < 1e-6  # each shard is encoded by one process, in the same batches
+
+
+def _dies_at(marker: Path, device: str) -> Any:
+    class Model:
+        attrs: dict = {}
+
+        def predict(self, names: List[str]) -> np.ndarray:
+            if marker.is_file():
+                os.kill(os.getpid(), signal.SIGKILL)
+            marker.write_text("the next one dies")
+            return code(names)
+
+    return Model()
+
+
+def test_a_process_that_dies_is_told_and_what_is_done_is_kept(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    load = partial(_dies_at, tmp_path / "marker")
+    with pytest.raises(SapbertError, match=r"\[E027\] One of 1 processes that encode names died .* shards that are whole are kept"):
+        run(tiny_kb, tmp_path / "linker", in_processes(load, Workers(("cpu",))))
+    again = Recorder()
+    run(tiny_kb, tmp_path / "linker", again)
+    assert again.numbers == list(range(1, shards_of(tiny_kb)))
+
+
+def _does_not_load(device: str) -> Any:
+    raise ValueError(f"no weights for {device}")
+
+
+def test_why_a_process_has_no_encoder_is_told(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no weights for cpu"):
+        run(tiny_kb, tmp_path / "linker", in_processes(_does_not_load, Workers(("cpu",))))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_workers() -> None:
+    assert Workers.make() == Workers(("",))
+    assert Workers.make(3).devices == ("cpu", "cpu", "cpu")
+    with pytest.raises(SapbertError, match=r"\[E002\].*'processes'.*at least 1"):
+        Workers.make(0)
+    with pytest.raises(SapbertError, match=r"\[E002\].*gpu_ids has a process of its own"):
+        Workers.make(2, [0])
+    with pytest.raises(SapbertError, match=r"\[E305\] There is no GPU 99"):
+        Workers.make(1, [99])
+
+
+@pytest.mark.parametrize("index", [ExactIndex(), UsearchIndex(dtype="i8", pca=128, rescore=100)])
+def test_an_index_of_encoded_names_finds_them(tiny_kb: KnowledgeBase, tmp_path: Path, index: Any) -> None:
+    out = bundles.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=index, workers=Workers.make(1), progress=False)
+    opened = bundles.open_index(out)
+    rows = np.arange(0, tiny_kb.n_strings, 7)
+    found, cosines = opened.query(opened.vectors(rows), 1)
+    assert (found[:, 0] == rows).mean() > 0.97  # a name and its plural may be one vector
+    assert (cosines[:, 0] > 0.999).all()
+    assert [path.name for path in tmp_path.iterdir()] == ["linker"]

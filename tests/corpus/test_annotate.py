@@ -1,0 +1,410 @@
+"""Corpora into Parquet: the rows, the same bytes whoever makes them, what is kept, what fails, who is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict, Iterator, List
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from spacy_sapbert.cli import app
+from spacy_sapbert.corpus.annotate import annotate
+from spacy_sapbert.corpus.annotator import Annotator, Settings, describe
+from spacy_sapbert.corpus.notes import Note
+from spacy_sapbert.errors import SapbertError, fail
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+NOTE = "Fevers and a cold.\nTakes aspirin for hypertension.\n"
+ROWS = [  # start, end, mention, label, cui, name, codes
+    (0, 6, "Fevers", "DISO", "C9100027", "fever", ["UMLS:C9100027", "SNOMEDCT_US:386661006"]),
+    (13, 17, "cold", "DISO", "C9100020", "common cold", ["UMLS:C9100020"]),
+    (25, 32, "aspirin", "CHEM", "C9100053", "acetylsalicylic acid", ["UMLS:C9100053", "RXNORM:1191"]),
+    (37, 49, "hypertension", "DISO", "C9100009", "hypertension", ["UMLS:C9100009", "ICD10CM:I10"]),
+]
+NAMES = ["cough", "bellies ache", "heart attacks", "swollen ankles", "kidney replacement", "wandering knees", "itchy skins", "lung embolisms"]
+TEXTS = [f"He has {NAMES[i % 8]} and {NAMES[(3 * i + 1) % 8]}, no {NAMES[(5 * i + 2) % 8]}s." for i in range(24)]
+TRAP = '''
+"""A pipeline with traps: on xkillx the process is killed as long as there are bullets, on xraisex an error that quotes the note is raised."""
+import os
+import signal
+from pathlib import Path
+
+import spacy
+from spacy.language import Language
+
+
+@Language.component("trap")
+def trap(doc):
+    if "xkillx" in doc.text:
+        for bullet in sorted(Path(os.environ["TRAP_BULLETS"]).iterdir()):
+            bullet.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+    if "xraisex" in doc.text:
+        raise ValueError(f"what is this: {doc.text}")
+    return doc
+
+
+def load(**options):
+    nlp = spacy.blank("en")
+    patterns = [{"label": "PROBLEM", "pattern": name} for name in NAMES]
+    nlp.add_pipe("entity_ruler").add_patterns(patterns)
+    nlp.add_pipe("trap")
+    return nlp
+'''.replace("NAMES", repr(NAMES))
+
+
+def write_corpus(path: Path, texts: List[str]) -> Path:
+    path.write_text("".join(json.dumps({"id": f"n{i}", "text": text}) + "\n" for i, text in enumerate(texts)))
+    return path
+
+
+def read(out: Path) -> List[Dict[str, Any]]:
+    """Rows in the order of the parts, read as any reader of a Parquet folder would."""
+    return pyarrow.dataset.dataset(out).to_table().to_pylist()
+
+
+def content(out: Path) -> Dict[str, bytes]:
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def settings(tiny_linker: Path) -> Settings:
+    return Settings(str(tiny_linker))
+
+
+@pytest.fixture(scope="module")
+def trap(tmp_path_factory: pytest.TempPathFactory, tiny_linker: Path) -> Iterator[Settings]:
+    """Settings with the pipeline TRAP, which workers can import, too. $TRAP_BULLETS: a folder."""
+    folder = tmp_path_factory.mktemp("trap")
+    (folder / "trap_pipeline").mkdir()
+    (folder / "trap_pipeline" / "__init__.py").write_text(textwrap.dedent(TRAP))
+    (folder / "trap_pipeline-1.0.dist-info").mkdir()
+    (folder / "trap_pipeline-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: trap_pipeline\nVersion: 1.0\n")
+    (folder / "bullets").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setenv("TRAP_BULLETS", str(folder / "bullets"))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(Path(__file__).parents[2])]))  # of Ray's workers
+        yield Settings(str(tiny_linker), "trap_pipeline", abbreviations=False)
+
+
+def load_bullets(count: int) -> Path:
+    folder = Path(os.environ["TRAP_BULLETS"])
+    for i in range(count):
+        (folder / str(i)).touch()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trapped(tmp_path_factory: pytest.TempPathFactory, trap: Settings) -> Any:
+    """A corpus with a note that kills and one that raises, and what one worker makes of it while there are no bullets."""
+    folder = tmp_path_factory.mktemp("trapped")
+    texts = list(TEXTS)
+    texts[9] += " xkillx"
+    texts[14] += " xraisex"
+    corpus = write_corpus(folder / "corpus.jsonl", texts)
+    report = annotate(corpus, folder / "out", trap, partition_size=4, progress=False)
+    assert (report.counts.notes, report.counts.failed, report.partitions, report.kept) == (24, 1, 6, 0)
+    return corpus, content(folder / "out")
+
+
+# -- rows -----------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_every_kind_of_input(tmp_path: Path, settings: Settings):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, text in (("a", NOTE), ("b", "nothing"), ("c", "MS came.")):
+        (folder / f"{name}.txt").write_text(text)
+    rows = [{"id": name, "text": (folder / f"{name}.txt").read_text()} for name in "abc"]
+    (tmp_path / "notes.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "notes.parquet")
+    outs = []
+    for number, source in enumerate((folder, tmp_path / "notes.jsonl", tmp_path / "notes.parquet")):
+        out = tmp_path / f"out{number}"
+        report = annotate(source, out, settings, partition_size=2, progress=False)
+        assert report.counts._asdict() == {"notes": 3, "mentions": 5, "linked": 5, "failed": 0}
+        outs.append({name: data for name, data in content(out).items() if name != "_manifest.json"})
+    assert outs[0] == outs[1] == outs[2]
+    assert list(outs[0]) == ["_summary.json", "part-00000.parquet", "part-00001.parquet"]
+    assert json.loads(outs[0]["_summary.json"]) == {"notes": 3, "mentions": 5, "linked": 5, "failed": 0, "partitions": 2}
+    found = read(tmp_path / "out0")
+    keys = ("start", "end", "mention", "label", "cui", "name", "codes")
+    assert [tuple(row[key] for key in keys) for row in found[:4]] == ROWS
+    assert [row["note_id"] for row in found] == ["a", "a", "a", "a", "c"]
+    assert [row["score"] for row in found[1:]] == [1.0] * 4  # found verbatim; "Fevers" is not
+    assert 0.9 < found[0]["score"] < 1.0
+    assert {row["probability"] for row in found} == {None}  # no calibration was fit
+    types = {field.name: str(field.type) for field in pq.read_schema(tmp_path / "out0" / "part-00000.parquet")}
+    assert types == {
+        **dict.fromkeys(("note_id", "mention", "label", "cui", "name"), "string"),
+        **dict.fromkeys(("start", "end"), "int32"),
+        **dict.fromkeys(("score", "probability"), "float"),
+        "codes": "list<element: string>",
+    }
+
+
+def test_what_is_near_nothing_is_a_row_without_a_concept(tmp_path: Path, tiny_linker: Path):
+    corpus = write_corpus(tmp_path / "c.jsonl", ["cold and knee replacement"])
+    report = annotate(corpus, tmp_path / "out", Settings(str(tiny_linker), vocabularies=["RXNORM"], threshold=0.9), progress=False)
+    assert (report.counts.mentions, report.counts.linked) == (2, 0)
+    wanted = {"note_id": "n0", "start": 0, "end": 4, "mention": "cold", "label": "DISO", "codes": []}
+    assert read(tmp_path / "out")[0] == {**wanted, "cui": None, "name": None, "score": None, "probability": None}
+
+
+def test_what_a_partition_gives_does_not_depend_on_the_last_one(tmp_path: Path, settings: Settings):
+    notes = [Note(f"n{i}", "", text) for i, text in enumerate(TEXTS)]
+    with Annotator(settings, tmp_path) as annotator:
+        alone = annotator.annotate(notes[8:16])
+        annotator.annotate(notes)
+        assert annotator.annotate(notes[8:16]) == alone
+    assert len(alone[0]) > 8
+
+
+# -- workers ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_worker_loses_nothing_and_nothing_comes_twice(tmp_path: Path, trap: Settings, trapped: Any):
+    corpus, wanted = trapped
+    bullets = load_bullets(1)
+    report = annotate(corpus, tmp_path / "out", trap, workers=2, partition_size=4, progress=False)
+    assert not list(bullets.iterdir())
+    assert content(tmp_path / "out") == wanted  # as one worker made it
+    assert (report.kept, report.partitions) == (0, 6)
+    rows = read(tmp_path / "out")
+    assert len({(row["note_id"], row["start"]) for row in rows}) == len(rows) == report.counts.mentions
+    assert {row["note_id"] for row in rows} == {f"n{i}" for i in range(24) if i != 14}
+
+
+def test_what_kills_every_worker_is_named_and_the_others_are_done(tmp_path: Path, trap: Settings, trapped: Any):
+    corpus, wanted = trapped
+    out = tmp_path / "out"
+    load_bullets(3)
+    with pytest.raises(SapbertError) as info:
+        annotate(corpus, out, trap, workers=2, partition_size=4, progress=False)
+    assert str(info.value).startswith("[E409] 1 of 6 partitions are not done: part-00002. All others are, and are kept. Each was tried 3 times")
+    assert "SIGKILL" in str(info.value)
+    missing = {"part-00002.parquet", "_summary.json"}
+    assert content(out) == {name: data for name, data in wanted.items() if name not in missing}
+    report = annotate(corpus, out, trap, partition_size=4, progress=False)  # with the bullets gone
+    assert report.kept == 5
+    assert content(out) == wanted
+
+
+def test_ray_here(tmp_path: Path, trap: Settings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
+    ray = pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # else 15: on a busy machine loading takes a minute
+    corpus, wanted = trapped
+    monkeypatch.chdir(tmp_path)
+    annotate(
+        os.path.relpath(corpus),
+        "out",
+        replace(trap, linker_name=os.path.relpath(str(trap.linker_name))),
+        engine="ray",
+        partition_size=4,
+        progress=False,
+    )
+    assert content(tmp_path / "out") == wanted
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert not ray.is_initialized()
+
+
+def test_a_ray_cluster_that_loses_an_actor(tmp_path: Path, trap: Settings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    corpus, wanted = trapped
+    bullets = load_bullets(1)
+    head = {"num_cpus": 2, "object_store_memory": 128 * 1024 * 1024, "include_dashboard": False}
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
+    try:
+        options = {"engine": "ray", "workers": 2, "ray_address": cluster.address, "partition_size": 4, "progress": False}
+        report = annotate(corpus, tmp_path / "out", trap, **options)
+    finally:
+        cluster.shutdown()
+    assert not list(bullets.iterdir())
+    assert content(tmp_path / "out") == wanted
+    assert (report.counts.notes, report.kept) == (24, 0)
+
+
+def test_no_ray_cluster_there(tmp_path: Path, settings: Settings):
+    pytest.importorskip("ray")
+    corpus = write_corpus(tmp_path / "c.jsonl", ["cough"])
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and it does not listen
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        with pytest.raises(SapbertError) as info:
+            annotate(corpus, tmp_path / "out", settings, engine="ray", ray_address=address, progress=False)
+    assert str(info.value).startswith(f"[E020] No Ray cluster answers at '{address}'")
+
+
+# -- going on ---------------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_is_missing_or_damaged_is_made(tmp_path: Path, settings: Settings):
+    corpus, out = write_corpus(tmp_path / "c.jsonl", [*TEXTS[:6], NOTE]), tmp_path / "out"
+    assert annotate(corpus, out, settings, partition_size=2, progress=False).kept == 0
+    whole = content(out)
+    assert sum(name.startswith("part-") for name in whole) == 4
+    (out / "part-00001.parquet").unlink()
+    (out / "part-00002.parquet").write_bytes(whole["part-00002.parquet"][:-9])
+    (out / ".part-00001.parquet.host.1.tmp").write_bytes(b"of a run that was killed")
+    (out / "_summary.json").unlink()
+    before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+    time.sleep(0.02)
+    report = annotate(corpus, out, settings, partition_size=2, progress=False)
+    assert (report.kept, report.partitions, report.counts.notes) == (2, 4, 7)
+    assert content(out) == whole
+    kept = {path.name for path in out.iterdir() if path.stat().st_mtime_ns == before.get(path.name)}
+    assert kept == {"_manifest.json", "part-00000.parquet", "part-00003.parquet"}
+    assert annotate(corpus, out, settings, partition_size=2, progress=False).kept == 4
+
+
+def test_other_settings_or_another_input_are_refused(tmp_path: Path, settings: Settings, tiny_linker: Path):
+    corpus, out = write_corpus(tmp_path / "c.jsonl", [NOTE, "cough"]), tmp_path / "out"
+    annotate(corpus, out, settings, partition_size=1, progress=False)
+    whole = content(out)
+
+    def refused(*args: Any, **options: Any) -> str:
+        with pytest.raises(SapbertError) as info:
+            annotate(*args, **{"partition_size": 1, "progress": False, **options})
+        assert content(out) == whole
+        return str(info.value)
+
+    message = refused(corpus, out, Settings(str(tiny_linker), threshold=0.5, types=["DISO"]))
+    assert message.startswith(f"[E017] '{out}' was begun with other settings or from another input: ")
+    assert "settings threshold: was 0.8, is 0.5" in message
+    assert 'settings types: was null, is ["DISO"]' in message
+    assert "settings partition_size: was 1, is 2; partitions: was 2, is 1" in refused(corpus, out, settings, partition_size=2)
+    write_corpus(corpus, [NOTE, "cough", "fever"])
+    message = refused(corpus, out, settings)
+    assert "input notes: was 2, is 3" in message
+    assert "threshold" not in message
+
+
+# -- notes that fail ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_note_that_raises_goes_to_the_side_file(trapped: Any):
+    _, files = trapped
+    assert [name for name in files if name.startswith("_failed")] == ["_failed/part-00003.jsonl"]
+    (line,) = files["_failed/part-00003.jsonl"].decode().splitlines()
+    failed = json.loads(line)
+    assert failed["note_id"] == "n14"
+    assert failed["place"].endswith("corpus.jsonl, line 15")
+    assert failed["reason"].startswith("ValueError in __init__.py, line ")
+    assert failed["reason"].endswith(", trap")
+    assert "He has" not in line  # no word of the note
+
+
+def test_unreadable_notes_of_a_corpus(tmp_path: Path, settings: Settings):
+    corpus = tmp_path / "c.jsonl"
+    corpus.write_bytes(b'{"text": "cough"}\n{"text": \n{"text": "caf\xe9"}\n{"id": "x"}\n{"text": "half \\ud800 cough"}\n{"text": "fever"}\n')
+    result = CliRunner().invoke(app, ["annotate", str(corpus), str(tmp_path / "out"), "--linker-name", str(settings.linker_name)])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(f"6 notes, 4 failed ({tmp_path / 'out' / '_failed'}); 2 mentions, 2 linked; partitions: 1 made, 0 kept; ")
+    assert "notes/s" in result.stderr  # the bar
+    assert [row["note_id"] for row in read(tmp_path / "out")] == ["c:1", "c:6"]
+    failed = [json.loads(line) for line in (tmp_path / "out" / "_failed" / "part-00000.jsonl").read_text().splitlines()]
+    assert [line["note_id"] for line in failed] == ["c:2", "c:3", "x", "c:5"]
+    for line, why in zip(failed, ["not JSON", "UTF-8", "no field 'text'", "UnicodeEncodeError"]):
+        assert why in line["reason"]
+
+
+def test_reasons_quote_codes_but_no_notes():
+    assert describe(fail("E304", name="x", count=1, total=2)).startswith("[E304] Encoder 'x' gave NaN")
+    with pytest.raises(ValueError, match="E088") as info:
+        raise ValueError("[E088] Text of length 9 that begins with Mr Smith")
+    assert describe(FileNotFoundError(2, "Mr Smith", "smith.txt")) == "FileNotFoundError: No such file or directory"
+    reason = describe(info.value)
+    assert reason.startswith("ValueError [E088] in test_annotate.py, line ")
+    assert "Smith" not in reason
+
+
+# -- what can't be done -------------------------------------------------------------------------------------------------------
+
+
+def test_wrong_calls_are_one_coded_line(tmp_path: Path, settings: Settings):
+    corpus, used = write_corpus(tmp_path / "c.jsonl", ["cough"]), tmp_path / "used"
+    used.mkdir()
+    (used / "thesis.tex").touch()
+    (tmp_path / "file").touch()
+    pq.write_table(pa.table({"body": ["cough"]}), tmp_path / "t.parquet")
+    linker = ["--linker-name", str(settings.linker_name)]
+    for args, start in (
+        ([corpus, tmp_path / "o", "--workers", "0"], "[E002] Setting 'workers'"),
+        ([corpus, tmp_path / "o", "--threads", "0"], "[E002] Setting 'threads'"),
+        ([corpus, tmp_path / "o", "--partition-size", "0"], "[E002] Setting 'partition_size'"),
+        ([corpus, tmp_path / "o", "--ray-address", "auto"], "[E002] Setting 'ray_address'"),
+        ([corpus, tmp_path / "o", "--threshold", "7"], "[E002] Setting 'threshold'"),
+        ([corpus, tmp_path / "o", "--types", "T999"], "[E104]"),
+        ([corpus, tmp_path / "o", "--pipeline", "no_such"], "[E402]"),
+        ([tmp_path / "none.jsonl", tmp_path / "o"], "[E401]"),
+        ([tmp_path / "t.parquet", tmp_path / "o"], "[E408]"),
+        ([tmp_path / "file", tmp_path / "o"], "[E402]"),
+        ([corpus, used], f"[E402] '{used}' is not a folder that `annotate` made: it holds thesis.tex."),
+        ([corpus, tmp_path / "file"], "[E009]"),
+        ([used, used / "o"], "[E402]"),
+    ):
+        result = CliRunner().invoke(app, ["annotate", *map(str, args), *linker])
+        assert result.exit_code == 1, (args, result.output)
+        assert result.stderr.startswith(start), (args, result.stderr)
+        assert len(result.stderr.strip().splitlines()) == 1
+        assert result.stdout == ""
+    (used / "thesis.tex").rename(used / "note.txt")
+    with pytest.raises(SapbertError, match=r"E002.*must not be in the folder that is read"):
+        annotate(used, used / "o", settings)
+    assert not (tmp_path / "o").exists()
+
+
+def test_one_run_at_a_time(tmp_path: Path, settings: Settings):
+    from filelock import FileLock
+
+    corpus = write_corpus(tmp_path / "c.jsonl", ["cough"])
+    (tmp_path / "out").mkdir()
+    with FileLock(tmp_path / "out" / ".lock"), pytest.raises(SapbertError, match="E018"):
+        annotate(corpus, tmp_path / "out", settings, progress=False)
+    assert annotate(corpus, tmp_path / "out", settings, progress=False).counts.notes == 1
+    assert not (tmp_path / "out" / ".lock").exists()
+
+
+@pytest.mark.parametrize(("module", "engine", "package"), [("pyarrow.parquet", "local", "pyarrow"), ("ray", "ray", "ray[data]")])
+def test_a_missing_package_says_what_to_type(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, module: str, engine: str, package: str
+):
+    pq.write_table(pa.table({"text": ["cough"]}), tmp_path / "t.parquet")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SapbertError) as info:
+        annotate(tmp_path / "t.parquet", tmp_path / "out", settings, engine=engine, progress=False)
+    assert str(info.value).startswith("[E013]")
+    assert f"pip install {package}" in str(info.value)
+
+
+def test_a_full_disk_keeps_what_is_done(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch):
+    corpus, out = write_corpus(tmp_path / "c.jsonl", ["cough", "fever", "cold"]), tmp_path / "out"
+    real = os.fsync
+    calls: List[int] = []
+
+    def full(handle: int) -> None:
+        calls.append(handle)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SapbertError, match="E019"):
+        annotate(corpus, out, settings, partition_size=1, progress=False)
+    assert sorted(content(out)) == ["_manifest.json", "part-00000.parquet"]
+    assert annotate(corpus, out, settings, partition_size=1, progress=False).kept == 1

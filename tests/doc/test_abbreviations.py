@@ -1,0 +1,104 @@
+"""Abbreviations that a text defines: what is found, and what is left alone."""
+
+from __future__ import annotations
+
+from typing import Dict
+
+import pytest
+
+from spacy_sapbert.doc.abbreviations import definitions
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Myotonic dystrophy (DM) is common.", {"DM": "Myotonic dystrophy"}),  # two letters, the other way round
+        ("the disorder ataxia-telangiectasia (A-T), then", {"A-T": "ataxia-telangiectasia"}),
+        ("a deficiency of glucose-6-phosphate dehydrogenase (G6PD)", {"G6PD": "glucose-6-phosphate dehydrogenase"}),
+        ("a variable number of tandem repeat (VNTR; see below)", {"VNTR": "variable number of tandem repeat"}),
+        ("cleft lip/palate (CL/P)", {"CL/P": "cleft lip/palate"}),
+        ("history of the degeneration of the cornea (DOC)", {"DOC": "degeneration of the cornea"}),  # a small word needs no letter
+        ("Wilson's disease (WD)", {"WD": "Wilson's disease"}),
+        ("Huntington disease (HD) and heart disease (HD)", {"HD": "Huntington disease"}),  # the first definition counts
+        # Schwartz and Hearst's: letters inside words
+        ("five minutes either by hemorrhage (HEM, n = 7)", {"HEM": "hemorrhage"}),
+        ("van der Woude syndrome (vWS, MIM 119300) is", {"vWS": "van der Woude syndrome"}),
+        ("severe PKU and mild hyperphenylalaninemia [MHP]", {"MHP": "mild hyperphenylalaninemia"}),
+        ("results in Lesch-Nyhan syndrome (L-N). L-N", {"L-N": "Lesch-Nyhan syndrome"}),
+        ("International Index of Erectile Function (IIEF)", {"IIEF": "International Index of Erectile Function"}),  # initials first
+        # plurals
+        ("septal defects (VSDs)", {}),
+        ("ventricular septal defects (VSDs)", {"VSDs": "ventricular septal defects", "VSD": "ventricular septal defects"}),
+        # what stands behind a hyphen
+        ("X-linked adrenoleukodystrophy (X-ALD)", {"X-ALD": "X-linked adrenoleukodystrophy", "ALD": "adrenoleukodystrophy"}),
+        ("Therapy (ATT)-associated acute liver failure (ATT-ALF)", {"ALF": "acute liver failure"}),
+        # several in one bracket
+        *(
+            (f"{joined} muscular dystrophy ({shorts}) were", {"DMD": "Duchenne muscular dystrophy", "BMD": "Becker muscular dystrophy"})
+            for joined in ("Duchenne and Becker", "Duchenne or Becker")
+            for shorts in ("DMD and BMD", "DMD/BMD", "DMD, BMD")
+        ),
+        (
+            "velo-cardio-facial syndrome/DiGeorge syndrome (VCFS/DGS)",
+            {"VCFS": "velo-cardio-facial syndrome", "DGS": "DiGeorge syndrome"},
+        ),
+        ("Ataxia type-3 or Machado-Joseph disease (MJD/OTHER)", {"MJD": "Machado-Joseph disease"}),
+        # the long form in the bracket
+        ("tumors in FAP (familial adenomatous polyposis) are", {"FAP": "familial adenomatous polyposis"}),
+        (
+            "CAD (coronary artery disease)\nCKD (chronic kidney disease)\n",
+            {"CAD": "coronary artery disease", "CKD": "chronic kidney disease"},
+        ),
+        # it begins at a word, whatever stands before
+        *((f"{before}hypertension (HTN)", {"HTN": "hypertension"}) for before in ("#", "-", "CAD/", "chills,", "Problem\t", "a\r\n\r\n")),
+        ("on trimethoprim-sulfamethoxazole (TMP-SMX)", {"TMP-SMX": "trimethoprim-sulfamethoxazole", "SMX": "sulfamethoxazole"}),
+        ("dilation and curettage (D&C)", {"D&C": "dilation and curettage"}),
+        ("urinary tract infections (UTI's)", {"UTI's": "urinary tract infections", "UTI": "urinary tract infections"}),
+        ("mitral regurgitation (MR), physical therapy (PT)", {"MR": "mitral regurgitation", "PT": "physical therapy"}),
+        ("PERSISTENT CONGESTIVE HEART FAILURE (CHF)", {"CHF": "CONGESTIVE HEART FAILURE"}),
+    ],
+)
+def test_found(text: str, expected: Dict[str, str]) -> None:
+    assert definitions(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "five minutes by bleeding (HEM)",  # a letter that no word has
+        "the gene for choroideremia (TCD)",
+        "the disease gene (PDS)",
+        "seen at once (NIH, 1999)",
+        # of notes: numbers, routes, places, people, what is in brackets everywhere
+        "inferior wall ischemia (II, III, aVF)",
+        "Neoplasm (NOS)",
+        "Prednisone (PO), imipenem (IM), prochlorperazine (PR), oxycodone prescribed (PRN)",
+        "Intravenous vancomycin (IV)",
+        "Imaging of the chest (CT), cataract (CT), ulcers (US)",
+        "Anticoagulated patient (PT/INR 2.3)",
+        "abdominal pain (PA), history of asthma (HA), alcohol abuse (AB)",
+        "signed by David Miller (MD)",
+        "CT (cervical and thoracic) spine",
+        "NO LESION SEEN (NONE)",
+        "arsenic (As)",
+        "Na (138), K (4.1), vitals (BP 120/80), strength (R > L)",
+        "The patient was asymptomatic (TPA)",
+        "\u0130brahim \u0130n\u00f6n\u00fc ab -- (AB)",  # its lower case is longer
+        "late onset of it (LOX, as was said)",
+        "dystrophy of the eye, myotonic (EDM)",  # three letters in another order
+        "This was myotonic. Dystrophy (MD)",  # not over the end of a sentence
+        "(seen before) dystrophy (SD)",
+        "renal failure (grade 2)",
+        "renal failure (see)",  # no capitals
+        "failure (F)",
+        "(AB)",
+        "",
+        "a very long bracket (ABCDEFGHIJKLMNOPQ)",
+    ],
+)
+def test_left_alone(text: str) -> None:
+    assert definitions(text) == {}
+
+
+def test_a_tail_with_a_digit_is_none() -> None:
+    assert definitions("programmed death ligand 1 (PD-L1)") == {"PD-L1": "programmed death ligand 1"}

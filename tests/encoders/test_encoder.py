@@ -1,0 +1,508 @@
+"""The encoder against sentence-transformers and transformers themselves; a tiny random BERT where the weights don't matter."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, List
+
+import numpy as np
+import pytest
+import torch
+from spacy import registry
+from thinc.api import Adam
+from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, BertTokenizerFast
+
+from spacy_sapbert.encoders import transformer as encoder_module
+from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder, base_encoder, encode, from_folder, pool, read_pooling, to_folder
+from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.files import folder_to_bytes
+
+NAMES = ["heart failure", "fever", "acute lymphoblastic leukaemia of childhood", "mi", "left-sided weakness", "type 2 diabetes mellitus", "fever"]
+STRANGE = ["", " ", "?!", "🤒", "الركبة", "a\x00b", "\u200b", "x" * 100_000, "word " * 20_000]
+VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz0123456789-", "heart", "fever", "failure"]
+VOCAB += [f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz0123456789"]
+
+
+@pytest.fixture(scope="module")
+def default() -> Any:
+    model = NameEncoder(dtype="float32")
+    model.initialize()
+    return model
+
+
+def make_bert(folder: Path, seed: int = 0, width: int = 32, dropout: float = 0.0) -> Path:
+    """A Hugging Face folder as SapBERT's: a plain transformer with random weights and no sentence-transformers settings."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(str(folder))
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(VOCAB), hidden_size=width, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, max_position_embeddings=64,
+        hidden_dropout_prob=dropout, attention_probs_dropout_prob=0.0, initializer_range=0.3,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(str(folder), safe_serialization=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_bert(tmp_path_factory.mktemp("bert") / "tiny")
+
+
+def tiny(name: Path, **settings: Any) -> Any:
+    model = NameEncoder(str(name), dtype="float32", **settings)
+    model.initialize()
+    return model
+
+
+def reference(folder: Path, names: List[str], pooling: str, max_length: int = 25) -> np.ndarray:
+    """One name at a time, straight from transformers."""
+    tokenizer, transformer = AutoTokenizer.from_pretrained(str(folder)), AutoModel.from_pretrained(str(folder)).eval()
+    vectors = []
+    for name in names:
+        with torch.no_grad():
+            hidden = transformer(**tokenizer(name, truncation=True, max_length=max_length, return_tensors="pt")).last_hidden_state[0]
+        vector = hidden[0] if pooling == "cls" else hidden.mean(dim=0)
+        vectors.append((vector / vector.norm()).numpy())
+    return np.stack(vectors)
+
+
+def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a * b).sum(axis=1)
+
+
+# -- before initialize ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_read_before_initialize(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("the constructor reads")
+
+    monkeypatch.setattr(AutoModel, "from_pretrained", refuse)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
+    monkeypatch.setattr(encoder_module, "default_encoder", refuse)
+    for name in ("", "no-such-org/no-such-model", str(tmp_path / "nowhere")):
+        model = NameEncoder(name)
+        assert model.has_dim("nO") is None
+        for act in (lambda m: m.predict(["a"]), lambda m: m.begin_update(["a"]), lambda m: encode(m, ["a"]), lambda m: to_folder(m, tmp_path)):
+            with pytest.raises(SapbertError, match=r"initialize\(\)") as error:
+                act(model)
+            assert error.value.code == "E302"
+
+
+def test_it_is_registered_and_built_from_a_config() -> None:
+    model = registry.resolve({"model": {"@architectures": "spacy-sapbert.NameEncoder.v1", "max_length": 12, "pooling": "mean"}})["model"]
+    assert (model.name, model.attrs["max_length"], model.attrs["pooling"]) == ("sapbert-name-encoder", 12, "mean")
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [({"pooling": "max"}, "E303"), ({"max_length": 2}, "E002"), ({"batch_tokens": 0}, "E002"), ({"dtype": "float16"}, "E002")],
+)
+def test_settings_are_checked_at_once(settings: dict, code: str) -> None:
+    with pytest.raises(SapbertError) as error:
+        NameEncoder(**settings)
+    assert error.value.code == code
+    assert str(next(iter(settings.values()))) in str(error.value)
+
+
+def damage_nothing_there(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def damage_no_config(folder: Path) -> None:
+    (folder / "config.json").unlink()
+
+
+def damage_config(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+
+
+def damage_truncated(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:2000])
+
+
+def damage_no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
+def damage_is_a_file(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("x")
+
+
+@pytest.mark.parametrize("damage", [damage_nothing_there, damage_no_config, damage_config, damage_truncated, damage_no_weights, damage_is_a_file])
+def test_what_cannot_be_loaded_is_named(bert: Path, tmp_path: Path, damage: Any) -> None:
+    folder = Path(shutil.copytree(bert, tmp_path / "model"))
+    damage(folder)
+    model = NameEncoder(str(folder))
+    with pytest.raises(MissingFile, match=r"config\.json") as error:
+        model.initialize()
+    assert error.value.code == "E301"
+    assert str(folder) in str(error.value)
+    with pytest.raises(SapbertError, match="E302"):
+        model.predict(["a"])
+
+
+def test_without_the_default_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder_module, "DEFAULT_PACKAGE", "no_such_package")
+    with pytest.raises(SapbertError, match="pip install no-such-package") as error:
+        NameEncoder().initialize()
+    assert error.value.code == "E004"
+
+
+def test_several_threads_may_load_at_once(bert: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        vectors = list(pool.map(lambda _: tiny(bert).predict(NAMES), range(8)))
+    assert all((v == vectors[0]).all() for v in vectors)
+
+
+# -- vectors -------------------------------------------------------------------------------------------------------------
+
+
+def test_shape_type_and_length(default: Any) -> None:
+    vectors = default.predict(NAMES)
+    assert (vectors.shape, vectors.dtype, default.get_dim("nO")) == ((7, 384), np.float32, 384)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert (vectors[1] == vectors[6]).all()  # equal names
+    assert default.predict([]).shape == (0, 384)
+    assert default.predict([]).dtype == np.float32
+    meaning = default.predict(["heart attack", "myocardial infarction", "broken toe"])
+    assert meaning[0] @ meaning[1] > meaning[0] @ meaning[2] + 0.2
+
+
+def test_the_base_is_sentence_transformers_own() -> None:
+    ours = NameEncoder(BASE_NAME, dtype="float32").initialize()  # by its public name, from the package that holds it
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(base_encoder(), device="cpu")
+    expected = theirs.encode(NAMES, normalize_embeddings=True, show_progress_bar=False)
+    assert cosines(ours.predict(NAMES), expected).min() > 0.9999
+    assert np.abs(ours.predict(NAMES) - expected).max() < 1e-5
+
+
+# lay name, its concept, a concept whose name looks more alike
+LAY_NAMES = [
+    ("small jaw", "micrognathia", "large jaw"),
+    ("wide-set eyes", "hypertelorism", "deep-set eyes"),
+    ("webbed fingers", "syndactyly", "clubbed fingers"),
+    ("low blood sugar", "hypoglycemia", "hyperglycemia"),
+]
+
+
+def test_the_default_is_trained(default: Any) -> None:
+    base = NameEncoder(BASE_NAME).initialize()
+    for one, other, unlike in LAY_NAMES:
+        margins = []
+        for model in (default, base):
+            vectors = model.predict([one, other, unlike])
+            margins.append(float(vectors[0] @ vectors[1] - vectors[0] @ vectors[2]))
+        assert margins[0] > margins[1], one
+    assert default.attrs["fingerprint"] != base.attrs["fingerprint"]
+
+
+def test_order_and_batches_do_not_matter(bert: Path) -> None:
+    names = [f"{'heart ' * (n % 9)}{'abc' * (n % 5)} {n}" for n in range(45)]
+    model = tiny(bert)
+    together = model.predict(names)
+    assert np.abs(together - np.concatenate([model.predict([name]) for name in names])).max() < 1e-5
+    assert np.abs(together - model.predict(names[::-1])[::-1]).max() < 1e-5
+    for batch_tokens in (30, 100_000):
+        assert np.abs(together - tiny(bert, batch_tokens=batch_tokens).predict(names)).max() < 1e-5
+    assert np.abs(together - reference(bert, names, "cls")).max() < 1e-5
+
+
+def test_equal_names_are_encoded_once(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny(bert)
+    seen: List[int] = []
+    monkeypatch.setattr(encoder_module, "_batches", lambda ids, size, real=encoder_module._batches: seen.append(len(ids)) or real(ids, size))
+    vectors = model.predict(["fever", "heart", "fever", "fever", "heart"])
+    assert seen == [2]
+    assert (vectors[[0, 2, 3]] == vectors[0]).all()
+    assert (vectors[1] == vectors[4]).all()
+    assert (vectors[0] != vectors[1]).any()
+
+
+def test_batches_are_full_but_no_fuller() -> None:
+    ids = [[1] * length for length in [3, 9, 4, 3, 3, 25, 4, 7] * 10]
+    batches = list(encoder_module._batches(ids, 60))
+    assert sorted(row for rows, _ in batches for row in rows) == list(range(80))
+    for rows, batch in batches:
+        assert [ids[row] for row in rows] == batch
+        assert len(rows) * max(map(len, batch)) <= 60 or len(rows) == 1
+    lengths = [len(tokens) for _, batch in batches for tokens in batch]
+    assert lengths == sorted(lengths)
+    assert list(encoder_module._batches([], 60)) == []
+
+
+def test_strange_names_give_finite_vectors(default: Any) -> None:
+    vectors = default.predict(STRANGE)
+    assert np.isfinite(vectors).all()
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-5)  # no token in either
+
+
+def test_names_are_cut_at_max_length(bert: Path) -> None:
+    names = ["heart fever failure a b c", "heart fever failure x y z", "heart fever"]
+    vectors = tiny(bert, max_length=5).predict(names)  # [CLS], three words, [SEP]
+    assert (vectors[0] == vectors[1]).all()
+    assert np.abs(vectors - reference(bert, names, "cls", max_length=5)).max() < 1e-5
+    longer = tiny(bert, max_length=6).predict(names)
+    assert (longer[0] != longer[1]).any()
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_pooling_of_a_plain_transformer(bert: Path, pooling: str) -> None:
+    expected = reference(bert, NAMES, pooling)
+    assert np.abs(tiny(bert, pooling=pooling).predict(NAMES) - expected).max() < 1e-5
+    auto = tiny(bert, pooling="auto").predict(NAMES)
+    assert np.abs(auto - reference(bert, NAMES, "cls")).max() < 1e-5  # SapBERT's
+    assert tiny(bert).attrs["pooling"] == "auto"
+
+
+def test_pool_by_hand() -> None:
+    hidden = torch.tensor([[[3.0, 4.0], [1.0, 0.0], [99.0, 99.0]]])
+    mask = torch.tensor([[1, 1, 0]])
+    np.testing.assert_allclose(pool(hidden, mask, "cls"), [[0.6, 0.8]], atol=1e-6)
+    np.testing.assert_allclose(pool(hidden, mask, "mean"), [[2**-0.5, 2**-0.5]], atol=1e-6)  # (4, 4) / 2
+
+
+def settings_folder(folder: Path, kinds: List[str], pooling: Any) -> str:
+    modules = [{"idx": i, "name": str(i), "path": f"{i}_{kind}", "type": f"sentence_transformers.models.{kind}"} for i, kind in enumerate(kinds)]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    if pooling is not None:
+        (folder / "1_Pooling").mkdir(exist_ok=True)
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "expected"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean"),
+        ({"pooling_mode": "mean"}, "mean"),  # sentence-transformers 5 writes it so
+        ({"pooling_mode": "cls"}, "cls"),
+    ],
+)
+def test_pooling_is_read_from_the_models_own_settings(tmp_path: Path, pooling: dict, expected: str) -> None:
+    assert read_pooling(settings_folder(tmp_path, ["Transformer", "Pooling", "Normalize"], pooling)) == expected
+
+
+@pytest.mark.parametrize(
+    ("kinds", "pooling"),
+    [
+        (["Transformer", "Pooling", "Dense"], {"pooling_mode_mean_tokens": True}),
+        (["Transformer", "Pooling"], {"pooling_mode_max_tokens": True}),
+        (["Transformer", "Pooling"], None),
+    ],
+)
+def test_settings_it_cannot_compute_are_refused(tmp_path: Path, kinds: List[str], pooling: Any) -> None:
+    with pytest.raises(SapbertError, match="only Transformer, cls or mean Pooling") as error:
+        read_pooling(settings_folder(tmp_path, kinds, pooling))
+    assert error.value.code == "E301"
+
+
+def test_the_default_pools_as_its_settings_say() -> None:
+    assert read_pooling(base_encoder()) == "mean"
+
+
+def test_bfloat16_is_near(default: Any) -> None:
+    model = NameEncoder(dtype="bfloat16")
+    model.initialize()
+    vectors = model.predict(NAMES)
+    assert vectors.dtype == np.float32
+    assert cosines(vectors, default.predict(NAMES)).min() > 0.99
+    assert (vectors != default.predict(NAMES)).any()  # it is really used
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_weights_that_are_not_finite_are_said(bert: Path) -> None:
+    model = tiny(bert)
+    word = model.layers[0].shims[0]._hfmodel.tokenizer.convert_tokens_to_ids("fever")
+    with torch.no_grad():
+        model.layers[0].shims[0]._hfmodel.transformer.embeddings.word_embeddings.weight[word] = float("nan")
+    assert np.isfinite(model.predict(["heart", "failure"])).all()
+    with pytest.raises(SapbertError, match="NaN or infinite values for 2 of 3 names") as error:
+        model.predict(["heart", "fever", "heart fever", "fever"])
+    assert error.value.code == "E304"
+
+
+# -- training ------------------------------------------------------------------------------------------------------------
+
+
+def test_gradients_are_those_of_a_finite_difference(bert: Path) -> None:
+    model = tiny(bert, pooling="mean")
+    wanted = np.random.default_rng(0).normal(size=(len(NAMES), 32)).astype(np.float32)
+    transformer = model.layers[0].shims[0]._hfmodel.transformer
+    vectors, backprop = model.begin_update(NAMES)
+    np.testing.assert_allclose(vectors, model.predict(NAMES), atol=1e-5)  # training and prediction see the same
+    assert backprop(wanted) == []  # the loss is (vectors * wanted).sum()
+    places = [(transformer.encoder.layer[0].output.dense.weight, (3, 5)), (transformer.embeddings.LayerNorm.bias, (7,))]
+    for weights, place in places:
+        step, losses = 1e-2, []
+        for change in (step, -2 * step):
+            with torch.no_grad():
+                weights[place] += change
+            losses.append(float((model.predict(NAMES).astype(np.float64) * wanted).sum()))
+        with torch.no_grad():
+            weights[place] += step
+        assert float(weights.grad[place]) == pytest.approx((losses[0] - losses[1]) / (2 * step), rel=0.02, abs=1e-3)
+
+
+def test_steps_make_the_loss_smaller_and_dropout_stays_out_of_predictions(tmp_path: Path) -> None:
+    model = tiny(make_bert(tmp_path, dropout=0.1))
+    names = ["heart attack", "myocardial infarction", "broken toe"]
+    fingerprint = model.attrs["fingerprint"]
+    before = model.predict(names)
+    optimizer = Adam(1e-3)
+    for _ in range(5):
+        vectors, backprop = model.begin_update(names)
+        gradient = np.zeros_like(vectors)
+        gradient[0], gradient[1] = vectors[1], vectors[0]  # the loss is the cosine of the first two: push them apart
+        backprop(gradient)
+        model.finish_update(optimizer)
+    after = model.predict(names)
+    assert after[0] @ after[1] < before[0] @ before[1] - 0.02
+    assert (model.begin_update(names)[0] != model.begin_update(names)[0]).any()  # dropout is on in training
+    assert (after == model.predict(names)).all()
+    assert encoder_module._fingerprint(model) != fingerprint
+
+
+# -- bytes and folders ---------------------------------------------------------------------------------------------------
+
+
+def refuse_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("pickle")
+
+    for module, name in ((torch, "save"), (torch, "load"), (pickle, "dumps"), (pickle, "loads"), (pickle, "dump"), (pickle, "load")):
+        monkeypatch.setattr(module, name, refuse)
+
+
+def test_bytes_bring_the_same_vectors_without_pickle(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny(bert, pooling="mean", max_length=7)
+    expected = model.predict(NAMES)
+    refuse_pickle(monkeypatch)
+    data = model.to_bytes()
+    again = NameEncoder(dtype="float32").from_bytes(data)
+    assert (again.predict(NAMES) == expected).all()
+    for attr in ("name", "pooling", "max_length", "fingerprint"):
+        assert again.attrs[attr] == model.attrs[attr]
+    assert again.get_dim("nO") == 32
+    again.initialize()  # it has its weights: nothing is read again
+    assert (again.predict(NAMES) == expected).all()
+    assert (NameEncoder(dtype="float32").from_bytes(again.to_bytes()).predict(NAMES) == expected).all()
+
+
+def test_an_encoder_without_weights_has_bytes_too() -> None:
+    again = NameEncoder().from_bytes(NameEncoder().to_bytes())
+    with pytest.raises(SapbertError, match="E302"):
+        again.predict(["a"])
+
+
+def test_a_folder_is_read_by_all_three_libraries(default: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        refuse_pickle(patch)
+        to_folder(default, tmp_path)
+        again = from_folder(NameEncoder(dtype="float32", pooling="cls", max_length=9), tmp_path)
+    expected = default.predict(NAMES)
+    assert (again.predict(NAMES) == expected).all()
+    assert (again.attrs["max_length"], again.attrs["fingerprint"]) == (25, default.attrs["fingerprint"])
+    assert not list(tmp_path.rglob("*.bin"))
+    assert np.abs(reference(tmp_path, NAMES, "mean") - expected).max() < 1e-5
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path), device="cpu")
+    assert theirs.max_seq_length == 25
+    assert np.abs(theirs.encode(NAMES, show_progress_bar=False) - expected).max() < 1e-5
+
+
+def test_a_cls_folder_is_cls_for_sentence_transformers(bert: Path, tmp_path: Path) -> None:
+    model = tiny(bert)
+    to_folder(model, tmp_path)
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path), device="cpu")
+    assert np.abs(theirs.encode(NAMES, show_progress_bar=False) - model.predict(NAMES)).max() < 1e-5
+    assert np.abs(tiny(tmp_path).predict(NAMES) - model.predict(NAMES)).max() < 1e-6  # read_pooling of what to_folder wrote
+
+
+def test_a_folder_of_another_width_takes_the_place_of_what_was_there(bert: Path, tmp_path: Path) -> None:
+    wide = tiny(make_bert(tmp_path / "wide", seed=5, width=48))
+    (tmp_path / "written").mkdir()
+    to_folder(wide, tmp_path / "written")
+    model = from_folder(tiny(bert), tmp_path / "written")
+    assert model.get_dim("nO") == 48
+    assert (model.predict(NAMES) == wide.predict(NAMES)).all()
+
+
+def test_what_is_written_does_not_depend_on_where_it_was_read(bert: Path, tmp_path: Path) -> None:
+    written = []
+    for place in ("a", "b"):
+        model = tiny(Path(shutil.copytree(bert, tmp_path / place / "model")))
+        model.attrs["name"] = "mine"
+        (tmp_path / place / "out").mkdir()
+        to_folder(model, tmp_path / place / "out")
+        written.append((model.to_bytes(), folder_to_bytes(tmp_path / place / "out")))
+    assert written[0] == written[1]
+
+
+def test_a_folder_that_is_no_linkers(bert: Path) -> None:
+    with pytest.raises(MissingFile, match=r"spacy_sapbert_encoder\.json") as error:
+        from_folder(NameEncoder(), bert)
+    assert error.value.code == "E301"
+
+
+def test_fingerprints(bert: Path, tmp_path: Path) -> None:
+    prints = [tiny(bert, **settings).attrs["fingerprint"] for settings in ({}, {"pooling": "mean"}, {"max_length": 24})]
+    prints.append(tiny(make_bert(tmp_path / "other", seed=1)).attrs["fingerprint"])
+    vocabulary = Path(shutil.copytree(bert, tmp_path / "vocabulary"))
+    swapped = [*VOCAB]
+    swapped[5], swapped[6] = swapped[6], swapped[5]
+    for file in ("tokenizer.json", "vocab.txt"):
+        (vocabulary / file).unlink()
+    (vocabulary / "vocab.txt").write_text("\n".join(swapped) + "\n")
+    prints.append(tiny(vocabulary).attrs["fingerprint"])
+    assert len(set(prints)) == 5
+    assert all(prints)
+    assert prints[0] == tiny(bert, pooling="cls", batch_tokens=99).attrs["fingerprint"]  # equal vectors
+    moved = Path(shutil.copytree(bert, tmp_path / "moved"))
+    assert prints[0] == tiny(moved).attrs["fingerprint"]
+
+
+def test_a_folder_written_after_training_has_the_fingerprint_of_its_weights(bert: Path, tmp_path: Path) -> None:
+    model = tiny(bert)
+    before = model.attrs["fingerprint"]
+    with torch.no_grad():
+        model.layers[0].shims[0]._hfmodel.transformer.embeddings.LayerNorm.bias += 0.1
+    to_folder(model, tmp_path)
+    after = from_folder(NameEncoder(), tmp_path).attrs["fingerprint"]
+    assert after == model.attrs["fingerprint"] != before
+    assert after == tiny(tmp_path, pooling="cls").attrs["fingerprint"]
+
+
+@pytest.mark.parametrize("with_tokenizer", [False, True])
+def test_peft_adapters_are_merged(default: Any, tmp_path: Path, with_tokenizer: bool) -> None:
+    peft = pytest.importorskip("peft")
+    torch.manual_seed(0)
+    config = peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=False)
+    adapted = peft.get_peft_model(AutoModel.from_pretrained(base_encoder()), config).eval()
+    adapted.save_pretrained(str(tmp_path))
+    tokenizer = AutoTokenizer.from_pretrained(base_encoder())
+    if with_tokenizer:
+        tokenizer.save_pretrained(str(tmp_path))
+    model = tiny(tmp_path)
+    with torch.no_grad():
+        tokens = tokenizer(NAMES, padding=True, return_tensors="pt")
+        expected = pool(adapted(**tokens).last_hidden_state, tokens["attention_mask"], "mean").numpy()  # the base's own pooling
+    assert cosines(model.predict(NAMES), expected).min() > 0.9999
+    assert cosines(model.predict(NAMES), default.predict(NAMES)).max() < 0.999  # the adapters do something
+    assert model.attrs["fingerprint"] != default.attrs["fingerprint"]
+
+
+def test_adapters_without_peft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bert: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(bert)}))
+    monkeypatch.setitem(__import__("sys").modules, "peft", None)
+    with pytest.raises(SapbertError, match="pip install peft") as error:
+        NameEncoder(str(tmp_path)).initialize()
+    assert error.value.code == "E301"

@@ -1,0 +1,599 @@
+"""Milvus's own: servers that are gone, mute, slow or strict; collections that are not ours; builds that are killed; processes that share a file."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+import numpy as np
+import pytest
+from milvus_servers import milvus_server, serve
+
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.files import folder_to_bytes
+from spacy_sapbert.indexes import milvus
+from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.indexes.milvus import MilvusIndex
+
+grpc = pytest.importorskip("grpc")
+
+
+def unit(size: int, seed: int, dim: int = 16) -> np.ndarray:
+    vectors = np.random.default_rng(seed).normal(size=(size, dim)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+VECTORS, QUERIES = unit(90, 1), unit(5, 2)
+RIGHT = np.argsort(-(QUERIES @ VECTORS.T), axis=1)[:, :3].tolist()
+
+
+def made(uri: str = "", **settings: Any) -> MilvusIndex:
+    index = MilvusIndex(uri, **{"token_env": "", "tune": False, "rescore": 90, **settings})
+    index.build(VECTORS)
+    return index
+
+
+def client(uri: str) -> Any:
+    from pymilvus import MilvusClient
+
+    return MilvusClient(uri)
+
+
+def code_of(act: Callable[[], Any]) -> Tuple[str, str]:
+    with pytest.raises(SapbertError) as error:
+        act()
+    return error.value.code, str(error.value)
+
+
+class Between(grpc.ServerInterceptor):
+    """Stands before a server: counts calls, and answers those of a name with what it is told to."""
+
+    def __init__(self) -> None:
+        self.calls: List[str] = []
+        self.answers: Dict[str, List[Callable[[Any], Any]]] = {}  # by method, one for each call, then the server's own
+        self.losses: Dict[str, int] = {}  # by method: so many answers of the server's own are lost on the way
+        self.token = ""
+
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        name = details.method.rpartition("/")[2]
+        self.calls.append(name)
+        told = self.answers.get(name, [])
+        sent = dict(details.invocation_metadata).get("authorization", "")
+        if self.token and sent != self.token:
+            return grpc.unary_unary_rpc_method_handler(lambda _request, context: context.abort(grpc.StatusCode.UNAUTHENTICATED, "auth check failure"))
+        if told:
+            answer = told.pop(0)
+            return grpc.unary_unary_rpc_method_handler(lambda _request, context: answer(context))
+        handler = continuation(details)
+        if self.losses.get(name, 0):
+            self.losses[name] -= 1
+
+            def lost(request: Any, context: Any) -> Any:
+                handler.unary_unary(request, context)
+                context.abort(grpc.StatusCode.UNAVAILABLE, "connection reset")
+
+            return grpc.unary_unary_rpc_method_handler(lost, handler.request_deserializer, handler.response_serializer)
+        return handler
+
+
+@pytest.fixture
+def between() -> Iterator[Tuple[Between, str]]:
+    stands = Between()
+    uri, stop = serve(stands)
+    yield stands, uri
+    stop()
+
+
+def refuse(status: str) -> Callable[[Any], Any]:
+    return lambda context: context.abort(getattr(grpc.StatusCode, status), "said so")
+
+
+# -- settings ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("uri", "localhost:19530"),
+        ("uri", "/somewhere/file"),
+        ("params", "M=16"),
+        ("index_type", "HNSW32"),
+        ("collection", "1st"),
+        ("collection", "a-b"),
+        ("search", 0),
+        ("insert_batch", 0),
+        ("search_batch", 0),
+        ("timeout", 0.0),
+        ("build_timeout", -1.0),
+        ("retries", -1),
+        ("rescore", 0),
+    ],
+)
+def test_settings_are_checked(setting: str, value: Any) -> None:
+    code, text = code_of(lambda: MilvusIndex(**{setting: value}))
+    assert code == "E002"
+    assert f"'{setting}' of 'MilvusIndex' is {value!r}" in text
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://root:hunter2@host:19530",
+        "HTTPS://root:hunter2@host",
+        "root:hunter2@host:19530",
+        "https://root:a/hunter2@host",
+        "https://root:a#hunter2@host",
+        "https://host:19530?token=hunter2",
+    ],
+)
+def test_a_password_in_the_uri_is_refused_and_not_repeated(uri: str) -> None:
+    code, text = code_of(lambda: MilvusIndex(uri))
+    assert code == "E002"
+    assert "token_env" in text
+    assert "host" in text
+    assert "hunter2" not in text
+
+
+def test_a_folder_leads_to_no_server_elsewhere_that_the_reader_did_not_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri, elsewhere = milvus_server(), "http://milvus.example:19530"
+    made(uri).to_disk(tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["config"]["uri"] = elsewhere
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    opened: List[str] = []
+    monkeypatch.setattr(MilvusIndex, "_open_engine", lambda self, path: opened.append(self.uri))
+    monkeypatch.delenv("MILVUS_URI", raising=False)
+    code, text = code_of(lambda: MilvusIndex().from_disk(tmp_path))
+    assert code == "E237"
+    assert f"'{elsewhere}'" in text
+    assert "MILVUS_URI" in text
+    assert opened == []
+    MilvusIndex(elsewhere).from_disk(tmp_path)
+    MilvusIndex(uri).from_disk(tmp_path)
+    monkeypatch.setenv("MILVUS_URI", elsewhere)
+    MilvusIndex().from_disk(tmp_path)
+    assert opened == [elsewhere, uri, elsewhere]
+
+
+def test_a_relative_file_is_found_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    made("all.db").to_disk(tmp_path / "index")
+    monkeypatch.chdir(tmp_path)
+    assert MilvusIndex().from_disk(tmp_path / "index").query(QUERIES, 3)[0].tolist() == RIGHT
+
+
+@pytest.mark.parametrize(
+    ("index_type", "params", "search", "fetch", "sent"),
+    [
+        ("HNSW", None, 64, 50, {"ef": 64}),
+        ("HNSW", None, 64, 200, {"ef": 200}),  # fewer nodes than candidates are refused by Milvus
+        ("DISKANN", None, 20, 50, {"search_list": 50}),
+        ("IVF_FLAT", {"nlist": 8}, 64, 50, {"nprobe": 8}),
+        ("IVF_SQ8", None, 16, 50, {"nprobe": 16}),
+        ("FLAT", None, 64, 50, {}),
+        ("AUTOINDEX", None, 64, 50_000, {}),
+    ],
+)
+def test_what_a_search_asks_for(monkeypatch: pytest.MonkeyPatch, index_type: str, params: Any, search: int, fetch: int, sent: Any) -> None:
+    asked: List[Any] = []
+
+    class Fake:
+        def call(self, doing: str, method: str, name: str, **given: Any) -> Any:
+            asked.append(given)
+            return [SimpleNamespace(ids=[]) for _ in given["data"]]
+
+    index = MilvusIndex("http://localhost:1", index_type=index_type, params=params, search=search)
+    index._named = {"collection": "x"}
+    monkeypatch.setattr(index, "_opened", Fake)
+    rows = index._nearest(QUERIES, fetch, 1.0)
+    assert asked[0]["search_params"] == {"metric_type": "COSINE", "params": sent}
+    assert asked[0]["limit"] == min(fetch, 16_384)
+    assert (rows == -1).all()
+
+
+@pytest.mark.parametrize("index_type", ["FLAT", "AUTOINDEX", "HNSW_SQ", "IVF_FLAT", "IVF_SQ8"])
+def test_kinds_of_index_that_milvus_lite_has(index_type: str) -> None:
+    index = made(index_type=index_type, params={"nlist": 4} if "IVF" in index_type else None)
+    assert index.query(QUERIES, 3)[0].tolist() == RIGHT
+    index.close()
+
+
+def test_a_kind_of_index_that_needs_a_server_is_refused_before_building() -> None:
+    code, text = code_of(lambda: MilvusIndex(index_type="DISKANN").require())
+    assert code == "E002"
+    assert "others need a server" in text
+
+
+def test_settings_that_building_tries() -> None:
+    assert [tried["search"] for tried in MilvusIndex().settings_to_try(150)] == [32, 64, 128, 150]
+    assert [tried["search"] for tried in MilvusIndex(index_type="IVF_FLAT").settings_to_try(20)] == [4, 8, 16, 20]
+    assert MilvusIndex(index_type="FLAT").settings_to_try(150) == []
+
+
+@pytest.mark.parametrize("missing", ["pymilvus", "milvus_lite"])
+def test_without_its_library_the_error_says_what_to_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: str) -> None:
+    made().to_disk(tmp_path)
+    monkeypatch.setitem(sys.modules, missing, None)
+    for act in (lambda: MilvusIndex().build(VECTORS), lambda: MilvusIndex().from_disk(tmp_path), lambda: MilvusIndex().require()):
+        code, text = code_of(act)
+        assert code == "E205"
+        assert 'pip install "spacy-sapbert[milvus]"' in text
+    MilvusIndex()  # needs nothing
+
+
+def test_the_linker_is_measured_with_settings_that_are_dicts() -> None:
+    from spacy_sapbert.build.tune import tune
+
+    oracle = ExactIndex()
+    oracle.build(VECTORS)
+    index = MilvusIndex(milvus_server(), "", params={"M": 8, "efConstruction": 40}, rescore=20)
+    found, report = tune(index, index.settings_to_try(90), VECTORS, oracle, VECTORS[:30], lambda rows: rows == np.arange(30), lambda: None)
+    assert report["chosen"]["acc_at_1"] == 1.0
+    assert found.get_config()["params"] == {"M": 8, "efConstruction": 40}
+
+
+# -- servers that do not answer ----------------------------------------------------------------------------------------------
+
+
+def acts(uri: str, folder: Path) -> List[Callable[[], Any]]:
+    settings = {"token_env": "", "timeout": 0.6}
+    return [
+        lambda: MilvusIndex(uri, **settings).require(),
+        lambda: MilvusIndex(uri, **settings).build(VECTORS),
+        lambda: MilvusIndex(uri, **settings).from_disk(folder),
+    ]
+
+
+def test_a_closed_port_and_one_that_never_answers(tmp_path: Path) -> None:
+    made(milvus_server()).to_disk(tmp_path)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{free.getsockname()[1]}"
+        for act in acts(closed, tmp_path):  # bound, but nobody listens
+            code, text = code_of(act)
+            assert (code, closed in text, "0.6 s" in text) == ("E230", True, True)
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        for act in acts(f"http://127.0.0.1:{mute.getsockname()[1]}", tmp_path):
+            assert code_of(act)[0] == "E230"
+
+
+def test_a_lost_request_is_sent_again_and_a_wrong_one_is_not(between: Tuple[Between, str], tmp_path: Path) -> None:
+    stands, uri = between
+    index = made(uri, timeout=5.0, retries=2)
+    index.query(QUERIES, 3)
+    for status, code, calls in (("ABORTED", "", 2), ("INVALID_ARGUMENT", "E236", 1)):
+        stands.calls.clear()
+        stands.answers["Search"] = [refuse(status)]
+        if code:
+            assert code_of(lambda: index.query(QUERIES, 3)) == (code, f"[{code}] Milvus at '{uri}' was asked to search and says: said so")
+        else:
+            assert index.query(QUERIES, 3)[0].tolist() == RIGHT
+        assert stands.calls.count("Search") == calls, status
+    index.close()
+
+
+def test_slow_answers_are_given_up_after_the_last_try(between: Tuple[Between, str]) -> None:
+    stands, uri = between
+    index = made(uri)
+    index.query(QUERIES, 3)
+    index._opened().timeout, index._opened().retries = 0.3, 1
+    released = threading.Event()
+    stands.answers["Search"] = [lambda _context: released.wait(10)] * 2
+    stands.calls.clear()
+    code, text = code_of(lambda: index.query(QUERIES, 3))
+    assert (code, stands.calls.count("Search")) == ("E232", 2)
+    assert "asked to search and gave no answer within 0.3 s, 2 times" in text
+    released.set()
+    index._opened().timeout = 5.0
+    assert index.query(QUERIES, 3)[0].tolist() == RIGHT  # the connection is still good
+    index.close()
+
+
+def test_vectors_whose_answer_was_lost_are_not_there_twice(between: Tuple[Between, str]) -> None:
+    """The first batch is written, its answer is lost, and it is sent again."""
+    stands, uri = between
+    stands.losses["Upsert"] = 1
+    index = made(uri, insert_batch=40)
+    assert stands.calls.count("Upsert") == 4  # of three batches
+    assert client(uri).query(index._named["collection"], filter="", output_fields=["count(*)"])[0]["count(*)"] == 90
+    assert index.query(QUERIES, 3)[0].tolist() == RIGHT
+    index.close()
+
+
+def test_tokens(between: Tuple[Between, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import base64
+
+    stands, uri = between
+    stands.token = base64.b64encode(b"root:hunter2").decode()
+    monkeypatch.delenv("OUR_TOKEN", raising=False)
+    for value, said in ((None, "is not set"), ("root:wrong", "OUR_TOKEN has")):
+        if value is not None:
+            monkeypatch.setenv("OUR_TOKEN", value)
+        code, text = code_of(lambda: MilvusIndex(uri, "OUR_TOKEN").require())
+        assert code == "E231"
+        assert said in text
+        assert "root:wrong" not in text
+    monkeypatch.setenv("OUR_TOKEN", "root:hunter2")
+    made(uri, token_env="OUR_TOKEN").to_disk(tmp_path)
+    read = MilvusIndex(token_env="OUR_TOKEN").from_disk(tmp_path)
+    assert read.query(QUERIES, 3)[0].tolist() == RIGHT
+    assert b"hunter2" not in b"".join(folder_to_bytes(tmp_path).values()) + pickle.dumps(read)
+    monkeypatch.setenv("MILVUS_TOKEN", "root:mine")  # the folder's OUR_TOKEN is not what is sent
+    code, text = code_of(lambda: MilvusIndex().from_disk(tmp_path))
+    assert (code, "MILVUS_TOKEN has" in text) == ("E231", True)
+    read.close()
+
+
+# -- collections that are not what was built -----------------------------------------------------------------------------------
+
+
+def test_a_collection_that_is_gone_or_another_is_never_searched(tmp_path: Path) -> None:
+    from pymilvus import DataType
+
+    uri, stop = serve()
+    index = made(uri)
+    index.to_disk(tmp_path)
+    name = json.loads((tmp_path / "manifest.json").read_text())["milvus"]["collection"]
+    server = client(uri)
+
+    def other(dim: int, vectors: np.ndarray) -> None:
+        server.drop_collection(name)
+        schema = server.create_schema(auto_id=False)
+        schema.add_field("row", DataType.INT64, is_primary=True)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dim)
+        plan = server.prepare_index_params()
+        plan.add_index("vector", index_type="FLAT", metric_type="COSINE")
+        server.create_collection(name, schema=schema, index_params=plan)
+        server.insert(name, [{"row": i, "vector": v} for i, v in enumerate(vectors)])
+
+    assert MilvusIndex(token_env="").from_disk(tmp_path).query(QUERIES, 3)[0].tolist() == RIGHT
+    for dim, vectors, why in (
+        (8, unit(90, 3, 8), "it has 8 dimensions, 16 were built"),
+        (16, VECTORS[:89], "it has 89 vectors, 90 were built"),
+        (16, unit(90, 4), "its vectors are others"),
+    ):
+        other(dim, vectors)
+        code, text = code_of(lambda: MilvusIndex(token_env="").from_disk(tmp_path))
+        assert code == "E234"
+        assert why in text
+        assert name in text
+    index.close()
+    assert code_of(lambda: index.query(QUERIES, 3))[0] == "E234"  # every connection looks again
+    again = made(uri)  # building makes it anew
+    assert again.query(QUERIES, 3)[0].tolist() == RIGHT
+    again.close()
+    server.drop_collection(name)
+    code, text = code_of(lambda: MilvusIndex(token_env="").from_disk(tmp_path))
+    assert code == "E233"
+    assert name in text
+    assert uri in text
+    stop()
+
+
+def test_linkers_on_one_server_do_not_collide_and_the_same_content_is_there_once() -> None:
+    uri, stop = serve()
+    first, same = made(uri), made(uri)
+    other = MilvusIndex(uri, "", tune=False, rescore=90)
+    other.build(VECTORS[::-1])
+    flat = made(uri, index_type="FLAT")
+    names = {index._named["collection"] for index in (first, same, other, flat)}
+    assert sorted(names) == sorted(client(uri).list_collections())
+    assert len(names) == 3
+    for index in (first, same, flat):
+        assert index.query(QUERIES, 3)[0].tolist() == RIGHT
+    assert (89 - other.query(QUERIES, 3)[0]).tolist() == RIGHT
+    for index in (first, same, other, flat):
+        index.close()
+    stop()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no such signal")
+def test_a_build_that_is_killed_is_never_searched_and_is_cleared_away() -> None:
+    uri, stop = serve()
+    code = (
+        "import sys, os, signal; import numpy as np; from spacy_sapbert.indexes import milvus\n"
+        "milvus._count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"  # all vectors are there, the name is not
+        "index = milvus.MilvusIndex(sys.argv[1], ''); index.build(np.load(sys.argv[2]))"
+    )
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/v.npy", VECTORS)
+        killed = subprocess.run([sys.executable, "-c", code, uri, f"{folder}/v.npy"], capture_output=True, text=True, timeout=120)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    server = client(uri)
+    (left,) = server.list_collections()
+    assert "_building_" in left
+    stem, _minutes, machine, pid = left.partition("_building_")[0], *left.partition("_building_")[2].split("_")
+    assert (machine, int(pid) > 0) == (milvus._machine(), True)
+    now = int(time.time()) // 60
+    kept = [
+        f"spacy_sapbert_{'0' * 16}_building_{now:x}_{milvus._machine()}_{os.getpid()}",  # of a process that lives
+        f"spacy_sapbert_{'0' * 16}_building_{now:x}_00000000_1",  # of another machine, a moment ago
+        f"other_{'0' * 16}_building_1_00000000_1",  # somebody else's
+        f"{stem}_mine",
+    ]
+    old = f"spacy_sapbert_{'1' * 16}_building_{now - 3 * 24 * 60:x}_00000000_1"
+    for name in (*kept, old):
+        server.create_collection(name, dimension=4)
+    index = made(uri)
+    assert sorted(server.list_collections()) == sorted([*kept, stem])
+    assert index._named["collection"] == stem
+    assert index.query(QUERIES, 3)[0].tolist() == RIGHT
+    index.close()
+    stop()
+
+
+def test_a_build_that_fails_leaves_nothing(between: Tuple[Between, str]) -> None:
+    stands, uri = between
+    stands.answers["CreateIndex"] = [refuse("INVALID_ARGUMENT")]
+    assert code_of(lambda: made(uri))[0] == "E236"
+    assert client(uri).list_collections() == []
+
+
+# -- local files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_its_own(tmp_path: Path) -> None:
+    """Beside other linkers' collections; only the float16 vectors lie in the folder."""
+    file = tmp_path / "all.db"
+    one = made(str(file))
+    one.to_disk(tmp_path / "one")
+    two = MilvusIndex(str(file), tune=False, rescore=90)
+    two.build(VECTORS[::-1])
+    two.to_disk(tmp_path / "two")
+    assert set(folder_to_bytes(tmp_path / "one")) == {"vectors.npy", "manifest.json"}
+    assert MilvusIndex().from_disk(tmp_path / "one").query(QUERIES, 3)[0].tolist() == RIGHT
+    assert (89 - MilvusIndex().from_disk(tmp_path / "two").query(QUERIES, 3)[0]).tolist() == RIGHT
+    file.rename(tmp_path / "moved.db")
+    code, text = code_of(lambda: MilvusIndex().from_disk(tmp_path / "one"))
+    assert (code, str(file) in text) == ("E233", True)
+    moved = MilvusIndex(str(tmp_path / "moved.db")).from_disk(tmp_path / "one")  # one line changes
+    assert moved.query(QUERIES, 3)[0].tolist() == RIGHT
+
+
+def test_one_writes_while_others_search(tmp_path: Path) -> None:
+    from milvus_lite.db import MilvusLite
+
+    file = tmp_path / "all.db"
+    index = made(str(file))
+    held = MilvusLite(str(file))  # as another process would
+    assert index.query(QUERIES, 3)[0].tolist() == RIGHT
+    for act in (lambda: made(str(file)), lambda: MilvusIndex(str(file)).require()):
+        code, text = code_of(act)
+        assert (code, "milvus-lite server --data-dir" in text) == ("E235", True)
+    held.close()
+    MilvusIndex(str(file)).require()
+
+
+def answer(index: MilvusIndex) -> Any:
+    return index.query(QUERIES, 3)[0].tolist()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("place", ["folder", "server"])
+def test_worker_processes_each_have_their_own_connection(place: str, method: str, tmp_path: Path) -> None:
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip("no fork here")
+    made(milvus_server() if place == "server" else "").to_disk(tmp_path)
+    index = MilvusIndex(token_env="").from_disk(tmp_path)
+    assert answer(index) == RIGHT  # the parent is connected when it forks
+    before = folder_to_bytes(tmp_path)
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map_async(answer, [index] * 4).get(timeout=100) == [RIGHT] * 4
+        assert answer(index) == RIGHT
+    assert folder_to_bytes(tmp_path) == before
+    index.close()
+
+
+def test_threads_share_a_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made().to_disk(tmp_path)
+    index = MilvusIndex(search_batch=1, threads=4).from_disk(tmp_path)
+    opened: List[Any] = []
+    connect = index._connect
+    monkeypatch.setattr(index, "_connect", lambda *given, **named: opened.append(1) or connect(*given, **named))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: answer(index), range(8)))
+    assert (found, len(opened)) == ([RIGHT] * 8, 1)
+    index.close()
+
+
+def test_temporary_copies_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    index = made()
+    index.to_disk(tmp_path / "index")
+    assert answer(index) == RIGHT
+    read = MilvusIndex().from_disk(tmp_path / "index")
+    assert not read._opened()._scratch.path.is_relative_to(tmp_path / "index")  # type: ignore[union-attr]
+    assert answer(read) == RIGHT
+    assert list((tmp_path / "scratch").iterdir()) != []
+    for one in (index, read):
+        one.close()
+    del index, read, one
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert (tmp_path / "index" / "milvus.db").is_dir()
+
+
+def test_a_folder_that_can_not_be_written_is_searched(tmp_path: Path) -> None:
+    made().to_disk(tmp_path)
+    for path in [tmp_path, *tmp_path.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    try:
+        assert answer(MilvusIndex().from_disk(tmp_path)) == RIGHT
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    finally:
+        for path in [tmp_path, *tmp_path.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def test_a_manifest_that_names_no_collection(tmp_path: Path) -> None:
+    made().to_disk(tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    del manifest["milvus"]
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    code, text = code_of(lambda: MilvusIndex().from_disk(tmp_path))
+    assert (code, "names no collection" in text) == ("E202", True)
+
+
+# -- linkers -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["folder", "server"])
+def test_a_linker_links_as_with_any_engine(place: str, tmp_path: Path, tiny_linker: Path) -> None:
+    """Built and measured, used by several processes, saved and loaded again, updated to a new release."""
+    import spacy
+
+    from spacy_sapbert.build.linker_folder import build_linker, open_index, read_source
+    from spacy_sapbert.build.update import update_linker
+
+    uri = milvus_server() if place == "server" else ""
+    folder = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=MilvusIndex(uri, tune=False, timeout=20.0), progress=False)
+    chosen = json.loads((folder / "index" / "manifest.json").read_text())["report"]["chosen"]
+    assert chosen["acc_at_1"] > 0.5
+
+    def load(linker: Path) -> Any:
+        nlp = spacy.blank("en")
+        ruler = nlp.add_pipe("entity_ruler")
+        ruler.add_patterns([{"label": "X", "pattern": "wandering knees"}, {"label": "X", "pattern": "high blod pressure"}])
+        nlp.add_pipe("sapbert_linker", config={"linker_name": str(linker), "threshold": 0.0})
+        return nlp
+
+    def links(nlp: Any, processes: int = 1) -> Any:
+        docs = list(nlp.pipe(["wandering knees and high blod pressure"] * 4, n_process=processes, batch_size=2))
+        # Annoy's lists agree in what is near
+        return [[(ent.kb_id_, [(i, round(score, 4)) for i, score in ent._.kb_ents][:2]) for ent in doc.ents] for doc in docs]
+
+    expected = links(load(tiny_linker))
+    assert [kb_id for kb_id, _ in expected[0]] == ["C9000002", "C9100009"]
+    nlp = load(folder)
+    assert links(nlp) == expected
+    assert links(nlp, processes=2) == expected  # the parent is connected when it forks
+    if place == "folder":
+        return
+    nlp.to_disk(tmp_path / "pipeline")
+    again = spacy.load(tmp_path / "pipeline")
+    assert again.get_pipe("sapbert_linker").index.get_config()["uri"] == uri  # type: ignore[attr-defined]
+    assert links(again) == expected
+    updated, _ = update_linker(folder, [read_source(Path(__file__).parents[1] / "data" / "tiny.obo")], tmp_path / "updated", progress=False)
+    index = open_index(updated)
+    assert (type(index), index.uri) == (MilvusIndex, uri)
+    assert index.query(index.vectors(np.arange(3)), 1)[0][:, 0].tolist() == [0, 1, 2]

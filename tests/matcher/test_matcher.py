@@ -1,0 +1,401 @@
+"""Finding names in text: a matcher with names given by hand, and one over the tiny knowledge base."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+import pytest
+import spacy
+import srsly
+from spacy.language import Language
+from spacy.tokenizer import Tokenizer
+from spacy.tokens import Doc, Span
+
+from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError, fail
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.matcher.component import ConceptMatcher, stem, words
+
+
+class Names:
+    """As much of a knowledge base as the matcher asks for."""
+
+    def __init__(self, names: Iterable[Tuple[str, Optional[str]]]) -> None:
+        self.names = list(names)
+        self.n_strings = len(self.names)
+
+    def matchable_names(self, *, weak_names: bool = True, tuis: Any = None) -> Iterable[Tuple[str, Optional[str]]]:
+        return iter(self.names)
+
+
+def matcher(*names: str, nlp: Optional[Language] = None, tui: Optional[str] = "T047", **settings: Any) -> ConceptMatcher:
+    made = ConceptMatcher(nlp or spacy.blank("en"), **settings)
+    made.set_kb(Names((name, tui) for name in names))  # type: ignore[arg-type]
+    return made
+
+
+def found(component: ConceptMatcher, text: str) -> List[str]:
+    return [ent.text for ent in component(component.nlp.make_doc(text)).ents]
+
+
+@pytest.fixture(scope="module")
+def nlp(tiny_linker: Path) -> Language:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
+    nlp.get_pipe("concept_matcher").load()  # type: ignore[attr-defined]
+    return nlp
+
+
+# -- words ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "stemmed"),
+    [
+        ("crohn's", "crohn"), ("crohn’s", "crohn"), ("crohns", "crohn"), ("palates", "palate"), ("biopsies", "biopsy"), ("abscesses", "abscess"),
+        ("masses", "mass"), ("mass", "mass"), ("rashes", "rash"), ("reflexes", "reflex"), ("virus", "virus"), ("stenosis", "stenosis"), ("gas", "gas"),
+        ("ties", "tie"), ("seizures", "seizure"), ("parents'", "parent"), ("as", "as"), ("a", "a"), ("", ""), ("s", "s"), ("'s", ""), ("2s", "2s"),
+    ],
+)  # fmt: skip
+def test_stem(word: str, stemmed: str):
+    assert stem(word) == stemmed
+
+
+def test_words_keep_their_places():
+    text = "Crohn’s_disease (β2-Agonists)"
+    assert words(text) == [("crohn", 0, 7), ("_", 7, 8), ("disease", 8, 15), ("(", 16, 17), ("β2", 17, 19), ("agonist", 20, 28), (")", 28, 29)]
+    assert words("a\n \nb\nc") == [("a", 0, 1), ("\n \n", 1, 4), ("b", 4, 5), ("c", 6, 7)]
+    assert words("İ " + text)[1] == ("crohn", 2, 9)  # lower-casing İ gives two characters
+
+
+# -- matching -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Cleft Palates, CROHN'S DISEASE; crohn disease and Crohns’ diseases", ["Cleft Palates", "CROHN'S DISEASE", "crohn disease", "Crohns’ diseases"]),
+        ("ventricular septal defect", ["ventricular septal defect"]),  # the longest
+        ("septal defect of the ventricular septum", ["septal defect"]),
+        ("septal defect ventricular septal defect", ["septal defect", "ventricular septal defect"]),
+        ("cleft-palate cleft / palate cleft–palate", ["cleft-palate", "cleft / palate", "cleft–palate"]),
+        ("a cleft\npalate", ["cleft\npalate"]),
+        ("a cleft\r\npalate", ["cleft\r\npalate"]),
+        ("cleft. Palate", []),
+        ("cleft, palate", []),
+        ("cleft\n\npalate", []),
+        ("cleft\n \t\npalate", []),
+        ("cleft\r\n\r\npalate", []),
+        ("cleft: palate; cleft(palate) cleft_palate", []),
+        ("cleftpalate unclefts palate", []),
+        ("septal septal defect defect", ["septal defect"]),
+        ("", []),
+        ("   \n\n ", []),
+("🤒cleft palate🤒", ["cleft palate"]),
+        ("\ufeffcrohn's disease", ["\ufeffcrohn's disease"]),  # one token for spaCy
+    ],
+)  # fmt: skip
+def test_what_is_found(text: str, expected: List[str]):
+    component = matcher("cleft palate", "crohn's disease", "septal defect", "ventricular septal defect")
+    assert found(component, text) == expected
+
+
+def test_left_to_right_without_overlap():
+    component = matcher("acute kidney", "kidney injury today", "injury")
+    assert found(component, "acute kidney injury today") == ["acute kidney", "injury"]
+
+
+def test_a_shorter_name_where_punctuation_breaks_the_longer():
+    component = matcher("pain", "chest", "chest pain and fever")
+    assert found(component, "chest pain, and fever") == ["chest", "pain"]
+
+
+def test_names_with_punctuation():
+    component = matcher("hypotonia, generalized", "absent toenails (anonychia)", "gain of 2.5 kg", "lipoprotein(a)", "hypotonia")
+    text = "Generalized hypotonia. Hypotonia, Generalized; hypotonia generalized, Hypotonia. Generalized"
+    assert found(component, text) == ["hypotonia", "Hypotonia, Generalized", "hypotonia generalized", "Hypotonia"]
+    assert found(component, "Absent toenail (anonychia), absent toenails anonychia") == ["Absent toenail (anonychia)", "absent toenails anonychia"]
+    assert found(component, "gain of 2.5 kg; lipoprotein(a) and lipoprotein (a)") == ["gain of 2.5 kg", "lipoprotein(a)", "lipoprotein (a)"]
+
+
+@pytest.mark.parametrize("name", ["a", "I", "x", "as", "the", "it was", "123", "a 1", "2 3", "to be", "s's", "wells", "hers", "…", "", "was 4"])
+def test_names_that_are_no_names_are_ignored(name: str):
+    assert len(matcher("fever", name)) == 1
+    with pytest.raises(SapbertError, match="E103"):
+        matcher(name)
+
+
+def test_min_chars_and_long_names():
+    assert found(matcher("ra", "fever", "ache"), "ra fever ache") == ["ra", "fever", "ache"]
+    assert found(matcher("ra", "fever", "ache", min_chars=5), "ra fever ache") == ["fever"]
+    long = " ".join(f"word{i}" for i in range(13))
+    assert len(matcher("fever", long)) == 1
+    assert found(matcher(long[:-7]), f"x {long}") == [long[:-7]]
+    for wrong in (0, -3):
+        with pytest.raises(SapbertError, match=r"E002.*min_chars"):
+            matcher("fever", min_chars=wrong)
+
+
+def test_digits_and_greek_letters():
+    component = matcher("type 2 diabetes", "vitamin d", "α-thalassaemia", "factor viii")
+    assert found(component, "Type 2 diabetes, Vitamin D, Α-Thalassaemia; FACTOR VIII. type 1 diabetes") == [
+        "Type 2 diabetes",
+        "Vitamin D",
+        "Α-Thalassaemia",
+        "FACTOR VIII",
+    ]
+
+
+def test_offsets_with_other_tokenizers():
+    text = "Post-cleft palate, (seizure)."
+    nlp = spacy.blank("en")
+    nlp.tokenizer = Tokenizer(nlp.vocab)  # by spaces alone: a token is the least that can be marked
+    assert found(matcher("cleft palate", "seizure", nlp=nlp), text) == ["Post-cleft palate,", "(seizure)."]
+    nlp.tokenizer = lambda text: Doc(nlp.vocab, list(text), [False] * len(text))  # by characters
+    assert found(matcher("cleft palate", "seizure", nlp=nlp), text) == ["cleft palate", "seizure"]
+    assert found(matcher("cleft palate", "palate seizure", "post"), "post-cleft palate seizure") == ["post", "cleft palate"]
+    nlp.tokenizer = Tokenizer(nlp.vocab)
+    assert found(matcher("post", "cleft palate", nlp=nlp), "post-cleft palate") == ["post-cleft"]  # two names in one token: the first
+
+
+def test_entities_stay_unless_overwritten():
+    text = "acute kidney injury with fever and cough"
+    for overwrite, expected in (
+        (False, [("acute kidney", "OLD"), ("fever", "DISO"), ("cough", "OLD")]),
+        (True, [("kidney injury", "DISO"), ("fever", "DISO"), ("cough", "OLD")]),
+    ):
+        component = matcher("kidney injury", "fever", overwrite=overwrite)
+        doc = component.nlp.make_doc(text)
+        doc.ents = [Span(doc, 0, 2, label="OLD", kb_id="Q1"), Span(doc, 6, 7, label="OLD", kb_id="Q2")]
+        out = component(doc)
+        assert [(e.text, e.label_) for e in out.ents] == expected
+        assert out.ents[-1].kb_id_ == "Q2"
+
+
+def test_span_group_leaves_entities():
+    component = matcher("fever", spans_key="concepts")
+    doc = component.nlp.make_doc("fever and fevers")
+    doc.ents = [Span(doc, 0, 3, label="OLD")]
+    out = component(doc)
+    assert [(s.text, s.label_) for s in out.spans["concepts"]] == [("fever", "DISO"), ("fevers", "DISO")]
+    assert [(e.text, e.label_) for e in out.ents] == [("fever and fevers", "OLD")]
+    assert list(component(component.nlp.make_doc("nothing")).spans["concepts"]) == []
+
+
+@pytest.mark.parametrize(
+    ("label", "tui", "expected"),
+    [("group", "T047", "DISO"), ("group", "T121", "CHEM"), ("group", None, "CONC"), ("type", "T047", "T047"), ("type", None, "UNKNOWN"), ("PROBLEM", "T047", "PROBLEM")],
+)  # fmt: skip
+def test_labels(label: str, tui: Optional[str], expected: str):
+    component = matcher("fever", tui=tui, label=label)
+    assert [e.label_ for e in component(component.nlp.make_doc("fever")).ents] == [expected]
+
+
+# -- over a knowledge base ------------------------------------------------------------------------------------------------
+
+NOTE = "Pneumonia with FEVERS; Parkinson disease. Takes aspirin, had knee replacements. Heart attacks run in the family. A cold."
+
+
+def seen(nlp: Language, text: str = NOTE) -> List[Tuple[str, str]]:
+    return [(e.text, e.label_) for e in nlp(text).ents]
+
+
+EXPECTED = [
+    ("Pneumonia", "DISO"),
+    ("FEVERS", "DISO"),
+    ("Parkinson disease", "DISO"),
+    ("aspirin", "CHEM"),
+    ("knee replacements", "PROC"),
+    ("Heart attacks", "DISO"),
+    ("cold", "DISO"),
+]
+
+
+def test_a_blank_pipeline_annotates(nlp: Language, tiny_kb: KnowledgeBase):
+    assert seen(nlp) == EXPECTED
+    assert 150 < len(nlp.get_pipe("concept_matcher")) < 1.1 * tiny_kb.n_strings  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"types": ["T121", "PROC"]}, [("aspirin", "CHEM"), ("knee replacements", "PROC")]),
+        ({"types": ["Finding"], "label": "type"}, [("FEVERS", "T033"), ("cold", "T033")]),
+        ({"weak_names": False}, [pair for pair in EXPECTED if pair[0] != "Heart attacks"]),
+        ({"min_chars": 8}, [pair for pair in EXPECTED if len(pair[0]) > 7]),
+    ],
+)
+def test_settings_over_a_kb(tiny_linker: Path, config: Dict[str, Any], expected: List[Tuple[str, str]]):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker / "kb"), **config})  # a knowledge base will do
+    assert seen(nlp) == expected
+
+
+def test_wrong_settings(tiny_linker: Path, tmp_path: Path):
+    for config, code in (({"linker_name": "nowhere"}, "E001"), ({"types": ["T999"]}, "E104"), ({"min_chars": 0}, "E002")):
+        with pytest.raises(SapbertError, match=code):
+            spacy.blank("en").add_pipe("concept_matcher", config=config)
+    for config in ({"lable": "x"}, {"overwrite": "maybe"}, {"types": "DISO"}):
+        with pytest.raises(ValueError, match=next(iter(config))):
+            spacy.blank("en").add_pipe("concept_matcher", config=config)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker), "types": ["DEVI"]})
+    with pytest.raises(SapbertError, match="E103"):
+        nlp("fever")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("concept_matcher", config={"linker_name": str(tmp_path)})  # a folder, but not a linker's
+    with pytest.raises(MissingFile, match="E101"):
+        nlp("fever")
+
+
+def test_it_takes_the_names_of_the_linker_beside_it(tiny_linker: Path, nlp: Language):
+    both = spacy.blank("en")
+    both.add_pipe("concept_matcher")
+    both.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    doc = both(NOTE)
+    assert [(e.text, e.label_) for e in doc.ents] == EXPECTED
+    assert [e.kb_id_ for e in doc.ents] == ["C9100010", "C9100027", "C9100023", "C9100053", "C9100048", "C9100003", "C9100020"]
+
+
+def test_batches_and_processes_agree(nlp: Language):
+    texts = [NOTE, "", "nothing", "cold " * 50, NOTE[::-1], "\x00\u200b🤒"] * 3
+    expected = [seen(nlp, text) for text in texts]
+    assert [[(e.text, e.label_) for e in doc.ents] for doc in nlp.pipe(texts, batch_size=4)] == expected
+    assert [[(e.text, e.label_) for e in doc.ents] for doc in nlp.pipe(texts, batch_size=4, n_process=2)] == expected
+
+
+def test_files_and_bytes_and_pickle(nlp: Language, tmp_path: Path):
+    nlp.to_disk(tmp_path / "pipe")
+    config = (tmp_path / "pipe" / "config.cfg").read_text()
+    (tmp_path / "pipe" / "config.cfg").write_text(
+        "\n".join("linker_name = null" if line.startswith("linker_name") else line for line in config.splitlines())
+    )
+    again = spacy.load(tmp_path / "pipe")
+    assert seen(again) == EXPECTED  # with the linker's folder not named any more
+    empty = spacy.blank("en")
+    empty.add_pipe("concept_matcher")
+    empty.from_bytes(nlp.to_bytes())
+    assert seen(empty) == EXPECTED
+    copy = pickle.loads(pickle.dumps(nlp.get_pipe("concept_matcher")))
+    assert [e.text for e in copy(nlp.make_doc(NOTE)).ents] == [text for text, _ in EXPECTED]
+    damaged = tmp_path / "pipe" / "concept_matcher" / "phrases" / "hashes.npy"
+    damaged.write_bytes(damaged.read_bytes()[:-8])
+    with pytest.raises(DamagedFile, match=r"E030.*hashes\.npy"):
+        spacy.load(tmp_path / "pipe")
+    (damaged.parent / "manifest.json").unlink()
+    with pytest.raises(MissingFile, match=r"E030.*manifest\.json"):
+        spacy.load(tmp_path / "pipe")
+    shutil.rmtree(damaged.parent)
+    (tmp_path / "pipe" / "concept_matcher" / "names.jsonl.gz").write_bytes(b"")
+    with pytest.raises(MissingFile, match=r"E030.*earlier version.*Save the pipeline again"):
+        spacy.load(tmp_path / "pipe")
+    with pytest.raises(DamagedFile, match="E030"):
+        ConceptMatcher(spacy.blank("en")).from_bytes(srsly.msgpack_dumps({"hashes": b"1234567"}))
+
+
+def test_errors_in_a_doc_go_to_the_handler(nlp: Language, monkeypatch: pytest.MonkeyPatch):
+    component: Any = nlp.get_pipe("concept_matcher")
+    seen_errors: List[Tuple[List[str], str]] = []
+    match = component._match
+    monkeypatch.setattr(component, "_match", lambda doc: 1 / 0 if doc.text == "bad" else match(doc))
+    with pytest.raises(ZeroDivisionError):
+        component(nlp.make_doc("bad"))
+    component.set_error_handler(lambda name, proc, docs, error: seen_errors.append(([d.text for d in docs], type(error).__name__)))
+    try:
+        docs = list(component.pipe([nlp.make_doc(t) for t in ("fever", "bad", "cold")]))
+    finally:
+        from spacy.util import raise_error
+
+        component.set_error_handler(raise_error)
+    assert [[e.text for e in doc.ents] for doc in docs] == [["fever"], ["cold"]]
+    assert seen_errors == [(["bad"], "ZeroDivisionError")]
+
+
+def test_a_long_text(nlp: Language):
+    text = ("He has fever and tremors with " + "no " * 20) * 2_000
+    doc = nlp.get_pipe("concept_matcher")(nlp.make_doc(text))  # type: ignore[operator]
+    assert len(doc.ents) == 4_000
+
+
+# -- many names -------------------------------------------------------------------------------------------------------------
+
+
+def test_many_names_are_made_ready_once(nlp: Language, tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("spacy_sapbert.matcher.component.KEPT_FROM", 1)
+    read: List[Dict[str, Any]] = []
+    names = KnowledgeBase.matchable_names
+    monkeypatch.setattr(KnowledgeBase, "matchable_names", lambda self, **settings: read.append(settings) or names(self, **settings))
+
+    def fresh(**settings: Any) -> Language:
+        made = spacy.blank("en")
+        made.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker), **settings})
+        return made
+
+    assert seen(fresh()) == seen(fresh()) == EXPECTED
+    assert len(read) == 1
+    kept = next((tmp_path / "cache").glob("names-*/manifest.json")).parent
+    assert b"fever" not in b"".join(file.read_bytes() for file in kept.iterdir())  # no name, only hashes
+    for settings in ({"weak_names": False}, {"types": ["T047"]}, {"label": "type"}, {"min_chars": 5}):
+        before = len(read)
+        assert seen(fresh(**settings)) == seen(fresh(**settings))
+        assert len(read) == before + 1, settings
+    before = len(read)
+    (kept / "hashes.npy").write_bytes(b"")
+    assert seen(fresh()) == seen(fresh()) == EXPECTED  # made again
+    assert len(read) == before + 1
+    for rule in ("RULES", "VERSION"):
+        monkeypatch.setattr(f"spacy_sapbert.matcher.component.{rule}", 77)
+        assert seen(fresh()) == EXPECTED
+    assert len(read) == before + 3
+    copy = pickle.dumps(fresh().get_pipe("concept_matcher"))
+    assert [e.text for e in pickle.loads(copy)(fresh().make_doc(NOTE)).ents] == [text for text, _ in EXPECTED]
+
+
+def test_many_names_without_a_cache(tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("spacy_sapbert.matcher.component.KEPT_FROM", 1)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path / "file" / "cache"))  # can't be made
+    made = spacy.blank("en")
+    made.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
+    with pytest.warns(UserWarning, match=r"W009.*SPACY_SAPBERT_CACHE"):
+        assert seen(made) == EXPECTED
+
+    def full(*_: Any) -> Path:
+        raise fail("E008", path="cache", error="No space left on device", env="SPACY_SAPBERT_CACHE")
+
+    monkeypatch.setattr("spacy_sapbert.build.linker_folder.cached", full)
+    with pytest.warns(UserWarning, match=r"W009.*No space left"):
+        made.get_pipe("concept_matcher").set_kb(KnowledgeBase(tiny_linker / "kb"))  # type: ignore[attr-defined]
+    assert seen(made) == EXPECTED
+
+
+def test_what_else_is_in_the_folder_stays(nlp: Language, tmp_path: Path):
+    (tmp_path / "precious.txt").write_text("mine")
+    nlp.get_pipe("concept_matcher").to_disk(tmp_path)  # type: ignore[attr-defined]
+    nlp.get_pipe("concept_matcher").to_disk(tmp_path)  # type: ignore[attr-defined]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["phrases", "precious.txt"]
+
+
+def test_another_thread_changes_what_is_looked_for(nlp: Language):
+    """`load` in a thread that has seen an added name puts other phrases in place, in the middle of a match."""
+    component = matcher("fever")
+    component._more = matcher("ward seven", tui="T121")._phrases
+    longest = component._phrases.longest  # type: ignore[union-attr]
+
+    def swapping(words: Any) -> Any:
+        component._more, component._phrases = None, None
+        return longest(words)
+
+    component._phrases.longest = swapping  # type: ignore[union-attr, method-assign]
+    doc = component.nlp.make_doc("fever on ward seven")
+    assert [(span.text, span.label_) for span in component._match(doc)] == [("fever", "DISO"), ("ward seven", "CHEM")]
+
+
+def test_a_pipeline_is_saved_over_the_one_it_was_loaded_from(nlp: Language, tmp_path: Path):
+    nlp.to_disk(tmp_path / "pipe")
+    again = spacy.load(tmp_path / "pipe")
+    again.to_disk(tmp_path / "pipe")  # whose files it has mapped
+    assert seen(again) == seen(spacy.load(tmp_path / "pipe")) == EXPECTED

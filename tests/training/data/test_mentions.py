@@ -1,0 +1,80 @@
+"""A task's mentions as pairs with the names of their concepts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.kb.builder import Source, build_kb
+from spacy_sapbert.kb.concept import Concept, Name
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from training.data.mentions import build_mention_pairs, main, read_mentions
+from training.data.pairs import read_queries
+
+TEXT = "1|t|Myotonic dystrophy (DM) and tumours\n1|a|DM runs in families.\n1\t36\t38\tDM\tDisease\tD009223\n1\t28\t35\ttumours\tDisease\tD009369\n"
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
+    def concept(concept_id: str, *names: str) -> Concept:
+        return Concept(concept_id, "MSH", names=[Name(n, "MSH", rank=i) for i, n in enumerate(names)])
+
+    concepts = [concept("MESH:D009223", "Dystrophia myotonica", "Steinert disease"), concept("MESH:D009369", "Neoplasms", "Tumors")]
+    return build_kb([Source("test", concepts)], tmp_path_factory.mktemp("mentions") / "kb")
+
+
+def test_pubtator_mentions_with_abbreviations_resolved(tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text(TEXT)
+    assert sorted(read_mentions(tmp_path / "corpus.txt")) == [("Myotonic dystrophy", (("MESH:D009223",),)), ("tumours", (("MESH:D009369",),))]
+    assert read_mentions(tmp_path / "corpus.txt", kinds=["Chemical"]) == []
+
+
+def test_each_mention_with_each_name_of_its_concept(kb: KnowledgeBase, tmp_path: Path) -> None:
+    (tmp_path / "mentions.tsv").write_text("Myotonic dystrophy\tD009223\ntumour\tD009369\nTUMORS\tD009369\n")
+    counts = build_mention_pairs(kb, read_mentions(tmp_path / "mentions.tsv", "tsv"), tmp_path / "pairs", held_out=0)
+    rows = pq.read_table(tmp_path / "pairs" / "pairs.parquet").to_pylist()
+    assert {(row["anchor"], row["positive"]) for row in rows} == {
+        ("myotonic dystrophy", "dystrophia myotonica"),
+        ("myotonic dystrophy", "steinert disease"),
+        ("tumour", "neoplasms"),
+        ("tumour", "tumors"),
+    }
+    assert len({row["label"] for row in rows}) == 2
+    assert counts["already_a_name"] == 1
+    assert counts["pairs"] == 4
+
+
+def test_what_can_be_no_pair_is_counted(kb: KnowledgeBase, tmp_path: Path) -> None:
+    known, both = ("MESH:D009223",), ("MESH:D009223", "MESH:D009369")
+    mentions = [("dm", (known,)), ("both", (both,)), ("nowhere", (("MESH:D000001",),)), ("it", (known,)), ("it", (("MESH:D009369",),))]
+    counts = build_mention_pairs(kb, mentions, tmp_path / "pairs", held_out=0)
+    assert (counts["mentions"], counts["composite"], counts["not_in_kb"], counts["several_concepts"], counts["pairs"]) == (5, 1, 1, 1, 2)
+
+
+def test_held_out_mentions_are_in_no_pair(kb: KnowledgeBase, tmp_path: Path) -> None:
+    mentions = [(f"mention {i}", (("MESH:D009223",),)) for i in range(20)]
+    build_mention_pairs(kb, mentions, tmp_path / "pairs", held_out=0.25, max_pairs=1)
+    queries = {query.query for query in read_queries(tmp_path / "pairs")}
+    rows = pq.read_table(tmp_path / "pairs" / "pairs.parquet").to_pylist()
+    assert len(queries) == 5
+    assert len(rows) == 15
+    assert not queries & {row["anchor"] for row in rows}
+
+
+def test_bad_input(kb: KnowledgeBase, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SapbertError, match="1 not in kb") as error:
+        build_mention_pairs(kb, [("x", (("MESH:D000001",),))], tmp_path / "pairs")
+    assert error.value.code == "E504"
+    assert not (tmp_path / "pairs").exists()
+    with pytest.raises(SapbertError) as error:
+        build_mention_pairs(kb, [], tmp_path / "pairs", held_out=1.0)
+    assert error.value.code == "E503"
+    (tmp_path / "bad.tsv").write_text("good\tD009223\nno tab\n")
+    with pytest.raises(SapbertError, match="line 2") as error:
+        read_mentions(tmp_path / "bad.tsv", "tsv")
+    assert error.value.code == "E403"
+    assert main([str(tmp_path / "none.txt"), str(kb.path), str(tmp_path / "out")]) == 1
+    assert "E401" in capsys.readouterr().err

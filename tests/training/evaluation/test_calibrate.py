@@ -1,0 +1,179 @@
+"""Reliability by hand, and the command on a small corpus."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, List
+
+import pytest
+import spacy
+
+from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.calibration import Calibration, Observed, read_calibration
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from training.corpora import GOLD, Corpus
+from training.evaluation.calibrate import calibration_error, curve, gold_docs, main, measure, reliability, summary
+from training.evaluation.metrics import Mention
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_reliability_and_its_error():
+    bins = reliability([0.05, 0.91, 0.99, 1.0, 0.45], [False, True, False, True, True])
+    assert [(b["low"], b["high"], b["n"]) for b in bins] == [(0.0, 0.1, 1), (0.4, 0.5, 1), (0.9, 1.0, 3)]
+    assert [b["confidence"] for b in bins] == pytest.approx([0.05, 0.45, 2.9 / 3])
+    assert [b["accuracy"] for b in bins] == pytest.approx([0, 1, 2 / 3])
+    assert calibration_error(bins) == pytest.approx((0.05 + 0.55 + 3 * (2.9 / 3 - 2 / 3)) / 5)
+
+
+def test_curve_keeps_equal_probabilities_together():
+    assert curve([0.5, 0.9, 0.5, 0.2], [True, True, False, False]) == [
+        {"threshold": 0.9, "precision": 1.0, "kept": 0.25},
+        {"threshold": 0.5, "precision": pytest.approx(2 / 3), "kept": 0.75},
+        {"threshold": 0.2, "precision": 0.5, "kept": 1.0},
+    ]
+
+
+def test_gold_docs_carry_all_alternatives():
+    corpus = Corpus({"1": "Odd knees hurt."}, [Mention("1", 0, 9, "Odd knees", (("A:1",), ("A:2", "A:3"))), Mention("1", 3, 9, "knees", (("A:4",),))])
+    (doc,) = gold_docs(corpus, spacy.blank("en"))
+    assert [(span.text, span.kb_id_) for span in doc.spans[GOLD]] == [("Odd knees", "A:1|A:2+A:3")]  # "knees" does not stand at 3
+
+
+class NoLinker:
+    """Gives one and four candidates, whatever is asked."""
+
+    def aim(self, **asked: Any) -> None:
+        pass
+
+    def predict(self, docs: Any) -> List[Any]:
+        found = [SimpleNamespace(answer=SimpleNamespace(candidates=[("A", 1.0)] * n)) for n in (1, 4)]
+        return [SimpleNamespace(found=found)]
+
+
+def test_measure_by_hand(monkeypatch: pytest.MonkeyPatch):
+    by_hand = Calibration((0.0, 2.0, 0.0, 0.0), "hand", {}, {}, tuple([0.9] * 9 + [0.6]), tuple([True] * 9 + [False]), tuple([0.0] * 9 + [0.3]))
+    found = measure(
+        by_hand, [Observed(1.0, 0, False, True, 0.0), Observed(0.1, 0, False, False, 0.2), Observed(0.9, 0, False, False, None)], NoLinker(), []
+    )
+    assert found["n_test"] == 3
+    p = [0.880797, 0.549834, 0.858149]
+    assert found["ece"] == pytest.approx((abs(p[0] + p[2] - 1) + p[1]) / 3, abs=1e-5)
+    assert found["ece_raw"] == pytest.approx((1 + 0.1 - 1 + 1.0 * 0 + 0.9) / 3, abs=1e-5)
+    # after ten links one of which is wrong: 1 - 2/11; after nine right ones: 1 - 1/10, and none of the three is as probable as 0.9
+    assert [(row["target_precision"], row["least_probability"], row["kept"]) for row in found["targets"]] == [
+        (0.8, 0.6, pytest.approx(2 / 3)),
+        (0.85, 0.9, 0.0),
+        (0.9, 0.9, 0.0),
+    ]
+    assert [row["precision"] for row in found["targets"]] == [0.5, None, None]
+    assert len(found["not_reached"]) == 3  # precision 0.95 and 0.98, and 0.95 covered of eleven
+    assert {row["size"] for row in found["conformal"]} == {2.5}
+    assert [(row["asked"], row["reach"], row["covered"]) for row in found["conformal"]] == [(0.8, 0.0, 0.5), (0.85, 0.3, 1.0), (0.9, 0.3, 1.0)]
+
+
+@pytest.fixture
+def data(tiny_linker: Path, tmp_path: Path) -> Path:
+    """GSC+ with every name of the tiny linker in dev, with a word more in test, and a word that is none in every third."""
+    folder = tmp_path / "data" / "corpora" / "gsc_plus"
+    folder.mkdir(parents=True)
+    kb = KnowledgeBase(tiny_linker / "kb")
+    names = [(entity.canonical_name, cui) for cui, entity in kb.cui_to_entity.items()]
+    for part, word in (("dev", "mild"), ("test", "severe")):
+        blocks = []
+        for i, (name, cui) in enumerate(names):
+            text = f"{word} {name}" if i % 3 else f"a {word} letter"
+            blocks.append(f"{part}{i}\n{text}\n0\t{len(text)}\t{text}\t{cui}\n")
+        (folder / f"GSCplus_{part}_gold.tsv").write_text("\n".join(blocks))
+    return tmp_path / "data"
+
+
+def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    given = ["--linker", str(tiny_linker), "--data", str(data), "--calibration", str(tmp_path / "c.json"), "--out", str(tmp_path / "m.json")]
+    assert main(given) == 0
+    found = json.loads((tmp_path / "m.json").read_text())
+    made = read_calibration(tmp_path / "c.json")
+    assert found["kind"] == "calibration"
+    assert found["n_fit"] == found["n_test"] == len(made.right) == len(KnowledgeBase(tiny_linker / "kb"))
+    assert found["weights"] == list(made.weights)
+    assert 90 < found["index"]["recall"]["at_10"] <= found["index"]["recall"]["at_1"] == 100.0  # 150 names: Annoy loses next to nothing
+    assert found["index"]["mentions"] == found["n_test"] - 20  # a third are the same letter
+    assert "gsc-dev" in made.fit_on
+    assert 0.5 < sum(made.right) / len(made.right) < 0.7  # a third is no name
+    assert found["ece"] < found["ece_raw"]
+    assert len(found["targets"]) + len(found["conformal"]) + len(found["not_reached"]) == 9
+    assert summary(found) in capsys.readouterr().out
+    assert not (tiny_linker / bundles.CALIBRATION).exists()
+
+
+def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path):
+    """All names twice."""
+    gsc = data / "corpora" / "gsc_plus" / "GSCplus_dev_gold.tsv"
+    lines = gsc.read_text().replace("mild", "dull").splitlines()
+    pubtator = data / "corpora" / "ncbi_disease" / "train.pubtator.txt.gz"
+    pubtator.parent.mkdir()
+    blocks = [f"{i[3:]}|t|{text}\n{i[3:]}|a|\n{i[3:]}\t0\t{end}\t{text}\tDisease\t{cui}\n" for i, text, (_, end, _, cui) in _blocks(lines)]
+    pubtator.write_bytes(gzip.compress("\n".join(blocks).encode()))
+    given = ["--linker", str(tiny_linker), "--data", str(data), "--calibration", str(tmp_path / "c.json"), "--out", str(tmp_path / "m.json")]
+    assert main([*given, "--fit", "gsc-dev, ncbi-train"]) == 0
+    found = json.loads((tmp_path / "m.json").read_text())
+    assert found["n_fit"] == 2 * found["n_test"]
+    assert found["data"]["fit"] == f"gold mentions of gsc-dev, ncbi-train ({found['n_fit']} documents)"
+
+
+def _blocks(lines: List[str]) -> List[Any]:
+    return [(lines[i], lines[i + 1], lines[i + 2].split("\t")) for i in range(0, len(lines) - 2, 4)]
+
+
+def test_documents_of_both_parts_are_left_out_of_the_measured_one(tiny_linker: Path, data: Path, tmp_path: Path):
+    """Ten documents of test have the ids of dev's."""
+    gsc = data / "corpora" / "gsc_plus" / "GSCplus_test_gold.tsv"
+    blocks = gsc.read_text().split("\n\n")
+    gsc.write_text("\n\n".join(block.replace("test", "dev", 1) if i < 10 else block for i, block in enumerate(blocks)))
+    given = ["--linker", str(tiny_linker), "--data", str(data), "--calibration", str(tmp_path / "c.json"), "--out", str(tmp_path / "m.json")]
+    assert main(given) == 0
+    found = json.loads((tmp_path / "m.json").read_text())
+    (shared,) = found["left_out_of_test"]
+    assert shared["corpora"] == ["gsc-dev", "gsc-test"]
+    assert (shared["documents"], found["n_test"]) == (10, len(blocks) - 10)
+    assert found["counts"]["gsc-dev"] == {
+        "mentions": found["n_fit"],
+        "off_offsets": 0,
+        "without_id": 0,
+        "missing_ids": 0,
+        "missing_ids_most_frequent": {},
+    }
+
+
+def test_too_little_to_fit_on_leaves_the_linker_without(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    gsc = data / "corpora" / "gsc_plus" / "GSCplus_dev_gold.tsv"
+    gsc.write_text("\n\n".join(gsc.read_text().split("\n\n")[:20]))
+    assert main(["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json")]) == 0
+    assert "[E012]" in json.loads((tmp_path / "m.json").read_text())["absent"]
+    assert "at least 50" in capsys.readouterr().out
+    assert not (tiny_linker / bundles.CALIBRATION).exists()
+
+
+def test_nothing_to_fit_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["--fit", "", "--out", str(tmp_path / "m.json")]) == 0
+    assert json.loads((tmp_path / "m.json").read_text())["absent"].startswith("No calibration was fit")
+    assert "No calibration was fit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (["--test", "gsc-dev"], "E519"),
+        (["--test", ""], "E548"),
+        (["--fit", "gsc"], "E540"),
+        (["--fit", "ncbi-train"], "E542"),
+        (["--linker", "nowhere"], "E001"),
+    ],
+)
+def test_bad_input(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: List[str], code: str):
+    assert main(["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json"), *change]) == 1
+    assert code in capsys.readouterr().err
+    assert not (tmp_path / "m.json").exists()

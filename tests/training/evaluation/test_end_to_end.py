@@ -1,0 +1,148 @@
+"""Pipelines on whole texts, counted by hand on three small documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+
+from training.evaluation.end_to_end import end_to_end, found_by, gold_of, main, measure, read_set
+from training.evaluation.metrics import Found
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+GSC = """1
+Chronic kidney disease with a common cold and odd feet.
+0\t22\tChronic kidney disease\tC9100019
+30\t41\tcommon cold\tC9100020
+46\t54\todd feet\tC0000404
+
+2
+No kidney disease here but heart attack.
+27\t39\theart attack\tC9100001
+
+3
+Nothing at all.
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """GSC+ dev. "heart attack" is C9100003, not what this gold says; C0000404 is nowhere."""
+    folder = tmp_path / "data" / "corpora" / "gsc_plus"
+    folder.mkdir(parents=True)
+    (folder / "GSCplus_dev_gold.tsv").write_text(GSC)
+    return tmp_path / "data"
+
+
+@pytest.fixture(scope="module")
+def nlp(tiny_linker: Path) -> Any:
+    """Marks three things in the first document, one of them a word too long, and the last two words of the second."""
+    nlp = spacy.blank("en")
+    marks = ["Chronic kidney disease", "a common cold", "heart attack", "Nothing"]
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "PROBLEM", "pattern": mark} for mark in marks])
+    nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker), "threshold": 0.7})
+    return nlp
+
+
+def test_what_is_found(nlp: Any, data: Path):
+    found = found_by(nlp, read_set("gsc-dev", data))
+    assert [(one.document, one.start, one.end, one.ids[0]) for one in found] == [
+        ("1", 0, 22, "C9100019"),
+        ("1", 28, 41, "C9100020"),
+        ("2", 27, 39, "C9100003"),
+    ]
+    assert all(isinstance(one, Found) for one in found)
+
+
+def test_figures_by_hand(nlp: Any, data: Path):
+    """Gold: four mentions, four (document, concept) pairs. Found: three, of which one is right with its span, two with an overlap."""
+    made = measure(nlp, read_set("gsc-dev", data))
+    assert (made["n_documents"], made["n_gold"], made["n_predicted"]) == (3, 4, 3)
+    intervals = {key: made[key].pop("f1_ci") for key in ("mention_exact", "mention_overlap", "document")}
+    assert made["mention_exact"] == {"precision": pytest.approx(100 / 3), "recall": 25.0, "f1": pytest.approx(200 / 7)}
+    assert made["mention_overlap"] == {"precision": pytest.approx(200 / 3), "recall": 50.0, "f1": pytest.approx(400 / 7)}
+    assert intervals["mention_overlap"] == [0.0, 80.0]  # of the first document alone: 2 right, 2 found and 3 gold
+    assert made["document"] == made["mention_overlap"]
+    assert made["documents_per_second"] > 0
+    assert made["note"] == "gold ids that the knowledge base does not have: 1, C0000404"
+
+
+def test_gold_in_the_knowledge_bases_ids(nlp: Any, data: Path):
+    """A source's own id of a concept that has a CUI."""
+    kb = nlp.get_pipe("sapbert_linker").kb
+    corpus = read_set("gsc-dev", data)
+    given = (f"TOY:{i:07}" for i in range(1, 40))
+    other = next(one for one in given if one in kb and kb.concept_id(kb.row_of(one)) != one)
+    corpus = corpus._replace(mentions=[corpus.mentions[0]._replace(gold=((other, other), ("NOWHERE:1",)))])
+    assert gold_of(corpus, kb)[0].gold == ((kb.concept_id(kb.row_of(other)),), ("NOWHERE:1",))
+
+
+def test_concepts_of_other_vocabularies_are_not_found(nlp: Any, data: Path):
+    kb = nlp.get_pipe("sapbert_linker").kb
+    every = found_by(nlp, read_set("gsc-dev", data))
+    coded = [one for one in every if "ICD10CM" in kb.codes(kb.row_of(one.ids[0]))]
+    assert found_by(nlp, read_set("gsc-dev", data), "ICD10CM") == coded != []
+    assert found_by(nlp, read_set("gsc-dev", data), "HPO") == []
+
+
+def test_documents_without_places_have_the_document_level_only(nlp: Any, data: Path):
+    corpus = read_set("gsc-dev", data)
+    corpus = corpus._replace(mentions=[mention._replace(start=0, end=0, text="") for mention in corpus.mentions])
+    made = measure(nlp, corpus)
+    assert "mention_exact" not in made
+    assert made["document"]["recall"] == 50.0
+
+
+def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    given = ["--linker", str(tiny_linker), "--sets", "gsc-dev", "--data", str(data), "--out", str(tmp_path / "m.json")]
+    assert main(given) == 0
+    found = json.loads((tmp_path / "m.json").read_text())
+    assert found["kind"] == "end-to-end"
+    figures = found["systems"]["default"]["sets"]["gsc-dev"]
+    assert figures["n_predicted"] == 0  # the gold is HPO's, and no concept of this knowledge base has a code of it
+    assert found["systems"]["default"]["components"][0] == "concept_matcher"
+    assert f"{figures['mention_exact']['f1']:.1f} [" in (tmp_path / "m.md").read_text()
+    assert "Only the text is given" in capsys.readouterr().out
+
+
+def test_types_keep_what_is_no_phenotype_out(tiny_linker: Path, data: Path, tmp_path: Path):
+    given = ["--linker", str(tiny_linker), "--sets", "gsc-dev", "--data", str(data), "--out", str(tmp_path / "m.json")]
+    assert main([*given, "--types", "DISO, T034"]) == 0
+    found = json.loads((tmp_path / "m.json").read_text())
+    assert found["settings"]["types"] == ["DISO", "T034"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (["--types", "NOSUCH"], "E104"),
+        (["--sets", "gsc-train"], "E540"),
+        (["--sets", "jax"], "E401"),
+        (["--system", "x"], "E548"),
+        (["--system", "x=nowhere"], "E402"),
+    ],
+)
+def test_bad_input(data: Path, tmp_path: Path, tiny_linker: Path, capsys: pytest.CaptureFixture[str], change: Any, code: str):
+    given = ["--linker", str(tiny_linker), "--sets", "gsc-dev", "--data", str(data), "--out", str(tmp_path / "m.json")]
+    assert main([*given, *change]) == 1
+    assert code in capsys.readouterr().err
+    assert not (tmp_path / "m.json").exists()
+
+
+def test_nothing_to_measure_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["--sets", "", "--out", str(tmp_path / "m.json")]) == 0
+    assert json.loads((tmp_path / "m.json").read_text())["absent"] == capsys.readouterr().out.strip()
+
+
+def test_two_systems_side_by_side(nlp: Any, tiny_linker: Path, data: Path, tmp_path: Path):
+    nlp.to_disk(tmp_path / "pipeline")
+    found = end_to_end({"ours": "", "ruler": str(tmp_path / "pipeline")}, ["gsc-dev"], data, {"linker_name": str(tiny_linker)})
+    assert found["systems"]["ruler"]["sets"]["gsc-dev"]["n_predicted"] == 0
+    assert found["systems"]["ours"]["components"][0] == "concept_matcher"
+    assert found["systems"]["ruler"]["components"] == ["entity_ruler", "sapbert_linker"]  # as it was given
+    assert found["systems"]["ruler"]["made_of"] == found["systems"]["ours"]["made_of"]
+    assert len(found["files"]["corpora/gsc_plus/GSCplus_dev_gold.tsv"]) == 16

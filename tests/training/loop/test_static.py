@@ -1,0 +1,125 @@
+"""The static encoder's training: what it may see, its gradient, and that it learns which names are of one concept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from spacy_sapbert.encoders.static import StaticEncoder, WordParts
+from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+from training.data.pairs import ZERO_SHOT, build_pairs, read_labels, read_queries
+from training.evaluation.evaluate import load_encoder
+from training.loop.static import AddUp, Material, Settings, choose_words, fit, main, project, read_material, teach, write_folder
+
+SMALL = Settings(dim=8, words=50, buckets=64, epochs=60, batch=8, learning_rate=0.05, distil=0.0, perturbed=0.0, modified=0.0)
+NAMES = ["heart attack", "myocardial infarction", "fever", "pyrexia", "renal stone", "kidney calculus", "cough", "tussis"]
+MATERIAL = Material(NAMES, np.array([0, 0, 1, 1, 2, 2, 3, 3]))
+
+
+def test_words_are_the_frequent_ones() -> None:
+    names = ["renal stone", "renal renal cyst", "stone", "gall-stone", "cyst"]
+    assert choose_words(names, 10) == ["stone", "cyst", "renal"]  # by names that hold them, then by the alphabet; "gall" is in one alone
+    assert choose_words(names, 1) == ["stone"]
+
+
+def test_projection_keeps_cosines() -> None:
+    chance = np.random.default_rng(0)
+    vectors = (chance.normal(size=(200, 3)) @ chance.normal(size=(3, 6))).astype(np.float32)  # three directions in six dimensions
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    made = project(vectors, 3)
+    np.testing.assert_allclose(made @ made.T, vectors @ vectors.T, atol=1e-5)
+
+
+def test_the_gradient_is_torchs_own() -> None:
+    rows, starts = [0, 2, 2, 1, 3], [0, 3, 3]  # the second bag is empty
+    tables = [torch.nn.Parameter(torch.arange(12.0).reshape(4, 3)) for _ in range(2)]
+    weights = torch.tensor([[1.0, 2.0, 3.0], [9.0, 9.0, 9.0], [0.5, -1.0, 2.0]])
+    ours = AddUp.apply(tables[0], rows, starts)
+    theirs = torch.nn.functional.embedding_bag(torch.tensor(rows), tables[1], torch.tensor(starts), mode="sum")
+    assert torch.equal(ours, theirs)
+    for sums in (ours, theirs):
+        (sums * weights).sum().backward()
+    assert torch.allclose(tables[0].grad, tables[1].grad)
+
+
+def test_it_learns_synonyms_the_same_for_the_same_seed(tmp_path: Path) -> None:
+    words = choose_words([*NAMES, *NAMES], 50)
+    nothing = np.zeros((len(NAMES), SMALL.dim), dtype=np.float32)
+    table = fit(MATERIAL, nothing, words, SMALL)
+    assert torch.equal(table, fit(MATERIAL, nothing, words, SMALL))
+    write_folder(table, words, SMALL, tmp_path / "out")
+    vectors = StaticEncoder(str(tmp_path / "out")).initialize().predict(NAMES)
+    cosines = vectors @ vectors.T - 2 * np.eye(len(NAMES))
+    assert cosines.argmax(axis=1).tolist() == [1, 0, 3, 2, 5, 4, 7, 6]
+    # eight bits a number are near enough
+    parts = WordParts({"shortest": 3, "longest": 5, "buckets": SMALL.buckets}, "\n".join(words).encode())
+    exact = torch.nn.functional.normalize(parts.sums(NAMES, 100, table), dim=1).numpy()
+    assert (exact * vectors).sum(axis=1).min() > 0.999
+
+
+def test_it_learns_its_teachers_vectors() -> None:
+    of_concepts = np.random.default_rng(1).normal(size=(len(NAMES) // 2, 8)).astype(np.float32)
+    targets = project(np.repeat(of_concepts, 2, axis=0), 8)
+    words = choose_words([*NAMES, *NAMES], 50)
+    parts = WordParts({"shortest": 3, "longest": 5, "buckets": SMALL.buckets}, "\n".join(words).encode())
+
+    def closeness(distil: float) -> float:
+        table = fit(MATERIAL, targets, words, SMALL._replace(distil=distil))
+        vectors = torch.nn.functional.normalize(parts.sums(NAMES, 100, table), dim=1).numpy()
+        return float((vectors * targets).sum(axis=1).mean())
+
+    assert closeness(50.0) > 0.7
+    assert abs(closeness(0.0)) < 0.4
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory, tiny_kb: KnowledgeBase) -> Path:
+    folder = tmp_path_factory.mktemp("static") / "pairs"
+    build_pairs(tiny_kb, folder, held_out=0.1, zero_shot=0.1)
+    return folder
+
+
+def test_what_is_held_out_is_not_seen(tiny_linker: Path, tiny_kb: KnowledgeBase, pairs: Path) -> None:
+    material = read_material(tiny_linker / "kb", pairs)
+    queries, labels = read_queries(pairs), read_labels(pairs)
+    kept_out = {query.label for query in queries if query.split == ZERO_SHOT}
+    assert queries
+    assert kept_out
+    seen = set(material.names)
+    assert not seen & {query.query for query in queries}
+    barred = {
+        tiny_kb.strings_at([int(string)])[0] for string, concept in zip(tiny_kb.pairs[STRING], tiny_kb.pairs[CONCEPT]) if labels[concept] in kept_out
+    }
+    assert barred
+    assert not seen & barred
+    assert len(seen) == tiny_kb.n_strings - len(barred | {query.query for query in queries})
+    assert not set(material.labels[material.labels >= 0].tolist()) & kept_out
+
+
+def test_a_teachers_vectors_are_kept(tmp_path: Path) -> None:
+    kept = tmp_path / "vectors.npy"
+    vectors = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float16)
+    np.save(kept, vectors)
+    targets = teach(MATERIAL, "never loaded", 3, 4, seed=0, kept=kept)
+    order = np.random.default_rng(0).permutation(len(NAMES))[:3]
+    assert sorted(np.flatnonzero(targets.any(axis=1)).tolist()) == sorted(order.tolist())
+    np.testing.assert_allclose(np.linalg.norm(targets[order], axis=1), 1.0, atol=1e-5)
+
+
+def test_the_command(tiny_linker: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "README.md").write_text("a card")
+    command = [str(tiny_linker / "kb"), str(pairs), str(out), "--taught", "0", "--distil", "0", "--dim", "8", "--buckets", "64", "--epochs", "2"]
+    assert main(command) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["dim"], report["seed"], report["taught"]) == (8, 0, 0)
+    assert (out / "README.md").read_text() == "a card"
+    assert load_encoder(str(out)).predict(["fever"]).shape == (1, 8)
+    assert load_encoder("fast").predict(["fever"]).shape == (1, Settings().dim)  # what ships, made with the defaults
+    assert main([*command, "--batch", "1"]) == 1
+    assert "E511" in capsys.readouterr().err

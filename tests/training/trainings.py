@@ -1,0 +1,63 @@
+"""What several tests of trainings share: a kill at a step, and small files of scored sentence pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, List
+
+import pytest
+
+from training.loop import trainer as loop
+
+LINES = [
+    '"A man is eating, and drinking.",A man eats.,4.2',
+    "A plane is taking off.,An air plane is taking off.,5.0",
+    "A cat sleeps.,A car drives.,0.0",
+    "Two dogs run.,Two dogs are running.,4.8",
+    "A woman sings.,A man plays the flute.,1.25",
+    "Rain falls.,It is raining.,4.6",
+    "The boy reads.,The girl swims.,0.5",
+    "A horse jumps.,A horse is jumping over a wall.,3.4",
+]
+RECIPE = """
+[paths]
+out = "out"
+base = ""
+
+[encoder]
+pooling = "mean"
+max_length = 64
+
+[task]
+@tasks = "spacy-sapbert.SentenceSimilarity.v1"
+train = ["train.csv"]
+dev = "dev.csv"
+pairs = 4
+
+[training]
+max_steps = 4
+eval_every = 2
+log_every = 1
+learning_rate = 1e-3
+precision = "fp32"
+"""
+
+
+def write(path: Path, lines: List[str]) -> Path:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+class Killed(BaseException):
+    """What a kill looks like from inside."""
+
+
+def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = loop.Log.on_step_begin
+
+    def killing(self: Any, args: Any, state: Any, control: Any, **more: Any) -> None:
+        if state.global_step == step:
+            raise Killed
+        original(self, args, state, control, **more)
+
+    monkeypatch.setattr(loop.Log, "on_step_begin", killing)

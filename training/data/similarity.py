@@ -1,0 +1,71 @@
+"""Pairs of texts with a human score. Each reader takes lines, so that a test can give it a few."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from math import isnan
+from typing import List, NamedTuple, Sequence, Tuple
+
+from ..errors import fail
+
+# Header names, in lower case: MayoSRS and UMNSRS (Pakhomov et al. 2010, 2011) · EHR-Rel (Schulz et al., COLING 2020)
+LEFT = ("term1", "term_1", "snomed_label_1")
+RIGHT = ("term2", "term_2", "snomed_label_2")
+SCORE = ("mean", "mean_rating", "mean score")
+
+
+class TextPair(NamedTuple):
+    """Two terms or sentences and what people say of their likeness, on the corpus's own scale; nan where they say nothing."""
+
+    left: str
+    right: str
+    score: float
+
+
+def read_umnsrs(lines: Iterable[str]) -> List[TextPair]:
+    """UMNSRS (Pakhomov et al. 2010): CSV with Mean, Term1 and Term2."""
+    return [TextPair(row["Term1"], row["Term2"], float(row["Mean"])) for row in csv.DictReader(lines)]
+
+
+def read_stsb(lines: Iterable[str]) -> List[TextPair]:
+    """STS-B (Cer et al. 2017): CSV without a head, sentence, sentence, score."""
+    return [TextPair(left, right, float(score)) for left, right, score in csv.reader(lines)]
+
+
+def read_biosses(lines: Iterable[str]) -> List[TextPair]:
+    """BIOSSES (Soğancıoğlu et al. 2017): CSV with sent_1, sent_2 and sim, the mean of five annotators; sentences may hold line breaks."""
+    rows = csv.DictReader(line + "\n" for line in lines)
+    return [TextPair(" ".join(row["sent_1"].split()), " ".join(row["sent_2"].split()), float(row["sim"])) for row in rows]
+
+
+def read_sick(lines: Iterable[str]) -> List[TextPair]:
+    """SICK (Marelli et al., LREC 2014): tab-separated with sentence_A, sentence_B and relatedness_score."""
+    rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    return [TextPair(row["sentence_A"], row["sentence_B"], float(row["relatedness_score"])) for row in rows]
+
+
+def read_terms(lines: Iterable[str]) -> List[TextPair]:
+    """Two terms and their mean score, by the names in the first line: tab-separated (EHR-Rel) or with commas (MayoSRS, UMNSRS).
+
+    Other columns are passed over; a pair without a score has nan. RAISES: SapbertError E572 (no such column).
+    """
+    lines = [line.lstrip("\ufeff") for line in lines if line.strip()]
+    rows = csv.DictReader(lines, delimiter="\t" if lines and "\t" in lines[0] else ",")
+    header = list(rows.fieldnames or [])
+    columns = [_column(header, known, what) for known, what in ((LEFT, "the first term"), (RIGHT, "the second term"), (SCORE, "the mean score"))]
+    found = [[row[column] for column in columns] for row in rows]
+    return [TextPair(left, right, float((score or "").strip() or "nan")) for left, right, score in found]
+
+
+def scored_pairs(pairs: Sequence[TextPair]) -> Tuple[List[TextPair], int]:
+    """The pairs that have a score, and how many have none."""
+    scored = [pair for pair in pairs if not isnan(pair.score)]
+    return scored, len(pairs) - len(scored)
+
+
+def _column(header: Sequence[str], known: Sequence[str], what: str) -> str:
+    for name in header:
+        if name.strip().lower() in known:
+            return name
+    raise fail("E572", what=what, found=", ".join(header) or "nothing", known=", ".join(known))

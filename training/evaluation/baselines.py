@@ -1,0 +1,170 @@
+"""Systems without a trained encoder, on the same dictionary: exact match, TF-IDF, scispaCy's candidate generator. Each makes a `Scorer`; the
+first two also say how alike two texts are."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, Dict, List, Optional, Tuple
+from unittest import mock
+
+import numpy as np
+
+from spacy_sapbert.types import Floats2d
+
+from ..errors import fail
+from .metrics import Floats1d, Ints1d, Scorer
+
+EXACT, TFIDF = "exact match", "TF-IDF of character 3-grams"
+NEIGHBOURS = 30  # names looked at: scispaCy's default
+CHUNK = 64  # queries whose cosines with all names are in memory at a time: 80 MB of 300,000 names
+LEFT_OUT = ("E570", "E571")  # errors of a baseline that is left out, with a note
+Baseline = Callable[[List[str], List[str]], Scorer]
+Pairwise = Callable[[List[str], List[str]], Floats1d]
+
+
+def exact_match(names: List[str], queries: List[str]) -> Scorer:
+    """1.0 for the name that equals the query, nothing found otherwise."""
+    row_of = {name: row for row, name in enumerate(names)}
+
+    def score(start: int, stop: int) -> Floats2d:
+        scores = np.full((len(row_of), stop - start), -np.inf, dtype=np.float32)
+        for i, query in enumerate(queries[start:stop]):
+            if query in row_of:
+                scores[row_of[query], i] = 1.0
+        return scores
+
+    return score
+
+
+def tfidf(names: List[str], queries: List[str]) -> Scorer:
+    """Cosine of TF-IDF over character 3-grams; names without a common 3-gram are not found. RAISES: SapbertError E546."""
+    vectorizer = character_3_grams()
+    stored = vectorizer.fit_transform(names)  # (n, 3-grams), sparse
+    asked = vectorizer.transform(queries)
+
+    def score(start: int, stop: int) -> Floats2d:
+        scores = (stored @ asked[start:stop].T).toarray()
+        scores[scores <= 0] = -np.inf
+        return scores
+
+    return score
+
+
+def character_3_grams() -> Any:
+    """scikit-learn's vectoriser, not fitted. RAISES: SapbertError E546."""
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+    except ImportError as error:
+        raise fail("E546", what="The TF-IDF baseline", package="scikit-learn") from error
+    return TfidfVectorizer(analyzer="char", ngram_range=(3, 3), dtype=np.float32)
+
+
+def equal_pairs(left: List[str], right: List[str]) -> Floats1d:
+    """(n,): 1.0 where both texts are the same, 0.0 otherwise."""
+    return np.array([a == b for a, b in zip(left, right)], dtype=np.float64)
+
+
+def tfidf_pairs(left: List[str], right: List[str]) -> Floats1d:
+    """(n,): cosine of TF-IDF over character 3-grams, whose weights are those of the texts given; 0.0 for a text of less than three
+    characters. RAISES: SapbertError E546."""
+    vectorizer = character_3_grams()
+    if not any(len(text) >= 3 for text in (*left, *right)):
+        return np.zeros(len(left))
+    vectors = vectorizer.fit_transform([*left, *right])
+    products = vectors[: len(left)].multiply(vectors[len(left) :])
+    return np.asarray(products.sum(axis=1), dtype=np.float64).ravel()
+
+
+class ExactNeighbours:
+    """Stands where scispaCy has nmslib's graph: the same neighbours and distances, found by looking at all. The graph with scispaCy's settings
+    takes over an hour for HPO's 41,487 names, and another one every time."""
+
+    def addDataPointBatch(self, vectors: Any) -> None:
+        self.vectors = vectors.tocsr()  # (n, 3-grams), rows of length 1
+
+    def createIndex(self, *_: Any, **__: Any) -> None:
+        """Nothing to make."""
+
+    def knnQueryBatch(self, queries: Any, k: int) -> List[Tuple[Ints1d, Floats2d]]:
+        """queries (q, 3-grams) -> rows and cosine distances of the k nearest of each, of equal ones the earlier."""
+        found = []
+        for start in range(0, queries.shape[0], CHUNK):
+            for line in (queries[start : start + CHUNK] @ self.vectors.T).toarray():  # (n,)
+                few = min(k, len(line))
+                near = np.flatnonzero(line >= np.partition(line, len(line) - few)[len(line) - few])
+                rows = near[np.lexsort((near, -line[near]))][:few]
+                found.append((rows, 1.0 - line[rows]))
+        return found
+
+
+class ScispacyCandidates:
+    """scispaCy's CandidateGenerator over a dictionary: its vectors (char_wb 3-grams that ten names have), its 30 neighbours, a name's
+    best similarity; without its thresholds. One generator is kept, for the sets of one dictionary that follow each other."""
+
+    def __init__(self) -> None:
+        self._names: Optional[List[str]] = None
+        self._generator: Any = None
+
+    def __call__(self, names: List[str], queries: List[str]) -> Scorer:
+        """RAISES: SapbertError E570 (scispaCy's generator can't be imported), E571 (too small a dictionary)."""
+        if self._names is not names:
+            self._names, self._generator = None, None  # the old one's memory first
+            self._names, self._generator = names, candidate_generator(names)
+        row_of = {name: row for row, name in enumerate(names)}
+        generator = self._generator
+
+        def score(start: int, stop: int) -> Floats2d:
+            scores = np.full((len(names), stop - start), -np.inf, dtype=np.float32)
+            with quiet():
+                candidates = generator(queries[start:stop], NEIGHBOURS)
+            for i, found in enumerate(candidates):
+                for candidate in found:
+                    for alias, similarity in zip(candidate.aliases, candidate.similarities):
+                        if similarity > 0:
+                            scores[row_of[alias], i] = similarity
+            return scores
+
+        return score
+
+
+def candidate_generator(names: Sequence[str], *, exact: bool = True) -> Any:
+    """scispaCy's CandidateGenerator, made by its own `create_tfidf_ann_index`. Each name is a concept of its own here: which concepts
+    have it is counted later, alike for every system. exact: neighbours by `ExactNeighbours`; False: nmslib's graph.
+
+    RAISES: SapbertError E570, E571.
+    """
+    try:
+        import scispacy.candidate_generation as candidate_generation
+        from scispacy.linking_utils import Entity, KnowledgeBase
+    except ImportError as error:
+        raise fail("E570", why=f"{type(error).__name__}: {error}") from error
+    kb = KnowledgeBase(Entity(str(row), name, []) for row, name in enumerate(names))
+    engine = SimpleNamespace(init=lambda **_: ExactNeighbours(), DataType=candidate_generation.nmslib.DataType)
+    patches: Dict[str, Any] = {"scipy_supports_sparse_float16": lambda: True}  # needed to save only; nothing is saved
+    if exact:
+        patches["nmslib"] = engine
+    try:
+        with quiet(), mock.patch.multiple(candidate_generation, **patches):
+            aliases, vectorizer, index = candidate_generation.create_tfidf_ann_index(None, kb)
+    except ValueError as error:  # scikit-learn's: no 3-gram in ten names
+        raise fail("E571", names=len(names), why=str(error).rstrip(".")) from error
+    return candidate_generation.CandidateGenerator(index, vectorizer, aliases, kb)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without scispaCy's prints."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
+
+
+def all_baselines() -> Dict[str, Baseline]:
+    """Name in the output -> what makes its scorer, from names and queries, both normalised."""
+    return {EXACT: exact_match, TFIDF: tfidf, "scispaCy's candidate generator": ScispacyCandidates()}
+
+
+PAIRWISE: Dict[str, Pairwise] = {EXACT: equal_pairs, TFIDF: tfidf_pairs}  # from the left and the right texts, both normalised
+NAMES = tuple(all_baselines())

@@ -1,0 +1,272 @@
+"""What scores are worth: `python -m training.evaluation.calibrate --fit gsc-dev --test gsc-test` fits a linker's calibration and measures it on other data.
+
+The calibration goes into the linker's folder, the figures into metrics/calibration.json, which the report shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+import spacy
+from spacy.tokens import Doc, Span
+
+from spacy_sapbert.about import __version__
+from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.calibration import Calibration, Observed
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.files import write_text
+from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.kb.concept import normalise
+
+from ..corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharing_report
+from ..errors import fail
+from .benchmarks import CORPORA, MISSING_NAMED, Material, by_commas
+from .evaluate import versions
+from .metrics import missing_ids, neighbour_recall, resolve
+from .results import write_absent
+
+FORMAT = 1
+BINS = 10
+MOST_NAMES = 500_000
+ABSENT = "No calibration was fit: no data to fit on was named (--fit)."
+TARGETS = (0.8, 0.85, 0.9, 0.95, 0.98)
+COVERAGES = (0.8, 0.85, 0.9, 0.95)
+PROTOCOL = (
+    "Gold mentions, not recognised ones; abbreviations resolved as the linker does; the linker's own index and settings, nothing cut by a "
+    "threshold. Documents of the fitted parts that stand in the measured ones too are left out of these. A link is right if the top concept is "
+    "a gold one (retired ids followed; a composite never is). Fit on one part of the corpus, all figures from the other. ECE: expected calibration error over ten bins of equal width (Guo et al., ICML 2017, equation 3); raw: with the "
+    "cosine itself, cut at 0, as if it were a probability. Coverage counts mentions whose concept is in the knowledge base."
+)
+
+
+def gold_docs(corpus: Corpus, nlp: Any) -> List[Doc]:
+    """Docs whose span group `gold` has the ids, `|` between alternatives, `+` in composites; mentions off their offsets are left out."""
+    docs = []
+    for doc, mentions in make_docs(fitting(corpus)[0], nlp):
+        spans = []
+        for span, mention in zip(doc.spans[GOLD], mentions):
+            ids = "|".join("+".join(alternative) for alternative in mention.gold)
+            spans.append(Span(doc, span.start, span.end, label=span.label, kb_id=ids))
+        doc.spans[GOLD] = spans
+        docs.append(doc)
+    return docs
+
+
+def without(corpus: Corpus, documents: Collection[str]) -> Corpus:
+    """The corpus without some documents."""
+    kept = {document: text for document, text in corpus.documents.items() if document not in documents}
+    return corpus._replace(documents=kept, mentions=[mention for mention in corpus.mentions if mention.document not in documents])
+
+
+def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> Dict[str, Any]:
+    """What a part holds, and what of it is no use: mentions off their offsets, without a gold id, with ids that the knowledge base lacks."""
+    used = sum(bool(span.kb_id_) for doc in docs for span in doc.spans[GOLD])
+    placed = sum(len(doc.spans[GOLD]) for doc in docs)
+    missing = missing_ids([resolve(mention, kb.row_of) for mention in corpus.mentions])
+    return {
+        "mentions": len(corpus.mentions),
+        "off_offsets": len(corpus.mentions) - placed,
+        "without_id": placed - used,
+        "missing_ids": len(missing),
+        "missing_ids_most_frequent": dict(list(missing.items())[:MISSING_NAMED]),
+    }
+
+
+def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = BINS) -> List[Dict[str, float]]:
+    """Bins of equal width that hold anything: low, high, n, confidence (mean probability), accuracy (share that is right).
+
+    probabilities (n,): 0 … 1; 1.0 is in the last bin.
+    """
+    p, ok = np.asarray(probabilities, dtype=float), np.asarray(right, dtype=float)
+    place = np.minimum((p * bins).astype(int), bins - 1)
+    found = []
+    for i in range(bins):
+        inside = place == i
+        if inside.any():
+            found.append(
+                {
+                    "low": i / bins,
+                    "high": (i + 1) / bins,
+                    "n": int(inside.sum()),
+                    "confidence": float(p[inside].mean()),
+                    "accuracy": float(ok[inside].mean()),
+                }
+            )
+    return found
+
+
+def calibration_error(bins: Sequence[Dict[str, float]]) -> float:
+    """ECE of `reliability`'s bins: the mean distance of confidence and accuracy, weighed by n. 0 … 1."""
+    total = sum(entry["n"] for entry in bins)
+    return sum(entry["n"] * abs(entry["confidence"] - entry["accuracy"]) for entry in bins) / total
+
+
+def curve(probabilities: Sequence[float], right: Sequence[bool]) -> List[Dict[str, float]]:
+    """For each distinct probability, from the highest: precision of the links at least as probable, and the share of mentions kept."""
+    p, ok = np.asarray(probabilities, dtype=float), np.asarray(right, dtype=float)
+    order = np.argsort(-p, kind="stable")
+    p, sums = p[order], np.cumsum(ok[order])
+    whole = np.flatnonzero(np.r_[p[1:] < p[:-1], True])
+    return [{"threshold": float(p[i]), "precision": float(sums[i] / (i + 1)), "kept": float((i + 1) / len(p))} for i in whole.tolist()]
+
+
+def measure(made: Calibration, observed: Sequence[Observed], linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
+    """The figures of the report, on mentions that the calibration was not fit on. docs: where `observed` comes from."""
+    probabilities = [made.probability(row.score, row.margin, row.exact) for row in observed]
+    right = [row.right for row in observed]
+    bins = reliability(probabilities, right)
+    raw = reliability([max(0.0, row.score) for row in observed], right)
+    found: Dict[str, Any] = {"n_test": len(observed), "ece": calibration_error(bins), "ece_raw": calibration_error(raw), "bins": bins}
+    found["curve"] = curve(probabilities, right)
+    found["targets"], found["conformal"], found["not_reached"] = [], [], []
+    for target in TARGETS:
+        try:
+            lowest = made.lowest(target)
+        except SapbertError as error:
+            found["not_reached"].append(str(error))
+            continue
+        kept = [ok for p, ok in zip(probabilities, right) if p >= lowest]
+        precision = sum(kept) / len(kept) if kept else None
+        found["targets"].append({"target_precision": target, "least_probability": lowest, "precision": precision, "kept": len(kept) / len(right)})
+    behind = [row.behind for row in observed if row.behind is not None]
+    for coverage in COVERAGES:
+        try:
+            reach = made.reach(coverage)
+            linker.aim(coverage=coverage)
+        except SapbertError as error:
+            found["not_reached"].append(str(error))
+            continue
+        sizes = [len(each.answer.candidates) for prediction in linker.predict(docs) for each in prediction.found]
+        covered = sum(value <= reach for value in behind) / len(behind)
+        found["conformal"].append({"asked": coverage, "reach": reach, "covered": covered, "size": float(np.mean(sizes))})
+    linker.aim()
+    return found
+
+
+def index_recall(linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
+    """Per cent of the true nearest names that the linker's index finds for the mentions, apart from whether they are right; and what was
+    measured when it was built. An index of more than MOST_NAMES is not compared: all its vectors would be held in memory."""
+    texts = sorted({normalise(span.text) for doc in docs for span in doc.spans[GOLD]})
+    found: Dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": getattr(linker.index, "report", {}).get("chosen")}
+    if texts and len(linker.index) <= MOST_NAMES:
+        exact = ExactIndex()
+        exact.build(linker.index.vectors(np.arange(len(linker.index))))
+        recall = neighbour_recall(linker.index, exact, bundles.encode(linker.model, texts))
+        found["recall"] = {f"at_{k}": value for k, value in recall.items()}
+    return found
+
+
+def read_part(material: Material, name: str) -> Corpus:
+    """`gsc-dev` -> its corpus. RAISES: SapbertError E540, E542."""
+    corpus, _, part = name.partition("-")
+    if corpus not in CORPORA or part not in CORPORA[corpus].files:
+        known = ", ".join(f"{name}-{part}" for name, source in CORPORA.items() for part in source.files)
+        raise fail("E540", name=name, known=known, groups="none here")
+    return material.corpus(corpus, part)
+
+
+def calibrate(linker_name: Optional[str], fit: Sequence[str], test: Sequence[str], material: Material) -> Tuple[Calibration, Dict[str, Any], Path]:
+    """Fit on some parts of corpora, measure on others. RETURNS: calibration, what goes into metrics/calibration.json, the linker's folder.
+
+    RAISES: SapbertError E519 where a part is in both, E012, E540, E542.
+    """
+    for part in set(fit) & set(test):
+        raise fail("E519", part=part)
+    if not test:
+        raise fail("E548", setting="--test", value="", why="a calibration is measured on data it was not fit on; name a part")
+    nlp = spacy.blank("en")
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD})
+    corpora = {name: read_part(material, name) for name in (*fit, *test)}
+    shared = [pair for pair in shared_documents(corpora) if (pair.left in fit) != (pair.right in fit)]
+    for pair in shared:
+        name = pair.left if pair.left in test else pair.right
+        corpora[name] = without(corpora[name], {*pair.by_id, *(places[name == pair.right] for places in pair.by_text)})
+    docs = {name: gold_docs(corpus, nlp) for name, corpus in corpora.items()}
+    to_fit, to_test = ([doc for name in names for doc in docs[name]] for names in (fit, test))
+    words = {
+        what: f"gold mentions of {', '.join(names)} ({sum(len(docs[n]) for n in names):,} documents)"
+        for what, names in (("fit", fit), ("test", test))
+    }
+    made = linker.calibrate(to_fit, fit_on=words["fit"])
+    observed = linker.observe(to_test)
+    if all(row.behind is None for row in observed):
+        raise fail("E548", setting="--test", value=",".join(test), why="none of its gold concepts is in the linker's knowledge base")
+    figures = {
+        **measure(made, observed, linker, to_test),
+        "counts": {name: counted(corpus, docs[name], linker.kb) for name, corpus in corpora.items()},
+    }
+    about = {"kind": "calibration", "format": FORMAT, "made_by": __version__, "versions": versions(), "protocol": PROTOCOL}
+    content: Dict[str, Any] = {
+        **about,
+        "index": index_recall(linker, to_test),
+        "data": words,
+        "left_out_of_test": sharing_report(shared),
+        "n_fit": len(made.right),
+        **figures,
+        "weights": list(made.weights),
+    }
+    return made, {**content, "built_for": made.built_for, "settings": made.settings}, linker.folder
+
+
+def summary(found: Dict[str, Any]) -> str:
+    """A few lines for the terminal."""
+    lines = [f"fit on {found['n_fit']:,} mentions ({found['data']['fit']}), measured on {found['n_test']:,} ({found['data']['test']})"]
+    if recall := found["index"].get("recall"):
+        lines.append(f"index: {recall['at_1']:.1f}% of the nearest names found, {recall['at_10']:.1f}% of the ten nearest")
+    lines.append(f"ECE {found['ece']:.3f}; of the cosine itself {found['ece_raw']:.3f}")
+    for row in found["targets"]:
+        shown = "no link" if row["precision"] is None else f"{row['precision']:.1%} right"
+        lines.append(f"target_precision={row['target_precision']}: {shown}, {row['kept']:.0%} of the mentions linked")
+    lines += [f"coverage={row['asked']}: {row['covered']:.1%} covered, {row['size']:.1f} candidates" for row in found["conformal"]]
+    return "\n".join([*lines, *found["not_reached"]])
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m training.evaluation.calibrate", description="Fit a linker's calibration and measure it on other data."
+    )
+    parser.add_argument("--linker", default=None, help="folder of a linker, which gets calibration.json, or hpo-fast; default: the default linker")
+    parser.add_argument(
+        "--fit", default="gsc-dev", help="parts of corpora to fit on, by commas: gsc-dev, ncbi-train, …; '': none is fit, and it is said so"
+    )
+    parser.add_argument("--test", default="gsc-test", help="parts to measure on, by commas")
+    parser.add_argument("--data", type=Path, default=Path("assets"), help="folder of corpora and dictionaries")
+    parser.add_argument("--calibration", type=Path, default=None, help="another place for calibration.json than the linker's folder")
+    parser.add_argument("--out", type=Path, default=Path("metrics/calibration.json"))
+    options = parser.parse_args(arguments)
+    fit, test = by_commas(options.fit), by_commas(options.test)
+    if not fit:
+        write_absent(options.out, "calibration", ABSENT)
+        return 0
+    try:
+        nowhere = Path("no-such-folder")
+        material = Material(options.data, nowhere, nowhere, nowhere)
+        made, found, folder = calibrate(options.linker, fit, test, material)
+        if options.linker is None:
+            made = replace(made, built_for={**made.built_for, **bundles.hpo_inputs()})
+        elif options.linker == bundles.HPO_FAST:
+            made = replace(made, built_for={**made.built_for, **bundles.hpo_fast_inputs()})
+        if options.calibration is not None:
+            write_text(options.calibration, made.to_json())
+        else:
+            bundles.write_calibration(folder, made)
+        write_text(options.out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    except SapbertError as error:
+        if error.code == "E012":  # a knowledge base that knows other things than the corpus: no calibration, and the linker works without
+            write_absent(options.out, "calibration", str(error))
+            return 0
+        print(error, file=sys.stderr)
+        return 1
+    print(summary(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

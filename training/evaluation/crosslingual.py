@@ -1,0 +1,251 @@
+"""How well encoders find concepts across languages: `python -m training.evaluation.crosslingual --encoder base= --kb artifacts/kb --parallel artifacts/parallel`.
+
+Sets: held-out translations -> English names, one for each language; XL-BEL. How they are measured and shown is evaluate.py's business.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict, FrozenSet, List, Optional, Tuple
+
+import numpy as np
+
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.files import checksum
+from spacy_sapbert.kb import semantic_types
+from spacy_sapbert.kb.concept import normalise
+from spacy_sapbert.kb.knowledge_base import CONCEPT, KnowledgeBase
+from spacy_sapbert.readers.languages import language_code
+
+from ..corpora import read_corpus
+from ..data.pairs import ALL, HELD_OUT, check_languages, parse_languages
+from ..data.translations import PARALLEL, check_parallel, read_parallel
+from ..errors import fail
+from .benchmarks import HASH_DIGITS, MISSING_NAMED, SEARCH, Set, Task, by_names, limited, pooled
+from .dictionaries import Dictionary, of_kb, select
+from .evaluate import as_result, markdown, measure_encoders, parse_encoders, publish, versions
+from .metrics import Gold, Mention, missing_ids, resolve
+
+ENGLISH = "en"
+# the UMLS Semantic Network's Plant, and Animal with all below it (A1.1.3.3 and A1.1.3.1) but Human
+NOT_ORGANISMS = ("T016",)
+PLANT, ANIMAL = "T002", "T008"
+TRANSLATED = (
+    "Queries: translations that were held out of training, with all other names of their concept in that language, and in whatever language they are "
+    "written the same. The dictionary: all {spoken} names of the knowledge base. Right is a concept that has the query as its name in that language."
+)
+XLBEL = (
+    "XL-BEL (Liu et al., ACL 2021): mentions of Wikipedia in a language, looked up among the names of the knowledge base in {spoken}. Published figures are of "
+    "UMLS 2020AA, names in all languages of the concepts that Wikipedia mentions (399,931 concepts). Mentions whose CUI the dictionary does not have count as wrong."
+)
+NAMES_RANKED = (
+    "As SapBERT's own evaluation counts: names are ranked, not concepts, and a name is right where any concept it belongs to is any gold id. Mentions "
+    "are looked up whole."
+)
+ORGANISMS = (
+    "Without mentions whose every gold concept is a plant or an animal ({tuis}), which BioLORD-2023 (Remy et al., JAMIA 2024) leaves out; the codes are the Semantic "
+    "Network's Plant and Animal with all below it but Human."
+)
+_FILE = re.compile(r"([a-z]{2,3})(?:[_.-].*)?\.txt(?:\.gz)?")
+
+
+# -- dictionaries -------------------------------------------------------------------------------------------------------
+
+
+def of_languages(kb: KnowledgeBase, source: str, languages: Sequence[str] = (ALL,)) -> Dictionary:
+    """A knowledge base's names in these languages; each concept counts by itself. RAISES: SapbertError E107."""
+    spoken = check_languages(kb, languages)
+    whole = of_kb(kb, source)
+    lines = kb.lines_of_languages(spoken)
+    if lines.all():
+        return replace(whole, about={**whole.about, "languages": spoken})
+    order = np.argsort(kb.pairs[CONCEPT].astype(np.int64), kind="stable")  # as the dictionary's pairs are
+    return select(whole, lines[order], {"languages": spoken})
+
+
+# -- held-out translations ----------------------------------------------------------------------------------------------
+
+
+def held_out_sets(kb: KnowledgeBase, parallel: Path, languages: Sequence[str] = (ALL,)) -> List[Task]:
+    """A set for each language, `held_out_de`. RAISES: SapbertError E600, E607 (parallel names of another knowledge base), E608, E107."""
+    made_of = check_parallel(parallel).get("kb")
+    if made_of is not None and made_of != kb.fingerprint:
+        raise fail("E607", parallel=parallel, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
+    queries: Dict[str, Dict[str, Dict[str, None]]] = {}  # language -> query -> concepts
+    for row in read_parallel(parallel, HELD_OUT, languages):
+        queries.setdefault(row.language, {}).setdefault(row.translation, {})[row.concept_id] = None
+    if not queries:
+        raise fail("E608", value="any language", path=parallel, known="none")
+    dictionary = of_languages(kb, "English names of the knowledge base", [ENGLISH])
+    files = {PARALLEL: checksum(parallel / PARALLEL)[:HASH_DIGITS]}
+    protocol = f"{SEARCH} {TRANSLATED.format(spoken='English')}"
+    tasks = []
+    for language, of in queries.items():
+        golds = [resolve(Mention("", 0, 0, query, tuple((concept,) for concept in concepts)), kb.row_of) for query, concepts in of.items()]
+        counts = {"names": len(of), "of_several_concepts": sum(len(concepts) > 1 for concepts in of.values()), **unanswerable(golds)}
+        title = f"Held-out translations, {language}"
+        tasks.append(Task(f"held_out_{language}", title, protocol, list(of), golds, dictionary, counts=counts, files=files))
+    return tasks
+
+
+def unanswerable(golds: Sequence[Gold]) -> Dict[str, Any]:
+    """What the knowledge base does not have, as evaluate.py's sets count it."""
+    missing = missing_ids(golds)
+    most = dict(list(missing.items())[:MISSING_NAMED])
+    return {"unanswerable": sum(not gold.answerable for gold in golds), "missing_ids": len(missing), "missing_ids_most_frequent": most}
+
+
+# -- XL-BEL -------------------------------------------------------------------------------------------------------------
+
+
+def xlbel_files(folder: Path, languages: Sequence[str] = (ALL,)) -> Dict[str, Path]:
+    """Language -> file of a folder of XL-BEL: `de_1k_test_query.txt`. RAISES: SapbertError E609."""
+    named = [(path, match) for path in sorted(folder.glob("*.txt*")) if (match := _FILE.fullmatch(path.name))] if folder.is_dir() else []
+    found = {match[1]: path for path, match in named if language_code(match[1])}
+    wanted = list(found) if tuple(languages) == (ALL,) else list(languages)
+    for language in [language for language in wanted if language not in found] or ([""] if not found else []):
+        raise fail("E609", path=folder, language=f" in '{language}'" if language else "", found=", ".join(found) or "none")
+    return {language: found[language] for language in wanted}
+
+
+def xlbel_sets(
+    kb: KnowledgeBase,
+    folder: Path,
+    languages: Sequence[str] = (ALL,),
+    *,
+    dictionary_languages: Sequence[str] = (ALL,),
+    organisms: bool = True,
+) -> List[Task]:
+    """A set for each language, `xlbel_de`, counted as SapBERT's own evaluation counts: names are ranked, and one is right where any concept
+    that it belongs to is any gold id.
+
+    languages: of the mentions. dictionary_languages: of the names they are looked up among; the paper's is all. organisms: with mentions
+    of plants and animals, as the paper; without, as BioLORD-2023. RAISES: SapbertError E609, E107, and what `read_corpus` raises.
+    """
+    files = xlbel_files(folder, languages)
+    dictionary = of_languages(kb, "names of the knowledge base", dictionary_languages)
+    names = by_names(Task("", "", "", [], [], dictionary)).dictionary  # each name is a label of its own
+    spoken = ", ".join(dictionary.about["languages"])
+    protocol = f"{SEARCH} {XLBEL.format(spoken=spoken)} {NAMES_RANKED}"
+    left = frozenset() if organisms else organism_types()
+    if left:
+        protocol = f"{protocol} {ORGANISMS.format(tuis=', '.join(sorted(left)))}"
+    tasks = []
+    for language, path in files.items():
+        mentions = read_corpus(path, "xlbel").mentions
+        golds = [resolve(mention, kb.row_of) for mention in mentions]
+        kept = [i for i, gold in enumerate(golds) if not _is_organism(kb, gold, left)]
+        if not kept:
+            raise fail("E544", name=f"xlbel_{language}", why="all of its mentions are of plants or animals")
+        chosen, golds = [mentions[i] for i in kept], [golds[i] for i in kept]
+        counts = {"mentions": len(mentions), "plants_and_animals_left_out": len(mentions) - len(kept), **unanswerable(golds)}
+        queries = [normalise(mention.text, language) for mention in chosen]
+        hashed = {path.name: checksum(path)[:HASH_DIGITS]}
+        title = f"XL-BEL, {language}{'' if organisms else ', without plants and animals'}"
+        right = [_names_of(dictionary, gold) for gold in golds]
+        tasks.append(Task(f"xlbel_{language}", title, protocol, queries, right, names, "lenient", counts, given=tuple(chosen), files=hashed))
+    return tasks
+
+
+def _names_of(dictionary: Dictionary, gold: Gold) -> Gold:
+    """Every name of every gold concept, each an alternative."""
+    rows = [row for alternative in gold.alternatives for row in alternative if row is not None]
+    ends = np.searchsorted(dictionary.labels, [[row, row + 1] for row in rows]).reshape(-1, 2).tolist()
+    names = sorted({name for start, end in ends for name in dictionary.rows[start:end].tolist()})
+    return Gold(tuple((name,) for name in names), () if names else gold.missing)
+
+
+def organism_types() -> FrozenSet[str]:
+    """Plant, and Animal with all below it in the Semantic Network but Human."""
+    kinds = semantic_types.load()
+    below = {tui for tui, kind in kinds.items() if f"{kind.stn}.".startswith(f"{kinds[ANIMAL].stn}.")}
+    return frozenset((below | {PLANT}) - set(NOT_ORGANISMS))
+
+
+def _is_organism(kb: KnowledgeBase, gold: Gold, tuis: FrozenSet[str]) -> bool:
+    """Whether every gold concept that is there has one of these types. A mention of no known concept stays, and counts as wrong."""
+    rows = [row for alternative in gold.alternatives for row in alternative if row is not None]
+    return bool(tuis and rows) and all(not tuis.isdisjoint(kb.concept(row).types) for row in rows)
+
+
+# -- measuring ----------------------------------------------------------------------------------------------------------
+
+
+def pooled_together(tasks: Sequence[Task], pool: int, seed: int) -> List[Task]:
+    """The tasks, which have one dictionary, with that cut down to the names of all their gold concepts and `pool` others: one pool, so that
+    languages can be compared and each name is encoded once. Figures are higher than they should be."""
+    small = pooled(replace(tasks[0], name="pool", golds=[gold for task in tasks for gold in task.golds]), pool, seed)
+    remark = small.protocol.removesuffix(tasks[0].protocol)
+    return [replace(task, dictionary=small.dictionary, protocol=remark + task.protocol) for task in tasks]
+
+
+def evaluate(
+    encoders: Dict[str, str],
+    groups: Sequence[Sequence[Task]],
+    *,
+    limit: int = 0,
+    pool: int = 0,
+    seed: int = 0,
+    progress: bool = False,
+) -> Dict[str, Any]:
+    """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. groups: sets that have
+    one dictionary. limit: queries of each set, at random; pool: see `pooled_together`; 0 for all."""
+    sets: List[Set] = []
+    for tasks in groups:
+        some = [task for task in (limited(task, limit, seed) for task in tasks) if isinstance(task, Task)]
+        sets += pooled_together(some, pool, seed) if pool and some else some
+    measured, used = measure_encoders(encoders, sets, progress=progress)
+    about = {"versions": versions(), "seed": seed, "limit": limit, "pool": pool, "encoders": used}
+    against = next((name.partition("#")[0] for name in encoders), None)
+    return as_result(sets, measured, about, against=against, seed=seed)
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m training.evaluation.crosslingual", description="Measure encoders across languages.")
+    parser.add_argument(
+        "--encoder", action="append", default=[], metavar="NAME=FOLDER", help="repeatable; NAME= is the base package; NAME#SEED are averaged"
+    )
+    parser.add_argument("--kb", type=Path, default=Path("artifacts/kb"), help="knowledge base whose names are the dictionary")
+    parser.add_argument("--parallel", type=Path, help="what `training.data.translations parallel` wrote: its held-out translations")
+    parser.add_argument("--xlbel", type=Path, help="folder of XL-BEL, files such as de_1k_test_query.txt")
+    parser.add_argument("--languages", default=ALL, help="of the queries: de, de+es, all (default)")
+    parser.add_argument("--dictionary-languages", default=ALL, help="XL-BEL: of the names in the dictionary: en, en+de, all (default, as published)")
+    parser.add_argument("--without-organisms", action="store_true", help="XL-BEL: leave out plants and animals, as BioLORD-2023 does")
+    parser.add_argument("--out", type=Path, default=Path("metrics/crosslingual.json"), help="the Markdown table goes beside it")
+    parser.add_argument("--limit", type=int, default=0, help="queries of each set, at random; 0: all")
+    parser.add_argument(
+        "--pool", type=int, default=0, help="for quick runs: only the gold concepts' names and so many others; 0: the whole dictionary"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    try:
+        for setting in ("limit", "pool", "seed"):
+            if getattr(given, setting) < 0:
+                raise fail("E548", setting=f"--{setting}", value=getattr(given, setting), why="it can't be negative")
+        encoders = parse_encoders(given.encoder)
+        if not encoders:
+            raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER")
+        if given.parallel is None and given.xlbel is None:
+            raise fail("E548", setting="--parallel", value="", why="give --parallel, --xlbel or both")
+        kb, languages = KnowledgeBase(given.kb), parse_languages(given.languages)
+        groups: List[List[Task]] = []
+        if given.parallel is not None:
+            groups.append(held_out_sets(kb, given.parallel, languages))
+        if given.xlbel is not None:
+            among: Tuple[str, ...] = tuple(parse_languages(given.dictionary_languages))
+            groups.append(xlbel_sets(kb, given.xlbel, languages, dictionary_languages=among, organisms=not given.without_organisms))
+        result = evaluate(encoders, groups, limit=given.limit, pool=given.pool, seed=given.seed, progress=True)
+    except SapbertError as error:
+        print(error, file=sys.stderr)
+        return 1
+    publish(result, markdown(result), given.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,208 @@
+"""Which pairs make a batch: no concept dominates it, and concepts that look alike can be put side by side as hard negatives."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Deque, List, Optional, Tuple
+
+import numpy as np
+import numpy.typing as npt
+from sentence_transformers.base.sampler import DefaultBatchSampler
+from torch.utils.data import SequentialSampler
+
+from ..errors import fail
+from ..registry import registry
+from .trainer import processes
+
+Ints = npt.NDArray[np.int64]
+Neighbours = npt.NDArray[np.int32]
+_CHUNK = 65_536
+
+
+class ConceptBatches(DefaultBatchSampler):
+    """Batches of rows of pairs.parquet (whose pairs lie in the order of labels).
+
+    A label's pairs are cut into runs of at most `pairs_per_concept` that follow each other, so that they share names: 3 pairs are 4
+    names or fewer, each with each a positive. A label stands in a batch once. Every pair is used once an epoch, save the last few of
+    labels that have many more than the others. The order depends on seed and epoch alone.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int,
+        drop_last: bool = False,
+        valid_label_columns: Optional[List[str]] = None,
+        generator: Any = None,
+        seed: int = 0,
+        *,
+        pairs_per_concept: int = 1,
+        near: int = 0,
+        neighbours: Optional[Neighbours] = None,
+    ) -> None:
+        """dataset: with a column `label`, its rows sorted by it. batch_size (int): pairs.
+
+        near (int): of each concept's nearest concepts so many follow it into the batch. neighbours: int32 (largest label + 1, m), -1 for none.
+        """
+        super().__init__(SequentialSampler(dataset), batch_size=batch_size, drop_last=drop_last)
+        labels = dataset.with_format("numpy")["label"] if hasattr(dataset, "with_format") else dataset["label"]
+        self.labels: Ints = np.asarray(labels[:], dtype=np.int64)
+        self.seed = seed
+        self.epoch = 0
+        self.pairs_per_concept = pairs_per_concept
+        self.near = near if neighbours is not None else 0
+        self.neighbours = neighbours
+
+    def __len__(self) -> int:
+        return max(1, -(-len(self.labels) // self.batch_size))
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[List[int]]:
+        # what is over comes in another epoch, whose order is another
+        yield from islice(self._batches(), len(self))
+
+    def _batches(self) -> Iterator[List[int]]:
+        chance = np.random.default_rng([self.seed, self.epoch])
+        starts, ends = self._runs(chance)
+        coming = ((int(starts[run]), int(ends[run])) for run in self._order(starts, chance))
+        batch: List[int] = []
+        inside: set[int] = set()
+        waiting: Deque[Tuple[int, int]] = deque()  # runs whose label is in the batch
+        while True:
+            run = None
+            for _ in range(len(waiting)):  # first those that wait longest
+                candidate = waiting.popleft()
+                if int(self.labels[candidate[0]]) not in inside:
+                    run = candidate
+                    break
+                waiting.append(candidate)
+            while run is None:
+                following = next(coming, None)
+                if following is None:
+                    break
+                if int(self.labels[following[0]]) in inside:
+                    waiting.append(following)
+                else:
+                    run = following
+            if run is not None:
+                start, end = run
+                cut = min(end, start + self.batch_size - len(batch))  # batches are full: several processes take them in groups of one size
+                batch.extend(range(start, cut))
+                inside.add(int(self.labels[start]))
+                if cut < end:
+                    waiting.append((cut, end))
+                if len(batch) < self.batch_size:
+                    continue
+            if len(inside) >= 2:
+                yield batch
+            if run is None and len(inside) < 2:  # one label is left: nothing to tell it from
+                return
+            batch, inside = [], set()
+
+    def _runs(self, chance: np.random.Generator) -> tuple[Ints, Ints]:
+        """Starts and ends of runs; where a label's first run ends is drawn, so that runs differ between epochs."""
+        size = self.pairs_per_concept
+        edges = np.flatnonzero(np.r_[True, self.labels[1:] != self.labels[:-1], True])
+        lengths = np.diff(edges)
+        first = np.minimum(chance.integers(0, size, len(lengths)), lengths // 2)  # pairs in the first run; 0: as many as in the others
+        place = np.arange(len(self.labels)) - np.repeat(edges[:-1], lengths)  # of a pair among its label's
+        run = np.where(place < np.repeat(first, lengths), -1, (place - np.repeat(first, lengths)) // size)
+        starts = np.flatnonzero((place == 0) | np.r_[True, run[1:] != run[:-1]])
+        return starts, np.r_[starts[1:], len(self.labels)].astype(np.int64)
+
+    def _order(self, starts: Ints, chance: np.random.Generator) -> Iterator[int]:
+        """Runs in random order; with `near`, each is followed by runs of its label's nearest labels that are still to come."""
+        order = chance.permutation(len(starts))
+        if not self.near or self.neighbours is None:
+            yield from _numbers(order)
+            return
+        labels = self.labels[starts]  # (runs,), sorted
+        grouped = np.lexsort((chance.permutation(len(starts)), labels))  # runs of a label together, in random order
+        heads = np.searchsorted(labels, np.arange(max(int(labels[-1]), len(self.neighbours) - 1) + 2))
+        at, used = heads[:-1].copy(), np.zeros(len(starts), dtype=np.bool_)
+        for run in _numbers(order):
+            if used[run]:
+                continue
+            used[run] = True
+            yield run
+            for label in self._near(int(labels[run]), chance):
+                while at[label] < heads[label + 1] and used[grouped[at[label]]]:
+                    at[label] += 1
+                if at[label] < heads[label + 1]:
+                    used[grouped[at[label]]] = True
+                    yield int(grouped[at[label]])
+
+    def _near(self, label: int, chance: np.random.Generator) -> List[int]:
+        assert self.neighbours is not None
+        known = self.neighbours[label]
+        known = known[known >= 0]
+        return [int(other) for other in chance.permutation(known)[: self.near]]
+
+
+class ShuffledBatches(DefaultBatchSampler):
+    """All rows in an order that depends on seed and epoch alone, in full batches: the last one is filled from the beginning of the order, and
+    there are as many batches for each process."""
+
+    def __init__(self, dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0) -> None:
+        super().__init__(SequentialSampler(dataset), batch_size=batch_size, drop_last=drop_last)
+        self.rows, self.seed, self.epoch = len(dataset), seed, 0
+        world = processes()
+        self.count = -(-self.rows // (batch_size * world)) * world
+
+    @classmethod
+    def make(cls, dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, **_: Any) -> ShuffledBatches:
+        """As the trainer asks for it."""
+        return cls(dataset, batch_size, drop_last, seed)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[List[int]]:
+        order = np.random.default_rng([self.seed, self.epoch, 5]).permutation(self.rows)
+        for start in range(0, self.count * self.batch_size, self.batch_size):
+            yield order[np.arange(start, start + self.batch_size) % self.rows].tolist()
+
+
+def _numbers(array: Ints) -> Iterator[int]:
+    """An array's numbers; as one list, 12 million of them would take half a gigabyte."""
+    for start in range(0, len(array), _CHUNK):
+        yield from array[start : start + _CHUNK].tolist()
+
+
+Make = Callable[..., ConceptBatches]
+
+
+@registry.batches("spacy-sapbert.ConceptBatches.v1")
+def concept_batches(pairs: int = 128, pairs_per_concept: int = 1, near: int = 0) -> Batches:
+    """pairs (int): in a batch, of one process. pairs_per_concept (int): of one concept in one batch. near (int): concepts put beside each
+    concept because their names look like its own (`training.data.neighbours`), as hard negatives; 0: none.
+
+    RAISES: SapbertError E511.
+    """
+    for setting, value, least in (("pairs", pairs, 2), ("pairs_per_concept", pairs_per_concept, 1), ("near", near, 0)):
+        if value < least:
+            raise fail("E511", setting=f"batches.{setting}", value=value, why=f"it must be at least {least}")
+    if pairs < 2 * pairs_per_concept:
+        raise fail("E511", setting="batches.pairs_per_concept", value=pairs_per_concept, why=f"a batch of {pairs} pairs must hold two concepts")
+    return Batches(pairs, pairs_per_concept, near)
+
+
+class Batches:
+    """The settings of `ConceptBatches`, and its maker in the form in which the trainer calls it."""
+
+    def __init__(self, pairs: int, pairs_per_concept: int, near: int) -> None:
+        self.pairs, self.pairs_per_concept, self.near = pairs, pairs_per_concept, near
+
+    def maker(self, neighbours: Optional[Neighbours]) -> Make:
+        def make(dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, **_: Any) -> ConceptBatches:
+            settings = {"pairs_per_concept": self.pairs_per_concept, "near": self.near, "neighbours": neighbours}
+            return ConceptBatches(dataset, batch_size, drop_last, seed=seed, **settings)  # type: ignore[arg-type]
+
+        return make

@@ -1,0 +1,106 @@
+"""The model card of a trained encoder: what it is for, data, counts, settings, figures, licence, how to make it again."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Dict
+
+from jinja2 import Environment, StrictUndefined
+
+from ..task import Words
+
+BASE = "sentence-transformers/all-MiniLM-L6-v2"  # what an empty name of a base stands for
+PACKAGES = ("sentence-transformers", "transformers", "torch", "pytorch-metric-learning", "peft")
+
+TEMPLATE = """\
+---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+language: {{ words.language }}
+base_model: {{ base }}
+tags: [entity-linking, biomedical, {{ words.tag }}, spacy]
+---
+# Names of biomedical concepts to vectors
+
+Trained by {{ words.method }} from `{{ base }}`: {{ words.what }}. For linking
+mentions to concepts by nearest neighbour; use it with spacy-sapbert, sentence-transformers or transformers ({{ pooling }} pooling, L2-normalised,
+{{ settings["encoder.max_length"] }} tokens, lower-cased names).
+
+## Data
+
+{{ words.data }}
+
+## Figures
+
+{{ words.measured or "Nothing was measured while it was trained." }}
+
+{% for table in words.tables if table.rows -%}
+| | {% for when in ("before", "after") %}{{ when }} {{ table.columns | join(" | ") }} | {% endfor %}
+|---|{% for _ in table.columns %}---|---|{% endfor %}
+{% for said, keys in table.rows -%}
+| {{ said }} | {% for figures in (before, after) %}{% for key in keys %}{{ figures[key] }} | {% endfor %}{% endfor %}
+{% endfor %}
+{% endfor -%}
+{{ steps }} steps (the weights are those of step {{ best_step }}), {{ "{:,}".format(names) }} names encoded, {{ names_per_second }} names/s by {{ settings.processes }} process(es), peak
+memory {{ "{:,}".format(peak_memory_mb) }} MB (of the first process), {{ "{:,}".format(trainable_parameters) }} of
+{{ "{:,}".format(parameters) }} parameters learnt.
+
+## Settings
+
+```json
+{{ settings | tojson(indent=1) }}
+```
+
+`recipe.cfg` beside this file, given to `python -m training.train`, makes it again from the same data with: {{ versions }}.
+
+## Licence and limits
+
+The weights come from those of the base, and from the texts of the sources: see the licence of each before passing the model on; with UMLS data, UMLS's licence applies.
+{{ words.limits }}
+"""
+
+
+def write_card(path: Path, report: Dict[str, Any], words: Words) -> None:
+    """report (Dict[str, Any]): what `training.train.train` gives. words (Words): what the task says of it."""
+    settings = report["settings"]
+    environment = Environment(undefined=StrictUndefined, autoescape=False)  # Markdown, not HTML
+    text = environment.from_string(TEMPLATE).render(
+        **report,
+        base=settings.get("paths.base") or BASE,
+        words=words,
+        versions=", ".join(f"{package} {version(package)}" for package in PACKAGES),
+    )
+    path.write_text(text, encoding="utf-8")
+
+
+AVERAGE = """\
+---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+base_model: {{ base or default }}
+tags: [entity-linking, biomedical, model-soup, spacy]
+---
+# Names of biomedical concepts to vectors
+
+The mean of the weights of {{ models | length }} encoders{% if base or default %} trained from `{{ base or default }}`{% endif %} ({{ "greedy" if metric is defined else "uniform" }} soup: Wortsman et al., ICML 2022).
+{{ pooling }} pooling, L2-normalised.
+
+| encoder | share{% if metric is defined %} | {{ metric }}{% endif %} |
+|---|---{% if metric is defined %}|---{% endif %}|
+{% for name, share in models.items() -%}
+| {{ name }} | {{ share }}{% if metric is defined %} | {{ alone[loop.index0] }}{% endif %} |
+{% endfor %}
+{% if metric is defined %}The mean: {{ metric }} {{ averaged }}.
+
+{% endif -%}
+Sources: {{ sources | join(", ") or "see the cards of the encoders" }}. The weights come from those of the base, and from the texts of the sources: see the licence of each before passing
+the model on; with UMLS data, UMLS's licence applies. Made by `python -m training.soup` with {{ versions }}.
+"""
+
+
+def write_average_card(path: Path, report: Dict[str, Any]) -> None:
+    """report (Dict[str, Any]): what `training.soup.average` gives."""
+    environment = Environment(undefined=StrictUndefined, autoescape=False)
+    versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
+    path.write_text(environment.from_string(AVERAGE).render(**report, default=BASE, versions=versions), encoding="utf-8")

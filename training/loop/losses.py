@@ -1,0 +1,263 @@
+"""The losses of SapBERT's Table 6 (Liu et al., NAACL 2021): (embeddings, labels, pairs) -> scalar. No optimiser, device or data.
+
+What holds for every loss here:
+
+- S is the cosine and D the Euclidean distance of two normalised vectors; embeddings are normalised inside, so both come alike.
+- Two names of one label are positives of each other, however many there are; names of different labels are negatives.
+- `pairs` says which of them count. None: all pairs of the batch (for the triplet loss: all triplets). A miner's triplets (a, p, n):
+  each stands for one positive pair (a, p) and one negative pair (a, n) of the anchor a. A pair that is in many triplets counts once:
+  P_a and N_a below are sets. This is how multi-similarity, which works on a mask, has always treated them; InfoNCE, NCA and
+  the others would otherwise weigh a pair by its number of triplets, which is another loss. The triplet loss takes the triplets as they are.
+- A batch with no positive or no negative pair, mined or not, gives exactly 0 with a gradient of zeros.
+- Arithmetic is float32 at least, autocast off. A NaN or infinite value in the embeddings makes the loss NaN: some of the library's
+  averages would leave it out.
+
+Where pytorch-metric-learning's own class would do something else (`NCALoss` only reweighs anchors by the mined tuple) or pays
+for every positive with every negative (`NTXentLoss`, `LiftedStructureLoss`: 2.5 GB and seconds a step at 512 names), the formula is
+written on the library's base class with (n, n) arrays; tests hold it to the library's values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+import torch
+from pytorch_metric_learning import losses
+from pytorch_metric_learning.distances import CosineSimilarity, LpDistance
+from pytorch_metric_learning.losses.generic_pair_loss import GenericPairLoss
+from pytorch_metric_learning.reducers import AvgNonZeroReducer, MeanReducer
+from pytorch_metric_learning.utils import loss_and_miner_utils as lmu
+from torch.nn.functional import softplus
+
+from training.errors import fail
+from training.loop.mining import Indices, check_batch, check_setting
+from training.registry import registry
+
+
+class BatchLoss(torch.nn.Module):
+    """A loss over the names of one batch: what all losses have in common (see the module's docstring).
+
+    name (str): The registered name, for messages.
+    method (Module): The library's loss, called with float32 vectors, labels and an index tuple.
+    triplets (bool): Whether `method` takes triplets (a, p, n); else pairs (a1, p, a2, n).
+    """
+
+    def __init__(self, name: str, method: torch.nn.Module, *, triplets: bool = False) -> None:
+        super().__init__()
+        self.name = name
+        self.method = method
+        self.triplets = triplets
+
+    def forward(self, embeddings: torch.Tensor, labels: torch.Tensor, pairs: Optional[Indices] = None) -> torch.Tensor:
+        """The loss of a batch.
+
+        embeddings (Tensor): Float (n, d), normalised or not, of any floating dtype.
+        labels (Tensor): Int (n,).
+        pairs (Optional[Tuple[Tensor, ...]]): A miner's result; None for all pairs.
+        RETURNS (Tensor): A scalar, float32 (float64 for float64 embeddings), always with a gradient for the embeddings.
+        RAISES: E522 for other shapes or types, E523 for a tuple of another form.
+        """
+        check_batch(self.name, embeddings, labels)
+        if pairs is not None and not (len(pairs) in (3, 4) and all(index.ndim == 1 for index in pairs)):
+            raise fail("E523", owner=self.name, got=[tuple(index.shape) for index in pairs])
+        with torch.autocast(device_type=embeddings.device.type, enabled=False):
+            vectors = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))  # (n, d)
+            labels = labels.to(vectors.device)
+            nothing = (vectors * 0).sum()  # 0 with a gradient of zeros; NaN where a vector is not finite
+            indices = lmu.convert_to_triplets(pairs, labels, t_per_anchor="all") if self.triplets else distinct_pairs(pairs, labels)
+            if any(len(index) == 0 for index in indices):
+                return nothing
+            return self.method(vectors, labels, indices) + nothing
+
+
+def distinct_pairs(pairs: Optional[Indices], labels: torch.Tensor) -> Indices:
+    """Every positive and every negative pair once.
+
+    pairs (Optional[Tuple[Tensor, ...]]): Triplets (a, p, n), pairs (a1, p, a2, n), or None for all pairs.
+    labels (Tensor): Int (n,).
+    RETURNS (Tuple[Tensor, Tensor, Tensor, Tensor]): anchor1, positive, anchor2, negative, sorted by anchor.
+    """
+    anchor1, positive, anchor2, negative = lmu.convert_to_pairs(pairs, labels)
+    if pairs is not None:
+        anchor1, positive = _once(anchor1, positive, len(labels))
+        anchor2, negative = _once(anchor2, negative, len(labels))
+    if len(anchor1) == 1:
+        # the library calls a batch of one positive and one negative pair empty; a mean over the same pair twice is the pair's value
+        anchor1, positive = anchor1.repeat(2), positive.repeat(2)
+    return anchor1, positive, anchor2, negative
+
+
+def _once(rows: torch.Tensor, columns: torch.Tensor, size: int) -> Indices:
+    mask = torch.zeros((size, size), dtype=torch.bool, device=rows.device)
+    mask[rows, columns] = True
+    return torch.where(mask)
+
+
+def _log_sum(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Row by row the logarithm of the sum of e^score over the mask, (n, n) -> (n, 1); the lowest float where a row has none."""
+    lowest = torch.finfo(scores.dtype).min  # not -inf: its gradient would be NaN
+    return torch.logsumexp(scores.masked_fill(~mask.bool(), lowest), dim=1, keepdim=True)
+
+
+def _for_positives(values: torch.Tensor, pos_mask: torch.Tensor) -> Dict[str, Any]:
+    """One loss a positive pair, in the form that the library's reducers take."""
+    found = torch.where(pos_mask)
+    return {"loss": {"losses": values[found], "indices": found, "reduction_type": "pos_pair"}}
+
+
+class _InfoNCE(GenericPairLoss):
+    """The library's `NTXentLoss` with (n, n) arrays, and with a gradient also where e^(S/τ) would underflow."""
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__(mat_based_loss=True, distance=CosineSimilarity())
+        self.temperature = temperature
+
+    def _compute_loss(self, mat: torch.Tensor, pos_mask: torch.Tensor, neg_mask: torch.Tensor) -> Dict[str, Any]:
+        scores = mat / self.temperature  # (n, n)
+        return _for_positives(softplus(_log_sum(scores, neg_mask) - scores), pos_mask)
+
+
+class _LiftedStructure(GenericPairLoss):
+    """The library's `LiftedStructureLoss` with (n, n) arrays."""
+
+    def __init__(self, margin: float) -> None:
+        super().__init__(mat_based_loss=True, distance=LpDistance(p=2))
+        self.margin = margin
+
+    def _compute_loss(self, mat: torch.Tensor, pos_mask: torch.Tensor, neg_mask: torch.Tensor) -> Dict[str, Any]:
+        pushed = _log_sum(self.margin - mat, neg_mask)  # (n, 1)
+        both = torch.logaddexp(pushed, pushed.T)  # (n, n): the negatives of either end of a pair
+        return _for_positives(torch.relu(both + mat) ** 2 / 2, pos_mask)
+
+
+class _NCA(GenericPairLoss):
+    """The library's `NCALoss` with its sums over the given pairs alone; it keeps anchors whose probability would underflow."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__(mat_based_loss=True, distance=LpDistance(p=2, power=2))
+        self.scale = scale
+
+    def _compute_loss(self, mat: torch.Tensor, pos_mask: torch.Tensor, neg_mask: torch.Tensor) -> Dict[str, Any]:
+        scores = -self.scale * mat  # (n, n)
+        values = softplus(_log_sum(scores, neg_mask) - _log_sum(scores, pos_mask)).squeeze(1)  # (n,)
+        anchors = torch.where(pos_mask.any(dim=1))[0]
+        return {"loss": {"losses": values[anchors], "indices": anchors, "reduction_type": "element"}}
+
+
+@registry.losses("spacy-sapbert.MultiSimilarity.v1")
+def make_multi_similarity(alpha: float = 2.0, beta: float = 50.0, base: float = 0.5) -> BatchLoss:
+    """Multi-similarity loss: SapBERT's equation (2), from Wang et al., CVPR 2019. The mean over all n names a of
+
+        1/α log(1 + Σ_{p ∈ P_a} e^(−α (S_ap − ε))) + 1/β log(1 + Σ_{n ∈ N_a} e^(β (S_an − ε)))
+
+    alpha (float): α, for positives, as in Wang et al. and in the library, whatever letters an equation elsewhere prints.
+    beta (float): β, for negatives.
+    base (float): ε, a cosine: the library's `base`.
+    RAISES: E521 unless alpha > 0, beta > 0 and −1 < base <= 1.
+
+    The paper's appendix searches α in 1, 2, 3 and β in 40, 50, 60. The defaults are the library's and in the middle of that;
+    the released code ends with α 1, β 60, ε 0.5. A name without pairs counts as 0 in the mean.
+    """
+    name = "spacy-sapbert.MultiSimilarity.v1"
+    check_setting(name, "alpha", alpha, above=0.0)
+    check_setting(name, "beta", beta, above=0.0)
+    check_setting(name, "base", base, above=-1.0, at_most=1.0)
+    return BatchLoss(name, losses.MultiSimilarityLoss(alpha=alpha, beta=beta, base=base, distance=CosineSimilarity()))
+
+
+@registry.losses("spacy-sapbert.Cosine.v1")
+def make_cosine(margin: float = 0.0) -> BatchLoss:
+    """Cosine embedding loss over pairs (the library's contrastive loss on cosines):
+
+        mean over positive pairs of (1 − S_ap) + mean over negative pairs of max(0, S_an − margin)
+
+    Two means, so that the many negatives of a batch do not drown its positives. SapBERT's released code names a cosine loss
+    but holds none; this is torch's `CosineEmbeddingLoss` per pair.
+
+    margin (float): The cosine from which on negatives are pushed apart.
+    RAISES: E521 unless −1 < margin <= 1.
+    """
+    name = "spacy-sapbert.Cosine.v1"
+    check_setting(name, "margin", margin, above=-1.0, at_most=1.0)
+    return BatchLoss(name, losses.ContrastiveLoss(pos_margin=1.0, neg_margin=margin, distance=CosineSimilarity(), reducer=MeanReducer()))
+
+
+@registry.losses("spacy-sapbert.Triplet.v1")
+def make_triplet(margin: float = 0.2) -> BatchLoss:
+    """Max-margin triplet loss: the mean, over the triplets where it is above 0, of max(0, D_ap − D_an + margin).
+
+    The margin is Schroff et al.'s, CVPR 2015 (there on D²); the mean over violating triplets is Hermans et al.'s, 2017. The triplets are the
+    miner's; from pairs (a1, p, a2, n) all that share an anchor. A miner with the same margin keeps just those that are not 0 anyway.
+
+    margin (float): How much farther than its positive a negative has to be. The released code leaves the library's 0.05.
+    RAISES: E521 unless 0 < margin <= 2.
+    """
+    name = "spacy-sapbert.Triplet.v1"
+    check_setting(name, "margin", margin, above=0.0, at_most=2.0)
+    method = losses.TripletMarginLoss(margin=margin, distance=LpDistance(p=2), reducer=AvgNonZeroReducer(), triplets_per_anchor="all")
+    return BatchLoss(name, method, triplets=True)
+
+
+@registry.losses("spacy-sapbert.NCA.v1")
+def make_nca(softmax_scale: float = 1.0) -> BatchLoss:
+    """Neighbourhood component analysis (Goldberger et al., NeurIPS 2004): the mean over the names a that have a positive of
+
+        −log(Σ_{p ∈ P_a} e^(−s D_ap²) / (Σ_{p ∈ P_a} e^(−s D_ap²) + Σ_{n ∈ N_a} e^(−s D_an²)))
+
+    softmax_scale (float): s. 1 in the original and in the released code; D² is at most 4, so larger ones look at near names more.
+    RAISES: E521 unless softmax_scale > 0.
+    """
+    name = "spacy-sapbert.NCA.v1"
+    check_setting(name, "softmax_scale", softmax_scale, above=0.0)
+    return BatchLoss(name, _NCA(softmax_scale))
+
+
+@registry.losses("spacy-sapbert.LiftedStructure.v1")
+def make_lifted_structure(margin: float = 1.0) -> BatchLoss:
+    """Lifted structure loss (Oh Song et al., CVPR 2016, the one that SapBERT cites and its released code uses; not the generalised
+    form of Hermans et al., 2017). The mean over ordered positive pairs (a, p) of
+
+        ½ max(0, D_ap + log(Σ_{n ∈ N_a} e^(margin − D_an) + Σ_{n ∈ N_p} e^(margin − D_pn)))²
+
+    margin (float): The distance up to which negatives are pushed; 1 in the original and in the released code.
+    RAISES: E521 unless 0 < margin <= 2.
+    """
+    name = "spacy-sapbert.LiftedStructure.v1"
+    check_setting(name, "margin", margin, above=0.0, at_most=2.0)
+    return BatchLoss(name, _LiftedStructure(margin))
+
+
+@registry.losses("spacy-sapbert.InfoNCE.v1")
+def make_info_nce(temperature: float = 0.07) -> BatchLoss:
+    """InfoNCE (van den Oord et al., 2018; temperature as in He et al., MoCo, CVPR 2020). The mean over ordered positive pairs (a, p) of
+
+        −log(e^(S_ap/τ) / (e^(S_ap/τ) + Σ_{n ∈ N_a} e^(S_an/τ)))
+
+    Other positives of a are not in the denominator: they are never negatives.
+
+    temperature (float): τ, 0.07 in MoCo and in the released code.
+    RAISES: E521 unless temperature > 0.
+    """
+    name = "spacy-sapbert.InfoNCE.v1"
+    check_setting(name, "temperature", temperature, above=0.0)
+    return BatchLoss(name, _InfoNCE(temperature))
+
+
+@registry.losses("spacy-sapbert.Circle.v1")
+def make_circle(m: float = 0.4, gamma: float = 80.0) -> BatchLoss:
+    """Circle loss (Sun et al., CVPR 2020, equation (6) with the settings of its section 3.2). The mean, over names where it is above 0, of
+
+        log(1 + Σ_{p ∈ P_a} e^(−γ [1 + m − S_ap]₊ (S_ap − (1 − m))) · Σ_{n ∈ N_a} e^(γ [S_an + m]₊ (S_an − m)))
+
+    The brackets are weights: no gradient flows through them.
+
+    m (float): The relaxation: positives aim at 1 − m, negatives at m.
+    gamma (float): The scale γ.
+    RAISES: E521 unless 0 < m <= 1 and gamma > 0.
+
+    The original takes m 0.25 with γ 256 for faces, and m 0.4 with γ 80 for fine-grained retrieval; the released code the latter.
+    """
+    name = "spacy-sapbert.Circle.v1"
+    check_setting(name, "m", m, above=0.0, at_most=1.0)
+    check_setting(name, "gamma", gamma, above=0.0)
+    return BatchLoss(name, losses.CircleLoss(m=m, gamma=gamma, distance=CosineSimilarity(), reducer=AvgNonZeroReducer()))

@@ -1,0 +1,92 @@
+"""Online hard mining: which pairs of a batch a loss looks at. Index tuples only, no gradient.
+
+A miner is called as `miner(embeddings, labels)` and gives None (all pairs of the batch) or a tuple of int64 arrays in
+pytorch-metric-learning's form: triplets (anchor, positive, negative), or pairs (anchor1, positive, anchor2, negative).
+What "mined" means is the same for every loss, see `training.loop.losses`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Optional, Tuple
+
+import torch
+from pytorch_metric_learning.distances import LpDistance
+from pytorch_metric_learning.miners import TripletMarginMiner
+
+from training.errors import fail
+from training.registry import registry
+
+Indices = Tuple[torch.Tensor, ...]
+
+
+def check_setting(owner: str, setting: str, value: float, above: float, at_most: float = math.inf) -> None:
+    """Raise E521 unless `value` is finite with above < value <= at_most."""
+    if not (math.isfinite(value) and above < value <= at_most):
+        upper = "" if at_most == math.inf else f" and at most {at_most:g}"
+        raise fail("E521", setting=setting, owner=owner, value=value, range=f"greater than {above:g}{upper}")
+
+
+def check_batch(owner: str, embeddings: torch.Tensor, labels: torch.Tensor) -> None:
+    """Raise E522 unless embeddings are floats (n, d) and labels integers (n,)."""
+    shaped = embeddings.ndim == 2 and labels.shape == embeddings.shape[:1]
+    if not (shaped and embeddings.is_floating_point() and not labels.is_floating_point()):
+        got = f"{embeddings.dtype} {tuple(embeddings.shape)} and {labels.dtype} {tuple(labels.shape)}"
+        raise fail("E522", owner=owner, got=got)
+
+
+class HardTriplets(torch.nn.Module):
+    """Equation (1) of SapBERT (Liu et al., NAACL 2021), see `make_hard_triplets`."""
+
+    def __init__(self, margin: float) -> None:
+        super().__init__()
+        # the distance is named, so that another default in the library changes nothing here
+        self.miner = TripletMarginMiner(margin=margin, type_of_triplets="all", distance=LpDistance(normalize_embeddings=True, p=2, power=1))
+
+    @torch.no_grad()
+    def forward(self, embeddings: torch.Tensor, labels: torch.Tensor) -> Indices:
+        """The triplets of the batch that are hard.
+
+        embeddings (Tensor): Float (n, d) of any dtype, normalised or not: they are normalised here, and computed in float32 at least.
+        labels (Tensor): Int (n,); names of one concept have one label.
+        RETURNS (Tuple[Tensor, Tensor, Tensor]): int64 anchor, positive, negative, each (t,); t = 0 where nothing is hard.
+            A vector that holds NaN is in no triplet; the losses, which see it too, give NaN then.
+        RAISES: E522 for other shapes or types.
+        """
+        check_batch("spacy-sapbert.HardTriplets.v1", embeddings, labels)
+        with torch.autocast(device_type=embeddings.device.type, enabled=False):
+            vectors = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
+            return self.miner(vectors, labels)
+
+
+class NoMining(torch.nn.Module):
+    """Keeps everything, see `make_no_mining`."""
+
+    def forward(self, embeddings: torch.Tensor, labels: torch.Tensor) -> Optional[Indices]:
+        """RETURNS (None): What every loss reads as "all pairs"."""
+        return None
+
+
+@registry.miners("spacy-sapbert.HardTriplets.v1")
+def make_hard_triplets(margin: float = 0.2) -> HardTriplets:
+    """Online hard mining, equation (1) of SapBERT: of all triplets of a batch (two names of one label, one name of another)
+    those are kept that violate ||f(a) − f(p)|| < ||f(a) − f(n)|| + λ, with Euclidean distance on normalised vectors.
+
+    margin (float): −λ. A triplet is kept when ||f(a) − f(n)|| − ||f(a) − f(p)|| <= margin, the boundary included: with 0.2 a triplet
+        is hard unless its negative is more than 0.2 farther away than its positive. Distances lie in [0, 2]; 2 keeps every triplet.
+        The paper's Table 9 searches λ = −0.05, −0.1, −0.2 and −0.3; its released code has margin 0.2.
+    RETURNS (HardTriplets): Each kept triplet stands for one positive pair (a, p) and one negative pair (a, n).
+    RAISES: E521 unless −2 < margin <= 2.
+
+    Size: every ordered triplet is looked at. n names, m to a label, have n (m − 1)(n − m) of them: 65,024 for 128 pairs (n = 256),
+    1,046,528 for 512 pairs. The library builds an (n, n, n) array of bytes to list them (16 MiB and 1 GiB), and from 1,291 names
+    on goes anchor by anchor. Kept triplets take 24 bytes each.
+    """
+    check_setting("spacy-sapbert.HardTriplets.v1", "margin", margin, above=-2.0, at_most=2.0)
+    return HardTriplets(margin)
+
+
+@registry.miners("spacy-sapbert.NoMining.v1")
+def make_no_mining() -> NoMining:
+    """All pairs of the batch: the rows without mining of SapBERT's Table 2."""
+    return NoMining()

@@ -1,0 +1,172 @@
+"""The model that is trained: a Hugging Face or sentence-transformers base, its pooling, and what of it learns."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Iterator, List, Tuple, cast
+
+import torch
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Transformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+
+from spacy_sapbert.encoders.transformer import NameEncoder, base_encoder, local_name, read_pooling, to_folder
+from spacy_sapbert.errors import MissingFile
+
+from ..errors import fail
+from ..registry import registry
+
+Adapter = Callable[[torch.nn.Module], Any]
+HEAD = "head_output"  # what a head adds to the model's outputs
+
+
+def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout: float = 0.1) -> SentenceTransformer:
+    """names -> L2-normalised (n, d): transformer, pooling, normalisation.
+
+    name (str): any Hugging Face or sentence-transformers name or folder, or a folder of PEFT adapters, which are merged; "" is the all-MiniLM-L6-v2 that comes as a package.
+    pooling (str): "cls" (SapBERT, section 2), "mean", or "auto": what the base's own settings say, else "cls".
+    max_length (int): tokens read of a name (SapBERT: 25). dropout (float): of hidden states and attention (BERT's 0.1).
+    RAISES: SapbertError E512 where it can't be loaded.
+    """
+    base = local_name(name) or base_encoder()
+    try:
+        with tempfile.TemporaryDirectory() as merged:
+            if (Path(base) / "adapter_config.json").is_file() and not (Path(base) / "config.json").is_file():
+                to_folder(NameEncoder(name=base, pooling=pooling, dtype="float32").initialize(), Path(merged))
+                base = merged
+            transformer = Transformer(base, max_seq_length=max_length)
+            chosen = read_pooling(base) if pooling == "auto" else pooling
+    except Exception as error:  # transformers raises OSError, ValueError, SafetensorError, KeyError … for the same cause
+        raise fail("E512", MissingFile, name=base, why=" ".join(str(error).split())[:300] or type(error).__name__) from error
+    for module in transformer.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = dropout
+        for own in ("dropout_prob", "attention_dropout"):  # fused attention reads a number of its own (BERT's, XLM-R's; DistilBERT's, MPNet's)
+            if isinstance(getattr(module, own, None), (int, float)):
+                setattr(module, own, dropout)
+    width = transformer.model.config.hidden_size
+    return SentenceTransformer(modules=[transformer, Pooling(width, pooling_mode=chosen), Normalize()], device="cpu")
+
+
+def transformer_of(model: SentenceTransformer) -> torch.nn.Module:
+    """The Hugging Face model inside."""
+    return cast(torch.nn.Module, model[0].model)
+
+
+def freeze(model: SentenceTransformer, *, embeddings: bool, layers: int) -> None:
+    """Keep the embeddings, and so many of the lowest layers, as they are; a pooler head, which nothing reads, always.
+
+    Without a gradient for the embeddings a step on two CPU cores is a quarter faster: each micro-batch would make one as large as the vocabulary.
+    RAISES: SapbertError E511.
+    """
+    found = list(_layers(transformer_of(model)))
+    if layers > len(found):
+        raise fail("E511", setting="encoder.frozen_layers", value=layers, why=f"the base has {len(found)} layers")
+    for name, parameter in transformer_of(model).named_parameters():
+        if name.startswith("pooler.") or (embeddings and name.startswith("embeddings.")):
+            parameter.requires_grad = False
+    for layer in found[:layers]:
+        layer.requires_grad_(False)
+
+
+def _layers(transformer: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    lists = [module for module in transformer.modules() if isinstance(module, torch.nn.ModuleList)]
+    yield from max(lists, key=len, default=[])
+
+
+def trainable(model: torch.nn.Module) -> Tuple[int, int]:
+    """Parameters that learn, and all."""
+    sizes = [(p.numel(), p.requires_grad) for p in model.parameters()]
+    return sum(n for n, learns in sizes if learns), sum(n for n, _ in sizes)
+
+
+# -- heads --------------------------------------------------------------------------------------------------------------
+
+
+def add_head(model: SentenceTransformer, width: int) -> None:
+    """A new linear layer from the vector (L2-normalised, so that what a linker compares holds everything) to `width` numbers, HEAD among
+    the model's outputs. It is a module of the model: checkpoints hold it and processes share its gradients; `save_model` leaves it out."""
+    transformer: Any = transformer_of(model)
+    size = int(transformer.config.hidden_size)
+    head = Dense(size, width, activation_function=torch.nn.Identity(), module_output_name=HEAD)
+    model.append(head.to(next(model.parameters()).device))
+
+
+def load_head(model: SentenceTransformer, checkpoint: Path) -> None:
+    """The head's weights of a checkpoint, where the model has one."""
+    for i, module in enumerate(model):
+        if isinstance(module, Dense):
+            state = load_file(str(checkpoint / f"{i}_Dense" / "model.safetensors"))
+            module.load_state_dict(state)
+
+
+def without_head(model: SentenceTransformer) -> SentenceTransformer:
+    """The same weights, the vector as the only output."""
+    kept = [module for module in model if not isinstance(module, Dense)]
+    return model if len(kept) == len(model) else SentenceTransformer(modules=kept, device=str(model.device))
+
+
+# -- adapters -----------------------------------------------------------------------------------------------------------
+
+
+@registry.adapters("spacy-sapbert.Lora.v1")
+def lora(rank: int = 0, share: float = 0.0, alpha: float = 2.0, dropout: float = 0.0, first_layer: int = 0) -> Adapter:
+    """LoRA (Hu et al. 2021) on every linear layer of the encoder, by PEFT; all else stays as it is.
+
+    rank (int): of each update; or share (float): parameters of the adapter over those of the base. SapBERT's section 4 tunes adapters of
+        13% and 1% of the parameters; theirs are bottleneck adapters, here these are the sizes.
+    alpha (float): the update is scaled by this (PEFT's lora_alpha / r). dropout (float): before the update.
+    first_layer (int): layers below have none.
+    RAISES: SapbertError E511.
+    """
+    if (rank > 0) == (share > 0):
+        raise fail("E511", setting="encoder.adapter", value={"rank": rank, "share": share}, why="give either rank (1 or more) or share (above 0)")
+    if share and not 0 < share < 1:
+        raise fail("E511", setting="encoder.adapter.share", value=share, why="it is a share of the base's parameters, between 0 and 1")
+
+    def add(transformer: torch.nn.Module) -> Any:
+        from peft import LoraConfig, get_peft_model
+
+        targets = _linear_layers(transformer, first_layer)
+        shapes = [module.weight.shape for name, module in transformer.named_modules() if name in targets and isinstance(module, torch.nn.Linear)]
+        each = sum(sum(shape) for shape in shapes)  # parameters for each unit of rank: a (rank, in) and a (out, rank)
+        r = rank or max(1, round(share * sum(p.numel() for p in transformer.parameters()) / each))
+        config = LoraConfig(r=r, lora_alpha=alpha * r, lora_dropout=dropout, target_modules=targets)  # type: ignore[arg-type]
+        return get_peft_model(transformer, config)  # type: ignore[arg-type]
+
+    return add
+
+
+def _linear_layers(transformer: torch.nn.Module, first_layer: int) -> List[str]:
+    names = {module: name for name, module in transformer.named_modules()}
+    layers = list(_layers(transformer))[first_layer:]
+    return [names[module] for layer in layers for module in layer.modules() if isinstance(module, torch.nn.Linear)]
+
+
+def add_adapter(model: SentenceTransformer, adapter: Adapter) -> None:
+    model[0].model = adapter(transformer_of(model))
+
+
+def save_model(model: SentenceTransformer, folder: Path, base: str) -> None:
+    """A sentence-transformers folder with safetensors, without a head. Of a model with adapters, these are merged; `adapter/` has them alone,
+    as PEFT loads them over `base`, in half precision (what is lost is below the vectors' own rounding: see the model card)."""
+    model = without_head(model)
+    inner = transformer_of(model)
+    if hasattr(inner, "merge_and_unload"):
+        inner.peft_config["default"].base_model_name_or_path = base  # type: ignore[union-attr, index]
+        half = {key: value.half() for key, value in _adapter_state(inner).items()}
+        inner.save_pretrained(str(folder / "adapter"), safe_serialization=True, state_dict=half)  # type: ignore[operator]
+        (folder / "adapter" / "README.md").unlink(missing_ok=True)
+        model[0].model = inner.merge_and_unload()  # type: ignore[operator]
+    for parameter in model.parameters():
+        parameter.requires_grad = True
+    model.save_pretrained(str(folder), create_model_card=False, safe_serialization=True)
+
+
+def _adapter_state(inner: Any) -> Any:
+    from peft import get_peft_model_state_dict
+
+    return get_peft_model_state_dict(inner)

@@ -1,0 +1,304 @@
+"""The default encoder -> a static one: `python -m training.loop.static artifacts/kb artifacts/pairs spacy_sapbert/data/static_encoder`.
+
+A table with a row for each frequent word and for each bucket of character n-grams; a name is the sum of its rows. The table learns two
+things at once: the teacher's vector of each name, in fewer dimensions (PCA), by its cosine; and which names are of one concept (InfoNCE, SapBERT's
+pairs). Names of the held-out queries, and of the concepts kept out, are in neither. Reads top to bottom: names, features, fit, folder, command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors.torch import save_file
+from tqdm import tqdm
+
+from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.encoders.static import CONFIG, KIND, TABLE, WORDS, WordParts, add_up, split
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.files import writing_folder
+from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+from spacy_sapbert.types import Floats2d
+
+from ..data.augment import perturb
+from ..data.pairs import ZERO_SHOT, names_of_labels, read_labels, read_queries
+from ..errors import fail
+from ..evaluation.evaluate import SHIPPED, load_encoder
+
+Ints1d = npt.NDArray[np.int64]
+TAUGHT = 40_000
+
+
+class Settings(NamedTuple):
+    """dim (int): of the vectors. words (int): with a row of their own, the most frequent. buckets (int): rows shared by n-grams of `shortest` to
+    `longest` characters. batch (int): concepts in a step, two names of each. distil (float): how much the teacher counts beside InfoNCE, of
+    temperature `temperature`. perturbed (float): share of names as notes might write them."""
+
+    dim: int = 256
+    words: int = 20_000
+    buckets: int = 16_384
+    shortest: int = 3
+    longest: int = 5
+    epochs: float = 6.0
+    batch: int = 1024
+    learning_rate: float = 5e-3
+    temperature: float = 0.05
+    distil: float = 2.0
+    perturbed: float = 0.3
+    modified: float = 0.1
+    seed: int = 0
+
+
+# -- names --------------------------------------------------------------------------------------------------------------
+
+
+class Material(NamedTuple):
+    """names (n): those that may be seen. labels (n,): the concept of each, -1 where it is the name of several."""
+
+    names: List[str]
+    labels: Ints1d
+
+
+def read_material(kb_folder: Path, pairs: Path) -> Material:
+    """Every name of the knowledge base but the held-out queries and the names of the concepts kept out whole. RAISES: SapbertError E1xx, E502."""
+    kb = KnowledgeBase(kb_folder)
+    labels = read_labels(pairs)
+    queries = read_queries(pairs)
+    strings = list(kb.strings())
+    owners = labels[np.asarray(kb.pairs[CONCEPT])]
+    rows = np.asarray(kb.pairs[STRING])
+    barred = np.zeros(len(strings), dtype=np.bool_)
+    barred[rows[np.isin(owners, [query.label for query in queries if query.split == ZERO_SHOT])]] = True
+    held = {query.query for query in queries}
+    barred |= np.array([text in held for text in strings], dtype=np.bool_)
+    label_of = np.full(len(strings), -1, dtype=np.int64)
+    clear, _ = names_of_labels(kb, labels, kb.lines_of_languages(["en"]))
+    label_of[clear.strings] = np.repeat(clear.labels, np.diff(clear.starts))
+    kept = np.flatnonzero(~barred)
+    return Material([strings[i] for i in kept.tolist()], label_of[kept])
+
+
+def choose_words(names: Sequence[str], most: int) -> List[str]:
+    """The most frequent words of the names that are in two names or more; ties in the order of the alphabet."""
+    counts = Counter(word for name in names for word in set(split(name)))
+    return [word for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most] if count > 1]
+
+
+def project(vectors: Floats2d, dim: int) -> Floats2d:
+    """(n, d) -> (n, dim), L2-normalised: on the directions that keep most of the cosines (principal ones, not centred)."""
+    _, directions = np.linalg.eigh(vectors.T @ vectors)  # ascending
+    made = vectors @ directions[:, ::-1][:, :dim]
+    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), dtype=np.float32)
+
+
+# -- features -----------------------------------------------------------------------------------------------------------
+
+
+class AddUp(torch.autograd.Function):
+    """`add_up` with its gradient as one sparse product: torch's own takes three times as long on a CPU."""
+
+    @staticmethod
+    def forward(ctx: Any, table: torch.Tensor, rows: List[int], starts: List[int]) -> torch.Tensor:
+        ctx.rows, ctx.starts, ctx.size = rows, starts, len(table)
+        return add_up(table, (rows, starts))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        from scipy.sparse import csr_matrix
+
+        ones = np.ones(len(ctx.rows), dtype=np.float32)
+        bags = csr_matrix((ones, np.array(ctx.rows), np.r_[ctx.starts, len(ctx.rows)]), shape=(len(ctx.starts), ctx.size))
+        return torch.from_numpy(bags.T @ gradient.numpy()), None, None
+
+
+class Features:
+    """Names -> sums of a table's rows, as the encoder does it, each word's rows kept for the next batch."""
+
+    def __init__(self, parts: WordParts) -> None:
+        self.parts = parts
+        self._rows: Dict[str, List[int]] = {}
+
+    def sums(self, names: Sequence[str], table: torch.Tensor) -> torch.Tensor:
+        known: Dict[str, int] = {}
+        places: List[int] = []
+        starts: List[int] = []
+        for name in names:
+            starts.append(len(places))
+            places.extend(known.setdefault(word, len(known)) for word in split(name))
+        rows: List[int] = []
+        begins: List[int] = []
+        for word in known:
+            own = self._rows.get(word)
+            if own is None:
+                own = self._rows[word] = self.parts.of_words([word])[0]
+            begins.append(len(rows))
+            rows.extend(own)
+        return AddUp.apply(AddUp.apply(table, rows, begins), places, starts)
+
+
+# -- fit ----------------------------------------------------------------------------------------------------------------
+
+
+def fit(
+    material: Material,
+    targets: Floats2d,
+    words: Sequence[str],
+    settings: Settings,
+    *,
+    watch: Optional[Callable[[int, torch.Tensor], None]] = None,
+    progress: bool = False,
+) -> torch.Tensor:
+    """The table (words + buckets, dim). targets (names, dim), L2-normalised. watch: called at the end of each epoch with the table."""
+    torch.manual_seed(settings.seed)
+    draw = np.random.default_rng(settings.seed)
+    config = {"shortest": settings.shortest, "longest": settings.longest, "buckets": settings.buckets}
+    parts = WordParts(config, "\n".join(words).encode("utf-8"))
+    features = Features(parts)
+    table = torch.nn.Parameter(torch.randn(parts.rows_needed, settings.dim) * 0.01)
+    optimiser = torch.optim.Adam([table], lr=settings.learning_rate, fused=True)
+    change = perturb(settings.perturbed, 0.5, settings.modified)
+    order = np.argsort(material.labels, kind="stable")
+    order = order[material.labels[order] >= 0]
+    edges = np.flatnonzero(np.r_[True, np.diff(material.labels[order]) > 0])
+    sizes = np.diff(np.r_[edges, len(order)])
+    loose = np.flatnonzero(material.labels < 0)  # names of several concepts: only the teacher has something to say of them
+    # a concept comes up as often as it has names, at most 8 times an epoch
+    often = np.repeat(np.arange(len(edges)), np.minimum(np.maximum(sizes // 2, 1), 8))
+    steps = max(1, round(settings.epochs * len(often) / settings.batch))
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, steps)
+    shuffled: Ints1d = np.zeros(0, dtype=np.int64)
+    show = tqdm(range(steps), desc="fitting", unit=" steps", disable=not progress, mininterval=5.0)
+    per_epoch = max(1, len(often) // settings.batch)
+    for step in show:
+        if len(shuffled) < settings.batch:
+            shuffled = draw.permutation(often)
+        mine, shuffled = np.unique(shuffled[: settings.batch]), shuffled[settings.batch :]
+        first = (draw.random(len(mine)) * sizes[mine]).astype(np.int64)
+        other = (first + 1 + (draw.random(len(mine)) * np.maximum(sizes[mine] - 1, 1)).astype(np.int64)) % sizes[mine]
+        at = np.r_[order[edges[mine] + first], order[edges[mine] + other], draw.choice(loose, len(mine) // 16) if len(loose) else loose]
+        texts = [change(material.names[i], str(step)) for i in at.tolist()]
+        vectors = torch.nn.functional.normalize(features.sums(texts, table), dim=1)
+        closeness = (vectors * torch.from_numpy(targets[at])).sum(dim=1)
+        left, right = vectors[: len(mine)], vectors[len(mine) : 2 * len(mine)]
+        scores = left @ right.T / settings.temperature
+        truth = torch.arange(len(mine))
+        contrast = (torch.nn.functional.cross_entropy(scores, truth) + torch.nn.functional.cross_entropy(scores.T, truth)) / 2
+        loss = contrast
+        if settings.distil:
+            known = torch.from_numpy(targets[at].any(axis=1))
+            loss = loss + settings.distil * (1.0 - closeness)[known].mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        show.set_postfix_str(f"loss {loss.item():.3f}", refresh=False)
+        if watch is not None and ((step + 1) % per_epoch == 0 or step + 1 == steps):
+            watch(step + 1, table.detach())
+    return table.detach()
+
+
+# -- folder -------------------------------------------------------------------------------------------------------------
+
+
+def write_folder(table: torch.Tensor, words: Sequence[str], settings: Settings, out: Path) -> None:
+    """The table as whole numbers of 8 bits with a scale for each row, the words, the settings."""
+    scales = (table.abs().amax(dim=1) / 127.0).clamp(min=1e-8)
+    quantised = torch.round(table / scales[:, None]).to(torch.int8)
+    config = {"model_type": KIND, "shortest": settings.shortest, "longest": settings.longest, "buckets": settings.buckets, "dim": settings.dim}
+    card = out / "README.md"
+    written_before = card.read_bytes() if card.is_file() else None
+    with writing_folder(out) as folder:
+        if written_before is not None:
+            (folder / card.name).write_bytes(written_before)
+        save_file({"embeddings": quantised.contiguous(), "scales": scales.contiguous()}, folder / TABLE)
+        (folder / WORDS).write_text("\n".join(words), encoding="utf-8")
+        (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+        for path in folder.iterdir():
+            path.chmod(0o644)  # safetensors writes for the owner alone
+
+
+# -- the command --------------------------------------------------------------------------------------------------------
+
+
+def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *, kept: Optional[Path] = None, progress: bool = False) -> Floats2d:
+    """(names, dim): the teacher's vectors of `taught` names at random, fewer dimensions; zeros for the others. kept: a .npy file of its vectors, read if
+    it is there, else written."""
+    order = np.random.default_rng(seed).permutation(len(material.names))[:taught]
+    if kept is not None and kept.is_file():
+        vectors = np.load(kept, allow_pickle=False)
+        if len(vectors) != len(order):
+            raise fail("E511", setting="--vectors", value=kept, why=f"it holds {len(vectors):,} vectors, not {len(order):,}: delete it")
+    else:
+        vectors = bundles.encode(load_encoder(teacher), [material.names[i] for i in order.tolist()], progress=progress).astype(np.float16)
+        if kept is not None:
+            np.save(kept, vectors, allow_pickle=False)
+    targets: Floats2d = np.zeros((len(material.names), dim), dtype=np.float32)
+    if len(order):
+        targets[order] = project(vectors.astype(np.float32), dim)
+    return targets
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m training.loop.static", description="A static encoder out of the default one and the pairs of names."
+    )
+    parser.add_argument("kb", type=Path, help="folder of `python -m spacy_sapbert kb build`")
+    parser.add_argument("pairs", type=Path, help="folder of `python -m training.data.pairs`")
+    parser.add_argument("out", type=Path, help="folder to write; a README.md that is there is kept")
+    parser.add_argument("--teacher", default=SHIPPED, help="an encoder's folder (default: the one that ships)")
+    parser.add_argument("--taught", type=int, default=TAUGHT, help=f"names that the teacher is asked for, at random (default {TAUGHT:,})")
+    parser.add_argument("--vectors", type=Path, help="file for the teacher's vectors, so that another run need not encode")
+    for name, value in Settings()._asdict().items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
+    given = parser.parse_args(arguments)
+    settings = Settings(**{name: getattr(given, name) for name in Settings._fields})
+    try:
+        _check(settings, given.taught)
+        material = read_material(given.kb, given.pairs)
+        words = choose_words(material.names, settings.words)
+        began = time.process_time()
+        targets = teach(material, given.teacher, given.taught, settings.dim, settings.seed, kept=given.vectors, progress=True)
+        taught = time.process_time()
+        table = fit(material, targets, words, settings, progress=True)
+        write_folder(table, words, settings, given.out)
+    except SapbertError as error:
+        print(error, file=sys.stderr)
+        return 1
+    seconds = {"teacher_cpu_s": round(taught - began), "fit_cpu_s": round(time.process_time() - taught)}
+    size = sum(path.stat().st_size for path in given.out.iterdir())
+    print(
+        json.dumps(
+            {**settings._asdict(), "taught": given.taught, "names": len(material.names), "words": len(words), "bytes": size, **seconds}, indent=1
+        )
+    )
+    return 0
+
+
+def _check(settings: Settings, taught: int) -> None:
+    """RAISES: SapbertError E511."""
+    for name, fits, why in (
+        ("dim", settings.dim >= 1, "it must be at least 1"),
+        ("words", settings.words >= 0, "it can't be negative"),
+        ("buckets", settings.buckets >= 1, "it must be at least 1"),
+        ("longest", 1 <= settings.shortest <= settings.longest, f"it must be at least `shortest`, {settings.shortest}, and that at least 1"),
+        ("batch", settings.batch >= 2, "a concept needs others to be told from"),
+        ("epochs", settings.epochs > 0, "it must be above 0"),
+        ("temperature", settings.temperature > 0, "it must be above 0"),
+        ("seed", settings.seed >= 0, "it can't be negative"),
+    ):
+        if not fits:
+            raise fail("E511", setting=name, value=getattr(settings, name), why=why)
+    if taught < 0:
+        raise fail("E511", setting="--taught", value=taught, why="it can't be negative")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,527 @@
+"""The evaluation as one page: `python -m training.report.page --metrics metrics --encoder artifacts/encoder --out artifacts/report/index.html`.
+
+One HTML file without a script or an address that is fetched: it opens from disk, on a phone and on paper, light and dark. What files hold is
+`training.evaluation.results`, pictures are `training.report.figures`, the page is templates/report.html.jinja; here is what goes where. A part whose file is
+not there says which command makes it. Reads top to bottom: reading, the answer, the sections, the page, the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.files import write_text
+
+from ..errors import fail
+from ..evaluation.baselines import NAMES as BASELINES
+from ..evaluation.evaluate import cell, check_encoder, own_protocol, remarks
+from ..evaluation.results import Calibration, EndToEnd, Projection, Results, read_results
+from . import figures
+from .figures import Line, Pair, Picture, Row
+
+LOG, CARD = "train_log.jsonl", "README.md"
+STEPS_SHOWN = 12
+CONFUSIONS_SHOWN = 12
+PAIRS_DRAWN = 16  # rows of a dumbbell plot
+TEMPLATES = Path(__file__).parent
+# what the field reports, with the set that is counted the same way (Liu et al., NAACL 2021, table 3: @1/@5 on NCBI-disease)
+PUBLISHED_SET, PUBLISHED, PUBLISHED_AT_5 = "ncbi-test-sapbert", 92.0, 95.6
+PUBLISHED_BY = "SapBERT (PubMedBERT, 110M parameters, UMLS 2020AA)"
+PUBLISHED_F1 = {"gsc-test": (76.0, "FastHPOCR, published: 76.0")}
+# the set that a reader wants first
+HEADLINES = (
+    "ncbi-test-sapbert",
+    "ncbi-test-abbreviations",
+    "ncbi-test",
+    "ncbi-dev-sapbert",
+    "ncbi-dev-abbreviations",
+    "ncbi-dev",
+    "held_out",
+    "zero_shot",
+)
+CONTENTS = (
+    ("results", "Results"),
+    ("change", "Before and after training"),
+    ("sets", "Each set, with its protocol"),
+    ("groups", "Where it is right and where not"),
+    ("calibration", "What a probability means"),
+    ("confusions", "Most frequent confusions"),
+    ("paper", "Names in the plane, and in a batch"),
+    ("training", "Training"),
+    ("end-to-end", "End to end"),
+    ("throughput", "Throughput"),
+    ("card", "Model card"),
+    ("versions", "Measured with"),
+)
+
+
+class Log(NamedTuple):
+    """rows: shown lines. columns: their keys with a number, in the order in which they were first seen. total: lines in the file. lines: all of them."""
+
+    columns: List[str]
+    rows: List[List[str]]
+    total: int
+    lines: List[Dict[str, Any]]
+
+
+# -- reading ------------------------------------------------------------------------------------------------------------
+
+
+def read_log(path: Path, shown: int = STEPS_SHOWN) -> Optional[Log]:
+    """train_log.jsonl, thinned to `shown` lines; None where there is none, or nothing in it. RAISES: SapbertError E547."""
+    if not path.is_file():
+        return None
+    lines: List[Dict[str, Any]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip():
+            try:
+                lines.append(dict(json.loads(line)))
+            except (ValueError, TypeError) as error:
+                raise fail("E547", path=path, expected="a JSON object on each line", why=f"line {number}: {error}") from error
+    if not lines:
+        return None
+    places = sorted({round(i * (len(lines) - 1) / max(1, min(shown, len(lines)) - 1)) for i in range(min(shown, len(lines)))})
+    columns = list(dict.fromkeys(key for i in places for key, value in lines[i].items() if isinstance(value, (int, float))))
+    return Log(columns, [[show(lines[i].get(column)) for column in columns] for i in places], len(lines), lines)
+
+
+def show(value: Any) -> str:
+    """A value of a table as text."""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return "" if value is None else str(value)
+
+
+def read_card(path: Path) -> List[str]:
+    """A model card -> its settings (the YAML at the head, as it stands) and its text as HTML without raw HTML or images."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    settings = ""
+    if text.startswith("---\n") and "\n---\n" in text[3:]:
+        settings, _, text = text[4:].partition("\n---\n")
+    return [settings.strip(), MarkdownIt("commonmark", {"html": False}).enable("table").disable("image").render(text)]
+
+
+# -- systems and figures ------------------------------------------------------------------------------------------------
+
+
+def main_key(entry: Dict[str, Any]) -> str:
+    return "at1" if entry["metric"] == "accuracy" else "spearman"
+
+
+def best(entry: Dict[str, Any]) -> List[str]:
+    """The systems of a set whose figure is the highest, to a tenth."""
+    rounded = {system: round(found[main_key(entry)], 1) for system, found in entry["systems"].items()}
+    return [system for system, value in rounded.items() if value == max(rounded.values())]
+
+
+def systems_of(result: Dict[str, Any]) -> List[str]:
+    """All systems of an evaluation: encoders first, the last given of them foremost, then baselines."""
+    names = list(dict.fromkeys(system for entry in result["sets"].values() for system in entry["systems"]))
+    mine, base = mine_and_base(result)
+    return sorted(names, key=lambda name: (name != mine, name != base, name in BASELINES, names.index(name)))
+
+
+def mine_and_base(result: Dict[str, Any]) -> Tuple[Optional[str], Optional[str]]:
+    """The encoder that the page is about (the last that was given and is not the base), and the base it is set beside; None for none."""
+    encoders = list(dict.fromkeys(name.partition("#")[0] for name in result["encoders"]))
+    bases = [name.partition("#")[0] for name, used in result["encoders"].items() if name == "base" or used.get("base_package")]
+    others = [name for name in encoders if name not in bases]
+    base = bases[0] if bases else None
+    return (others[-1] if others else base), (base if others else None)
+
+
+def interval(entry: Dict[str, Any], system: str, key: str) -> str:
+    """`[81.0, 85.7]`, or nothing."""
+    ends = (entry["systems"].get(system) or {}).get(f"{key}_ci")
+    return f"[{ends[0]:.1f}, {ends[1]:.1f}]" if ends else ""
+
+
+def figure(entry: Dict[str, Any], system: str) -> str:
+    """@1 or Spearman, a dash where the system has none."""
+    found = entry["systems"].get(system)
+    return "–" if found is None else f"{found[main_key(entry)]:.1f}"
+
+
+def has(entry: Dict[str, Any], key: str) -> bool:
+    return any(found.get(key) is not None for found in entry["systems"].values())
+
+
+def other(entry: Dict[str, Any]) -> str:
+    """The rule that @1 and @5 do not go by, where its figures are there."""
+    name = {"strict": "lenient", "lenient": "strict"}.get(entry.get("rule") or "", "")
+    return name if name and all(f"{name}_at5" in found for found in entry["systems"].values()) else ""
+
+
+def plain(value: Any, form: str) -> str:
+    return "–" if value is None else form % value
+
+
+def percent(share: Optional[float]) -> str:
+    return "not reached" if share is None else f"{100 * share:.1f}"
+
+
+def _row(entry: Dict[str, Any], system: str, mine: Optional[str]) -> Row:
+    low, high = entry["systems"][system].get(f"{main_key(entry)}_ci") or (None, None)
+    return Row(system, entry["systems"][system][main_key(entry)], low, high, system == mine)
+
+
+# -- the answer ---------------------------------------------------------------------------------------------------------
+
+
+class Answer(NamedTuple):
+    """The short answer on top, as sentences, and its picture."""
+
+    sentences: List[str]
+    pictures: List[Picture]
+
+
+def headline(evaluations: Dict[str, Dict[str, Any]]) -> Optional[Tuple[Dict[str, Any], str]]:
+    """The evaluation and the set that the answer is about: the first of HEADLINES that some evaluation has, else the first set of accuracy."""
+    for name in HEADLINES:
+        for result in evaluations.values():
+            if name in result["sets"]:
+                return result, name
+    found = ((result, name) for result in evaluations.values() for name, entry in result["sets"].items() if entry["metric"] == "accuracy")
+    return next(found, None)
+
+
+def answer_of(evaluations: Dict[str, Dict[str, Any]]) -> Answer:
+    """What was measured, on what, against the base, the baselines and the published figure."""
+    about = headline(evaluations)
+    if about is None:
+        return Answer([], [])
+    result, name = about
+    entry = result["sets"][name]
+    named, base = mine_and_base(result)
+    mine = named if named is not None and named in entry["systems"] else best(entry)[0]
+    found = entry["systems"][mine]
+    said = f"“{mine}” finds the right concept first for {found['at1']:.1f}%"
+    said += f" (95% interval {interval(entry, mine, 'at1')[1:-1].replace(', ', ' to ')})" if interval(entry, mine, "at1") else ""
+    said += f", and among the first five for {found['at5']:.1f}%, of {entry['n']:,} queries of {entry['title']} ({name})."
+    beside = []
+    if base in entry["systems"] and base != mine:
+        beside.append(f"“{base}”, the encoder before training, {entry['systems'][base]['at1']:.1f}%")
+    beside += [f"{system} {entry['systems'][system]['at1']:.1f}%" for system in entry["systems"] if system not in (mine, base)]
+    sentences = [said, f"On the same queries and dictionary: {'; '.join(beside)}."] if beside else [said]
+    line = None
+    if name == PUBLISHED_SET:
+        sentences.append(
+            f"{_published(found)} Published: {PUBLISHED_BY}, {PUBLISHED:.1f}% and {PUBLISHED_AT_5:.1f}%; this set is counted as it was, on another dictionary."
+        )
+        line = (PUBLISHED, f"SapBERT, published: {PUBLISHED:.1f}")
+    if result["limit"] or result["pool"]:
+        sentences.append("A sample of the queries or of the dictionary, not the full evaluation: the figures are not to be quoted.")
+    if len(result["sets"]) > 1:
+        sentences.append("Other sets and stricter rules give other figures: see Results.")
+    order = sorted((_row(entry, system, mine) for system in entry["systems"]), key=lambda row: -row.value)
+    return Answer(sentences, [figures.systems("answer-systems", f"{name}: right concept first", order, "@1, per cent of queries", line)])
+
+
+def _published(found: Dict[str, Any]) -> str:
+    gap = found["at1"] - PUBLISHED
+    if found.get("at1_ci") and found["at1_ci"][0] <= PUBLISHED <= found["at1_ci"][1]:
+        return f"That is {abs(gap):.1f} points {'above' if gap >= 0 else 'below'} the published figure, which lies within the interval."
+    return f"That is {abs(gap):.1f} points {'above' if gap >= 0 else 'below'} the published figure."
+
+
+# -- sections -----------------------------------------------------------------------------------------------------------
+
+
+def changes_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Picture]:
+    """Dumbbells of base and trained encoder: one plot of accuracies, one of correlations, for each evaluation that has both."""
+    made = []
+    for stem, result in evaluations.items():
+        mine, base = mine_and_base(result)
+        if mine is None or base is None:
+            continue
+        for metric, title, xlabel in (
+            ("accuracy", "Accuracy by set", "@1, per cent of queries"),
+            ("spearman", "Similarity of texts", "Spearman's correlation × 100"),
+        ):
+            pairs = [
+                Pair(name, entry["systems"][base][main_key(entry)], row.value, row.low, row.high, entry["n"])
+                for name, entry in result["sets"].items()
+                if entry["metric"] == metric and {mine, base} <= set(entry["systems"])
+                for row in [_row(entry, mine, mine)]
+            ]
+            made += [
+                figures.dumbbells(f"change-{slug(stem)}-{metric}-{i}", _part(title, i, len(pairs)), part, xlabel, base, mine)
+                for i, part in _parts(pairs)
+            ]
+    return made
+
+
+def _parts(pairs: List[Pair]) -> Iterator[Tuple[int, List[Pair]]]:
+    """In equal parts of at most PAIRS_DRAWN rows, so that none is taller than a page."""
+    count = math.ceil(len(pairs) / PAIRS_DRAWN)
+    size = math.ceil(len(pairs) / count) if count else 1
+    yield from ((start // size + 1, pairs[start : start + size]) for start in range(0, len(pairs), size))
+
+
+def _part(title: str, number: int, total: int) -> str:
+    return f"{title}, part {number}" if total > PAIRS_DRAWN else title
+
+
+def slug(text: str) -> str:
+    """For an id."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def groups_of(evaluations: Dict[str, Dict[str, Any]]) -> Tuple[List[Picture], List[Dict[str, Any]]]:
+    """Break-downs by grouping: dumbbells of the headline's set, and a table for each set (open: of the headline's)."""
+    drawn: List[Picture] = []
+    tables = []
+    about = headline(evaluations)
+    for stem, result in evaluations.items():
+        for name, entry in result["sets"].items():
+            groups = entry.get("groups") or {}
+            shown = [system for system in mine_and_base(result) if system is not None and system in groups] or list(groups)[:1]
+            is_about = about is not None and about[0] is result and about[1] == name
+            parts = [_grouping(groups, shown, grouping) for grouping in (groups[shown[0]] if shown else {})]
+            if not parts:
+                continue
+            tables.append({"title": name, "systems": shown, "parts": parts, "open": is_about})
+            for part in parts if is_about and len(shown) == 2 else []:
+                pairs = [Pair(row["label"], row["found"][1]["at1"], row["found"][0]["at1"], n=row["n"]) for row in part["rows"] if all(row["found"])]
+                if pairs:
+                    title, own = f"{name}, by {part['title']}", f"group-{slug(stem)}-{slug(part['title'])}"
+                    drawn.append(figures.dumbbells(own, title, pairs[:PAIRS_DRAWN], "@1, per cent of queries", shown[1], shown[0]))
+    return drawn, sorted(tables, key=lambda table: not table["open"])
+
+
+def _grouping(groups: Dict[str, Any], shown: List[str], grouping: str) -> Dict[str, Any]:
+    """title, and rows of label, n, the shown systems' figures (None where one has none) and their cells."""
+    rows = []
+    for group, first in groups[shown[0]][grouping].items():
+        found = [groups[system].get(grouping, {}).get(group) for system in shown]
+        cells = [f"{one['at1']:.1f}/{one['at5']:.1f}" if one else "–" for one in found]
+        rows.append({"label": group, "n": first["n"], "found": found, "cells": cells})
+    return {"title": grouping.replace("_", " "), "rows": rows}
+
+
+def calibrations_of(found: Dict[str, Calibration]) -> List[Dict[str, Any]]:
+    parts = []
+    for stem, one in found.items():
+        drawn = (
+            [figures.reliability(f"{slug(stem)}-reliability", "Stated and true probability", one.bins, one.n_test, one.ece)]
+            if any(b.n for b in one.bins)
+            else []
+        )
+        if one.curve:
+            drawn.append(figures.coverage(f"{slug(stem)}-coverage", "Precision against coverage", one.curve, one.targets))
+        parts.append({"data": one, "pictures": drawn})
+    return parts
+
+
+def confusions_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """Each set's most frequent ones of the encoder that the page is about; open: those of the headline's set."""
+    parts = []
+    about = headline(evaluations)
+    for result in evaluations.values():
+        mine, _ = mine_and_base(result)
+        for name, entry in result["sets"].items():
+            rows = (entry.get("confusions") or {}).get(mine) or []
+            ordered = sorted(rows, key=lambda one: -one["count"])[:CONFUSIONS_SHOWN]
+            if ordered:
+                is_about = about is not None and about[0] is result and about[1] == name
+                parts.append({"title": name, "system": mine, "rows": [_confusion(one) for one in ordered], "open": is_about})
+    return sorted(parts, key=lambda part: not part["open"])
+
+
+def _confusion(one: Dict[str, Any]) -> Dict[str, Any]:
+    gold = f"{_words(one.get('gold_names'))} ({_words(one.get('gold'))})" if one.get("gold_names") else _words(one.get("gold"))
+    if one.get("predicted"):
+        predicted = f"{_words(one.get('predicted_name'))} ({_words(one['predicted'])})" if one.get("predicted_name") else _words(one["predicted"])
+        predicted += f", {one['score']:.2f}" if isinstance(one.get("score"), (int, float)) else ""
+    else:
+        predicted = "nothing"
+    return {"mention": one["mention"], "count": one["count"], "gold": gold, "predicted": predicted, "why": one["why"]}
+
+
+def _words(value: Any) -> str:
+    """A name or id, or lists of them, however deep, as text."""
+    if isinstance(value, (list, tuple)):
+        return ", ".join(filter(None, map(_words, value)))
+    return "" if value is None else str(value)
+
+
+def projections_of(found: Dict[str, Projection]) -> List[Dict[str, Any]]:
+    parts = []
+    for stem, one in found.items():
+        of = [point.concept for point in one.points]
+        plane = [
+            figures.map_of_names(f"{slug(stem)}-{key}", title, [getattr(point, key) for point in one.points], of, one.concepts, one.note)
+            for key, title in (("before", "Names before training"), ("after", "Names after training"))
+        ]
+        batch = []
+        if one.pairs:
+            for key, title, note in (
+                ("before", "All pairs, before training", "All pairs of the batch, encoder before training."),
+                ("mined", "Pairs that mining keeps, before training", "Of these pairs, those that mining keeps because they are hard."),
+                ("after", "All pairs, after training", "All pairs of the batch, encoder after training."),
+            ):
+                counts = getattr(one.pairs, key)
+                batch.append(figures.similarities(f"{slug(stem)}-batch-{key}", title, one.pairs.edges, counts.positive, counts.negative, note))
+        parts.append({"data": one, "plane": plane, "batch": batch})
+    return parts
+
+
+CURVES: Tuple[Tuple[str, str, str, Tuple[Tuple[str, str], ...]], ...] = (
+    ("loss", "Loss", "loss (no unit)", (("loss", "loss"),)),
+    (
+        "accuracy",
+        "Held-out accuracy",
+        "@1, per cent of queries",
+        (("eval_held_out_at1", "synonym kept out"), ("eval_zero_shot_at1", "concept kept out")),
+    ),
+    ("speed", "Speed", "names encoded per second", (("names_per_second", "names/s"),)),
+)
+
+
+def curves_of(log: Optional[Log]) -> List[Picture]:
+    """Loss, held-out accuracy and speed against steps, those that the log has at two steps or more."""
+    drawn = []
+    for name, title, ylabel, keys in CURVES if log is not None else ():
+        lines = []
+        for key, label in keys:
+            points = [(line["step"], line[key]) for line in log.lines if _finite(line.get("step")) and _finite(line.get(key))]  # type: ignore[union-attr]
+            if len(points) > 1:
+                lines.append(Line(label, [x for x, _ in points], [y for _, y in points]))
+        if lines:
+            drawn.append(figures.course(f"training-{name}", title, lines, ylabel))
+    return drawn
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+COUNTED = (("mention_exact", "mentions, exact"), ("mention_overlap", "mentions, overlap"), ("document", "documents"))
+
+
+def end_to_end_of(found: Dict[str, EndToEnd]) -> Tuple[List[Picture], List[Dict[str, Any]]]:
+    """Set by set: F1 as dots, and a table."""
+    sets: Dict[str, List[Tuple[str, Any]]] = {}
+    for one in found.values():
+        for system, measured in one.systems.items():
+            for name, figures_of_set in measured.sets.items():
+                sets.setdefault(name, []).append((system, figures_of_set))
+    drawn, parts = [], []
+    for name, all_of_set in sets.items():
+        rows, dots = [], []
+        for system, measured_set in all_of_set:
+            for key, counted in COUNTED:
+                if (score := getattr(measured_set, key)) is not None:
+                    speed = (
+                        f"{measured_set.documents_per_second:.1f}"
+                        if measured_set.documents_per_second is not None and key == _first(measured_set)
+                        else ""
+                    )
+                    rows.append({"system": system, "counted": counted, "found": score, "speed": speed})
+                    if key != "document" or not _of_mentions(all_of_set):  # another measure than that of the published line
+                        low, high = score.f1_ci or (None, None)
+                        dots.append(Row(f"{system}: {counted}", score.f1, low, high, key == "mention_exact"))
+        sizes = (
+            f"{name}: {all_of_set[0][1].n_documents:,} documents, {all_of_set[0][1].n_gold:,} gold; found: "
+            + ", ".join(f"{s} {m.n_predicted:,}" for s, m in all_of_set)
+            + "."
+        )
+        notes = [sizes, *(f"{system}: {m.note}" for system, m in all_of_set if m.note)]
+        if name in PUBLISHED_F1:
+            notes.append(f"{PUBLISHED_F1[name][1]}, F1 of mentions; its protocol may differ.")
+        parts.append({"set": name, "rows": rows, "notes": notes})
+        if dots:
+            drawn.append(
+                figures.systems(
+                    f"end-{slug(name)}",
+                    f"{name}: F1, spans found by the pipeline",
+                    dots,
+                    "F1, per cent",
+                    PUBLISHED_F1.get(name) if _of_mentions(all_of_set) else None,
+                )
+            )
+    return drawn, parts
+
+
+def _of_mentions(all_of_set: List[Tuple[str, Any]]) -> bool:
+    return any(measured.mention_exact is not None for _, measured in all_of_set)
+
+
+def _first(measured: Any) -> str:
+    return next((key for key, _ in COUNTED if getattr(measured, key) is not None), "")
+
+
+# -- the page -----------------------------------------------------------------------------------------------------------
+
+
+def render(results: Results, encoder: Path) -> str:
+    """The page. encoder: a folder that `training.train` wrote. RAISES: SapbertError E547 (its log)."""
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    settings, card = read_card(encoder / CARD)
+    log = read_log(encoder / LOG)
+    group_pictures, groups = groups_of(results.evaluations)
+    end_pictures, end_parts = end_to_end_of(results.end_to_end)
+    page = environment.get_template("report.html.jinja").render(
+        contents=CONTENTS,
+        answer=answer_of(results.evaluations),
+        evaluations=results.evaluations,
+        changes=changes_of(results.evaluations),
+        groups=groups,
+        group_pictures=group_pictures,
+        calibrations=calibrations_of(results.calibrations),
+        confusions=confusions_of(results.evaluations),
+        projections=projections_of(results.projections),
+        log=log,
+        curves=curves_of(log),
+        log_name=LOG,
+        end_to_end=end_parts,
+        end_pictures=end_pictures,
+        end_protocols=[one.protocol for one in results.end_to_end.values() if one.protocol]
+        + [
+            f"{name}: {', '.join(system.components)}."
+            for one in results.end_to_end.values()
+            for name, system in one.systems.items()
+            if system.components
+        ],
+        benchmarks=list(results.benchmarks.values()),
+        tables=results.tables,
+        ignored=results.ignored,
+        reasons=results.absent,
+        settings=settings,
+        card=Markup(card),  # markdown-it has escaped it
+        **{
+            function.__name__: function
+            for function in (best, cell, figure, has, interval, main_key, other, own_protocol, percent, plain, remarks, show, systems_of)
+        },
+    )
+    return page.strip() + "\n"
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m training.report.page", description="Write the evaluation as one HTML page.")
+    parser.add_argument("--metrics", type=Path, default=Path("metrics"), help="folder of *.json, read by their kind")
+    parser.add_argument("--encoder", type=Path, default=Path("artifacts/encoder"), help="the trained encoder: its log and model card")
+    parser.add_argument("--out", type=Path, default=Path("artifacts/report/index.html"))
+    options = parser.parse_args(arguments)
+    try:
+        results = read_results(options.metrics)
+        check_encoder(options.encoder)
+        write_text(options.out, render(results, options.encoder))
+    except SapbertError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,264 @@
+"""The two pictures of SapBERT's paper (Liu et al., NAACL 2021), as numbers: `python -m training.report.projection --before "" --after artifacts/encoder`.
+
+Figure 1: names of a dozen concepts in the plane (t-SNE), before and after training. Figure 2: cosines of positive and negative pairs of a
+batch, before and after mining. `training.report.page` draws them. Reads top to bottom: concepts, the plane, a batch, the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+import torch
+
+from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.files import write_text
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.types import Floats2d
+
+from ..data import pairs as pairs_module
+from ..data.neighbours import kept_nearest_labels
+from ..errors import fail
+from ..evaluation.evaluate import SHIPPED, load_encoder, versions
+from ..evaluation.results import write_absent
+from ..loop import batches, mining
+from ..train import RECIPE, read_recipe, resolve
+
+LEAST, MOST = 8, 30  # names of a concept that is drawn
+CONCEPTS, FAMILIES = 12, 3
+ENOUGH = 60  # concepts kept out of training, to draw from them alone
+LOOKED_AT = 1500  # concepts among which neighbours are sought
+EDGES = np.linspace(-0.4, 1.0, 29)  # bins of 0.05; names of trained encoders are hardly ever below
+BATCH_NAMES = 500  # so many names, or a batch more, make Figure 2
+PAPER_MARGIN = 0.2
+Pairs = Tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+class Drawn(NamedTuple):
+    """A concept of the picture: its name and the names that are drawn."""
+
+    title: str
+    names: List[str]
+
+
+# -- which concepts -----------------------------------------------------------------------------------------------------
+
+
+def choose_concepts(kb: KnowledgeBase, folder: Path, *, seed: int = 0, count: int = CONCEPTS, families: int = FAMILIES) -> Tuple[List[Drawn], str]:
+    """`count` concepts with LEAST to MOST names of their own, in `families` of concepts whose names look alike, and where they are from in words.
+
+    Of concepts that training never saw where there are ENOUGH of them, else of all. Each family is a concept at random and those nearest to
+    it by TF-IDF of character 3- and 4-grams: concepts with nothing in common would lie apart before training as after it.
+    folder (Path): of `training.data.pairs`. RAISES: SapbertError E580 (too few concepts), E502.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    labels = pairs_module.read_labels(folder)
+    names, _ = pairs_module.names_of_labels(kb, labels)
+    sizes = np.diff(names.starts)
+    fitting = np.flatnonzero((sizes >= LEAST) & (sizes <= MOST))
+    unseen = {query.label for query in pairs_module.read_queries(folder) if query.split == pairs_module.ZERO_SHOT}
+    kept_out = np.array([i for i in fitting.tolist() if int(names.labels[i]) in unseen], dtype=np.int64)
+    pool, words = (kept_out, "concepts kept out of training") if len(kept_out) >= ENOUGH else (fitting, "concepts of which training saw most names")
+    if len(pool) < count:
+        raise fail("E580", kb=kb.path, found=len(pool), least=LEAST, most=MOST, count=count)
+    chance = np.random.default_rng([seed, 3])
+    pool = np.sort(chance.choice(pool, min(LOOKED_AT, len(pool)), replace=False))
+    texts = [kb.strings_at(names.of(i).tolist()) for i in pool.tolist()]
+    matrix = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 4), dtype=np.float32).fit_transform(" | ".join(own) for own in texts)
+    left = np.ones(len(pool), dtype=np.bool_)
+    chosen: List[int] = []
+    for family in range(families):
+        wanted = count // families + (family < count % families)
+        anchor = int(chance.choice(np.flatnonzero(left)))
+        near = np.where(left, (matrix @ matrix[anchor].T).toarray().ravel(), -1.0)
+        near[anchor] = 2.0  # first, whatever the others are
+        found = np.argsort(-near, kind="stable")[:wanted].tolist()
+        left[found] = False
+        chosen.extend(found)
+    return [Drawn(_title(kb, labels, int(names.labels[pool[i]])), texts[i]) for i in chosen], words
+
+
+def _title(kb: KnowledgeBase, labels: npt.NDArray[np.int32], label: int) -> str:
+    return str(kb.entity(int(np.flatnonzero(labels == label)[0])).canonical_name)
+
+
+# -- the plane ----------------------------------------------------------------------------------------------------------
+
+
+def in_plane(vectors: Floats2d, seed: int = 0) -> List[Tuple[float, float]]:
+    """(n, d) -> n places by t-SNE (van der Maaten and Hinton 2008) over cosine distance, from the principal directions; the same for the same seed."""
+    from sklearn.manifold import TSNE
+
+    perplexity = max(2.0, min(20.0, (len(vectors) - 1) / 3))
+    found = TSNE(n_components=2, perplexity=perplexity, metric="cosine", init="pca", random_state=seed).fit_transform(vectors)
+    return [(round(float(x), 2), round(float(y), 2)) for x, y in found]
+
+
+# -- a batch ------------------------------------------------------------------------------------------------------------
+
+
+def draw_batches(folder: Path, made: batches.Batches, *, processes: int = 1, seed: int = 0, names: int = BATCH_NAMES) -> List[Dict[str, int]]:
+    """The first batches of a training, each name -> label, as many as give `names` names. processes (int): whose batches are mined together.
+
+    Names as they are, whatever the recipe would perturb. RAISES: SapbertError E502.
+    """
+    from datasets import Dataset
+
+    manifest = pairs_module.check_folder(folder)
+    stamp = manifest["files"][pairs_module.PAIRS]["blake2b"]
+    table = pq.read_table(folder / pairs_module.PAIRS, memory_map=True)
+    neighbours = kept_nearest_labels(folder, stamp) if made.near else None
+    sampler = iter(made.maker(neighbours)(Dataset(table, fingerprint=stamp[:32]), made.pairs, seed=seed))
+    found: List[Dict[str, int]] = []
+    while sum(map(len, found)) < names:
+        rows = [row for batch in islice(sampler, processes) for row in batch]
+        if not rows:
+            break
+        part = table.take(rows)
+        own: Dict[str, int] = {}
+        for column in ("anchor", "positive"):
+            for name, label in zip(part.column(column).to_pylist(), part.column("label").to_pylist()):
+                own.setdefault(name, label)
+        found.append(own)
+    return found
+
+
+def all_pairs(labels: npt.NDArray[np.int64]) -> Tuple[Pairs, Pairs]:
+    """labels (n,) -> index pairs (i < j) of one label, and of two."""
+    first, second = np.triu_indices(len(labels), 1)
+    same = labels[first] == labels[second]
+    return (first[same], second[same]), (first[~same], second[~same])
+
+
+def mined_pairs(vectors: Floats2d, labels: npt.NDArray[np.int64], miner: Any) -> Tuple[Pairs, Pairs]:
+    """The positive and negative pairs that a miner keeps, each once. miner: of `training.loop.mining`; triplets (a, p, n) or pairs (a1, p, a2, n)."""
+    kept = miner(torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32)), torch.from_numpy(labels))
+    if kept is None:
+        return all_pairs(labels)
+    first, positive, second, negative = kept if len(kept) == 4 else (kept[0], kept[1], kept[0], kept[2])
+    return _once(first, positive), _once(second, negative)
+
+
+def _once(one: torch.Tensor, other: torch.Tensor) -> Pairs:
+    both = np.sort(np.stack([one.numpy(), other.numpy()], axis=1), axis=1)
+    unique = np.unique(both, axis=0)
+    return unique[:, 0], unique[:, 1]
+
+
+def counts(vectors: Floats2d, chosen: Tuple[Pairs, Pairs]) -> npt.NDArray[np.int64]:
+    """(2, bins): cosines of the positive and of the negative pairs in the bins of EDGES; what lies outside falls into the last bin on its side."""
+    rows = []
+    for first, second in chosen:
+        cosines = np.clip(
+            (vectors[first] * vectors[second]).sum(axis=1).astype(np.float64), EDGES[0], EDGES[-1]
+        )  # in float32 the edge would be beyond itself
+        rows.append(np.histogram(cosines, bins=EDGES)[0])
+    return np.stack(rows).astype(np.int64)
+
+
+# -- the command --------------------------------------------------------------------------------------------------------
+
+
+def recipe_of(encoder: str) -> Tuple[batches.Batches, Any, int, str]:
+    """Batches, miner and processes of the recipe in an encoder's folder, and what to say of the miner; without one SapBERT's.
+
+    A recipe without mining leaves nothing to see of it: then the paper's miner is looked at. RAISES: SapbertError E510.
+    """
+    made: Optional[batches.Batches] = None
+    miner: Any = None
+    processes, said = 1, f"hard triplets, margin {PAPER_MARGIN:g}, as in the paper (this encoder has no recipe)"
+    if encoder and encoder != SHIPPED and (Path(encoder) / RECIPE).is_file():
+        recipe = resolve(read_recipe(Path(encoder) / RECIPE))
+        made, processes = recipe.batches, recipe.training.processes
+        if isinstance(recipe.miner, mining.NoMining):
+            said = f"hard triplets, margin {PAPER_MARGIN:g}, as in the paper (this encoder was trained on all pairs, without mining)"
+        else:
+            miner, said = recipe.miner, "the recipe's own miner"
+    return made or batches.concept_batches(), miner or mining.make_hard_triplets(PAPER_MARGIN), processes, said
+
+
+def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: int = 0, progress: bool = False) -> Dict[str, Any]:
+    """Everything that is written to `--out`. before, after (str): encoders, as `training.evaluation.evaluate` names them. folder: of `training.data.pairs`.
+
+    RAISES: SapbertError E502, E549 (pairs of another knowledge base), E510, E580, E3xx.
+    """
+    made_of = pairs_module.check_folder(folder)["kb"]
+    if made_of != kb.fingerprint:
+        raise fail("E549", pairs=folder, kb=kb.path, found=made_of[:12], expected=kb.fingerprint[:12])
+    drawn, where = choose_concepts(kb, folder, seed=seed)
+    made, miner, processes, said = recipe_of(after)
+    batch_list = draw_batches(folder, made, processes=processes, seed=seed)
+    points = [(name, concept) for concept, one in enumerate(drawn) for name in one.names]
+    rows: Dict[str, int] = {}
+    for name in (*(name for name, _ in points), *(name for batch in batch_list for name in batch)):
+        rows.setdefault(name, len(rows))
+    places: Dict[str, List[Tuple[float, float]]] = {}
+    totals = {key: np.zeros((2, len(EDGES) - 1), dtype=np.int64) for key in ("before", "mined", "after")}
+    used = {}
+    for key, name in (("before", before), ("after", after)):
+        model = load_encoder(name)
+        used[key] = bundles.fingerprint(model)
+        vectors = np.asarray(bundles.encode(model, list(rows), progress=progress), dtype=np.float32)  # (names, d)
+        places[key] = in_plane(vectors[[rows[name] for name, _ in points]], seed)
+        for batch in batch_list:
+            mine, labels = vectors[[rows[name] for name in batch]], np.array(list(batch.values()), dtype=np.int64)
+            totals[key] += counts(mine, all_pairs(labels))
+            if key == "before":
+                totals["mined"] += counts(mine, mined_pairs(mine, labels, miner))
+    return {
+        "kind": "projection",
+        "title": f"Names of {len(drawn)} {where}",
+        "note": f"{where.capitalize()}, {LEAST} to {MOST} names each, drawn by seed {seed} in {FAMILIES} families whose names look alike; t-SNE over cosine distance.",
+        "seed": seed,
+        "encoders": used,
+        "versions": versions(),
+        "concepts": [one.title for one in drawn],
+        "points": [
+            {"name": name, "concept": concept, "before": one, "after": other}
+            for (name, concept), one, other in zip(points, places["before"], places["after"])
+        ],
+        "pairs": {
+            "edges": [round(float(edge), 4) for edge in EDGES],
+            **{key: {"positive": found[0].tolist(), "negative": found[1].tolist()} for key, found in totals.items()},
+            "note": f"{len(batch_list)} batches of {made.pairs * processes} pairs, drawn as training draws them, {sum(map(len, batch_list)):,} names. Miner: {said}.",
+        },
+    }
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m training.report.projection", description="Names in the plane, and cosines in a batch, before and after training."
+    )
+    parser.add_argument("--before", default="", help=f"encoder before training; empty: the base package, {SHIPPED}: the default encoder")
+    parser.add_argument("--after", default="artifacts/encoder", help="the trained encoder; its recipe.cfg says how batches are drawn and mined")
+    parser.add_argument("--kb", type=Path, default=Path("artifacts/kb"))
+    parser.add_argument("--pairs", type=Path, default=Path("artifacts/pairs"), help="what training.data.pairs wrote")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("metrics/projection.json"))
+    options = parser.parse_args(arguments)
+    try:
+        if options.seed < 0:
+            raise fail("E581", setting="--seed", value=options.seed, why="it can't be negative")
+        found = project(options.before, options.after, KnowledgeBase(options.kb), options.pairs, seed=options.seed, progress=True)
+    except SapbertError as error:
+        if error.code == "E580":  # a knowledge base that is too small for a picture is no mistake: the report says so
+            write_absent(options.out, "projection", str(error))
+            return 0
+        print(error, file=sys.stderr)
+        return 1
+    write_text(options.out, json.dumps(found, ensure_ascii=False) + "\n")
+    print(json.dumps({"concepts": len(found["concepts"]), "names": len(found["points"])}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

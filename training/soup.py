@@ -1,0 +1,232 @@
+"""Several trained encoders -> one with the mean of their weights: `python -m training.soup OUT MODEL MODEL … [--greedy …]`.
+
+Uniform and greedy soups (Wortsman et al., ICML 2022, section 2): models that were trained from one base with other seeds or settings lie in
+one basin, and their mean is as good as the best of them or better, at the price of one. BioLORD-2023 (Remy et al., JAMIA 2024) averages
+runs of its self-distillation.
+
+- Uniform: the mean, or `--weights`.
+- Greedy (recipe 1 of the paper): in the order of their figure, best first, each model joins the mean if the figure of the mean does not fall. The
+  figure is @1 of held-out synonyms (`--pairs`, `--kb`) or Spearman's correlation on scored pairs (`--sts`): of data that is not measured on later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from sentence_transformers import SentenceTransformer
+
+from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.files import writing_folder
+
+from .errors import fail
+from .loop import model
+from .loop.card import write_average_card
+from .loop.weights import Weights, shape_difference
+from .loop.weights import average as average_weights
+from .train import REPORT
+
+Measure = Callable[[SentenceTransformer], float]
+# Of a transformer's config: what makes no difference to what the weights mean
+FREE = (
+    "_name_or_path",
+    "architectures",
+    "transformers_version",
+    "torch_dtype",
+    "dtype",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "dropout",
+    "attention_dropout",
+    "use_cache",
+    "gradient_checkpointing",
+)
+
+
+class Member(NamedTuple):
+    """An encoder to be averaged. report: its training.json, {} for none."""
+
+    folder: Path
+    encoder: SentenceTransformer
+    report: Dict[str, Any]
+
+    @property
+    def weights(self) -> Weights:
+        return self.encoder.state_dict()
+
+
+def average(
+    out: Path, folders: Sequence[Path], *, weights: Optional[Sequence[float]] = None, measure: Optional[Measure] = None, metric: str = ""
+) -> Dict[str, Any]:
+    """Write the mean into the folder `out`, as `training.train` writes an encoder, with a model card.
+
+    folders (Sequence[Path]): of `training.train`, two or more. weights: of each, in proportion; None: equal. measure: greedy, by this
+    figure (higher is better), called `metric`; without it all are averaged.
+    RETURNS (Dict[str, Any]): models, weights, figures; as in training.json.
+    RAISES: SapbertError E511 (settings), E512 (can't be loaded), E525 (not of one shape, tokenizer or pooling).
+    """
+    if len(folders) < 2:
+        raise fail("E511", setting="models", value=len(folders), why="give two or more")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise fail("E511", setting="models", value=[str(folder) for folder in folders], why="one is named twice")
+    if weights is not None and measure is not None:
+        raise fail("E511", setting="weights", value=list(weights), why="a greedy average chooses by itself; give either")
+    if weights is not None and (len(weights) != len(folders) or min(weights) < 0 or sum(weights) <= 0):
+        raise fail("E511", setting="weights", value=list(weights), why=f"give {len(folders)} numbers, one for each model, none below 0 and not all 0")
+    members = [_open(folder) for folder in folders]
+    for other in members[1:]:
+        why = difference(members[0], other)
+        if why:
+            raise fail("E525", one=members[0].folder, other=other.folder, why=why)
+    made = members[0].encoder
+    every = [{key: value.clone() for key, value in member.weights.items()} for member in members]
+    figures: Dict[str, Any] = {}
+    if measure is None:
+        shares = [weight / sum(weights) for weight in weights] if weights is not None else [1 / len(members)] * len(members)
+        made.load_state_dict(average_weights(every, shares))
+    else:
+        alone = [round(measure(member.encoder), 3) for member in members]
+        chosen, reached = greedy(made, every, alone, measure)
+        shares = [1 / len(chosen) if i in chosen else 0.0 for i in range(len(members))]
+        figures = {"metric": metric, "alone": alone, "averaged": reached}
+    report = _report(members, shares, figures)
+    with writing_folder(out) as folder:
+        model.save_model(made, folder, report["base"])
+        (folder / REPORT).write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_average_card(folder / "README.md", report)
+    return report
+
+
+def greedy(made: SentenceTransformer, every: Sequence[Weights], alone: Sequence[float], measure: Measure) -> Tuple[List[int], float]:
+    """Which models are in the greedy soup, and its figure; `made` has its weights in the end. alone: the figure of each model."""
+    order = sorted(range(len(every)), key=lambda i: -alone[i])  # equal ones in the order given
+    chosen, reached = order[:1], alone[order[0]]
+    for i in order[1:]:
+        trial = [*chosen, i]
+        made.load_state_dict(average_weights([every[j] for j in trial], [1 / len(trial)] * len(trial)))
+        found = round(measure(made), 3)
+        if found >= reached:
+            chosen, reached = trial, found
+    made.load_state_dict(average_weights([every[j] for j in chosen], [1 / len(chosen)] * len(chosen)))
+    return sorted(chosen), reached
+
+
+def _open(folder: Path) -> Member:
+    if not folder.is_dir():
+        raise fail("E512", MissingFile, name=folder, why="there is no such folder")
+    report = folder / REPORT
+    try:
+        said = dict(json.loads(report.read_text(encoding="utf-8"))) if report.is_file() else {}
+    except ValueError as error:
+        raise fail("E512", name=folder, why=f"{REPORT} is not JSON ({error})") from error
+    length = (said.get("settings") or {}).get("encoder.max_length")
+    return Member(folder, model.open_base(str(folder), max_length=int(length or 25), dropout=0.0).eval(), said)
+
+
+def difference(one: Member, other: Member) -> str:
+    """What keeps two encoders from being averaged, "" for nothing: kind, shapes, pooling, tokenizer, in this order."""
+    first, second = (_config(member) for member in (one, other))
+    for key in sorted({*first, *second}):
+        if first.get(key) != second.get(key):
+            return f"{key} is {first.get(key)!r} and {second.get(key)!r}"
+    key = shape_difference(one.weights, other.weights) or shape_difference(other.weights, one.weights) or ""
+    if key:
+        return f"they differ in shape at '{key}'"
+    if one.encoder[1].pooling_mode != other.encoder[1].pooling_mode:
+        return f"pooling is {one.encoder[1].pooling_mode!r} and {other.encoder[1].pooling_mode!r}"
+    vocabularies = [member.encoder.tokenizer.get_vocab() for member in (one, other)]
+    if vocabularies[0] != vocabularies[1]:
+        word = min(set(vocabularies[0].items()) ^ set(vocabularies[1].items()))[0]
+        return f"the tokenizers have other vocabularies (the first difference is at '{word}')"
+    return ""
+
+
+def _config(member: Member) -> Dict[str, Any]:
+    transformer: Any = model.transformer_of(member.encoder)
+    return {key: value for key, value in transformer.config.to_dict().items() if key not in FREE}
+
+
+def _report(members: Sequence[Member], shares: Sequence[float], figures: Dict[str, Any]) -> Dict[str, Any]:
+    settings = [member.report.get("settings") or {} for member in members]
+    bases = {str(one.get("paths.base", "")) for one in settings}
+    return {
+        "kind": "average",
+        "models": {str(member.folder): round(share, 6) for member, share in zip(members, shares)},
+        **figures,
+        "base": bases.pop() if len(bases) == 1 else "",
+        "pooling": members[0].encoder[1].pooling_mode,
+        "parameters": model.trainable(members[0].encoder)[1],
+        "sources": list(dict.fromkeys(source for member in members for source in member.report.get("sources") or [])),
+        "settings": {"encoder.max_length": members[0].encoder.max_seq_length},
+        "seeds": [one.get("training.seed") for one in settings],
+    }
+
+
+# -- figures ------------------------------------------------------------------------------------------------------------
+
+
+def held_out_measure(pairs: Path, kb: Path, *, seed: int = 0, queries: int = 1000, names: int = 10000) -> Measure:
+    """@1 of held-out synonyms over a sample of names, as while training. RAISES: SapbertError E502, E544."""
+    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+
+    from .data.pairs import check_folder
+    from .loop.trainer import HeldOutAccuracy
+    from .tasks.self_alignment import sample_of_queries
+
+    opened = KnowledgeBase(kb)
+    if check_folder(pairs)["kb"] != opened.fingerprint:
+        raise fail("E502", path=pairs, why=f"they were made of another knowledge base than '{kb}'")
+    sample = sample_of_queries(opened, str(pairs), seed, queries, names)
+    if not sample.queries:
+        raise fail("E544", name="held_out", why=f"'{pairs}' holds none")
+    evaluator = HeldOutAccuracy(sample)
+    return lambda encoder: evaluator(encoder)[str(evaluator.primary_metric)]
+
+
+def similarity_measure(path: Path) -> Measure:
+    """Spearman's correlation x 100 on a file of scored pairs, on any scale. RAISES: SapbertError E526, E527."""
+    from .tasks.sentence_similarity import METRIC, LikenessCorrelation, read_scored
+
+    evaluator = LikenessCorrelation(read_scored(path, lowest=-1e9, highest=1e9).pairs)
+    return lambda encoder: evaluator(encoder)[METRIC]
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m training.soup", description="Several trained encoders as one with the mean of their weights.")
+    parser.add_argument("out", type=Path, help="folder to write")
+    parser.add_argument("models", type=Path, nargs="+", help="folders of `python -m training.train`, of one base")
+    parser.add_argument("--weights", type=float, nargs="+", help="of each model, in proportion (default: equal)")
+    parser.add_argument("--greedy", action="store_true", help="only models with which the figure does not fall: --pairs and --kb, or --sts")
+    parser.add_argument("--pairs", type=Path, help="folder of `python -m training.data.pairs`, whose held-out synonyms are measured")
+    parser.add_argument("--kb", type=Path, help="the knowledge base of the pairs")
+    parser.add_argument("--sts", type=Path, help="scored pairs of texts (STS-B, dev)")
+    given = parser.parse_args(arguments)
+    try:
+        report = average(given.out, given.models, weights=given.weights, **chosen_measure(given.greedy, given.pairs, given.kb, given.sts))
+    except SapbertError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps(report, indent=1))
+    return 0
+
+
+def chosen_measure(is_greedy: bool, pairs: Optional[Path], kb: Optional[Path], sts: Optional[Path]) -> Dict[str, Any]:
+    """Arguments of `average`. RAISES: SapbertError E511 where they do not go together."""
+    asked = bool(pairs or kb), bool(sts)
+    if not is_greedy:
+        if any(asked):
+            raise fail("E511", setting="greedy", value=False, why="nothing is measured without it; leave out pairs, kb and sts")
+        return {}
+    if asked == (True, False) and pairs and kb:
+        return {"measure": held_out_measure(pairs, kb), "metric": "held_out_at1"}
+    if asked == (False, True) and sts:
+        return {"measure": similarity_measure(sts), "metric": "sts_spearman"}
+    raise fail("E511", setting="greedy", value=True, why="give what it is measured on: pairs and kb, or sts")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Kinds of training: one task, one file."""

@@ -1,0 +1,208 @@
+"""The task of cross-lingual distillation (Reimers and Gurevych, EMNLP 2020): a student learns to give a name's translation, and the English
+name itself, the teacher's vector of the English name, by mean squared error.
+
+Where student and teacher have the same width, the student's vectors come near to the teacher's. Where they differ, a linear layer leads from the
+student's vector to the teacher's width; it is dropped when the student is saved. Either way the index of English names is made with the student. The teacher's vectors are L2-normalised, like all of this project's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Sequence
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from spacy_sapbert.files import checksum
+from spacy_sapbert.kb.concept import normalise
+from spacy_sapbert.types import Floats2d
+
+from ..data.pairs import HELD_OUT
+from ..errors import fail
+from ..loop.batches import ShuffledBatches
+from ..loop.model import HEAD, add_head, transformer_of
+from ..loop.trainer import HeldOut, HeldOutAccuracy, TextCollator
+from ..registry import registry
+from ..task import Prepared, Table, Task, Words, listed
+from .targets import Distance, Ints, Teacher, codes, kept, manifest_of, read_table
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from ..train import Recipe
+
+PARALLEL, TARGETS = "parallel.parquet", "targets.npy"
+COLUMNS = ("english", "translation", "language", "concept_id", "split")
+EXPECTED = f"a table of parallel names ({PARALLEL}: {', '.join(COLUMNS)})"
+SPLITS = ("train", HELD_OUT)
+
+
+class Parallel(NamedTuple):
+    """Rows of one split."""
+
+    english: List[str]
+    translation: List[str]
+    language: List[str]
+    concept: List[str]
+
+
+@registry.tasks("spacy-sapbert.CrossLingualDistillation.v1")
+def cross_lingual_distillation(teacher: str, parallel: str, pairs: int = 64, teacher_length: int = 0) -> CrossLingualDistillationTask:
+    """See the module. Measured by held-out translations: whether the nearest English name, among those of the table, is one of the concept's.
+
+    teacher (str): folder or name of an English encoder. parallel (str): folder with parallel.parquet (`python -m training.data.translations`);
+        the teacher's vectors are kept in it.
+    pairs (int): in a batch, of one process: twice as many texts. teacher_length (int): tokens the teacher reads of a name; 0: as the student.
+    RAISES: SapbertError E511.
+    """
+    for setting, value, least in (("pairs", pairs, 1), ("teacher_length", teacher_length, 0)):
+        if value < least:
+            raise fail("E511", setting=f"task.{setting}", value=value, why=f"it must be at least {least}")
+    return CrossLingualDistillationTask(teacher, parallel, pairs, teacher_length)
+
+
+class CrossLingualDistillationTask(Task):
+    def __init__(self, teacher: str, parallel: str, pairs: int, teacher_length: int) -> None:
+        self.teacher, self.parallel, self.pairs, self.teacher_length = teacher, Path(parallel), pairs, teacher_length
+
+    def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
+        """RAISES: SapbertError E610 (the table), E611 (nothing to learn), E512 (the teacher)."""
+        from datasets import Dataset
+
+        given, path = recipe.training, self.parallel / PARALLEL
+        splits = read_parallel(path)
+        train, held, counts = apart(splits["train"], splits[HELD_OUT])
+        if not train.english:
+            raise fail("E611", path=path, why="no row of the split 'train' is left")
+        names = list(dict.fromkeys(train.english))
+        teacher = Teacher(self.teacher, self.teacher_length or recipe.encoder.max_length, given.gpu_id)
+        data_settings = {"parallel": checksum(path), "teacher": teacher.fingerprint}
+
+        def make(folder: Path) -> Dict[str, Any]:
+            np.save(folder / TARGETS, teacher.encode(names), allow_pickle=False)  # as many vectors as the table has English names
+            return {"names": len(names)}
+
+        folder = kept(self.parallel, data_settings, make)
+        targets: Floats2d = np.load(folder / TARGETS, mmap_mode="r")  # (names, d)
+        student: Any = transformer_of(encoder)
+        mapped = int(student.config.hidden_size) != teacher.width
+        if mapped:
+            add_head(encoder, teacher.width)
+        place = {name: i for i, name in enumerate(names)}
+        table = pa.table({"english": train.english, "translation": train.translation, "name": [place[name] for name in train.english]})
+        sample = held_out_translations(held, splits, given.seed, given.eval_queries, given.eval_names)
+
+        def label(rows: Sequence[Dict[str, Any]]) -> torch.Tensor:
+            return torch.from_numpy(np.array(targets[[row["name"] for row in rows]])).repeat(2, 1)  # for both columns
+
+        return Prepared(
+            data=Dataset(table, fingerprint=data_settings["parallel"][:32]),
+            batch_size=self.pairs,
+            batches=ShuffledBatches.make,
+            collator=TextCollator(encoder.tokenizer, recipe.encoder.max_length, ("english", "translation"), label),
+            objective=Distance(encoder, HEAD if mapped else "sentence_embedding", given.batch_tokens, given.cache_gradients),
+            evaluator=TranslationAccuracy(sample) if sample.queries else None,
+            data_settings={**data_settings, "targets": manifest_of(folder)["files"][TARGETS]["blake2b"]},
+            report={
+                "parallel": {"pairs": len(train.english), "english_names": len(names), "languages": _counts(train.language), **counts},
+                "held_out": {"queries": len(sample.queries), "names": len(sample.names)},
+                "teacher": {"dimensions": teacher.width, "linear_map": mapped},
+                "sources": [self.parallel.name],
+            },
+            words=words,
+            places=("teacher", "parallel"),
+        )
+
+
+def _counts(words: Sequence[str]) -> Dict[str, int]:
+    return {word: words.count(word) for word in sorted(set(words))}
+
+
+def read_parallel(path: Path) -> Dict[str, Parallel]:
+    """Split -> its rows; texts as they stand, without outer white space. RAISES: SapbertError E610 (the table, an empty text)."""
+    table = read_table(path, EXPECTED, pa.schema([(name, pa.string()) for name in COLUMNS]))
+    split = codes(table.column("split"), SPLITS, path, EXPECTED)
+    columns = {name: [text.strip() for text in table.column(name).to_pylist()] for name in COLUMNS[:4]}
+    for name, texts in columns.items():
+        if "" in texts:
+            raise fail("E610", path=path, expected=EXPECTED, why=f"row {texts.index('')} has an empty {name}")
+    rows = {name: np.flatnonzero(split == i).tolist() for i, name in enumerate(SPLITS)}
+    return {name: Parallel(*([columns[column][row] for row in rows[name]] for column in COLUMNS[:4])) for name in SPLITS}
+
+
+def apart(train: Parallel, held: Parallel) -> tuple[Parallel, Parallel, Dict[str, int]]:
+    """Both splits without what would flatter: training rows whose translation is a held-out one of that language, and held-out
+    translations that are written as an English name of the concept."""
+    queries = {(normalise(text), language) for text, language in zip(held.translation, held.language)}
+    rows = [i for i, (text, language) in enumerate(zip(train.translation, train.language)) if (normalise(text), language) not in queries]
+    english = {(normalise(text), concept) for part in (train, held) for text, concept in zip(part.english, part.concept)}
+    asked = [i for i, (text, concept) in enumerate(zip(held.translation, held.concept)) if (normalise(text), concept) not in english]
+    counts = {
+        "held_out_in_training": len(train.english) - len(rows),
+        "held_out": len(asked),
+        "held_out_same_as_english": len(held.english) - len(asked),
+    }
+    return _rows(train, rows), _rows(held, asked), counts
+
+
+def _rows(part: Parallel, rows: Sequence[int]) -> Parallel:
+    return Parallel(*([column[row] for row in rows] for column in part))
+
+
+def held_out_translations(held: Parallel, splits: Dict[str, Parallel], seed: int, eval_queries: int, eval_names: int) -> HeldOut:
+    """Held-out translations, and a dictionary of the English names of the table: those of their concepts and a sample of the others."""
+    chance = np.random.default_rng([seed, 4])
+    chosen = sorted(chance.choice(len(held.english), min(eval_queries, len(held.english)), replace=False).tolist()) if held.english else []
+    asked = _rows(held, chosen)
+    ids = {concept: i for i, concept in enumerate(dict.fromkeys([*splits["train"].concept, *splits[HELD_OUT].concept]))}
+    pairs = list(dict.fromkeys((name, ids[concept]) for part in splits.values() for name, concept in zip(part.english, part.concept)))
+    labels: Ints = np.array([label for _, label in pairs], dtype=np.int64)
+    wanted = np.isin(labels, [ids[concept] for concept in asked.concept])
+    others = np.flatnonzero(~wanted)
+    wanted[chance.choice(others, min(eval_names, len(others)), replace=False)] = True
+    rows = np.flatnonzero(wanted)
+    queries = np.array([ids[concept] for concept in asked.concept], dtype=np.int64)
+    return HeldOut(asked.translation, queries, asked.language, [pairs[row][0] for row in rows], labels[rows])
+
+
+class TranslationAccuracy(HeldOutAccuracy):
+    """`HeldOutAccuracy` of all held-out translations together, which decides, and of each language."""
+
+    def __init__(self, data: HeldOut, batch_size: int = 64) -> None:
+        super().__init__(data, batch_size)
+        self.primary_metric = f"{HELD_OUT}_at1"
+
+    def groups(self) -> Dict[str, np.ndarray]:
+        return {HELD_OUT: np.ones(len(self.data.splits), dtype=np.bool_), **super().groups()}
+
+
+def words(report: Dict[str, Any]) -> Words:
+    counts, held = report["parallel"], report["held_out"]
+    data = (
+        f"{counts['pairs']:,} names and their translations ({listed(counts['languages'])}; {', '.join(report['sources'])}) of {counts['english_names']:,} "
+        f"English names. Left out: {counts['held_out_in_training']:,} translations that are held out of the same language. "
+    )
+    data += (
+        "A linear layer led to the teacher's width and was dropped: make indexes with this encoder."
+        if report["teacher"]["linear_map"]
+        else ("The vectors come near to those of the teacher; make indexes with this encoder.")
+    )
+    measured, tables = "", []
+    if report["after"]:
+        measured = (
+            f"Held-out translations ({held['queries']:,}; {counts['held_out_same_as_english']:,} that are written as in English are left out) against "
+            f"{held['names']:,} English names by exact search, ties as their expectation."
+        )
+        groups = [key.removesuffix("_at1") for key in report["after"] if key.endswith("_at1")]
+        said = {HELD_OUT: "all languages"}
+        tables = [Table(("@1", "@5"), [(said.get(group, group), (f"{group}_at1", f"{group}_at5")) for group in groups])]
+    return Words(
+        "cross-lingual distillation (Reimers and Gurevych, EMNLP 2020)",
+        "a translation is led to the teacher's vector of the English name",
+        data,
+        measured,
+        tables,
+        language="[en, " + ", ".join(sorted(counts["languages"])) + "]",
+        limits="A name in a language that is not among these, a whole sentence, or an abbreviation without its long form will be placed badly.",
+    )

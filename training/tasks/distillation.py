@@ -1,0 +1,317 @@
+"""The task of self-distillation (BioLORD-2023-S: Remy et al., JAMIA 2024, the self-distillation phase).
+
+The target of a concept is the mean of the teacher's vectors of its name and of its definition, reduced by PCA to 64 dimensions. The
+student, an encoder that has not seen the contrastive phase, gets a new linear layer of that width and learns the concept's target for each of
+its names and definitions alike, by mean squared error. The layer is dropped when the student is saved: like the published models, whose
+vectors have the full width of their base, the encoder gives what lies before it. Student and teacher may be of different size and kind.
+
+What the paper leaves open, and what is done here:
+
+- The teacher's vectors are L2-normalised; their mean is not normalised again. The PCA is centred and not whitened: Euclidean distances
+  between targets are those between the means, as far as 64 dimensions hold them. `whiten` divides each direction by its deviation.
+- The layer reads the L2-normalised vector, so that all that it learns lies in what a linker compares.
+- The layer begins where it predicts the targets best from the student's first vectors (ridge regression over a sample of texts), so that what
+  is learnt is what these lack. From random weights (`head = "random"`) the encoder first follows noise: after 400 steps of 128 texts the student
+  was worse than its base at everything.
+- Several names or definitions of a concept (ontologies joined) are averaged first. A concept without a definition takes its descriptions; one
+  that has neither, the mean of all its names and synonyms: a single string is a poor centre. Without a name, synonyms stand for it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+from tqdm import tqdm
+
+from spacy_sapbert.files import MANIFEST, checksum
+from spacy_sapbert.kb.concept import normalise
+from spacy_sapbert.types import Floats2d
+
+from ..data.pairs import ZERO_SHOT, read_queries
+from ..errors import fail
+from ..loop.batches import ShuffledBatches
+from ..loop.model import HEAD, add_head
+from ..loop.trainer import HeldOutAccuracy, TextCollator, encode
+from ..registry import registry
+from ..task import Prepared, Task, Words, listed
+from .self_alignment import held_out_sample, held_out_table, open_pairs
+from .targets import CHUNK, Distance, Ints, Teacher, codes, kept, manifest_of, read_table
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from ..train import Recipe
+
+TEXTS = "texts.parquet"
+EXPECTED = f"a table of texts ({TEXTS}: label int32, text string, kind string)"
+SCHEMA = pa.schema([("label", pa.int32()), ("text", pa.large_string()), ("kind", pa.string())])
+KINDS = ("name", "synonym", "definition", "description")
+NAME, SYNONYM, DEFINITION, DESCRIPTION = range(4)
+HEADS = ("fitted", "random")
+FITTED_ON = 5_000  # texts
+RIDGE = 1e-4  # of the vectors' variance, which is at most 1 over all directions
+TARGETS, MEAN, COMPONENTS = "targets.npy", "mean.npy", "components.npy"
+
+
+class Texts(NamedTuple):
+    """Texts of concepts. text: Arrow column (n,). concept (n,): row of the targets. kind (n,): place in KINDS. counts: read and left out."""
+
+    text: Any
+    concept: Ints
+    kind: Ints
+    concepts: int
+    counts: Dict[str, int]
+
+
+@registry.tasks("spacy-sapbert.SelfDistillation.v1")
+def self_distillation(
+    teacher: str,
+    texts: str,
+    dimensions: int = 64,
+    whiten: bool = False,
+    kinds: List[str] = ["name", "synonym", "definition"],
+    size: int = 128,
+    teacher_length: int = 0,
+    head: str = "fitted",
+) -> SelfDistillationTask:
+    """See the module. With `paths.pairs` and `paths.kb` it is measured by held-out synonyms; these, and the concepts kept out whole, are then
+    left out of the texts. Without them nothing is measured, and the last weights are kept.
+
+    teacher (str): folder or name of the contrastive model. texts (str): folder with texts.parquet (`python -m training.data.definitions`);
+        targets are kept in it.
+    dimensions (int): of the targets; 0: all of the teacher's, without PCA. whiten (bool): whether each direction is scaled to variance 1.
+    kinds (List[str]): of texts that the student learns ("description" too, if wanted). size (int): texts in a batch, of one process.
+    teacher_length (int): tokens the teacher reads of a text; 0: as the student.
+    head (str): how the new layer begins, "fitted" or "random".
+    RAISES: SapbertError E511.
+    """
+    if head not in HEADS:
+        raise fail("E511", setting="task.head", value=head, why=f"name one of {', '.join(HEADS)}")
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown or not kinds:
+        raise fail("E511", setting="task.kinds", value=kinds, why=f"name one or more of {', '.join(KINDS)}")
+    for setting, value, least in (("dimensions", dimensions, 0), ("size", size, 1), ("teacher_length", teacher_length, 0)):
+        if value < least:
+            raise fail("E511", setting=f"task.{setting}", value=value, why=f"it must be at least {least}")
+    if whiten and not dimensions:
+        raise fail("E511", setting="task.whiten", value=whiten, why="there is nothing to whiten without PCA (dimensions = 0)")
+    return SelfDistillationTask(teacher, texts, dimensions, whiten, kinds, size, teacher_length, head)
+
+
+class SelfDistillationTask(Task):
+    def __init__(
+        self, teacher: str, texts: str, dimensions: int, whiten: bool, kinds: Sequence[str], size: int, teacher_length: int, head: str = "fitted"
+    ) -> None:
+        self.head = head
+        self.teacher, self.texts, self.dimensions, self.whiten = teacher, Path(texts), dimensions, whiten
+        self.kinds, self.size, self.teacher_length = list(kinds), size, teacher_length
+
+    def check(self, recipe: Recipe) -> None:
+        super().check(recipe)
+        if bool(recipe.paths.pairs) != bool(recipe.paths.kb):
+            raise ValueError("give both paths.pairs and paths.kb, or neither")
+
+    def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
+        """RAISES: SapbertError E610 (the table), E611 (nothing to learn), E511 (dimensions), E512 (the teacher), E502 (pairs)."""
+        from datasets import Dataset
+
+        given = recipe.training
+        texts, data_settings, evaluator, report = self._read(recipe)
+        length = self.teacher_length or recipe.encoder.max_length
+        teacher = Teacher(self.teacher, length, given.gpu_id)
+        key = {"teacher": teacher.fingerprint, **data_settings, "dimensions": self.dimensions, "whiten": self.whiten}
+        folder = kept(self.texts, key, lambda scratch: write_targets(scratch, texts, teacher, self.dimensions, self.whiten, self.texts))
+        targets: Floats2d = np.load(folder / TARGETS, mmap_mode="r")
+        manifest = manifest_of(folder)
+
+        chosen = np.isin(texts.kind, [KINDS.index(kind) for kind in self.kinds])
+        rows = np.flatnonzero(chosen)
+        if not len(rows):
+            raise fail("E611", path=self.texts / TEXTS, why=f"it holds no {' and no '.join(self.kinds)}")
+        learnt = {kind: int((texts.kind[rows] == place).sum()) for place, kind in enumerate(KINDS) if kind in self.kinds}
+        fingerprint = manifest["files"][TARGETS]["blake2b"]
+        table = pa.table({"text": texts.text.take(pa.array(rows)), "concept": pa.array(texts.concept[rows])})
+        some = np.sort(np.random.default_rng(given.seed).permutation(len(table))[:FITTED_ON]) if self.head == "fitted" else np.zeros(0, dtype=int)
+        first = encode(encoder, table.column("text").take(pa.array(some)).to_pylist()) if len(some) else None  # before it has a head
+        add_head(encoder, targets.shape[1])
+        if first is not None:
+            fit_head(encoder, first, np.asarray(targets)[texts.concept[rows][some]])
+
+        def label(batch: Sequence[Dict[str, Any]]) -> torch.Tensor:
+            return torch.from_numpy(np.array(targets[[row["concept"] for row in batch]]))
+
+        return Prepared(
+            data=Dataset(table, fingerprint=f"{fingerprint[:16]}{'-'.join(str(KINDS.index(kind)) for kind in self.kinds)}"),
+            batch_size=self.size,
+            batches=ShuffledBatches.make,
+            collator=TextCollator(encoder.tokenizer, recipe.encoder.max_length, ("text",), label),
+            objective=Distance(encoder, HEAD, given.batch_tokens, given.cache_gradients),
+            evaluator=evaluator,
+            data_settings={**data_settings, "teacher": teacher.fingerprint, "targets": fingerprint},
+            report={**report, "texts": {**texts.counts, "concepts": texts.concepts, "learnt": learnt}, "targets": manifest["targets"]},
+            words=words,
+            places=("teacher", "texts"),
+        )
+
+    def _read(self, recipe: Recipe) -> Tuple[Texts, Dict[str, Any], Any, Dict[str, Any]]:
+        """Texts without what is held out; fingerprints; the evaluator; the report's part on both."""
+        path = self.texts / TEXTS
+        held: set[str] = set()
+        unseen: set[int] = set()
+        evaluator, report, settings = None, {}, {}
+        said = _manifest(self.texts)
+        if recipe.paths.pairs:
+            kb, manifest = open_pairs(recipe)
+            if "kb" in said and said["kb"] != kb.fingerprint:
+                raise fail("E610", path=path, expected=EXPECTED, why=f"it was made of another knowledge base than '{recipe.paths.kb}'")
+            queries = read_queries(recipe.paths.pairs)
+            held = {query.query for query in queries}
+            if "kb" in said:  # else its labels are not those of the pairs
+                unseen = {query.label for query in queries if query.split == ZERO_SHOT}
+            sample = held_out_sample(kb, recipe)
+            evaluator = HeldOutAccuracy(sample) if sample.queries else None
+            report = {"held_out": {"queries": len(sample.queries), "names": len(sample.names)}}
+            settings = {"pairs": manifest["files"]["queries.parquet"]["blake2b"]}
+        texts = read_texts(path, held, unseen)
+        report["sources"] = said.get("sources", [path.parent.name])
+        return texts, {"texts": checksum(path), **settings}, evaluator, report
+
+
+def fit_head(encoder: SentenceTransformer, vectors: Floats2d, targets: Floats2d) -> None:
+    """Set the head to the ridge regression of targets (n, width) on vectors (n, d)."""
+    x, y = vectors.astype(np.float64), targets.astype(np.float64)
+    mean_x, mean_y = x.mean(axis=0), y.mean(axis=0)
+    x, y = x - mean_x, y - mean_y
+    weight = np.linalg.solve(x.T @ x + RIDGE * len(x) * np.eye(x.shape[1]), x.T @ y).T  # (width, d)
+    head: Any = encoder[-1]
+    with torch.no_grad():
+        head.linear.weight.copy_(torch.from_numpy(weight).to(head.linear.weight))
+        head.linear.bias.copy_(torch.from_numpy(mean_y - weight @ mean_x).to(head.linear.bias))
+
+
+def _manifest(folder: Path) -> Dict[str, Any]:
+    path = folder / MANIFEST
+    if not path.is_file():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise fail("E610", path=path, expected="a manifest", why=str(error)) from error
+
+
+def read_texts(path: Path, held: set[str], unseen: set[int]) -> Texts:
+    """The table without empty texts, without texts in `held` (normalised), and without concepts in `unseen`; each counted.
+
+    RAISES: SapbertError E610 (missing file or column, null values, a kind that is none of KINDS), E611 (nothing is left).
+    """
+    table = read_table(path, EXPECTED, SCHEMA)
+    kind = codes(table.column("kind"), KINDS, path, EXPECTED)
+    labels = np.asarray(table.column("label").to_numpy(), dtype=np.int64)
+    column = table.column("text")
+    empty, measured = np.zeros(len(table), dtype=np.bool_), np.zeros(len(table), dtype=np.bool_)
+    for start in range(0, len(table), CHUNK):
+        for row, text in enumerate(column.slice(start, CHUNK).to_pylist(), start):
+            empty[row] = not text.strip()
+            measured[row] = bool(held) and normalise(text) in held
+    away = np.isin(labels, list(unseen))
+    keep = ~(empty | measured | away)
+    if not keep.any():
+        raise fail("E611", path=path, why=f"none of its {len(table):,} rows is left")
+    order = np.flatnonzero(keep)
+    order = order[np.argsort(labels[order], kind="stable")]
+    unique, concept = np.unique(labels[order], return_inverse=True)
+    counts = {
+        "texts": len(order),
+        "empty": int(empty.sum()),
+        "held_out": int((measured & ~empty).sum()),
+        "of_unseen_concepts": int((away & ~empty & ~measured).sum()),
+    }
+    return Texts(column.take(pa.array(order)), concept.reshape(-1).astype(np.int64), kind[order], len(unique), counts)
+
+
+# -- targets ------------------------------------------------------------------------------------------------------------
+
+
+def shares(texts: Texts) -> Tuple[np.ndarray, Dict[str, int]]:
+    """Of each text in its concept's target, float (n,); they sum to 1 for a concept. And how many concepts have a definition, only a
+    description, or neither."""
+    count = np.stack([np.bincount(texts.concept[texts.kind == place], minlength=texts.concepts) for place in range(len(KINDS))])  # (kinds, concepts)
+    grounding = np.where(count[DEFINITION] > 0, DEFINITION, np.where(count[DESCRIPTION] > 0, DESCRIPTION, -1))  # (concepts,)
+    naming = np.where(count[NAME] > 0, NAME, np.where(count[SYNONYM] > 0, SYNONYM, -1))
+    half = np.where((grounding >= 0) & (naming >= 0), 0.5, 1.0)
+    mine, kind = texts.concept, texts.kind
+    own = count[kind, mine]  # texts of the same kind and concept
+    share = np.where((kind == grounding[mine]) | (kind == naming[mine]), half[mine] / own, 0.0)
+    alone = (grounding[mine] < 0) & np.isin(kind, (NAME, SYNONYM))
+    share = np.where(alone, 1.0 / np.maximum(1, count[NAME] + count[SYNONYM])[mine], share)
+    return share, {
+        "with_definition": int((grounding == DEFINITION).sum()),
+        "with_description_alone": int((grounding == DESCRIPTION).sum()),
+        "with_names_alone": int((grounding < 0).sum()),
+        "without_name": int((count[NAME] == 0).sum()),
+    }
+
+
+def mean_vectors(texts: Texts, teacher: Any) -> Tuple[Floats2d, Dict[str, int]]:
+    """float32 (concepts, d): the mean of name and definition; only texts that have a share are encoded."""
+    share, counts = shares(texts)
+    rows = np.flatnonzero(share > 0)
+    means = np.zeros((texts.concepts, teacher.width), dtype=np.float32)
+    with tqdm(total=len(rows), desc="targets", unit=" texts", disable=len(rows) <= CHUNK) as show:
+        for start in range(0, len(rows), CHUNK):
+            part = rows[start : start + CHUNK]
+            vectors = teacher.encode(texts.text.take(pa.array(part)).to_pylist())
+            np.add.at(means, texts.concept[part], share[part, None].astype(np.float32) * vectors)
+            show.update(len(part))
+    return means, {**counts, "encoded": len(rows)}
+
+
+def write_targets(folder: Path, texts: Texts, teacher: Any, dimensions: int, whiten: bool, path: Path) -> Dict[str, Any]:
+    """targets.npy (concepts, dimensions), and the PCA as mean.npy (d,) and components.npy (dimensions, d): with whitening, its rows are divided
+    by the deviations, so that targets are always (means − mean) components^T.
+
+    RAISES: SapbertError E511 where there are fewer concepts, or fewer dimensions, than asked for.
+    """
+    means, counts = mean_vectors(texts, teacher)
+    kept_variance = 1.0
+    targets = means
+    if dimensions:
+        from sklearn.decomposition import PCA
+
+        most = min(means.shape[1], len(means) - 1)
+        if dimensions > most:
+            why = f"'{path}' has {len(means):,} concepts and the teacher {means.shape[1]} dimensions: at most {most}"
+            raise fail("E511", setting="task.dimensions", value=dimensions, why=why)
+        pca = PCA(dimensions, svd_solver="covariance_eigh").fit(means)  # exact, and its memory is a matrix of d x d
+        components = pca.components_
+        if whiten:
+            components = components / np.sqrt(np.maximum(pca.explained_variance_, 1e-12))[:, None]
+        components = components.astype(np.float32)
+        mean = pca.mean_.astype(np.float32)
+        targets = (means - mean) @ components.T
+        kept_variance = float(pca.explained_variance_ratio_.sum())
+        np.save(folder / MEAN, mean, allow_pickle=False)
+        np.save(folder / COMPONENTS, components, allow_pickle=False)
+    np.save(folder / TARGETS, np.ascontiguousarray(targets, dtype=np.float32), allow_pickle=False)
+    return {"targets": {**counts, "dimensions": int(targets.shape[1]), "variance_kept": round(kept_variance, 4), "whitened": whiten}}
+
+
+def words(report: Dict[str, Any]) -> Words:
+    texts, targets = report["texts"], report["targets"]
+    data = (
+        f"Sources: {', '.join(report['sources'])}. {texts['concepts']:,} concepts ({targets['with_definition']:,} with a definition, "
+        f"{targets['with_description_alone']:,} with a description alone); learnt: {listed(texts['learnt'])}. Targets of {targets['dimensions']} dimensions "
+        f"keep {targets['variance_kept']:.1%} of the variance of the teacher's vectors. Left out: {texts['held_out']:,} texts that are held out, "
+        f"{texts['of_unseen_concepts']:,} of concepts kept out whole, {texts['empty']:,} empty ones."
+    )
+    measured, tables = "", []
+    if report["after"]:
+        measured, table = held_out_table(report)
+        tables = [table]
+    what = "each name and definition of a concept is led to the mean of a teacher's vectors of both"
+    return Words("self-distillation (BioLORD-2023: Remy et al., JAMIA 2024)", what, data, measured, tables, tag="biolord", limits="")

@@ -1,0 +1,165 @@
+"""Two tasks in one training: after so many batches of the one, a batch of the other.
+
+BioLORD-2023 (Remy et al., JAMIA 2024) keeps sentence similarity in the mix while concepts are learnt. sentence-transformers' trainer does the
+rest: one data set and one loss for each task, chosen by the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+
+from sentence_transformers.base.evaluation import BaseEvaluator
+
+from ..errors import fail
+from ..loop.trainer import processes
+from ..registry import registry
+from ..task import Prepared, Task, Words
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from ..train import Recipe
+
+MAIN, ALSO = "main", "also"
+
+
+@registry.tasks("spacy-sapbert.Mixture.v1")
+def mixture(main: Any, also: Any, every: int = 10) -> MixtureTask:
+    """main, also (Task): the tasks, as `[task.main]` and `[task.also]`; what main measures decides which weights are kept. every (int): after so many
+    batches of main, one of also. An epoch is one of main. RAISES: SapbertError E511.
+    """
+    for name, task in ((MAIN, main), (ALSO, also)):
+        if not isinstance(task, Task) or isinstance(task, MixtureTask):
+            raise fail("E511", setting=f"task.{name}", value=type(task).__name__, why="it must name a single task: @tasks = …")
+    if type(main) is type(also):
+        raise fail("E511", setting="task.also", value=type(also).__name__, why="it must be another task than task.main")
+    if every < 1:
+        raise fail("E511", setting="task.every", value=every, why="it must be at least 1")
+    return MixtureTask(main, also, every)
+
+
+class MixtureTask(Task):
+    def __init__(self, main: Task, also: Task, every: int) -> None:
+        self.main, self.also, self.every = main, also, every
+        self.needs = (*main.needs, *also.needs)
+        self.takes = (*main.takes, *also.takes)
+        self.paths = (*main.paths, *also.paths)
+
+    def check(self, recipe: Recipe) -> None:
+        super().check(recipe)
+        for task in (self.main, self.also):
+            task.check(_only(recipe, task))
+
+    def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
+        """RAISES: SapbertError of both."""
+        from datasets import DatasetDict
+
+        main, also = self.main.prepare(recipe, encoder), self.also.prepare(recipe, encoder)
+
+        def batches(dataset: Any, batch_size: int, drop_last: bool = False, **more: Any) -> Any:
+            one = main if set(main.data.column_names) == set(dataset.column_names) else also
+            return one.batches(dataset, one.batch_size, drop_last, **more)
+
+        def mix(dataset: Any, samplers: List[Any], **_: Any) -> Interleaved:
+            return Interleaved(samplers[0], samplers[1], len(main.data), self.every)
+
+        def words(report: Dict[str, Any]) -> Words:
+            one, other = (part.words({**report, **part.report}) for part in (main, also))
+            return one._replace(
+                what=f"{one.what}; after {self.every} batches one of {other.method}: {other.what}",
+                data=f"{one.data}\n\n{other.data}",
+                measured=f"{one.measured} {other.measured}".strip(),
+                tables=(*one.tables, *other.tables),
+                limits=other.limits and one.limits,
+            )
+
+        evaluators = [part.evaluator for part in (main, also) if part.evaluator is not None]
+        return Prepared(
+            data=DatasetDict({MAIN: main.data, ALSO: also.data}),
+            batch_size=main.batch_size,
+            batches=batches,
+            mix=mix,
+            collator=Collators({MAIN: main.collator, ALSO: also.collator}),
+            objective={MAIN: main.objective, ALSO: also.objective},
+            evaluator=Evaluators(evaluators) if evaluators else None,
+            data_settings={**{f"also.{key}": value for key, value in also.data_settings.items()}, **main.data_settings},
+            report={**also.report, **main.report, "sources": [*main.report.get("sources", []), *also.report.get("sources", [])]},
+            words=words,
+            places=(*main.places, *also.places),
+        )
+
+
+def _only(recipe: Recipe, task: Task) -> Recipe:
+    """The recipe as it would be for one of the tasks."""
+    left_out = {section: None for section in ("batches", "loss", "miner", "perturb") if section not in (*task.needs, *task.takes)}
+    return recipe.model_copy(update=left_out)
+
+
+class Collators:
+    """The collator of the data set that a batch is of."""
+
+    valid_label_columns = ["label"]
+
+    def __init__(self, parts: Dict[str, Any]) -> None:
+        self.parts = parts
+
+    def __call__(self, rows: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+        name = str(rows[0]["dataset_name"])
+        return {"dataset_name": name, **self.parts[name](rows)}
+
+
+class Evaluators(BaseEvaluator):
+    """All figures; the first one's decides."""
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        super().__init__()
+        self.parts = list(parts)
+        self.primary_metric = self.parts[0].primary_metric
+
+    def __call__(self, model: Any, output_path: Optional[str] = None, epoch: int = -1, steps: int = -1) -> Dict[str, float]:
+        found = [part(model, output_path, epoch, steps) for part in self.parts]
+        return {key: value for figures in reversed(found) for key, value in figures.items()}
+
+
+class Interleaved:
+    """Batches of one sampler, and after each `every` of them one of another, which begins again when it is used up.
+
+    Processes take batches in turn, so as many in a row are of one task as there are processes: all of a step do the same. What is over of
+    the first sampler comes in another epoch. offset (int): of the other's rows, which follow those of the first.
+    """
+
+    batch_size = None  # batches differ in size
+    drop_last = True
+
+    def __init__(self, main: Any, also: Any, offset: int, every: int) -> None:
+        self.main, self.also, self.offset, self.every = main, also, offset, every
+        self.world = processes()
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.main.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        rounds = len(self.main) // self.world
+        return (rounds + rounds // self.every) * self.world
+
+    def __iter__(self) -> Iterator[List[int]]:
+        others = self._others()
+        coming = iter(self.main)
+        for number in range(1, len(self.main) // self.world + 1):
+            for _ in range(self.world):
+                batch = next(coming, None)
+                if batch is None:
+                    return
+                yield batch
+            if number % self.every == 0:
+                for _ in range(self.world):
+                    yield [row + self.offset for row in next(others)]
+
+    def _others(self) -> Iterator[List[int]]:
+        for turn in count(self.epoch * 1000):  # no epoch of main holds a thousand of the other
+            self.also.set_epoch(turn)
+            yield from self.also

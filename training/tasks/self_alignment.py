@@ -1,0 +1,149 @@
+"""The task of self-alignment (SapBERT: Liu et al., NAACL 2021): pairs of texts of one concept, pulled together by a loss over the batch.
+
+The pairs are those of `training.data.pairs` (names), of `training.data.definitions` (names with definitions and descriptions: the contrastive phase
+of BioLORD-2023), or of `training.data.mentions`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, Tuple
+
+import numpy as np
+
+from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+
+from ..data import pairs as pairs_module
+from ..errors import fail
+from ..registry import registry
+from ..task import Prepared, Table, Task, Words
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from ..loop.trainer import HeldOut
+    from ..train import Recipe
+
+SPLITS = (("held_out", "a synonym kept out, concept seen"), ("zero_shot", "concept not seen at all"))
+
+
+@registry.tasks("spacy-sapbert.SelfAlignment.v1")
+def self_alignment() -> SelfAlignmentTask:
+    """Names of one concept against those of the others, as `[batches]`, `[miner]`, `[loss]` and `[perturb]` say."""
+    return SelfAlignmentTask()
+
+
+class SelfAlignmentTask(Task):
+    """Measured by held-out synonyms and concepts."""
+
+    needs = ("batches", "loss", "miner")
+    takes = ("perturb",)
+    paths = ("pairs", "kb")
+
+    def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
+        """RAISES: SapbertError E502 (pairs), E1xx (knowledge base)."""
+        import pyarrow.parquet as pq
+        from datasets import Dataset
+
+        from ..data.neighbours import kept_nearest_labels
+        from ..loop import trainer as loop
+
+        given = recipe.training
+        kb, manifest = open_pairs(recipe)
+        held_out = held_out_sample(kb, recipe)
+        table = pq.read_table(Path(recipe.paths.pairs) / pairs_module.PAIRS, memory_map=True)
+        fingerprint = manifest["files"][pairs_module.PAIRS]["blake2b"]
+
+        def batches(dataset: Any, batch_size: int, drop_last: bool = False, **more: Any) -> Any:
+            neighbours = kept_nearest_labels(recipe.paths.pairs, fingerprint) if recipe.batches.near else None
+            return recipe.batches.maker(neighbours)(dataset, batch_size, drop_last, **more)
+
+        return Prepared(
+            data=Dataset(table, fingerprint=fingerprint[:32]),  # else it would be made by pickling the table
+            batch_size=recipe.batches.pairs,
+            batches=batches,
+            collator=loop.NameCollator(encoder.tokenizer, recipe.encoder.max_length, recipe.perturb, given.seed),
+            objective=loop.SelfAlignment(encoder, recipe.loss, recipe.miner, given.batch_tokens, given.cache_gradients),
+            evaluator=loop.HeldOutAccuracy(held_out) if held_out.queries else None,
+            data_settings={"pairs": fingerprint},
+            report={
+                "held_out": {"queries": len(held_out.queries), "names": len(held_out.names)},
+                "pairs": manifest["counts"],
+                "pairs_settings": manifest["settings"],
+                "sources": manifest["sources"],
+            },
+            words=words,
+        )
+
+
+def open_pairs(recipe: Recipe) -> Tuple[KnowledgeBase, Dict[str, Any]]:
+    """The knowledge base, and the manifest of the pairs that were made of it. RAISES: SapbertError E502, E1xx."""
+    manifest = pairs_module.check_folder(recipe.paths.pairs)
+    kb = KnowledgeBase(recipe.paths.kb)
+    if manifest["kb"] != kb.fingerprint:
+        raise fail("E502", path=recipe.paths.pairs, why=f"they were made of another knowledge base than '{recipe.paths.kb}'")
+    return kb, manifest
+
+
+def held_out_sample(kb: KnowledgeBase, recipe: Recipe) -> HeldOut:
+    """Queries of both splits, and a dictionary: all names of their concepts and a sample of the others, never a query.
+
+    RAISES: SapbertError E502.
+    """
+    return sample_of_queries(kb, recipe.paths.pairs, recipe.training.seed, recipe.training.eval_queries, recipe.training.eval_names)
+
+
+def sample_of_queries(kb: KnowledgeBase, pairs: str, seed: int, eval_queries: int, eval_names: int) -> HeldOut:
+    """`held_out_sample` without a recipe."""
+    from ..loop.trainer import HeldOut
+
+    chance = np.random.default_rng([seed, 3])
+    every = pairs_module.read_queries(pairs)
+    labels = pairs_module.read_labels(pairs)
+    count = min(eval_queries, len(every))
+    chosen = [every[i] for i in sorted(chance.choice(len(every), count, replace=False))] if every else []
+    strings, owners = np.asarray(kb.pairs[STRING]), labels[np.asarray(kb.pairs[CONCEPT])]
+    held = set(kb.find([query.query for query in every]).values())
+    mine = np.isin(owners, [query.label for query in chosen])
+    others = np.flatnonzero(~mine)
+    mine[chance.choice(others, min(eval_names, len(others)), replace=False)] = True
+    rows = np.array([row for row in np.flatnonzero(mine) if int(strings[row]) not in held], dtype=np.int64)
+    names = kb.strings_at(strings[rows].tolist()) if len(rows) else []
+    return HeldOut([q.query for q in chosen], np.array([q.label for q in chosen]), [q.split for q in chosen], names, owners[rows])
+
+
+def held_out_table(report: Dict[str, Any]) -> Tuple[str, Table]:
+    """What the figures of held-out queries are of, and the figures."""
+    rows = [(said, (f"{split}_at1", f"{split}_at5")) for split, said in SPLITS if f"{split}_at1" in report["after"]]
+    measured = (
+        f"Held-out synonyms by exact search, ties as their expectation, over a sample of {report['held_out']['names']:,} names "
+        f"({report['held_out']['queries']:,} queries); higher than\nover the whole knowledge base."
+    )
+    return measured, Table(("@1", "@5"), rows)
+
+
+def words(report: Dict[str, Any]) -> Words:
+    """A report of this task in the card's words."""
+    pairs, sources = report["pairs"], report["sources"]
+    used = [source for source in sources if "medic" in source.lower() or "ctd_diseases" in source.lower()]
+    grounded = pairs.get("pairs_with_definitions", 0) + pairs.get("pairs_with_descriptions", 0)  # of `training.data.definitions`
+    if pairs_module.MENTIONS in sources:
+        note = "The pairs are of a task's training mentions: what they were taken from must not be measured on."
+    else:
+        note = "No text and no mention of a corpus was used"
+        note += f"; but the dictionary {', '.join(used)}, whose names a benchmark is scored against, was among the sources." if used else "."
+    data = (
+        f"Sources: {', '.join(sources)}. {pairs['labels_in_pairs']:,} concepts with {pairs['names_in_pairs']:,} names gave\n"
+        f"{pairs['pairs']:,} pairs (of {pairs['pairs_before_trimming']:,}, at most {report['pairs_settings']['max_pairs']} a concept); "
+        f"{pairs['ambiguous_names']:,} names of several\nconcepts are in none. Kept out: one synonym of {pairs['held_out_queries']:,} concepts, "
+        f"and {pairs['zero_shot_queries']:,} concepts whole.\n{note}"
+    )
+    measured, table = held_out_table(report)
+    if not grounded:
+        return Words("self-alignment (SapBERT: Liu et al., NAACL 2021)", "names of one concept are pulled together", data, measured, (table,))
+    data += f"\n{pairs['pairs_with_definitions']:,} pairs hold a definition, {pairs['pairs_with_descriptions']:,} a description from the graph of concepts."
+    method, what = (
+        "the contrastive phase of BioLORD-2023 (Remy et al., JAMIA 2024)",
+        "a name is pulled to definitions and descriptions of its concept",
+    )
+    return Words(method, what, data, measured, (table,), tag="biolord", limits="")

@@ -1,0 +1,266 @@
+"""The task of sentence similarity: pairs of texts with a human score, so that what the base knows of sentences is not forgotten.
+
+BioLORD-2023 (Remy et al., JAMIA 2024) adapts its base so before the contrastive phase and after it. The pairs here are those of the training
+part of STS-B (Cer et al., SemEval 2017), or any file in a layout named below. SICK (Marelli et al., LREC 2014) is in such a layout too, but its
+licence is non-commercial: nothing that is shipped may be trained on it.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import torch
+from sentence_transformers.base.evaluation import BaseEvaluator
+from sentence_transformers.sentence_transformer.losses import CoSENTLoss, CosineSimilarityLoss
+
+from spacy_sapbert.errors import MissingFile
+from spacy_sapbert.files import checksum
+
+from ..data.similarity import TextPair
+from ..errors import fail
+from ..loop.batches import ShuffledBatches
+from ..loop.trainer import Objective, TextCollator, encode, of_the_first, processes
+from ..registry import registry
+from ..task import Prepared, Table, Task, Words
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from ..train import Recipe
+
+# Names of the columns in a file with a head, in lower case: sentence-transformers' own · SICK · BIOSSES · UMNSRS, MayoSRS · EHR-Rel
+LEFT = ("sentence1", "sentence_a", "sent_1", "text1", "term1", "term_1", "snomed_label_1")
+RIGHT = ("sentence2", "sentence_b", "sent_2", "text2", "term2", "term_2", "snomed_label_2")
+SCORE = ("score", "relatedness_score", "sim", "similarity", "label", "mean", "mean_rating", "mean score")
+METRIC = "sts_spearman"
+SHOWN = 60  # characters of a line in a message
+
+
+class Scored(NamedTuple):
+    """Pairs of one or several files. unscored: lines whose score is empty, which are left out."""
+
+    pairs: List[TextPair]
+    unscored: int
+
+
+@registry.tasks("spacy-sapbert.SentenceSimilarity.v1")
+def sentence_similarity(
+    train: List[str],
+    dev: str = "",
+    loss: Literal["cosent", "cosine"] = "cosent",
+    scale: float = 20.0,
+    pairs: int = 32,
+    lowest: float = 0.0,
+    highest: float = 5.0,
+) -> SentenceSimilarityTask:
+    """Cosines of pairs of texts that follow what people say of their likeness.
+
+    train (List[str]), dev (str): files of pairs, see `read_scored`; "" measures nothing. A pair of dev is left out of training.
+    loss (str): "cosent" (Huang et al., TASLP 2024: the order of the scores alone) or "cosine" (squared difference from the score, scaled
+        to 0 to 1), both sentence-transformers'. scale (float): CoSENT's, one over its temperature.
+    pairs (int): in a batch, of one process. lowest, highest (float): the scale of the scores (STS-B: 0 to 5).
+    RAISES: SapbertError E511.
+    """
+    if not train:
+        raise fail("E511", setting="task.train", value=train, why="name at least one file of pairs")
+    if pairs < 2:
+        raise fail("E511", setting="task.pairs", value=pairs, why="it must be at least 2")
+    if not scale > 0:
+        raise fail("E511", setting="task.scale", value=scale, why="it must be above 0")
+    if not highest > lowest:
+        raise fail("E511", setting="task.highest", value=highest, why=f"it must be above the lowest score, {lowest:g}")
+    return SentenceSimilarityTask(train, dev, loss, scale, pairs, lowest, highest)
+
+
+class SentenceSimilarityTask(Task):
+    """Measured by Spearman's correlation on the dev pairs."""
+
+    def __init__(self, train: Sequence[str], dev: str, loss: str, scale: float, pairs: int, lowest: float, highest: float) -> None:
+        self.train, self.dev, self.loss, self.scale = list(train), dev, loss, scale
+        self.pairs, self.lowest, self.highest = pairs, lowest, highest
+
+    def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
+        """RAISES: SapbertError E526 (a line), E527 (no pairs)."""
+        from datasets import Dataset
+
+        files = [Path(name) for name in self.train]
+        read = [read_scored(path, lowest=self.lowest, highest=self.highest) for path in files]
+        dev = read_scored(Path(self.dev), lowest=self.lowest, highest=self.highest) if self.dev else Scored([], 0)
+        measured = {_key(pair) for pair in dev.pairs}
+        every = list(chain.from_iterable(part.pairs for part in read))
+        pairs = [pair for pair in every if _key(pair) not in measured]
+        if len({pair.score for pair in pairs}) < 2:
+            raise fail("E527", path=", ".join(self.train), why=f"{len(pairs)} pairs remain, and their scores must differ")
+        if self.dev and len({pair.score for pair in dev.pairs}) < 2:
+            raise fail("E527", path=self.dev, why=f"it holds {len(dev.pairs)} pairs, and their scores must differ")
+        span = self.highest - self.lowest
+        data = Dataset.from_dict(
+            {
+                "left": [pair.left for pair in pairs],
+                "right": [pair.right for pair in pairs],
+                "score": [(pair.score - self.lowest) / span for pair in pairs],
+            }
+        )
+
+        def scores(rows: Sequence[Dict[str, Any]]) -> torch.Tensor:
+            return torch.tensor([row["score"] for row in rows], dtype=torch.float32)
+
+        counts = {
+            "pairs": len(pairs),
+            "pairs_in_dev_too": len(every) - len(pairs),
+            "unscored": sum(part.unscored for part in read),
+            "dev_pairs": len(dev.pairs),
+        }
+        return Prepared(
+            data=data,
+            batch_size=self.pairs,
+            batches=ShuffledBatches.make,
+            collator=TextCollator(encoder.tokenizer, recipe.encoder.max_length, ("left", "right"), scores),
+            objective=Likeness(encoder, self.loss, self.scale, recipe.training.batch_tokens, recipe.training.cache_gradients),
+            evaluator=LikenessCorrelation(dev.pairs) if dev.pairs else None,
+            data_settings={"sts": [checksum(path) for path in files], **({"sts_dev": checksum(Path(self.dev))} if self.dev else {})},
+            report={"sts": counts, "sources": [path.name for path in files]},
+            words=words,
+            places=("train", "dev"),
+        )
+
+
+def _key(pair: TextPair) -> Tuple[str, ...]:
+    return tuple(sorted((pair.left, pair.right)))
+
+
+class Likeness(Objective):
+    """CoSENT or cosine loss of the pairs of a batch; each process looks at its own."""
+
+    def __init__(self, model: SentenceTransformer, loss: str, scale: float, batch_tokens: int, cache_gradients: bool = False) -> None:
+        super().__init__(model, batch_tokens, cache_gradients)
+        # the loss is given vectors, never the model: it would be saved with it and wrapped twice
+        self.loss: Any = CoSENTLoss(None, scale=scale) if loss == "cosent" else CosineSimilarityLoss(None)  # type: ignore[arg-type]
+
+    def measure(self, vectors: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """(2n, d): n left texts, then n right ones; scores (n,) from 0 to 1 -> scalar."""
+        self.names += len(vectors) * processes()
+        left, right = vectors.float().chunk(2)
+        loss: torch.Tensor = self.loss.compute_loss_from_embeddings([left, right], labels.float())
+        return loss
+
+
+class LikenessCorrelation(BaseEvaluator):
+    """Spearman's correlation x 100 of cosines and human scores."""
+
+    def __init__(self, pairs: Sequence[TextPair]) -> None:
+        super().__init__()
+        self.texts = [pair.left for pair in pairs] + [pair.right for pair in pairs]
+        self.scores = [pair.score for pair in pairs]
+        self.primary_metric = METRIC
+
+    def __call__(self, model: Any, output_path: Optional[str] = None, epoch: int = -1, steps: int = -1) -> Dict[str, float]:
+        from scipy.stats import spearmanr
+
+        left, right = np.split(encode(model, self.texts), 2)  # (n, d), L2-normalised
+        found = 100.0 * float(spearmanr((left * right).sum(axis=1), self.scores).statistic)
+        return of_the_first({METRIC: round(found, 3)})
+
+
+def words(report: Dict[str, Any]) -> Words:
+    counts = report["sts"]
+    data = (
+        f"{counts['pairs']:,} pairs of texts with a human score ({', '.join(report['sources'])}); left out: {counts['unscored']:,} lines "
+        f"without a score, and {counts['pairs_in_dev_too']:,} pairs that are measured on."
+    )
+    measured, tables = similarity_table(report)
+    return Words(
+        "sentence similarity (CoSENT or cosine loss)", "cosines follow what people say of likeness", data, measured, tables, tag="sts", limits=""
+    )
+
+
+def similarity_table(report: Dict[str, Any]) -> Tuple[str, List[Table]]:
+    if METRIC not in report["after"]:
+        return "", []
+    measured = f"Spearman's correlation × 100 of cosines and human scores, over {report['sts']['dev_pairs']:,} pairs of texts."
+    return measured, [Table(("Spearman",), [("sentence similarity", (METRIC,))])]
+
+
+# -- files of pairs -----------------------------------------------------------------------------------------------------
+
+
+def read_scored(path: Union[str, Path], *, lowest: float = 0.0, highest: float = 5.0) -> Scored:
+    """Pairs of texts and their score from a tab- or comma-separated file (.gz or not, UTF-8).
+
+    Three columns without a head (STS-B: sentence, sentence, score), or columns that the first line names (LEFT, RIGHT, SCORE above);
+    others are passed over. Quotes are read in files with commas alone. A line without a score is counted and left out.
+    RAISES: SapbertError E526 with the line (columns missing, an empty text, a score that is no number or out of its scale, not UTF-8),
+    E527 (nothing in it, or no such columns).
+    """
+    path = Path(path)
+    rows = _rows(path)
+    number, first = next(rows, (0, []))
+    if not first:
+        raise fail("E527", path=path, why="it is empty")
+    columns = _columns(first)
+    if columns is None:
+        if len(first) != 3 or _number(first[2]) is None:
+            why = (
+                f"its first line, '{' '.join(first)[:SHOWN]}', is neither text, text, score nor a head with columns {LEFT[0]}, {RIGHT[0]}, {SCORE[0]}"
+            )
+            raise fail("E527", path=path, why=why)
+        rows, columns = chain([(number, first)], rows), (0, 1, 2)
+    pairs: List[TextPair] = []
+    unscored = 0
+    for number, row in rows:
+        if len(row) != len(first):
+            raise _bad(path, number, row, f"it has {len(row)} columns where the first line has {len(first)}")
+        left, right, said = (" ".join(row[column].split()) for column in columns)
+        if not left or not right:
+            raise _bad(path, number, row, "a text is empty")
+        if not said or said.lower() == "nan":
+            unscored += 1
+            continue
+        score = _number(said)
+        if score is None or not lowest <= score <= highest:
+            raise _bad(path, number, row, f"'{said[:SHOWN]}' is no score from {lowest:g} to {highest:g}")
+        pairs.append(TextPair(left, right, score))
+    return Scored(pairs, unscored)
+
+
+def _rows(path: Path) -> Iterator[Tuple[int, List[str]]]:
+    """Number of a row's last line, and its cells."""
+    try:
+        with (
+            gzip.open(path, "rt", encoding="utf-8-sig", newline="") if path.suffix == ".gz" else open(path, encoding="utf-8-sig", newline="") as file
+        ):
+            head = file.readline()
+            tabs = "\t" in head
+            file.seek(0)
+            reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if tabs else csv.reader(file)
+            for row in reader:
+                if any(cell.strip() for cell in row):
+                    yield reader.line_num, row
+    except UnicodeDecodeError as error:
+        raise fail("E527", path=path, why=f"it is not UTF-8 ({error.reason} at byte {error.start})") from error
+    except (OSError, EOFError, csv.Error) as error:
+        raise fail("E527", MissingFile, path=path, why=str(error)) from error
+
+
+def _columns(head: Sequence[str]) -> Optional[Tuple[int, int, int]]:
+    names = [name.strip().lower() for name in head]
+    found = [next((names.index(name) for name in known if name in names), None) for known in (LEFT, RIGHT, SCORE)]
+    return None if None in found else (found[0], found[1], found[2])  # type: ignore[return-value]
+
+
+def _number(text: str) -> Optional[float]:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if np.isfinite(value) else None
+
+
+def _bad(path: Path, number: int, row: Sequence[str], why: str) -> Exception:
+    return fail("E526", path=path, line=number, text=" ".join(row)[:SHOWN], why=why)
