@@ -506,3 +506,136 @@ def test_adapters_without_peft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(SapbertError, match="pip install peft") as error:
         NameEncoder(str(tmp_path)).initialize()
     assert error.value.code == "E301"
+
+
+# -- code of a repository ------------------------------------------------------------------------------------------------
+
+OWN_CODE = """
+from pathlib import Path
+from transformers import BertConfig, BertModel, BertTokenizerFast
+Path({marker!r}).write_text("run")
+class OwnConfig(BertConfig):
+    model_type = "own-bert"
+class OwnModel(BertModel):
+    config_class = OwnConfig
+class OwnTokenizerFast(BertTokenizerFast):
+    pass
+"""
+TRUSTED = {"trust_remote_code": True}
+
+
+def with_code(folder: Path, marker: Path, *, config: bool = True, tokenizer: bool = False, names: str = "Own") -> Path:
+    """Make an encoder's folder need a Python file, `own.py`. marker: written by that file when it is run. names: of the classes."""
+    (folder / "own.py").write_text(OWN_CODE.format(marker=str(marker)))
+    if config:
+        change_json(folder / "config.json", model_type="own-bert", auto_map={"AutoConfig": f"own.{names}Config", "AutoModel": f"own.{names}Model"})
+    if tokenizer:
+        auto_map = {"AutoTokenizer": [None, "own.OwnTokenizerFast"]}
+        change_json(folder / "tokenizer_config.json", tokenizer_class="OwnTokenizer", auto_map=auto_map)
+    return folder
+
+
+def change_json(path: Path, **values: Any) -> None:
+    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    path.unlink(missing_ok=True)  # it may be a link
+    path.write_text(json.dumps({**content, **values}), encoding="utf-8")
+
+
+@pytest.fixture
+def no_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> List[str]:
+    """What was asked on standard input, each answered by yes. Modules of repositories are copied into the test's folder."""
+    asked: List[str] = []
+
+    def answer(prompt: str = "") -> str:
+        asked.append(prompt)
+        return "y"
+
+    monkeypatch.setattr("builtins.input", answer)
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    return asked
+
+
+@pytest.mark.parametrize("settings", [{}, {"transformer_config": TRUSTED, "tokenizer_config": TRUSTED}], ids=["plain", "trusting"])
+@pytest.mark.parametrize("needs", [{"config": True}, {"config": False, "tokenizer": True}], ids=["model", "tokenizer"])
+def test_code_in_a_linkers_folder_is_never_run(bert: Path, tmp_path: Path, no_answers: List[str], settings: dict, needs: dict) -> None:
+    saved = tmp_path / "encoder"
+    saved.mkdir()
+    to_folder(tiny(bert), saved)
+    with_code(saved, tmp_path / "marker", **needs)
+    for code_is_there in (True, False):
+        with pytest.raises(SapbertError, match="not run") as error:
+            from_folder(NameEncoder(dtype="float32", **settings), saved)
+        assert error.value.code == "E307"
+        assert str(saved) in str(error.value)
+        assert (no_answers, (tmp_path / "marker").exists()) == ([], False)
+        if code_is_there:
+            (saved / "own.py").unlink()  # without the file, the settings still ask for code
+
+
+def test_code_beside_a_known_architecture_is_refused_too(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    """`auto_map` with a known model_type: transformers would take its own class, which is another model."""
+    saved = tmp_path / "encoder"
+    saved.mkdir()
+    to_folder(tiny(bert), saved)
+    with_code(saved, tmp_path / "marker")
+    change_json(saved / "config.json", model_type="bert")
+    with pytest.raises(SapbertError) as error:
+        from_folder(NameEncoder(transformer_config=TRUSTED), saved)
+    assert (error.value.code, no_answers, (tmp_path / "marker").exists()) == ("E307", [], False)
+
+
+def test_settings_that_say_where_to_read_are_not_those_of_a_folder(bert: Path, tmp_path: Path) -> None:
+    """A model that was read from a repository's subfolder or revision is loaded from a linker's folder as it was saved."""
+    saved = tmp_path / "encoder"
+    saved.mkdir()
+    to_folder(tiny(bert), saved)
+    expected = tiny(bert).predict(NAMES)
+    where = {"subfolder": "elsewhere", "revision": "v2", "cache_dir": str(tmp_path / "cache")}
+    other = {"vocab_file": str(tmp_path / "other.txt"), "tokenizer_file": str(tmp_path / "other.json")}
+    model = NameEncoder(dtype="float32", transformer_config={**where, "attn_implementation": "eager"}, tokenizer_config={**where, **other})
+    assert np.allclose(from_folder(model, saved).predict(NAMES), expected, atol=1e-6)
+    assert model.layers[0].shims[0]._hfmodel.transformer.config._attn_implementation == "eager"  # how to compute still counts
+
+
+def test_a_name_whose_code_is_not_trusted(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    folder = with_code(Path(shutil.copytree(bert, tmp_path / "own")), tmp_path / "marker")
+    with pytest.raises(SapbertError, match="--trust-remote-code") as error:
+        NameEncoder(str(folder)).initialize()
+    assert (error.value.code, no_answers, (tmp_path / "marker").exists()) == ("E306", [], False)
+
+
+def test_a_name_whose_code_is_trusted(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    """Its vectors can be had; it can't be saved, as a saved one could not be loaded."""
+    folder = with_code(Path(shutil.copytree(bert, tmp_path / "own")), tmp_path / "marker")
+    model = tiny(folder, transformer_config=TRUSTED)
+    assert (tmp_path / "marker").read_text() == "run"
+    assert np.allclose(model.predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
+    with pytest.raises(SapbertError, match="OwnModel") as error:
+        to_folder(model, tmp_path / "saved")
+    assert error.value.code == "E308"
+    assert not (tmp_path / "saved").exists()
+
+
+def test_what_is_saved_does_not_name_code(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    """A model that names code, and that transformers can load without it."""
+    folder = Path(shutil.copytree(bert, tmp_path / "own"))
+    change_json(folder / "config.json", auto_map={"AutoModel": "someone/model--own.OwnModel"})
+    change_json(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": [None, "someone/model--own.OwnTokenizerFast"]})
+    (tmp_path / "saved").mkdir()
+    to_folder(tiny(folder), tmp_path / "saved")
+    assert "auto_map" not in "".join((tmp_path / "saved" / file).read_text() for file in ("config.json", "tokenizer_config.json"))
+    assert np.allclose(from_folder(NameEncoder(dtype="float32"), tmp_path / "saved").predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
+    assert no_answers == []
+
+
+def test_bytes_run_no_code(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    import srsly
+
+    model = tiny(bert)
+    shim = model.layers[0].shims[0]
+    message = srsly.msgpack_loads(shim.to_bytes())
+    auto_map = {"AutoConfig": "someone/model--own.OwnConfig", "AutoModel": "someone/model--own.OwnModel"}
+    message["config"] = json.dumps({**json.loads(message["config"]), "model_type": "own-bert", "auto_map": auto_map})
+    with pytest.raises(SapbertError) as error:
+        shim.from_bytes(srsly.msgpack_dumps(message))
+    assert (error.value.code, no_answers) == ("E307", [])
