@@ -41,6 +41,7 @@ CODE = "transformers_modules"  # the package in which transformers puts classes 
 _PLACES = re.compile(
     r".*_files?$|(code_)?revision$|subfolder$|cache_dir$|variant$|config$|adapter_kwargs$|from_(tf|flax)$|use_(safetensors|kernels)$"
 )
+_FILES = re.compile(r".*_files?$|init_inputs$|mecab_option$")  # what a tokenizer's settings may name a file by
 _LOADING = threading.Lock()  # transformers swaps torch's parameter classes while it loads: two threads at once leave weights without data
 
 
@@ -123,7 +124,7 @@ class SafeShim(HFShim):
         return srsly.msgpack_dumps({"config": config, "weights": weights, "tokenizer": tokenizer})
 
     def from_bytes(self, bytes_data: bytes) -> SafeShim:
-        """RAISES: SapbertError E307 where they need code of their own."""
+        """RAISES: SapbertError E307 where they need code of their own, E309 where they name files elsewhere."""
         import srsly
         from spacy_transformers.util import make_tempdir
 
@@ -154,7 +155,9 @@ def _fill(shim: HFShim, tokenizer: Any, transformer: Any) -> None:
     for part in (transformer, transformer.config, tokenizer):  # nor does it name code of a repository, or bring a copy of it
         part._auto_class = None
     transformer.config.__dict__.pop("auto_map", None)
-    tokenizer.init_kwargs.pop("auto_map", None)
+    tokenizer.init_inputs = ()
+    for key in [key for key in tokenizer.init_kwargs if key == "auto_map" or _FILES.match(key)]:
+        del tokenizer.init_kwargs[key]
     shim._hfmodel.tokenizer = tokenizer
     shim._hfmodel.transformer = transformer
     shim._model = transformer
@@ -376,10 +379,58 @@ def _asks_for_code(error: Exception) -> bool:
 
 
 def _check_saved(folder: Path) -> None:
-    """RAISES: SapbertError E307 where a linker's encoder comes with code; `to_folder` writes none."""
+    """Look through a linker's encoder before transformers reads it. `to_folder` writes nothing of what is refused.
+
+    RAISES: SapbertError E307 where it comes with code; E309 where it leads to another folder, or to the hub.
+    """
     found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
     if found:
         raise fail("E307", path=folder, why=f"it holds {', '.join(found[:3])}")
+    for why in _ways_out(folder):
+        raise fail("E309", path=folder, why=why)
+
+
+def _ways_out(folder: Path) -> Iterator[str]:
+    """What in a model's folder makes transformers read elsewhere, in words."""
+    if (folder / "adapter_config.json").exists():
+        yield "adapter_config.json names a base model"
+    for file in ("tokenizer_config.json", "special_tokens_map.json"):
+        for key, value in _settings_of(folder / file).items():
+            # who reads special_tokens_map_file takes the folder's, whatever is said here
+            named = bool(value) and key != "special_tokens_map_file" and bool(_FILES.match(key))
+            if named and not (key == "fast_tokenizer_files" and _plain(value)):
+                yield f"'{key}' in {file} names a file"
+    for path in sorted(folder.glob("*.index.json")):
+        weights = _settings_of(path).get("weight_map")
+        if not isinstance(weights, dict) or not _plain(list(weights.values())):
+            yield f"{path.name} names weights in another folder"
+    for path in sorted(folder.glob("config*.json")):  # of which a version of transformers may read another one than config.json
+        yield from (f"{why} in {path.name}" for why in _ways_out_of(_settings_of(path), whole=True))
+
+
+def _ways_out_of(config: Any, *, whole: bool) -> Iterator[str]:
+    """Those of a model's config. whole: it is not the config of a part; of a whole one, transformers can be told not to run code."""
+    for key, value in config.items() if isinstance(config, dict) else enumerate(config) if isinstance(config, list) else ():
+        if key in ("_attn_implementation", "attn_implementation") and "/" in json.dumps(value):
+            yield f"'{key}' names a repository of compiled code"
+        elif value and (key in ("backbone", "use_timm_backbone") or (key == "auto_map" and not whole)):
+            yield f"'{key}' names another model"
+        else:
+            yield from _ways_out_of(value, whole=False)
+
+
+def _plain(names: Any) -> bool:
+    """Whether they are names of files, and no paths."""
+    return isinstance(names, list) and all(isinstance(name, str) and Path(name).name == name and "\\" not in name for name in names)
+
+
+def _settings_of(path: Path) -> Dict[str, Any]:
+    """A file's JSON object. Nothing of a file that is damaged or not there: whoever loads it says so."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def refuse_own_code(model: Model) -> None:
@@ -478,7 +529,7 @@ def to_folder(model: Model, folder: Path) -> None:
 def from_folder(model: Model, folder: Path) -> Model:
     """Load what `to_folder` wrote. Pooling and max_length are the folder's: an index was built with them. No code of the folder is run.
 
-    RAISES: SapbertError E301 (can't be loaded), E307 (needs code).
+    RAISES: SapbertError E301 (can't be loaded), E307 (needs code), E309 (leads to another folder, or to the hub).
     """
     path = folder / SETTINGS
     if not path.is_file():

@@ -137,6 +137,10 @@ class Errors:
         "Encoder '{name}' is made of Python code of its own repository ({classes}). A linker's folder is loaded without such code, so a linker with this "
         "encoder could not be opened, and none is written. Name a model of an architecture that transformers itself has."
     )
+    E309 = (
+        "The encoder of linker '{path}' leads outside its folder: {why}. Nothing outside was read. Build the linker again with "
+        "`python -m spacy_sapbert index`, or get an unchanged copy of the folder."
+    )
     # data files
     E401 = "'{path}' does not exist."
     E402 = "'{path}' is not {expected}: {why}"

@@ -639,3 +639,124 @@ def test_bytes_run_no_code(bert: Path, tmp_path: Path, no_answers: List[str]) ->
     with pytest.raises(SapbertError) as error:
         shim.from_bytes(srsly.msgpack_dumps(message))
     assert (error.value.code, no_answers) == ("E307", [])
+
+
+# -- a folder that leads outside itself -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(bert: Path, tmp_path: Path) -> Path:
+    """A linker's encoder, with a different model of the same vocabulary beside it, in `other`."""
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    to_folder(tiny(bert), folder)
+    make_bert(tmp_path / "other", seed=1)
+    return folder
+
+
+def by_adapter(folder: Path) -> str:
+    change_json(folder / "adapter_config.json", base_model_name_or_path=str(folder.parent / "other"), peft_type="LORA")
+    return "adapter_config.json"
+
+
+def by_adapter_of_a_name(folder: Path) -> str:
+    change_json(folder / "adapter_config.json", base_model_name_or_path="someone/model", peft_type="LORA")
+    return "adapter_config.json"
+
+
+def by_vocabulary(folder: Path) -> str:
+    change_json(folder / "tokenizer_config.json", tokenizer_file=str(folder.parent / "other" / "tokenizer.json"))
+    return "tokenizer_file"
+
+
+def by_versioned_tokenizer(folder: Path) -> str:
+    shutil.copyfile(folder.parent / "other" / "tokenizer.json", folder.parent / "other" / "tokenizer.4.0.json")
+    change_json(folder / "tokenizer_config.json", fast_tokenizer_files=["../other/tokenizer.4.0.json"])
+    return "fast_tokenizer_files"
+
+
+def by_first_argument(folder: Path) -> str:
+    change_json(folder / "tokenizer_config.json", init_inputs=[str(folder.parent / "other" / "vocab.txt")])
+    return "init_inputs"
+
+
+def by_shard(folder: Path) -> str:
+    from safetensors import safe_open
+
+    with safe_open(str(folder / "model.safetensors"), framework="pt") as file:
+        keys = list(file.keys())
+    (folder / "model.safetensors").unlink()
+    weight_map = dict.fromkeys(keys, "../other/model.safetensors")
+    change_json(folder / "model.safetensors.index.json", metadata={"total_size": 1}, weight_map=weight_map)
+    return "model.safetensors.index.json"
+
+
+def by_kernel(folder: Path) -> str:
+    change_json(folder / "config.json", attn_implementation="someone/kernels:forward")
+    return "attn_implementation"
+
+
+def by_backbone(folder: Path) -> str:
+    change_json(folder / "config.json", model_type="detr", backbone="someone/model", use_pretrained_backbone=True, use_timm_backbone=False)
+    return "backbone"
+
+
+def by_code_of_a_part(folder: Path) -> str:
+    part = {"model_type": "bert", "auto_map": {"AutoModel": "someone/model--own.OwnModel"}}
+    change_json(folder / "config.json", model_type="llava", text_config=part)
+    return "auto_map"
+
+
+WAYS_OUT = [by_adapter, by_adapter_of_a_name, by_vocabulary, by_versioned_tokenizer, by_first_argument, by_shard, by_kernel, by_backbone]
+
+
+@pytest.mark.parametrize("way_out", [*WAYS_OUT, by_code_of_a_part])
+def test_a_folder_that_leads_outside_is_refused(saved: Path, way_out: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is read by transformers."""
+    said = way_out(saved)
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("it is read")
+
+    monkeypatch.setattr(AutoModel, "from_pretrained", refuse)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
+    with pytest.raises(SapbertError, match="outside") as error:
+        from_folder(NameEncoder(dtype="float32"), saved)
+    assert error.value.code == "E309"
+    assert said in str(error.value)
+
+
+def test_what_leads_nowhere_is_no_harm(saved: Path, bert: Path) -> None:
+    """Keys that models of the hub have, and that name no file or a file of the folder."""
+    change_json(saved / "tokenizer_config.json", tokenizer_file=None, special_tokens_map_file="/home/someone/special_tokens_map.json")
+    change_json(saved / "config.json", _name_or_path="someone/model", attn_implementation="eager", backbone=None)
+    weights = (saved / "model.safetensors").rename(saved / "model-00001-of-00001.safetensors")
+    from safetensors import safe_open
+
+    with safe_open(str(weights), framework="pt") as file:
+        weight_map = dict.fromkeys(file.keys(), weights.name)
+    change_json(saved / "model.safetensors.index.json", metadata={"total_size": 1}, weight_map=weight_map)
+    assert np.allclose(from_folder(NameEncoder(dtype="float32"), saved).predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
+
+
+def test_weights_that_may_hold_code_are_not_read(saved: Path) -> None:
+    """`to_folder` writes safetensors alone; PyTorch's own files are pickles."""
+    from safetensors.torch import load_file
+
+    torch.save(load_file(str(saved / "model.safetensors")), saved / "pytorch_model.bin")
+    (saved / "model.safetensors").unlink()
+    with pytest.raises(SapbertError, match="safetensors") as error:
+        from_folder(NameEncoder(dtype="float32"), saved)
+    assert error.value.code == "E301"
+
+
+def test_bytes_that_lead_outside_are_refused(bert: Path, tmp_path: Path) -> None:
+    import srsly
+
+    shim = tiny(bert).layers[0].shims[0]
+    message = srsly.msgpack_loads(shim.to_bytes())
+    settings = json.loads(message["tokenizer"]["tokenizer_config.json"])
+    message["tokenizer"]["tokenizer_config.json"] = json.dumps({**settings, "tokenizer_file": str(bert / "tokenizer.json")}).encode()
+    with pytest.raises(SapbertError, match="tokenizer_file") as error:
+        shim.from_bytes(srsly.msgpack_dumps(message))
+    assert error.value.code == "E309"
