@@ -108,5 +108,5 @@ def queries(linker: Path, folder: Path) -> Path:
         kb = KnowledgeBase(linker / bundles.KB)
         texts = [text for text, _ in perturb(list(kb.strings()), lambda text: bool(kb.find([text])), QUERIES)]
         folder.mkdir(parents=True, exist_ok=True)
-        np.save(path, bundles.encode(NameEncoder().initialize(), texts))
+        np.save(path, NameEncoder().initialize().encode(texts))
     return path

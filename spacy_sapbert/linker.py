@@ -28,12 +28,13 @@ from spacy.pipeline import Pipe
 from spacy.scorer import Scorer
 from spacy.tokens import Doc
 from spacy.training import Example
-from thinc.api import Config, Model
+from thinc.api import Config
 
 from .build import linker_folder as bundles
 from .calibration import Calibration, Observed, fit_calibration
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
 from .doc.spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, set_extensions, write_links
+from .encoders.base import Encoder, as_encoder
 from .errors import Errors, SapbertError, fail
 from .files import folder_from_bytes, folder_to_bytes
 from .kb import semantic_types
@@ -142,7 +143,7 @@ class MentionCandidate(NamedTuple):
 def make_sapbert_linker(
     nlp: Language,
     name: str,
-    model: Model[List[str], Floats2d],
+    model: Any,
     index: VectorIndex,
     linker_name: Optional[str],
     encoder: Optional[str],
@@ -212,7 +213,7 @@ def make_linker_scorer() -> Callable[..., Dict[str, Any]]:
 class SapBertLinker(Pipe):
     """Links spans to the concepts of a knowledge base by the nearest names in an encoder's space (Liu et al., NAACL 2021).
 
-    model (Model[List[str], Floats2d]): n names -> (n, d), L2-normalised.
+    model (Encoder, or a Thinc Model[List[str], Floats2d]): n names -> (n, d), L2-normalised.
     index (VectorIndex): used to build a linker; one that is loaded brings the engine it was built with.
     linker_name (Optional[str]): a registered linker or a linker's folder; None is "hpo", or "hpo-fast" with the fast encoder. Read on first use, or
         by `initialize`.
@@ -244,7 +245,7 @@ class SapBertLinker(Pipe):
 
     def __init__(
         self,
-        model: Model[List[str], Floats2d],
+        model: object,
         index: VectorIndex,
         name: str = "sapbert_linker",
         *,
@@ -273,9 +274,9 @@ class SapBertLinker(Pipe):
         scorer: Optional[Callable] = None,
     ) -> None:
         self.name = name
-        for what, part, kind in (("model", model, Model), ("index", index, VectorIndex)):
-            if not isinstance(part, kind):
-                raise fail("E006", what=what, got=type(part).__name__, expected=kind.__name__)
+        if not isinstance(index, VectorIndex):
+            raise fail("E006", what="index", got=type(index).__name__, expected="VectorIndex")
+        configured = as_encoder(model)
         counts = {
             "k": k,
             "max_entities_per_mention": max_entities_per_mention,
@@ -303,9 +304,9 @@ class SapBertLinker(Pipe):
             raise fail("E002", setting="no_definition_threshold", component=name, value=no_definition_threshold, why=why)
         bundles.check_linker_name(linker_name)
         self._require("encoder", encoder, encoder is None or linker_name != bundles.HPO, "linker 'hpo' has the default one. Leave linker_name out.")
-        self.model, self.index = self._pick_encoder(encoder, model), index
+        self.model, self.index = self._pick_encoder(encoder, configured), index
         self._configured = self.model  # a linker's folder may bring another kind
-        self._encoder_name = str(self.model.attrs.get("name") or "")  # what was asked for; a linker's folder brings its own
+        self._encoder_name = self.model.name  # what was asked for; a linker's folder brings its own
         self._fast = bundles.is_fast(self.model)
         self.scorer = scorer
         self.linker_name, self.k, self.spans_key, self.attr_name = linker_name, k, spans_key, attr_name
@@ -335,14 +336,14 @@ class SapBertLinker(Pipe):
         if not condition:
             raise fail("E002", setting=setting, component=self.name, value=value, why=why)
 
-    def _pick_encoder(self, encoder: Optional[str], model: Model) -> Model:
+    def _pick_encoder(self, encoder: Optional[str], model: Encoder) -> Encoder:
         """RAISES: SapbertError E002 for an encoder that is not known, or beside a model that was named too."""
         self._require("encoder", encoder, encoder in (None, bundles.FAST), "it must be 'fast', or null for what `model` says.")
         if encoder is None or bundles.is_fast(model):
             return model
-        named = model.attrs.get("architecture") != bundles.NAME_ENCODER or bool(model.attrs.get("name"))
+        named = model.architecture != bundles.NAME_ENCODER or bool(model.name)
         self._require("encoder", encoder, not named, "`model` names another encoder. Leave one of the two out.")
-        return util.registry.get("architectures", bundles.STATIC_ENCODER)()
+        return as_encoder(util.registry.get("architectures", bundles.STATIC_ENCODER)())
 
     def _check_shares(self, target_precision: Optional[float], coverage: Optional[float]) -> None:
         for setting, share in (("target_precision", target_precision), ("coverage", coverage)):
@@ -407,11 +408,11 @@ class SapBertLinker(Pipe):
             model = self.model
             if "model" not in exclude:
                 model = bundles.open_encoder(folder / bundles.ENCODER, self._configured)
-            elif not self.model.has_dim("nO"):
+            elif not self.model.dim:
                 raise fail("E003", component=self.name, what="encoder")
             index = self.index if opening is None else opening.result()
         built_for = getattr(index, "report", {}).get("built_for", {})
-        width, encoder, name = model.get_dim("nO"), bundles.fingerprint(model), str(model.attrs.get("name") or "")
+        width, encoder, name = model.dim, model.fingerprint, model.name
         asked = self._encoder_name or name
         other = asked != name or (self._fast and not bundles.is_fast(model))
         if (
@@ -442,13 +443,13 @@ class SapBertLinker(Pipe):
 
     def _extend(self, kb: KnowledgeBase, additions: Additions) -> None:
         """Lay additions over the knowledge base; their vectors are this encoder's. RAISES: SapbertError E022; then what was there before stays."""
-        encoder = bundles.fingerprint(self.model)
+        encoder = self.model.fingerprint
         if additions.encoder != encoder:
             additions = Additions(dict(additions.concepts), list(additions.names), {}, encoder)
         normal = dict.fromkeys(normalise(name.text, name.language) for name in additions.names)
         missing = [norm for norm in normal if norm not in additions.vectors]
         if missing:
-            additions.vectors.update(zip(missing, np.asarray(self.model.predict(missing), dtype=np.float32)))
+            additions.vectors.update(zip(missing, self.model.encode(missing)))
         before = self.additions
         try:
             kb.extend(additions)
@@ -612,7 +613,7 @@ class SapBertLinker(Pipe):
             if added is not None and (row := exact[i]) is not None and row >= n:
                 vectors[i] = added.vectors[row - n]
         if unsure:
-            vectors[unsure] = self.model.predict([names[i] for i in unsure])
+            vectors[unsure] = self.model.encode([names[i] for i in unsure])
         k = min(self.k, n)
         found, cosines = np.full((len(names), k), -1, dtype=np.int64), np.full((len(names), k), -np.inf, dtype=np.float32)
         for part, effort in ((sure, KNOWN_EFFORT), (unsure, 1.0)):
@@ -787,7 +788,7 @@ class SapBertLinker(Pipe):
         rules = Rules(threshold=NO_THRESHOLD, max_entities=k)
         names = [self._normal(text) for text in mention_texts]
         with self._lock:
-            vectors = self.model.predict(names)
+            vectors = self.model.encode(names)
         rows, cosines = self._with_added(vectors, *self.index.query(vectors, min(k, len(self.index))))
         said = np.array([any(c.isalnum() for c in name) for name in names], dtype=np.bool_)
         rows[~(said & vectors.any(axis=1))] = -1  # nothing to go by
@@ -824,7 +825,7 @@ class SapBertLinker(Pipe):
             if not observed:
                 raise fail("E014", where=f"looked in {self.spans_key or 'doc.ents'}")
             self._tell_unknown(given)
-            built_for = {"encoder": bundles.fingerprint(self.model), "kb": self.kb.fingerprint}
+            built_for = {"encoder": self.model.fingerprint, "kb": self.kb.fingerprint}
             calibration = fit_calibration(observed, fit_on=fit_on, built_for=built_for, settings=self._searched_with())
             folder, kb = self._folder, self._kb
         with self._lock:
@@ -1001,14 +1002,13 @@ class SapBertLinker(Pipe):
     def __getstate__(self) -> Dict[str, Any]:
         left = ("_cache", "_masks", "_kb", "index", "model", "_configured", "_temporary", "_lock")
         state = {key: value for key, value in self.__dict__.items() if key not in left}
-        ours = {key: self.model.attrs[key] for key in ("name", "pooling", "max_length", "dtype", "batch_tokens") if key in self.model.attrs}
-        model = (self.model.attrs["architecture"], ours) if {"architecture", "from_folder"} <= set(self.model.attrs) else self.model
+        model = (self.model.architecture, self.model.get_config()) if self.model.architecture else self.model
         return {**state, "name": self.name, "index": (type(self.index), self.index.get_config()), "model": model}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         (make, settings), model = state.pop("index"), state.pop("model")
         self.name = state.pop("name")
-        self.model = util.registry.get("architectures", model[0])(**model[1]) if isinstance(model, tuple) else model
+        self.model = as_encoder(util.registry.get("architectures", model[0])(**model[1])) if isinstance(model, tuple) else model
         self.index, self._configured = make(**settings), self.model
         self.__dict__.update(state, _cache=OrderedDict(), _masks={}, _kb=None, _temporary=None, _lock=threading.RLock())
         set_extensions(self.attr_name, self.name)

@@ -20,13 +20,14 @@ from tqdm import tqdm
 
 from ..about import __version__
 from ..calibration import Calibration, read_calibration
+from ..encoders.base import ChecksSaving, Encoder, SizedInMemory, as_encoder
 from ..errors import Errors, MissingFile, fail
 from ..files import checksum, copy_folder, package_file, read_manifest, write_manifest, write_text, writing_folder
 from .resources import foresee
 from ..kb.knowledge_base import VERSION as KB_VERSION
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.builder import Filters, Source, build_kb
-from .vectors import Encode, Known, Workers, bytes_begun, check_free, encode_names, here, in_processes, name_vectors
+from .vectors import Encode, Known, Workers, bytes_begun, check_free, here, in_processes, name_vectors
 from ..registry import registry
 
 KIND, VERSION = "linker", 1
@@ -36,7 +37,7 @@ HPO, HPO_FAST = "hpo", "hpo-fast"  # the default linkers, of the default encoder
 HPO_CALIBRATION = "data/calibration_hpo.json"  # of the default linker, made by training/evaluation/calibrate.py
 HPO_FAST_CALIBRATION = "data/calibration_hpo_fast.json"
 NAME_ENCODER, STATIC_ENCODER = "spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"
-ENCODER_SETTINGS = ("architecture", "name", "pooling", "max_length")  # that vectors depend on
+ENCODER_SETTINGS = ("name", "pooling", "max_length")  # that vectors depend on
 FAST = "fast"  # what picks the static encoder that comes with this package
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
 LOCK_SECONDS = 3600.0
@@ -92,10 +93,10 @@ def build_linker(
     RETURNS (Path): `out`.
     RAISES: SapbertError E028 (disk or memory foreseen), E026, E027 (see `name_vectors`), E308 (an encoder that is code), those of the parts.
     """
-    from ..encoders.transformer import NameEncoder, refuse_own_code
+    from ..encoders.transformer import NameEncoder
     from ..indexes.annoy import AnnoyIndex
 
-    model = NameEncoder() if model is None else model
+    model = NameEncoder() if model is None else as_encoder(model)
     index = AnnoyIndex() if index is None else index
     out = Path(out)
     engine_name(index)  # one that is not registered: now, and not after hours of encoding
@@ -103,8 +104,8 @@ def build_linker(
         index.require()
     check_free(out)
     model.initialize()
-    if model.attrs.get("architecture") == NAME_ENCODER:
-        refuse_own_code(model)  # now, and not after hours of encoding
+    if isinstance(model, ChecksSaving):
+        model.check_saving()  # now, and not after hours of encoding
     if kb is not None:
         check_room(KnowledgeBase(kb), model, index, out, workers=workers, check=check, copied=True, progress=progress)
     with ExitStack() as until_whole, writing_folder(out) as folder:  # the vectors are kept until the linker has taken its place
@@ -116,7 +117,7 @@ def build_linker(
             built = KnowledgeBase(folder / KB)
         fill_linker(folder, built, model, index, out, until_whole, workers=workers, progress=progress)
         if calibration is not None:  # after the manifest, which does not list it: it may be fit anew later
-            built_for = {**calibration.built_for, "encoder": fingerprint(model), "kb": built.fingerprint}
+            built_for = {**calibration.built_for, "encoder": model.fingerprint, "kb": built.fingerprint}
             write_calibration(folder, replace(calibration, built_for=built_for))
     return out
 
@@ -124,7 +125,7 @@ def build_linker(
 def fill_linker(
     folder: Path,
     kb: KnowledgeBase,
-    model: Any,
+    model: Encoder,
     index: Any,
     out: Path,
     until_whole: ExitStack,
@@ -151,54 +152,43 @@ def _copy_kb(source: Path, target: Path) -> None:
     copy_folder(source, target, list(kb.manifest["files"]))
 
 
-def save_encoder(model: Any, folder: Path) -> None:
-    if "to_folder" in model.attrs:
-        model.attrs["to_folder"](model, folder)
-    else:  # somebody else's Thinc model
-        model.to_disk(folder / "model")
-    about = {key: model.attrs[key] for key in ("architecture",) if key in model.attrs}
-    write_manifest(folder, "encoder", VERSION, {"name": model.attrs.get("name", model.name), **about})
+def save_encoder(model: object, folder: Path) -> None:
+    encoder = as_encoder(model)
+    encoder.save(folder)
+    about = {"architecture": encoder.architecture} if encoder.architecture else {}
+    write_manifest(folder, "encoder", VERSION, {"name": encoder.name, **about})
 
 
-def open_encoder(folder: Path, like: Any) -> Any:
-    """The encoder of a linker's folder, loaded: into `like`, or into a new one where the folder's is one of ours and of another architecture.
+def open_encoder(folder: Path, like: object) -> Encoder:
+    """The encoder of a linker's folder, loaded: into `like`, or into a new one where the folder's is of another architecture.
 
     RAISES: SapbertError E101, E102, E301.
     """
     manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
-    ours = NAME_ENCODER if "spacy_sapbert_encoder.json" in manifest["files"] else None  # folders of before there were two
-    wanted = manifest.get("architecture", ours)
-    if wanted is not None and like.attrs.get("architecture", wanted) != wanted:
-        like = registry.get("architectures", wanted)()
-    _load_into(like, folder)
-    return like
+    encoder, wanted = as_encoder(like), manifest.get("architecture")
+    if wanted is not None and encoder.architecture != wanted:
+        encoder = as_encoder(registry.get("architectures", wanted)())
+    encoder.load(folder)
+    return encoder
 
 
-def load_encoder(model: Any, folder: Path) -> None:
+def load_encoder(model: Encoder, folder: Path) -> None:
     read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
-    _load_into(model, folder)
+    model.load(folder)
 
 
-def _load_into(model: Any, folder: Path) -> None:
-    if "from_folder" in model.attrs:
-        model.attrs["from_folder"](model, folder)
-    else:
-        model.from_disk(folder / "model")
-
-
-def worker_encoder(folder: Path, settings: Dict[str, Any], device: str) -> Any:
+def worker_encoder(folder: Path, settings: Dict[str, Any], device: str) -> Encoder:
     """The encoder of a linker's folder, in a process that encodes. settings: of its architecture. device: "cpu", "cuda:0"."""
     manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
-    model = registry.get("architectures", manifest.get("architecture", NAME_ENCODER))(**settings)
-    _load_into(model, folder)
-    if "to_device" in model.attrs:
-        model.attrs["to_device"](model, device)
-    return model
+    encoder = as_encoder(registry.get("architectures", manifest["architecture"])(**settings))
+    encoder.load(folder)
+    encoder.to(device)
+    return encoder
 
 
 def check_room(
     kb: KnowledgeBase,
-    model: Any,
+    model: Encoder,
     index: Any,
     out: Path,
     *,
@@ -216,7 +206,7 @@ def check_room(
     size = sum(entry["bytes"] for entry in kb.manifest["files"].values()) if copied else 0
     processes = len((workers or Workers()).devices)
     forecast = foresee(
-        kb.n_strings, model.get_dim("nO"), index, out, kb_bytes=size, begun=bytes_begun(out), processes=processes, weights=weights(model)
+        kb.n_strings, model.dim, index, out, kb_bytes=size, begun=bytes_begun(out), processes=processes, weights=weights(model)
     )
     if progress:
         print(forecast.in_words(), file=sys.stderr, flush=True)
@@ -224,15 +214,14 @@ def check_room(
         forecast.check()
 
 
-def weights(model: Any) -> int:
-    """Bytes of a model's parameters, as far as it is one of PyTorch's."""
-    modules = [getattr(shim, "_model", None) for layer in model.walk() for shim in layer.shims]
-    return sum(p.numel() * p.element_size() for module in modules if module is not None for p in module.parameters())
+def weights(model: Encoder) -> int:
+    """Bytes of an encoder's parameters, as far as it says."""
+    return model.weight_bytes() if isinstance(model, SizedInMemory) else 0
 
 
 def encoded(
     kb: KnowledgeBase,
-    model: Any,
+    model: Encoder,
     index: Any,
     out: Path,
     saved: Path,
@@ -245,15 +234,15 @@ def encoded(
     """`name_vectors` of a knowledge base's names, as precise as the index keeps them. saved: the encoder's folder, for workers. encode: who
     encodes, instead of the workers."""
     workers = workers or Workers()
-    own = {key: model.attrs[key] for key in ("dtype", "batch_tokens") if key in model.attrs}  # the folder has the others
+    own = model.get_config()
     if encode is None and workers.devices != ("",):
-        if "from_folder" not in model.attrs:
+        if not model.architecture:
             why = f"'{model.name}' can't be loaded by processes of their own. Leave processes and GPUs out."
             raise fail("E002", setting="workers", component="build_linker", value=len(workers.devices), why=why)
         encode = in_processes(partial(worker_encoder, saved, own), workers)
     encode = encode or here(model)
-    known_by = f"{fingerprint(model)} {own.get('dtype', '')}".strip() if fingerprint(model) else ""  # the precision is in the vectors, too
-    settings = {"encoder": known_by, "dim": model.get_dim("nO"), "dtype": getattr(index, "storage", np.float32)}
+    known_by = f"{model.fingerprint} {own.get('dtype', '')}".strip() if model.fingerprint else ""  # the precision is in the vectors, too
+    settings = {"encoder": known_by, "dim": model.dim, "dtype": getattr(index, "storage", np.float32)}
     return name_vectors(kb, out, encode, **settings, known=known, progress=progress)
 
 
@@ -270,7 +259,7 @@ class _Names(Sequence[str]):
         return self._kb.strings_at([row])[0]
 
 
-def build_index(kb: KnowledgeBase, model: Any, index: Any, vectors: np.ndarray, *, progress: bool = True) -> Any:
+def build_index(kb: KnowledgeBase, model: Encoder, index: Any, vectors: np.ndarray, *, progress: bool = True) -> Any:
     """Build the index of the names' vectors (n, d), and measure it on perturbed names; the report goes into its manifest."""
     from ..indexes.exact import ExactIndex
     from .tune import perturb, right_concept, tune
@@ -279,7 +268,7 @@ def build_index(kb: KnowledgeBase, model: Any, index: Any, vectors: np.ndarray, 
     oracle = ExactIndex.over(vectors)
     settings = index.settings_to_try(len(vectors)) if hasattr(index, "settings_to_try") else []
     if perturbed:
-        queries = encode(model, [text for text, _ in perturbed])
+        queries = model.encode([text for text, _ in perturbed])
         right = right_concept([row for _, row in perturbed], kb.pairs)
         show = tqdm(desc="measuring the index", unit=" settings", disable=not progress)
         with show:
@@ -288,25 +277,16 @@ def build_index(kb: KnowledgeBase, model: Any, index: Any, vectors: np.ndarray, 
         index.build(vectors, progress=progress)
         report = {"protocol": "not measured: no perturbed name is outside the dictionary"}
     encoder = {
-        "encoder": fingerprint(model),
-        "encoder_name": model.attrs.get("name", "") or (FAST if is_fast(model) else "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)"),
+        "encoder": model.fingerprint,
+        "encoder_name": model.name or (FAST if is_fast(model) else "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)"),
     }
     index.report = {**report, "built_for": {**encoder, "kb": kb.fingerprint}}
     return index
 
 
-def encode(model: Any, names: List[str], *, progress: bool = False) -> np.ndarray:
-    """Names -> (n, d), by the model's own `encode` where it has one (progress bar)."""
-    return encode_names(model, names, progress)
-
-
-def fingerprint(model: Any) -> str:
-    return str(model.attrs.get("fingerprint", ""))
-
-
-def is_fast(model: Any) -> bool:
+def is_fast(model: Encoder) -> bool:
     """Whether it is the static encoder that comes with this package."""
-    return model.attrs.get("architecture") == STATIC_ENCODER and not model.attrs.get("name")
+    return model.architecture == STATIC_ENCODER and not model.name
 
 
 def engine_name(index: Any) -> str:
@@ -489,7 +469,7 @@ def from_sources(
             if out is not None
             else cache_folder()
             / "from-config"
-            / digest([paths, kinds, languages, types, cui_only, index.get_config(), *(model.attrs.get(key) for key in ENCODER_SETTINGS)])
+            / digest([paths, kinds, languages, types, cui_only, index.get_config(), model.architecture, *(model.get_config().get(key) for key in ENCODER_SETTINGS)])
         )
         return build_linker(sources, target, model=model, index=index, filters=filters, progress=progress)
 

@@ -78,10 +78,10 @@ def update_linker(
     before = KnowledgeBase(old / bundles.KB)
     index = bundles.open_index(old)
     model = bundles.open_encoder(old / bundles.ENCODER, NameEncoder())
-    if index.report.get("built_for", {}).get("encoder", "") != bundles.fingerprint(model) or len(index) != before.n_strings:
+    if index.report.get("built_for", {}).get("encoder", "") != model.fingerprint or len(index) != before.n_strings:
         built = index.report.get("built_for", {}).get("encoder_name", "unknown")
-        width = model.get_dim("nO")
-        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_strings, encoder=bundles.fingerprint(model), width=width)
+        width = model.dim
+        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_strings, encoder=model.fingerprint, width=width)
     kept = {key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names")}
     target = old if out is None else out
     # what it was built with; a reader's defaults are others

@@ -61,7 +61,7 @@ class Encoder:
         model = NameEncoder().initialize()
         for number, names in shards:
             self.names += names
-            yield number, bundles.encode(model, names)
+            yield number, model.encode(names)
 
 
 def contents(folder: Path) -> Dict[str, bytes]:
@@ -78,7 +78,7 @@ def test_only_names_that_changed_are_encoded(old: Path, new_release: Path, tmp_p
     index, kb = bundles.open_index(folder), KnowledgeBase(folder / "kb")
     assert type(index) is ExactIndex
     # the vectors are those that encoding all would give
-    every = bundles.encode(NameEncoder().initialize(), list(kb.strings()))
+    every = NameEncoder().initialize().encode(list(kb.strings()))
     assert (np.sum(index.vectors(np.arange(len(index))) * every, axis=1) > 0.999).all()
     nlp = spacy.blank("en")
     nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder)})

@@ -158,7 +158,7 @@ def index_recall(linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
     if texts and len(linker.index) <= MOST_NAMES:
         exact = ExactIndex()
         exact.build(linker.index.vectors(np.arange(len(linker.index))))
-        recall = neighbour_recall(linker.index, exact, bundles.encode(linker.model, texts))
+        recall = neighbour_recall(linker.index, exact, linker.model.encode(texts))
         found["recall"] = {f"at_{k}": value for k, value in recall.items()}
     return found
 
