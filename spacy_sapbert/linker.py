@@ -37,6 +37,7 @@ from .doc.spans import Link, Mention, SpansKey, get_mention, get_spans, long_for
 from .encoders.base import Encoder, as_encoder
 from .errors import Errors, SapbertError, fail
 from .files import folder_from_bytes, folder_to_bytes
+from .indexes.base import report_of
 from .kb import semantic_types
 from .kb.additions import AddedName, Additions, check_names, to_tsv
 from .kb.concept import DOTLESS, ENGLISH, MAX_NAME_CHARS, Concept, Name, normalise
@@ -46,7 +47,7 @@ from .types import Bools1d, Floats2d, Ints2d, VectorIndex
 NO_THRESHOLD = -2.0  # below every cosine
 NOISE = 1e-9  # of a probability
 MAX_MENTION_CHARS = 1_000  # of what the encoder is given; it reads 25 tokens
-KNOWN_EFFORT = 0.5  # of the search, for a mention found verbatim: its link is known, only its neighbours are not
+KNOWN_BUDGET = 0.5  # of the search, for a mention found verbatim: its link is known, only its neighbours are not
 LINKER_FOLDER = "linker"
 
 DEFAULT_CONFIG = """
@@ -411,7 +412,7 @@ class SapBertLinker(Pipe):
             elif not self.model.dim:
                 raise fail("E003", component=self.name, what="encoder")
             index = self.index if opening is None else opening.result()
-        built_for = getattr(index, "report", {}).get("built_for", {})
+        built_for = report_of(index).get("built_for", {})
         width, encoder, name = model.dim, model.fingerprint, model.name
         asked = self._encoder_name or name
         other = asked != name or (self._fast and not bundles.is_fast(model))
@@ -616,9 +617,9 @@ class SapBertLinker(Pipe):
             vectors[unsure] = self.model.encode([names[i] for i in unsure])
         k = min(self.k, n)
         found, cosines = np.full((len(names), k), -1, dtype=np.int64), np.full((len(names), k), -np.inf, dtype=np.float32)
-        for part, effort in ((sure, KNOWN_EFFORT), (unsure, 1.0)):
+        for part, budget in ((sure, KNOWN_BUDGET), (unsure, 1.0)):
             if part:
-                found[part], cosines[part] = self.index.query(vectors[part], k, allowed=mask.names, effort=effort)
+                found[part], cosines[part] = self.index.query(vectors[part], k, allowed=mask.names, budget=budget)
         found, cosines = self._with_added(vectors, found, cosines, mask.added_names)
         found[~vectors.any(axis=1)] = -1  # of which the encoder knows nothing: near to all, and to nothing
         rankings = rank(

@@ -22,8 +22,9 @@ from ..about import __version__
 from ..calibration import Calibration, read_calibration
 from ..encoders.base import ChecksSaving, Encoder, SizedInMemory, as_encoder
 from ..errors import Errors, MissingFile, fail
+from ..indexes.base import NeedsLibrary, Reported
 from ..files import checksum, copy_folder, package_file, read_manifest, write_manifest, write_text, writing_folder
-from .resources import foresee
+from .resources import estimate_resources, stored_as
 from ..kb.knowledge_base import VERSION as KB_VERSION
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.builder import Filters, Source, build_kb
@@ -41,7 +42,7 @@ ENCODER_SETTINGS = ("name", "pooling", "max_length")  # that vectors depend on
 FAST = "fast"  # what picks the static encoder that comes with this package
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
 LOCK_SECONDS = 3600.0
-FORESEEN_FROM = 200_000  # names: what building will take is said, and looked at, before it begins
+ESTIMATED_FROM = 200_000  # names: what a build takes is shown and checked before it begins
 Loader = Callable[[Any, Any], Path]  # (encoder model, index) -> the folder of a linker
 
 
@@ -91,7 +92,7 @@ def build_linker(
     check (bool): refuse to begin where disk or memory will not do.
     Encoding goes into `OUT.vectors` first: a build that was killed, given again, goes on from the last whole shard (`name_vectors.py`).
     RETURNS (Path): `out`.
-    RAISES: SapbertError E028 (disk or memory foreseen), E026, E027 (see `name_vectors`), E308 (an encoder that is code), those of the parts.
+    RAISES: SapbertError E028 (too little disk or memory), E026, E027 (see `name_vectors`), E308 (an encoder that is code), those of the parts.
     """
     from ..encoders.transformer import NameEncoder
     from ..indexes.annoy import AnnoyIndex
@@ -100,7 +101,7 @@ def build_linker(
     index = AnnoyIndex() if index is None else index
     out = Path(out)
     engine_name(index)  # one that is not registered: now, and not after hours of encoding
-    if hasattr(index, "require"):
+    if isinstance(index, NeedsLibrary):
         index.require()
     check_free(out)
     model.initialize()
@@ -201,17 +202,17 @@ def check_room(
 
     RAISES: SapbertError E028.
     """
-    if kb.n_strings < FORESEEN_FROM:
+    if kb.n_strings < ESTIMATED_FROM:
         return
     size = sum(entry["bytes"] for entry in kb.manifest["files"].values()) if copied else 0
     processes = len((workers or Workers()).devices)
-    forecast = foresee(
+    estimate = estimate_resources(
         kb.n_strings, model.dim, index, out, kb_bytes=size, begun=bytes_begun(out), processes=processes, weights=weights(model)
     )
     if progress:
-        print(forecast.in_words(), file=sys.stderr, flush=True)
+        print(estimate.in_words(), file=sys.stderr, flush=True)
     if check:
-        forecast.check()
+        estimate.check()
 
 
 def weights(model: Encoder) -> int:
@@ -242,7 +243,7 @@ def encoded(
         encode = in_processes(partial(worker_encoder, saved, own), workers)
     encode = encode or here(model)
     known_by = f"{model.fingerprint} {own.get('dtype', '')}".strip() if model.fingerprint else ""  # the precision is in the vectors, too
-    settings = {"encoder": known_by, "dim": model.dim, "dtype": getattr(index, "storage", np.float32)}
+    settings = {"encoder": known_by, "dim": model.dim, "dtype": stored_as(index)}
     return name_vectors(kb, out, encode, **settings, known=known, progress=progress)
 
 
@@ -260,27 +261,27 @@ class _Names(Sequence[str]):
 
 
 def build_index(kb: KnowledgeBase, model: Encoder, index: Any, vectors: np.ndarray, *, progress: bool = True) -> Any:
-    """Build the index of the names' vectors (n, d), and measure it on perturbed names; the report goes into its manifest."""
+    """Build the index of the names' vectors (n, d), and measure it on misspelt names; the report goes into its manifest."""
     from ..indexes.exact import ExactIndex
-    from .tune import perturb, right_concept, tune
+    from .tune import misspell, right_concept, tune
 
-    perturbed = perturb(_Names(kb), lambda text: bool(kb.find([text])))
+    misspelt = misspell(_Names(kb), lambda text: bool(kb.find([text])))
     oracle = ExactIndex.over(vectors)
-    settings = index.settings_to_try(len(vectors)) if hasattr(index, "settings_to_try") else []
-    if perturbed:
-        queries = model.encode([text for text, _ in perturbed])
-        right = right_concept([row for _, row in perturbed], kb.pairs)
+    if misspelt:
+        queries = model.encode([text for text, _ in misspelt])
+        right = right_concept([row for _, row in misspelt], kb.pairs)
         show = tqdm(desc="measuring the index", unit=" settings", disable=not progress)
         with show:
-            index, report = tune(index, settings, vectors, oracle, queries, right, show.update)
+            index, report = tune(index, vectors, oracle, queries, right, show.update)
     else:
         index.build(vectors, progress=progress)
-        report = {"protocol": "not measured: no perturbed name is outside the dictionary"}
+        report = {"protocol": "not measured: no misspelt name is outside the dictionary"}
     encoder = {
         "encoder": model.fingerprint,
         "encoder_name": model.name or (FAST if is_fast(model) else "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)"),
     }
-    index.report = {**report, "built_for": {**encoder, "kb": kb.fingerprint}}
+    if isinstance(index, Reported):
+        index.report = {**report, "built_for": {**encoder, "kb": kb.fingerprint}}
     return index
 
 
