@@ -280,6 +280,9 @@ def index(
     processes: int = typer.Option(1, help="Encode in so many processes, each on a core of its own."),
     gpu_ids: str = typer.Option("", help="Encode on these GPUs, by commas (0,1), a process each."),
     check: bool = typer.Option(True, help="Refuse to begin where disk or memory will not do."),
+    trust_remote_code: bool = typer.Option(
+        False, "--trust-remote-code", help="Run the Python code of the encoder's repository, where it needs some."
+    ),
 ) -> None:
     """Encode a knowledge base's names, build and measure the index: a linker's folder for `linker_name`. Killed, it goes on when it is given again."""
     from .build import linker_folder as bundles
@@ -301,7 +304,10 @@ def index(
         raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, {', '.join(sorted(engines))}.")
     made = _engine(engine, engines[engine], {**settings, **dict(_setting(text) for text in setting)})
     workers = Workers.make(processes, _gpus(gpu_ids))
-    bundles.build_linker([], out, kb=kb, model=_encoder(encoder, pooling, max_length), index=made, workers=workers, check=check)
+    model = _encoder(encoder, pooling, max_length, trust_remote_code)
+    if trust_remote_code:
+        typer.echo(f"--trust-remote-code: Python code of the repository '{encoder}' is run, where the encoder needs it.", err=True)
+    bundles.build_linker([], out, kb=kb, model=model, index=made, workers=workers, check=check)
     report = bundles.open_index(out, made).report
     typer.echo(f"{out}: {report['protocol']}")
     for label in ("exact", "chosen"):
@@ -340,14 +346,20 @@ def _engine(name: str, make: Callable[..., Any], settings: Dict[str, Any]) -> An
     return make(**settings)
 
 
-def _encoder(name: str, pooling: str, max_length: Optional[int]) -> Any:
-    """RAISES: SapbertError E002 for a setting that a static encoder does not have."""
+def _encoder(name: str, pooling: str, max_length: Optional[int], trust_remote_code: bool) -> Any:
+    """RAISES: SapbertError E002 for a setting that a static encoder does not have, and for trust in code where there is none."""
     from .build import linker_folder as bundles
     from .encoders.static import StaticEncoder, is_static
     from .encoders.transformer import NameEncoder
 
-    if name != bundles.FAST and (not name or not is_static(name)):
-        return NameEncoder(name, pooling, 25 if max_length is None else max_length)
+    static = name == bundles.FAST or (bool(name) and is_static(name))
+    if trust_remote_code and (static or not name):
+        why = "this encoder has no code of its own. Leave the option out, or name another --encoder."
+        raise fail("E002", setting="--trust-remote-code", component="index", value=name or "the encoder that ships", why=why)
+    if not static:
+        trust = {"trust_remote_code": trust_remote_code}
+        length = 25 if max_length is None else max_length
+        return NameEncoder(name, pooling, length, tokenizer_config=dict(trust), transformer_config=dict(trust))
     if pooling != "auto":
         raise fail("E002", setting="--pooling", component="index", value=pooling, why=f"encoder '{name}' adds up a table's rows.")
     return StaticEncoder("" if name == bundles.FAST else name, **({} if max_length is None else {"max_length": max_length}))

@@ -125,6 +125,22 @@ class Errors:
     E303 = "pooling must be 'cls', 'mean' or 'auto'; got '{pooling}'."
     E304 = "Encoder '{name}' gave NaN or infinite values for {count} of {total} names. Try dtype='float32'."
     E305 = "There is no GPU {gpu}: PyTorch sees {count}. Name others, or leave gpu_ids out for the CPU."
+    E306 = (
+        "Encoder '{name}' needs Python code of its own repository, which is not run unasked. Name a model that transformers loads without such code; "
+        "or, if you trust the repository, run its code with `python -m spacy_sapbert index KB --encoder NAME --trust-remote-code`."
+    )
+    E307 = (
+        "The encoder of linker '{path}' needs Python code ({why}). Code of a linker's folder is not run, whatever the settings say. Build the linker "
+        "again with an encoder that transformers loads without code of its own, or get an unchanged copy of the folder."
+    )
+    E308 = (
+        "Encoder '{name}' is made of Python code of its own repository ({classes}). A linker's folder is loaded without such code, so a linker with this "
+        "encoder could not be opened, and none is written. Name a model of an architecture that transformers itself has."
+    )
+    E309 = (
+        "The encoder of linker '{path}' leads outside its folder: {why}. Nothing outside was read. Build the linker again with "
+        "`python -m spacy_sapbert index`, or get an unchanged copy of the folder."
+    )
     # data files
     E401 = "'{path}' does not exist."
     E402 = "'{path}' is not {expected}: {why}"

@@ -30,6 +30,7 @@ from thinc.api import ConfigValidationError
 from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.encoders.transformer import NameEncoder, use_bfloat16
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
+from spacy_sapbert.files import write_manifest
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -824,6 +825,35 @@ def test_pipeline_to_disk_and_back(nlp: Language, tmp_path: Path, one_by_one: Li
         ".safetensors",
         ".txt",
     }
+
+
+def test_a_saved_pipeline_runs_no_code_of_its_encoder(nlp: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whatever its config says: `spacy.load`, and the linker's folder by its name."""
+    asked: List[str] = []
+    monkeypatch.setattr("builtins.input", lambda prompt="": asked.append(prompt) or "y")
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    pipe, marker = tmp_path / "pipe", tmp_path / "marker"
+    nlp.to_disk(pipe)
+    folder = pipe / "sapbert_linker" / "linker"
+    config = json.loads((folder / "encoder" / "config.json").read_text())
+    config.update(model_type="own-bert", auto_map={"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"})
+    (folder / "encoder" / "config.json").write_text(json.dumps(config))
+    for code in (f"open({str(marker)!r}, 'w').close()", None):
+        if code is None:
+            (folder / "encoder" / "own.py").unlink()
+        else:
+            (folder / "encoder" / "own.py").write_text(code)
+        write_manifest(folder / "encoder", "encoder", 1, {"name": "", "architecture": bundles.NAME_ENCODER})
+        for trust in ({}, {"trust_remote_code": True}):
+            settings = {"components": {"sapbert_linker": {"model": {"transformer_config": trust, "tokenizer_config": trust}}}}
+            with pytest.raises(SapbertError, match="E307"):
+                spacy.load(pipe, config=settings)
+            made: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), **settings["components"]["sapbert_linker"]})
+            with pytest.raises(SapbertError, match="E307"):
+                made(mention("cold"))
+        with pytest.raises(SapbertError, match="E307"):
+            bundles.worker_encoder(folder / "encoder", {}, "cpu")
+    assert (asked, marker.exists()) == ([], False)
 
 
 def test_to_disk_and_from_disk_exclude(linker: Any, other: Any, tiny_linker: Path, tmp_path: Path):

@@ -90,9 +90,9 @@ def build_linker(
     check (bool): refuse to begin where disk or memory will not do.
     Encoding goes into `OUT.vectors` first: a build that was killed, given again, goes on from the last whole shard (`name_vectors.py`).
     RETURNS (Path): `out`.
-    RAISES: SapbertError E028 (disk or memory foreseen), E026, E027 (see `name_vectors`), those of the parts.
+    RAISES: SapbertError E028 (disk or memory foreseen), E026, E027 (see `name_vectors`), E308 (an encoder that is code), those of the parts.
     """
-    from ..encoders.transformer import NameEncoder
+    from ..encoders.transformer import NameEncoder, refuse_own_code
     from ..indexes.annoy import AnnoyIndex
 
     model = NameEncoder() if model is None else model
@@ -103,6 +103,8 @@ def build_linker(
         index.require()
     check_free(out)
     model.initialize()
+    if model.attrs.get("architecture") == NAME_ENCODER:
+        refuse_own_code(model)  # now, and not after hours of encoding
     if kb is not None:
         check_room(KnowledgeBase(kb), model, index, out, workers=workers, check=check, copied=True, progress=progress)
     with ExitStack() as until_whole, writing_folder(out) as folder:  # the vectors are kept until the linker has taken its place
