@@ -12,7 +12,7 @@ _PUBLIC = {
     "SapBertLinker": "linker",
     "ConceptMatcher": "matcher.component",
     "NameEncoder": "encoders.transformer",
-    "build_linker": "build.linker_folder",
+    "build_linker": "build.linker",
 }
 __all__ = ["ConceptMatcher", "KnowledgeBase", "NameEncoder", "SapBertLinker", "__version__", "build_linker"]
 

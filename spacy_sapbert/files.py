@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Union
 
 from filelock import FileLock, Timeout
+from pydantic import ValidationError
 
 from .errors import DamagedFile, MissingFile, fail
 
@@ -215,3 +216,10 @@ def folder_from_bytes(content: Dict[str, bytes], folder: Path) -> None:
             raise fail("E102", DamagedFile, path=name, why="the name points outside its folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+
+
+def why_invalid(error: ValidationError) -> str:
+    """Return the first thing that is wrong with a file's content, in one line."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else str(first["msg"])

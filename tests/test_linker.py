@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import multiprocessing
 import os
@@ -13,6 +12,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
@@ -27,7 +27,8 @@ from spacy.tokens.underscore import Underscore
 from spacy.training import Example
 from thinc.api import ConfigValidationError
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.encoders.transformer import NameEncoder, use_bfloat16
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.files import write_manifest
@@ -35,6 +36,7 @@ from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.linker import SapBertLinker
+from spacy_sapbert.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -128,7 +130,7 @@ def test_default_config():
         "encoder": None,
         "resolve_abbreviations": True,
         "k": 30,
-        "threshold": inspect.signature(SapBertLinker).parameters["threshold"].default,  # tuned now and then
+        "threshold": 0.8,
         "no_definition_threshold": 0.95,
         "filter_for_definitions": False,
         "max_entities_per_mention": 5,
@@ -148,9 +150,10 @@ def test_default_config():
     }
     assert config["model"]["@architectures"] == "spacy-sapbert.NameEncoder.v1"
     assert config["index"]["@sapbert_indexes"] == "spacy-sapbert.AnnoyIndex.v1"
-    for name, parameter in inspect.signature(SapBertLinker).parameters.items():  # both ways in mean the same
-        if name in config and name not in ("model", "index", "scorer"):
-            assert config[name] == (list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default), name
+    made = SapBertLinker(NameEncoder(), AnnoyIndex())
+    for setting in fields(Settings):  # both ways in mean the same
+        assert getattr(made.settings, setting.name) == (config[setting.name] if setting.name in config else ""), setting.name
+    assert {setting.name for setting in fields(Settings)} - set(config) == {"language"}
 
 
 _seen: List[str] = []
@@ -173,7 +176,7 @@ def test_constructor_touches_neither_disk_nor_network(tiny_linker: Path):
     finally:
         _watching = False
     assert linker.folder is None
-    parts = [str(tiny_linker), "minilm", "hp.obo", "socket", "sqlite3", str(bundles.cache_folder())]
+    parts = [str(tiny_linker), "minilm", "hp.obo", "socket", "sqlite3", str(default_linkers.cache_folder())]
     assert [event for event in _seen if any(part in event for part in parts)] == []
     linker.load()
     assert linker.folder == tiny_linker
@@ -523,7 +526,7 @@ def test_order_does_not_matter(other: Any, one_by_one: List[Doc]):
 
 
 def test_two_processes(nlp: Language, one_by_one: List[Doc]):
-    nlp.get_pipe("sapbert_linker")._cache.clear()  # type: ignore[attr-defined]
+    nlp.get_pipe("sapbert_linker").forget()  # type: ignore[attr-defined]
     same(list(nlp.pipe(notes(), n_process=2, batch_size=2)), one_by_one)
 
 
@@ -563,15 +566,15 @@ def test_cache_is_bounded_and_says_so(other: Any):
     linker = other(cache_size=2)
     seen = [linker(mention(text)).ents[0]._.kb_explain["cached"] for text in ("fever", "Fever ", "cough", "cold", "cough", "fever")]
     assert seen == [False, True, False, False, True, False]  # "cold" drove "fever" out
-    assert len(linker._cache) == 2
+    assert linker.search.n_cached() == 2
     list(linker.pipe(notes()))
-    assert len(linker._cache) == 2
+    assert linker.search.n_cached() == 2
     never = other(cache_size=0)
     assert [never(mention("fever")).ents[0]._.kb_explain["cached"] for _ in range(2)] == [False, False]
-    assert len(never._cache) == 0
+    assert never.search.n_cached() == 0
 
 
-def test_equal_mentions_are_encoded_once(other: Any, monkeypatch: pytest.MonkeyPatch):
+def test_equal_mentions_are_encoded_once(other: Any):
     linker = other()
     asked: List[str] = []
     predict = linker.model.predict
@@ -581,7 +584,7 @@ def test_equal_mentions_are_encoded_once(other: Any, monkeypatch: pytest.MonkeyP
             asked.extend(names)
             return predict(names)
 
-    monkeypatch.setattr(linker, "model", Counting())
+    linker.bundle = replace(linker.bundle, encoder=Counting())
     list(
         linker.pipe(
             [
@@ -843,7 +846,7 @@ def test_a_saved_pipeline_runs_no_code_of_its_encoder(nlp: Language, tmp_path: P
             (folder / "encoder" / "own.py").unlink()
         else:
             (folder / "encoder" / "own.py").write_text(code)
-        write_manifest(folder / "encoder", "encoder", 1, {"name": "", "architecture": bundles.NAME_ENCODER})
+        write_manifest(folder / "encoder", "encoder", 1, {"name": "", "architecture": bundle.NAME_ENCODER})
         for trust in ({}, {"trust_remote_code": True}):
             settings = {"components": {"sapbert_linker": {"model": {"transformer_config": trust, "tokenizer_config": trust}}}}
             with pytest.raises(SapbertError, match="E307"):
@@ -852,7 +855,7 @@ def test_a_saved_pipeline_runs_no_code_of_its_encoder(nlp: Language, tmp_path: P
             with pytest.raises(SapbertError, match="E307"):
                 made(mention("cold"))
         with pytest.raises(SapbertError, match="E307"):
-            bundles.worker_encoder(folder / "encoder", {}, "cpu")
+            bundle.worker_encoder(folder / "encoder", {}, "cpu")
     assert (asked, marker.exists()) == ([], False)
 
 
@@ -948,7 +951,7 @@ def test_an_index_of_another_encoder_dimension_or_kb_is_refused(linker: Any, oth
     folder = copy_of(tiny_linker, tmp_path / "linker")
     kb = KnowledgeBase(folder / "kb")
     vectors = linker.model.predict(list(kb.strings()))
-    right = {"encoder": bundles.fingerprint(linker.model), "encoder_name": "the right one", "kb": kb.fingerprint}
+    right = {"encoder": bundle.fingerprint(linker.model), "encoder_name": "the right one", "kb": kb.fingerprint}
     rebuilt(folder, vectors, right)
     made = other()
     made.set_folder(folder, exclude=["model"])
@@ -1042,7 +1045,7 @@ def test_assemble_package_and_load_elsewhere(tmp_path: Path, monkeypatch: pytest
     )
     source = f'@misc = "spacy-sapbert.Sources.v1"\npaths = ["{tmp_path / "drugs.tsv"}"]\nout = "{tmp_path / "built"}"\nprogress = false\n'
     (tmp_path / "config.cfg").write_text(CONFIG + source)
-    monkeypatch.setenv(bundles.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(default_linkers.CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     result = CliRunner().invoke(app, ["assemble", str(tmp_path / "config.cfg"), str(tmp_path / "pipe")])
