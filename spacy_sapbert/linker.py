@@ -36,7 +36,7 @@ from .calibration import Calibration, Observed, fit_calibration
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
 from .concept import DOTLESS, ENGLISH, MAX_NAME_CHARS, Concept, Name, normalise
 from .errors import Errors, SapbertError, fail
-from .files import folder_from_bytes, folder_to_bytes
+from .files import MANIFEST, clear_abandoned, folder_from_bytes, folder_to_bytes, keep_the_others, told_where_full, writing_folder
 from .kb import STRING, TYPES, VOCABULARIES, KnowledgeBase
 from .spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, set_extensions, write_links
 from .types import Bools1d, Floats2d, Ints2d, VectorIndex
@@ -953,25 +953,39 @@ class SapBertLinker(Pipe):
     # -- files ----------------------------------------------------------------------------------------------------------
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
-        """Copy the linker's files, so that the pipeline's folder is complete. exclude: "kb", "model", "index"."""
+        """Copy the linker's files, so that the pipeline's folder is complete. A linker that was saved there before stays whole until this one is.
+
+        exclude: "kb", "model", "index"; of these, what was saved there before stays.
+        RAISES: SapbertError E008 where the disk is full; then what was there before is unchanged.
+        """
         self.load()
         assert self._folder is not None
         target = Path(path) / LINKER_FOLDER
-        target.mkdir(parents=True, exist_ok=True)
+        if target.is_symlink():
+            target = target.resolve()  # what it leads to is replaced, and not the link
         if target.resolve() == self._folder.resolve():
-            bundles.write_calibration(target, self._calibration)
-            self.additions.to_disk(target)
+            with told_where_full(target):
+                self._write_own(target)
             return
-        for part in self._parts(exclude):
-            shutil.rmtree(target / part, ignore_errors=True)
-            shutil.copytree(self._folder / part, target / part)
-        shutil.copyfile(self._folder / "manifest.json", target / "manifest.json")
-        bundles.write_calibration(target, self._calibration)
-        self.additions.to_disk(target)
+        parts = self._parts(exclude)
+        with writing_folder(target) as folder:
+            keep_the_others(target, folder, [*parts, MANIFEST])
+            for part in parts:
+                shutil.copytree(self._folder / part, folder / part)
+            shutil.copyfile(self._folder / MANIFEST, folder / MANIFEST)
+            self._write_own(folder)
+
+    def _write_own(self, folder: Path) -> None:
+        """What this component knows, beside the files that its linker was built with."""
+        bundles.write_calibration(folder, self._calibration)
+        self.additions.to_disk(folder)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> SapBertLinker:
         """RAISES: SapbertError E1xx, E2xx, E3xx where files are missing, damaged or do not belong together."""
-        self.set_folder(Path(path) / LINKER_FOLDER, exclude=exclude)
+        folder = Path(path) / LINKER_FOLDER
+        if not folder.is_dir():
+            clear_abandoned(folder)  # a process that was killed while it replaced the folder left the old one beside it
+        self.set_folder(folder, exclude=exclude)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
