@@ -5,8 +5,9 @@ A linker folder holds `kb/`, `encoder/`, `index/` and `manifest.json`; beside th
 
 from __future__ import annotations
 
+import shutil
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 
 from .calibration import Calibration, read_calibration
 from .errors import Errors, fail
-from .files import read_manifest, write_manifest, write_text
+from .files import MANIFEST, keep_the_others, read_manifest, told_where_full, write_manifest, write_text, writing_folder
 from .kb.additions import Additions
 from .kb.concept import normalise
 from .kb.knowledge_base import KnowledgeBase
@@ -28,6 +29,7 @@ from .types import VectorIndex
 
 KIND, VERSION = "linker", 1
 KB, ENCODER, INDEX = "kb", "encoder", "index"  # folders in a linker folder
+PARTS = {"kb": KB, "model": ENCODER, "index": INDEX}  # as spaCy's `exclude` names them -> folder
 CALIBRATION = "calibration.json"  # beside the manifest, which does not list it: it may be fit again
 NAME_ENCODER, STATIC_ENCODER = "spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"
 
@@ -126,6 +128,35 @@ class LinkerBundle:
             vectors.update(zip(missing, np.asarray(self.encoder.predict(missing), dtype=np.float32)))
         complete = replace(additions, vectors=vectors, encoder=encoder)
         return replace(self, additions=complete, kb=self.kb.with_additions(complete))
+
+    def save(self, target: Path, *, exclude: Iterable[str] = ()) -> None:
+        """Copy the linker folder, with this calibration and these additions. A linker that is there stays whole until this one is.
+
+        Args:
+            target: the new folder; it may be the bundle's own.
+            exclude: parts that are not written: "kb", "model", "index". What is there stays.
+
+        Raises:
+            SapbertError: E008, the disk is full; then what was there is unchanged.
+        """
+        if target.is_symlink():
+            target = target.resolve()  # replace what the link leads to, not the link
+        if target.resolve() == self.folder.resolve():
+            with told_where_full(target):
+                self._write_changeable(target)
+            return
+        parts = [folder for part, folder in PARTS.items() if part not in set(exclude)]
+        with writing_folder(target) as folder:
+            keep_the_others(target, folder, [*parts, MANIFEST])
+            for part in parts:
+                shutil.copytree(self.folder / part, folder / part)
+            shutil.copyfile(self.folder / MANIFEST, folder / MANIFEST)
+            self._write_changeable(folder)
+
+    def _write_changeable(self, folder: Path) -> None:
+        """Write what a user changes after a linker is built."""
+        write_calibration(folder, self.calibration)
+        self.additions.to_disk(folder)
 
     def check_settings(self, settings: Settings) -> None:
         """Warn W004 where the calibration was fit with other settings."""

@@ -4,7 +4,6 @@ Reads top to bottom: config, factory, class, loading, calling, predicting, annot
 """
 
 import copyreg  # no `from __future__ import annotations`: spaCy reads the factory's types
-import shutil
 import tempfile
 import threading
 import warnings
@@ -27,11 +26,11 @@ from thinc.api import Model
 
 from .build.default_linkers import HPO_FAST, find_linker
 from .build.loaders import Loader
-from .bundle import ENCODER, INDEX, KB, NAME_ENCODER, STATIC_ENCODER, LinkerBundle, encoder_settings, fingerprint, is_fast, write_calibration
+from .bundle import NAME_ENCODER, STATIC_ENCODER, LinkerBundle, encoder_settings, fingerprint, is_fast
 from .calibration import Calibration, Observed, fit_calibration
 from .doc.spans import Link, Mention, get_mention, get_spans, long_forms, set_extensions, write_links
 from .errors import Errors, fail
-from .files import folder_from_bytes, folder_to_bytes
+from .files import clear_abandoned, folder_from_bytes, folder_to_bytes
 from .kb import semantic_types
 from .kb.additions import SOURCE, AddedName, Additions, check_names, to_tsv
 from .kb.concept import MAX_NAME_CHARS, Concept, Name
@@ -517,20 +516,16 @@ class SapBertLinker(Pipe):
     # -- files ----------------------------------------------------------------------------------------------------------
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
-        """Copy the linker's files, so that the pipeline's folder is complete. exclude: "kb", "model", "index"."""
-        bundle = self.bundle
-        target = Path(path) / LINKER_FOLDER
-        target.mkdir(parents=True, exist_ok=True)
-        if target.resolve() == bundle.folder.resolve():
-            write_calibration(target, bundle.calibration)
-            bundle.additions.to_disk(target)
-            return
-        for part in _parts(exclude):
-            shutil.rmtree(target / part, ignore_errors=True)
-            shutil.copytree(bundle.folder / part, target / part)
-        shutil.copyfile(bundle.folder / "manifest.json", target / "manifest.json")
-        write_calibration(target, bundle.calibration)
-        bundle.additions.to_disk(target)
+        """Save the linker's files, so that the pipeline's folder is complete; see `LinkerBundle.save`.
+
+        Args:
+            path: the component's folder.
+            exclude: parts that are not written: "kb", "model", "index". What was saved there before stays.
+
+        Raises:
+            SapbertError: E008, the disk is full; then what was there before is unchanged.
+        """
+        self.bundle.save(Path(path) / LINKER_FOLDER, exclude=exclude)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "SapBertLinker":
         """Use the linker that `to_disk` wrote.
@@ -542,7 +537,10 @@ class SapBertLinker(Pipe):
         Raises:
             SapbertError: E1xx, E2xx, E3xx, files are missing, damaged or do not belong together.
         """
-        self.set_folder(Path(path) / LINKER_FOLDER, exclude=exclude)
+        folder = Path(path) / LINKER_FOLDER
+        if not folder.is_dir():
+            clear_abandoned(folder)  # a process that was killed while it replaced the folder left the old one beside it
+        self.set_folder(folder, exclude=exclude)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
@@ -603,9 +601,3 @@ def _rows_of(kb: KnowledgeBase, gold: str) -> list[int]:
         with suppress(KeyError):
             rows.append(kb.row_of(alternative.strip()))
     return rows
-
-
-def _parts(exclude: Iterable[str]) -> list[str]:
-    """Return the folders of a linker folder without the parts that are excluded."""
-    folders = {"kb": KB, "model": ENCODER, "index": INDEX}
-    return [folder for part, folder in folders.items() if part not in set(exclude)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
 import pickle
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -31,7 +33,7 @@ from spacy_sapbert import bundle
 from spacy_sapbert.build import default_linkers
 from spacy_sapbert.encoders.transformer import NameEncoder, use_bfloat16
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
-from spacy_sapbert.files import write_manifest
+from spacy_sapbert.files import folder_to_bytes, write_manifest
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -152,7 +154,7 @@ def test_default_config():
     assert config["index"]["@sapbert_indexes"] == "spacy-sapbert.AnnoyIndex.v1"
     made = SapBertLinker(NameEncoder(), AnnoyIndex())
     for setting in fields(Settings):  # both ways in mean the same
-        assert getattr(made.settings, setting.name) == (config[setting.name] if setting.name in config else ""), setting.name
+        assert getattr(made.settings, setting.name) == config.get(setting.name, ""), setting.name
     assert {setting.name for setting in fields(Settings)} - set(config) == {"language"}
 
 
@@ -875,6 +877,133 @@ def test_to_disk_and_from_disk_exclude(linker: Any, other: Any, tiny_linker: Pat
     with pytest.raises(SapbertError, match="E101") as info:
         other().from_disk(tmp_path / "nowhere")
     assert isinstance(info.value, FileNotFoundError)
+
+
+def linker_of(folder: Path) -> SapBertLinker:
+    return SapBertLinker(NameEncoder(), AnnoyIndex(), linker_name=str(folder))
+
+
+def test_what_is_excluded_stays_as_it_was_saved_before(linker: Any, tmp_path: Path):
+    """So does what else lies in the folder, and a second save leaves nothing beside it."""
+    linker.to_disk(tmp_path)
+    folder = tmp_path / "linker"
+    (folder / "difference.json").write_text("{}")
+    (folder / "encoder" / "note.txt").write_text("of the first save")
+    (folder / "kb" / "note.txt").write_text("of the first save")
+    linker.to_disk(tmp_path, exclude=["model"])
+    assert sorted(p.name for p in folder.iterdir()) == ["difference.json", "encoder", "index", "kb", "manifest.json"]
+    assert (folder / "encoder" / "note.txt").read_text() == "of the first save"
+    assert not (folder / "kb" / "note.txt").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["linker"]
+    assert (folder / "kb").stat().st_mode & 0o777 == (tmp_path / "linker").stat().st_mode & 0o777
+
+
+@pytest.mark.parametrize("failing", ["the third file", "the manifest", "the additions"])
+def test_a_full_disk_keeps_the_linker_that_was_saved_before(tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str):
+    made: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    made.add_alias("C9100020", "the sniffles of May")
+    made.to_disk(tmp_path)
+    before = folder_to_bytes(tmp_path)
+    made.add_alias("C9100020", "the sniffles of June")
+    copied: List[str] = []
+
+    copyfile = shutil.copyfile
+
+    def full(source: Any, target: Any, **more: Any) -> Any:
+        copied.append(str(target))
+        if (failing == "the third file" and len(copied) >= 3) or (failing == "the manifest" and Path(source) == tiny_linker / "manifest.json"):
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
+        return copyfile(source, target, **more)
+
+    monkeypatch.setattr(shutil, "copyfile", full)  # all of shutil's copying comes to it
+    if failing == "the additions":
+        monkeypatch.setattr(np, "save", lambda *args: (_ for _ in ()).throw(OSError("1000000 requested and 393200 written")))
+    with pytest.raises(SapbertError, match="E008") as error:
+        made.to_disk(tmp_path)
+    assert str(error.value).count("E008") == 1
+    assert str(tmp_path / "linker") in str(error.value)
+    assert folder_to_bytes(tmp_path) == before
+    monkeypatch.undo()
+    again = SapBertLinker(NameEncoder(), AnnoyIndex()).from_disk(tmp_path)
+    assert links(again(mention("the sniffles of May"))) == [("the sniffles of May", "C9100020")]
+    made.to_disk(tmp_path)  # with room again
+    assert links(SapBertLinker(NameEncoder(), AnnoyIndex()).from_disk(tmp_path)(mention("the sniffles of June")))[0][1] == "C9100020"
+
+
+def test_a_full_disk_under_the_folder_in_use(tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """There only what was added and the calibration are written."""
+    linker_of(tiny_linker).to_disk(tmp_path)
+    made = SapBertLinker(NameEncoder(), AnnoyIndex()).from_disk(tmp_path)
+    made.add_alias("C9100020", "the sniffles of May")
+    made.to_disk(tmp_path)
+    before = folder_to_bytes(tmp_path)
+    made.add_alias("C9100020", "the sniffles of June")
+
+    def full(file: Any, array: Any) -> None:
+        file.write(b"half")
+        raise OSError("1000000 requested and 393200 written")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(SapbertError, match="E008"):
+        made.to_disk(tmp_path)
+    assert folder_to_bytes(tmp_path) == before
+    monkeypatch.undo()
+    made.to_disk(tmp_path)
+    assert folder_to_bytes(tmp_path) != before
+
+
+def test_a_linked_folder_is_written_where_it_leads(linker: Any, tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "pipe").mkdir()
+    (tmp_path / "pipe" / "linker").symlink_to(tmp_path / "elsewhere")
+    linker.to_disk(tmp_path / "pipe")
+    assert (tmp_path / "pipe" / "linker").is_symlink()
+    assert sorted(p.name for p in (tmp_path / "elsewhere").iterdir()) == ["encoder", "index", "kb", "manifest.json"]
+
+
+SAVING = """
+import os, shutil, sys, time
+import spacy
+linker = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": sys.argv[1]})
+linker.load()
+copy, replace = shutil.copyfile, os.replace
+def stop():
+    print("in the middle", flush=True)
+    time.sleep(120)
+def slow(source, target, **more):
+    if "/index/" in os.fspath(source):
+        stop()
+    return copy(source, target, **more)
+def rename(source, target):
+    replace(source, target)
+    if str(source).endswith("/linker"):
+        stop()
+if sys.argv[3] == "copying":
+    shutil.copyfile = slow
+else:
+    os.replace = rename
+linker.to_disk(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("when", ["copying", "between two renames"])
+def test_a_process_killed_while_it_saves_leaves_the_linker_that_was_there(linker: Any, tiny_linker: Path, tmp_path: Path, when: str):
+    linker.to_disk(tmp_path)
+    before = folder_to_bytes(tmp_path / "linker")
+    process = subprocess.Popen([sys.executable, "-c", SAVING, str(tiny_linker), str(tmp_path), when], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "in the middle\n"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    made = SapBertLinker(NameEncoder(), AnnoyIndex()).from_disk(tmp_path)
+    assert links(made(mention("cold"))) == [("cold", "C9100020")]
+    assert folder_to_bytes(tmp_path / "linker") == before
+    for left in tmp_path.glob(".linker.*.tmp"):
+        os.utime(left, (0, 0))
+    linker.to_disk(tmp_path)  # clears what the killed one has left
+    assert folder_to_bytes(tmp_path) == {f"linker/{path}": data for path, data in before.items()}
 
 
 def test_to_bytes_and_from_bytes(nlp: Language, other: Any, linker: Any, one_by_one: List[Doc]):

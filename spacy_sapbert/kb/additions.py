@@ -80,8 +80,12 @@ class Additions:
                 (folder / name).unlink(missing_ok=True)
             return
         fresh = folder / f"{VECTORS}.new"
-        with open(fresh, "wb") as file:
-            np.save(file, np.array(list(self.vectors.values()), dtype=np.float32).reshape(len(self.vectors), -1))
+        try:
+            with open(fresh, "wb") as file:
+                np.save(file, np.array(list(self.vectors.values()), dtype=np.float32).reshape(len(self.vectors), -1))
+        except BaseException:
+            fresh.unlink(missing_ok=True)
+            raise
         written = checksum(fresh)
         os.replace(fresh, folder / VECTORS)
         stored = _Stored(
