@@ -290,7 +290,7 @@ def index(
 
     settings: Dict[str, Any] = {}
     if engine == "auto":
-        engine, settings, why = recommended(KnowledgeBase(kb).n_strings)
+        engine, settings, why = recommended(KnowledgeBase(kb).n_surface_forms)
         typer.echo(f"{engine}: {why}")
     if "Annoy" in engine:
         settings = {**settings, "n_trees": n_trees}

@@ -97,8 +97,8 @@ def name_vectors(
     lock = _hold(folder, out)
     ended = False
     try:
-        file = _File(folder, kb.n_strings, dim, np.dtype(dtype))
-        plan = {"kb": kb.fingerprint, "encoder": encoder, "names": kb.n_strings, "dim": dim, "dtype": str(np.dtype(dtype)), "shard": SHARD}
+        file = _File(folder, kb.n_surface_forms, dim, np.dtype(dtype))
+        plan = {"kb": kb.fingerprint, "encoder": encoder, "names": kb.n_surface_forms, "dim": dim, "dtype": str(np.dtype(dtype)), "shard": SHARD}
         try:
             file.begin(plan)
             _fill(kb, file, encode, known, progress)
@@ -153,7 +153,7 @@ def _hold(folder: Path, out: Path) -> FileLock:
 
 def _fill(kb: KnowledgeBase, file: _File, encode: Encode, known: Optional[Known], progress: bool) -> None:
     """Encode and write the shards that are missing."""
-    n = kb.n_strings
+    n = kb.n_surface_forms
     done = file.done()
     spans = {number: (start, min(start + SHARD, n)) for number, start in enumerate(range(0, n, SHARD))}
     fresh: Dict[int, npt.NDArray[np.bool_]] = {}  # of the shards that are being encoded: which of their names are
@@ -161,7 +161,7 @@ def _fill(kb: KnowledgeBase, file: _File, encode: Encode, known: Optional[Known]
     def shards() -> Iterator[Shard]:
         for number, (start, stop) in spans.items():
             if number not in done:
-                names = list(islice(kb.strings(start), stop - start))
+                names = list(islice(kb.surface_forms(start), stop - start))
                 fresh[number] = np.ones(len(names), dtype=np.bool_) if known is None else known.rows[start:stop] < 0
                 yield number, [name for name, new in zip(names, fresh[number].tolist()) if new]
 

@@ -30,7 +30,7 @@ from ..errors import Errors, fail
 from ..files import reserve, write_manifest, writing_folder
 from . import semantic_types
 from .concept import MAX_NAME_CHARS, Concept, is_cui, normalise
-from .knowledge_base import DATABASE, KIND, PAIRS, VERSION, KnowledgeBase
+from .knowledge_base import DATABASE, KIND, NAME_TABLE, VERSION, KnowledgeBase
 
 WEAK = ("NRW", "REL", "BRD", "LAY")  # names that are near the concept, not the concept: last in a tie
 _BATCH = 20_000
@@ -119,7 +119,7 @@ def build_kb(sources: Sequence[Source], out: Union[str, Path], *, filters: Optio
                 names = _write(database, folder, filters)
             finally:
                 database.close()
-        counts = _finish(folder / DATABASE, folder / PAIRS, names)
+        counts = _finish(folder / DATABASE, folder / NAME_TABLE, names)
         content = {
             "sources": [_describe(source) for source in sources],
             "filters": filters.as_dict(),

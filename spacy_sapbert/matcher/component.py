@@ -199,7 +199,7 @@ class ConceptMatcher(Pipe):
 
         WARNS: W009 where the cache can't be written. RAISES: SapbertError E103 where no name is left.
         """
-        if kb.n_strings < KEPT_FROM:
+        if kb.n_surface_forms < KEPT_FROM:
             self._phrases = self._of(kb)
             return
         # all that they depend on
@@ -227,7 +227,7 @@ class ConceptMatcher(Pipe):
 
     def _of(self, kb: KnowledgeBase) -> Phrases:
         names = kb.matchable_names(weak_names=self.weak_names, tuis=self.types)
-        with tqdm(names, desc="reading names to look for", unit=" names", total=kb.n_strings, disable=kb.n_strings < SHOWN_FROM) as shown:
+        with tqdm(names, desc="reading names to look for", unit=" names", total=kb.n_surface_forms, disable=kb.n_surface_forms < SHOWN_FROM) as shown:
             found = self._collect(shown)
         if not len(found):
             raise fail("E103", detail="no name of these types is long enough to look for")
