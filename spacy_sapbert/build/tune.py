@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import random
 import time
-import warnings
 from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
 import numpy as np
 
-from ..errors import Errors
+from ..errors import warn
 from ..kb.name_table import NameTable
 from ..types import Floats2d, VectorIndex
 
@@ -153,8 +152,7 @@ def tune(
     winner = grown[_growth(chosen, made_with)]
     _set(winner, {key: chosen[key] for key in index.get_config() if key in chosen})
     if not reached:
-        message = Errors.W003.format(points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
-        warnings.warn(f"[W003] {message}", stacklevel=2)
+        warn("W003", stacklevel=2, points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
     protocol = (
         f"{len(queries)} perturbed names (typo, word order, dropped word), none in the dictionary; exact search over the stored vectors is the truth"
     )

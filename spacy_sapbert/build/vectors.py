@@ -11,7 +11,6 @@ import json
 import multiprocessing
 import os
 import shutil
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -26,7 +25,7 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from ..errors import Errors, fail
+from ..errors import fail, warn
 from ..files import is_disk_full, reserve, write_text
 from ..kb.knowledge_base import KnowledgeBase
 from ..types import Floats2d, Ints1d
@@ -215,7 +214,7 @@ class _File:
         except (ValueError, AttributeError):
             different = [f"{PLAN} is damaged"]
         if different and (self.folder / DONE).is_file():
-            warnings.warn(f"[W008] {Errors.W008.format(path=self.folder, differences='; '.join(different))}", stacklevel=6)
+            warn("W008", stacklevel=6, path=self.folder, differences="; ".join(different))
         return not different
 
     def _look(self) -> bool:
@@ -229,7 +228,7 @@ class _File:
         except (OSError, ValueError, EOFError, AttributeError):
             fits = False
         if not fits:
-            warnings.warn(f"[W007] {Errors.W007.format(what=VECTORS, path=self.folder)}", stacklevel=6)
+            warn("W007", stacklevel=6, what=VECTORS, path=self.folder)
         return fits
 
     def write(self, number: int, start: int, vectors: Floats2d) -> None:
@@ -268,7 +267,7 @@ class _File:
                     damaged.add(number)
         if damaged := damaged - set(whole):
             which = f"{len(damaged)} shards (numbers {', '.join(map(str, sorted(damaged)[:5]))})"
-            warnings.warn(f"[W007] {Errors.W007.format(what=which, path=self.folder)}", stacklevel=6)
+            warn("W007", stacklevel=6, what=which, path=self.folder)
         write_text(path, "".join(line + "\n" for line in whole.values()))
         return sorted(whole)
 

@@ -386,7 +386,8 @@ class KnowledgeBase:
                 if _file(self.path / DATABASE) != self._file:  # its rows would not be those of the array that is open
                     local.pid = None
                     raise fail("E108", path=self.path)
-            return local.connection.execute(statement, values)
+            connection: sqlite3.Connection = local.connection
+            return connection.execute(statement, values)
         except sqlite3.DatabaseError as error:
             raise fail("E102", DamagedFile, path=self.path, why=f"{DATABASE}: {error}") from error
 
