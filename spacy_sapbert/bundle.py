@@ -6,7 +6,6 @@ A linker folder holds `kb/`, `encoder/`, `index/` and `manifest.json`; beside th
 from __future__ import annotations
 
 import shutil
-import warnings
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .calibration import Calibration, read_calibration
-from .errors import Errors, fail
+from .errors import fail, warn
 from .files import MANIFEST, keep_the_others, read_manifest, told_where_full, write_manifest, write_text, writing_folder
 from .kb.additions import Additions
 from .kb.concept import normalise
@@ -166,7 +165,7 @@ class LinkerBundle:
         different = {key: value for key, value in self.calibration.settings.items() if key in now and now[key] != value}
         if different:
             shown = ", ".join(f"{key}={value!r}, not {now[key]!r}" for key, value in different.items())
-            warnings.warn(f"[W004] {Errors.W004.format(path=self.folder, differences=shown)}", stacklevel=4)
+            warn("W004", stacklevel=3, path=self.folder, differences=shown)
 
 
 def _check_built_for_each_other(kb: KnowledgeBase, encoder: Any, index: VectorIndex, asked: Any) -> None:
@@ -178,7 +177,7 @@ def _check_built_for_each_other(kb: KnowledgeBase, encoder: Any, index: VectorIn
     built_for = getattr(index, "report", {}).get("built_for", {})
     width, name, wanted = encoder.get_dim("nO"), encoder.attrs.get("name") or "", asked.attrs.get("name") or ""
     same = (
-        len(index) == kb.n_strings
+        len(index) == kb.n_surface_forms
         and index.dim == width
         and built_for.get("encoder", fingerprint(encoder)) == fingerprint(encoder)
         and built_for.get("kb", kb.fingerprint) == kb.fingerprint
@@ -191,7 +190,7 @@ def _check_built_for_each_other(kb: KnowledgeBase, encoder: Any, index: VectorIn
             index=len(index),
             dim=index.dim,
             built=built_for.get("encoder_name", "unknown"),
-            names=kb.n_strings,
+            names=kb.n_surface_forms,
             encoder=FAST if is_fast(asked) else wanted or name or "all-MiniLM-L6-v2",
             width=width,
         )
@@ -327,7 +326,7 @@ def open_calibration(folder: Path, encoder: str, kb: str) -> tuple[Calibration |
     if not different:
         return stored, ""
     what = " and ".join(different)
-    warnings.warn(f"[W002] {Errors.W002.format(path=folder, what=what)}", stacklevel=3)
+    warn("W002", stacklevel=2, path=folder, what=what)
     return None, f" that was fit for this {what}"
 
 

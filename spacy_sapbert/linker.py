@@ -6,7 +6,6 @@ Reads top to bottom: config, factory, class, loading, calling, predicting, annot
 import copyreg  # no `from __future__ import annotations`: spaCy reads the factory's types
 import tempfile
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -29,7 +28,7 @@ from .build.loaders import Loader
 from .bundle import NAME_ENCODER, STATIC_ENCODER, LinkerBundle, encoder_settings, fingerprint, is_fast
 from .calibration import Calibration, Observed, fit_calibration
 from .doc.spans import Link, Mention, get_mention, get_spans, long_forms, set_extensions, write_links
-from .errors import Errors, fail
+from .errors import fail, warn
 from .files import clear_abandoned, folder_from_bytes, folder_to_bytes
 from .kb import semantic_types
 from .kb.additions import SOURCE, AddedName, Additions, check_names, to_tsv
@@ -482,7 +481,7 @@ class SapBertLinker(Pipe):
         if ids and count == len(ids):
             raise fail("E016", n=count, examples=examples, known=kb.concept_id(0))
         if count:
-            warnings.warn(f"[W005] {Errors.W005.format(count=count, n=len(ids), examples=examples)}", stacklevel=3)
+            warn("W005", stacklevel=2, count=count, n=len(ids), examples=examples)
 
     # -- training surface -----------------------------------------------------------------------------------------------
 

@@ -167,7 +167,7 @@ class CandidateSearch:
             least = round(self.least_probability, DECIMALS)
             explain.update(threshold=None, target_precision=self.settings.target_precision, least_probability=least)
         if top is not None:
-            name = kb.matched_name(top.string, top.concept)
+            name = kb.matched_name(top.surface_form, top.concept)
             explain.update(id=kb.concept_id(top.concept), name=name.text, source=name.source, term_type=name.term_type, score=top.score)
             second = ranking.runner_up
             explain["runner_up"] = None if second is None else self._shown(second)
@@ -177,7 +177,7 @@ class CandidateSearch:
 
     def _shown(self, candidate: Candidate) -> list[Any]:
         kb = self.bundle.kb
-        return [kb.concept_id(candidate.concept), kb.matched_name(candidate.string, candidate.concept).text, candidate.score]
+        return [kb.concept_id(candidate.concept), kb.matched_name(candidate.surface_form, candidate.concept).text, candidate.score]
 
     # -- what a calibration is fit on -----------------------------------------------------------------------------------
 
@@ -239,8 +239,8 @@ class CandidateSearch:
                 found[part], cosines[part] = index.query(vectors[part], k, allowed=mask.names, effort=effort)
         found, cosines = self._with_added(vectors, found, cosines, mask.added_names)
         found[~vectors.any(axis=1)] = -1  # the encoder knows none of its words
-        added = None if kb.added is None else kb.added.pairs
-        rankings = rank(found, cosines, kb.pairs, rules, exact=exact, lines=mask.rows, added=added, added_lines=mask.added_rows)
+        added = None if kb.added is None else kb.added.name_table
+        rankings = rank(found, cosines, kb.name_table, rules, exact=exact, allowed=mask.rows, added=added, added_allowed=mask.added_rows)
         for i, ranking, row in zip(useful, rankings, exact):
             answers[i] = ranking, row is not None
         return answers
@@ -251,7 +251,7 @@ class CandidateSearch:
         if added is None or not len(added.vectors):
             return rows, cosines
         near = vectors @ added.vectors.T  # (q, a)
-        here = np.arange(len(added.vectors)) + added.first_string
+        here = np.arange(len(added.vectors)) + added.first_surface_form
         if allowed is not None:
             here = np.where(allowed, here, -1)
         return np.hstack([rows, np.broadcast_to(here, near.shape)]), np.hstack([cosines, near])
@@ -270,14 +270,14 @@ class CandidateSearch:
         rows, cosines = self._with_added(vectors, *index.query(vectors, min(k, len(index))))
         says = np.array([_says_something(name) for name in names], dtype=np.bool_)
         rows[~(says & vectors.any(axis=1))] = -1
-        rankings = rank(rows, cosines, kb.pairs, Rules(NO_THRESHOLD, k), added=None if kb.added is None else kb.added.pairs)
+        rankings = rank(rows, cosines, kb.name_table, Rules(NO_THRESHOLD, k), added=None if kb.added is None else kb.added.name_table)
         return [self._by_concept(*each) for each in zip(rankings, rows.tolist(), cosines.tolist())]
 
     def _by_concept(self, ranking: Ranking, rows: list[int], cosines: list[float]) -> list[MentionCandidate]:
         kb = self.bundle.kb
         found: dict[int, dict[str, float]] = {}  # concept -> name -> cosine
         for row, cosine in zip(rows, cosines):
-            for concept, name in kb.names_of_string(row) if row >= 0 else ():
+            for concept, name in kb.names_of_surface_form(row) if row >= 0 else ():
                 found.setdefault(concept, {}).setdefault(name.text, cosine)
         return [MentionCandidate(kb.concept_id(c.concept), list(found[c.concept]), list(found[c.concept].values())) for c in ranking.kept]
 
@@ -289,22 +289,21 @@ class CandidateSearch:
         if types is None and not settings.vocabularies and not settings.languages:
             return Mask()
         if types not in self._masks:
-            pairs, added = kb.pairs, kb.added
-            rows = np.ones(pairs.shape[1], dtype=np.bool_)
+            table, added = kb.name_table, kb.added
+            rows = np.ones(len(table), dtype=np.bool_)
             if types is not None:
-                rows &= kb.allowed_type_sets(types)[pairs[3]]
+                rows &= kb.allowed_type_sets(types)[table.types]
             if settings.vocabularies:
-                rows &= kb.allowed_vocabulary_sets(settings.vocabularies)[pairs[4]]
+                rows &= kb.allowed_vocabulary_sets(settings.vocabularies)[table.vocabularies]
             if settings.languages:
-                rows &= kb.lines_of_languages(settings.languages)
-            names = np.zeros(kb.n_strings, dtype=np.bool_)
-            names[pairs[0, rows]] = True
+                rows &= kb.rows_of_languages(settings.languages)
+            names = table.surface_forms_of(rows, kb.n_surface_forms)
             if added is None:
                 self._masks[types] = Mask(names, rows, np.zeros(0, dtype=np.bool_))
             else:
                 added_rows = added.allowed(lambda concept, name: self._may_be_found(concept, name, types))
                 both = np.concatenate([names, np.zeros(len(added.vectors), dtype=np.bool_)])
-                both[added.pairs[0, added_rows]] = True
+                both[added.name_table.surface_form[added_rows]] = True
                 self._masks[types] = Mask(both[: len(names)], rows, both[len(names) :], added_rows)
         return self._masks[types]
 
