@@ -16,7 +16,7 @@ from readers.helpers import RELEASE, relation, write_release
 from test_encoder import make_bert, with_code
 from typer.testing import CliRunner
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.cli import app, make_pipeline, read_notes
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
@@ -32,7 +32,7 @@ CUIS = ["C9100027", "C9100020", "C9100053", "C9100009"]
 def default_linker(tiny_linker: Path) -> Iterator[None]:
     """The commands' default is the tiny linker here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bundles, "hpo", lambda: tiny_linker)  # what the entry point leads to
+        patch.setattr(default_linkers, "hpo", lambda: tiny_linker)  # what the entry point leads to
         yield
 
 

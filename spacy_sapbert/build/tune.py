@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import random
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Union
 
 import numpy as np
-import numpy.typing as npt
 
-from ..errors import Errors
+from ..errors import warn
 from ..indexes.base import Tunable
+from ..kb.name_table import NameTable
 from ..types import Bools1d, Floats2d, Ints1d, Ints2d, VectorIndex
 
 POINTS = 0.003  # linking Acc@1 and Acc@5 may be this far below exact search's: 0.3 points
@@ -125,29 +124,17 @@ def choose(measured: list[dict[str, Any]], exact: dict[str, float], points: floa
     return max(measured, key=lambda m: (m["acc_at_1"], m["queries_per_s"])), False
 
 
-def concepts_of_rows(pairs: npt.NDArray[Any], rows: Union[Sequence[int], Ints1d]) -> list[frozenset[int]]:
-    """Return the concepts of names.
-
-    Args:
-        pairs: (at least 2, m): the rows of names, ascending, and their concepts. Only the parts that are needed are read.
-        rows: Rows of names; -1 has no concept.
-    """
-    wanted = np.asarray(rows, dtype=pairs.dtype)  # of another type, all of the array would be converted
-    at, end = (np.searchsorted(pairs[0], wanted, side=side).tolist() for side in ("left", "right"))
-    return [frozenset(pairs[1, first:last].tolist()) for first, last in zip(at, end)]
-
-
-def right_concept(sources: Sequence[int], pairs: npt.NDArray[Any]) -> RightConcept:
+def right_concept(sources: Sequence[int], names: NameTable) -> RightConcept:
     """Return the function that says whether rows found for queries are right: they share a concept with the query's source.
 
     Args:
         sources: The row of the name that each query was made from.
-        pairs: See `concepts_of_rows`.
+        names: The concepts of all names.
     """
-    own = concepts_of_rows(pairs, sources)
+    own = names.concepts_of(sources)
 
     def right(rows: Ints1d) -> Bools1d:
-        return np.array([bool(found & gold) for found, gold in zip(concepts_of_rows(pairs, rows), own)])
+        return np.array([bool(found & gold) for found, gold in zip(names.concepts_of(rows), own)])
 
     return right
 
@@ -203,8 +190,7 @@ def tune(
     winner = built[_build_key(chosen, tunable)]
     _search_with(winner, {key: chosen[key] for key in index.get_config() if key in chosen})
     if not reached:
-        message = Errors.W003.format(points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
-        warnings.warn(f"[W003] {message}", stacklevel=2)
+        warn("W003", stacklevel=2, points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
     protocol = (
         f"{len(queries)} misspelt names (typo, word order, dropped word), none in the dictionary; exact search over the stored vectors is the truth"
     )

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
-from . import linker_folder as bundles
 from ..kb.additions import AddedName, Additions
+from .. import bundle
 from ..errors import fail
 from ..files import MANIFEST, write_text, writing_folder
 from ..indexes.base import NeedsLibrary, reader_params_of, report_of
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.builder import Filters, Source, build_kb
+from . import linker as building
 from .vectors import Encode, Known, Workers, check_free
 from ..types import Ints1d
 
@@ -96,18 +97,18 @@ def update_linker(
     """
     from ..encoders.transformer import NameEncoder
 
-    before = KnowledgeBase(old / bundles.KB)
-    index = bundles.open_index(old)
-    model = bundles.open_encoder(old / bundles.ENCODER, NameEncoder())
+    before = KnowledgeBase(old / bundle.KB)
+    index = bundle.open_index(old)
+    model = bundle.open_encoder(old / bundle.ENCODER, NameEncoder())
     report = report_of(index).get("built_for", {})
-    if report.get("encoder", "") != model.fingerprint or len(index) != before.n_strings:
+    if report.get("encoder", "") != model.fingerprint or len(index) != before.n_surface_forms:
         built = report.get("encoder_name", "unknown")
         width = model.dim
-        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_strings, encoder=model.fingerprint, width=width)
+        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_surface_forms, encoder=model.fingerprint, width=width)
     kept = {key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names")}
     target = old if out is None else out
     # as it was built: an index that was just opened has the reader's defaults for some settings
-    config = json.loads((old / bundles.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"]
+    config = json.loads((old / bundle.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"]
     config.update({key: value for key, value in index.get_config().items() if key in reader_params_of(index) and key != "threads"})
     fresh = type(index)(**config)
     if isinstance(fresh, NeedsLibrary):
@@ -115,14 +116,14 @@ def update_linker(
     check_free(target)
     added = Additions.from_disk(old)
     with ExitStack() as until_whole, writing_folder(target) as folder:  # the vectors are kept until the linker is in its place
-        after = build_kb(sources, folder / bundles.KB, filters=filters or Filters(**kept), progress=progress)
-        bundles.check_room(after, model, fresh, target, workers=workers, check=check, progress=progress)
+        after = build_kb(sources, folder / bundle.KB, filters=filters or Filters(**kept), progress=progress)
+        building.check_room(after, model, fresh, target, workers=workers, check=check, progress=progress)
         found = compare(before, after)
-        found.calibration_left_out = (old / bundles.CALIBRATION).is_file()
+        found.calibration_left_out = (old / bundle.CALIBRATION).is_file()
         known = Known(_known_rows(before, after, found), index.vectors)
         additions = _carried(added, after, found)
         write_text(folder / FILE, json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n")
-        bundles.fill_linker(folder, after, model, fresh, target, until_whole, workers=workers, known=known, encode=encode, progress=progress)
+        building.fill_linker(folder, after, model, fresh, target, until_whole, workers=workers, known=known, encode=encode, progress=progress)
         additions.to_disk(folder)  # after the manifest, which does not list them: they change
     return target, found
 
@@ -146,8 +147,8 @@ def compare(before: KnowledgeBase, after: KnowledgeBase) -> Difference:
 
 def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) -> Ints1d:
     """Return for each name of the new knowledge base its row in the old one, or -1: (n,)."""
-    rows = np.full(after.n_strings, -1, dtype=np.int64)
-    old, new = (((name, row) for row, name in enumerate(kb.strings())) for kb in (before, after))
+    rows = np.full(after.n_surface_forms, -1, dtype=np.int64)
+    old, new = (((name, row) for row, name in enumerate(kb.surface_forms())) for kb in (before, after))
     for _, first, second in joined(old, new):
         if second is None:
             found.names_gone += 1

@@ -239,7 +239,7 @@ def test_the_linker_is_measured_with_settings_that_are_dicts() -> None:
     oracle = ExactIndex()
     oracle.build(VECTORS)
     index = MilvusIndex(milvus_server(), "", params={"M": 8, "efConstruction": 40}, rescore=20)
-    found, report = tune(index, index.settings_to_try(90), VECTORS, oracle, VECTORS[:30], lambda rows: rows == np.arange(30), lambda: None)
+    found, report = tune(index, VECTORS, oracle, VECTORS[:30], lambda rows: rows == np.arange(30), lambda: None)
     assert report["chosen"]["acc_at_1"] == 1.0
     assert found.get_config()["params"] == {"M": 8, "efConstruction": 40}
 
@@ -561,8 +561,9 @@ def test_a_linker_links_as_with_any_engine(place: str, tmp_path: Path, tiny_link
     """Built and measured, used by several processes, saved and loaded again, updated to a new release."""
     import spacy
 
-    from spacy_sapbert.build.linker_folder import build_linker, open_index, read_source
+    from spacy_sapbert.build.linker import build_linker, read_source
     from spacy_sapbert.build.update import update_linker
+    from spacy_sapbert.bundle import open_index
 
     uri = milvus_server() if place == "server" else ""
     folder = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=MilvusIndex(uri, tune=False, timeout=20.0), progress=False)
