@@ -10,7 +10,6 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 
 from spacy_sapbert import bundle
-from spacy_sapbert.build import linker as building
 from spacy_sapbert.build.tune import perturb
 from spacy_sapbert.indexes.auto import GRAPH, LISTS, SMALL_GRAPH, lists_of
 from spacy_sapbert.indexes.base import exact_search
@@ -109,5 +108,5 @@ def queries(linker: Path, folder: Path) -> Path:
         kb = KnowledgeBase(linker / bundle.KB)
         texts = [text for text, _ in perturb(list(kb.surface_forms()), lambda text: bool(kb.find([text])), QUERIES)]
         folder.mkdir(parents=True, exist_ok=True)
-        np.save(path, building.encode(NameEncoder().initialize(), texts))
+        np.save(path, NameEncoder().initialize().encode(texts))
     return path

@@ -231,7 +231,7 @@ class CandidateSearch:
             if kb.added is not None and (row := exact[i]) is not None and row >= n:
                 vectors[i] = kb.added.vectors[row - n]
         if unknown:
-            vectors[unknown] = bundle.encoder.predict([names[i] for i in unknown])
+            vectors[unknown] = bundle.encoder.encode([names[i] for i in unknown])
         k = min(self.settings.k, n)
         found, cosines = np.full((len(names), k), -1, dtype=np.int64), np.full((len(names), k), -np.inf, dtype=np.float32)
         for part, effort in ((known, EXACT_EFFORT), (unknown, 1.0)):
@@ -266,7 +266,7 @@ class CandidateSearch:
         kb, index = self.bundle.kb, self.bundle.index
         names = [self.normal(text) for text in texts]
         with self._lock:
-            vectors = self.bundle.encoder.predict(names)
+            vectors = self.bundle.encoder.encode(names)
         rows, cosines = self._with_added(vectors, *index.query(vectors, min(k, len(index))))
         says = np.array([_says_something(name) for name in names], dtype=np.bool_)
         rows[~(says & vectors.any(axis=1))] = -1

@@ -79,10 +79,10 @@ def update_linker(
     before = KnowledgeBase(old / bundle.KB)
     index = bundle.open_index(old)
     model = bundle.open_encoder(old / bundle.ENCODER, NameEncoder())
-    if index.report.get("built_for", {}).get("encoder", "") != bundle.fingerprint(model) or len(index) != before.n_surface_forms:
+    if index.report.get("built_for", {}).get("encoder", "") != model.fingerprint or len(index) != before.n_surface_forms:
         built = index.report.get("built_for", {}).get("encoder_name", "unknown")
-        width = model.get_dim("nO")
-        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_surface_forms, encoder=bundle.fingerprint(model), width=width)
+        width = model.dim
+        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_surface_forms, encoder=model.fingerprint, width=width)
     kept = {key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names")}
     target = old if out is None else out
     # what it was built with; a reader's defaults are others

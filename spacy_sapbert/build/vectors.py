@@ -25,6 +25,7 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
+from ..encoders.base import Encoder
 from ..errors import fail, warn
 from ..files import is_disk_full, reserve, write_text
 from ..kb.knowledge_base import KnowledgeBase
@@ -279,26 +280,14 @@ def _digest(number: int, data: bytes) -> str:
 # -- who encodes --------------------------------------------------------------------------------------------------------
 
 
-def here(model: Any) -> Encode:
+def here(encoder: Encoder) -> Encode:
     """In this process."""
 
     def encode(shards: Iterator[Shard], tick: Tick) -> Iterator[Ready]:
         for number, names in shards:
-            yield number, encode_names(model, names, tick)
+            yield number, encoder.encode(names, progress=tick)
 
     return encode
-
-
-def encode_names(model: Any, names: List[str], progress: Union[bool, Tick] = False) -> Floats2d:
-    """Names -> (n, d), by the model's own `encode` where it has one. progress: a bar of its own, or who is told of the names that are done."""
-    told = bool(model.attrs.get("tells_progress"))  # ours do, batch by batch; another one is asked for all, and then it is told
-    if "encode" in model.attrs:
-        vectors = np.asarray(model.attrs["encode"](model, names, progress if told or not callable(progress) else False))
-    else:
-        vectors = np.asarray(model.predict(names), dtype=np.float32)
-    if callable(progress) and not told:
-        progress(len(names))
-    return vectors
 
 
 def in_processes(load: Callable[[str], Any], workers: Workers) -> Encode:
@@ -349,4 +338,4 @@ def _load(load: Callable[[str], Any], devices: Any) -> None:
 def _encode(names: List[str]) -> Floats2d:
     if isinstance(_MODEL, Exception):
         raise _MODEL
-    return encode_names(_MODEL, names)
+    return _MODEL.encode(names)

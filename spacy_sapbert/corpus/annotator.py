@@ -168,7 +168,7 @@ class Annotator:
         files = json.loads((folder / bundle.INDEX / "manifest.json").read_text(encoding="utf-8"))["files"]
         config = {key: value for key, value in index.get_config().items() if key not in getattr(index, "readers", ("threads",))}
         calibration = folder / bundle.CALIBRATION
-        parts = [self.linker.kb.fingerprint, bundle.fingerprint(self.linker.model), type(index).__name__, config, files]
+        parts = [self.linker.kb.fingerprint, self.linker.model.fingerprint, type(index).__name__, config, files]
         parts.append(checksum(calibration) if calibration.is_file() else None)
         added = self.linker.additions
         parts.append([added.names, [[concept.concept_id, concept.types, concept.codes] for concept in added.concepts.values()]] if added else None)

@@ -20,7 +20,6 @@ from spacy.tokens import Doc, Span
 from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
 from spacy_sapbert.build import default_linkers
-from spacy_sapbert.build import linker as building
 from spacy_sapbert.calibration import Calibration, Observed
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
@@ -160,7 +159,7 @@ def index_recall(linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
     if texts and len(linker.index) <= MOST_NAMES:
         exact = ExactIndex()
         exact.build(linker.index.vectors(np.arange(len(linker.index))))
-        recall = neighbour_recall(linker.index, exact, building.encode(linker.model, texts))
+        recall = neighbour_recall(linker.index, exact, linker.model.encode(texts))
         found["recall"] = {f"at_{k}": value for k, value in recall.items()}
     return found
 

@@ -301,7 +301,7 @@ def measure_encoders(
     for name, folder in encoders.items():
         model = load_encoder(folder)
         measured[name] = measure_encoder(model, sets, progress=progress)
-        used[name] = {"fingerprint": bundle.fingerprint(model), "base_package": not folder, "max_length": model.attrs["max_length"]}
+        used[name] = {"fingerprint": model.fingerprint, "base_package": not folder, "max_length": model.max_length}
     return measured, used
 
 
