@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 
 from spacy_sapbert import bundle
 from spacy_sapbert.candidates import Rules, rank
-from spacy_sapbert.indexes.base import exact_search
+from spacy_sapbert.indexes.stored import exact_search
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.corpora import GOLD, Corpus, make_docs

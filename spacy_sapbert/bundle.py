@@ -17,6 +17,7 @@ from .calibration import Calibration, read_calibration
 from .encoders.base import Encoder, as_encoder
 from .errors import fail, warn
 from .files import MANIFEST, keep_the_others, read_manifest, told_where_full, write_manifest, write_text, writing_folder
+from .indexes.base import report_of
 from .kb.additions import Additions
 from .kb.concept import normalise
 from .kb.knowledge_base import KnowledgeBase
@@ -173,7 +174,7 @@ def _check_built_for_each_other(kb: KnowledgeBase, encoder: Encoder, index: Vect
     Raises:
         SapbertError: E203.
     """
-    built_for = getattr(index, "report", {}).get("built_for", {})
+    built_for = report_of(index).get("built_for", {})
     same = (
         len(index) == kb.n_surface_forms
         and index.dim == encoder.dim

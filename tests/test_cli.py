@@ -286,7 +286,7 @@ def test_build_show_index_and_link(tmp_path: Path):
     linker = tmp_path / "linker"
     shown = run("index", out, "--out", linker, "--engine", "auto").stdout
     assert shown.startswith("spacy-sapbert.ExactIndex.v1: ")
-    assert "perturbed names" in shown
+    assert "misspelt names" in shown
     assert "acc_at_1" in shown
     assert json.loads((linker / "manifest.json").read_text())["index"] == "spacy-sapbert.ExactIndex.v1"
     assert run("kb", "info", linker).stdout.splitlines()[-1] == info.splitlines()[-1]

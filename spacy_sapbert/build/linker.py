@@ -33,13 +33,14 @@ from ..calibration import Calibration
 from ..encoders.base import ChecksSaving, Encoder, SizedInMemory, as_encoder
 from ..errors import fail
 from ..files import copy_folder, write_manifest, writing_folder
+from ..indexes.base import NeedsLibrary, Reported
 from ..kb.builder import Filters, Source, build_kb
 from ..kb.knowledge_base import KnowledgeBase
 from ..types import VectorIndex
-from .resources import foresee
+from .resources import estimate_resources, stored_as
 from .vectors import Encode, Known, Workers, bytes_begun, check_free, here, in_processes, name_vectors
 
-FORESEEN_FROM = 200_000  # names; for fewer, resources are not estimated
+ESTIMATED_FROM = 200_000  # names; for fewer, resources are not estimated
 
 
 def build_linker(
@@ -86,7 +87,7 @@ def build_linker(
     index = AnnoyIndex() if index is None else index
     out = Path(out)
     engine_name(index)  # one that is not registered fails now, not after hours of encoding
-    if hasattr(index, "require"):
+    if isinstance(index, NeedsLibrary):
         index.require()
     check_free(out)
     encoder.initialize()
@@ -171,17 +172,17 @@ def check_room(
     Raises:
         SapbertError: E028, too little disk or memory.
     """
-    if kb.n_surface_forms < FORESEEN_FROM:
+    if kb.n_surface_forms < ESTIMATED_FROM:
         return
     size = sum(entry["bytes"] for entry in kb.manifest["files"].values()) if copied else 0
     processes = len((workers or Workers()).devices)
     weights = encoder.weight_bytes() if isinstance(encoder, SizedInMemory) else 0
     begun = bytes_begun(out)
-    forecast = foresee(kb.n_surface_forms, encoder.dim, index, out, kb_bytes=size, begun=begun, processes=processes, weights=weights)
+    estimate = estimate_resources(kb.n_surface_forms, encoder.dim, index, out, kb_bytes=size, begun=begun, processes=processes, weights=weights)
     if progress:
-        print(forecast.in_words(), file=sys.stderr, flush=True)
+        print(estimate.in_words(), file=sys.stderr, flush=True)
     if check:
-        forecast.check()
+        estimate.check()
 
 
 def encoded(
@@ -220,8 +221,7 @@ def encoded(
             raise fail("E002", setting="workers", component="build_linker", value=len(workers.devices), why=why)
         encode = in_processes(partial(worker_encoder, saved, settings), workers)
     known_by = f"{encoder.fingerprint} {settings.get('dtype', '')}".strip() if encoder.fingerprint else ""  # vectors depend on the precision
-    dtype = getattr(index, "storage", np.float32)
-    return name_vectors(kb, out, encode or here(encoder), encoder=known_by, dim=encoder.dim, dtype=dtype, known=known, progress=progress)
+    return name_vectors(kb, out, encode or here(encoder), encoder=known_by, dim=encoder.dim, dtype=stored_as(index), known=known, progress=progress)
 
 
 class _SurfaceForms(Sequence[str]):
@@ -244,7 +244,7 @@ class _SurfaceForms(Sequence[str]):
 
 
 def build_index(kb: KnowledgeBase, encoder: Encoder, index: Any, vectors: npt.NDArray[Any], *, progress: bool = True) -> Any:
-    """Build and tune an index, and measure it with changed names as queries.
+    """Build and tune an index, and measure it with misspelt names as queries.
 
     Args:
         kb: the knowledge base.
@@ -257,22 +257,22 @@ def build_index(kb: KnowledgeBase, encoder: Encoder, index: Any, vectors: npt.ND
         The index, with a `report` of how it was measured and what it was built for.
     """
     from ..indexes.exact import ExactIndex
-    from .tune import perturb, right_concept, tune
+    from .tune import misspell, right_concept, tune
 
-    perturbed = perturb(_SurfaceForms(kb), lambda text: bool(kb.find([text])))
+    misspelt = misspell(_SurfaceForms(kb), lambda text: bool(kb.find([text])))
     oracle = ExactIndex.over(vectors)
-    settings = index.settings_to_try(len(vectors)) if hasattr(index, "settings_to_try") else []
-    if perturbed:
-        queries = encoder.encode([text for text, _ in perturbed])
-        right = right_concept([row for _, row in perturbed], kb.name_table)
+    if misspelt:
+        queries = encoder.encode([text for text, _ in misspelt])
+        right = right_concept([row for _, row in misspelt], kb.name_table)
         show = tqdm(desc="measuring the index", unit=" settings", disable=not progress)
         with show:
-            index, report = tune(index, settings, vectors, oracle, queries, right, show.update)
+            index, report = tune(index, vectors, oracle, queries, right, show.update)
     else:
         index.build(vectors, progress=progress)
-        report = {"protocol": "not measured: no perturbed name is outside the dictionary"}
+        report = {"protocol": "not measured: no misspelt name is outside the dictionary"}
     name = encoder.name or (FAST if is_fast(encoder) else "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)")
-    index.report = {**report, "built_for": {"encoder": encoder.fingerprint, "encoder_name": name, "kb": kb.fingerprint}}
+    if isinstance(index, Reported):
+        index.report = {**report, "built_for": {"encoder": encoder.fingerprint, "encoder_name": name, "kb": kb.fingerprint}}
     return index
 
 

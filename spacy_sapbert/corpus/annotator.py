@@ -19,6 +19,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import SapbertError, fail
 from ..files import checksum, is_disk_full, write_text
+from ..indexes.base import Threaded, reader_params_of
 from .notes import Note, NoteReader, Partition
 
 FAILED = "_failed"  # readers of Parquet folders skip what begins with _ or .
@@ -120,8 +121,9 @@ class Annotator:
                     component.load()
             self.nlp.set_error_handler(self._on_error)
             self.linker: Any = self.nlp.get_pipe(LINKER)
-            if hasattr(self.linker.index, "threads"):
-                self.linker.index.threads = settings.threads
+            index = self.linker.index
+            if isinstance(index, Threaded):
+                index.threads = settings.threads
         except BaseException:
             self.close()
             raise
@@ -166,7 +168,7 @@ class Annotator:
 
         folder, index = Path(self.linker.folder), self.linker.index
         files = json.loads((folder / bundle.INDEX / "manifest.json").read_text(encoding="utf-8"))["files"]
-        config = {key: value for key, value in index.get_config().items() if key not in getattr(index, "readers", ("threads",))}
+        config = {key: value for key, value in index.get_config().items() if key not in reader_params_of(index)}
         calibration = folder / bundle.CALIBRATION
         parts = [self.linker.kb.fingerprint, self.linker.model.fingerprint, type(index).__name__, config, files]
         parts.append(checksum(calibration) if calibration.is_file() else None)

@@ -23,6 +23,7 @@ from spacy_sapbert.build import default_linkers
 from spacy_sapbert.calibration import Calibration, Observed
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
+from spacy_sapbert.indexes.base import report_of
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.concept import normalise
 
@@ -155,7 +156,7 @@ def index_recall(linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
     """Per cent of the true nearest names that the linker's index finds for the mentions, apart from whether they are right; and what was
     measured when it was built. An index of more than MOST_NAMES is not compared: all its vectors would be held in memory."""
     texts = sorted({normalise(span.text) for doc in docs for span in doc.spans[GOLD]})
-    found: Dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": getattr(linker.index, "report", {}).get("chosen")}
+    found: Dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": report_of(linker.index).get("chosen")}
     if texts and len(linker.index) <= MOST_NAMES:
         exact = ExactIndex()
         exact.build(linker.index.vectors(np.arange(len(linker.index))))
