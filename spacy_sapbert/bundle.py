@@ -175,13 +175,12 @@ def _check_built_for_each_other(kb: KnowledgeBase, encoder: Encoder, index: Vect
         SapbertError: E203.
     """
     built_for = report_of(index).get("built_for", {})
-    width, name, wanted = encoder.dim, encoder.name, asked.name
     same = (
         len(index) == kb.n_surface_forms
-        and index.dim == width
+        and index.dim == encoder.dim
         and built_for.get("encoder", encoder.fingerprint) == encoder.fingerprint
         and built_for.get("kb", kb.fingerprint) == kb.fingerprint
-        and wanted in ("", name)
+        and asked.name in ("", encoder.name)
         and (is_fast(encoder) or not is_fast(asked))
     )
     if not same:
@@ -191,8 +190,8 @@ def _check_built_for_each_other(kb: KnowledgeBase, encoder: Encoder, index: Vect
             dim=index.dim,
             built=built_for.get("encoder_name", "unknown"),
             names=kb.n_surface_forms,
-            encoder=FAST if is_fast(asked) else wanted or name or "all-MiniLM-L6-v2",
-            width=width,
+            encoder=FAST if is_fast(asked) else asked.name or encoder.name or "all-MiniLM-L6-v2",
+            width=encoder.dim,
         )
 
 
@@ -211,19 +210,18 @@ def open_encoder(folder: Path, like: Encoder) -> Encoder:
 
     Args:
         folder: the encoder's folder.
-        like: an encoder whose settings are used where it has the same architecture. It is not changed, unless it has no registered
-            architecture: then it is loaded itself.
+        like: an encoder whose settings are used where it has the same architecture. It is not changed, unless it has no architecture: then no
+            other like it can be made, and it is loaded itself.
 
     Raises:
         SapbertError: E101, E102, E301, E307, E309, the folder is missing, damaged or not to be trusted.
     """
     manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
-    architecture = manifest.get("architecture")
-    if architecture is not None:
-        settings = like.get_config() if like.architecture == architecture else {}
-        like = as_encoder(registry.get("architectures", architecture)(**settings))
-    like.load(folder)
-    return like
+    encoder, architecture = like, manifest.get("architecture", like.architecture)
+    if architecture:
+        encoder = make_encoder(architecture, like.get_config() if like.architecture == architecture else {})
+    encoder.load(folder)
+    return encoder
 
 
 def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Encoder:
@@ -235,10 +233,15 @@ def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Encod
         device: "cpu" or "cuda:0".
     """
     manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
-    encoder = as_encoder(registry.get("architectures", manifest["architecture"])(**settings))
+    encoder = make_encoder(manifest["architecture"], settings)
     encoder.load(folder)
     encoder.to(device)
     return encoder
+
+
+def make_encoder(architecture: str, settings: dict[str, Any]) -> Encoder:
+    """Return a new encoder of a registered architecture; nothing is read."""
+    return as_encoder(registry.get("architectures", architecture)(**settings))
 
 
 def is_fast(encoder: Encoder) -> bool:

@@ -24,7 +24,7 @@ from spacy.training import Example
 
 from .build.default_linkers import HPO_FAST, find_linker
 from .build.loaders import Loader
-from .bundle import NAME_ENCODER, STATIC_ENCODER, LinkerBundle, is_fast
+from .bundle import NAME_ENCODER, STATIC_ENCODER, LinkerBundle, is_fast, make_encoder
 from .calibration import Calibration, Observed, fit_calibration
 from .doc.spans import Link, Mention, get_mention, get_spans, long_forms, set_extensions, write_links
 from .encoders.base import Encoder, as_encoder
@@ -84,7 +84,7 @@ class SapBertLinker(Pipe):
     Each setting is also an attribute: `linker.threshold`. To set one checks it, and takes effect at once.
 
     Args:
-        model: the encoder that is asked for, or a Thinc model: n names -> (n, d), L2-normalised. A linker folder brings its own; it must be this kind.
+        model: the encoder that is asked for, an `Encoder` or a Thinc model from names to (n, d). A linker folder brings its own of this kind.
         index: the engine to build a linker with; a linker folder brings its own, which takes these settings if it is of the same engine.
         name: of the component in its pipeline.
         scorer: for `nlp.evaluate`.
@@ -107,11 +107,10 @@ class SapBertLinker(Pipe):
         **settings: Any,
     ) -> None:
         self.name = name
-        encoder = as_encoder(model)
         if not isinstance(index, VectorIndex):
             raise fail("E006", what="index", got=type(index).__name__, expected="VectorIndex")
         self._settings = Settings(**settings, component=name)
-        self._asked_model, self._asked_index = self._pick_encoder(encoder), index  # a linker folder brings its own
+        self._asked_model, self._asked_index = self._pick_encoder(as_encoder(model)), index  # a linker folder brings its own
         self.scorer = scorer
         self._search: Optional[CandidateSearch] = None  # all that was opened; None before the first use
         self._lock = threading.RLock()  # neither loading a model nor a fast tokenizer bears two threads
@@ -128,7 +127,7 @@ class SapBertLinker(Pipe):
         if model.architecture != NAME_ENCODER or model.name:
             why = "`model` names another encoder. Leave one of the two out."
             raise fail("E002", setting="encoder", component=self.name, value=self._settings.encoder, why=why)
-        return as_encoder(util.registry.get("architectures", STATIC_ENCODER)())
+        return make_encoder(STATIC_ENCODER, {})
 
     if not TYPE_CHECKING:
 
@@ -508,7 +507,9 @@ class SapBertLinker(Pipe):
         if kb_loader is None:
             self.set_folder(self._named_folder())
         elif callable(kb_loader):
-            self.set_folder(kb_loader(self._asked_model, self._asked_index))
+            asked = self._asked_model  # a loader may load the encoder: it gets one of its own
+            fresh = make_encoder(asked.architecture, asked.get_config()) if asked.architecture else asked
+            self.set_folder(kb_loader(fresh, self._asked_index))
         else:
             raise fail("E006", what="kb_loader", got=type(kb_loader).__name__, expected="function, such as spacy-sapbert.Folder.v1 makes")
 
@@ -576,7 +577,7 @@ class SapBertLinker(Pipe):
         model, (make_index, settings), opened = state.pop("model"), state.pop("index"), state.pop("opened", None)
         self.name = state.pop("name")
         self.__dict__.update(state, _search=None, _lock=threading.RLock())
-        self._asked_model = as_encoder(util.registry.get("architectures", model[0])(**model[1])) if isinstance(model, tuple) else model
+        self._asked_model = make_encoder(*model) if isinstance(model, tuple) else model
         self._asked_index = make_index(**settings)
         set_extensions(self._settings.attr_name, self.name)
         if opened is not None:

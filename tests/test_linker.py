@@ -579,12 +579,12 @@ def test_cache_is_bounded_and_says_so(other: Any):
 def test_equal_mentions_are_encoded_once(other: Any):
     linker = other()
     asked: List[str] = []
-    predict = linker.model.predict
+    encode = linker.model.encode
 
     class Counting:
-        def predict(self, names: List[str]) -> Any:
+        def encode(self, names: List[str]) -> Any:
             asked.extend(names)
-            return predict(names)
+            return encode(names)
 
     linker.bundle = replace(linker.bundle, encoder=Counting())
     list(

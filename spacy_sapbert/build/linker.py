@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
@@ -79,7 +78,7 @@ def build_linker(
         SapbertError: E028, too little disk or memory; E026, E027, see `name_vectors`; E308, the encoder is code of its repository; what
             sources, encoder and index raise.
     """
-    from ..encoders.transformer import NameEncoder  # here: they take a second to import
+    from ..encoders.transformer import NameEncoder  # here: it takes a second to import
     from ..indexes.annoy import AnnoyIndex
 
     encoder = NameEncoder() if model is None else as_encoder(model)
@@ -111,7 +110,7 @@ def build_linker(
 def fill_linker(
     folder: Path,
     kb: KnowledgeBase,
-    model: Encoder,
+    encoder: Encoder,
     index: VectorIndex,
     out: Path,
     until_whole: ExitStack,
@@ -126,7 +125,7 @@ def fill_linker(
     Args:
         folder: holds the knowledge base; it will become `out`.
         kb: the knowledge base.
-        model: the encoder, initialised.
+        encoder: it is initialised.
         index: its settings; it is built.
         out: the linker folder to be.
         until_whole: on its exit the file of vectors is removed.
@@ -136,18 +135,18 @@ def fill_linker(
         progress: show progress bars.
     """
     (folder / ENCODER).mkdir()
-    save_encoder(model, folder / ENCODER)
+    save_encoder(encoder, folder / ENCODER)
     vectors = until_whole.enter_context(
-        encoded(kb, model, index, out, folder / ENCODER, workers=workers, known=known, encode=encode, progress=progress)
+        encoded(kb, encoder, index, out, folder / ENCODER, workers=workers, known=known, encode=encode, progress=progress)
     )
-    made = build_index(kb, model, index, vectors, progress=progress)
+    made = build_index(kb, encoder, index, vectors, progress=progress)
     made.to_disk(folder / INDEX)
     write_manifest(folder, KIND, VERSION, {"made_by": __version__, "index": engine_name(made)}, deep=False)
 
 
 def check_room(
     kb: KnowledgeBase,
-    model: Encoder,
+    encoder: Encoder,
     index: VectorIndex,
     out: Path,
     *,
@@ -160,7 +159,7 @@ def check_room(
 
     Args:
         kb: the knowledge base.
-        model: the encoder, initialised.
+        encoder: it is initialised.
         index: its settings.
         out: the linker folder to be.
         workers: processes that encode.
@@ -175,23 +174,18 @@ def check_room(
         return
     size = sum(entry["bytes"] for entry in kb.manifest["files"].values()) if copied else 0
     processes = len((workers or Workers()).devices)
-    estimate = estimate_resources(
-        kb.n_surface_forms, model.dim, index, out, kb_bytes=size, begun=bytes_begun(out), processes=processes, weights=weights(model)
-    )
+    weights = encoder.weight_bytes() if isinstance(encoder, SizedInMemory) else 0
+    begun = bytes_begun(out)
+    estimate = estimate_resources(kb.n_surface_forms, encoder.dim, index, out, kb_bytes=size, begun=begun, processes=processes, weights=weights)
     if progress:
         print(estimate.in_words(), file=sys.stderr, flush=True)
     if check:
         estimate.check()
 
 
-def weights(model: Encoder) -> int:
-    """Return the bytes of an encoder's parameters; 0 where it does not say."""
-    return model.weight_bytes() if isinstance(model, SizedInMemory) else 0
-
-
 def encoded(
     kb: KnowledgeBase,
-    model: Encoder,
+    encoder: Encoder,
     index: VectorIndex,
     out: Path,
     saved: Path,
@@ -205,7 +199,7 @@ def encoded(
 
     Args:
         kb: the knowledge base.
-        model: the encoder, initialised.
+        encoder: it is initialised.
         index: decides the precision.
         out: the linker folder to be; the file lies beside it.
         saved: the encoder's folder, for processes of their own.
@@ -218,14 +212,14 @@ def encoded(
         SapbertError: E002, workers were asked for and the encoder can't be loaded by them; see `name_vectors`.
     """
     workers = workers or Workers()
-    settings = model.get_config()
+    settings = encoder.get_config()
     if encode is None and workers.devices != ("",):
-        if not model.architecture:
-            why = f"'{model.name}' can't be loaded by processes of their own. Leave processes and GPUs out."
+        if not encoder.architecture:
+            why = f"'{encoder.name}' can't be loaded by processes of their own. Leave processes and GPUs out."
             raise fail("E002", setting="workers", component="build_linker", value=len(workers.devices), why=why)
         encode = in_processes(partial(worker_encoder, saved, settings), workers)
-    known_by = f"{model.fingerprint} {settings.get('dtype', '')}".strip() if model.fingerprint else ""  # the vectors depend on the precision
-    return name_vectors(kb, out, encode or here(model), encoder=known_by, dim=model.dim, dtype=stored_as(index), known=known, progress=progress)
+    known_by = f"{encoder.fingerprint} {settings.get('dtype', '')}".strip() if encoder.fingerprint else ""  # vectors depend on the precision
+    return name_vectors(kb, out, encode or here(encoder), encoder=known_by, dim=encoder.dim, dtype=stored_as(index), known=known, progress=progress)
 
 
 class _SurfaceForms(Sequence[str]):
@@ -247,12 +241,12 @@ class _SurfaceForms(Sequence[str]):
         return self._kb.surface_forms_at([row])[0]
 
 
-def build_index(kb: KnowledgeBase, model: Encoder, index: VectorIndex, vectors: npt.NDArray[Any], *, progress: bool = True) -> VectorIndex:
+def build_index(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, vectors: npt.NDArray[Any], *, progress: bool = True) -> VectorIndex:
     """Build and tune an index, and measure it with misspelt names as queries.
 
     Args:
         kb: the knowledge base.
-        model: the encoder, initialised.
+        encoder: it is initialised.
         index: its settings.
         vectors: (n, d), of the surface forms.
         progress: show a progress bar.
@@ -266,7 +260,7 @@ def build_index(kb: KnowledgeBase, model: Encoder, index: VectorIndex, vectors: 
     misspelt = misspell(_SurfaceForms(kb), lambda text: bool(kb.find([text])))
     oracle = ExactIndex.over(vectors)
     if misspelt:
-        queries = model.encode([text for text, _ in misspelt])
+        queries = encoder.encode([text for text, _ in misspelt])
         right = right_concept([row for _, row in misspelt], kb.name_table)
         show = tqdm(desc="measuring the index", unit=" settings", disable=not progress)
         with show:
@@ -274,9 +268,9 @@ def build_index(kb: KnowledgeBase, model: Encoder, index: VectorIndex, vectors: 
     else:
         index.build(vectors, progress=progress)
         report = {"protocol": "not measured: no misspelt name is outside the dictionary"}
-    name = model.name or (FAST if is_fast(model) else "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)")
+    name = encoder.name or (FAST if is_fast(encoder) else "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)")
     if isinstance(index, Reported):
-        index.report = {**report, "built_for": {"encoder": model.fingerprint, "encoder_name": name, "kb": kb.fingerprint}}
+        index.report = {**report, "built_for": {"encoder": encoder.fingerprint, "encoder_name": name, "kb": kb.fingerprint}}
     return index
 
 

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Union
 from ..encoders.base import as_encoder
 from ..errors import MissingFile, fail
 from ..kb.builder import Filters
+from ..types import VectorIndex
 from .default_linkers import cache_folder, digest, hpo_file
 from .linker import build_linker, read_source
 
@@ -20,7 +21,7 @@ def from_folder(path: Union[str, Path]) -> Loader:
         path: the linker's folder.
     """
 
-    def load(encoder: object, index: Any) -> Path:
+    def load(model: object, index: VectorIndex) -> Path:
         if not Path(path).is_dir():
             raise fail("E101", MissingFile, path=path, why="there is no such folder.")
         return Path(path)
@@ -51,12 +52,12 @@ def from_sources(
         progress: show a progress bar.
     """
 
-    def load(encoder: object, index: Any) -> Path:
+    def load(model: object, index: VectorIndex) -> Path:
+        encoder = as_encoder(model)
         files = [hpo_file() if str(path) == "hpo" else Path(path) for path in paths]
         sources = [read_source(file, kind=(kinds or {}).get(file.name)) for file in files]
-        asked = as_encoder(encoder)
-        made_of = [paths, kinds, languages, types, cui_only, index.get_config(), asked.architecture, asked.get_config()]
+        made_of = [paths, kinds, languages, types, cui_only, index.get_config(), encoder.architecture, encoder.get_config()]
         target = cache_folder() / "from-config" / digest(made_of) if out is None else Path(out)
-        return build_linker(sources, target, model=asked, index=index, filters=Filters(languages, types, cui_only), progress=progress)
+        return build_linker(sources, target, model=encoder, index=index, filters=Filters(languages, types, cui_only), progress=progress)
 
     return load

@@ -13,16 +13,15 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
-from ..kb.additions import AddedName, Additions
 from .. import bundle
 from ..errors import fail
 from ..files import MANIFEST, write_text, writing_folder
 from ..indexes.base import NeedsLibrary, reader_params_of, report_of
-from ..kb.knowledge_base import KnowledgeBase
 from ..kb.builder import Filters, Source, build_kb
+from ..kb.knowledge_base import KnowledgeBase
+from ..types import Ints1d
 from . import linker as building
 from .vectors import Encode, Known, Workers, check_free
-from ..types import Ints1d
 
 FILE = "difference.json"  # in the folder of a linker that was made from another one
 

@@ -254,7 +254,8 @@ def test_a_build_that_fails_at_its_end_keeps_the_vectors(tiny_kb: KnowledgeBase,
 SLOW = """
     import sys, time
     from pathlib import Path
-    from spacy_sapbert.build import linker as building, vectors as name_vectors
+    from spacy_sapbert.build import linker as building
+    from spacy_sapbert.build import vectors as name_vectors
     from spacy_sapbert.encoders.transformer import NameEncoder
     from spacy_sapbert.indexes.exact import ExactIndex
 
