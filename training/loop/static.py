@@ -28,7 +28,7 @@ from spacy_sapbert.files import writing_folder
 from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
 from spacy_sapbert.types import Floats2d
 
-from ..data.augment import perturb
+from ..data.augment import augment
 from ..data.pairs import ZERO_SHOT, names_of_labels, read_labels, read_queries
 from ..errors import fail
 from ..evaluation.evaluate import SHIPPED, load_encoder
@@ -164,7 +164,7 @@ def fit(
     features = Features(parts)
     table = torch.nn.Parameter(torch.randn(parts.rows_needed, settings.dim) * 0.01)
     optimiser = torch.optim.Adam([table], lr=settings.learning_rate, fused=True)
-    change = perturb(settings.perturbed, 0.5, settings.modified)
+    change = augment(settings.perturbed, 0.5, settings.modified)
     order = np.argsort(material.labels, kind="stable")
     order = order[material.labels[order] >= 0]
     edges = np.flatnonzero(np.r_[True, np.diff(material.labels[order]) > 0])

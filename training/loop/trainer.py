@@ -22,7 +22,7 @@ from sentence_transformers.base.losses.gradcache import RandContext
 from transformers import TrainerCallback
 from transformers.trainer_callback import ProgressCallback
 
-from ..data.augment import Perturb
+from ..data.augment import Augment
 from ..data.pairs import HELD_OUT
 from ..errors import fail
 from ..evaluation.metrics import retrieval_accuracy
@@ -51,7 +51,7 @@ class NameCollator:
 
     valid_label_columns = ["label"]
 
-    def __init__(self, tokenizer: Any, max_length: int, perturb: Optional[Perturb] = None, seed: int = 0) -> None:
+    def __init__(self, tokenizer: Any, max_length: int, perturb: Optional[Augment] = None, seed: int = 0) -> None:
         self.tokenizer, self.max_length, self.perturb, self.seed = tokenizer, max_length, perturb, seed
 
     def __call__(self, rows: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:

@@ -19,7 +19,8 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training import train
-from training.data.pairs import assign_labels, read_queries
+from training.data.labels import assign_labels
+from training.data.pairs import read_queries
 from training.loop import model
 from training.tasks import distillation as distill
 from training.tasks import targets
