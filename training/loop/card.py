@@ -8,7 +8,7 @@ from typing import Any, Dict
 
 from jinja2 import Environment, StrictUndefined
 
-from ..task import Words
+from ..recipe import Words
 
 BASE = "sentence-transformers/all-MiniLM-L6-v2"  # what an empty name of a base stands for
 PACKAGES = ("sentence-transformers", "transformers", "torch", "pytorch-metric-learning", "peft")
@@ -52,7 +52,7 @@ memory {{ "{:,}".format(peak_memory_mb) }} MB (of the first process), {{ "{:,}".
 {{ settings | tojson(indent=1) }}
 ```
 
-`recipe.cfg` beside this file, given to `python -m training.train`, makes it again from the same data with: {{ versions }}.
+`recipe.cfg` beside this file, given to `python -m training train`, makes it again from the same data with: {{ versions }}.
 
 ## Licence and limits
 
@@ -95,7 +95,7 @@ The mean of the weights of {{ models | length }} encoders{% if base or default %
 
 {% endif -%}
 Sources: {{ sources | join(", ") or "see the cards of the encoders" }}. The weights come from those of the base, and from the texts of the sources: see the licence of each before passing
-the model on; with UMLS data, UMLS's licence applies. Made by `python -m training.soup` with {{ versions }}.
+the model on; with UMLS data, UMLS's licence applies. Made by `python -m training soup` with {{ versions }}.
 """
 
 
