@@ -74,7 +74,7 @@ def write_card(path: Path, report: Dict[str, Any], words: Words) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-AVERAGE = """\
+SOUP = """\
 ---
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
@@ -99,8 +99,8 @@ the model on; with UMLS data, UMLS's licence applies. Made by `python -m trainin
 """
 
 
-def write_average_card(path: Path, report: Dict[str, Any]) -> None:
-    """report (Dict[str, Any]): what `training.soup.average` gives."""
+def write_soup_card(path: Path, report: Dict[str, Any]) -> None:
+    """report (Dict[str, Any]): what `training.soup.make_soup` gives."""
     environment = Environment(undefined=StrictUndefined, autoescape=False)
     versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
-    path.write_text(environment.from_string(AVERAGE).render(**report, default=BASE, versions=versions), encoding="utf-8")
+    path.write_text(environment.from_string(SOUP).render(**report, default=BASE, versions=versions), encoding="utf-8")
