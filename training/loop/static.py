@@ -28,7 +28,7 @@ from spacy_sapbert.types import Floats2d
 from ..data.augment import augment
 from ..data.pairs import ZERO_SHOT, names_of_labels, read_labels, read_queries
 from ..errors import fail
-from ..evaluation.evaluate import SHIPPED, load_encoder
+from .encoders import SHIPPED, load_encoder
 
 Ints1d = npt.NDArray[np.int64]
 TAUGHT = 40_000

@@ -25,8 +25,8 @@ from transformers.trainer_callback import ProgressCallback
 from ..data.augment import Augment
 from ..data.pairs import HELD_OUT
 from ..errors import fail
-from ..evaluation.metrics import retrieval_accuracy
 from .model import HEAD, load_head, transformer_of
+from .retrieval import retrieval_accuracy
 
 LossFunction = Callable[..., torch.Tensor]
 Miner = Callable[[torch.Tensor, torch.Tensor], Any]
