@@ -57,10 +57,10 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_named_function_replaces_a_section_and_settings_join_it() -> None:
     recipe = Config({"loss": {"@losses": "a", "margin": 1}, "training": {"seed": 0, "epochs": 1}, "encoder": {"max_length": 25}})
-    made = changed(recipe, {"loss": {"@losses": "b"}, "training": {"epochs": 2}, "perturb": {"@perturbations": "c"}})
+    made = changed(recipe, {"loss": {"@losses": "b"}, "training": {"epochs": 2}, "augment": {"@augmenters": "c"}})
     assert made["loss"] == {"@losses": "b"}  # without a's margin
     assert made["training"] == {"seed": 0, "epochs": 2}
-    assert made["perturb"] == {"@perturbations": "c"}
+    assert made["augment"] == {"@augmenters": "c"}
     assert recipe["training"] == {"seed": 0, "epochs": 1}
 
 

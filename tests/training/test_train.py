@@ -18,11 +18,11 @@ from trainings import Killed, kill_at
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from training import train
+from training import fit
+from training.fit import read_recipe, resolve
 from training.loop import model
 from training.loop import trainer as loop
 from training.tasks.self_alignment import held_out_sample
-from training.train import read_recipe, resolve
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def settings(tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path
 
 
 def run(settings: Dict[str, Any], **more: Any) -> Dict[str, Any]:
-    return train.train(read_recipe(SAP, {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
+    return fit.fit(read_recipe(SAP, {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
 
 
 def weights(folder: Path) -> Dict[str, torch.Tensor]:
@@ -195,13 +195,13 @@ def test_a_gradient_that_is_not_a_number_stops_before_it_reaches_the_weights(set
 
 def test_epochs_have_batches_of_their_own(settings: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     epochs: List[int] = []
-    original = loop.Course.on_epoch_begin
+    original = loop.Hooks.on_epoch_begin
 
     def watch(self: Any, *arguments: Any, **more: Any) -> None:
         original(self, *arguments, **more)
         epochs.append(self.sampler.epoch)
 
-    monkeypatch.setattr(loop.Course, "on_epoch_begin", watch)
+    monkeypatch.setattr(loop.Hooks, "on_epoch_begin", watch)
     run(settings, training__max_steps=-1, training__epochs=2, batches__pairs=64, training__eval_every=1000)
     assert epochs == [0, 1]
 

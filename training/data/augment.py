@@ -83,7 +83,7 @@ _PUNCTUATION = str.maketrans({**dict.fromkeys(",;:()[]", ""), **dict.fromkeys("-
 KINDS: dict[str, Callable[[str, random.Random], str]] = {"reorder": reorder, "unpunctuate": unpunctuate, "renumber": renumber, "slip": slip}
 
 
-@registry.perturbations("spacy-sapbert.Perturb.v1")
+@registry.augmenters("spacy-sapbert.Augment.v1")
 def augment(share: float = 0.3, spelling: float = 0.0, modifiers: float = 0.0) -> Augment:
     """Return a function (name, salt) -> name that changes some names.
 
@@ -100,7 +100,7 @@ def augment(share: float = 0.3, spelling: float = 0.0, modifiers: float = 0.0) -
     """
     for setting, value in (("share", share), ("spelling", spelling), ("modifiers", modifiers)):
         if not 0 <= value <= 1:
-            raise fail("E511", setting=f"perturb.{setting}", value=value, why="it is a share of the names, from 0 to 1")
+            raise fail("E511", setting=f"augment.{setting}", value=value, why="it is a share of the names, from 0 to 1")
     kinds = list(KINDS.values())
 
     def change(name: str, salt: str) -> str:

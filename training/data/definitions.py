@@ -38,6 +38,7 @@ from spacy_sapbert.readers.text import lines
 from ..errors import fail
 from . import wording
 from .descriptions import Graph
+from .labels import Ints, assign_labels
 from .pairs import (
     HELD_OUT,
     KIND,
@@ -48,9 +49,7 @@ from .pairs import (
     SCHEMA,
     VERSION,
     ZERO_SHOT,
-    Ints,
     Query,
-    assign_labels,
     check_folder,
     choose_pairs,
     names_of_labels,

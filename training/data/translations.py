@@ -24,7 +24,8 @@ from spacy_sapbert.readers.stats import ReadStats
 from ..errors import fail
 from . import pairs as pairs_module
 from .bilingual import Bilingual, read_bilingual
-from .pairs import ALL, HELD_OUT, Ints, assign_labels, build_pairs, check_languages, parse_languages, read_queries, sources_of
+from .labels import Ints, assign_labels
+from .pairs import ALL, HELD_OUT, build_pairs, check_languages, parse_languages, read_queries, sources_of
 
 KIND, VERSION = "parallel names", 1
 PARALLEL = "parallel.parquet"

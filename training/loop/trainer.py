@@ -25,8 +25,8 @@ from transformers.trainer_callback import ProgressCallback
 from ..data.augment import Augment
 from ..data.pairs import HELD_OUT
 from ..errors import fail
-from ..evaluation.metrics import retrieval_accuracy
 from .model import HEAD, load_head, transformer_of
+from .retrieval import retrieval_accuracy
 
 LossFunction = Callable[..., torch.Tensor]
 Miner = Callable[[torch.Tensor, torch.Tensor], Any]
@@ -45,20 +45,20 @@ torch.serialization.register_package(5, lambda storage: None, _on_cpu)
 class NameCollator:
     """Pairs -> the names in them, each once, tokenised. Rows: {"anchor", "positive", "label"}.
 
-    perturb: see `training.data.augment`; None leaves names as they are. seed (int): decides, with the pair, what becomes of a name.
+    augment: see `training.data.augment`; None leaves names as they are. seed (int): decides, with the pair, what becomes of a name.
     RETURNS: "name_input_ids" and "name_attention_mask", both (n, longest), and "label" (n,): the form that the trainer hands to a loss.
     """
 
     valid_label_columns = ["label"]
 
-    def __init__(self, tokenizer: Any, max_length: int, perturb: Optional[Augment] = None, seed: int = 0) -> None:
-        self.tokenizer, self.max_length, self.perturb, self.seed = tokenizer, max_length, perturb, seed
+    def __init__(self, tokenizer: Any, max_length: int, augment: Optional[Augment] = None, seed: int = 0) -> None:
+        self.tokenizer, self.max_length, self.augment, self.seed = tokenizer, max_length, augment, seed
 
     def __call__(self, rows: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
         labels: Dict[str, int] = {}
         for row in rows:
             for column, other in (("anchor", "positive"), ("positive", "anchor")):
-                name = row[column] if self.perturb is None else self.perturb(row[column], f"{self.seed}\t{row[other]}")
+                name = row[column] if self.augment is None else self.augment(row[column], f"{self.seed}\t{row[other]}")
                 labels.setdefault(name, int(row["label"]))
         return features(self.tokenizer, list(labels), self.max_length, torch.tensor(list(labels.values()), dtype=torch.long))
 
@@ -292,21 +292,19 @@ def of_the_first(found: Dict[str, float]) -> Dict[str, float]:
 class Trainer(SentenceTransformerTrainer):
     """With our batches; stops where the loss is not finite, before it reaches the weights."""
 
-    def __init__(
-        self, *arguments: Any, batches: Callable[..., Any], course: Course, mix: Optional[Callable[..., Any]] = None, **settings: Any
-    ) -> None:
-        self.batches, self.course, self.mix = batches, course, mix
+    def __init__(self, *arguments: Any, batches: Callable[..., Any], hooks: Hooks, mix: Optional[Callable[..., Any]] = None, **settings: Any) -> None:
+        self.batches, self.hooks, self.mix = batches, hooks, mix
         super().__init__(*arguments, **settings)
-        self.add_callback(course)  # type: ignore[attr-defined]
+        self.add_callback(hooks)  # type: ignore[attr-defined]
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, *_: Any, seed: int = 0, **__: Any) -> Any:
-        self.course.sampler = self.batches(dataset, batch_size, drop_last, seed=seed)
-        return self.course.sampler
+        self.hooks.sampler = self.batches(dataset, batch_size, drop_last, seed=seed)
+        return self.hooks.sampler
 
     def get_multi_dataset_batch_sampler(self, dataset: Any, batch_samplers: List[Any], *_: Any, seed: Optional[int] = 0, **__: Any) -> Any:
         assert self.mix is not None
-        self.course.sampler = self.mix(dataset, batch_samplers, seed=seed)
-        return self.course.sampler
+        self.hooks.sampler = self.mix(dataset, batch_samplers, seed=seed)
+        return self.hooks.sampler
 
     def save_model(self, *arguments: Any, **settings: Any) -> None:
         """Every process goes on when the first has written: those that look for the best checkpoint before it is there would not wait at
@@ -358,7 +356,7 @@ def last_checkpoint(folder: Path) -> Optional[str]:
     return None
 
 
-class Course(TrainerCallback):
+class Hooks(TrainerCallback):
     """What the trainer leaves out: batches that differ between epochs, an evaluation after the last step, gradients that are no numbers."""
 
     def __init__(self, evaluates: bool) -> None:

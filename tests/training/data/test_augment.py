@@ -75,10 +75,10 @@ def test_the_same_name_and_salt_give_the_same() -> None:
 
 
 def test_a_share_that_is_none() -> None:
-    with pytest.raises(SapbertError, match=r"perturb\.share") as error:
+    with pytest.raises(SapbertError, match=r"augment\.share") as error:
         augment(1.5)
     assert error.value.code == "E511"
-    with pytest.raises(SapbertError, match=r"perturb\.spelling"):
+    with pytest.raises(SapbertError, match=r"augment\.spelling"):
         augment(0.3, spelling=-1)
-    with pytest.raises(SapbertError, match=r"perturb\.modifiers"):
+    with pytest.raises(SapbertError, match=r"augment\.modifiers"):
         augment(0.3, modifiers=2)

@@ -12,10 +12,10 @@ import torch
 from spacy_sapbert.encoders.static import StaticEncoder, WordParts
 from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
 from training.data.pairs import ZERO_SHOT, build_pairs, read_labels, read_queries
-from training.evaluation.evaluate import load_encoder
+from training.loop.encoders import load_encoder
 from training.loop.static import AddUp, Material, Settings, choose_words, fit, main, project, read_material, teach, write_folder
 
-SMALL = Settings(dim=8, words=50, buckets=64, epochs=60, batch=8, learning_rate=0.05, distil=0.0, perturbed=0.0, modified=0.0)
+SMALL = Settings(dim=8, words=50, buckets=64, epochs=60, batch=8, learning_rate=0.05, distil=0.0, augmented=0.0, modified=0.0)
 NAMES = ["heart attack", "myocardial infarction", "fever", "pyrexia", "renal stone", "kidney calculus", "cough", "tussis"]
 MATERIAL = Material(NAMES, np.array([0, 0, 1, 1, 2, 2, 3, 3]))
 
