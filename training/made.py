@@ -16,7 +16,7 @@ from spacy_sapbert.files import MANIFEST, checksum, write_text
 
 Inputs = Mapping[str, Any]
 # what decides the content of a folder that has no manifest
-DECISIVE = ("texts.parquet", "parallel.parquet", "model.safetensors", "adapter_model.safetensors")
+DECISIVE = ("texts.parquet", "translations.parquet", "model.safetensors", "adapter_model.safetensors")
 
 
 class Stamp:

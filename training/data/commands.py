@@ -171,18 +171,18 @@ def cross_lingual(
     encoding: Encoding = "utf-8",
 ) -> None:
     """Write English names with their translations, some held out: what distillation learns from."""
-    from .translations import build_cross_lingual, read_source
+    from .translations import build_translations, read_source
 
     options = _file_options(layout, language, english_second, encoding)
     found = read_source(source, languages, **options)
-    counts = build_cross_lingual(found.names, out, seed=seed, held_out=held_out, about=found.about)
+    counts = build_translations(found.names, out, seed=seed, held_out=held_out, about=found.about)
     _show({**counts, **({"files_read": found.files} if found.files else {})})
 
 
 @translations_app.command("pairs")
 def translation_pairs(
     kb: KB,
-    cross_lingual: Annotated[Path, typer.Argument(help="Folder of `translations cross-lingual`: its held-out translations are in no pair.")],
+    translations: Annotated[Path, typer.Argument(help="Folder of `translations cross-lingual`: its held-out translations are in no pair.")],
     out: Out,
     languages: Annotated[str, typer.Option(help="en+de, all.")] = "all",
     seed: Seed = 0,
@@ -194,11 +194,11 @@ def translation_pairs(
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
     from .pairs import parse_languages
-    from .translations import build_cross_lingual_pairs
+    from .translation_pairs import build_cross_lingual_pairs
 
     counts = build_cross_lingual_pairs(
         KnowledgeBase(kb),
-        cross_lingual,
+        translations,
         out,
         languages=parse_languages(languages),
         seed=seed,
@@ -226,7 +226,8 @@ def general(
     """Write pairs of general-domain translations, for a second training after one on medical names."""
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
-    from .translations import build_general_pairs, read_files
+    from .translation_pairs import build_general_pairs
+    from .translations import read_files
 
     rows, files = read_files(source, **_file_options(layout, language, english_second, encoding))
     counts = build_general_pairs(KnowledgeBase(kb), rows, out, queries_of=queries, about={"files": files})

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -84,7 +84,7 @@ def build_pairs(
     leave_out: RowMask | None = None,
     about: dict[str, Any] | None = None,
     progress: bool = False,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Write a folder of pairs. It appears when everything is written.
 
     Memory grows with 4-byte numbers for each name and concept, not with text: names are read in groups while they are written.
@@ -139,7 +139,7 @@ def build_pairs(
                 f"{counts['labels']:,} concepts with {counts['names']:,} names, of which {counts['ambiguous_names']:,} are names of several concepts"
             )
             raise fail("E501", kb=kb.path, why=why)
-        settings: Dict[str, Any] = {"seed": seed, "held_out": held_out, "zero_shot": zero_shot, "max_pairs": max_pairs}
+        settings: dict[str, Any] = {"seed": seed, "held_out": held_out, "zero_shot": zero_shot, "max_pairs": max_pairs}
         if tuple(spoken) != ENGLISH:  # a manifest without this setting means English only
             settings["languages"] = spoken
         settings.update(about or {})
@@ -147,7 +147,7 @@ def build_pairs(
     return counts
 
 
-def check_languages(kb: KnowledgeBase, languages: Sequence[str]) -> List[str]:
+def check_languages(kb: KnowledgeBase, languages: Sequence[str]) -> list[str]:
     """Return these languages, each once; for ("all",) those of the knowledge base.
 
     Raises:
@@ -161,12 +161,12 @@ def check_languages(kb: KnowledgeBase, languages: Sequence[str]) -> List[str]:
     return list(dict.fromkeys(languages))
 
 
-def parse_languages(text: str) -> List[str]:
+def parse_languages(text: str) -> list[str]:
     """Split `en+de` or `en,de` into ["en", "de"]."""
     return [part.strip().lower() for part in text.replace(",", "+").split("+") if part.strip()]
 
 
-def sources_of(kb: KnowledgeBase) -> List[str]:
+def sources_of(kb: KnowledgeBase) -> list[str]:
     """Return the names of the knowledge base's sources."""
     return [str(source["name"]) for source in kb.manifest["sources"]]
 
@@ -174,7 +174,7 @@ def sources_of(kb: KnowledgeBase) -> List[str]:
 # -- names and splits ---------------------------------------------------------------------------------------------------
 
 
-def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: RowMask | None = None) -> Tuple[Names, Dict[str, int]]:
+def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: RowMask | None = None) -> tuple[Names, dict[str, int]]:
     """Return the names of each label that are names of no other label.
 
     Args:
@@ -199,10 +199,10 @@ def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: RowMask | None = Non
     return names, {"names": len(starts), "ambiguous_names": int((~clear).sum())}
 
 
-Drawn = Tuple[int, str, int]  # row of the surface form, split, label
+Drawn = tuple[int, str, int]  # row of the surface form, split, label
 
 
-def draw_queries(names: Names, seed: int, held_out: float, zero_shot: float) -> Tuple[List[Drawn], List[Drawn], set[int]]:
+def draw_queries(names: Names, seed: int, held_out: float, zero_shot: float) -> tuple[list[Drawn], list[Drawn], set[int]]:
     """Draw the names that become queries.
 
     Args:
@@ -229,7 +229,7 @@ def draw_queries(names: Names, seed: int, held_out: float, zero_shot: float) -> 
     return [*held, *(draw(i, ZERO_SHOT) for i in sorted(left_out))], held, {int(names.labels[i]) for i in left_out}
 
 
-def read_queries(folder: str | Path) -> List[Query]:
+def read_queries(folder: str | Path) -> list[Query]:
     """Read the queries of a folder of pairs; E502 if it is not such a folder."""
     check_folder(folder)
     return [Query(**row) for row in pq.read_table(Path(folder) / QUERIES).to_pylist()]
@@ -242,7 +242,7 @@ def read_labels(folder: str | Path) -> Ints:
     return labels
 
 
-def check_folder(folder: str | Path) -> Dict[str, Any]:
+def check_folder(folder: str | Path) -> dict[str, Any]:
     """Return the manifest of a folder of pairs.
 
     Raises:
@@ -266,10 +266,10 @@ def _write_queries(kb: KnowledgeBase, queries: Sequence[Drawn], path: Path) -> N
 
 def _write_pairs(
     kb: KnowledgeBase, names: Names, path: Path, seed: int, max_pairs: int, held: set[int], left_out: set[int], progress: bool
-) -> Dict[str, int]:
+) -> dict[str, int]:
     """Write pairs.parquet in the order of labels, without the surface forms `held` and the labels `left_out`; return the counts."""
     counts = {"pairs": 0, "pairs_before_trimming": 0, "labels_in_pairs": 0, "names_in_pairs": 0}
-    rows: List[Tuple[int, int, int]] = []
+    rows: list[tuple[int, int, int]] = []
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
         for i, label in enumerate(tqdm(names.labels.tolist(), desc="pairs", unit=" concepts", disable=not progress, mininterval=1.0)):
             mine = [row for row in names.of(i).tolist() if row not in held]
@@ -287,7 +287,7 @@ def _write_pairs(
     return counts
 
 
-def choose_pairs(n: int, max_pairs: int, seed: Tuple[int, int]) -> List[Tuple[int, int]]:
+def choose_pairs(n: int, max_pairs: int, seed: tuple[int, int]) -> list[tuple[int, int]]:
     """Return all n(n - 1)/2 pairs of n names, or `max_pairs` of them, drawn at random.
 
     Args:
@@ -309,11 +309,11 @@ def choose_pairs(n: int, max_pairs: int, seed: Tuple[int, int]) -> List[Tuple[in
     return list(zip(a.tolist(), b.tolist()))
 
 
-def _flush(kb: KnowledgeBase, rows: List[Tuple[int, int, int]], writer: Any) -> None:
+def _flush(kb: KnowledgeBase, rows: list[tuple[int, int, int]], writer: Any) -> None:
     """Write a row group of pairs, and empty the list."""
     needed = sorted({row for a, b, _ in rows for row in (a, b)})
     text = dict(zip(needed, kb.strings_at(needed)))
-    columns: List[Sequence[Any]] = [[text[a] for a, _, _ in rows], [text[b] for _, b, _ in rows], [label for _, _, label in rows]]
+    columns: list[Sequence[Any]] = [[text[a] for a, _, _ in rows], [text[b] for _, b, _ in rows], [label for _, _, label in rows]]
     if rows:
         write_columns(writer, columns, SCHEMA)
     rows.clear()

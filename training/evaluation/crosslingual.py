@@ -25,7 +25,7 @@ from spacy_sapbert.readers.languages import language_code
 from ..corpora import read_corpus
 from ..corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
 from ..data.pairs import ALL, HELD_OUT, check_languages, parse_languages
-from ..data.translations import PARALLEL, check_parallel, read_parallel
+from ..data.translations import TRANSLATIONS, check_translations, read_translations
 from ..errors import fail
 from .benchmarks import HASH_DIGITS, MISSING_NAMED, SEARCH, Set, Task, by_names, limited, pooled
 from .dictionaries import Dictionary, of_kb, select
@@ -73,16 +73,16 @@ def of_languages(kb: KnowledgeBase, source: str, languages: Sequence[str] = (ALL
 
 def held_out_sets(kb: KnowledgeBase, parallel: Path, languages: Sequence[str] = (ALL,)) -> List[Task]:
     """A set for each language, `held_out_de`. RAISES: SapbertError E600, E607 (parallel names of another knowledge base), E608, E107."""
-    made_of = check_parallel(parallel).get("kb")
+    made_of = check_translations(parallel).get("kb")
     if made_of is not None and made_of != kb.fingerprint:
-        raise fail("E607", parallel=parallel, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
+        raise fail("E607", folder=parallel, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
     queries: Dict[str, Dict[str, Dict[str, None]]] = {}  # language -> query -> concepts
-    for row in read_parallel(parallel, HELD_OUT, languages):
+    for row in read_translations(parallel, HELD_OUT, languages):
         queries.setdefault(row.language, {}).setdefault(row.translation, {})[row.concept_id] = None
     if not queries:
         raise fail("E608", value="any language", path=parallel, known="none")
     dictionary = of_languages(kb, "English names of the knowledge base", [ENGLISH])
-    files = {PARALLEL: checksum(parallel / PARALLEL)[:HASH_DIGITS]}
+    files = {TRANSLATIONS: checksum(parallel / TRANSLATIONS)[:HASH_DIGITS]}
     protocol = f"{SEARCH} {TRANSLATED.format(spoken='English')}"
     tasks = []
     for language, of in queries.items():

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ..recipe import Recipe
 
-PARALLEL, TARGETS = "parallel.parquet", "targets.npy"
+PARALLEL, TARGETS = "translations.parquet", "targets.npy"
 COLUMNS = ("english", "translation", "language", "concept_id", "split")
 EXPECTED = f"a table of parallel names ({PARALLEL}: {', '.join(COLUMNS)})"
 SPLITS = ("train", HELD_OUT)
@@ -51,7 +51,7 @@ class Parallel(NamedTuple):
 def cross_lingual_distillation(teacher: str, parallel: str, pairs: int = 64, teacher_length: int = 0) -> CrossLingualDistillationTask:
     """See the module. Measured by held-out translations: whether the nearest English name, among those of the table, is one of the concept's.
 
-    teacher (str): folder or name of an English encoder. parallel (str): folder with parallel.parquet (`python -m training translations`);
+    teacher (str): folder or name of an English encoder. parallel (str): folder with translations.parquet (`python -m training translations`);
         the teacher's vectors are kept in it.
     pairs (int): in a batch, of one process: twice as many texts. teacher_length (int): tokens the teacher reads of a name; 0: as the student.
     RAISES: SapbertError E511.

@@ -177,7 +177,7 @@ def test_one_error_for_all_that_is_missing(server: Server, tmp_path: Path) -> No
         provide(wanted, tmp_path)
     message = str(caught.value)
     assert message.startswith("[E551] 2 of 3 assets")
-    assert all(part in message for part in ("assets/gone.obo: 404", "assets/cut.obo: ", "project.yml", "--vars.mirror FOLDER"))
+    assert all(part in message for part in ("assets/gone.obo: 404", "assets/cut.obo: ", "project.yml", "--vars.mirror /data/mirror"))
     assert files_in(tmp_path) == ["assets/a.obo"]
 
 
@@ -234,7 +234,7 @@ def test_umls_release(tmp_path: Path) -> None:
     (tmp_path / "META").mkdir()
     for table in ("MRCONSO.RRF", "MRSTY.RRF.gz", "MRREL.RRF"):
         (tmp_path / "META" / table).write_bytes(b"row")
-    with pytest.raises(MissingFile, match=r"E554.*: MRDEF\.RRF not there"):
+    with pytest.raises(MissingFile, match=r"E554.*: MRDEF\.RRF missing"):
         umls_files(tmp_path)
     (tmp_path / "META" / "MRDEF.RRF").write_bytes(b"row")
     assert [Path(path).name for path in umls_files(tmp_path)] == ["MRCONSO.RRF", "MRDEF.RRF", "MRREL.RRF", "MRSTY.RRF.gz"]

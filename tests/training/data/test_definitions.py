@@ -15,7 +15,9 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.builder import Filters, Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name, normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from training.data.definitions import allot, build_grounding, grounding_of, read_generated
+from training.data.definitions import build_grounding, grounding_of
+from training.data.generated import read_generated
+from training.data.grounding_pairs import allot
 from training.data.pairs import build_pairs, check_folder, read_labels, read_queries
 from training.errors import Errors
 
@@ -280,12 +282,12 @@ def test_same_seed_same_files(clinic: Tuple[KnowledgeBase, Path, Path, Dict[str,
 
 @pytest.mark.usefixtures("one_thread")
 def test_the_training_command_reads_the_folder(clinic: Tuple[KnowledgeBase, Path, Path, Dict[str, Any]], tiny_base: Path, tmp_path: Path) -> None:
-    from training import train
+    from training import fit
 
     kb, _, folder, counts = clinic
     given = {"paths.pairs": str(folder), "paths.kb": str(kb.path), "paths.base": str(tiny_base), "paths.out": str(tmp_path / "encoder")}
     steps = {"batches.pairs": 16, "training.max_steps": 2, "training.eval_every": 2, "encoder.max_length": 32}
-    report = train.train(train.read_recipe(Path(__file__).parents[3] / "training" / "configs" / "sap.cfg", {**given, **steps}))
+    report = fit.fit(fit.read_recipe(Path(__file__).parents[3] / "training" / "configs" / "sap.cfg", {**given, **steps}))
     assert report["pairs"] == {key: value for key, value in counts.items() if key != "texts"}
     assert (tmp_path / "encoder" / "model.safetensors").is_file()
 

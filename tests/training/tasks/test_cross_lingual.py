@@ -59,12 +59,12 @@ precision = "fp32"
 
 def write(folder: Path, rows: Sequence[Row]) -> Path:
     folder.mkdir(exist_ok=True)
-    pq.write_table(pa.table(dict(zip(parallel.COLUMNS, map(list, zip(*rows))))), folder / "parallel.parquet")
+    pq.write_table(pa.table(dict(zip(parallel.COLUMNS, map(list, zip(*rows))))), folder / "translations.parquet")
     return folder
 
 
 def test_what_would_flatter_is_kept_apart(tmp_path: Path) -> None:
-    splits = parallel.read_parallel(write(tmp_path, ROWS) / "parallel.parquet")
+    splits = parallel.read_parallel(write(tmp_path, ROWS) / "translations.parquet")
     learnt, asked, counts = parallel.apart(splits["train"], splits["held_out"])
     assert learnt.translation == ["fiebre", "fieber", "pirexia", "gota", "erupción"]
     assert asked.translation == ["gicht", "podagra", "ausschlag"]
@@ -167,7 +167,7 @@ def test_bad_tables(settings: Dict[str, Any], tmp_path: Path, rows: List[Row], s
 
 
 def test_bad_settings(settings: Dict[str, Any], tmp_path: Path) -> None:
-    pq.write_table(pa.table({"english": ["a"], "translation": ["b"]}), tmp_path / "parallel" / "parallel.parquet")
+    pq.write_table(pa.table({"english": ["a"], "translation": ["b"]}), tmp_path / "parallel" / "translations.parquet")
     with pytest.raises(SapbertError, match=r"E610.*column language, concept_id, split is missing"):
         run(settings, tmp_path)
     with pytest.raises(SapbertError, match=r"E511.*task\.pairs"):
