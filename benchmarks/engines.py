@@ -106,7 +106,7 @@ def queries(linker: Path, folder: Path) -> Path:
         from spacy_sapbert.encoders.transformer import NameEncoder
 
         kb = KnowledgeBase(linker / bundles.KB)
-        texts = [text for text, _ in perturb(list(kb.strings()), lambda text: bool(kb.find([text])), QUERIES)]
+        texts = [text for text, _ in perturb(list(kb.surface_forms()), lambda text: bool(kb.find([text])), QUERIES)]
         folder.mkdir(parents=True, exist_ok=True)
         np.save(path, bundles.encode(NameEncoder().initialize(), texts))
     return path

@@ -84,7 +84,7 @@ def compare(dataset: Dataset) -> Table:
     bundles.load_encoder(model, dataset.linker / bundles.ENCODER)
 
     columns = ["system", "abbreviations", "strict @1", "strict @5", "lenient @1", "lenient @5", "answerable @1", "answerable @5", "s"]
-    table = Table(dataset.name, f"{dataset.name}: {len(mentions):,} mentions, {kb.n_strings:,} names", PROTOCOL, columns)
+    table = Table(dataset.name, f"{dataset.name}: {len(mentions):,} mentions, {kb.n_surface_forms:,} names", PROTOCOL, columns)
     for label, abbreviations, link in runs(dataset, kb, model, texts, words, whole):
         start = time.perf_counter()
         try:

@@ -59,7 +59,7 @@ def run(data: Path, report: Report) -> None:
 
 def size(data: Path, kb: Path, folder: Path) -> Table:
     real = hpo_mondo_linker(data)
-    names = KnowledgeBase(kb).n_strings
+    names = KnowledgeBase(kb).n_surface_forms
     vectors = folder / f"like-{names}.npy"
     if not vectors.is_file():
         like(np.load(real / bundles.INDEX / "vectors.npy", mmap_mode="r", allow_pickle=False), names, vectors)
@@ -96,7 +96,7 @@ def size(data: Path, kb: Path, folder: Path) -> Table:
 
 def encoded(data: Path, kb: Path, folder: Path) -> Table:
     """All of it for real, with the encoder that can do it in minutes."""
-    names = KnowledgeBase(kb).n_strings
+    names = KnowledgeBase(kb).n_surface_forms
     table = Table(f"fast-{names}", f"A linker of {names:,} names, by the fast encoder", FAST_PROTOCOL, ["measure", "value", "target"])
     linker, times = folder / f"fast-{_called(names)}", folder / f"built-fast-{_called(names)}.json"
     if not linker.is_dir():

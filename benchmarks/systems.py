@@ -60,7 +60,7 @@ def ours(corpus: Corpus, linker: Path, *, abbreviations: bool, **settings: Any) 
 
 
 def _ranked(kb: KnowledgeBase, rows: np.ndarray, cosines: np.ndarray) -> Ranked:
-    rankings = rank(rows, cosines, kb.pairs, EVERYTHING)
+    rankings = rank(rows, cosines, kb.name_table, EVERYTHING)
     return Ranked([[c.concept for c in r.kept] for r in rankings], [r.kept[0].score if r.kept else -np.inf for r in rankings])
 
 
@@ -76,7 +76,7 @@ def tfidf(texts: Sequence[str], kb: KnowledgeBase, analyzer: str = "char") -> Ra
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(analyzer=analyzer, ngram_range=(3, 3), dtype=np.float32)
-    names = vectorizer.fit_transform(list(kb.strings())).T.tocsc()
+    names = vectorizer.fit_transform(list(kb.surface_forms())).T.tocsc()
     queries = vectorizer.transform([normalise(text) for text in texts])
     rows = np.full((len(texts), NAMES), -1, dtype=np.int64)
     cosines = np.full((len(texts), NAMES), -np.inf, dtype=np.float32)

@@ -130,7 +130,7 @@ def link(linker: Path, path: Path, docs: List[Doc], name: str, label: str) -> Ta
     kb = KnowledgeBase(linker / bundles.KB)
     mentions = sum(len(doc.ents) for doc in docs)
     distinct = len({ent.text.lower() for doc in docs for ent in doc.ents})
-    title = f"Linker: {label}, {mentions:,} mentions ({distinct:,} distinct), {kb.n_strings:,} names"
+    title = f"Linker: {label}, {mentions:,} mentions ({distinct:,} distinct), {kb.n_surface_forms:,} names"
     columns = ["system", "cache", "mentions/s", "notes/s", "ratio", "target", "peak MB"]
     table = Table(f"linker, {name}", title, PROTOCOL, columns)
     try:
@@ -167,7 +167,7 @@ def auto_linker(linker: Path, name: str) -> Path:
     """The same names by the engine that `index --engine auto` takes of so many."""
 
     def build(out: Path) -> None:
-        engine, settings, _why = recommended(KnowledgeBase(linker / bundles.KB).n_strings)
+        engine, settings, _why = recommended(KnowledgeBase(linker / bundles.KB).n_surface_forms)
         index = registry.sapbert_indexes.get(engine)(**settings)  # type: ignore[attr-defined]
         bundles.build_linker([], out, kb=linker / bundles.KB, index=index, progress=False)
 

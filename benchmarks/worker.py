@@ -86,7 +86,7 @@ def open_kb(folder: str) -> Dict[str, Any]:
     kb = KnowledgeBase(folder)
     opened = time.perf_counter()
     row = next(iter(kb.find(["seizure"]).values()))
-    concept = kb.concept(kb.names_of_string(row)[0][0])
+    concept = kb.concept(kb.names_of_surface_form(row)[0][0])
     end = time.perf_counter()
     return {
         "imports_s": imported - start,
@@ -195,7 +195,7 @@ def build_umls(release: str, out: str) -> Dict[str, Any]:
         "rows": source.stats.rows,
         **{key: counts[key] for key in ("concepts", "names", "strings", "strings_of_several_concepts")},
         "mb": sum(file.stat().st_size for file in Path(out).iterdir()) / 1e6,
-        "name": kb.strings_at([kb.n_strings // 2])[0],
+        "name": kb.surface_forms_at([kb.n_surface_forms // 2])[0],
     }
 
 
@@ -216,11 +216,11 @@ def ask_umls(folder: str, name: str) -> Dict[str, Any]:
     laps = {"open_s": lap()}
     row = kb.find([name])[name]
     laps["find_s"] = lap()
-    concept = kb.concept(kb.names_of_string(row)[0][0])
+    concept = kb.concept(kb.names_of_surface_form(row)[0][0])
     laps["concept_s"] = lap()
     found = kb.alias_to_cuis[concept.names[0].text]
     laps["alias_s"] = lap()
-    names = kb.strings_at(range(0, kb.n_strings, max(1, kb.n_strings // 1000)))[:1000]
+    names = kb.surface_forms_at(range(0, kb.n_surface_forms, max(1, kb.n_surface_forms // 1000)))[:1000]
     lap()
     kb.find(names)
     laps["find_1000_s"] = lap()
@@ -295,7 +295,7 @@ def build_fast(kb: str, out: str) -> Dict[str, Any]:
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
     from spacy_sapbert.registry import registry
 
-    names = KnowledgeBase(kb).n_strings
+    names = KnowledgeBase(kb).n_surface_forms
     engine, settings, _why = recommended(names)
     index = registry.sapbert_indexes.get(engine)(**settings)  # type: ignore[attr-defined]
     encode, encoding = bundles.encoded, []
@@ -359,7 +359,7 @@ def encode_and_bare(kb: str, count: str) -> Dict[str, Any]:
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
     opened = KnowledgeBase(kb)
-    names = opened.strings_at(np.sort(np.random.default_rng(13).permutation(opened.n_strings)[: int(count)]).tolist())
+    names = opened.surface_forms_at(np.sort(np.random.default_rng(13).permutation(opened.n_surface_forms)[: int(count)]).tolist())
     model = NameEncoder().initialize()
     objects = model.layers[0].shims[0]._hfmodel  # type: ignore[attr-defined]
     ids = sorted(objects.tokenizer(names, truncation=True, max_length=25)["input_ids"], key=len)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .about import __version__
+
+if TYPE_CHECKING:
+    from .build.linker_folder import build_linker
+    from .encoders.transformer import NameEncoder
+    from .kb.knowledge_base import KnowledgeBase
+    from .linker import SapBertLinker
+    from .matcher.component import ConceptMatcher
 
 _PUBLIC = {
     "KnowledgeBase": "kb.knowledge_base",
@@ -18,6 +25,7 @@ __all__ = ["ConceptMatcher", "KnowledgeBase", "NameEncoder", "SapBertLinker", "_
 
 
 def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
     if name not in _PUBLIC:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(importlib.import_module(f".{_PUBLIC[name]}", __name__), name)

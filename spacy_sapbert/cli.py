@@ -10,7 +10,7 @@ import stat
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, ParamSpec, Tuple
 
 import typer
 
@@ -23,10 +23,11 @@ kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=
 app.add_typer(kb_app, name="kb")
 
 
+P = ParamSpec("P")
 N_TREES = 10  # AnnoyIndex's own default
 
 
-ENCODER = typer.Option(None, help="'fast': the static encoder that ships, hundreds of times as fast and a little less accurate.")
+ENCODER = typer.Option(None, help="'fast': the static encoder that ships, some 70 times as fast and a little less accurate.")
 
 
 class Format(str, Enum):
@@ -41,12 +42,12 @@ class Engine(str, Enum):
     ray = "ray"
 
 
-def command(where: typer.Typer, name: str) -> Callable:
+def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """A command whose coded errors are shown as one message and end with exit code 1."""
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> None:
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
             try:
                 function(*args, **kwargs)
             except SapbertError as error:
@@ -290,7 +291,7 @@ def index(
 
     settings: Dict[str, Any] = {}
     if engine == "auto":
-        engine, settings, why = recommended(KnowledgeBase(kb).n_strings)
+        engine, settings, why = recommended(KnowledgeBase(kb).n_surface_forms)
         typer.echo(f"{engine}: {why}")
     if "Annoy" in engine:
         settings = {**settings, "n_trees": n_trees}
@@ -418,7 +419,7 @@ def link(
     settings = Settings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations)
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
-    write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out)  # type: ignore[attr-defined]
+    write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out)
 
 
 def read_notes(inputs: List[str]) -> Iterator[Tuple[str, str]]:

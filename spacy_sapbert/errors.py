@@ -1,15 +1,24 @@
-"""Coded errors: what went wrong, with which value, and what to do next.
+"""Errors and warnings with codes: what went wrong, with which value, and what to do next. Also the package's logger.
 
 E0xx set-up · E1xx knowledge base · E2xx index · E3xx encoder · E4xx data files · W0xx warnings.
 """
 
 from __future__ import annotations
 
+import logging
+import warnings
 from typing import Any
+
+logger = logging.getLogger("spacy_sapbert")  # what the library says while it works; the command line shows it
+logger.addHandler(logging.NullHandler())
 
 
 class SapbertError(ValueError):
-    """Every error this package raises on purpose; `code` is its stable number."""
+    """An error that this package raises on purpose.
+
+    Attributes:
+        code: its number, such as "E101", which stays the same in later versions.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"[{code}] {message}")
@@ -20,11 +29,23 @@ class SapbertError(ValueError):
 
 
 class MissingFile(SapbertError, FileNotFoundError):
-    """A file or folder that should be there is not."""
+    """A file or folder is missing."""
 
 
 class DamagedFile(SapbertError):
-    """A file is there, but truncated, foreign or changed since it was written."""
+    """A file is truncated, of another kind, or was changed since it was written."""
+
+
+class SapbertWarning(UserWarning):
+    """A warning of this package.
+
+    Attributes:
+        code: its number, such as "W001", which stays the same in later versions.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"[{code}] {message}")
+        self.code = code
 
 
 def _restore(cls: type[SapbertError], code: str, text: str) -> SapbertError:
@@ -154,5 +175,22 @@ class Errors:
 
 
 def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> SapbertError:
-    """The exception for `code`, ready to raise: `raise fail("E401", MissingFile, path=path)`."""
+    """Return the exception of a code, ready to raise: `raise fail("E401", MissingFile, path=path)`.
+
+    Args:
+        code: number of a template in `Errors`.
+        cls: class of the exception.
+        values: what the template's fields are filled with.
+    """
     return cls(code, getattr(Errors, code).format(**values))
+
+
+def warn(code: str, *, stacklevel: int = 1, **values: Any) -> None:
+    """Give a `SapbertWarning`: `warn("W005", count=3, n=10, examples="X:1")`.
+
+    Args:
+        code: number of a template in `Errors`.
+        stacklevel: whose line Python shows: 1 for the function that calls `warn`, 2 for the function that called that one.
+        values: what the template's fields are filled with.
+    """
+    warnings.warn(SapbertWarning(code, getattr(Errors, code).format(**values)), stacklevel=stacklevel + 1)

@@ -39,7 +39,7 @@ from .files import folder_from_bytes, folder_to_bytes
 from .kb import semantic_types
 from .kb.additions import AddedName, Additions, check_names, to_tsv
 from .kb.concept import DOTLESS, ENGLISH, MAX_NAME_CHARS, Concept, Name, normalise
-from .kb.knowledge_base import STRING, TYPES, VOCABULARIES, KnowledgeBase
+from .kb.knowledge_base import KnowledgeBase
 from .types import Bools1d, Floats2d, Ints2d, VectorIndex
 
 NO_THRESHOLD = -2.0  # below every cosine
@@ -415,7 +415,7 @@ class SapBertLinker(Pipe):
         asked = self._encoder_name or name
         other = asked != name or (self._fast and not bundles.is_fast(model))
         if (
-            len(index) != kb.n_strings
+            len(index) != kb.n_surface_forms
             or index.dim != width
             or built_for.get("encoder", encoder) != encoder
             or built_for.get("kb", kb.fingerprint) != kb.fingerprint
@@ -426,7 +426,7 @@ class SapBertLinker(Pipe):
                 index=len(index),
                 dim=index.dim,
                 built=built_for.get("encoder_name", "unknown"),
-                names=kb.n_strings,
+                names=kb.n_surface_forms,
                 encoder=bundles.FAST if self._fast else asked or "all-MiniLM-L6-v2",
                 width=width,
             )
@@ -623,12 +623,12 @@ class SapBertLinker(Pipe):
         rankings = rank(
             found,
             cosines,
-            self.kb.pairs,
+            self.kb.name_table,
             rules,
             exact=exact,
-            lines=mask.lines,
-            added=None if added is None else added.pairs,
-            added_lines=mask.added_lines,
+            allowed=mask.lines,
+            added=None if added is None else added.name_table,
+            added_allowed=mask.added_lines,
         )
         for i, ranking, row in zip(useful, rankings, exact):
             answers[i] = ranking, row is not None
@@ -654,7 +654,7 @@ class SapBertLinker(Pipe):
         if self._lowest is not None:
             explain.update(threshold=None, target_precision=self.target_precision, least_probability=round(self._lowest, DECIMALS))
         if top is not None:
-            name = kb.matched_name(top.string, top.concept)
+            name = kb.matched_name(top.surface_form, top.concept)
             explain.update(id=kb.concept_id(top.concept), name=name.text, source=name.source, term_type=name.term_type, score=top.score)
             second = ranking.runner_up
             explain["runner_up"] = None if second is None else self._shown(second)
@@ -663,7 +663,7 @@ class SapBertLinker(Pipe):
         return Answer(kept, kb.codes(chosen[0].concept) if linked else {}, explain, linked, probability if kept else None)
 
     def _shown(self, candidate: Candidate) -> List[Any]:
-        return [self.kb.concept_id(candidate.concept), self.kb.matched_name(candidate.string, candidate.concept).text, candidate.score]
+        return [self.kb.concept_id(candidate.concept), self.kb.matched_name(candidate.surface_form, candidate.concept).text, candidate.score]
 
     def _with_added(self, vectors: Floats2d, rows: Ints2d, cosines: Floats2d, allowed: Optional[Bools1d] = None) -> Tuple[Ints2d, Floats2d]:
         """What the index found, and every added name: they are few."""
@@ -671,7 +671,7 @@ class SapBertLinker(Pipe):
         if added is None or not len(added.vectors):
             return rows, cosines
         near = vectors @ added.vectors.T  # (q, a)
-        here = np.arange(len(added.vectors)) + added.first_string
+        here = np.arange(len(added.vectors)) + added.first_surface_form
         if allowed is not None:
             here = np.where(allowed, here, -1)
         return np.hstack([rows, np.broadcast_to(here, near.shape)]), np.hstack([cosines, near])
@@ -681,22 +681,21 @@ class SapBertLinker(Pipe):
         if types is None and not self.vocabularies and not self.languages:
             return Mask()
         if types not in self._masks:
-            pairs, added = self.kb.pairs, self.kb.added
-            lines = np.ones(pairs.shape[1], dtype=np.bool_)
+            table, added = self.kb.name_table, self.kb.added
+            lines = np.ones(len(table), dtype=np.bool_)
             if types is not None:
-                lines &= self.kb.allowed_type_sets(types)[pairs[TYPES]]
+                lines &= self.kb.allowed_type_sets(types)[table.types]
             if self.vocabularies:
-                lines &= self.kb.allowed_vocabulary_sets(self.vocabularies)[pairs[VOCABULARIES]]
+                lines &= self.kb.allowed_vocabulary_sets(self.vocabularies)[table.vocabularies]
             if self.languages:
-                lines &= self.kb.lines_of_languages(self.languages)
-            names = np.zeros(self.kb.n_strings, dtype=np.bool_)
-            names[pairs[STRING, lines]] = True
+                lines &= self.kb.rows_of_languages(self.languages)
+            names = table.surface_forms_of(lines, self.kb.n_surface_forms)
             if added is None:
                 self._masks[types] = Mask(names, lines, np.zeros(0, dtype=np.bool_))
             else:
                 added_lines = added.allowed(lambda concept, name: self._may_be_found(concept, name, types))
                 both = np.concatenate([names, np.zeros(len(added.vectors), dtype=np.bool_)])
-                both[added.pairs[STRING, added_lines]] = True
+                both[added.name_table.surface_form[added_lines]] = True
                 self._masks[types] = Mask(both[: len(names)], lines, both[len(names) :], added_lines)
         return self._masks[types]
 
@@ -792,11 +791,11 @@ class SapBertLinker(Pipe):
         said = np.array([any(c.isalnum() for c in name) for name in names], dtype=np.bool_)
         rows[~(said & vectors.any(axis=1))] = -1  # nothing to go by
         found = []
-        added = None if self.kb.added is None else self.kb.added.pairs
-        for ranking, line, scores in zip(rank(rows, cosines, self.kb.pairs, rules, added=added), rows, cosines):
+        added = None if self.kb.added is None else self.kb.added.name_table
+        for ranking, line, scores in zip(rank(rows, cosines, self.kb.name_table, rules, added=added), rows, cosines):
             by_concept: Dict[int, Tuple[List[str], List[float]]] = {}
             for row, score in zip(line.tolist(), scores.tolist()):
-                for concept, name in self.kb.names_of_string(row) if row >= 0 else ():
+                for concept, name in self.kb.names_of_surface_form(row) if row >= 0 else ():
                     aliases, similarities = by_concept.setdefault(concept, ([], []))
                     if name.text not in aliases:
                         aliases.append(name.text)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import catalogue
 from spacy.util import registry
 
+__all__ = ["registry"]
+
 # registry.create() would land in Thinc's namespace, where the entry-point groups below are never looked up.
 if not hasattr(registry, "sapbert_indexes"):
     registry.sapbert_indexes = catalogue.create("spacy", "sapbert_indexes", entry_points=True)  # type: ignore[attr-defined]

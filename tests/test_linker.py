@@ -917,7 +917,7 @@ def rebuilt(folder: Path, vectors: np.ndarray, built_for: Dict[str, str]) -> Non
 def test_an_index_of_another_encoder_dimension_or_kb_is_refused(linker: Any, other: Any, tiny_linker: Path, tmp_path: Path):
     folder = copy_of(tiny_linker, tmp_path / "linker")
     kb = KnowledgeBase(folder / "kb")
-    vectors = linker.model.predict(list(kb.strings()))
+    vectors = linker.model.predict(list(kb.surface_forms()))
     right = {"encoder": bundles.fingerprint(linker.model), "encoder_name": "the right one", "kb": kb.fingerprint}
     rebuilt(folder, vectors, right)
     made = other()

@@ -209,12 +209,12 @@ def check_room(
 
     RAISES: SapbertError E028.
     """
-    if kb.n_strings < FORESEEN_FROM:
+    if kb.n_surface_forms < FORESEEN_FROM:
         return
     size = sum(entry["bytes"] for entry in kb.manifest["files"].values()) if copied else 0
     processes = len((workers or Workers()).devices)
     forecast = foresee(
-        kb.n_strings, model.get_dim("nO"), index, out, kb_bytes=size, begun=bytes_begun(out), processes=processes, weights=weights(model)
+        kb.n_surface_forms, model.get_dim("nO"), index, out, kb_bytes=size, begun=bytes_begun(out), processes=processes, weights=weights(model)
     )
     if progress:
         print(forecast.in_words(), file=sys.stderr, flush=True)
@@ -262,10 +262,10 @@ class _Names(Sequence[str]):
         self._kb = kb
 
     def __len__(self) -> int:
-        return self._kb.n_strings
+        return self._kb.n_surface_forms
 
     def __getitem__(self, row: Any) -> Any:
-        return self._kb.strings_at([row])[0]
+        return self._kb.surface_forms_at([row])[0]
 
 
 def build_index(kb: KnowledgeBase, model: Any, index: Any, vectors: np.ndarray, *, progress: bool = True) -> Any:
@@ -278,7 +278,7 @@ def build_index(kb: KnowledgeBase, model: Any, index: Any, vectors: np.ndarray, 
     settings = index.settings_to_try(len(vectors)) if hasattr(index, "settings_to_try") else []
     if perturbed:
         queries = encode(model, [text for text, _ in perturbed])
-        right = right_concept([row for _, row in perturbed], kb.pairs)
+        right = right_concept([row for _, row in perturbed], kb.name_table)
         show = tqdm(desc="measuring the index", unit=" settings", disable=not progress)
         with show:
             index, report = tune(index, settings, vectors, oracle, queries, right, show.update)

@@ -78,10 +78,10 @@ def update_linker(
     before = KnowledgeBase(old / bundles.KB)
     index = bundles.open_index(old)
     model = bundles.open_encoder(old / bundles.ENCODER, NameEncoder())
-    if index.report.get("built_for", {}).get("encoder", "") != bundles.fingerprint(model) or len(index) != before.n_strings:
+    if index.report.get("built_for", {}).get("encoder", "") != bundles.fingerprint(model) or len(index) != before.n_surface_forms:
         built = index.report.get("built_for", {}).get("encoder_name", "unknown")
         width = model.get_dim("nO")
-        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_strings, encoder=bundles.fingerprint(model), width=width)
+        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_surface_forms, encoder=bundles.fingerprint(model), width=width)
     kept = {key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names")}
     target = old if out is None else out
     # what it was built with; a reader's defaults are others
@@ -124,8 +124,8 @@ def compare(before: KnowledgeBase, after: KnowledgeBase) -> Difference:
 
 def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) -> Ints1d:
     """For each name of the new knowledge base its row in the old one, or -1: (n,)."""
-    rows = np.full(after.n_strings, -1, dtype=np.int64)
-    old, new = (((name, row) for row, name in enumerate(kb.strings())) for kb in (before, after))
+    rows = np.full(after.n_surface_forms, -1, dtype=np.int64)
+    old, new = (((name, row) for row, name in enumerate(kb.surface_forms())) for kb in (before, after))
     for _, first, second in joined(old, new):
         if second is None:
             found.names_gone += 1

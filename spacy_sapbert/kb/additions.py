@@ -16,6 +16,7 @@ from ..errors import DamagedFile, fail
 from ..files import checksum, write_text
 from ..types import Bools1d, Floats2d
 from .concept import Concept, Name, is_cui, normalise
+from .name_table import NameTable
 
 KIND, VERSION = "additions", 1
 FILE, VECTORS = "additions.json", "additions.npy"
@@ -97,30 +98,32 @@ class Overlay:
 
         RAISES: SapbertError E022 for an id that is neither a concept of the files nor a new one.
         """
-        n_strings, n_concepts = sizes
-        self.first_string, self.first_concept = n_strings, n_concepts
+        n_forms, n_concepts = sizes
+        self.first_surface_form, self.first_concept = n_forms, n_concepts
         self.rows = {concept_id: n_concepts + i for i, concept_id in enumerate(additions.concepts)}
         self._concepts = list(additions.concepts.values())
         self.by_norm: Dict[str, int] = {}
         self.names: Dict[Tuple[int, int], Name] = {}  # (name row, concept row)
-        strings: List[str] = []
+        forms: List[str] = []
         for concept_id, text, language in additions.names:
             norm = normalise(text, language)
             row = self.by_norm.get(norm)
             if row is None:
                 known = find(text, language)
-                row = n_strings + len(strings) if known is None else known
+                row = n_forms + len(forms) if known is None else known
                 if known is None:
-                    strings.append(norm)
+                    forms.append(norm)
                 self.by_norm[norm] = row
             concept = self.rows[concept_id] if concept_id in self.rows else _row(concept_id, row_of)
             self.names.setdefault((row, concept), Name(text, SOURCE, language, "SY", 1))
-        found = [additions.vectors[norm] for norm in strings]
+        found = [additions.vectors[norm] for norm in forms]
         self.vectors: Floats2d = np.stack(found).astype(np.float32) if found else np.zeros((0, 0), dtype=np.float32)
-        lines = [(row, concept, FIRST, 0, 0, 0) for row, concept in sorted(self.names)]
-        self.pairs: npt.NDArray[np.int32] = np.array(lines, dtype=np.int32).reshape(-1, 6).T  # as the knowledge base's
-        for column, concept in enumerate(self.pairs[1].tolist()):
-            self.pairs[5, column] = self.concept(concept).definition is not None if self.is_new(concept) else defined(concept)
+
+        def has_definition(concept: int) -> bool:
+            return self.concept(concept).definition is not None if self.is_new(concept) else defined(concept)
+
+        rows = sorted(self.names)
+        self.name_table = NameTable.from_rows((row, concept, FIRST, 0, 0, int(has_definition(concept))) for row, concept in rows)
 
     def is_new(self, concept: int) -> bool:
         return concept >= self.first_concept
@@ -141,13 +144,14 @@ class Overlay:
         """Added names of a concept, in the order in which they were added."""
         return [name for (_, other), name in self.names.items() if other == concept]
 
-    def of_string(self, row: int) -> Iterator[Tuple[int, Name]]:
+    def of_surface_form(self, row: int) -> Iterator[Tuple[int, Name]]:
         """(concept row, Name) of an added name."""
-        return ((concept, name) for (string, concept), name in self.names.items() if string == row)
+        return ((concept, name) for (form, concept), name in self.names.items() if form == row)
 
     def allowed(self, holds: Callable[[int, Name], bool]) -> Bools1d:
-        """Of the columns of `pairs` those whose concept, by this name, may be found -> mask."""
-        return np.array([holds(int(concept), self.names[int(row), int(concept)]) for row, concept in self.pairs[:2].T], dtype=np.bool_)
+        """Of the rows of `name_table` those whose concept, by this name, may be found -> mask."""
+        rows = zip(self.name_table.surface_form.tolist(), self.name_table.concept.tolist())
+        return np.array([holds(concept, self.names[form, concept]) for form, concept in rows], dtype=np.bool_)
 
 
 def _row(concept_id: str, row_of: Callable[[str], int]) -> int:

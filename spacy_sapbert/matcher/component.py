@@ -8,7 +8,6 @@ to make than to use, and know no plurals.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -19,12 +18,13 @@ from spacy.lang.en.stop_words import STOP_WORDS
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
+from spacy.training import Example
 from spacy.util import filter_spans
 from tqdm import tqdm
 
 from ..build import linker_folder as bundles
 from ..doc.spans import set_spans
-from ..errors import DamagedFile, Errors, MissingFile, SapbertError, fail
+from ..errors import DamagedFile, MissingFile, SapbertError, fail, warn
 from ..files import writing_folder
 from ..kb import semantic_types
 from ..kb.additions import Additions
@@ -101,7 +101,7 @@ def make_concept_matcher(
     overwrite: bool,
     min_chars: int,
     weak_names: bool,
-    scorer: Optional[Callable],
+    scorer: Optional[Callable[..., Any]],
 ) -> ConceptMatcher:
     """Build the component; see ConceptMatcher. Nothing is read from disk."""
     return ConceptMatcher(
@@ -143,7 +143,7 @@ class ConceptMatcher(Pipe):
         overwrite: bool = False,
         min_chars: int = 2,
         weak_names: bool = True,
-        scorer: Optional[Callable] = None,
+        scorer: Optional[Callable[..., Any]] = None,
     ) -> None:
         if min_chars < 1:
             raise fail("E002", setting="min_chars", component=name, value=min_chars, why="it must be at least 1.")
@@ -199,7 +199,7 @@ class ConceptMatcher(Pipe):
 
         WARNS: W009 where the cache can't be written. RAISES: SapbertError E103 where no name is left.
         """
-        if kb.n_strings < KEPT_FROM:
+        if kb.n_surface_forms < KEPT_FROM:
             self._phrases = self._of(kb)
             return
         # all that they depend on
@@ -221,13 +221,12 @@ class ConceptMatcher(Pipe):
         except (OSError, SapbertError) as error:
             if isinstance(error, SapbertError) and error.code not in ("E007", "E008"):
                 raise
-            why = Errors.W009.format(component=self.name, path=bundles.cache_folder(), error=error, env=bundles.CACHE_VARIABLE)
-            warnings.warn(f"[W009] {why}", stacklevel=2)
+            warn("W009", stacklevel=2, component=self.name, path=bundles.cache_folder(), error=error, env=bundles.CACHE_VARIABLE)
             self._phrases = self._of(kb)
 
     def _of(self, kb: KnowledgeBase) -> Phrases:
         names = kb.matchable_names(weak_names=self.weak_names, tuis=self.types)
-        with tqdm(names, desc="reading names to look for", unit=" names", total=kb.n_strings, disable=kb.n_strings < SHOWN_FROM) as shown:
+        with tqdm(names, desc="reading names to look for", unit=" names", total=kb.n_surface_forms, disable=kb.n_surface_forms < SHOWN_FROM) as shown:
             found = self._collect(shown)
         if not len(found):
             raise fail("E103", detail="no name of these types is long enough to look for")
@@ -326,7 +325,7 @@ class ConceptMatcher(Pipe):
     def score(self, examples: Iterable[Any], **kwargs: Any) -> Dict[str, Any]:
         return dict(self.scorer(examples, **kwargs)) if self.scorer else {}
 
-    def initialize(self, get_examples: Optional[Callable] = None, *, nlp: Optional[Language] = None) -> None:
+    def initialize(self, get_examples: Optional[Callable[[], Iterable[Example]]] = None, *, nlp: Optional[Language] = None) -> None:
         """Read the names of the knowledge base anew: now, or where it is that of a linker that may not be initialised yet, on first use."""
         self._phrases, self._added, self._more = None, {}, None
         if self.linker_name is not None:
@@ -350,7 +349,7 @@ class ConceptMatcher(Pipe):
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         import srsly
 
-        return srsly.msgpack_dumps(self._whole().to_dict())
+        return bytes(srsly.msgpack_dumps(self._whole().to_dict()))
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> ConceptMatcher:
         import srsly

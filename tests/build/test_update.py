@@ -78,7 +78,7 @@ def test_only_names_that_changed_are_encoded(old: Path, new_release: Path, tmp_p
     index, kb = bundles.open_index(folder), KnowledgeBase(folder / "kb")
     assert type(index) is ExactIndex
     # the vectors are those that encoding all would give
-    every = bundles.encode(NameEncoder().initialize(), list(kb.strings()))
+    every = bundles.encode(NameEncoder().initialize(), list(kb.surface_forms()))
     assert (np.sum(index.vectors(np.arange(len(index))) * every, axis=1) > 0.999).all()
     nlp = spacy.blank("en")
     nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder)})
@@ -157,7 +157,7 @@ def test_filters_are_those_of_before(tmp_path: Path) -> None:
     first = bundles.build_linker(
         [bundles.read_source(table)], tmp_path / "linker", index=ExactIndex(), filters=Filters(["en", "es"], ["T184"]), progress=False
     )
-    assert list(KnowledgeBase(first / "kb").strings()) == ["cough", "tos"]
+    assert list(KnowledgeBase(first / "kb").surface_forms()) == ["cough", "tos"]
     folder, found = update_linker(first, [bundles.read_source(table)], progress=False)
     assert (found.kept, found.names_kept, found.names_new) == (1, 2, 0)
     assert KnowledgeBase(folder / "kb").manifest["filters"]["languages"] == ["en", "es"]

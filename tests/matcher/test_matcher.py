@@ -24,7 +24,7 @@ class Names:
 
     def __init__(self, names: Iterable[Tuple[str, Optional[str]]]) -> None:
         self.names = list(names)
-        self.n_strings = len(self.names)
+        self.n_surface_forms = len(self.names)
 
     def matchable_names(self, *, weak_names: bool = True, tuis: Any = None) -> Iterable[Tuple[str, Optional[str]]]:
         return iter(self.names)
@@ -215,7 +215,7 @@ EXPECTED = [
 
 def test_a_blank_pipeline_annotates(nlp: Language, tiny_kb: KnowledgeBase):
     assert seen(nlp) == EXPECTED
-    assert 150 < len(nlp.get_pipe("concept_matcher")) < 1.1 * tiny_kb.n_strings  # type: ignore[arg-type]
+    assert 150 < len(nlp.get_pipe("concept_matcher")) < 1.1 * tiny_kb.n_surface_forms  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

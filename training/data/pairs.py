@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import read_manifest, write_manifest, writing_folder
-from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..errors import fail
 from .labels import Ints, assign_labels
@@ -115,7 +115,7 @@ def build_pairs(
     if max_pairs < 1:
         raise fail("E503", setting="max_pairs", value=max_pairs, why="it must be at least 1")
     spoken = check_languages(kb, languages)
-    lines = kb.lines_of_languages(spoken)
+    lines = kb.rows_of_languages(spoken)
     if leave_out is not None:
         lines &= ~leave_out
     labels, joins = assign_labels(kb)
@@ -186,8 +186,8 @@ def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: RowMask | None = Non
         The names; and the counts of all names and of those with several labels.
     """
     chosen = slice(None) if lines is None or lines.all() else lines
-    strings = np.asarray(kb.pairs[STRING])[chosen]  # (m,), sorted
-    label_of = labels[np.asarray(kb.pairs[CONCEPT])[chosen]]  # (m,)
+    strings = np.asarray(kb.name_table.surface_form)[chosen]  # (m,), sorted
+    label_of = labels[np.asarray(kb.name_table.concept)[chosen]]  # (m,)
     starts = np.flatnonzero(np.r_[True, strings[1:] != strings[:-1]]) if len(strings) else np.zeros(0, dtype=np.int64)
     lowest, highest = (f.reduceat(label_of, starts) if len(starts) else starts for f in (np.minimum, np.maximum))
     clear = lowest == highest
@@ -259,7 +259,7 @@ def check_folder(folder: str | Path) -> dict[str, Any]:
 
 def _write_queries(kb: KnowledgeBase, queries: Sequence[Drawn], path: Path) -> None:
     """Write queries.parquet."""
-    texts = kb.strings_at([row for row, _, _ in queries])
+    texts = kb.surface_forms_at([row for row, _, _ in queries])
     rows = [{"query": text, "split": split, "label": label} for text, (_, split, label) in zip(texts, queries)]
     pq.write_table(pa.Table.from_pylist(rows, schema=QUERY_SCHEMA), path)
 
@@ -312,7 +312,7 @@ def choose_pairs(n: int, max_pairs: int, seed: tuple[int, int]) -> list[tuple[in
 def _flush(kb: KnowledgeBase, rows: list[tuple[int, int, int]], writer: Any) -> None:
     """Write a row group of pairs, and empty the list."""
     needed = sorted({row for a, b, _ in rows for row in (a, b)})
-    text = dict(zip(needed, kb.strings_at(needed)))
+    text = dict(zip(needed, kb.surface_forms_at(needed)))
     columns: list[Sequence[Any]] = [[text[a] for a, _, _ in rows], [text[b] for _, b, _ in rows], [label for _, _, label in rows]]
     if rows:
         write_columns(writer, columns, SCHEMA)

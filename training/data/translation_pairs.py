@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spacy_sapbert.files import checksum
-from spacy_sapbert.kb.knowledge_base import STRING, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..errors import fail
 from .bilingual import Bilingual
@@ -49,8 +49,8 @@ def build_cross_lingual_pairs(
         raise fail("E607", folder=translations, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
     held = {row.translation for row in read_translations(translations, HELD_OUT)}
     rows = np.array(sorted(kb.find(held).values()), dtype=np.int64)
-    english = kb.lines_of_languages([ENGLISH]) if ENGLISH in kb.languages else np.zeros(kb.pairs.shape[1], dtype=np.bool_)
-    leave_out = np.isin(kb.pairs[STRING], rows) & ~english
+    english = kb.rows_of_languages([ENGLISH]) if ENGLISH in kb.languages else np.zeros(len(kb.name_table), dtype=np.bool_)
+    leave_out = np.isin(kb.name_table.surface_form, rows) & ~english
     about = {"translations": checksum(Path(translations) / TRANSLATIONS), "held_out_translations": int(leave_out.sum())}
     return build_pairs(kb, out, languages=languages, leave_out=leave_out, about=about, **settings)
 

@@ -117,7 +117,7 @@ def of_kb(kb: KnowledgeBase, languages: Sequence[str] = (ALL,)) -> Translations:
             batch.clear()
     rows.append(np.array(batch, dtype=np.int32).reshape(-1, 4))
     c, e, t, s = np.concatenate(rows).T
-    return Translations(c, e, t, s, wanted, len(kb), kb.strings_at, kb.concept_id, left)
+    return Translations(c, e, t, s, wanted, len(kb), kb.surface_forms_at, kb.concept_id, left)
 
 
 def _by_concept(names: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, list[tuple[int, str]]]]:

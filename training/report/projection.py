@@ -73,7 +73,7 @@ def choose_concepts(kb: KnowledgeBase, folder: Path, *, seed: int = 0, count: in
         raise fail("E580", kb=kb.path, found=len(pool), least=LEAST, most=MOST, count=count)
     chance = np.random.default_rng([seed, 3])
     pool = np.sort(chance.choice(pool, min(LOOKED_AT, len(pool)), replace=False))
-    texts = [kb.strings_at(names.of(i).tolist()) for i in pool.tolist()]
+    texts = [kb.surface_forms_at(names.of(i).tolist()) for i in pool.tolist()]
     matrix = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 4), dtype=np.float32).fit_transform(" | ".join(own) for own in texts)
     left = np.ones(len(pool), dtype=np.bool_)
     chosen: List[int] = []

@@ -152,7 +152,7 @@ def test_what_is_held_out_of_hpo_is_in_no_pair(hpo: Tuple[KnowledgeBase, Path, D
     assert not {q.label for q in unseen} & labels_trained
     for query in (*held[:50], *unseen[:50]):  # a query is a name of its label, and its label has another name to be found by
         row = kb.find([query.query])[query.query]
-        owners = {int(labels[c]) for c, _ in kb.names_of_string(row)}
+        owners = {int(labels[c]) for c, _ in kb.names_of_surface_form(row)}
         assert owners == {query.label}
     assert counts["pairs"] == table.num_rows
     assert counts["names_in_pairs"] == len(trained)

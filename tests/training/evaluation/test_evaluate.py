@@ -153,7 +153,7 @@ def test_a_knowledge_base_with_merged_labels_and_without_queries(small_kb):
     assert merged.about == {
         "source": "tiny",
         "kb": small_kb.fingerprint,
-        "names": small_kb.n_strings - 1,
+        "names": small_kb.n_surface_forms - 1,
         "concepts": 2,
         "names_left_out": 1,
     }
@@ -571,7 +571,7 @@ def test_held_out_names_are_not_in_the_dictionary(small_kb, tmp_path):
     labels = pairs.read_labels(tmp_path / "pairs")
     query, gold = made.queries[0], made.golds[0]
     row = small_kb.find([query])[query]
-    assert queries[query] in {labels[concept] for concept, _ in small_kb.names_of_string(row)}
+    assert queries[query] in {labels[concept] for concept, _ in small_kb.names_of_surface_form(row)}
     if gold.answerable:
         assert gold.alternatives == ((queries[query],),)
 
