@@ -129,7 +129,7 @@ def fit(config: Config) -> dict[str, Any]:
 
     import torch.distributed as dist
     from datasets import disable_progress_bars
-    from transformers import set_seed
+    from transformers.trainer_utils import set_seed
 
     from .loop import model, trainer
 
@@ -184,8 +184,7 @@ def _open_encoder(recipe: Recipe) -> SentenceTransformer:
 
 
 def _make_trainer(encoder: SentenceTransformer, recipe: Recipe, prepared: Prepared, checkpoints: Path, *, is_resumed: bool) -> Any:
-    from transformers import EarlyStoppingCallback
-    from transformers.trainer_callback import PrinterCallback, ProgressCallback
+    from transformers.trainer_callback import EarlyStoppingCallback, PrinterCallback, ProgressCallback
 
     from .loop import trainer
 

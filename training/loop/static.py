@@ -138,7 +138,8 @@ class Features:
                 own = self._rows[word] = self.parts.of_words([word])[0]
             begins.append(len(rows))
             rows.extend(own)
-        return AddUp.apply(AddUp.apply(table, rows, begins), places, starts)
+        sums: torch.Tensor = AddUp.apply(AddUp.apply(table, rows, begins), places, starts)  # type: ignore[no-untyped-call]
+        return sums
 
 
 # -- fit ----------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from ..data.pairs import HELD_OUT
 from ..errors import fail
 from ..loop.batches import ShuffledBatches
 from ..loop.model import HEAD, add_head, transformer_of
-from ..loop.trainer import HeldOut, HeldOutAccuracy, TextCollator
+from ..loop.trainer import Bools, HeldOut, HeldOutAccuracy, TextCollator
 from ..recipe import Prepared, Table, Task, Words, listed
 from ..registry import registry
 from .targets import Distance, Ints, Teacher, codes, kept, manifest_of, read_table
@@ -173,7 +173,7 @@ class TranslationAccuracy(HeldOutAccuracy):
         super().__init__(data, batch_size)
         self.primary_metric = f"{HELD_OUT}_at1"
 
-    def groups(self) -> Dict[str, np.ndarray]:
+    def groups(self) -> Dict[str, Bools]:
         return {HELD_OUT: np.ones(len(self.data.splits), dtype=np.bool_), **super().groups()}
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import torch
 from tqdm import tqdm
@@ -237,7 +238,7 @@ def read_texts(path: Path, held: set[str], unseen: set[int]) -> Texts:
 # -- targets ------------------------------------------------------------------------------------------------------------
 
 
-def shares(texts: Texts) -> Tuple[np.ndarray, Dict[str, int]]:
+def shares(texts: Texts) -> Tuple[npt.NDArray[np.float64], Dict[str, int]]:
     """Of each text in its concept's target, float (n,); they sum to 1 for a concept. And how many concepts have a definition, only a
     description, or neither."""
     count = np.stack([np.bincount(texts.concept[texts.kind == place], minlength=texts.concepts) for place in range(len(KINDS))])  # (kinds, concepts)

@@ -114,7 +114,7 @@ class Evaluators(BaseEvaluator):
     """All figures; the first one's decides."""
 
     def __init__(self, parts: Sequence[Any]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.parts = list(parts)
         self.primary_metric = self.parts[0].primary_metric
 

@@ -155,7 +155,7 @@ class SimilarityCorrelation(BaseEvaluator):
     """Spearman's correlation x 100 of cosines and human scores."""
 
     def __init__(self, pairs: Sequence[TextPair]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.texts = [pair.left for pair in pairs] + [pair.right for pair in pairs]
         self.scores = [pair.score for pair in pairs]
         self.primary_metric = METRIC
