@@ -28,7 +28,7 @@ from spacy_sapbert.files import write_text
 from .data.pairs import PAIRS, check_folder
 from .errors import fail
 from .evaluation import evaluate
-from .evaluation.benchmarks import Material, chosen_sets
+from .evaluation.benchmarks import BenchmarkReader, chosen_benchmarks
 from .phases import Sections, changed
 from .train import REPORT, read_recipe, resolve
 
@@ -177,14 +177,14 @@ def main(
         for setting, value, least in (("limit", limit, 0), ("pool", pool, 0), ("jobs", jobs, 1)):
             if value < least:
                 raise fail("E548", setting=f"--{setting}", value=value, why=f"it must be at least {least}")
-        material = Material(data, kb, pairs, work, progress=True)
-        names = chosen_sets([sets])
+        reader = BenchmarkReader(data, kb, pairs, work, progress=True)
+        names = chosen_benchmarks([sets])
         for name in names:
-            material.make(name)  # what is missing is said before the trainings, not after
+            reader.make(name)  # what is missing is said before the trainings, not after
         training = {"gpu_id": gpu_id, "processes": 1, **({"max_steps": max_steps} if max_steps else {})}
         folders = train_all(recipes(comparison, {"kb": str(kb), "pairs": str(pairs), "base": base}, runs, training), jobs)
         encoders = {BASE: base, **{name: str(folder) for name, folder in folders.items()}}
-        result = evaluate.evaluate(encoders, names, material, limit=limit, pool=pool, progress=True)
+        result = evaluate.evaluate(encoders, names, reader, limit=limit, pool=pool, progress=True)
     except SapbertError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
