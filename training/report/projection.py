@@ -27,9 +27,9 @@ from ..data.neighbours import kept_nearest_labels
 from ..errors import fail
 from ..evaluation.evaluate import versions
 from ..evaluation.results import write_absent
+from ..fit import RECIPE, read_recipe, resolve
 from ..loop import batches, mining
 from ..loop.encoders import SHIPPED, load_encoder
-from ..train import RECIPE, read_recipe, resolve
 
 LEAST, MOST = 8, 30  # names of a concept that is drawn
 CONCEPTS, FAMILIES = 12, 3
