@@ -39,6 +39,7 @@ TRAIN = [
     "pyarrow>=15,<26",  # 26 does not import with numpy 1
     "pytorch-metric-learning>=2.5",
     "scikit-learn>=1.3",
+    "scipy>=1.15",
     "sentence-transformers>=5.7",
     "tensorboard>=2.14",
 ]
