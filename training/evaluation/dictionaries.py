@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
-from .breakdown import Known
-from .metrics import Ints1d
+from ..loop.retrieval import Ints1d
+from .breakdown import DictionaryView
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Dictionary:
         start, end = np.searchsorted(self.labels, [label, label + 1])
         return [self.names[row] for row in self.rows[start:end].tolist()]
 
-    def known(self) -> Known:
-        return Known(self.entry or (lambda label: (str(label), next(iter(self.names_of(label)), ""))), self.names_of)
+    def known(self) -> DictionaryView:
+        return DictionaryView(self.entry or (lambda label: (str(label), next(iter(self.names_of(label)), ""))), self.names_of)
 
 
 def make_dictionary(

@@ -1,4 +1,4 @@
-"""The two pictures of SapBERT's paper (Liu et al., NAACL 2021), as numbers: `python -m training.report.projection --before "" --after artifacts/encoder`.
+"""The two pictures of SapBERT's paper (Liu et al., NAACL 2021), as numbers: `python -m training projection --before "" --after artifacts/encoder`.
 
 Figure 1: names of a dozen concepts in the plane (t-SNE), before and after training. Figure 2: cosines of positive and negative pairs of a
 batch, before and after mining. `training.report.page` draws them. Reads top to bottom: concepts, the plane, a batch, the command.
@@ -6,12 +6,10 @@ batch, before and after mining. `training.report.page` draws them. Reads top to 
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +24,11 @@ from spacy_sapbert.types import Floats2d
 from ..data import pairs as pairs_module
 from ..data.neighbours import kept_nearest_labels
 from ..errors import fail
-from ..evaluation.evaluate import SHIPPED, load_encoder, versions
+from ..evaluation.evaluate import versions
 from ..evaluation.results import write_absent
+from ..fit import RECIPE, read_recipe, resolve
 from ..loop import batches, mining
-from ..train import RECIPE, read_recipe, resolve
+from ..loop.encoders import SHIPPED, load_encoder
 
 LEAST, MOST = 8, 30  # names of a concept that is drawn
 CONCEPTS, FAMILIES = 12, 3
@@ -41,7 +40,7 @@ PAPER_MARGIN = 0.2
 Pairs = Tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-class Drawn(NamedTuple):
+class DrawnConcept(NamedTuple):
     """A concept of the picture: its name and the names that are drawn."""
 
     title: str
@@ -51,7 +50,9 @@ class Drawn(NamedTuple):
 # -- which concepts -----------------------------------------------------------------------------------------------------
 
 
-def choose_concepts(kb: KnowledgeBase, folder: Path, *, seed: int = 0, count: int = CONCEPTS, families: int = FAMILIES) -> Tuple[List[Drawn], str]:
+def choose_concepts(
+    kb: KnowledgeBase, folder: Path, *, seed: int = 0, count: int = CONCEPTS, families: int = FAMILIES
+) -> Tuple[List[DrawnConcept], str]:
     """`count` concepts with LEAST to MOST names of their own, in `families` of concepts whose names look alike, and where they are from in words.
 
     Of concepts that training never saw where there are ENOUGH of them, else of all. Each family is a concept at random and those nearest to
@@ -83,7 +84,7 @@ def choose_concepts(kb: KnowledgeBase, folder: Path, *, seed: int = 0, count: in
         found = np.argsort(-near, kind="stable")[:wanted].tolist()
         left[found] = False
         chosen.extend(found)
-    return [Drawn(_title(kb, labels, int(names.labels[pool[i]])), texts[i]) for i in chosen], words
+    return [DrawnConcept(_title(kb, labels, int(names.labels[pool[i]])), texts[i]) for i in chosen], words
 
 
 def _title(kb: KnowledgeBase, labels: npt.NDArray[np.int32], label: int) -> str:
@@ -233,31 +234,32 @@ def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: i
     }
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.report.projection", description="Names in the plane, and cosines in a batch, before and after training."
-    )
-    parser.add_argument("--before", default="", help=f"encoder before training; empty: the base package, {SHIPPED}: the default encoder")
-    parser.add_argument("--after", default="artifacts/encoder", help="the trained encoder; its recipe.cfg says how batches are drawn and mined")
-    parser.add_argument("--kb", type=Path, default=Path("artifacts/kb"))
-    parser.add_argument("--pairs", type=Path, default=Path("artifacts/pairs"), help="what training.data.pairs wrote")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("metrics/projection.json"))
-    options = parser.parse_args(arguments)
+def project_and_write(before: str, after: str, kb: Path, pairs: Path, out: Path, *, seed: int = 0) -> str:
+    """Compute the two pictures and write their numbers.
+
+    A knowledge base that is too small for a picture (E580) is no mistake: the file says so.
+
+    Args:
+        before: Encoder before training, as `load_encoder` names it.
+        after: Encoder after training.
+        kb: Folder of the knowledge base.
+        pairs: Folder of `python -m training pairs`.
+        out: JSON file.
+        seed: Of concepts, batches and t-SNE.
+
+    Returns:
+        What to show: how much is drawn, or why nothing is.
+
+    Raises:
+        SapbertError: E581 (seed), and those of `project` except E580.
+    """
+    if seed < 0:
+        raise fail("E581", setting="--seed", value=seed, why="it can't be negative")
     try:
-        if options.seed < 0:
-            raise fail("E581", setting="--seed", value=options.seed, why="it can't be negative")
-        found = project(options.before, options.after, KnowledgeBase(options.kb), options.pairs, seed=options.seed, progress=True)
+        found = project(before, after, KnowledgeBase(kb), pairs, seed=seed, progress=True)
     except SapbertError as error:
-        if error.code == "E580":  # a knowledge base that is too small for a picture is no mistake: the report says so
-            write_absent(options.out, "projection", str(error))
-            return 0
-        print(error, file=sys.stderr)
-        return 1
-    write_text(options.out, json.dumps(found, ensure_ascii=False) + "\n")
-    print(json.dumps({"concepts": len(found["concepts"]), "names": len(found["points"])}))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        if error.code != "E580":
+            raise
+        return write_absent(out, "projection", str(error))
+    write_text(out, json.dumps(found, ensure_ascii=False) + "\n")
+    return json.dumps({"concepts": len(found["concepts"]), "names": len(found["points"])})

@@ -14,9 +14,9 @@ from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaModel
 
 from spacy_sapbert.encoders.transformer import base_encoder
 from spacy_sapbert.errors import SapbertError
-from training import train
+from training import fit
+from training.fit import read_recipe
 from training.tasks import cross_lingual as parallel
-from training.train import read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 Row = Tuple[str, str, str, str, str]
@@ -59,12 +59,12 @@ precision = "fp32"
 
 def write(folder: Path, rows: Sequence[Row]) -> Path:
     folder.mkdir(exist_ok=True)
-    pq.write_table(pa.table(dict(zip(parallel.COLUMNS, map(list, zip(*rows))))), folder / "parallel.parquet")
+    pq.write_table(pa.table(dict(zip(parallel.COLUMNS, map(list, zip(*rows))))), folder / "translations.parquet")
     return folder
 
 
 def test_what_would_flatter_is_kept_apart(tmp_path: Path) -> None:
-    splits = parallel.read_parallel(write(tmp_path, ROWS) / "parallel.parquet")
+    splits = parallel.read_parallel(write(tmp_path, ROWS) / "translations.parquet")
     learnt, asked, counts = parallel.apart(splits["train"], splits["held_out"])
     assert learnt.translation == ["fiebre", "fieber", "pirexia", "gota", "erupción"]
     assert asked.translation == ["gicht", "podagra", "ausschlag"]
@@ -121,7 +121,7 @@ def student(tmp_path: Path, width: int) -> str:
 
 
 def run(settings: Dict[str, Any], tmp_path: Path, **more: Any) -> Dict[str, Any]:
-    return train.train(read_recipe(tmp_path / "multilingual.cfg", {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
+    return fit.fit(read_recipe(tmp_path / "multilingual.cfg", {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
 
 
 def test_the_student_comes_to_the_teachers_vectors(settings: Dict[str, Any], tmp_path: Path, tiny_base: Path) -> None:
@@ -167,7 +167,7 @@ def test_bad_tables(settings: Dict[str, Any], tmp_path: Path, rows: List[Row], s
 
 
 def test_bad_settings(settings: Dict[str, Any], tmp_path: Path) -> None:
-    pq.write_table(pa.table({"english": ["a"], "translation": ["b"]}), tmp_path / "parallel" / "parallel.parquet")
+    pq.write_table(pa.table({"english": ["a"], "translation": ["b"]}), tmp_path / "parallel" / "translations.parquet")
     with pytest.raises(SapbertError, match=r"E610.*column language, concept_id, split is missing"):
         run(settings, tmp_path)
     with pytest.raises(SapbertError, match=r"E511.*task\.pairs"):
