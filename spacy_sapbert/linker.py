@@ -10,7 +10,6 @@ import math
 import shutil
 import tempfile
 import threading
-import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +33,7 @@ from .build import linker_folder as bundles
 from .calibration import Calibration, Observed, fit_calibration
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
 from .doc.spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, set_extensions, write_links
-from .errors import Errors, SapbertError, fail
+from .errors import SapbertError, fail, warn
 from .files import folder_from_bytes, folder_to_bytes
 from .kb import semantic_types
 from .kb.additions import AddedName, Additions, check_names, to_tsv
@@ -473,7 +472,7 @@ class SapBertLinker(Pipe):
             different = {key: value for key, value in calibration.settings.items() if key in now and now[key] != value}
             if different:
                 said = ", ".join(f"{key}={value!r}, not {now[key]!r}" for key, value in different.items())
-                warnings.warn(f"[W004] {Errors.W004.format(path=folder, differences=said)}", stacklevel=2)
+                warn("W004", stacklevel=2, path=folder, differences=said)
         asked = {"target_precision": self.target_precision, "coverage": self.coverage}
         for setting in (setting for setting, share in asked.items() if share is not None and calibration is None):
             raise fail("E010", setting=setting, component=self.name, path=folder, why=why)
@@ -851,7 +850,7 @@ class SapBertLinker(Pipe):
         if ids and count == len(ids):
             raise fail("E016", n=count, examples=examples, known=self.kb.concept_id(0))
         if count:
-            warnings.warn(f"[W005] {Errors.W005.format(count=count, n=len(ids), examples=examples)}", stacklevel=3)
+            warn("W005", stacklevel=3, count=count, n=len(ids), examples=examples)
 
     def aim(self, *, target_precision: Optional[float] = None, coverage: Optional[float] = None) -> None:
         """Set both anew, for now: `nlp.to_disk` keeps a pipeline's config, so put them there for good. See the settings of these names.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -20,7 +19,7 @@ from tqdm import tqdm
 
 from ..about import __version__
 from ..calibration import Calibration, read_calibration
-from ..errors import Errors, MissingFile, fail
+from ..errors import MissingFile, fail, logger, warn
 from ..files import checksum, copy_folder, package_file, read_manifest, write_manifest, write_text, writing_folder
 from .resources import foresee
 from ..kb.knowledge_base import VERSION as KB_VERSION
@@ -217,7 +216,7 @@ def check_room(
         kb.n_surface_forms, model.get_dim("nO"), index, out, kb_bytes=size, begun=bytes_begun(out), processes=processes, weights=weights(model)
     )
     if progress:
-        print(forecast.in_words(), file=sys.stderr, flush=True)
+        logger.info(forecast.in_words())
     if check:
         forecast.check()
 
@@ -341,7 +340,7 @@ def open_calibration(folder: Path, encoder: str, kb: str) -> Tuple[Optional[Cali
     if not different:
         return stored, ""
     what = " and ".join({"encoder": "encoder", "kb": "knowledge base"}[part] for part in different)
-    warnings.warn(f"[W002] {Errors.W002.format(path=folder, what=what)}", stacklevel=3)
+    warn("W002", stacklevel=3, path=folder, what=what)
     return None, f" that was fit for this {what}"
 
 
