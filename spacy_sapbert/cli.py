@@ -250,8 +250,7 @@ def _show_info(kb: Any) -> None:
         "concepts_without_cui",
         "terms_with_several_cuis",
     ):
-        if key in counts:  # folders of earlier versions count less
-            console.print(f"{key.replace('_', ' '):>28}  {counts[key]:>12,}")
+        console.print(f"{key.replace('strings', 'surface_forms').replace('_', ' '):>28}  {counts[key]:>12,}")
     if len(kb.languages) > 1:
         console.print(f"{'languages':>28}  " + ", ".join(f"{language} {count:,}" for language, count in kb.languages.items()))
     for source in kb.manifest["sources"]:

@@ -288,8 +288,7 @@ def test_files_and_bytes_and_pickle(nlp: Language, tmp_path: Path):
     with pytest.raises(MissingFile, match=r"E030.*manifest\.json"):
         spacy.load(tmp_path / "pipe")
     shutil.rmtree(damaged.parent)
-    (tmp_path / "pipe" / "concept_matcher" / "names.jsonl.gz").write_bytes(b"")
-    with pytest.raises(MissingFile, match=r"E030.*earlier version.*Save the pipeline again"):
+    with pytest.raises(MissingFile, match=r"E030.*no such folder.*Save the pipeline again"):
         spacy.load(tmp_path / "pipe")
     with pytest.raises(DamagedFile, match="E030"):
         ConceptMatcher(spacy.blank("en")).from_bytes(srsly.msgpack_dumps({"hashes": b"1234567"}))
