@@ -4,21 +4,31 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PIP := $(PY) -m pip --disable-pip-version-check --no-input
+PARALLEL ?= -n auto --dist worksteal
 CODE := $(wildcard spacy_sapbert training tests benchmarks setup.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench clean install
+.PHONY: help run test test-ci test-all lint format bench clean install
 
 help:
 	@echo "make run     link the example notes: a table here, JSON Lines and an HTML page in artifacts/demo"
-	@echo "make test    run the tests         make lint   check style and types"
+	@echo "make test    run the unit tests    make lint   check style and types"
+	@echo "make test-all  run all tests, also whole workflows and those that read the corpora beside the repository"
 	@echo "make bench   print the figures     make clean  remove what these commands made (never training/)"
 
 run: $(STAMP)
 	$(PY) -m spacy_sapbert demo
 
 test: $(STAMP)
-	$(PY) -m pytest
+	$(PY) -m pytest $(PARALLEL) -m "unit and not data"
+
+# as test, and what starts processes, servers and whole workflows
+test-ci: $(STAMP)
+	$(PY) -m pytest $(PARALLEL) -m "not data"
+
+# everything, with the corpora beside the repository
+test-all: $(STAMP)
+	$(PY) -m pytest $(PARALLEL)
 
 lint: $(STAMP)
 	$(PY) -m ruff check $(CODE)

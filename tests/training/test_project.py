@@ -177,7 +177,6 @@ def run(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 def test_smoke(tmp_path: Path) -> None:
     """`python -m spacy project run smoke` on a clean copy: no assets, no network; again: all is there; then the wheel in an empty folder."""
     clone, target, elsewhere = tmp_path / "clone", tmp_path / "target", tmp_path / "elsewhere"

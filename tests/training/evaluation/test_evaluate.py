@@ -649,7 +649,7 @@ def test_a_missing_file_is_named_with_the_set_and_the_option(material, data, nam
         material.make(name)
 
 
-@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"\xff\xfe"), gzip.compress(DEV.encode())[:-20]])
+@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"\xff\xfe", mtime=0), gzip.compress(DEV.encode(), mtime=0)[:-20]])
 def test_a_damaged_file_is_named(material, data, content):
     (data / "corpora/ncbi_disease/devel.pubtator.txt.gz").write_bytes(content)
     with pytest.raises(SapbertError, match=r"\[E547\].*devel\.pubtator"):
