@@ -76,16 +76,18 @@ def test_links_to_files_of_the_repository_lead_somewhere(page: Path) -> None:
 def test_what_a_user_looks_for_is_two_clicks_away() -> None:
     menu = srsly.yaml_loads(re.sub(r"!!python/name:\S+", "null", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))["nav"]
     first = {name: inside for entry in menu if isinstance(entry, dict) for name, inside in entry.items()}
-    second = {tab: [name for entry in inside if isinstance(entry, dict) for name in entry] for tab, inside in first.items() if isinstance(inside, list)}
+    second = {
+        tab: [name for entry in inside if isinstance(entry, dict) for name in entry] for tab, inside in first.items() if isinstance(inside, list)
+    }
     assert {"Install", "First note", "From scispaCy"} <= set(second["Start"])
     assert {"Your own vocabulary", "UMLS", "Corpora and Ray", "Deployment and licences"} <= set(second["Guides"])
     assert "The project" in second["Training"]
 
 
 def test_settings_of_the_linker_are_all_on_their_page_with_their_defaults() -> None:
-    from spacy_sapbert.linker import SapBertLinker  # noqa: F401  registers the factory
-
     import spacy
+
+    from spacy_sapbert.linker import SapBertLinker  # noqa: F401  registers the factory
 
     config = spacy.blank("en").get_factory_meta("sapbert_linker").default_config
     said: dict[str, str] = {}
