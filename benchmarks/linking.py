@@ -17,7 +17,8 @@ from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.matcher.component import ConceptMatcher
 from training.corpora import GOLD, Corpus, open_lines, read_gsc, read_notes, read_pubtator, resolved_texts
-from training.evaluation.metrics import Accuracy, Gold, Mention, accuracy, lenient, missing_ids, resolve, strict, sweep
+from training.corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
+from training.evaluation.metrics import Accuracy, accuracy, lenient, strict, sweep
 
 from . import scispacy_peer, systems
 from .common import Missing, Report, Table, data_file, medic_linker
@@ -76,7 +77,7 @@ def run(data: Path, report: Report) -> None:
 def compare(dataset: Dataset) -> Table:
     kb = KnowledgeBase(dataset.linker / bundles.KB)
     _, mentions = systems.gold_docs(dataset.corpus)
-    golds = [resolve(mention, kb.row_of) for mention in mentions]
+    golds = [resolve_gold(mention, kb.row_of) for mention in mentions]
     texts = [mention.text for mention in mentions]
     words, whole = resolved_texts(dataset.corpus)
     model = NameEncoder()
@@ -129,7 +130,7 @@ def cells(golds: Sequence[Gold], ranked: Ranked) -> List[Optional[float]]:
     return [*both(accuracy(golds, ranked.concepts)), *both(accuracy(golds, ranked.concepts, rule=lenient)), *both(answerable)]
 
 
-def notes(golds: Sequence[Gold], mentions: Sequence[Mention]) -> List[str]:
+def notes(golds: Sequence[Gold], mentions: Sequence[GoldMention]) -> List[str]:
     missing = missing_ids(golds)
     outside = sum(not gold.answerable for gold in golds)
     composites = sum(any(len(a) > 1 for a in m.gold) for m in mentions)
@@ -183,7 +184,7 @@ def _sweep(corpus: Corpus, linker: Path) -> List[Any]:
     kb = KnowledgeBase(linker / bundles.KB)
     _, mentions = systems.gold_docs(corpus)
     ranked = systems.ours(corpus, linker, abbreviations=True)
-    right = [strict(resolve(m, kb.row_of), found, 1) for m, found in zip(mentions, ranked.concepts)]
+    right = [strict(resolve_gold(m, kb.row_of), found, 1) for m, found in zip(mentions, ranked.concepts)]
     return sweep(ranked.scores, right, THRESHOLDS)
 
 

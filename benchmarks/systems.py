@@ -17,7 +17,7 @@ from spacy_sapbert.indexes.base import exact_search
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.corpora import GOLD, Corpus, make_docs
-from training.evaluation.metrics import Mention
+from training.corpora.mention import GoldMention
 
 NAMES = 30  # nearest names looked at, by every system
 DEPTH = 5
@@ -43,7 +43,7 @@ def pipeline(linker: Path, *, abbreviations: bool, **settings: Any) -> Language:
     return nlp
 
 
-def gold_docs(corpus: Corpus) -> Tuple[List[Doc], List[Mention]]:
+def gold_docs(corpus: Corpus) -> Tuple[List[Doc], List[GoldMention]]:
     """Docs with their gold spans, and the mentions in the order in which a linker comes to them."""
     pairs = make_docs(corpus, spacy.blank("en"))
     return [doc for doc, _ in pairs], [mention for _, mentions in pairs for mention in mentions]

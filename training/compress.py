@@ -1,4 +1,4 @@
-"""A trained encoder -> a PEFT adapter of a few megabytes over its base: `python -m training.compress ENCODER OUT --rank 64`.
+"""A trained encoder -> a PEFT adapter of a few megabytes over its base: `python -m training compress ENCODER OUT --rank 64`.
 
 What training added to each weight matrix is cut to its largest singular values (the best approximation of that rank: Eckart and
 Young 1936), in half precision, in LoRA's form B A. Biases and layer norms that changed go along as they are. `--share` below 1 goes
@@ -7,34 +7,31 @@ only part of the way from the base: an average of both models' weights keeps mor
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
-import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 
 from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder
-from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import writing_folder
 
-from .data.pairs import read_queries
 from .errors import fail
 from .loop.weights import read_weights, shape_difference
 
 POOLING_FILES = ("modules.json", "1_Pooling/config.json")
 
 
-def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64, share: float = 1.0) -> Dict[str, Any]:
+def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64, share: float = 1.0) -> dict[str, Any]:
     """Write `adapter_config.json`, `adapter_model.safetensors` and a model card into the folder `out`.
 
     encoder (Path): a folder of `training.train`. base (str): what it was trained from. rank (int): of each update; one smaller keeps all.
     share (float): of the way from the base's weights to the trained ones.
-    RETURNS (Dict[str, Any]): bytes, number of matrices, share of the updates' squared length that is kept.
+    RETURNS (dict[str, Any]): bytes, number of matrices, share of the updates' squared length that is kept.
     RAISES: SapbertError E301 (can't be loaded), E511 (a setting), E517 (nothing was trained, or it is no model of that base).
     """
     if not 0 < share <= 1:
@@ -47,9 +44,9 @@ def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64,
         raise fail("E517", encoder=encoder, base=base, why=f"they differ in shape at '{different}'")
     trained = {key: untrained[key] + share * (value - untrained[key]) if value.is_floating_point() else value for key, value in trained.items()}
     changed = [key for key in sorted(trained) if not torch.equal(trained[key], untrained[key]) and not key.startswith("pooler.")]
-    state: Dict[str, torch.Tensor] = {}
-    targets: List[str] = []
-    norms: List[str] = []
+    state: dict[str, torch.Tensor] = {}
+    targets: list[str] = []
+    norms: list[str] = []
     kept = total = 0.0
     for key in changed:
         module = key.rpartition(".")[0]
@@ -116,27 +113,3 @@ def cosine_to(encoder: Path, adapter: Path, names: Sequence[str]) -> float:
         model.initialize()
         vectors.append(model.predict(list(names)))
     return float(np.mean(np.sum(vectors[0] * vectors[1], axis=1)))
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m training.compress", description="A trained encoder as a small PEFT adapter over its base.")
-    parser.add_argument("encoder", type=Path, help="folder of `python -m training.train`")
-    parser.add_argument("out", type=Path, help="folder to write")
-    parser.add_argument("--base", default=BASE_NAME, help=f"what it was trained from (default {BASE_NAME})")
-    parser.add_argument("--rank", type=int, default=64, help="of each update (default 64)")
-    parser.add_argument("--share", type=float, default=1.0, help="of the way from the base's weights to the trained ones (default 1)")
-    parser.add_argument("--pairs", type=Path, help="folder of `python -m training.data.pairs`: compare on its held-out queries")
-    given = parser.parse_args(arguments)
-    try:
-        report = compress(given.encoder, given.out, base=given.base, rank=given.rank, share=given.share)
-        if given.pairs:
-            report["cosine"] = round(cosine_to(given.encoder, given.out, [query.query for query in read_queries(given.pairs)][:1000]), 5)
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps(report))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

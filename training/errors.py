@@ -16,7 +16,7 @@ class Errors:
 
     # pairs
     E501 = "'{kb}' gives no pair of names: {why}. A concept needs at least two names that are not also names of another concept. Add synonyms or sources."
-    E502 = "'{path}' holds no pairs of `python -m training.data.pairs`: {why}."
+    E502 = "'{path}' holds no pairs of `python -m training pairs`: {why}."
     E503 = "Setting '{setting}' of the pairs is {value!r}: {why}."
     # losses and mining
     E521 = "Setting '{setting}' of '{owner}' is {value!r}. Give a finite number {range}."
@@ -25,15 +25,15 @@ class Errors:
     E504 = "The mentions give no pair ({why}). A mention needs one concept of the knowledge base, and to be written otherwise than its names."
     # evaluation and report
     E540 = "Set '{name}' is not known. Known: {known}; or a group: {groups}."
-    E541 = "'{path}' is no encoder's folder: {why}. Give --encoder NAME=FOLDER, a folder that `python -m training.train` wrote; NAME= alone is the base package."
+    E541 = "'{path}' is no encoder's folder: {why}. Give --encoder NAME=FOLDER, a folder that `python -m training train` wrote; NAME= alone is the base package."
     E542 = "Set '{name}' needs '{file}', which is not in the data folder '{data}'. Name the folder that holds it by --data, or leave the set out of --sets."
     E543 = "Document {document}: '{text}' does not stand at {start}-{end}, where '{found}' is. Mend the offsets: they count characters from 0."
     E544 = "Set '{name}' holds no queries: {why}."
-    E545 = "No evaluation in '{path}'. Write one: python -m training.evaluation.evaluate --out {path}/evaluation.json"
+    E545 = "No evaluation in '{path}'. Write one: python -m training evaluate --out {path}/evaluation.json"
     E546 = "{what} needs the package '{package}'. Install it: pip install {package}"
     E547 = "'{path}' is not {expected}: {why}"
     E548 = "Setting '{setting}' of the evaluation is {value!r}: {why}."
-    E549 = "Pairs '{pairs}' were made from another knowledge base than '{kb}' (fingerprints {found} and {expected}). Make them again with `python -m training.data.pairs`."
+    E549 = "Pairs '{pairs}' were made from another knowledge base than '{kb}' (fingerprints {found} and {expected}). Make them again with `python -m training pairs`."
     # baselines and layouts
     E570 = "scispaCy's candidate generator is left out: it can't be imported ({why}). Install it with nmslib: pip install scispacy nmslib-metabrainz"
     E571 = "scispaCy's candidate generator is left out: it can't be made of {names} names ({why}). It needs character 3-grams that ten names have."
@@ -66,7 +66,7 @@ class Errors:
     E551 = (
         "{count} of {total} assets are not here and can't be fetched:\n{missing}\nEither give the machine a network that reaches their addresses "
         "(project.yml, section assets), or name a folder that holds them under the same paths: `python -m spacy project run all . --vars.mirror FOLDER` "
-        "(`python -m training.data.assets --mirror FOLDER`)."
+        "(`python -m training assets --mirror FOLDER`)."
     )
     E552 = "'{file}' from {source} has MD5 {found}; project.yml says {expected}. Nothing was kept. Get the file again, or correct the checksum if the new file is meant."
     E553 = "'{name}' is no asset and no folder of assets. Known: {known}."
@@ -87,7 +87,7 @@ class Errors:
     E567 = "'{path}' can't be read as layout '{layout}': {why}."
     E568 = "Option '{option}' of layout '{layout}' is {value!r}: {why}."
     # across languages
-    E600 = "'{path}' holds no parallel names of `python -m training.data.translations parallel`: {why}."
+    E600 = "'{path}' holds no parallel names of `python -m training translations cross-lingual`: {why}."
     E601 = (
         "'{path}' has no column for {missing}; it has {found}. A table needs `english` and `translation`, and may have `language` and `concept_id`."
     )
@@ -96,7 +96,7 @@ class Errors:
     E604 = "Setting '{setting}' of the translations is {value!r}: {why}."
     E605 = "{source} gives no parallel name: {why}."
     E606 = "'{path}' has no English beside its translations: build a knowledge base from it (`python -m spacy_sapbert kb build hpo {path} --languages en,…`) and give that."
-    E607 = "Parallel names '{parallel}' were made from another knowledge base than '{kb}' (fingerprints {found} and {expected}). Make them again with `python -m training.data.translations parallel`."
+    E607 = "Parallel names '{parallel}' were made from another knowledge base than '{kb}' (fingerprints {found} and {expected}). Make them again with `python -m training translations cross-lingual`."
     E608 = "No held-out translation in '{value}' in '{path}'. It has: {known}."
     E609 = "'{path}' holds no queries of XL-BEL{language}: files are named by their language, `de_1k_test_query.txt`. Found: {found}."
     # pictures
@@ -110,7 +110,7 @@ class Errors:
     )
     E592 = "None of the {rows:,} definitions of '{path}' is of a concept of '{kb}' (its first ids: {ids}). Give CUIs, or ids or codes of {known}."
     E593 = "'{kb}' gives no grounding pair: {why}. Add sources or files of definitions, or give names a share."
-    E594 = "'{path}' holds no grounding texts: {why}. Make them with `python -m training.data.definitions`."
+    E594 = "'{path}' holds no grounding texts: {why}. Make them with `python -m training definitions`."
 
 
 def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> SapbertError:

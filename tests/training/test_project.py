@@ -18,6 +18,8 @@ from spacy.cli._util import app
 from typer.testing import CliRunner
 from weasel.util import load_project_config
 
+from spacy_sapbert.errors import MissingFile
+
 ROOT = Path(__file__).parents[2]
 MADE = ("artifacts", "metrics", "packages")
 COMMANDS = ["assets", "kb", "pairs", "definitions", "train", "assemble", "evaluate", "report", "package", "compare", "clean"]
@@ -157,15 +159,15 @@ def test_checksums_are_those_of_the_mirror(config: Dict[str, Any], data_folder: 
     assert all(in_place(tmp_path / asset.dest, asset.checksum) for asset in wanted)
 
 
-def test_umls_without_files_says_where_to_get_them(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from training.data.assets import main
+def test_umls_without_files_says_where_to_get_them(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from training.data.commands import assets
 
     monkeypatch.chdir(project)
     (words,) = map(shlex.split, commands(load_project_config(project))["run-umls"]["script"])
     assert words[:7] == ["python", "-m", "spacy", "project", "run", "all", "."]
     given = dict(zip(words[7::2], words[8::2]))
-    assert main([*given["--vars.inputs"].split(), "--umls", given["--vars.umls"]]) == 1
-    assert "https://www.nlm.nih.gov/research/umls/" in capsys.readouterr().err
+    with pytest.raises(MissingFile, match=re.escape("https://www.nlm.nih.gov/research/umls/")):
+        assets(given["--vars.inputs"].split(), umls=Path(given["--vars.umls"]))
 
 
 def run(folder: Path, *arguments: str) -> str:
@@ -177,6 +179,7 @@ def run(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.e2e
 def test_smoke(tmp_path: Path) -> None:
     """`python -m spacy project run smoke` on a clean copy: no assets, no network; again: all is there; then the wheel in an empty folder."""
     clone, target, elsewhere = tmp_path / "clone", tmp_path / "target", tmp_path / "elsewhere"

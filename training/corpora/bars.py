@@ -12,9 +12,9 @@ from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.readers.text import lines as numbered_lines
 
 from ..errors import fail
-from ..evaluation.metrics import Mention
 from .corpus import MADE_UP, Corpus, misfit
 from .ids import gold_ids
+from .mention import GoldMention
 
 CUIS = re.compile(r"C[L\d]\d{6}(\|C[L\d]\d{6})*")  # CL448688: provisional, of a release's subset; XL-BEL has some
 _MARKED = re.compile(r"<tgt>(.*?)</tgt>")
@@ -42,7 +42,7 @@ def read_biosyn(path: Path) -> Corpus:
     return Corpus({document: _text(text) for document, text in texts.items()}, mentions)
 
 
-def _concepts(path: Path) -> Iterator[Mention]:
+def _concepts(path: Path) -> Iterator[GoldMention]:
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
@@ -51,7 +51,7 @@ def _concepts(path: Path) -> Iterator[Mention]:
             raise misfit(path, number, line, "`document||start|end||kind||mention||ids`")
         document, offsets, kind, text, ids = fields
         start, _, end = offsets.partition("|")
-        yield Mention(document, int(start), int(end), text.strip(), gold_ids(ids.replace("|", "+") if "|" in text else ids), kind)
+        yield GoldMention(document, int(start), int(end), text.strip(), gold_ids(ids.replace("|", "+") if "|" in text else ids), kind)
 
 
 def _text(path: Path) -> str:
@@ -63,7 +63,7 @@ def read_dictionary(lines: Iterable[str], *, source: Union[str, Path] = "diction
 
     source: named in errors. RAISES: SapbertError E560.
     """
-    mentions: List[Mention] = []
+    mentions: List[GoldMention] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -71,7 +71,7 @@ def read_dictionary(lines: Iterable[str], *, source: Union[str, Path] = "diction
         found = [name.strip() for name in names.split("|") if name.strip()]
         if not found or not gold_ids(ids):
             raise misfit(source, number, line, "`id||name`")
-        mentions.extend(Mention("", 0, 0, name, gold_ids(ids)) for name in found)
+        mentions.extend(GoldMention("", 0, 0, name, gold_ids(ids)) for name in found)
     return Corpus({}, mentions)
 
 
@@ -82,7 +82,7 @@ def read_xlbel(lines: Iterable[str], *, source: Union[str, Path] = "XL-BEL") -> 
     source: named in errors. Counted: sentences with more than one marked place, of which the first is taken. RAISES: SapbertError E560.
     """
     documents: Dict[str, str] = {}
-    mentions: List[Mention] = []
+    mentions: List[GoldMention] = []
     counts: Counter[str] = Counter()
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -92,7 +92,7 @@ def read_xlbel(lines: Iterable[str], *, source: Union[str, Path] = "XL-BEL") -> 
         if not CUIS.fullmatch(ids.strip()) or not text.strip() or ("<tgt>" in rest and not _MARKED.search(sentence)):
             raise misfit(source, number, line, "`CUI||mention` or `CUI||mention||sentence` with <tgt> and </tgt>")
         if not sentence:
-            mentions.append(Mention("", 0, 0, text, gold_ids(ids)))
+            mentions.append(GoldMention("", 0, 0, text, gold_ids(ids)))
             continue
         places = list(_MARKED.finditer(sentence))
         if not places:
@@ -102,7 +102,7 @@ def read_xlbel(lines: Iterable[str], *, source: Union[str, Path] = "XL-BEL") -> 
         documents[document], start, end = _unmarked(sentence, places[0])
         stands = documents[document][start:end]
         # what stands there is the mention, but for case and spaces; else it is left to be found where offsets are checked
-        mentions.append(Mention(document, start, end, stands if normalise(stands) == normalise(text) else text, gold_ids(ids)))
+        mentions.append(GoldMention(document, start, end, stands if normalise(stands) == normalise(text) else text, gold_ids(ids)))
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
 
 

@@ -12,9 +12,9 @@ from spacy_sapbert.readers.medic import identifier
 from spacy_sapbert.readers.text import lines as numbered_lines
 
 from ..errors import fail
-from ..evaluation.metrics import Ids, Mention
 from .corpus import Corpus, misfit
 from .ids import gold_ids
+from .mention import GoldMention, Ids
 
 _ENTITY = re.compile(r"(T\S+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)\t(.*)")
 _REFERENCE = re.compile(r"N\S+\tReference (T\S+) (\S+)(?:\t.*)?")
@@ -46,7 +46,7 @@ def read_brat(path: Path, *, vocabulary: str = "", encoding: str = "utf-8") -> C
     if not files:
         raise fail("E567", path=path, layout="brat", why="no .ann lies in it")
     documents: Dict[str, str] = {}
-    mentions: List[Mention] = []
+    mentions: List[GoldMention] = []
     counts: Counter[str] = Counter()
     for file in files:
         document = file.relative_to(root).with_suffix("").as_posix()
@@ -59,7 +59,7 @@ def read_brat(path: Path, *, vocabulary: str = "", encoding: str = "utf-8") -> C
             # brat writes a line end as a space; an entity whose text is another stays so, to be found where offsets are checked
             fits = joined.split() == entity.text.split()
             text = documents[document][start:end] if fits else entity.text
-            mentions.append(Mention(document, start, end, text, ids.get(key, ()), entity.kind))
+            mentions.append(GoldMention(document, start, end, text, ids.get(key, ()), entity.kind))
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
 
 

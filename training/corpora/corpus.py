@@ -12,7 +12,7 @@ from typing import Dict, List, NamedTuple, Optional, Union
 from spacy_sapbert.errors import SapbertError
 
 from ..errors import fail
-from ..evaluation.metrics import Mention
+from .mention import GoldMention
 
 MADE_UP = "#"  # begins document ids that a reader gave by number, since its layout has none: equal ones in two files say nothing
 SHOWN = 80  # characters of a line's shape
@@ -28,11 +28,11 @@ class Corpus(NamedTuple):
     """
 
     documents: Dict[str, str]
-    mentions: List[Mention]
+    mentions: List[GoldMention]
     counts: Mapping[str, int] = NOTHING
 
 
-def placed(corpus: Corpus, mention: Mention) -> bool:
+def placed(corpus: Corpus, mention: GoldMention) -> bool:
     """Whether the mention has offsets in a text of the corpus, be they right or wrong."""
     return (mention.start, mention.end) != (0, 0) and mention.document in corpus.documents
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Dict, List, Set
 
-from ..evaluation.metrics import Mention
 from .corpus import Corpus, placed
 from .docs import by_document, fitting
 from .ids import NIL
+from .mention import GoldMention
 
 
 def describe(corpus: Corpus) -> Dict[str, Any]:
@@ -33,7 +33,7 @@ def describe(corpus: Corpus) -> Dict[str, Any]:
     }
 
 
-def overlapping(mentions: List[Mention]) -> int:
+def overlapping(mentions: List[GoldMention]) -> int:
     """How many mentions of one document share a character with another of them; such stay in a corpus, and in the Docs' span group."""
     spans = sorted((m.start, m.end, i) for i, m in enumerate(mentions) if m.end > m.start)
     found: Set[int] = set()

@@ -10,9 +10,9 @@ from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from ..errors import fail
-from ..evaluation.metrics import Mention
 from .corpus import MADE_UP, Corpus
 from .ids import gold_ids
+from .mention import GoldMention
 
 
 def read_docbin(path: Path, *, group: Optional[str] = None, vocabulary: str = "") -> Corpus:
@@ -30,7 +30,7 @@ def read_docbin(path: Path, *, group: Optional[str] = None, vocabulary: str = ""
         known = sorted({key for doc in docs for key in doc.spans})
         raise fail("E565", path=path, group=group, known=", ".join(known) or "none")
     documents: Dict[str, str] = {}
-    mentions: List[Mention] = []
+    mentions: List[GoldMention] = []
     counts: Counter[str] = Counter()
     for number, doc in enumerate(docs, 1):
         document = f"{MADE_UP}{number}"
@@ -38,7 +38,7 @@ def read_docbin(path: Path, *, group: Optional[str] = None, vocabulary: str = ""
         for span in doc.ents if group is None else doc.spans.get(group, ()):
             gold = gold_ids(span.kb_id_, vocabulary)
             counts["without_kb_id"] += not gold
-            mentions.append(Mention(document, span.start_char, span.end_char, span.text, gold, span.label_))
+            mentions.append(GoldMention(document, span.start_char, span.end_char, span.text, gold, span.label_))
     if not any(mention.gold for mention in mentions):
         raise fail("E564", path=path, mentions=len(mentions), where="doc.ents" if group is None else f"the span group '{group}'")
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})

@@ -13,21 +13,21 @@ from spacy.vocab import Vocab
 from spacy_sapbert.doc.spans import detected, get_mention, long_forms
 
 from ..errors import fail
-from ..evaluation.metrics import Mention
 from .corpus import Corpus, placed
+from .mention import GoldMention
 
 GOLD = "gold"  # the span group: gold mentions may overlap, which doc.ents may not
 
 
-def by_document(corpus: Corpus) -> Dict[str, List[Mention]]:
+def by_document(corpus: Corpus) -> Dict[str, List[GoldMention]]:
     """Every document's mentions, in the order of documents: the order in which a pipeline comes to them. Documents without a text come last."""
-    found: Dict[str, List[Mention]] = {document: [] for document in corpus.documents}
+    found: Dict[str, List[GoldMention]] = {document: [] for document in corpus.documents}
     for mention in corpus.mentions:
         found.setdefault(mention.document, []).append(mention)
     return found
 
 
-def fitting(corpus: Corpus) -> Tuple[Corpus, List[Mention]]:
+def fitting(corpus: Corpus) -> Tuple[Corpus, List[GoldMention]]:
     """The corpus with only those mentions that stand at their offsets or have none, and the others."""
     # the length too: a slice is silent where it ends beyond the text
     fits = [
@@ -37,14 +37,14 @@ def fitting(corpus: Corpus) -> Tuple[Corpus, List[Mention]]:
     return corpus._replace(mentions=kept), [mention for mention, ok in zip(corpus.mentions, fits) if not ok]
 
 
-def make_docs(corpus: Corpus, nlp: object) -> List[Tuple[Doc, List[Mention]]]:
+def make_docs(corpus: Corpus, nlp: object) -> List[Tuple[Doc, List[GoldMention]]]:
     """A Doc for each text, with its mentions as the span group `gold`: exactly the gold offsets, tokens are cut where they must be.
 
     A mention whose document has no text is a Doc of its own, after those of the texts. The list beside a Doc has the mention of each
     span, in their order; ids of a whole document have no span, and are in `by_document` alone.
     RAISES: SapbertError E543 where a mention's text does not stand at its offsets.
     """
-    docs: List[Tuple[Doc, List[Mention]]] = []
+    docs: List[Tuple[Doc, List[GoldMention]]] = []
     for document, mentions in by_document(corpus).items():
         if document not in corpus.documents:
             docs.extend((_doc(document, mention.text, [mention], [(0, len(mention.text))], nlp), [mention]) for mention in mentions)
@@ -54,7 +54,7 @@ def make_docs(corpus: Corpus, nlp: object) -> List[Tuple[Doc, List[Mention]]]:
     return docs
 
 
-def _doc(document: str, text: str, mentions: List[Mention], places: List[Tuple[int, int]], nlp: object) -> Doc:
+def _doc(document: str, text: str, mentions: List[GoldMention], places: List[Tuple[int, int]], nlp: object) -> Doc:
     doc = aligned(nlp.make_doc(text), nlp.vocab, [cut for place in places for cut in place])  # type: ignore[attr-defined]
     spans: List[Span] = []
     for mention, (start, end) in zip(mentions, places):

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Dict, List, Tuple, Union
 
 from ..errors import fail
-from ..evaluation.metrics import Mention
 from .corpus import Corpus, misfit
 from .ids import gold_ids
+from .mention import GoldMention
 
 GOLD_JSON, TEXTS = "*_gold.json", "*.tar.gz"
 
@@ -22,7 +22,7 @@ def read_gsc(lines: Iterable[str], *, source: Union[str, Path] = "GSC+") -> Corp
     source: named in errors. RAISES: SapbertError E560 (a line, or an id without a text).
     """
     documents: Dict[str, str] = {}
-    mentions: List[Mention] = []
+    mentions: List[GoldMention] = []
     block: List[Tuple[int, str]] = []
     for number, line in [*enumerate(lines, 1), (0, "")]:
         if line.strip():
@@ -37,7 +37,7 @@ def read_gsc(lines: Iterable[str], *, source: Union[str, Path] = "GSC+") -> Corp
             fields = annotation.split("\t")
             if len(fields) != 4 or not (fields[0].isdecimal() and fields[1].isdecimal()):
                 raise misfit(source, number, annotation, "`start TAB end TAB mention TAB id`")
-            mentions.append(Mention(document, int(fields[0]), int(fields[1]), fields[2], gold_ids(fields[3])))
+            mentions.append(GoldMention(document, int(fields[0]), int(fields[1]), fields[2], gold_ids(fields[3])))
         block = []
     return Corpus(documents, mentions)
 
@@ -54,7 +54,7 @@ def read_jax(path: Path) -> Corpus:
     if not documents:
         raise fail("E567", path=path, layout="jax", why=f"no document.txt lies in it, nor in a {TEXTS}")
     mentions = [
-        Mention(document, 0, 0, "", ((concept_id,),))
+        GoldMention(document, 0, 0, "", ((concept_id,),))
         for document, ids in gold.items()
         if document in documents
         for concept_id in dict.fromkeys(i for text in ids for alternative in gold_ids(text) for i in alternative)

@@ -8,7 +8,7 @@ from typing import Dict, FrozenSet, Tuple
 from spacy_sapbert.readers import curies
 from spacy_sapbert.readers.medic import identifier
 
-from ..evaluation.metrics import Ids
+from .mention import Ids
 
 NIL = "-1"  # annotators say that the vocabulary has no such concept
 _NILS = frozenset({"-1", "-", "cui-less", "cuiless", "nil"})

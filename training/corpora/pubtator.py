@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple, Union
 
 from ..errors import fail
-from ..evaluation.metrics import Ids, Mention
 from .corpus import Corpus, misfit, wanted
 from .ids import gold_ids
+from .mention import GoldMention, Ids
 
 _HEAD = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 _RELATION = re.compile(r"[^\t]+\t[A-Za-z][\w -]*\t[^\t]+\t[^\t]+(\t[^\t]*)?")
@@ -33,7 +33,7 @@ def read_pubtator(lines: Iterable[str], kinds: Optional[Collection[str]] = None,
     """
     titles: Dict[str, str] = {}
     abstracts: Dict[str, str] = {}
-    mentions: List[Mention] = []
+    mentions: List[GoldMention] = []
     counts: Counter[str] = Counter()
     for number, line in enumerate(lines, 1):
         if head := _HEAD.fullmatch(line):
@@ -48,7 +48,7 @@ def read_pubtator(lines: Iterable[str], kinds: Optional[Collection[str]] = None,
                 raise misfit(source, number, line, _EXPECTED)
             document, start, end, text, kind = fields[:5]
             if wanted(kind, kinds):
-                mentions.append(Mention(document, int(start), int(end), text, _gold(kind, fields[5:]), kind))
+                mentions.append(GoldMention(document, int(start), int(end), text, _gold(kind, fields[5:]), kind))
     if unknown := dict.fromkeys(mention.document for mention in mentions if mention.document not in titles):
         raise fail("E566", path=source, count=len(unknown), documents=", ".join(list(unknown)[:5]))
     documents = {i: f"{title} {abstracts.get(i, '')}" for i, title in titles.items()}

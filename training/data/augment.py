@@ -10,7 +10,7 @@ from typing import Dict
 from ..errors import fail
 from ..registry import registry
 
-Perturb = Callable[[str, str], str]
+Augment = Callable[[str, str], str]
 MIN_CHARS = 7  # shorter names become others by a slip
 
 
@@ -79,8 +79,8 @@ _PUNCTUATION = str.maketrans({**dict.fromkeys(",;:()[]", ""), **dict.fromkeys("-
 KINDS: Dict[str, Callable[[str, random.Random], str]] = {"reorder": reorder, "unpunctuate": unpunctuate, "renumber": renumber, "slip": slip}
 
 
-@registry.perturbations("spacy-sapbert.Perturb.v1")
-def perturb(share: float = 0.3, spelling: float = 0.0, modifiers: float = 0.0) -> Perturb:
+@registry.augmenters("spacy-sapbert.Augment.v1")
+def augment(share: float = 0.3, spelling: float = 0.0, modifiers: float = 0.0) -> Augment:
     """A function (name, what else decides) -> name that changes names as follows.
 
     share (float): of the names, each in one of four ways (`KINDS`), equally often. spelling (float): of the names that have an American and a
@@ -91,7 +91,7 @@ def perturb(share: float = 0.3, spelling: float = 0.0, modifiers: float = 0.0) -
     """
     for setting, value in (("share", share), ("spelling", spelling), ("modifiers", modifiers)):
         if not 0 <= value <= 1:
-            raise fail("E511", setting=f"perturb.{setting}", value=value, why="it is a share of the names, from 0 to 1")
+            raise fail("E511", setting=f"augment.{setting}", value=value, why="it is a share of the names, from 0 to 1")
     kinds = list(KINDS.values())
 
     def change(name: str, salt: str) -> str:

@@ -12,12 +12,9 @@ and no text, and are in no description of another; held-out synonyms are no anch
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import shutil
 import sqlite3
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -523,43 +520,12 @@ def _flush(rows: List[Tuple[Any, ...]], writer: Any, schema: Any) -> None:
     rows.clear()
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.data.definitions", description="Pairs of names with definitions and descriptions of their concepts, to train on."
-    )
-    parser.add_argument("kb", type=Path, help="folder of `python -m spacy_sapbert kb build`")
-    parser.add_argument("out", type=Path, help="folder to write")
-    parser.add_argument("--pairs", type=Path, help="folder of `python -m training.data.pairs`: its queries and what it keeps out hold here too")
-    parser.add_argument("--generated", type=Path, nargs="+", default=[], help="tab-separated files of definitions: CUI or code, text")
-    parser.add_argument("--seed", type=int, default=0)
-    for kind, what in ((DEFINITIONS, "a definition"), (DESCRIPTIONS, "a description"), (NAMES, "another name")):
-        parser.add_argument(f"--{kind}", type=float, default=SHARES[kind], help=f"share of the pairs with {what} (default {SHARES[kind]:g})")
-    parser.add_argument("--max-pairs", type=int, default=50, help="pairs of one concept (default 50)")
-    parser.add_argument("--templates", type=int, default=3, help="descriptions of one concept (default 3)")
-    parser.add_argument("--allow-empty", action="store_true", help="where there is no such text, write a folder that says so, and no error")
-    given = parser.parse_args(arguments)
-    try:
-        counts = build_grounding(
-            KnowledgeBase(given.kb),
-            given.out,
-            seed=given.seed,
-            generated=given.generated,
-            shares={kind: getattr(given, kind) for kind in SHARES},
-            held_out=given.pairs,
-            max_pairs=given.max_pairs,
-            descriptions=given.templates,
-            progress=True,
-        )
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        if given.allow_empty and error.code == "E593":
-            with writing_folder(given.out) as folder:
-                write_manifest(folder, NOTHING, VERSION, {"why": str(error)})
-            return 0
-        return 1
-    print(json.dumps(counts, indent=1))
-    return 0
+def write_empty_grounding(out: str | Path, why: str) -> None:
+    """Write a folder that holds no grounding texts, only the reason.
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    Args:
+        out: Folder to write.
+        why: The reason, in words.
+    """
+    with writing_folder(out) as folder:
+        write_manifest(folder, NOTHING, VERSION, {"why": why})

@@ -6,10 +6,7 @@ first (its setting `exact_match`) and the encoder is what it falls back on.
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
@@ -18,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.errors import MissingFile
 from spacy_sapbert.errors import fail as base_fail
-from spacy_sapbert.files import checksum, write_manifest, writing_folder
+from spacy_sapbert.files import write_manifest, writing_folder
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
@@ -125,31 +122,3 @@ def build_mention_pairs(
             {"counts": counts, "settings": settings, "kb": kb.fingerprint, "sources": [*sources_of(kb), MENTIONS]},
         )
     return counts
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.data.mentions", description="Pairs of a task's training mentions with the names of their concepts."
-    )
-    parser.add_argument("corpus", type=Path, help="PubTator or TSV file; never a part that you measure on")
-    parser.add_argument("kb", type=Path, help="folder of `python -m spacy_sapbert kb build`")
-    parser.add_argument("out", type=Path, help="folder to write")
-    parser.add_argument("--layout", choices=["pubtator", "tsv"], default="pubtator")
-    parser.add_argument("--kind", action="append", help="of PubTator's mentions (Disease …); repeatable; default: all")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--held-out", type=float, default=0.1, help="share of the mentions that become queries (default 0.1)")
-    parser.add_argument("--max-pairs", type=int, default=50, help="pairs of one mention (default 50)")
-    given = parser.parse_args(arguments)
-    try:
-        found = read_mentions(given.corpus, given.layout, given.kind)
-        settings = {"seed": given.seed, "held_out": given.held_out, "max_pairs": given.max_pairs}
-        counts = build_mention_pairs(KnowledgeBase(given.kb), found, given.out, **settings)
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps({**counts, "corpus": checksum(given.corpus)[:12]}, indent=1))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

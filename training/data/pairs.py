@@ -8,10 +8,7 @@ setting: a concept's names in any language are its synonyms (Liu et al., ACL 202
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
-import sys
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -334,30 +331,3 @@ def _flush(kb: KnowledgeBase, rows: List[Tuple[int, int, int]], writer: Any) -> 
 def write_columns(writer: Any, columns: Iterable[Sequence[Any]], schema: pa.Schema) -> None:
     """One row group of a Parquet file."""
     writer.write_table(pa.Table.from_arrays([pa.array(column, type=field.type) for column, field in zip(columns, schema)], schema=schema))
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.data.pairs", description="Pairs of names for training, and held-out queries, from a knowledge base."
-    )
-    parser.add_argument("kb", type=Path, help="folder of `python -m spacy_sapbert kb build`")
-    parser.add_argument("out", type=Path, help="folder to write")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--held-out", type=float, default=0.05, help="share of concepts of which one synonym becomes a query (default 0.05)")
-    parser.add_argument("--zero-shot", type=float, default=0.025, help="share of concepts kept out whole (default 0.025)")
-    parser.add_argument("--max-pairs", type=int, default=50, help="pairs of one concept (default 50)")
-    parser.add_argument("--languages", default="en", help="whose names become pairs: en (default), en+de, all")
-    given = parser.parse_args(arguments)
-    try:
-        settings = {key: getattr(given, key) for key in ("seed", "held_out", "zero_shot", "max_pairs")}
-        settings["languages"] = parse_languages(given.languages)
-        counts = build_pairs(KnowledgeBase(given.kb), given.out, **settings, progress=True)
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps(counts, indent=1))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

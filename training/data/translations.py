@@ -7,9 +7,6 @@ translations; and pairs of general-domain translations, to go on with after thes
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -26,7 +23,7 @@ from spacy_sapbert.readers.stats import ReadStats
 
 from ..errors import fail
 from . import pairs as pairs_module
-from .bilingual import LAYOUTS, Bilingual, read_bilingual
+from .bilingual import Bilingual, read_bilingual
 from .pairs import ALL, HELD_OUT, Ints, assign_labels, build_pairs, check_languages, parse_languages, read_queries, sources_of
 
 KIND, VERSION = "parallel names", 1
@@ -147,7 +144,7 @@ def split(material: Material, held_out: float, seed: int) -> Tuple[npt.NDArray[n
     return held, held | ~np.isin(material.translations, material.translations[held])
 
 
-def build_parallel(
+def build_cross_lingual(
     material: Material, out: Union[str, Path], *, seed: int = 0, held_out: float = 0.1, about: Optional[Dict[str, Any]] = None
 ) -> Dict[str, Any]:
     """Write parallel.parquet (english, translation, language, concept_id, split) and a manifest into the folder `out`.
@@ -217,7 +214,7 @@ def read_parallel(folder: Union[str, Path], split_name: str, languages: Sequence
 # -- pairs of names in several languages --------------------------------------------------------------------------------
 
 
-def build_crosslingual_pairs(
+def build_cross_lingual_pairs(
     kb: KnowledgeBase, parallel: Union[str, Path], out: Union[str, Path], *, languages: Sequence[str] = (ALL,), **settings: Any
 ) -> Dict[str, Any]:
     """A folder of pairs (see `pairs.build_pairs`, whose settings these are) of names in `languages`, in which no held-out translation of
@@ -318,79 +315,36 @@ def read_files(paths: Sequence[Path], **options: Any) -> Tuple[List[Bilingual], 
     return rows, described
 
 
-def _parallel(given: argparse.Namespace) -> Dict[str, Any]:
-    languages = parse_languages(given.languages)
-    if given.source[0].is_dir():
-        if len(given.source) > 1:
-            raise fail("E604", setting="source", value=", ".join(map(str, given.source)), why="give one knowledge base, or files")
-        kb = KnowledgeBase(given.source[0])
-        material, read = of_kb(kb, languages), {}  # type: Material, Dict[str, Any]
-        about: Dict[str, Any] = {"kb": kb.fingerprint, "sources": sources_of(kb)}
-    else:
-        rows, read = read_files(given.source, **_options(given))
-        material, about = of_rows(rows, languages), {"kb": None, "sources": list(read), "files": read}
-    counts = build_parallel(material, given.out, seed=given.seed, held_out=given.held_out, about=about)
-    return {**counts, **({"files_read": read} if read else {})}
+class Source(NamedTuple):
+    """What the command `cross-lingual` reads.
+
+    Attributes:
+        names: Names in two languages.
+        about: What the manifest says of them: fingerprint of the knowledge base, sources.
+        files: For each file its layout, rows and what was left out; empty for a knowledge base.
+    """
+
+    names: Material
+    about: Dict[str, Any]
+    files: Dict[str, Any]
 
 
-def _pairs(given: argparse.Namespace) -> Dict[str, Any]:
-    settings = {key: getattr(given, key) for key in ("seed", "held_out", "zero_shot", "max_pairs")}
-    return build_crosslingual_pairs(
-        KnowledgeBase(given.kb), given.parallel, given.out, languages=parse_languages(given.languages), progress=True, **settings
-    )
+def read_source(paths: Sequence[Path], languages: str = ALL, **options: Any) -> Source:
+    """Read names in two languages from one knowledge base or from files.
 
+    Args:
+        paths: One folder of a knowledge base, or files.
+        languages: de, de+es, all.
+        **options: Options of `read_bilingual`, for files.
 
-def _general(given: argparse.Namespace) -> Dict[str, Any]:
-    rows, read = read_files(given.source, **_options(given))
-    return {**build_general_pairs(KnowledgeBase(given.kb), rows, given.out, queries_of=given.queries, about={"files": read}), "files_read": read}
-
-
-def _options(given: argparse.Namespace) -> Dict[str, Any]:
-    return {key: getattr(given, key) for key in ("layout", "language", "english_second", "encoding")}
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.data.translations", description="Names in two languages, for training across languages."
-    )
-    commands = parser.add_subparsers(required=True, metavar="parallel|pairs|general")
-    parallel = commands.add_parser("parallel", help="English names with their translations, some held out: what distillation learns from")
-    parallel.add_argument("source", type=Path, nargs="+", help="a knowledge base that holds several languages, or files (TSV, Babelon, MUSE, titles)")
-    parallel.add_argument("out", type=Path, help="folder to write")
-    parallel.add_argument("--languages", default=ALL, help="de, de+es, all (default)")
-    parallel.add_argument("--seed", type=int, default=0)
-    parallel.add_argument("--held-out", type=float, default=0.1, help="share of the concepts of each language (default 0.1)")
-    parallel.set_defaults(run=_parallel)
-    pairs = commands.add_parser("pairs", help="pairs of a knowledge base's names in several languages, without the held-out translations")
-    pairs.add_argument("kb", type=Path, help="folder of `python -m spacy_sapbert kb build`")
-    pairs.add_argument("parallel", type=Path, help="folder of `parallel`: its held-out translations are in no pair")
-    pairs.add_argument("out", type=Path, help="folder to write")
-    pairs.add_argument("--languages", default=ALL, help="en+de, all (default)")
-    pairs.add_argument("--seed", type=int, default=0)
-    pairs.add_argument("--held-out", type=float, default=0.05, help="share of concepts of which one synonym becomes a query (default 0.05)")
-    pairs.add_argument("--zero-shot", type=float, default=0.025, help="share of concepts kept out whole (default 0.025)")
-    pairs.add_argument("--max-pairs", type=int, default=50, help="pairs of one concept (default 50)")
-    pairs.set_defaults(run=_pairs)
-    general = commands.add_parser("general", help="pairs of general-domain translations, to go on training with")
-    general.add_argument("kb", type=Path, help="knowledge base of the training before; labels begin behind its own")
-    general.add_argument("source", type=Path, nargs="+", help="files: MUSE dictionaries, pairs of titles, TSV")
-    general.add_argument("out", type=Path, help="folder to write")
-    general.add_argument("--queries", type=Path, help="folder of pairs of that knowledge base, whose held-out queries are measured on here too")
-    general.set_defaults(run=_general)
-    for command in (parallel, general):
-        command.add_argument("--layout", choices=LAYOUTS, help="of files; default: recognised")
-        command.add_argument("--language", help="of translations, where a file does not say (de)")
-        command.add_argument("--english-second", action="store_true", help="MUSE and titles: English stands on the right")
-        command.add_argument("--encoding", default="utf-8", help="of files (default utf-8)")
-    given = parser.parse_args(arguments)
-    try:
-        counts = given.run(given)
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps(counts, indent=1, ensure_ascii=False))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    Raises:
+        SapbertError: E604 (several folders), and the errors of `of_kb`, `of_rows` and `read_bilingual`.
+    """
+    wanted = parse_languages(languages)
+    if paths[0].is_dir():
+        if len(paths) > 1:
+            raise fail("E604", setting="source", value=", ".join(map(str, paths)), why="give one knowledge base, or files")
+        kb = KnowledgeBase(paths[0])
+        return Source(of_kb(kb, wanted), {"kb": kb.fingerprint, "sources": sources_of(kb)}, {})
+    rows, files = read_files(paths, **options)
+    return Source(of_rows(rows, wanted), {"kb": None, "sources": list(files), "files": files}, files)

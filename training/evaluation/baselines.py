@@ -15,7 +15,8 @@ import numpy as np
 from spacy_sapbert.types import Floats2d
 
 from ..errors import fail
-from .metrics import Floats1d, Ints1d, Scorer
+from ..loop.retrieval import Ints1d, Scorer
+from .metrics import Floats1d
 
 EXACT, TFIDF = "exact match", "TF-IDF of character 3-grams"
 NEIGHBOURS = 30  # names looked at: scispaCy's default

@@ -24,12 +24,13 @@ from spacy_sapbert.kb.knowledge_base import VERSION as KB_VERSION
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..corpora import Corpus, by_document, fitting, open_lines, read_biomap, read_gsc, read_pubtator, resolved_texts, shared_documents, sharing_report
+from ..corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
 from ..data import pairs as pairs_module
 from ..data.similarity import TextPair, read_biosses, read_sick, read_stsb, read_terms, read_umnsrs, scored_pairs
 from ..errors import fail
+from ..loop.retrieval import Ints1d
 from . import composites
 from .dictionaries import Dictionary, extend, make_dictionary, of_kb, select
-from .metrics import Gold, Ints1d, Mention, missing_ids, resolve
 
 SENTENCE_TOKENS = 128  # for pairs of texts: the 25 tokens that are enough for names would cut sentences
 HASH_DIGITS = 16  # of a file's checksum
@@ -86,7 +87,7 @@ class Task:
     counts: Dict[str, Any] = field(default_factory=dict)
     seen: Dict[str, Dict[int, int]] = field(default_factory=dict)
     parts: Tuple[int, ...] = ()
-    given: Tuple[Mention, ...] = ()
+    given: Tuple[GoldMention, ...] = ()
     train: Optional[FrozenSet[str]] = None
     public: bool = False
     files: Dict[str, str] = field(default_factory=dict)
@@ -96,13 +97,13 @@ class Task:
         ends = np.cumsum(self.parts or [1] * len(self.queries)).tolist()
         return [range(start, end) for start, end in zip([0, *ends], ends)]
 
-    def texts(self) -> List[Mention]:
+    def texts(self) -> List[GoldMention]:
         """A mention for each outcome; of a name, itself with the ids of its gold."""
         if self.given:
             return list(self.given)
         entry = self.dictionary.known().entry
         golds = [tuple(tuple(entry(row)[0] for row in a if row is not None) for a in self.golds[at[0]].alternatives) for at in self.mentions()]
-        return [Mention("", 0, 0, " / ".join(self.queries[at.start : at.stop]), gold) for at, gold in zip(self.mentions(), golds)]
+        return [GoldMention("", 0, 0, " / ".join(self.queries[at.start : at.stop]), gold) for at, gold in zip(self.mentions(), golds)]
 
     def units(self) -> Ints1d:
         """The document of each outcome, from 0; names are each one by itself."""
@@ -354,7 +355,7 @@ class Material:
 
         return self._read(f"{corpus}-{part}", source.files[part], read)
 
-    def _texts(self, corpus: str, part: str) -> Tuple[List[Tuple[Mention, str]], int]:
+    def _texts(self, corpus: str, part: str) -> Tuple[List[Tuple[GoldMention, str]], int]:
         """Mentions that stand at their offsets, with their resolved texts; how many do not stand there."""
         fits, misfits = fitting(self.corpus(corpus, part))
         mentions = [mention for mentions in by_document(fits).values() for mention in mentions]
@@ -406,7 +407,7 @@ class Material:
             )
         if variant == "verbatim":
             protocol = protocol.replace(NO_PREFERENCE, VERBATIM)
-        golds = [resolve(mention, lambda concept_id: new[concept_id] if concept_id in new else kb.row_of(concept_id)) for mention, _ in scored]
+        golds = [resolve_gold(mention, lambda concept_id: new[concept_id] if concept_id in new else kb.row_of(concept_id)) for mention, _ in scored]
         counts.update(_counts(golds), composites=sum(any(len(a) > 1 for a in m.gold) for m, _ in scored))
         if variant != "sapbert":  # there its parts are looked up one by one
             counts["composites_read_as_alternatives"] = sum(m.kind == COMPOSITE and len(m.gold) > 1 for m, _ in scored)
@@ -454,7 +455,7 @@ class Material:
             mention for file in BIOMAP for mention in self._read(name, file, lambda path: read_biomap(open_lines(path), source=path)).mentions
         ]
         kb, dictionary = self._needed(name, "mondo")
-        golds = [resolve(mention, kb.row_of) for mention in mentions]
+        golds = [resolve_gold(mention, kb.row_of) for mention in mentions]
         protocol = f"{SEARCH} {GIVEN} {AS_WRITTEN} All three published parts as one set, since they share documents."
         queries = [normalise(mention.text) for mention in mentions]
         title = f"biomap, {dictionary.about['source']}"
@@ -507,7 +508,7 @@ def by_names(task: Task) -> Task:
     return replace(task, queries=queries, golds=golds, dictionary=names, counts=counts, parts=tuple(sizes))
 
 
-def _unlinked(mention: Mention) -> bool:
+def _unlinked(mention: GoldMention) -> bool:
     """BC5CDR writes -1 where MeSH has no concept."""
     return all(concept_id == "-1" for alternative in mention.gold for concept_id in alternative)
 

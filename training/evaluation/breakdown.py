@@ -9,7 +9,8 @@ from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 from spacy_sapbert.doc.abbreviations import is_short
 from spacy_sapbert.kb.concept import normalise
 
-from .metrics import Floats1d, Mention
+from ..corpora.mention import GoldMention
+from .metrics import Floats1d
 
 MOST = 30  # confusions that are kept, the most frequent
 NAMED = 5  # gold names of one
@@ -19,7 +20,7 @@ _WORD = re.compile(r"\w+")
 
 
 def groupings(
-    mentions: Sequence[Mention], queries: Sequence[Sequence[str]], names: Collection[str], train: Optional[Collection[str]] = None
+    mentions: Sequence[GoldMention], queries: Sequence[Sequence[str]], names: Collection[str], train: Optional[Collection[str]] = None
 ) -> Dict[str, List[str]]:
     """Grouping -> the group of each mention.
 
@@ -74,7 +75,7 @@ class Known(NamedTuple):
 
 
 def confusions(
-    mentions: Sequence[Mention], wanted: Sequence[FrozenSet[int]], answerable: Sequence[bool], firsts: Sequence[Optional[First]], known: Known
+    mentions: Sequence[GoldMention], wanted: Sequence[FrozenSet[int]], answerable: Sequence[bool], firsts: Sequence[Optional[First]], known: Known
 ) -> List[Dict[str, Any]]:
     """The most frequent wrong firsts, equal mentions with the same gold and prediction counted together.
 
@@ -106,7 +107,7 @@ def confusions(
     return found
 
 
-def why(mention: Mention, wanted: FrozenSet[int], answerable: bool, first: First, known: Known) -> str:
+def why(mention: GoldMention, wanted: FrozenSet[int], answerable: bool, first: First, known: Known) -> str:
     """The first reason that holds: facts of the mention, the gold and the dictionary, not a guess at what the system did.
 
     "broader or narrower": all words of the preferred name of one concept stand, with others, in the other's; what was looked up stands

@@ -26,10 +26,11 @@ from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.concept import normalise
 
 from ..corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharing_report
+from ..corpora.mention import missing_ids, resolve_gold
 from ..errors import fail
 from .benchmarks import CORPORA, MISSING_NAMED, Material, by_commas
 from .evaluate import versions
-from .metrics import missing_ids, neighbour_recall, resolve
+from .metrics import neighbour_recall
 from .results import write_absent
 
 FORMAT = 1
@@ -69,7 +70,7 @@ def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> Dict[str, Any]:
     """What a part holds, and what of it is no use: mentions off their offsets, without a gold id, with ids that the knowledge base lacks."""
     used = sum(bool(span.kb_id_) for doc in docs for span in doc.spans[GOLD])
     placed = sum(len(doc.spans[GOLD]) for doc in docs)
-    missing = missing_ids([resolve(mention, kb.row_of) for mention in corpus.mentions])
+    missing = missing_ids([resolve_gold(mention, kb.row_of) for mention in corpus.mentions])
     return {
         "mentions": len(corpus.mentions),
         "off_offsets": len(corpus.mentions) - placed,

@@ -23,13 +23,13 @@ from spacy_sapbert.kb.knowledge_base import CONCEPT, KnowledgeBase
 from spacy_sapbert.readers.languages import language_code
 
 from ..corpora import read_corpus
+from ..corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
 from ..data.pairs import ALL, HELD_OUT, check_languages, parse_languages
 from ..data.translations import PARALLEL, check_parallel, read_parallel
 from ..errors import fail
 from .benchmarks import HASH_DIGITS, MISSING_NAMED, SEARCH, Set, Task, by_names, limited, pooled
 from .dictionaries import Dictionary, of_kb, select
 from .evaluate import as_result, markdown, measure_encoders, parse_encoders, publish, versions
-from .metrics import Gold, Mention, missing_ids, resolve
 
 ENGLISH = "en"
 # the UMLS Semantic Network's Plant, and Animal with all below it (A1.1.3.3 and A1.1.3.1) but Human
@@ -86,7 +86,7 @@ def held_out_sets(kb: KnowledgeBase, parallel: Path, languages: Sequence[str] = 
     protocol = f"{SEARCH} {TRANSLATED.format(spoken='English')}"
     tasks = []
     for language, of in queries.items():
-        golds = [resolve(Mention("", 0, 0, query, tuple((concept,) for concept in concepts)), kb.row_of) for query, concepts in of.items()]
+        golds = [resolve_gold(GoldMention("", 0, 0, query, tuple((concept,) for concept in concepts)), kb.row_of) for query, concepts in of.items()]
         counts = {"names": len(of), "of_several_concepts": sum(len(concepts) > 1 for concepts in of.values()), **unanswerable(golds)}
         title = f"Held-out translations, {language}"
         tasks.append(Task(f"held_out_{language}", title, protocol, list(of), golds, dictionary, counts=counts, files=files))
@@ -138,7 +138,7 @@ def xlbel_sets(
     tasks = []
     for language, path in files.items():
         mentions = read_corpus(path, "xlbel").mentions
-        golds = [resolve(mention, kb.row_of) for mention in mentions]
+        golds = [resolve_gold(mention, kb.row_of) for mention in mentions]
         kept = [i for i, gold in enumerate(golds) if not _is_organism(kb, gold, left)]
         if not kept:
             raise fail("E544", name=f"xlbel_{language}", why="all of its mentions are of plants or animals")

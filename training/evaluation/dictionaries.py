@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
 
+from ..loop.retrieval import Ints1d
 from .breakdown import Known
-from .metrics import Ints1d
 
 
 @dataclass(frozen=True)

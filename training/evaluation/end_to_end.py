@@ -25,10 +25,11 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import checksum, write_text
 
 from ..corpora import Corpus, read_corpus
+from ..corpora.mention import GoldMention, missing_ids, resolve_gold
 from ..errors import fail
 from .benchmarks import by_commas
 from .evaluate import versions
-from .metrics import Found, Matched, Mention, document_match, mention_match, missing_ids, resolve
+from .metrics import Found, Matched, document_match, mention_match
 from .results import write_absent
 from .significance import ratio_interval
 
@@ -48,7 +49,7 @@ PROTOCOL = (
 )
 
 
-def gold_of(corpus: Corpus, kb: Any) -> List[Mention]:
+def gold_of(corpus: Corpus, kb: Any) -> List[GoldMention]:
     """The gold in the knowledge base's own ids; an id that it does not have stays as it is."""
 
     def known(concept_id: str) -> str:
@@ -74,12 +75,12 @@ def found_by(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool =
     return found
 
 
-Match = Callable[[Sequence[Found], Sequence[Mention]], Matched]
+Match = Callable[[Sequence[Found], Sequence[GoldMention]], Matched]
 
 
-def shown(match: Match, found: Sequence[Found], gold: Sequence[Mention], documents: Sequence[str]) -> Dict[str, Any]:
+def shown(match: Match, found: Sequence[Found], gold: Sequence[GoldMention], documents: Sequence[str]) -> Dict[str, Any]:
     """Per cent, with the 95% interval of F1 by bootstrap over documents. match: matches within documents, so that these add up."""
-    mine: Dict[str, Tuple[List[Found], List[Mention]]] = {document: ([], []) for document in documents}
+    mine: Dict[str, Tuple[List[Found], List[GoldMention]]] = {document: ([], []) for document in documents}
     for one in found:
         mine[one.document][0].append(one)
     for mention in gold:
@@ -98,7 +99,7 @@ def measure(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = 
     seconds = time.perf_counter() - start
     gold = gold_of(corpus, kb)
     documents = list(corpus.documents)
-    missing = sorted(missing_ids([resolve(mention, kb.row_of) for mention in corpus.mentions]))
+    missing = sorted(missing_ids([resolve_gold(mention, kb.row_of) for mention in corpus.mentions]))
     made: Dict[str, Any] = {"n_documents": len(corpus.documents), "n_gold": len(gold), "n_predicted": len(found)}
     if any(mention.end for mention in gold):
         made["mention_exact"] = shown(mention_match, found, gold, documents)

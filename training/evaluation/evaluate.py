@@ -22,10 +22,11 @@ from tqdm import tqdm
 
 from spacy_sapbert.about import __version__
 from spacy_sapbert.build import linker_folder as bundles
-from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 
 from ..errors import fail
+from ..loop.encoders import SHIPPED, check_encoder, load_encoder
 from ..paths import phases_behind
 from . import baselines as baselines_module
 from .benchmarks import GROUPS, SEARCH, Material, Set, Similarity, Task, chosen_sets, limited, pooled, set_names, size
@@ -36,7 +37,6 @@ from .significance import intervals, randomisation, spearman_interval
 from .systems import DEPTHS, RULES, Measured, Outcomes, correlations, measure_baselines, measure_encoder
 
 FORMAT = 1
-SHIPPED = "shipped"  # the encoder that comes with the package
 RECIPROCAL = (
     "MRR: the mean of 100 / rank, where the rank is the least depth at which a mention is right by the same rule, and equal scores count as the "
     "expectation of 100 / rank. Answerable: only queries whose gold the dictionary can give; the others are in no denominator there."
@@ -283,16 +283,6 @@ def with_phases(encoders: Dict[str, str]) -> Dict[str, str]:
     return found
 
 
-def load_encoder(folder: str) -> Any:
-    """An encoder as `parse_encoders` names it, ready to encode. RAISES: SapbertError E301."""
-    from spacy_sapbert.encoders.static import StaticEncoder, is_static
-    from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder  # ten seconds on a slow machine, and what reads the output needs it not
-
-    if folder == bundles.FAST or (folder and Path(folder).is_dir() and is_static(folder)):
-        return StaticEncoder("" if folder == bundles.FAST else folder).initialize()
-    return NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()
-
-
 def measure_encoders(
     encoders: Dict[str, str], sets: Sequence[Set], *, progress: bool = False
 ) -> Tuple[Dict[str, Dict[str, Measured]], Dict[str, Dict[str, Any]]]:
@@ -310,14 +300,6 @@ def publish(result: Dict[str, Any], table: str, out: Path) -> None:
     write_text(out, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     write_text(out.with_suffix(".md"), table)
     print(table)
-
-
-def check_encoder(folder: Path) -> None:
-    """RAISES: SapbertError E541."""
-    if not folder.is_dir():
-        raise fail("E541", MissingFile, path=folder, why="there is no such folder")
-    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
-        raise fail("E541", MissingFile, path=folder, why="it holds neither config.json nor adapter_config.json")
 
 
 def evaluate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import combinations
 from math import comb
 from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
@@ -12,36 +12,10 @@ import numpy.typing as npt
 
 from spacy_sapbert.types import Floats2d
 
-TOLERANCE = 1e-6  # scores this near are equal: one name's cosine differs by 1e-7 with its place in a matrix product
-CHUNK_BYTES = 200_000_000  # of scores in memory at a time
-Ints1d = npt.NDArray[np.int64]
+from ..corpora.mention import Gold, GoldMention, Ids
+from ..loop.retrieval import TOLERANCE
+
 Floats1d = npt.NDArray[np.float64]
-Ids = Tuple[str, ...]
-Rows = Tuple[Optional[int], ...]
-
-
-class Mention(NamedTuple):
-    """document, start, end: where it stands. text: as the corpus writes it. gold: the alternatives, any of which is right; each holds one
-    id, or for a composite ("A+B") several. kind: the corpus's type of it ("Disease", "T047", "T116,T123"), "" where it has none."""
-
-    document: str
-    start: int
-    end: int
-    text: str
-    gold: Tuple[Ids, ...]
-    kind: str = ""
-
-
-class Gold(NamedTuple):
-    """A mention's gold as rows of a knowledge base, None for an id that is not in it; `missing` names those."""
-
-    alternatives: Tuple[Rows, ...]
-    missing: Tuple[str, ...]
-
-    @property
-    def answerable(self) -> bool:
-        """Whether some alternative is in the knowledge base with all of its ids."""
-        return any(None not in alternative for alternative in self.alternatives)
 
 
 class Accuracy(NamedTuple):
@@ -50,20 +24,6 @@ class Accuracy(NamedTuple):
     at_1: float
     at_k: float
     total: int
-
-
-def resolve(mention: Mention, row_of: Callable[[str], int]) -> Gold:
-    """Gold ids -> rows. row_of: `KnowledgeBase.row_of`, which follows retired and alternative ids and raises KeyError."""
-    missing: List[str] = []
-
-    def row(concept_id: str) -> Optional[int]:
-        try:
-            return row_of(concept_id)
-        except KeyError:
-            missing.append(concept_id)
-            return None
-
-    return Gold(tuple(tuple(row(i) for i in alternative) for alternative in mention.gold), tuple(missing))
 
 
 def strict(gold: Gold, ranked: Sequence[int], k: int) -> bool:
@@ -116,15 +76,6 @@ class Point(NamedTuple):
 def sweep(scores: Sequence[float], right: Sequence[bool], thresholds: Sequence[float]) -> List[Point]:
     """Top links above each threshold; `scores` is -inf for a mention without a link."""
     return [Point(t, sum(s > t for s in scores), sum(ok for s, ok in zip(scores, right) if s > t), len(scores)) for t in thresholds]
-
-
-def missing_ids(golds: Sequence[Gold]) -> Dict[str, int]:
-    """Gold ids that the knowledge base does not have -> in how many mentions."""
-    counts: Dict[str, int] = {}
-    for gold in golds:
-        for concept_id in gold.missing:
-            counts[concept_id] = counts.get(concept_id, 0) + 1
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 # -- scores of all concepts, ties as their expectation ------------------------------------------------------------------
@@ -230,61 +181,6 @@ def alternatives_of(gold: Gold, rule: Rule) -> List[FrozenSet[int]]:
     return [frozenset(row for row in alternative if row is not None) for alternative in gold.alternatives if None not in alternative]
 
 
-Scorer = Callable[[int, int], Floats2d]
-
-
-def best_scores(score: Scorer, n_queries: int, rows: Ints1d, labels: Ints1d, n_labels: int) -> Iterator[Tuple[int, Floats2d]]:
-    """Best name of each label: yields (first query, scores (n_labels, queries of this chunk)), -inf for a label without a name.
-
-    score: (start, stop) -> (n names, stop - start), each query's similarity with each name. rows, labels (m,): name and label of
-    each pair, in the order of labels. A chunk takes at most about twice CHUNK_BYTES.
-    """
-    if not len(rows):
-        raise ValueError("no names to search")
-    if np.any(np.diff(labels) < 0):
-        raise ValueError("labels are not in order")
-    starts = np.flatnonzero(np.r_[True, np.diff(labels) > 0])
-    present = labels[starts]
-    chunk = max(1, CHUNK_BYTES // (4 * (len(rows) + n_labels)))
-    in_place = np.array_equal(rows, np.arange(len(rows)))
-    for start in range(0, n_queries, chunk):
-        scores = score(start, min(start + chunk, n_queries))  # (n, chunk): a name's scores lie together, so gathering copies whole lines
-        best = np.full((n_labels, scores.shape[1]), -np.inf, dtype=np.float32)
-        best[present] = np.maximum.reduceat(scores if in_place and len(scores) == len(rows) else scores[rows], starts, axis=0)
-        yield start, best
-
-
-def retrieval_accuracy(query_vectors: Floats2d, name_vectors: Floats2d, name_labels: Ints1d, query_labels: Ints1d, k: int = 5) -> Tuple[float, float]:
-    """Per cent of queries whose label is the first, and among the first k, by exact search; (0.0, 0.0) for no queries.
-
-    query_vectors (q, d), name_vectors (n, d): L2-normalised. name_labels (n,), query_labels (q,): whole numbers. A label scores as its
-    best name; equal scores (within TOLERANCE) count as their expectation: min(1, max(0, (k - above) / tied)). A query whose label has
-    no name is wrong. Memory: under 500 MB beyond the arguments, whatever their size below about 25 million names.
-    """
-    if len(query_vectors) != len(query_labels) or len(name_vectors) != len(name_labels):
-        raise ValueError(f"{len(query_vectors)} and {len(name_vectors)} vectors but {len(query_labels)} and {len(name_labels)} labels")
-    if not len(query_vectors):
-        return 0.0, 0.0
-    order = np.argsort(name_labels, kind="stable")
-    unique, labels = np.unique(np.asarray(name_labels)[order], return_inverse=True)
-    gold = np.minimum(np.searchsorted(unique, query_labels), len(unique) - 1)
-    known = unique[gold] == query_labels
-    sums = np.zeros(2)
-
-    def score(start: int, stop: int) -> Floats2d:
-        return name_vectors @ query_vectors[start:stop].T
-
-    for start, best in best_scores(score, len(query_vectors), order, labels, len(unique)):
-        part = slice(start, start + best.shape[1])
-        own = best[gold[part], np.arange(best.shape[1])]  # (chunk,)
-        above = (best > own + TOLERANCE).sum(axis=0)
-        tied = (best >= own - TOLERANCE).sum(axis=0) - above
-        for i, depth in enumerate((1, k)):
-            sums[i] += (np.clip((depth - above) / tied, 0.0, 1.0) * known[part]).sum()
-    at_1, at_k = 100.0 * sums / len(query_vectors)
-    return float(at_1), float(at_k)
-
-
 # -- end to end: mentions that a pipeline found -------------------------------------------------------------------------
 
 
@@ -318,7 +214,7 @@ class Matched(NamedTuple):
         return 200.0 * self.right / (self.found + self.gold) if self.found + self.gold else 0.0
 
 
-def mention_match(found: Sequence[Found], gold: Sequence[Mention], *, overlap: bool = False) -> Matched:
+def mention_match(found: Sequence[Found], gold: Sequence[GoldMention], *, overlap: bool = False) -> Matched:
     """Mention level, micro: the same span and the right concept. overlap: a character in common is enough of a span.
 
     Right is a concept as for `strict`: of an alternative with n ids (n is 1 but for composites) all are among the first n. What was found
@@ -339,7 +235,7 @@ def mention_match(found: Sequence[Found], gold: Sequence[Mention], *, overlap: b
     return Matched(_pairs(edges, len(found), len(gold)), len(found), len(gold))
 
 
-def document_match(found: Sequence[Found], gold: Sequence[Mention]) -> Matched:
+def document_match(found: Sequence[Found], gold: Sequence[GoldMention]) -> Matched:
     """Document level, micro over all documents: the set of first ids that were found in a document against the set of its gold ids.
 
     Mentions may do without offsets. The ids of a composite are each wanted; alternatives are one that any of them satisfies (where some of

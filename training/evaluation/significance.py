@@ -8,7 +8,8 @@ from typing import Optional, Tuple
 import numpy as np
 import numpy.typing as npt
 
-from .metrics import Floats1d, Ints1d
+from ..loop.retrieval import Ints1d
+from .metrics import Floats1d
 
 RESAMPLES = 2_000
 SHUFFLES = 10_000

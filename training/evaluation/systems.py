@@ -14,6 +14,7 @@ from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.types import Floats2d
 
 from ..errors import fail
+from ..loop.retrieval import Scorer, best_scores
 from . import baselines as baselines_module
 from .benchmarks import SENTENCE_TOKENS, Set, Similarity, Task
 from .breakdown import SHARE, First
@@ -22,9 +23,7 @@ from .metrics import (
     Floats1d,
     Ranks,
     Rule,
-    Scorer,
     alternatives_of,
-    best_scores,
     boundary,
     expected,
     lenient,

@@ -67,7 +67,8 @@ class BatchLoss(torch.nn.Module):
             indices = lmu.convert_to_triplets(pairs, labels, t_per_anchor="all") if self.triplets else distinct_pairs(pairs, labels)
             if any(len(index) == 0 for index in indices):
                 return nothing
-            return self.method(vectors, labels, indices) + nothing
+            loss: torch.Tensor = self.method(vectors, labels, indices)
+            return loss + nothing
 
 
 def distinct_pairs(pairs: Optional[Indices], labels: torch.Tensor) -> Indices:
@@ -105,7 +106,7 @@ def _for_positives(values: torch.Tensor, pos_mask: torch.Tensor) -> Dict[str, An
     return {"loss": {"losses": values[found], "indices": found, "reduction_type": "pos_pair"}}
 
 
-class _InfoNCE(GenericPairLoss):
+class _InfoNCE(GenericPairLoss):  # type: ignore[misc]
     """The library's `NTXentLoss` with (n, n) arrays, and with a gradient also where e^(S/τ) would underflow."""
 
     def __init__(self, temperature: float) -> None:
@@ -117,7 +118,7 @@ class _InfoNCE(GenericPairLoss):
         return _for_positives(softplus(_log_sum(scores, neg_mask) - scores), pos_mask)
 
 
-class _LiftedStructure(GenericPairLoss):
+class _LiftedStructure(GenericPairLoss):  # type: ignore[misc]
     """The library's `LiftedStructureLoss` with (n, n) arrays."""
 
     def __init__(self, margin: float) -> None:
@@ -130,7 +131,7 @@ class _LiftedStructure(GenericPairLoss):
         return _for_positives(torch.relu(both + mat) ** 2 / 2, pos_mask)
 
 
-class _NCA(GenericPairLoss):
+class _NCA(GenericPairLoss):  # type: ignore[misc]
     """The library's `NCALoss` with its sums over the given pairs alone; it keeps anchors whose probability would underflow."""
 
     def __init__(self, scale: float) -> None:

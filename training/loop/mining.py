@@ -56,7 +56,8 @@ class HardTriplets(torch.nn.Module):
         check_batch("spacy-sapbert.HardTriplets.v1", embeddings, labels)
         with torch.autocast(device_type=embeddings.device.type, enabled=False):
             vectors = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
-            return self.miner(vectors, labels)
+            found: Indices = self.miner(vectors, labels)
+            return found
 
 
 class NoMining(torch.nn.Module):

@@ -48,7 +48,8 @@ def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout
             if isinstance(getattr(module, own, None), (int, float)):
                 setattr(module, own, dropout)
     width = transformer.model.config.hidden_size
-    return SentenceTransformer(modules=[transformer, Pooling(width, pooling_mode=chosen), Normalize()], device="cpu")
+    opened: SentenceTransformer = SentenceTransformer(modules=[transformer, Pooling(width, pooling_mode=chosen), Normalize()], device="cpu")
+    return opened
 
 
 def transformer_of(model: SentenceTransformer) -> torch.nn.Module:
@@ -135,7 +136,7 @@ def lora(rank: int = 0, share: float = 0.0, alpha: float = 2.0, dropout: float =
         each = sum(sum(shape) for shape in shapes)  # parameters for each unit of rank: a (rank, in) and a (out, rank)
         r = rank or max(1, round(share * sum(p.numel() for p in transformer.parameters()) / each))
         config = LoraConfig(r=r, lora_alpha=alpha * r, lora_dropout=dropout, target_modules=targets)  # type: ignore[arg-type]
-        return get_peft_model(transformer, config)  # type: ignore[arg-type]
+        return get_peft_model(transformer, config)
 
     return add
 

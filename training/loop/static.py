@@ -1,4 +1,4 @@
-"""The default encoder -> a static one: `python -m training.loop.static artifacts/kb artifacts/pairs spacy_sapbert/data/static_encoder`.
+"""The default encoder -> a static one: `python -m training static artifacts/kb artifacts/pairs spacy_sapbert/data/static_encoder`.
 
 A table with a row for each frequent word and for each bucket of character n-grams; a name is the sum of its rows. The table learns two
 things at once: the teacher's vector of each name, in fewer dimensions (PCA), by its cosine; and which names are of one concept (InfoNCE, SapBERT's
@@ -7,9 +7,7 @@ pairs). Names of the held-out queries, and of the concepts kept out, are in neit
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -23,15 +21,14 @@ from tqdm import tqdm
 
 from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.encoders.static import CONFIG, KIND, TABLE, WORDS, WordParts, add_up, split
-from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import writing_folder
 from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
 from spacy_sapbert.types import Floats2d
 
-from ..data.augment import perturb
+from ..data.augment import augment
 from ..data.pairs import ZERO_SHOT, names_of_labels, read_labels, read_queries
 from ..errors import fail
-from ..evaluation.evaluate import SHIPPED, load_encoder
+from .encoders import SHIPPED, load_encoder
 
 Ints1d = npt.NDArray[np.int64]
 TAUGHT = 40_000
@@ -40,7 +37,7 @@ TAUGHT = 40_000
 class Settings(NamedTuple):
     """dim (int): of the vectors. words (int): with a row of their own, the most frequent. buckets (int): rows shared by n-grams of `shortest` to
     `longest` characters. batch (int): concepts in a step, two names of each. distil (float): how much the teacher counts beside InfoNCE, of
-    temperature `temperature`. perturbed (float): share of names as notes might write them."""
+    temperature `temperature`. augmented (float): share of names as notes might write them."""
 
     dim: int = 256
     words: int = 20_000
@@ -52,7 +49,7 @@ class Settings(NamedTuple):
     learning_rate: float = 5e-3
     temperature: float = 0.05
     distil: float = 2.0
-    perturbed: float = 0.3
+    augmented: float = 0.3
     modified: float = 0.1
     seed: int = 0
 
@@ -141,7 +138,8 @@ class Features:
                 own = self._rows[word] = self.parts.of_words([word])[0]
             begins.append(len(rows))
             rows.extend(own)
-        return AddUp.apply(AddUp.apply(table, rows, begins), places, starts)
+        sums: torch.Tensor = AddUp.apply(AddUp.apply(table, rows, begins), places, starts)  # type: ignore[no-untyped-call]
+        return sums
 
 
 # -- fit ----------------------------------------------------------------------------------------------------------------
@@ -164,7 +162,7 @@ def fit(
     features = Features(parts)
     table = torch.nn.Parameter(torch.randn(parts.rows_needed, settings.dim) * 0.01)
     optimiser = torch.optim.Adam([table], lr=settings.learning_rate, fused=True)
-    change = perturb(settings.perturbed, 0.5, settings.modified)
+    change = augment(settings.augmented, 0.5, settings.modified)
     order = np.argsort(material.labels, kind="stable")
     order = order[material.labels[order] >= 0]
     edges = np.flatnonzero(np.r_[True, np.diff(material.labels[order]) > 0])
@@ -225,7 +223,40 @@ def write_folder(table: torch.Tensor, words: Sequence[str], settings: Settings, 
             path.chmod(0o644)  # safetensors writes for the owner alone
 
 
-# -- the command --------------------------------------------------------------------------------------------------------
+# -- the whole ----------------------------------------------------------------------------------------------------------
+
+
+def make_static(
+    kb: Path, pairs: Path, out: Path, settings: Settings, *, teacher: str = SHIPPED, taught: int = TAUGHT, vectors: Path | None = None
+) -> dict[str, Any]:
+    """Write the folder of a static encoder.
+
+    Args:
+        kb: A knowledge base.
+        pairs: Folder of pairs that were made from it.
+        out: The folder to write; a README.md that is there is kept.
+        settings: Of the table and of its training.
+        teacher: Folder of the encoder that is learned from.
+        taught: Number of names, drawn at random, that the teacher encodes.
+        vectors: A .npy file for the teacher's vectors, so that another run need not encode; None keeps none.
+
+    Returns:
+        Settings, counts, bytes, and CPU seconds of teacher and training.
+
+    Raises:
+        SapbertError: E1xx (knowledge base), E502 (pairs), E511 (a setting).
+    """
+    _check(settings, taught)
+    material = read_material(kb, pairs)
+    words = choose_words(material.names, settings.words)
+    began = time.process_time()
+    targets = teach(material, teacher, taught, settings.dim, settings.seed, kept=vectors, progress=True)
+    encoded = time.process_time()
+    table = fit(material, targets, words, settings, progress=True)
+    write_folder(table, words, settings, out)
+    size = sum(path.stat().st_size for path in out.iterdir())
+    seconds = {"teacher_cpu_s": round(encoded - began), "fit_cpu_s": round(time.process_time() - encoded)}
+    return {**settings._asdict(), "taught": taught, "names": len(material.names), "words": len(words), "bytes": size, **seconds}
 
 
 def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *, kept: Optional[Path] = None, progress: bool = False) -> Floats2d:
@@ -246,42 +277,6 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
     return targets
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.loop.static", description="A static encoder out of the default one and the pairs of names."
-    )
-    parser.add_argument("kb", type=Path, help="folder of `python -m spacy_sapbert kb build`")
-    parser.add_argument("pairs", type=Path, help="folder of `python -m training.data.pairs`")
-    parser.add_argument("out", type=Path, help="folder to write; a README.md that is there is kept")
-    parser.add_argument("--teacher", default=SHIPPED, help="an encoder's folder (default: the one that ships)")
-    parser.add_argument("--taught", type=int, default=TAUGHT, help=f"names that the teacher is asked for, at random (default {TAUGHT:,})")
-    parser.add_argument("--vectors", type=Path, help="file for the teacher's vectors, so that another run need not encode")
-    for name, value in Settings()._asdict().items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
-    given = parser.parse_args(arguments)
-    settings = Settings(**{name: getattr(given, name) for name in Settings._fields})
-    try:
-        _check(settings, given.taught)
-        material = read_material(given.kb, given.pairs)
-        words = choose_words(material.names, settings.words)
-        began = time.process_time()
-        targets = teach(material, given.teacher, given.taught, settings.dim, settings.seed, kept=given.vectors, progress=True)
-        taught = time.process_time()
-        table = fit(material, targets, words, settings, progress=True)
-        write_folder(table, words, settings, given.out)
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    seconds = {"teacher_cpu_s": round(taught - began), "fit_cpu_s": round(time.process_time() - taught)}
-    size = sum(path.stat().st_size for path in given.out.iterdir())
-    print(
-        json.dumps(
-            {**settings._asdict(), "taught": given.taught, "names": len(material.names), "words": len(words), "bytes": size, **seconds}, indent=1
-        )
-    )
-    return 0
-
-
 def _check(settings: Settings, taught: int) -> None:
     """RAISES: SapbertError E511."""
     for name, fits, why in (
@@ -298,7 +293,3 @@ def _check(settings: Settings, taught: int) -> None:
             raise fail("E511", setting=name, value=getattr(settings, name), why=why)
     if taught < 0:
         raise fail("E511", setting="--taught", value=taught, why="it can't be negative")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,21 +13,25 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
 from sentence_transformers.base.evaluation import BaseEvaluator
 from sentence_transformers.base.losses.gradcache import RandContext
-from transformers import TrainerCallback
-from transformers.trainer_callback import ProgressCallback
+from transformers.trainer_callback import ProgressCallback, TrainerCallback
 
-from ..data.augment import Perturb
+from spacy_sapbert.types import Floats2d
+
+from ..data.augment import Augment
 from ..data.pairs import HELD_OUT
 from ..errors import fail
-from ..evaluation.metrics import retrieval_accuracy
 from .model import HEAD, load_head, transformer_of
+from .retrieval import retrieval_accuracy
 
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 LossFunction = Callable[..., torch.Tensor]
 Miner = Callable[[torch.Tensor, torch.Tensor], Any]
 Part = Tuple[List[int], int]  # a micro-batch: rows of the batch, by length, and the longest one's tokens
@@ -45,20 +49,20 @@ torch.serialization.register_package(5, lambda storage: None, _on_cpu)
 class NameCollator:
     """Pairs -> the names in them, each once, tokenised. Rows: {"anchor", "positive", "label"}.
 
-    perturb: see `training.data.augment`; None leaves names as they are. seed (int): decides, with the pair, what becomes of a name.
+    augment: see `training.data.augment`; None leaves names as they are. seed (int): decides, with the pair, what becomes of a name.
     RETURNS: "name_input_ids" and "name_attention_mask", both (n, longest), and "label" (n,): the form that the trainer hands to a loss.
     """
 
     valid_label_columns = ["label"]
 
-    def __init__(self, tokenizer: Any, max_length: int, perturb: Optional[Perturb] = None, seed: int = 0) -> None:
-        self.tokenizer, self.max_length, self.perturb, self.seed = tokenizer, max_length, perturb, seed
+    def __init__(self, tokenizer: Any, max_length: int, augment: Optional[Augment] = None, seed: int = 0) -> None:
+        self.tokenizer, self.max_length, self.augment, self.seed = tokenizer, max_length, augment, seed
 
     def __call__(self, rows: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
         labels: Dict[str, int] = {}
         for row in rows:
             for column, other in (("anchor", "positive"), ("positive", "anchor")):
-                name = row[column] if self.perturb is None else self.perturb(row[column], f"{self.seed}\t{row[other]}")
+                name = row[column] if self.augment is None else self.augment(row[column], f"{self.seed}\t{row[other]}")
                 labels.setdefault(name, int(row["label"]))
         return features(self.tokenizer, list(labels), self.max_length, torch.tensor(list(labels.values()), dtype=torch.long))
 
@@ -229,10 +233,10 @@ class HeldOut(NamedTuple):
     """queries, query_labels, splits: one for each query; names, name_labels: the dictionary, in which no query is."""
 
     queries: List[str]
-    query_labels: np.ndarray
+    query_labels: Ints
     splits: List[str]
     names: List[str]
-    name_labels: np.ndarray
+    name_labels: Ints
 
 
 def primary_split(data: HeldOut) -> str:
@@ -247,7 +251,7 @@ class HeldOutAccuracy(BaseEvaluator):
     """
 
     def __init__(self, data: HeldOut, batch_size: int = 64) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.data = data
         self.batch_size = batch_size
         self.primary_metric = f"{primary_split(data)}_at1"
@@ -260,12 +264,12 @@ class HeldOutAccuracy(BaseEvaluator):
             found[f"{split}_at1"], found[f"{split}_at5"] = (round(float(value), 3) for value in at)
         return of_the_first(found)
 
-    def groups(self) -> Dict[str, np.ndarray]:
+    def groups(self) -> Dict[str, Bools]:
         """Name -> which queries, bool (q,): what is measured apart."""
         return {split: np.array([s == split for s in self.data.splits]) for split in sorted(set(self.data.splits))}
 
 
-def encode(model: SentenceTransformer, texts: List[str], batch_size: int = 64) -> np.ndarray:
+def encode(model: SentenceTransformer, texts: List[str], batch_size: int = 64) -> Floats2d:
     """(n, d); each process encodes its share."""
     world, rank = processes(), dist.get_rank() if processes() > 1 else 0
     encoded = model.encode(texts[rank::world], batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
@@ -292,21 +296,19 @@ def of_the_first(found: Dict[str, float]) -> Dict[str, float]:
 class Trainer(SentenceTransformerTrainer):
     """With our batches; stops where the loss is not finite, before it reaches the weights."""
 
-    def __init__(
-        self, *arguments: Any, batches: Callable[..., Any], course: Course, mix: Optional[Callable[..., Any]] = None, **settings: Any
-    ) -> None:
-        self.batches, self.course, self.mix = batches, course, mix
+    def __init__(self, *arguments: Any, batches: Callable[..., Any], hooks: Hooks, mix: Optional[Callable[..., Any]] = None, **settings: Any) -> None:
+        self.batches, self.hooks, self.mix = batches, hooks, mix
         super().__init__(*arguments, **settings)
-        self.add_callback(course)  # type: ignore[attr-defined]
+        self.add_callback(hooks)  # type: ignore[attr-defined]
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, *_: Any, seed: int = 0, **__: Any) -> Any:
-        self.course.sampler = self.batches(dataset, batch_size, drop_last, seed=seed)
-        return self.course.sampler
+        self.hooks.sampler = self.batches(dataset, batch_size, drop_last, seed=seed)
+        return self.hooks.sampler
 
     def get_multi_dataset_batch_sampler(self, dataset: Any, batch_samplers: List[Any], *_: Any, seed: Optional[int] = 0, **__: Any) -> Any:
         assert self.mix is not None
-        self.course.sampler = self.mix(dataset, batch_samplers, seed=seed)
-        return self.course.sampler
+        self.hooks.sampler = self.mix(dataset, batch_samplers, seed=seed)
+        return self.hooks.sampler
 
     def save_model(self, *arguments: Any, **settings: Any) -> None:
         """Every process goes on when the first has written: those that look for the best checkpoint before it is there would not wait at
@@ -321,14 +323,14 @@ class Trainer(SentenceTransformerTrainer):
 
     def _load_from_checkpoint(self, checkpoint_path: str) -> None:
         """Adapters too: sentence-transformers would look for the keys of a whole model."""
-        inner = transformer_of(self.model)  # type: ignore[attr-defined]
+        inner = transformer_of(self.model)
         if not hasattr(inner, "merge_and_unload"):
-            super()._load_from_checkpoint(checkpoint_path)  # type: ignore[misc]
+            super()._load_from_checkpoint(checkpoint_path)
             return
         from peft import set_peft_model_state_dict
 
         set_peft_model_state_dict(inner, load_file(str(Path(checkpoint_path) / "adapter_model.safetensors")))
-        load_head(self.model, Path(checkpoint_path))  # type: ignore[attr-defined]
+        load_head(self.model, Path(checkpoint_path))
 
     def training_step(self, *arguments: Any, **settings: Any) -> torch.Tensor:
         loss: torch.Tensor = super().training_step(*arguments, **settings)  # type: ignore[misc]
@@ -358,7 +360,7 @@ def last_checkpoint(folder: Path) -> Optional[str]:
     return None
 
 
-class Course(TrainerCallback):
+class Hooks(TrainerCallback):
     """What the trainer leaves out: batches that differ between epochs, an evaluation after the last step, gradients that are no numbers."""
 
     def __init__(self, evaluates: bool) -> None:
@@ -449,7 +451,7 @@ class Progress(ProgressCallback):
         self.log, self.metric = log, metric
 
     def on_step_end(self, args: Any, state: Any, control: Any, **settings: Any) -> None:
-        super().on_step_end(args, state, control, **settings)
+        super().on_step_end(args, state, control, **settings)  # type: ignore[no-untyped-call]
         if self.training_bar is not None:
             self.training_bar.set_postfix_str(f"{self.log.speed:.0f} names/s", refresh=False)
 

@@ -24,8 +24,9 @@ from spacy_sapbert.files import write_text
 
 from ..errors import fail
 from ..evaluation.baselines import NAMES as BASELINES
-from ..evaluation.evaluate import cell, check_encoder, own_protocol, remarks
+from ..evaluation.evaluate import cell, own_protocol, remarks
 from ..evaluation.results import Calibration, EndToEnd, Projection, Results, read_results
+from ..loop.encoders import check_encoder
 from . import figures
 from .figures import Line, Pair, Picture, Row
 

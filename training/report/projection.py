@@ -27,9 +27,10 @@ from spacy_sapbert.types import Floats2d
 from ..data import pairs as pairs_module
 from ..data.neighbours import kept_nearest_labels
 from ..errors import fail
-from ..evaluation.evaluate import SHIPPED, load_encoder, versions
+from ..evaluation.evaluate import versions
 from ..evaluation.results import write_absent
 from ..loop import batches, mining
+from ..loop.encoders import SHIPPED, load_encoder
 from ..train import RECIPE, read_recipe, resolve
 
 LEAST, MOST = 8, 30  # names of a concept that is drawn

@@ -22,15 +22,15 @@ from ..data.pairs import HELD_OUT
 from ..errors import fail
 from ..loop.batches import ShuffledBatches
 from ..loop.model import HEAD, add_head, transformer_of
-from ..loop.trainer import HeldOut, HeldOutAccuracy, TextCollator
+from ..loop.trainer import Bools, HeldOut, HeldOutAccuracy, TextCollator
+from ..recipe import Prepared, Table, Task, Words, listed
 from ..registry import registry
-from ..task import Prepared, Table, Task, Words, listed
 from .targets import Distance, Ints, Teacher, codes, kept, manifest_of, read_table
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from ..train import Recipe
+    from ..recipe import Recipe
 
 PARALLEL, TARGETS = "parallel.parquet", "targets.npy"
 COLUMNS = ("english", "translation", "language", "concept_id", "split")
@@ -51,7 +51,7 @@ class Parallel(NamedTuple):
 def cross_lingual_distillation(teacher: str, parallel: str, pairs: int = 64, teacher_length: int = 0) -> CrossLingualDistillationTask:
     """See the module. Measured by held-out translations: whether the nearest English name, among those of the table, is one of the concept's.
 
-    teacher (str): folder or name of an English encoder. parallel (str): folder with parallel.parquet (`python -m training.data.translations`);
+    teacher (str): folder or name of an English encoder. parallel (str): folder with parallel.parquet (`python -m training translations`);
         the teacher's vectors are kept in it.
     pairs (int): in a batch, of one process: twice as many texts. teacher_length (int): tokens the teacher reads of a name; 0: as the student.
     RAISES: SapbertError E511.
@@ -111,7 +111,7 @@ class CrossLingualDistillationTask(Task):
                 "sources": [self.parallel.name],
             },
             words=words,
-            places=("teacher", "parallel"),
+            paths=("teacher", "parallel"),
         )
 
 
@@ -173,7 +173,7 @@ class TranslationAccuracy(HeldOutAccuracy):
         super().__init__(data, batch_size)
         self.primary_metric = f"{HELD_OUT}_at1"
 
-    def groups(self) -> Dict[str, np.ndarray]:
+    def groups(self) -> Dict[str, Bools]:
         return {HELD_OUT: np.ones(len(self.data.splits), dtype=np.bool_), **super().groups()}
 
 

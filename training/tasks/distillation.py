@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import torch
 from tqdm import tqdm
@@ -37,15 +38,15 @@ from ..errors import fail
 from ..loop.batches import ShuffledBatches
 from ..loop.model import HEAD, add_head
 from ..loop.trainer import HeldOutAccuracy, TextCollator, encode
+from ..recipe import Prepared, Task, Words, listed
 from ..registry import registry
-from ..task import Prepared, Task, Words, listed
 from .self_alignment import held_out_sample, held_out_table, open_pairs
 from .targets import CHUNK, Distance, Ints, Teacher, codes, kept, manifest_of, read_table
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from ..train import Recipe
+    from ..recipe import Recipe
 
 TEXTS = "texts.parquet"
 EXPECTED = f"a table of texts ({TEXTS}: label int32, text string, kind string)"
@@ -82,7 +83,7 @@ def self_distillation(
     """See the module. With `paths.pairs` and `paths.kb` it is measured by held-out synonyms; these, and the concepts kept out whole, are then
     left out of the texts. Without them nothing is measured, and the last weights are kept.
 
-    teacher (str): folder or name of the contrastive model. texts (str): folder with texts.parquet (`python -m training.data.definitions`);
+    teacher (str): folder or name of the contrastive model. texts (str): folder with texts.parquet (`python -m training definitions`);
         targets are kept in it.
     dimensions (int): of the targets; 0: all of the teacher's, without PCA. whiten (bool): whether each direction is scaled to variance 1.
     kinds (List[str]): of texts that the student learns ("description" too, if wanted). size (int): texts in a batch, of one process.
@@ -155,7 +156,7 @@ class SelfDistillationTask(Task):
             data_settings={**data_settings, "teacher": teacher.fingerprint, "targets": fingerprint},
             report={**report, "texts": {**texts.counts, "concepts": texts.concepts, "learnt": learnt}, "targets": manifest["targets"]},
             words=words,
-            places=("teacher", "texts"),
+            paths=("teacher", "texts"),
         )
 
     def _read(self, recipe: Recipe) -> Tuple[Texts, Dict[str, Any], Any, Dict[str, Any]]:
@@ -237,7 +238,7 @@ def read_texts(path: Path, held: set[str], unseen: set[int]) -> Texts:
 # -- targets ------------------------------------------------------------------------------------------------------------
 
 
-def shares(texts: Texts) -> Tuple[np.ndarray, Dict[str, int]]:
+def shares(texts: Texts) -> Tuple[npt.NDArray[np.float64], Dict[str, int]]:
     """Of each text in its concept's target, float (n,); they sum to 1 for a concept. And how many concepts have a definition, only a
     description, or neither."""
     count = np.stack([np.bincount(texts.concept[texts.kind == place], minlength=texts.concepts) for place in range(len(KINDS))])  # (kinds, concepts)

@@ -14,33 +14,33 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 
 from ..errors import fail
 from ..loop.trainer import processes
+from ..recipe import Prepared, Task, Words
 from ..registry import registry
-from ..task import Prepared, Task, Words
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from ..train import Recipe
+    from ..recipe import Recipe
 
 MAIN, ALSO = "main", "also"
 
 
-@registry.tasks("spacy-sapbert.Mixture.v1")
-def mixture(main: Any, also: Any, every: int = 10) -> MixtureTask:
+@registry.tasks("spacy-sapbert.Multitask.v1")
+def multitask(main: Any, also: Any, every: int = 10) -> MultitaskTask:
     """main, also (Task): the tasks, as `[task.main]` and `[task.also]`; what main measures decides which weights are kept. every (int): after so many
     batches of main, one of also. An epoch is one of main. RAISES: SapbertError E511.
     """
     for name, task in ((MAIN, main), (ALSO, also)):
-        if not isinstance(task, Task) or isinstance(task, MixtureTask):
+        if not isinstance(task, Task) or isinstance(task, MultitaskTask):
             raise fail("E511", setting=f"task.{name}", value=type(task).__name__, why="it must name a single task: @tasks = …")
     if type(main) is type(also):
         raise fail("E511", setting="task.also", value=type(also).__name__, why="it must be another task than task.main")
     if every < 1:
         raise fail("E511", setting="task.every", value=every, why="it must be at least 1")
-    return MixtureTask(main, also, every)
+    return MultitaskTask(main, also, every)
 
 
-class MixtureTask(Task):
+class MultitaskTask(Task):
     def __init__(self, main: Task, also: Task, every: int) -> None:
         self.main, self.also, self.every = main, also, every
         self.needs = (*main.needs, *also.needs)
@@ -87,13 +87,13 @@ class MixtureTask(Task):
             data_settings={**{f"also.{key}": value for key, value in also.data_settings.items()}, **main.data_settings},
             report={**also.report, **main.report, "sources": [*main.report.get("sources", []), *also.report.get("sources", [])]},
             words=words,
-            places=(*main.places, *also.places),
+            paths=(*main.paths, *also.paths),
         )
 
 
 def _only(recipe: Recipe, task: Task) -> Recipe:
     """The recipe as it would be for one of the tasks."""
-    left_out = {section: None for section in ("batches", "loss", "miner", "perturb") if section not in (*task.needs, *task.takes)}
+    left_out = {section: None for section in ("batches", "loss", "miner", "augment") if section not in (*task.needs, *task.takes)}
     return recipe.model_copy(update=left_out)
 
 
@@ -114,7 +114,7 @@ class Evaluators(BaseEvaluator):
     """All figures; the first one's decides."""
 
     def __init__(self, parts: Sequence[Any]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.parts = list(parts)
         self.primary_metric = self.parts[0].primary_metric
 

@@ -15,21 +15,21 @@ from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
 
 from ..data import pairs as pairs_module
 from ..errors import fail
+from ..recipe import Prepared, Table, Task, Words
 from ..registry import registry
-from ..task import Prepared, Table, Task, Words
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
     from ..loop.trainer import HeldOut
-    from ..train import Recipe
+    from ..recipe import Recipe
 
 SPLITS = (("held_out", "a synonym kept out, concept seen"), ("zero_shot", "concept not seen at all"))
 
 
 @registry.tasks("spacy-sapbert.SelfAlignment.v1")
 def self_alignment() -> SelfAlignmentTask:
-    """Names of one concept against those of the others, as `[batches]`, `[miner]`, `[loss]` and `[perturb]` say."""
+    """Names of one concept against those of the others, as `[batches]`, `[miner]`, `[loss]` and `[augment]` say."""
     return SelfAlignmentTask()
 
 
@@ -37,7 +37,7 @@ class SelfAlignmentTask(Task):
     """Measured by held-out synonyms and concepts."""
 
     needs = ("batches", "loss", "miner")
-    takes = ("perturb",)
+    takes = ("augment",)
     paths = ("pairs", "kb")
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
@@ -62,7 +62,7 @@ class SelfAlignmentTask(Task):
             data=Dataset(table, fingerprint=fingerprint[:32]),  # else it would be made by pickling the table
             batch_size=recipe.batches.pairs,
             batches=batches,
-            collator=loop.NameCollator(encoder.tokenizer, recipe.encoder.max_length, recipe.perturb, given.seed),
+            collator=loop.NameCollator(encoder.tokenizer, recipe.encoder.max_length, recipe.augment, given.seed),
             objective=loop.SelfAlignment(encoder, recipe.loss, recipe.miner, given.batch_tokens, given.cache_gradients),
             evaluator=loop.HeldOutAccuracy(held_out) if held_out.queries else None,
             data_settings={"pairs": fingerprint},

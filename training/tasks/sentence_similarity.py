@@ -26,13 +26,13 @@ from ..data.similarity import TextPair
 from ..errors import fail
 from ..loop.batches import ShuffledBatches
 from ..loop.trainer import Objective, TextCollator, encode, of_the_first, processes
+from ..recipe import Prepared, Table, Task, Words
 from ..registry import registry
-from ..task import Prepared, Table, Task, Words
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from ..train import Recipe
+    from ..recipe import Recipe
 
 # Names of the columns in a file with a head, in lower case: sentence-transformers' own · SICK · BIOSSES · UMNSRS, MayoSRS · EHR-Rel
 LEFT = ("sentence1", "sentence_a", "sent_1", "text1", "term1", "term_1", "snomed_label_1")
@@ -122,12 +122,12 @@ class SentenceSimilarityTask(Task):
             batch_size=self.pairs,
             batches=ShuffledBatches.make,
             collator=TextCollator(encoder.tokenizer, recipe.encoder.max_length, ("left", "right"), scores),
-            objective=Likeness(encoder, self.loss, self.scale, recipe.training.batch_tokens, recipe.training.cache_gradients),
-            evaluator=LikenessCorrelation(dev.pairs) if dev.pairs else None,
+            objective=SimilarityLoss(encoder, self.loss, self.scale, recipe.training.batch_tokens, recipe.training.cache_gradients),
+            evaluator=SimilarityCorrelation(dev.pairs) if dev.pairs else None,
             data_settings={"sts": [checksum(path) for path in files], **({"sts_dev": checksum(Path(self.dev))} if self.dev else {})},
             report={"sts": counts, "sources": [path.name for path in files]},
             words=words,
-            places=("train", "dev"),
+            paths=("train", "dev"),
         )
 
 
@@ -135,7 +135,7 @@ def _key(pair: TextPair) -> Tuple[str, ...]:
     return tuple(sorted((pair.left, pair.right)))
 
 
-class Likeness(Objective):
+class SimilarityLoss(Objective):
     """CoSENT or cosine loss of the pairs of a batch; each process looks at its own."""
 
     def __init__(self, model: SentenceTransformer, loss: str, scale: float, batch_tokens: int, cache_gradients: bool = False) -> None:
@@ -151,11 +151,11 @@ class Likeness(Objective):
         return loss
 
 
-class LikenessCorrelation(BaseEvaluator):
+class SimilarityCorrelation(BaseEvaluator):
     """Spearman's correlation x 100 of cosines and human scores."""
 
     def __init__(self, pairs: Sequence[TextPair]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.texts = [pair.left for pair in pairs] + [pair.right for pair in pairs]
         self.scores = [pair.score for pair in pairs]
         self.primary_metric = METRIC

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, List, Tuple
 
@@ -17,7 +18,7 @@ from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.readers.stats import ReadStats
 from training.data.bilingual import Bilingual, read_bilingual, recognise
 from training.data.pairs import build_pairs, check_folder, read_labels, read_queries
-from training.data.translations import Parallel, build_crosslingual_pairs, build_general_pairs, build_parallel, main, of_kb, of_rows, read_parallel
+from training.data.translations import Parallel, build_cross_lingual, build_cross_lingual_pairs, build_general_pairs, of_kb, of_rows, read_parallel
 from training.tasks import self_alignment as alignment
 
 
@@ -60,7 +61,7 @@ def rows(folder: Path) -> List[Parallel]:
 
 
 def test_the_english_canonical_name_with_each_name_in_another_language(small: KnowledgeBase, tmp_path: Path) -> None:
-    counts = build_parallel(of_kb(small), tmp_path / "parallel", held_out=0)
+    counts = build_cross_lingual(of_kb(small), tmp_path / "parallel", held_out=0)
     assert sorted(rows(tmp_path / "parallel")) == [
         ("cough", "husten", "de", "T:2", "train"),
         ("cough", "kısa", "tr", "T:2", "train"),
@@ -81,21 +82,21 @@ def test_a_canonical_name_in_another_language_is_not_the_english_side(tmp_path: 
     first = Source("first", [named("T:1", de="Fieber")])
     kb = build_kb([first, Source("second", [named("T:1", en="Fever|Pyrexia")])], tmp_path / "kb", filters=Filters(languages=()))
     assert kb.concept(0).names[0].text == "Fieber"
-    build_parallel(of_kb(kb), tmp_path / "parallel", held_out=0)
+    build_cross_lingual(of_kb(kb), tmp_path / "parallel", held_out=0)
     assert [row.english for row in rows(tmp_path / "parallel")] == ["fever"]
 
 
 def test_a_tenth_of_the_concepts_of_each_language_is_held_out(many: KnowledgeBase, tmp_path: Path) -> None:
-    counts = build_parallel(of_kb(many), tmp_path / "a", seed=3)
+    counts = build_cross_lingual(of_kb(many), tmp_path / "a", seed=3)
     held, train = ([row for row in rows(tmp_path / "a") if row.split == name] for name in ("held_out", "train"))
     by_language = {language: {row.concept_id for row in held if row.language == language} for language in ("es", "it")}
     assert {language: len(of) for language, of in by_language.items()} == {"es": 4, "it": 4}
     assert by_language["es"] == by_language["it"]  # both languages have all concepts
     assert {(row.language, row.concept_id) for row in train}.isdisjoint((row.language, row.concept_id) for row in held)
     assert counts["es"]["train"]["names"] == 36
-    build_parallel(of_kb(many), tmp_path / "b", seed=3)
+    build_cross_lingual(of_kb(many), tmp_path / "b", seed=3)
     assert (tmp_path / "b" / "parallel.parquet").read_bytes() == (tmp_path / "a" / "parallel.parquet").read_bytes()
-    build_parallel(of_kb(many), tmp_path / "c", seed=4)
+    build_cross_lingual(of_kb(many), tmp_path / "c", seed=4)
     assert {row.concept_id for row in rows(tmp_path / "c") if row.split == "held_out"} != by_language["es"]
     assert read_parallel(tmp_path / "a", "held_out", ["it"]) == [row for row in held if row.language == "it"]
 
@@ -105,7 +106,7 @@ def test_what_is_written_as_a_held_out_name_is_not_trained_on(tmp_path: Path) ->
     given = [Bilingual(f"e{i}", "igual" if i < 2 else f"s{i}", "es", f"T:{i}") for i in range(11)]
     material = of_rows([*given, Bilingual("e0", "igual", "it", "T:0"), Bilingual("e5", "x", "it", "T:5")])
     for seed in range(40):
-        counts = build_parallel(material, tmp_path / "p", seed=seed)
+        counts = build_cross_lingual(material, tmp_path / "p", seed=seed)
         found = rows(tmp_path / "p")
         held = {row.translation for row in found if row.split == "held_out"}
         assert held.isdisjoint(row.translation for row in found if row.split == "train")
@@ -124,12 +125,12 @@ def test_languages_and_settings_that_can_not_be(small: KnowledgeBase, tmp_path: 
 
     assert code(lambda: of_kb(small, ["fr"])) == "E107"
     assert code(lambda: of_kb(small, ["en"])) == "E604"
-    assert code(lambda: build_parallel(of_kb(small), tmp_path / "p", held_out=1.0)) == "E604"
+    assert code(lambda: build_cross_lingual(of_kb(small), tmp_path / "p", held_out=1.0)) == "E604"
     assert code(lambda: of_rows([Bilingual("a", "b", "de", "x")], ["es"])) == "E604"
-    assert code(lambda: build_parallel(of_rows([]), tmp_path / "p")) == "E605"
+    assert code(lambda: build_cross_lingual(of_rows([]), tmp_path / "p")) == "E605"
     assert code(lambda: read_parallel(tmp_path, "held_out")) == "E600"
     assert not (tmp_path / "p").exists()
-    build_parallel(of_kb(small), tmp_path / "p", held_out=0.5)
+    build_cross_lingual(of_kb(small), tmp_path / "p", held_out=0.5)
     assert code(lambda: read_parallel(tmp_path / "p", "held_out", ["fr"])) == "E608"
 
 
@@ -202,10 +203,10 @@ def test_bad_files_are_counted_or_refused(tmp_path: Path) -> None:
 
 
 def test_no_held_out_translation_is_in_a_pair_or_query(many: KnowledgeBase, tmp_path: Path) -> None:
-    build_parallel(of_kb(many), tmp_path / "parallel", seed=1)
+    build_cross_lingual(of_kb(many), tmp_path / "parallel", seed=1)
     held = {row.translation for row in read_parallel(tmp_path / "parallel", "held_out")}
     assert held
-    counts = build_crosslingual_pairs(many, tmp_path / "parallel", tmp_path / "pairs", held_out=0.2, zero_shot=0.1)
+    counts = build_cross_lingual_pairs(many, tmp_path / "parallel", tmp_path / "pairs", held_out=0.2, zero_shot=0.1)
     table = pq.read_table(tmp_path / "pairs" / "pairs.parquet").to_pylist()
     trained = {row[side] for row in table for side in ("anchor", "positive")}
     asked = {query.query for query in read_queries(tmp_path / "pairs")}
@@ -221,9 +222,9 @@ def test_no_held_out_translation_is_in_a_pair_or_query(many: KnowledgeBase, tmp_
 
 
 def test_parallel_names_of_another_knowledge_base_are_refused(many: KnowledgeBase, small: KnowledgeBase, tmp_path: Path) -> None:
-    build_parallel(of_kb(many), tmp_path / "parallel", about={"kb": many.fingerprint})
+    build_cross_lingual(of_kb(many), tmp_path / "parallel", about={"kb": many.fingerprint})
     with pytest.raises(SapbertError) as error:
-        build_crosslingual_pairs(small, tmp_path / "parallel", tmp_path / "pairs")
+        build_cross_lingual_pairs(small, tmp_path / "parallel", tmp_path / "pairs")
     assert error.value.code == "E607"
 
 
@@ -263,17 +264,22 @@ def test_general_translations_are_concepts_of_two_names(small: KnowledgeBase, tm
 # -- the command ------------------------------------------------------------------------------------------------------------
 
 
-def test_commands(many: KnowledgeBase, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kb, parallel = str(many.path), str(tmp_path / "parallel")
-    assert main(["parallel", kb, parallel, "--languages", "it"]) == 0
-    assert json.loads(capsys.readouterr().out)["it"]["held_out"] == {"names": 4, "concepts": 4}
-    assert main(["pairs", kb, parallel, str(tmp_path / "pairs"), "--languages", "en+it"]) == 0
-    assert json.loads(capsys.readouterr().out)["names_in_pairs"] > 0
+def test_commands(many: KnowledgeBase, tmp_path: Path, command: Callable[..., str]) -> None:
+    kb, names = many.path, tmp_path / "names"
+    counts = json.loads(command("translations", "cross-lingual", kb, names, "--languages", "it"))
+    assert counts["it"]["held_out"] == {"names": 4, "concepts": 4}
+    counts = json.loads(command("translations", "pairs", kb, names, tmp_path / "pairs", "--languages", "en+it"))
+    assert counts["names_in_pairs"] > 0
     (tmp_path / "en-de.txt").write_text("cat Katze\n")
-    assert main(["general", kb, str(tmp_path / "en-de.txt"), str(tmp_path / "general"), "--language", "de"]) == 0
-    assert json.loads(capsys.readouterr().out)["pairs"] == 1
-    assert main(["parallel", str(tmp_path / "en-de.txt"), str(tmp_path / "muse"), "--language", "de", "--held-out", "0"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["de"]["train"]["names"], said["files_read"]["en-de.txt"]["layout"]) == (1, "muse")
-    assert main(["parallel", kb, str(tmp_path / "x"), "--languages", "fr"]) == 1
-    assert "E107" in capsys.readouterr().err
+    (tmp_path / "de-en.txt").write_text("Hund dog\n")
+    files = (tmp_path / "en-de.txt", tmp_path / "general", "--language", "de")
+    assert json.loads(command("translations", "general", kb, *files))["pairs"] == 1
+    files = (tmp_path / "en-de.txt", tmp_path / "muse", "--language", "de", "--held-out", 0)
+    counts = json.loads(command("translations", "cross-lingual", *files))
+    assert (counts["de"]["train"]["names"], counts["files_read"]["en-de.txt"]["layout"]) == (1, "muse")
+    command("translations", "cross-lingual", tmp_path / "de-en.txt", tmp_path / "turned", "--language", "de", "--english-second", "--held-out", 0)
+    assert [row.english for row in rows(tmp_path / "turned")] == ["dog"]
+    with pytest.raises(SapbertError, match="E107"):
+        command("translations", "cross-lingual", kb, tmp_path / "x", "--languages", "fr")
+    with pytest.raises(SapbertError, match=r"E604.*one knowledge base"):
+        command("translations", "cross-lingual", kb, kb, tmp_path / "x")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from training.corpora.mention import GoldMention
 from training.evaluation.breakdown import First, Known, by_group, confusions, groupings, why
-from training.evaluation.metrics import Mention
 
 NAMES = {
     0: ["wilson disease", "hepatolenticular degeneration"],
@@ -20,7 +20,7 @@ KNOWN = Known(lambda label: (f"ID:{label}", NAMES[label][0].title()), lambda lab
 
 
 def mention(text, *gold):
-    return Mention("d", 0, len(text), text, gold or (("A",),))
+    return GoldMention("d", 0, len(text), text, gold or (("A",),))
 
 
 def test_groupings():
@@ -37,7 +37,7 @@ def test_groupings():
 
 
 def test_kinds_of_a_corpus_that_has_them():
-    mentions = [Mention("d", 0, 1, "x", (), "Disease"), Mention("d", 0, 1, "y", (), "")]
+    mentions = [GoldMention("d", 0, 1, "x", (), "Disease"), GoldMention("d", 0, 1, "y", (), "")]
     assert groupings(mentions, [["x"], ["y"]], set())["kind"] == ["Disease", "none"]
 
 

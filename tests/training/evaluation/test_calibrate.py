@@ -15,8 +15,8 @@ from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.calibration import Calibration, Observed, read_calibration
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.corpora import GOLD, Corpus
+from training.corpora.mention import GoldMention
 from training.evaluation.calibrate import calibration_error, curve, gold_docs, main, measure, reliability, summary
-from training.evaluation.metrics import Mention
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -38,7 +38,9 @@ def test_curve_keeps_equal_probabilities_together():
 
 
 def test_gold_docs_carry_all_alternatives():
-    corpus = Corpus({"1": "Odd knees hurt."}, [Mention("1", 0, 9, "Odd knees", (("A:1",), ("A:2", "A:3"))), Mention("1", 3, 9, "knees", (("A:4",),))])
+    corpus = Corpus(
+        {"1": "Odd knees hurt."}, [GoldMention("1", 0, 9, "Odd knees", (("A:1",), ("A:2", "A:3"))), GoldMention("1", 3, 9, "knees", (("A:4",),))]
+    )
     (doc,) = gold_docs(corpus, spacy.blank("en"))
     assert [(span.text, span.kb_id_) for span in doc.spans[GOLD]] == [("Odd knees", "A:1|A:2+A:3")]  # "knees" does not stand at 3
 

@@ -15,7 +15,7 @@ from spacy_sapbert.kb.builder import Filters, Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data.bilingual import Bilingual
-from training.data.translations import build_parallel, of_rows
+from training.data.translations import build_cross_lingual, of_rows
 from training.evaluation import crosslingual, evaluate
 from training.evaluation.crosslingual import held_out_sets, main, of_languages, organism_types, xlbel_sets
 
@@ -47,7 +47,7 @@ def parallel(kb: KnowledgeBase, tmp_path: Path) -> Path:
         Bilingual("gout", "gut", "tr", GOUT),
         Bilingual("lost", "fort", "de", "C9999999"),
     ]
-    build_parallel(of_rows(rows), tmp_path / "parallel", held_out=0.99, about={"kb": kb.fingerprint})
+    build_cross_lingual(of_rows(rows), tmp_path / "parallel", held_out=0.99, about={"kb": kb.fingerprint})
     return tmp_path / "parallel"
 
 

@@ -16,13 +16,14 @@ from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import checksum, write_text
 from spacy_sapbert.kb.builder import build_kb
+from training.corpora.mention import Gold, GoldMention
 from training.data import pairs
 from training.data.similarity import TextPair
 from training.evaluation import baselines, dictionaries, systems
 from training.evaluation import benchmarks as sets
 from training.evaluation import evaluate as ev
 from training.evaluation.breakdown import First, groupings
-from training.evaluation.metrics import Gold, Mention, strict
+from training.evaluation.metrics import strict
 
 TESTS = Path(__file__).parents[2] / "data"
 MEDIC = """D000001||wilson disease|hepatolenticular degeneration
@@ -287,7 +288,7 @@ def test_seeds_are_averaged_under_one_name():
 
 def test_intervals_and_comparisons_go_by_documents():
     """Two documents, all right in one and all wrong in the other: nothing is known, however many mentions there are."""
-    given = tuple(Mention(document, 0, 1, "a", (("x",),)) for document in "ppppqqqq")
+    given = tuple(GoldMention(document, 0, 1, "a", (("x",),)) for document in "ppppqqqq")
     made = task(["a"] * 8, [((1,),)] * 8, HAND, given=given)
     result = ev.as_result([made], {"base": {"hand": made_up(made, [1] * 4 + [0] * 4)}, "b": {"hand": made_up(made, [1] * 8)}}, {}, against="base")
     entry = result["sets"]["hand"]

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from spacy_sapbert.errors import SapbertError
+from training.corpora.mention import Gold, GoldMention
 from training.evaluation import evaluate
 from training.evaluation.benchmarks import Task
 from training.evaluation.dictionaries import make_dictionary
-from training.evaluation.metrics import Gold, Mention
 from training.evaluation.results import read_results
 from training.evaluation.systems import measure
 from training.report import page as report
@@ -479,7 +479,7 @@ def test_what_the_evaluation_writes_is_what_the_report_reads(folders):
     """No fixture: two systems on three mentions, by the code that writes the file."""
     names = make_dictionary(["a", "b", "c"], np.arange(3), np.arange(3), 3, {"source": "hand"})
     golds = [Gold(((i,),), ()) for i in range(3)]
-    given = [Mention(f"d{i}", 0, 1, "abc"[i], ((f"X:{i}",),)) for i in range(3)]
+    given = [GoldMention(f"d{i}", 0, 1, "abc"[i], ((f"X:{i}",),)) for i in range(3)]
     task = Task("ncbi-dev", "Hand", "As was said.", ["a", "b", "c"], golds, names, given=given)
     right = np.eye(3, dtype=np.float32)
     wrong = np.roll(right, 1, axis=0)

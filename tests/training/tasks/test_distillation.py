@@ -18,12 +18,12 @@ from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from training import train
+from training import fit
 from training.data.pairs import assign_labels, read_queries
+from training.fit import read_recipe
 from training.loop import model
 from training.tasks import distillation as distill
 from training.tasks import targets
-from training.train import read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 Row = Tuple[int, str, str]
@@ -197,7 +197,7 @@ def settings(tmp_path: Path, tiny_base: Path) -> Dict[str, Any]:
 
 
 def run(settings: Dict[str, Any], tmp_path: Path, **more: Any) -> Dict[str, Any]:
-    return train.train(read_recipe(tmp_path / "distil.cfg", {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
+    return fit.fit(read_recipe(tmp_path / "distil.cfg", {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
 
 
 def test_targets_are_made_once_the_head_is_dropped_and_training_goes_on(

@@ -14,9 +14,9 @@ from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaModel
 
 from spacy_sapbert.encoders.transformer import base_encoder
 from spacy_sapbert.errors import SapbertError
-from training import train
+from training import fit
+from training.fit import read_recipe
 from training.tasks import cross_lingual as parallel
-from training.train import read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 Row = Tuple[str, str, str, str, str]
@@ -121,7 +121,7 @@ def student(tmp_path: Path, width: int) -> str:
 
 
 def run(settings: Dict[str, Any], tmp_path: Path, **more: Any) -> Dict[str, Any]:
-    return train.train(read_recipe(tmp_path / "multilingual.cfg", {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
+    return fit.fit(read_recipe(tmp_path / "multilingual.cfg", {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
 
 
 def test_the_student_comes_to_the_teachers_vectors(settings: Dict[str, Any], tmp_path: Path, tiny_base: Path) -> None:

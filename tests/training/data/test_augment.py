@@ -1,4 +1,4 @@
-"""Perturbed names: each way by hand, the share, and that nothing depends on what was drawn before."""
+"""Augmented names: each way by hand, the share, and that nothing depends on what was drawn before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import pytest
 
 from spacy_sapbert.errors import SapbertError
-from training.data.augment import MODIFIERS, modify, perturb, renumber, reorder, respell, slip, unpunctuate
+from training.data.augment import MODIFIERS, augment, modify, renumber, reorder, respell, slip, unpunctuate
 
 NAMES = [f"disorder of thing number {i}" for i in range(400)]
 
@@ -37,8 +37,8 @@ def test_each_way() -> None:
 )
 def test_spelling(american: str, british: str) -> None:
     assert (respell(american), respell(british)) == (british, american)
-    assert perturb(0.0, spelling=1.0)(american, "salt") == british
-    assert perturb(0.0, spelling=0.0)(american, "salt") == american
+    assert augment(0.0, spelling=1.0)(american, "salt") == british
+    assert augment(0.0, spelling=0.0)(american, "salt") == american
 
 
 @pytest.mark.parametrize(
@@ -56,29 +56,29 @@ def test_modifiers_come_before() -> None:
     changed = {modify("pneumonia", random.Random(seed)) for seed in range(200)}
     assert "suspected pneumonia" in changed
     assert changed <= {f"{words} pneumonia" for words in MODIFIERS}
-    kept = perturb(0.0, modifiers=0.25)
+    kept = augment(0.0, modifiers=0.25)
     assert 60 < sum(kept(name, "salt") != name for name in NAMES) < 140  # 0.25 of 400 is 100
     assert all(kept(name, "salt").endswith(name) for name in NAMES)
 
 
 def test_share() -> None:
-    changed = sum(perturb(0.3)(name, "salt") != name for name in NAMES)
+    changed = sum(augment(0.3)(name, "salt") != name for name in NAMES)
     assert 60 < changed < 140  # 0.3 of 400 is 120; taking out punctuation changes none of these
-    assert all(perturb(0.0)(name, "salt") == name for name in NAMES)
+    assert all(augment(0.0)(name, "salt") == name for name in NAMES)
 
 
 def test_the_same_name_and_salt_give_the_same() -> None:
-    change = perturb(1.0)
+    change = augment(1.0)
     forward = [change(name, "a") for name in NAMES]
     backward = [change(name, "a") for name in reversed(NAMES)][::-1]
     assert forward == backward != [change(name, "b") for name in NAMES]
 
 
 def test_a_share_that_is_none() -> None:
-    with pytest.raises(SapbertError, match=r"perturb\.share") as error:
-        perturb(1.5)
+    with pytest.raises(SapbertError, match=r"augment\.share") as error:
+        augment(1.5)
     assert error.value.code == "E511"
-    with pytest.raises(SapbertError, match=r"perturb\.spelling"):
-        perturb(0.3, spelling=-1)
-    with pytest.raises(SapbertError, match=r"perturb\.modifiers"):
-        perturb(0.3, modifiers=2)
+    with pytest.raises(SapbertError, match=r"augment\.spelling"):
+        augment(0.3, spelling=-1)
+    with pytest.raises(SapbertError, match=r"augment\.modifiers"):
+        augment(0.3, modifiers=2)

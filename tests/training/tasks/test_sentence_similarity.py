@@ -15,11 +15,11 @@ from safetensors.torch import load_file
 from trainings import LINES, RECIPE, Killed, kill_at, write
 
 from spacy_sapbert.errors import SapbertError
-from training import train
+from training import fit
 from training.data.similarity import TextPair
+from training.fit import read_recipe
 from training.loop.batches import ShuffledBatches
 from training.tasks import sentence_similarity as sts
-from training.train import read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -80,9 +80,9 @@ VECTORS = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])  # cosi
 
 
 def test_losses_by_hand() -> None:
-    cosine = sts.Likeness(None, "cosine", 20.0, 25)  # type: ignore[arg-type]
+    cosine = sts.SimilarityLoss(None, "cosine", 20.0, 25)  # type: ignore[arg-type]
     assert float(cosine.measure(VECTORS, torch.tensor([0.2, 1.0]))) == pytest.approx(((0.6 - 0.2) ** 2 + 1.0**2) / 2)
-    cosent = sts.Likeness(None, "cosent", 10.0, 25)  # type: ignore[arg-type]
+    cosent = sts.SimilarityLoss(None, "cosent", 10.0, 25)  # type: ignore[arg-type]
     # the second pair should be the nearer one: log(1 + e^(10 (.6 − 0)))
     assert float(cosent.measure(VECTORS, torch.tensor([0.2, 1.0]))) == pytest.approx(log(1 + exp(6.0)), rel=1e-5)
     assert float(cosent.measure(VECTORS, torch.tensor([1.0, 0.2]))) == pytest.approx(log(1 + exp(-6.0)), rel=1e-4)
@@ -95,7 +95,7 @@ def test_correlation_by_hand() -> None:
             return np.array([{"a": (1, 0), "b": (0.6, 0.8), "c": (0, 1)}[text] for text in texts], dtype=np.float32)
 
     pairs = [TextPair("a", "a", 5), TextPair("a", "b", 1), TextPair("a", "c", 3)]  # cosines 1, .6, 0; ranks 3 2 1 against 3 1 2
-    assert sts.LikenessCorrelation(pairs)(Encodes()) == {"sts_spearman": 50.0}
+    assert sts.SimilarityCorrelation(pairs)(Encodes()) == {"sts_spearman": 50.0}
 
 
 def test_batches_are_full_and_differ_between_epochs() -> None:
@@ -127,7 +127,7 @@ def run(recipe: Path, tiny_base: Path, **more: Any) -> Dict[str, Any]:
         "task.train": [str(folder / "train.csv")],
         "task.dev": str(folder / "dev.csv"),
     }
-    return train.train(read_recipe(recipe, {**places, **{key.replace("__", "."): value for key, value in more.items()}}))
+    return fit.fit(read_recipe(recipe, {**places, **{key.replace("__", "."): value for key, value in more.items()}}))
 
 
 def test_a_killed_training_goes_on_to_the_same_weights(recipe: Path, tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

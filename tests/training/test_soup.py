@@ -1,4 +1,4 @@
-"""Averages of weights: sums by hand, the greedy choice, what can't be averaged."""
+"""Soups of weights: sums by hand, the greedy choice, what can't be averaged."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from trainings import command
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from spacy_sapbert.encoders.transformer import NameEncoder, base_encoder
@@ -17,7 +18,7 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data.pairs import read_queries
 from training.loop import weights
-from training.soup import average, greedy, main
+from training.soup import greedy, make_soup
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 KEY = "encoder.layer.1.output.dense.bias"
@@ -56,7 +57,7 @@ def test_uniform_and_weighted(models: List[Path], tiny_base: Path, tmp_path: Pat
     (models[0] / "training.json").write_text(
         json.dumps({"sources": ["hpo"], "settings": {"paths.base": "x", "training.seed": 1, "encoder.max_length": 30}})
     )
-    report = average(tmp_path / "mean", models)
+    report = make_soup(tmp_path / "mean", models)
     line = torch.linspace(-1, 1, 32)
     base = load_file(tiny_base / "model.safetensors")
     assert torch.allclose(bias(tmp_path / "mean"), base[KEY] + 4 * line, atol=1e-6)  # (1 + 2 + 9) / 3
@@ -69,7 +70,7 @@ def test_uniform_and_weighted(models: List[Path], tiny_base: Path, tmp_path: Pat
     assert "| 0.333333 |" in card
     encoder = NameEncoder(name=str(tmp_path / "mean"), dtype="float32").initialize()
     assert np.isfinite(encoder.predict(["fever"])).all()
-    average(tmp_path / "weighted", models[:2], weights=[3, 1])
+    make_soup(tmp_path / "weighted", models[:2], weights=[3, 1])
     assert torch.allclose(bias(tmp_path / "weighted"), base[KEY] + 1.25 * line, atol=1e-6)
 
 
@@ -80,7 +81,7 @@ def test_greedy_takes_what_does_not_lower_the_figure(models: List[Path], tiny_ba
         return -abs(float(encoder.state_dict()[f"0.model.{KEY}"][-1] - start) - 1.4)
 
     # alone: −.4, −.6, −7.6. a first; with b 1.5: −.1, stays; with c 4: falls
-    report = average(tmp_path / "soup", [models[2], models[0], models[1]], measure=near_two, metric="nearness")
+    report = make_soup(tmp_path / "soup", [models[2], models[0], models[1]], measure=near_two, metric="nearness")
     assert list(report["models"].values()) == [0.0, 0.5, 0.5]
     assert report["alone"] == pytest.approx([-7.6, -0.4, -0.6], abs=1e-3)
     assert report["averaged"] == pytest.approx(-0.1, abs=1e-3)
@@ -114,7 +115,7 @@ def test_models_that_differ_are_refused_with_the_difference(models: List[Path], 
         ("heads", {"num_attention_heads": 4}, "num_attention_heads is 2 and 4"),  # no weight has another shape
     ):
         with pytest.raises(SapbertError, match=said) as error:
-            average(tmp_path / "none", [models[0], other_model(tmp_path / name, **changes)])
+            make_soup(tmp_path / "none", [models[0], other_model(tmp_path / name, **changes)])
         assert error.value.code == "E525"
     (models[1] / "modules.json").write_text(
         json.dumps([{"idx": 0, "name": "0", "path": "", "type": "x.Transformer"}, {"idx": 1, "name": "1", "path": "1_Pooling", "type": "x.Pooling"}])
@@ -122,12 +123,12 @@ def test_models_that_differ_are_refused_with_the_difference(models: List[Path], 
     (models[1] / "1_Pooling").mkdir()
     (models[1] / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}))
     with pytest.raises(SapbertError, match="pooling is 'cls' and 'mean'"):
-        average(tmp_path / "none", models[:2])
+        make_soup(tmp_path / "none", models[:2])
     tokenizer = AutoTokenizer.from_pretrained(models[2])
     tokenizer.add_tokens(["pyrexial"])
     tokenizer.save_pretrained(models[2])
     with pytest.raises(SapbertError, match="'pyrexial'"):
-        average(tmp_path / "none", [models[0], models[2]])
+        make_soup(tmp_path / "none", [models[0], models[2]])
     assert not (tmp_path / "none").exists()
 
 
@@ -138,28 +139,28 @@ def test_models_that_differ_are_refused_with_the_difference(models: List[Path], 
         (["a", "a"], "named twice"),
         (["a", "nowhere"], "E512"),
         (["a", "b", "--weights", "1"], "give 2 numbers"),
-        (["a", "b", "--weights", "0", "0"], "not all 0"),
+        (["a", "b", "--weights", "0", "--weights", "0"], "not all 0"),
         (["a", "b", "--greedy"], "give what it is measured on"),
         (["a", "b", "--greedy", "--pairs", "x"], "give what it is measured on"),
         (["a", "b", "--sts", "x"], "nothing is measured without it"),
     ],
 )
-def test_bad_arguments(models: List[Path], tmp_path: Path, arguments: List[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_arguments(models: List[Path], tmp_path: Path, arguments: List[str], said: str) -> None:
     cut = next((i for i, word in enumerate(arguments) if word.startswith("--")), len(arguments))
     folders = [str(tmp_path / name) for name in arguments[:cut]]
-    assert main([str(tmp_path / "out"), *folders, *arguments[cut:]]) == 1
-    assert said in capsys.readouterr().err
+    ended = command("soup", tmp_path / "out", *folders, *arguments[cut:])
+    assert ended.exit_code == 1
+    assert said in ended.stderr
 
 
-def test_greedy_by_held_out_synonyms_and_by_scored_pairs(
-    models: List[Path], tiny_kb: KnowledgeBase, tiny_pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folders = [str(folder) for folder in models]
-    assert main([str(tmp_path / "out"), *folders, "--greedy", "--pairs", str(tiny_pairs), "--kb", str(tiny_kb.path)]) == 0
-    report = json.loads(capsys.readouterr().out)
+def test_greedy_by_held_out_synonyms_and_by_scored_pairs(models: List[Path], tiny_kb: KnowledgeBase, tiny_pairs: Path, tmp_path: Path) -> None:
+    ended = command("soup", tmp_path / "out", *models, "--greedy", "--pairs", tiny_pairs, "--kb", tiny_kb.path)
+    assert ended.exit_code == 0, ended.stderr
+    report = json.loads(ended.stdout)
     assert report["metric"] == "held_out_at1"
     assert report["averaged"] >= max(report["alone"])
     assert read_queries(tiny_pairs)
     (tmp_path / "dev.csv").write_text("a dog runs,a dog walks,4\nrain,a red bus,0\nsnow,it snows,5\n")
-    assert main([str(tmp_path / "out"), *folders, "--greedy", "--sts", str(tmp_path / "dev.csv")]) == 0
-    assert json.loads(capsys.readouterr().out)["metric"] == "sts_spearman"
+    ended = command("soup", tmp_path / "out", *models, "--greedy", "--sts", tmp_path / "dev.csv")
+    assert ended.exit_code == 0, ended.stderr
+    assert json.loads(ended.stdout)["metric"] == "sts_spearman"

@@ -12,11 +12,11 @@ from trainings import LINES, Killed, kill_at, write
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from training import train
+from training import fit
+from training.fit import read_recipe
 from training.loop.batches import ShuffledBatches
 from training.tasks import multitask as mixture
 from training.tasks.multitask import Evaluators
-from training.train import read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RECIPE = """
@@ -31,7 +31,7 @@ max_length = 32
 dropout = 0.1
 
 [task]
-@tasks = "spacy-sapbert.Mixture.v1"
+@tasks = "spacy-sapbert.Multitask.v1"
 every = 2
 
 [task.main]
@@ -102,7 +102,7 @@ def settings(tmp_path: Path, tiny_base: Path, tiny_pairs: Path, tiny_kb: Knowled
 
 
 def run(settings: Dict[str, Any], tmp_path: Path, **more: Any) -> Dict[str, Any]:
-    return train.train(read_recipe(tmp_path / "both.cfg", {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
+    return fit.fit(read_recipe(tmp_path / "both.cfg", {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
 
 
 def test_both_are_learnt_and_measured_and_training_goes_on(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +128,9 @@ def test_both_are_learnt_and_measured_and_training_goes_on(settings: Dict[str, A
 
 def mixture_objectives() -> List[Any]:
     from training.loop.trainer import SelfAlignment
-    from training.tasks.sentence_similarity import Likeness
+    from training.tasks.sentence_similarity import SimilarityLoss
 
-    return [SelfAlignment, Likeness]
+    return [SelfAlignment, SimilarityLoss]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,5 @@
+"""`python -m training COMMAND`."""
+
+from .cli import app
+
+app()
