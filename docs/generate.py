@@ -172,7 +172,7 @@ def commands(package: str) -> Iterator[tuple[list[str], Any]]:
     """
     import typer
 
-    module = import_module("spacy_sapbert.cli" if package == "spacy_sapbert" else "training.__main__")
+    module = import_module("spacy_sapbert.cli" if package == "spacy_sapbert" else "training.cli")
     yield from _leaves(typer.main.get_command(module.app), [])
 
 
@@ -199,7 +199,7 @@ def usage(command: Any) -> list[str]:
 def signature(parameter: Any) -> str:
     """Return how a parameter is written: `KB`, or `--languages`."""
     if parameter.param_type_name == "argument":
-        name = str(parameter.human_readable_name).upper()
+        name = str(parameter.metavar or parameter.name).upper()
         return f"`{name}{'...' if parameter.nargs == -1 else ''}`"
     return " / ".join(f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts])
 

@@ -21,7 +21,6 @@ from confection import Config
 from spacy.util import registry
 from typer.testing import CliRunner
 
-from spacy_sapbert.build import linker_folder
 from spacy_sapbert.cli import app
 
 from .pages import DOCS, ROOT, Block, blocks, commands, is_example, name_of, pages
@@ -227,7 +226,3 @@ def test_configs_name_what_is_registered(page: Path, code: str) -> None:
         assert spacy.blank("en").add_pipe(inside["factory"], config=settings)
     else:
         assert registry.resolve({names[-1]: inside})[names[-1]] is not None
-
-
-def test_the_default_ontology_of_the_config_is_there() -> None:
-    assert linker_folder.hpo_file().is_file()
