@@ -41,7 +41,7 @@ format: $(STAMP)
 	$(PY) -m ruff format $(CODE)
 
 docs: $(STAMP)
-	$(PY) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 bench: $(STAMP)
 	$(PY) -m benchmarks $(if $(DATA),--data $(DATA))
