@@ -43,6 +43,8 @@ TRAIN = [
     "sentence-transformers>=5.7",
     "tensorboard>=2.14",
 ]
+# of `make docs`
+DOCS = ["mkdocs-material>=9.7", "mkdocstrings[python]>=1.0"]
 DEV = [*USEARCH, *FAISS, *MILVUS, *RAY, "hypothesis>=6.90", "mypy>=1.10", "pytest>=8.0", "pytest-xdist>=3.6", "ruff>=0.6", "scikit-learn>=1.3", "setuptools>=70.1"]
 
 setup(
@@ -52,6 +54,12 @@ setup(
     long_description=long_description(),
     long_description_content_type="text/markdown",
     author="spacy-sapbert contributors",
+    url="https://github.com/spacy-sapbert/spacy-sapbert",
+    project_urls={
+        "Documentation": "https://github.com/spacy-sapbert/spacy-sapbert/tree/main/docs",
+        "Changelog": "https://github.com/spacy-sapbert/spacy-sapbert/blob/main/CHANGELOG.md",
+        "Issues": "https://github.com/spacy-sapbert/spacy-sapbert/issues",
+    },
     license="MIT",
     license_files=["LICENSE"],
     # plain find_packages() would install top-level `training` and `tests` as well
@@ -104,8 +112,9 @@ setup(
         "annotate": ANNOTATE,
         "ray": RAY,
         "train": TRAIN,
+        "docs": DOCS,
         "dev": DEV,
-        "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *MILVUS, *RAY, *TRAIN, *DEV],
+        "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *MILVUS, *RAY, *TRAIN, *DOCS, *DEV],
     },
     # the one list of registered names
     entry_points={
@@ -141,7 +150,7 @@ setup(
         "Environment :: Console",
         "Intended Audience :: Healthcare Industry",
         "Intended Audience :: Science/Research",
-        "Operating System :: OS Independent",
+        "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3",
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
