@@ -45,7 +45,19 @@ TRAIN = [
 ]
 # of `make docs`
 DOCS = ["mkdocs-material>=9.7", "mkdocstrings[python]>=1.0"]
-DEV = [*USEARCH, *FAISS, *MILVUS, *RAY, "hypothesis>=6.90", "mypy>=1.10", "pytest>=8.0", "pytest-xdist>=3.6", "ruff>=0.6", "scikit-learn>=1.3", "setuptools>=70.1"]
+DEV = [
+    *USEARCH,
+    *FAISS,
+    *MILVUS,
+    *RAY,
+    "hypothesis>=6.90",
+    "mypy>=1.10",
+    "pytest>=8.0",
+    "pytest-xdist>=3.6",
+    "ruff>=0.6",
+    "scikit-learn>=1.3",
+    "setuptools>=70.1",
+]
 
 setup(
     name=about("title"),

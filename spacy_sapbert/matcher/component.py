@@ -368,8 +368,12 @@ class ConceptMatcher(Pipe):
         with writing_folder(Path(path) / FOLDER) as folder:  # a new folder, as files of the old one may be mapped
             whole.to_disk(folder)
 
-) -> "ConceptMatcher":
-    """Make the component, see `ConceptMatcher`, without reading anything from disk."""
+    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "ConceptMatcher":
+        """Read what `to_disk` wrote.
+
+        Raises:
+            SapbertError: E030, the folder holds nothing that can be read.
+        """
         self._phrases = Phrases.from_disk(Path(path) / FOLDER)
         return self
 
@@ -379,8 +383,12 @@ class ConceptMatcher(Pipe):
 
         return bytes(srsly.msgpack_dumps(self._whole().to_dict()))
 
-) -> "ConceptMatcher":
-    """Make the component, see `ConceptMatcher`, without reading anything from disk."""
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "ConceptMatcher":
+        """Read what `to_bytes` returned.
+
+        Raises:
+            SapbertError: E030, the bytes cannot be read.
+        """
         import srsly
 
         self._phrases = Phrases.from_dict(srsly.msgpack_loads(bytes_data))

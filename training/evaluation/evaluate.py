@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
 from spacy_sapbert.files import write_text
 
