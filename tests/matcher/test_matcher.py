@@ -342,7 +342,7 @@ def test_many_names_are_made_ready_once(nlp: Language, tiny_linker: Path, tmp_pa
     for own in ({"weak_names": False}, {"types": ["T047"]}, {"label": "type"}, {"min_chars": 5}):
         before = len(read)
         assert seen(fresh(**own)) == seen(fresh(**own))
-        assert len(read) == before + 1, settings
+        assert len(read) == before + 1, own
     before = len(read)
     (kept / "hashes.npy").write_bytes(b"")
     assert seen(fresh()) == seen(fresh()) == EXPECTED  # made again
