@@ -1,7 +1,7 @@
 """Run workers as processes of this machine, each with its own pipeline. A killed worker is replaced, and its partition is done again.
 
-This is our own code, because library pools lose behaviour: `concurrent.futures` breaks the whole pool when a worker dies, and `pebble` does
-not return the coded error that a worker raises while it loads, nor tell a worker that died while loading (E021) from one that died at work.
+This is our own code, because the pools of libraries lose behaviour: `concurrent.futures` breaks the whole pool when a worker dies, and
+`pebble` breaks it when a worker dies or raises while it loads, without saying why. Here the coded error of the worker is raised.
 """
 
 from __future__ import annotations
