@@ -11,9 +11,9 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
 from spacy_sapbert.candidates import Rules, rank
-from spacy_sapbert.indexes.base import exact_search
+from spacy_sapbert.indexes.stored import exact_search
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.corpora import GOLD, Corpus, make_docs
@@ -52,7 +52,7 @@ def gold_docs(corpus: Corpus) -> Tuple[List[Doc], List[Mention]]:
 def ours(corpus: Corpus, linker: Path, *, abbreviations: bool, **settings: Any) -> Ranked:
     """Rank by the component itself, through Docs."""
     nlp = pipeline(linker, abbreviations=abbreviations, **settings)
-    kb = KnowledgeBase(linker / bundles.KB)
+    kb = KnowledgeBase(linker / bundle.KB)
     docs = [doc for doc, _ in make_docs(corpus, nlp)]
     spans = [span for doc in nlp.pipe(docs) for span in doc.spans[GOLD]]
     concepts = [[kb.row_of(concept_id) for concept_id, _ in span._.kb_ents] for span in spans]
@@ -66,7 +66,7 @@ def _ranked(kb: KnowledgeBase, rows: np.ndarray, cosines: np.ndarray) -> Ranked:
 
 def exact_encoder(texts: Sequence[str], kb: KnowledgeBase, linker: Path, model: Any) -> Ranked:
     """Rank by exact search with the encoder alone: without abbreviations and exact matches of names."""
-    stored = bundles.open_index(linker)._stored
+    stored = bundle.open_index(linker)._stored
     queries = model.predict([normalise(text) for text in texts])
     return _ranked(kb, *exact_search(stored, queries, NAMES))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from spacy_sapbert.indexes.base import exact_search
+from spacy_sapbert.indexes.stored import exact_search
 
 BLOCK = 50_000
 SAMPLE = 2_000  # real vectors whose nearest neighbour is looked for

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
@@ -181,7 +182,7 @@ def make_umls(folder: str, concepts: str, seed: str, relations: str) -> Dict[str
 
 def build_umls(release: str, out: str) -> Dict[str, Any]:
     """`kb build` from a release, imports not counted."""
-    from spacy_sapbert.build.linker_folder import read_source
+    from spacy_sapbert.build.linker import read_source
     from spacy_sapbert.kb.builder import build_kb
 
     start, cpu = time.perf_counter(), time.process_time()
@@ -289,7 +290,8 @@ def build_fast(kb: str, out: str) -> Dict[str, Any]:
     """`index KB --encoder fast --engine auto`: a linker from the names, encoding timed apart."""
     from contextlib import contextmanager
 
-    from spacy_sapbert.build import linker_folder as bundles
+    from spacy_sapbert import bundle
+    from spacy_sapbert.build import linker as building
     from spacy_sapbert.encoders.static import StaticEncoder
     from spacy_sapbert.indexes.auto import recommended
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -298,7 +300,7 @@ def build_fast(kb: str, out: str) -> Dict[str, Any]:
     names = KnowledgeBase(kb).n_surface_forms
     engine, settings, _why = recommended(names)
     index = registry.sapbert_indexes.get(engine)(**settings)  # type: ignore[attr-defined]
-    encode, encoding = bundles.encoded, []
+    encode, encoding = building.encoded, []
 
     @contextmanager
     def timed(*args: Any, **kwargs: Any) -> Any:
@@ -307,12 +309,12 @@ def build_fast(kb: str, out: str) -> Dict[str, Any]:
             encoding.append(time.perf_counter() - begun)
             yield vectors
 
-    bundles.encoded = timed  # type: ignore[assignment]
+    building.encoded = timed  # type: ignore[assignment]
     start = time.perf_counter()
     with memory.Peak() as own:
-        bundles.build_linker([], out, kb=kb, model=StaticEncoder(), index=index, progress=False)
+        building.build_linker([], out, kb=kb, model=StaticEncoder(), index=index, progress=False)
     seconds = time.perf_counter() - start
-    report = json.loads((Path(out) / bundles.INDEX / "manifest.json").read_text(encoding="utf-8"))["report"]
+    report = json.loads((Path(out) / bundle.INDEX / "manifest.json").read_text(encoding="utf-8"))["report"]
     return {
         "engine": engine,
         "seconds": seconds,
@@ -361,7 +363,7 @@ def encode_and_bare(kb: str, count: str) -> Dict[str, Any]:
     opened = KnowledgeBase(kb)
     names = opened.surface_forms_at(np.sort(np.random.default_rng(13).permutation(opened.n_surface_forms)[: int(count)]).tolist())
     model = NameEncoder().initialize()
-    objects = model.layers[0].shims[0]._hfmodel  # type: ignore[attr-defined]
+    objects = model.hf_model
     ids = sorted(objects.tokenizer(names, truncation=True, max_length=25)["input_ids"], key=len)
     batches = [objects.tokenizer.pad({"input_ids": ids[i : i + 64]}, return_tensors="pt") for i in range(0, len(ids), 64)]
     fastest = {"bare": 0.0, "ours": 0.0}
@@ -427,8 +429,8 @@ def throughput_ours(folder: str, path: str) -> Dict[str, Any]:
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": folder, **SETTINGS})
     loaded = _loaded(linker, nlp)
-    model, index = Clock(linker.model, ["predict"]), Clock(linker.index, ["query", "vectors"])
-    linker.model, linker.index = model, index
+    model, index = Clock(linker.model, ["encode"]), Clock(linker.index, ["query", "vectors"])
+    linker.bundle = replace(linker.bundle, encoder=model, index=index)
     inside: List[float] = []
 
     def link(docs: List[Any]) -> None:

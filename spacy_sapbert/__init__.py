@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .about import __version__
 
 if TYPE_CHECKING:
-    from .build.linker_folder import build_linker
+    from .build.linker import build_linker
     from .encoders.transformer import NameEncoder
     from .kb.knowledge_base import KnowledgeBase
     from .linker import SapBertLinker
@@ -19,7 +19,7 @@ _PUBLIC = {
     "SapBertLinker": "linker",
     "ConceptMatcher": "matcher.component",
     "NameEncoder": "encoders.transformer",
-    "build_linker": "build.linker_folder",
+    "build_linker": "build.linker",
 }
 __all__ = ["ConceptMatcher", "KnowledgeBase", "NameEncoder", "SapBertLinker", "__version__", "build_linker"]
 

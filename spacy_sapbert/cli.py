@@ -155,14 +155,15 @@ def _source(
     suppressed: bool,
     languages: str,
 ) -> Any:
-    from .build import linker_folder as bundles
+    from .build import default_linkers
+    from .build import linker as building
     from .readers import READERS, sniff
     from .readers.rrf import LANGUAGES
 
     kind, _, rest = text.partition(":")
     path = Path(rest) if rest and kind in READERS else Path(text)
     if text == "hpo":
-        path = bundles.hpo_file()
+        path = default_linkers.hpo_file()
     if not path.exists():
         raise fail("E401", MissingFile, path=path)
     kind = kind if rest and kind in READERS else sniff(path)
@@ -174,7 +175,7 @@ def _source(
         options["relations"] = relations
     elif kind in ("obo", "obograph"):
         options = {"suppressed": suppressed}
-    return bundles.read_source(path, kind=kind, max_bad_share=max_bad_share, **options)
+    return building.read_source(path, kind=kind, max_bad_share=max_bad_share, **options)
 
 
 @command(kb_app, "update")
@@ -197,7 +198,7 @@ def kb_update(
 ) -> None:
     """Update a linker to a new release: encode only the names that changed, and report concepts that were added, retired or merged."""
 
-    from .build import linker_folder as bundles
+    from . import bundle
     from .build import update
     from .build.vectors import Workers
     from .files import clear_abandoned, write_text
@@ -212,7 +213,7 @@ def kb_update(
     if changes is not None and corpus is None:
         raise fail("E002", setting="--changes", component="kb update", value=str(changes), why="it needs a --corpus.")
     docs = None if corpus is None else _read_docs(corpus)
-    manifest = KnowledgeBase(linker / bundles.KB).manifest
+    manifest = KnowledgeBase(linker / bundle.KB).manifest
     languages = ",".join(manifest["filters"]["languages"]) or "all"
     before: Dict[str, Any] = next((source["options"] for source in manifest["sources"] if source.get("options")), {})  # of UMLS
     given = [
@@ -314,9 +315,11 @@ def index(
     processes: int = typer.Option(1, help="Number of processes that encode, each on its own core."),
     gpu_ids: str = typer.Option("", help="GPUs to encode on, separated by commas (0,1), with a process for each."),
     check: bool = typer.Option(True, help="Refuse to begin if there is too little disk or memory."),
+    trust_remote_code: bool = typer.Option(False, "--trust-remote-code", help="Run the Python code of the encoder's repository, if it needs some."),
 ) -> None:
     """Build a linker from a knowledge base: encode its names, build the index and measure it. The same command resumes a killed build."""
-    from .build import linker_folder as bundles
+    from . import bundle
+    from .build import linker as building
     from .build.vectors import Workers
     from .indexes.auto import recommended
     from .kb.knowledge_base import KnowledgeBase
@@ -335,8 +338,11 @@ def index(
         raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, {', '.join(sorted(engines))}.")
     made = _engine(engine, engines[engine], {**settings, **dict(_setting(text) for text in setting)})
     workers = Workers.make(processes, _gpus(gpu_ids))
-    bundles.build_linker([], out, kb=kb, model=_encoder(encoder, pooling, max_length), index=made, workers=workers, check=check)
-    report = bundles.open_index(out, made).report
+    model = _encoder(encoder, pooling, max_length, trust_remote_code)
+    if trust_remote_code:
+        typer.echo(f"--trust-remote-code: Python code of the repository '{encoder}' is run, where the encoder needs it.", err=True)
+    building.build_linker([], out, kb=kb, model=model, index=made, workers=workers, check=check)
+    report = bundle.open_index(out, made).report
     typer.echo(f"{out}: {report['protocol']}")
     for label in ("exact", "chosen"):
         typer.echo(f"  {label}: {report.get(label)}")
@@ -378,17 +384,23 @@ def _engine(name: str, make: Callable[..., Any], settings: Dict[str, Any]) -> An
     return make(**settings)
 
 
-def _encoder(name: str, pooling: str, max_length: Optional[int]) -> Any:
-    """RAISES: SapbertError E002 for a setting that a static encoder does not have."""
-    from .build import linker_folder as bundles
+def _encoder(name: str, pooling: str, max_length: Optional[int], trust_remote_code: bool) -> Any:
+    """RAISES: SapbertError E002 for a setting that a static encoder does not have, and for trust in code where there is none."""
+    from . import bundle
     from .encoders.static import StaticEncoder, is_static
     from .encoders.transformer import NameEncoder
 
-    if name != bundles.FAST and (not name or not is_static(name)):
-        return NameEncoder(name, pooling, 25 if max_length is None else max_length)
+    static = name == bundle.FAST or (bool(name) and is_static(name))
+    if trust_remote_code and (static or not name):
+        why = "this encoder has no code of its own. Leave the option out, or name another --encoder."
+        raise fail("E002", setting="--trust-remote-code", component="index", value=name or "the encoder that ships", why=why)
+    if not static:
+        trust = {"trust_remote_code": trust_remote_code}
+        length = 25 if max_length is None else max_length
+        return NameEncoder(name, pooling, length, tokenizer_config=dict(trust), transformer_config=dict(trust))
     if pooling != "auto":
         raise fail("E002", setting="--pooling", component="index", value=pooling, why=f"encoder '{name}' adds up a table's rows.")
-    return StaticEncoder("" if name == bundles.FAST else name, **({} if max_length is None else {"max_length": max_length}))
+    return StaticEncoder("" if name == bundle.FAST else name, **({} if max_length is None else {"max_length": max_length}))
 
 
 # -- calibrate ----------------------------------------------------------------------------------------------------------
@@ -405,25 +417,27 @@ def calibrate(
     """Fit a calibration on annotated notes. Then links have a probability, and target_precision and coverage can be set."""
     import spacy
 
-    from .build import linker_folder as bundles
+    from . import bundle
+    from .build import default_linkers
+    from .calibration import read_calibration
 
     docs = _read_docs(gold)
     if not 0.0 < target_precision < 1.0:
         raise fail("E002", setting="--target-precision", component="calibrate", value=target_precision, why="it must be a share, between 0 and 1.")
-    folder = bundles.find_linker(linker)
+    folder = default_linkers.find_linker(linker)
     try:
-        bundles.read_calibration(folder / bundles.CALIBRATION)
+        read_calibration(folder / bundle.CALIBRATION)
     except FileNotFoundError:
         pass
     except SapbertError as error:  # damaged, or of another version: it will be replaced
         typer.echo(str(error), err=True)
-        bundles.write_calibration(folder, None)
+        bundle.write_calibration(folder, None)
     nlp = spacy.blank("en")
     component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder), "spans_key": spans_key})
     made = component.calibrate(docs, fit_on=fit_on or gold.name)
-    bundles.write_calibration(folder, made)
+    bundle.write_calibration(folder, made)
     n, right = len(made.right), sum(made.right)
-    typer.echo(f"{n:,} mentions, {right:,} linked rightly. Written: {folder / bundles.CALIBRATION}")
+    typer.echo(f"{n:,} mentions, {right:,} linked rightly. Written: {folder / bundle.CALIBRATION}")
     try:
         lowest = made.lowest(target_precision)
     except SapbertError as error:  # the calibration is usable without this target

@@ -63,7 +63,7 @@ class Errors:
     E005 = "Extension '{attr}' of Span exists already with other settings. Choose another attr_name for '{component}'."
     E006 = "'{what}' is a {got}, not a {expected}."
     E007 = "Folder '{path}' is locked by another build for more than {seconds:.0f} s. If none is running, delete '{lock}'."
-    E008 = "No room left to write '{path}' ({error}). Nothing half-written was kept; free space, or move the cache with {env}."
+    E008 = "No room left to write '{path}' ({error}). Nothing half-written was kept; free space, or give another folder ({env} moves the cache)."
     E009 = "'{path}' can't be written ({error}). Give another file."
     E010 = (
         "Setting '{setting}' of '{component}' needs a calibration, and linker '{path}' has none{why}. Fit one on annotated notes: "
@@ -148,6 +148,22 @@ class Errors:
     E303 = "pooling must be 'cls', 'mean' or 'auto'; got '{pooling}'."
     E304 = "Encoder '{name}' gave NaN or infinite values for {count} of {total} names. Try dtype='float32'."
     E305 = "There is no GPU {gpu}: PyTorch sees {count}. Name others, or leave gpu_ids out for the CPU."
+    E306 = (
+        "Encoder '{name}' needs Python code of its own repository, which is not run unasked. Name a model that transformers loads without such code; "
+        "or, if you trust the repository, run its code with `python -m spacy_sapbert index KB --encoder NAME --trust-remote-code`."
+    )
+    E307 = (
+        "The encoder of linker '{path}' needs Python code ({why}). Code of a linker's folder is not run, whatever the settings say. Build the linker "
+        "again with an encoder that transformers loads without code of its own, or get an unchanged copy of the folder."
+    )
+    E308 = (
+        "Encoder '{name}' is made of Python code of its own repository ({classes}). A linker's folder is loaded without such code, so a linker with this "
+        "encoder could not be opened, and none is written. Name a model of an architecture that transformers itself has."
+    )
+    E309 = (
+        "The encoder of linker '{path}' leads outside its folder: {why}. Nothing outside was read. Build the linker again with "
+        "`python -m spacy_sapbert index`, or get an unchanged copy of the folder."
+    )
     # data files
     E401 = "'{path}' does not exist."
     E402 = "'{path}' is not {expected}: {why}"

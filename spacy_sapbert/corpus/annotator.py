@@ -20,6 +20,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import SapbertError, fail
 from ..files import checksum, is_disk_full, write_text
+from ..indexes.base import Threaded, reader_params_of
 from .notes import Note, NoteReader, Partition
 
 FAILED = "_failed"  # readers of Parquet folders skip what begins with _ or .
@@ -151,8 +152,9 @@ class Annotator:
                     component.load()
             self.nlp.set_error_handler(self._on_error)
             self.linker: Any = self.nlp.get_pipe(LINKER)
-            if hasattr(self.linker.index, "threads"):
-                self.linker.index.threads = settings.threads
+            index = self.linker.index
+            if isinstance(index, Threaded):
+                index.threads = settings.threads
         except BaseException:
             self.close()
             raise
@@ -194,13 +196,13 @@ class Annotator:
 
     def _linker_digest(self) -> str:
         """Return a hash of the linker's content. A copy of a linker, or one built again to the same bytes, has the same hash."""
-        from ..build import linker_folder as bundles
+        from .. import bundle
 
         folder, index = Path(self.linker.folder), self.linker.index
-        files = json.loads((folder / bundles.INDEX / "manifest.json").read_text(encoding="utf-8"))["files"]
-        config = {key: value for key, value in index.get_config().items() if key not in getattr(index, "readers", ("threads",))}
-        calibration = folder / bundles.CALIBRATION
-        parts = [self.linker.kb.fingerprint, bundles.fingerprint(self.linker.model), type(index).__name__, config, files]
+        files = json.loads((folder / bundle.INDEX / "manifest.json").read_text(encoding="utf-8"))["files"]
+        config = {key: value for key, value in index.get_config().items() if key not in reader_params_of(index)}
+        calibration = folder / bundle.CALIBRATION
+        parts = [self.linker.kb.fingerprint, self.linker.model.fingerprint, type(index).__name__, config, files]
         parts.append(checksum(calibration) if calibration.is_file() else None)
         added = self.linker.additions
         parts.append([added.names, [[concept.concept_id, concept.types, concept.codes] for concept in added.concepts.values()]] if added else None)

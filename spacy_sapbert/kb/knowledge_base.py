@@ -91,22 +91,24 @@ class KnowledgeBase:
         """Return the number of concepts, with those that were added."""
         return int(self.manifest["counts"]["concepts"]) + (len(self.added.rows) if self.added is not None else 0)
 
-    def extend(self, additions: Additions) -> None:
-        """Lay a user's names and concepts over what the files hold, in place of those laid over it before. The files stay as they are.
+    def with_additions(self, additions: Additions) -> KnowledgeBase:
+        """Return this knowledge base with a user's names and concepts, in place of those it has. It shares files and connections with this one.
 
-        RAISES: SapbertError E022 for a name of a concept that is not there.
+        Raises:
+            SapbertError: E022, a name belongs to no concept.
         """
-        self.added = None
-        self._concepts.clear()
+        view = KnowledgeBase.__new__(KnowledgeBase)
+        view.__dict__.update(self.__dict__, added=None, _concepts={})
         if additions:
 
             def find(text: str, language: str) -> Optional[int]:
-                return self.find([text], language).get(text)
+                return view.find([text], language).get(text)
 
             def defined(row: int) -> bool:
-                return bool(self._sql("SELECT definition IS NOT NULL FROM concept WHERE row = ?", row).fetchone()[0])
+                return bool(view._sql("SELECT definition IS NOT NULL FROM concept WHERE row = ?", row).fetchone()[0])
 
-            self.added = Overlay(additions, self.row_of, find, defined, (self.n_surface_forms, len(self)))
+            view.added = Overlay(additions, view.row_of, find, defined, (view.n_surface_forms, len(view)))
+        return view
 
     @property
     def n_surface_forms(self) -> int:

@@ -5,8 +5,6 @@ left to right. At each word there is one look-up for every possible length of a 
 to make than to use, and would not find plurals.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -22,7 +20,8 @@ from spacy.training import Example
 from spacy.util import filter_spans
 from tqdm import tqdm
 
-from ..build import linker_folder as bundles
+from .. import bundle
+from ..build import default_linkers
 from ..doc.spans import set_spans
 from ..errors import DamagedFile, SapbertError, fail, warn
 from ..files import writing_folder
@@ -30,6 +29,7 @@ from ..kb import semantic_types
 from ..kb.additions import Additions
 from ..kb.concept import ENGLISH, lower_case, normalise
 from ..kb.knowledge_base import KnowledgeBase
+from ..registry import check_linker_name
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
 
 # A word is letters and digits; "'s" belongs to its word, and `stem` removes it. Punctuation and empty lines are words, too, as no name
@@ -110,7 +110,7 @@ def make_concept_matcher(
     min_chars: int,
     weak_names: bool,
     scorer: Optional[Callable[..., Any]],
-) -> ConceptMatcher:
+) -> "ConceptMatcher":
     """Make the component, see `ConceptMatcher`, without reading anything from disk."""
     return ConceptMatcher(
         nlp,
@@ -163,7 +163,7 @@ class ConceptMatcher(Pipe):
         if min_chars < 1:
             raise fail("E002", setting="min_chars", component=name, value=min_chars, why="it must be at least 1.")
         if linker_name is not None and not _is_kb(Path(linker_name)):
-            bundles.check_linker_name(linker_name)
+            check_linker_name(linker_name)
         self.nlp, self.name, self.scorer = nlp, name, scorer
         self.linker_name, self.spans_key, self.label, self.overwrite = linker_name, spans_key, label, overwrite
         self.min_chars, self.weak_names = max(2, min_chars), weak_names
@@ -208,7 +208,7 @@ class ConceptMatcher(Pipe):
                     return component.kb
         if self.linker_name is not None and _is_kb(Path(self.linker_name)):
             return KnowledgeBase(self.linker_name)
-        return KnowledgeBase(bundles.find_linker(self.linker_name) / bundles.KB)
+        return KnowledgeBase(default_linkers.find_linker(self.linker_name) / bundle.KB)
 
     def set_kb(self, kb: KnowledgeBase) -> None:
         """Look for the names of a knowledge base. If there are many, their hashes are made once and kept in the cache.
@@ -231,7 +231,7 @@ class ConceptMatcher(Pipe):
                 self._of(kb).to_disk(fresh)
 
         try:
-            folder = bundles.cached("names", [kb.fingerprint, bundles.digest([*rules, *own, *text])], build)
+            folder = default_linkers.cached("names", [kb.fingerprint, default_linkers.digest([*rules, *own, *text])], build)
             try:
                 self._phrases = Phrases.from_disk(folder)
             except DamagedFile:
@@ -240,7 +240,7 @@ class ConceptMatcher(Pipe):
         except (OSError, SapbertError) as error:
             if isinstance(error, SapbertError) and error.code not in ("E007", "E008"):
                 raise
-            warn("W009", stacklevel=2, component=self.name, path=bundles.cache_folder(), error=error, env=bundles.CACHE_VARIABLE)
+            warn("W009", stacklevel=2, component=self.name, path=default_linkers.cache_folder(), error=error, env=default_linkers.CACHE_VARIABLE)
             self._phrases = self._of(kb)
 
     def _of(self, kb: KnowledgeBase) -> Phrases:
@@ -368,7 +368,7 @@ class ConceptMatcher(Pipe):
         with writing_folder(Path(path) / FOLDER) as folder:  # a new folder, as files of the old one may be mapped
             whole.to_disk(folder)
 
-    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> ConceptMatcher:
+    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "ConceptMatcher":
         """Read what `to_disk` wrote.
 
         Raises:
@@ -383,7 +383,7 @@ class ConceptMatcher(Pipe):
 
         return bytes(srsly.msgpack_dumps(self._whole().to_dict()))
 
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> ConceptMatcher:
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "ConceptMatcher":
         """Read what `to_bytes` returned.
 
         Raises:

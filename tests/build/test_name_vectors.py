@@ -18,13 +18,15 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from spacy_sapbert.build import linker_folder as bundles, vectors as name_vectors
+from spacy_sapbert import bundle
+from spacy_sapbert.build import linker as building
+from spacy_sapbert.build import vectors as name_vectors
+from spacy_sapbert.build.vectors import Known, Ready, Shard, Tick, Workers, here, in_processes
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.indexes.usearch import UsearchIndex
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from spacy_sapbert.build.vectors import Known, Ready, Shard, Tick, Workers, here, in_processes
 
 DATA = Path(__file__).parents[1] / "data"
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -151,7 +153,7 @@ def test_what_was_begun_otherwise_is_not_gone_on_with(tiny_kb: KnowledgeBase, tm
 
 def test_another_knowledge_base_is_not_gone_on_with(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     stopped(tiny_kb, tmp_path / "linker", 2)
-    out = bundles.build_kb([bundles.read_source(DATA / "tiny.obo")], tmp_path / "kb")
+    out = building.build_kb([building.read_source(DATA / "tiny.obo")], tmp_path / "kb")
     with pytest.warns(UserWarning, match=r"\[W008\] .*kb: .*names: "):
         vectors = run(out, tmp_path / "linker", Recorder())
     assert np.array_equal(vectors, code(list(out.surface_forms())).astype(np.float16))
@@ -207,7 +209,7 @@ def test_one_build_at_a_time(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
         with pytest.raises(SapbertError, match=r"\[E026\].*another build.*Wait for it"):
             run(tiny_kb, tmp_path / "linker", Recorder())
         with pytest.raises(SapbertError, match=r"\[E026\]"):  # before anything else is built
-            bundles.build_linker([], tmp_path / "linker", kb=tmp_path / "is not looked at", index=ExactIndex(), progress=False)
+            building.build_linker([], tmp_path / "linker", kb=tmp_path / "is not looked at", index=ExactIndex(), progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["linker.vectors"]
 
 
@@ -225,25 +227,26 @@ def test_a_full_disk_is_said(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch
 
 
 def test_a_build_that_fails_at_its_end_keeps_the_vectors(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, encode, asked = bundles.write_manifest, name_vectors.encode_names, []
+    write, encode, asked = building.write_manifest, NameEncoder.encode, []
 
     def full(folder: Path, kind: str, *rest: Any, **more: Any) -> Any:
-        if kind == bundles.KIND:
+        if kind == bundle.KIND:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(folder, kind, *rest, **more)
 
-    def counting(model: Any, names: List[str], progress: Any = False) -> np.ndarray:
-        asked.append(names[0])
-        return encode(model, names, progress)
+    def counting(model: Any, names: List[str], *, progress: Any = False) -> np.ndarray:
+        if callable(progress):  # a shard, not the queries that the index is measured with
+            asked.append(names[0])
+        return encode(model, names, progress=progress)
 
-    monkeypatch.setattr(name_vectors, "encode_names", counting)
+    monkeypatch.setattr(NameEncoder, "encode", counting)
     with monkeypatch.context() as broken:
-        broken.setattr(bundles, "write_manifest", full)
+        broken.setattr(building, "write_manifest", full)
         with pytest.raises(SapbertError, match="E008"):
-            bundles.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=ExactIndex(), progress=False)
+            building.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=ExactIndex(), progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["linker.vectors"]
     assert len(asked) == shards_of(tiny_kb)
-    bundles.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=ExactIndex(), progress=False)
+    building.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=ExactIndex(), progress=False)
     assert len(asked) == shards_of(tiny_kb)
     assert [path.name for path in tmp_path.iterdir()] == ["linker"]
 
@@ -251,20 +254,22 @@ def test_a_build_that_fails_at_its_end_keeps_the_vectors(tiny_kb: KnowledgeBase,
 SLOW = """
     import sys, time
     from pathlib import Path
-    from spacy_sapbert import bundles, encoder, name_vectors
+    from spacy_sapbert.build import linker as building
+    from spacy_sapbert.build import vectors as name_vectors
+    from spacy_sapbert.encoders.transformer import NameEncoder
     from spacy_sapbert.indexes.exact import ExactIndex
 
     name_vectors.SHARD = 40
-    encode = name_vectors.encode_names
+    encode = NameEncoder.encode
 
-    def slowly(model, names, progress=False):
+    def slowly(model, names, *, progress=False):
         with open(sys.argv[3], "a") as log:
             log.write(f"{names[0]}\\n")
         time.sleep(float(sys.argv[4]))
-        return encode(model, names, progress)
+        return encode(model, names, progress=progress)
 
-    name_vectors.encode_names = slowly
-    bundles.build_linker([], sys.argv[2], kb=sys.argv[1], index=ExactIndex(), progress=False)
+    NameEncoder.encode = slowly
+    building.build_linker([], sys.argv[2], kb=sys.argv[1], index=ExactIndex(), progress=False)
 """
 
 
@@ -292,15 +297,15 @@ def test_a_killed_build_goes_on(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     names = list(tiny_kb.surface_forms())
     assert (tmp_path / "second").read_text().splitlines()[: shards_of(tiny_kb) - whole] == names[whole * SIZE :: SIZE]
     assert not done.exists()
-    index = bundles.open_index(out)
+    index = bundle.open_index(out)
     model = NameEncoder().initialize()
     assert len(index) == tiny_kb.n_surface_forms
-    assert (np.sum(index.vectors(np.arange(len(names))) * bundles.encode(model, names), axis=1) > 0.999).all()
+    assert (np.sum(index.vectors(np.arange(len(names))) * model.encode(names), axis=1) > 0.999).all()
 
 
 def test_two_processes_give_the_same_vectors(tiny_linker: Path, tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     workers = Workers.make(2)
-    load = partial(bundles.worker_encoder, tiny_linker / "encoder", {"dtype": "float32"})
+    load = partial(bundle.worker_encoder, tiny_linker / "encoder", {"dtype": "float32"})
     model = load("cpu")
     found = []
     for encode in (here(model), in_processes(load, workers)):
@@ -311,9 +316,7 @@ def test_two_processes_give_the_same_vectors(tiny_linker: Path, tiny_kb: Knowled
 
 def _dies_at(marker: Path, device: str) -> Any:
     class Model:
-        attrs: dict = {}
-
-        def predict(self, names: List[str]) -> np.ndarray:
+        def encode(self, names: List[str], *, progress: Any = False) -> np.ndarray:
             if marker.is_file():
                 os.kill(os.getpid(), signal.SIGKILL)
             marker.write_text("the next one dies")
@@ -354,8 +357,8 @@ def test_workers() -> None:
 
 @pytest.mark.parametrize("index", [ExactIndex(), UsearchIndex(dtype="i8", pca=128, rescore=100)])
 def test_an_index_of_encoded_names_finds_them(tiny_kb: KnowledgeBase, tmp_path: Path, index: Any) -> None:
-    out = bundles.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=index, workers=Workers.make(1), progress=False)
-    opened = bundles.open_index(out)
+    out = building.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=index, workers=Workers.make(1), progress=False)
+    opened = bundle.open_index(out)
     rows = np.arange(0, tiny_kb.n_surface_forms, 7)
     found, cosines = opened.query(opened.vectors(rows), 1)
     assert (found[:, 0] == rows).mean() > 0.97  # a name and its plural may be one vector

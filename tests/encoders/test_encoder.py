@@ -17,7 +17,8 @@ from thinc.api import Adam
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, BertTokenizerFast
 
 from spacy_sapbert.encoders import transformer as encoder_module
-from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder, base_encoder, encode, from_folder, pool, read_pooling, to_folder
+from spacy_sapbert.encoders.base import Encoder
+from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder, base_encoder, pool, read_pooling
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import folder_to_bytes
 
@@ -59,6 +60,11 @@ def tiny(name: Path, **settings: Any) -> Any:
     return model
 
 
+def opened(model: NameEncoder, folder: Path) -> NameEncoder:
+    model.load(folder)
+    return model
+
+
 def reference(folder: Path, names: List[str], pooling: str, max_length: int = 25) -> np.ndarray:
     """One name at a time, straight from transformers."""
     tokenizer, transformer = AutoTokenizer.from_pretrained(str(folder)), AutoModel.from_pretrained(str(folder)).eval()
@@ -88,7 +94,7 @@ def test_nothing_is_read_before_initialize(monkeypatch: pytest.MonkeyPatch, tmp_
     for name in ("", "no-such-org/no-such-model", str(tmp_path / "nowhere")):
         model = NameEncoder(name)
         assert model.has_dim("nO") is None
-        for act in (lambda m: m.predict(["a"]), lambda m: m.begin_update(["a"]), lambda m: encode(m, ["a"]), lambda m: to_folder(m, tmp_path)):
+        for act in (lambda m: m.predict(["a"]), lambda m: m.begin_update(["a"]), lambda m: m.encode(["a"]), lambda m: m.save(tmp_path)):
             with pytest.raises(SapbertError, match=r"initialize\(\)") as error:
                 act(model)
             assert error.value.code == "E302"
@@ -96,7 +102,8 @@ def test_nothing_is_read_before_initialize(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_it_is_registered_and_built_from_a_config() -> None:
     model = registry.resolve({"model": {"@architectures": "spacy-sapbert.NameEncoder.v1", "max_length": 12, "pooling": "mean"}})["model"]
-    assert (model.name, model.attrs["max_length"], model.attrs["pooling"]) == ("sapbert-name-encoder", 12, "mean")
+    assert isinstance(model, Encoder)
+    assert (model.name, model.max_length, model.pooling) == ("", 12, "mean")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +208,7 @@ def test_the_default_is_trained(default: Any) -> None:
             vectors = model.predict([one, other, unlike])
             margins.append(float(vectors[0] @ vectors[1] - vectors[0] @ vectors[2]))
         assert margins[0] > margins[1], one
-    assert default.attrs["fingerprint"] != base.attrs["fingerprint"]
+    assert default.fingerprint != base.fingerprint
 
 
 def test_order_and_batches_do_not_matter(bert: Path) -> None:
@@ -260,7 +267,7 @@ def test_pooling_of_a_plain_transformer(bert: Path, pooling: str) -> None:
     assert np.abs(tiny(bert, pooling=pooling).predict(NAMES) - expected).max() < 1e-5
     auto = tiny(bert, pooling="auto").predict(NAMES)
     assert np.abs(auto - reference(bert, NAMES, "cls")).max() < 1e-5  # SapBERT's
-    assert tiny(bert).attrs["pooling"] == "auto"
+    assert tiny(bert).pooling == "auto"
 
 
 def test_pool_by_hand() -> None:
@@ -356,7 +363,7 @@ def test_gradients_are_those_of_a_finite_difference(bert: Path) -> None:
 def test_steps_make_the_loss_smaller_and_dropout_stays_out_of_predictions(tmp_path: Path) -> None:
     model = tiny(make_bert(tmp_path, dropout=0.1))
     names = ["heart attack", "myocardial infarction", "broken toe"]
-    fingerprint = model.attrs["fingerprint"]
+    fingerprint = model.fingerprint
     before = model.predict(names)
     optimizer = Adam(1e-3)
     for _ in range(5):
@@ -391,7 +398,7 @@ def test_bytes_bring_the_same_vectors_without_pickle(bert: Path, monkeypatch: py
     again = NameEncoder(dtype="float32").from_bytes(data)
     assert (again.predict(NAMES) == expected).all()
     for attr in ("name", "pooling", "max_length", "fingerprint"):
-        assert again.attrs[attr] == model.attrs[attr]
+        assert getattr(again, attr) == getattr(model, attr)
     assert again.get_dim("nO") == 32
     again.initialize()  # it has its weights: nothing is read again
     assert (again.predict(NAMES) == expected).all()
@@ -407,11 +414,11 @@ def test_an_encoder_without_weights_has_bytes_too() -> None:
 def test_a_folder_is_read_by_all_three_libraries(default: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         refuse_pickle(patch)
-        to_folder(default, tmp_path)
-        again = from_folder(NameEncoder(dtype="float32", pooling="cls", max_length=9), tmp_path)
+        default.save(tmp_path)
+        again = opened(NameEncoder(dtype="float32", pooling="cls", max_length=9), tmp_path)
     expected = default.predict(NAMES)
     assert (again.predict(NAMES) == expected).all()
-    assert (again.attrs["max_length"], again.attrs["fingerprint"]) == (25, default.attrs["fingerprint"])
+    assert (again.max_length, again.fingerprint) == (25, default.fingerprint)
     assert not list(tmp_path.rglob("*.bin"))
     assert np.abs(reference(tmp_path, NAMES, "mean") - expected).max() < 1e-5
     theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path), device="cpu")
@@ -421,7 +428,7 @@ def test_a_folder_is_read_by_all_three_libraries(default: Any, tmp_path: Path, m
 
 def test_a_cls_folder_is_cls_for_sentence_transformers(bert: Path, tmp_path: Path) -> None:
     model = tiny(bert)
-    to_folder(model, tmp_path)
+    model.save(tmp_path)
     theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path), device="cpu")
     assert np.abs(theirs.encode(NAMES, show_progress_bar=False) - model.predict(NAMES)).max() < 1e-5
     assert np.abs(tiny(tmp_path).predict(NAMES) - model.predict(NAMES)).max() < 1e-6  # read_pooling of what to_folder wrote
@@ -430,8 +437,8 @@ def test_a_cls_folder_is_cls_for_sentence_transformers(bert: Path, tmp_path: Pat
 def test_a_folder_of_another_width_takes_the_place_of_what_was_there(bert: Path, tmp_path: Path) -> None:
     wide = tiny(make_bert(tmp_path / "wide", seed=5, width=48))
     (tmp_path / "written").mkdir()
-    to_folder(wide, tmp_path / "written")
-    model = from_folder(tiny(bert), tmp_path / "written")
+    wide.save(tmp_path / "written")
+    model = opened(tiny(bert), tmp_path / "written")
     assert model.get_dim("nO") == 48
     assert (model.predict(NAMES) == wide.predict(NAMES)).all()
 
@@ -440,45 +447,45 @@ def test_what_is_written_does_not_depend_on_where_it_was_read(bert: Path, tmp_pa
     written = []
     for place in ("a", "b"):
         model = tiny(Path(shutil.copytree(bert, tmp_path / place / "model")))
-        model.attrs["name"] = "mine"
+        model.name = "mine"
         (tmp_path / place / "out").mkdir()
-        to_folder(model, tmp_path / place / "out")
+        model.save(tmp_path / place / "out")
         written.append((model.to_bytes(), folder_to_bytes(tmp_path / place / "out")))
     assert written[0] == written[1]
 
 
 def test_a_folder_that_is_no_linkers(bert: Path) -> None:
     with pytest.raises(MissingFile, match=r"spacy_sapbert_encoder\.json") as error:
-        from_folder(NameEncoder(), bert)
+        opened(NameEncoder(), bert)
     assert error.value.code == "E301"
 
 
 def test_fingerprints(bert: Path, tmp_path: Path) -> None:
-    prints = [tiny(bert, **settings).attrs["fingerprint"] for settings in ({}, {"pooling": "mean"}, {"max_length": 24})]
-    prints.append(tiny(make_bert(tmp_path / "other", seed=1)).attrs["fingerprint"])
+    prints = [tiny(bert, **settings).fingerprint for settings in ({}, {"pooling": "mean"}, {"max_length": 24})]
+    prints.append(tiny(make_bert(tmp_path / "other", seed=1)).fingerprint)
     vocabulary = Path(shutil.copytree(bert, tmp_path / "vocabulary"))
     swapped = [*VOCAB]
     swapped[5], swapped[6] = swapped[6], swapped[5]
     for file in ("tokenizer.json", "vocab.txt"):
         (vocabulary / file).unlink()
     (vocabulary / "vocab.txt").write_text("\n".join(swapped) + "\n")
-    prints.append(tiny(vocabulary).attrs["fingerprint"])
+    prints.append(tiny(vocabulary).fingerprint)
     assert len(set(prints)) == 5
     assert all(prints)
-    assert prints[0] == tiny(bert, pooling="cls", batch_tokens=99).attrs["fingerprint"]  # equal vectors
+    assert prints[0] == tiny(bert, pooling="cls", batch_tokens=99).fingerprint  # equal vectors
     moved = Path(shutil.copytree(bert, tmp_path / "moved"))
-    assert prints[0] == tiny(moved).attrs["fingerprint"]
+    assert prints[0] == tiny(moved).fingerprint
 
 
 def test_a_folder_written_after_training_has_the_fingerprint_of_its_weights(bert: Path, tmp_path: Path) -> None:
     model = tiny(bert)
-    before = model.attrs["fingerprint"]
+    before = model.fingerprint
     with torch.no_grad():
         model.layers[0].shims[0]._hfmodel.transformer.embeddings.LayerNorm.bias += 0.1
-    to_folder(model, tmp_path)
-    after = from_folder(NameEncoder(), tmp_path).attrs["fingerprint"]
-    assert after == model.attrs["fingerprint"] != before
-    assert after == tiny(tmp_path, pooling="cls").attrs["fingerprint"]
+    model.save(tmp_path)
+    after = opened(NameEncoder(), tmp_path).fingerprint
+    assert after == model.fingerprint != before
+    assert after == tiny(tmp_path, pooling="cls").fingerprint
 
 
 @pytest.mark.parametrize("with_tokenizer", [False, True])
@@ -497,7 +504,7 @@ def test_peft_adapters_are_merged(default: Any, tmp_path: Path, with_tokenizer: 
         expected = pool(adapted(**tokens).last_hidden_state, tokens["attention_mask"], "mean").numpy()  # the base's own pooling
     assert cosines(model.predict(NAMES), expected).min() > 0.9999
     assert cosines(model.predict(NAMES), default.predict(NAMES)).max() < 0.999  # the adapters do something
-    assert model.attrs["fingerprint"] != default.attrs["fingerprint"]
+    assert model.fingerprint != default.fingerprint
 
 
 def test_adapters_without_peft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bert: Path) -> None:
@@ -506,3 +513,257 @@ def test_adapters_without_peft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(SapbertError, match="pip install peft") as error:
         NameEncoder(str(tmp_path)).initialize()
     assert error.value.code == "E301"
+
+
+# -- code of a repository ------------------------------------------------------------------------------------------------
+
+OWN_CODE = """
+from pathlib import Path
+from transformers import BertConfig, BertModel, BertTokenizerFast
+Path({marker!r}).write_text("run")
+class OwnConfig(BertConfig):
+    model_type = "own-bert"
+class OwnModel(BertModel):
+    config_class = OwnConfig
+class OwnTokenizerFast(BertTokenizerFast):
+    pass
+"""
+TRUSTED = {"trust_remote_code": True}
+
+
+def with_code(folder: Path, marker: Path, *, config: bool = True, tokenizer: bool = False, names: str = "Own") -> Path:
+    """Make an encoder's folder need a Python file, `own.py`. marker: written by that file when it is run. names: of the classes."""
+    (folder / "own.py").write_text(OWN_CODE.format(marker=str(marker)))
+    if config:
+        change_json(folder / "config.json", model_type="own-bert", auto_map={"AutoConfig": f"own.{names}Config", "AutoModel": f"own.{names}Model"})
+    if tokenizer:
+        auto_map = {"AutoTokenizer": [None, "own.OwnTokenizerFast"]}
+        change_json(folder / "tokenizer_config.json", tokenizer_class="OwnTokenizer", auto_map=auto_map)
+    return folder
+
+
+def change_json(path: Path, **values: Any) -> None:
+    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    path.unlink(missing_ok=True)  # it may be a link
+    path.write_text(json.dumps({**content, **values}), encoding="utf-8")
+
+
+@pytest.fixture
+def no_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> List[str]:
+    """What was asked on standard input, each answered by yes. Modules of repositories are copied into the test's folder."""
+    asked: List[str] = []
+
+    def answer(prompt: str = "") -> str:
+        asked.append(prompt)
+        return "y"
+
+    monkeypatch.setattr("builtins.input", answer)
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    return asked
+
+
+@pytest.mark.parametrize("settings", [{}, {"transformer_config": TRUSTED, "tokenizer_config": TRUSTED}], ids=["plain", "trusting"])
+@pytest.mark.parametrize("needs", [{"config": True}, {"config": False, "tokenizer": True}], ids=["model", "tokenizer"])
+def test_code_in_a_linkers_folder_is_never_run(bert: Path, tmp_path: Path, no_answers: List[str], settings: dict, needs: dict) -> None:
+    saved = tmp_path / "encoder"
+    saved.mkdir()
+    tiny(bert).save(saved)
+    with_code(saved, tmp_path / "marker", **needs)
+    for code_is_there in (True, False):
+        with pytest.raises(SapbertError, match="not run") as error:
+            opened(NameEncoder(dtype="float32", **settings), saved)
+        assert error.value.code == "E307"
+        assert str(saved) in str(error.value)
+        assert (no_answers, (tmp_path / "marker").exists()) == ([], False)
+        if code_is_there:
+            (saved / "own.py").unlink()  # without the file, the settings still ask for code
+
+
+def test_code_beside_a_known_architecture_is_refused_too(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    """`auto_map` with a known model_type: transformers would take its own class, which is another model."""
+    saved = tmp_path / "encoder"
+    saved.mkdir()
+    tiny(bert).save(saved)
+    with_code(saved, tmp_path / "marker")
+    change_json(saved / "config.json", model_type="bert")
+    with pytest.raises(SapbertError) as error:
+        opened(NameEncoder(transformer_config=TRUSTED), saved)
+    assert (error.value.code, no_answers, (tmp_path / "marker").exists()) == ("E307", [], False)
+
+
+def test_settings_that_say_where_to_read_are_not_those_of_a_folder(bert: Path, tmp_path: Path) -> None:
+    """A model that was read from a repository's subfolder or revision is loaded from a linker's folder as it was saved."""
+    saved = tmp_path / "encoder"
+    saved.mkdir()
+    tiny(bert).save(saved)
+    expected = tiny(bert).predict(NAMES)
+    where = {"subfolder": "elsewhere", "revision": "v2", "cache_dir": str(tmp_path / "cache")}
+    other = {"vocab_file": str(tmp_path / "other.txt"), "tokenizer_file": str(tmp_path / "other.json")}
+    model = NameEncoder(dtype="float32", transformer_config={**where, "attn_implementation": "eager"}, tokenizer_config={**where, **other})
+    assert np.allclose(opened(model, saved).predict(NAMES), expected, atol=1e-6)
+    assert model.layers[0].shims[0]._hfmodel.transformer.config._attn_implementation == "eager"  # how to compute still counts
+
+
+def test_a_name_whose_code_is_not_trusted(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    folder = with_code(Path(shutil.copytree(bert, tmp_path / "own")), tmp_path / "marker")
+    with pytest.raises(SapbertError, match="--trust-remote-code") as error:
+        NameEncoder(str(folder)).initialize()
+    assert (error.value.code, no_answers, (tmp_path / "marker").exists()) == ("E306", [], False)
+
+
+def test_a_name_whose_code_is_trusted(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    """Its vectors can be had; it can't be saved, as a saved one could not be loaded."""
+    folder = with_code(Path(shutil.copytree(bert, tmp_path / "own")), tmp_path / "marker")
+    model = tiny(folder, transformer_config=TRUSTED)
+    assert (tmp_path / "marker").read_text() == "run"
+    assert np.allclose(model.predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
+    with pytest.raises(SapbertError, match="OwnModel") as error:
+        model.save(tmp_path / "saved")
+    assert error.value.code == "E308"
+    assert not (tmp_path / "saved").exists()
+
+
+def test_what_is_saved_does_not_name_code(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    """A model that names code, and that transformers can load without it."""
+    folder = Path(shutil.copytree(bert, tmp_path / "own"))
+    change_json(folder / "config.json", auto_map={"AutoModel": "someone/model--own.OwnModel"})
+    change_json(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": [None, "someone/model--own.OwnTokenizerFast"]})
+    (tmp_path / "saved").mkdir()
+    tiny(folder).save(tmp_path / "saved")
+    assert "auto_map" not in "".join((tmp_path / "saved" / file).read_text() for file in ("config.json", "tokenizer_config.json"))
+    assert np.allclose(opened(NameEncoder(dtype="float32"), tmp_path / "saved").predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
+    assert no_answers == []
+
+
+def test_bytes_run_no_code(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    import srsly
+
+    model = tiny(bert)
+    shim = model.layers[0].shims[0]
+    message = srsly.msgpack_loads(shim.to_bytes())
+    auto_map = {"AutoConfig": "someone/model--own.OwnConfig", "AutoModel": "someone/model--own.OwnModel"}
+    message["config"] = json.dumps({**json.loads(message["config"]), "model_type": "own-bert", "auto_map": auto_map})
+    with pytest.raises(SapbertError) as error:
+        shim.from_bytes(srsly.msgpack_dumps(message))
+    assert (error.value.code, no_answers) == ("E307", [])
+
+
+# -- a folder that leads outside itself -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(bert: Path, tmp_path: Path) -> Path:
+    """A linker's encoder, with a different model of the same vocabulary beside it, in `other`."""
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    tiny(bert).save(folder)
+    make_bert(tmp_path / "other", seed=1)
+    return folder
+
+
+def by_adapter(folder: Path) -> str:
+    change_json(folder / "adapter_config.json", base_model_name_or_path=str(folder.parent / "other"), peft_type="LORA")
+    return "adapter_config.json"
+
+
+def by_adapter_of_a_name(folder: Path) -> str:
+    change_json(folder / "adapter_config.json", base_model_name_or_path="someone/model", peft_type="LORA")
+    return "adapter_config.json"
+
+
+def by_vocabulary(folder: Path) -> str:
+    change_json(folder / "tokenizer_config.json", tokenizer_file=str(folder.parent / "other" / "tokenizer.json"))
+    return "tokenizer_file"
+
+
+def by_versioned_tokenizer(folder: Path) -> str:
+    shutil.copyfile(folder.parent / "other" / "tokenizer.json", folder.parent / "other" / "tokenizer.4.0.json")
+    change_json(folder / "tokenizer_config.json", fast_tokenizer_files=["../other/tokenizer.4.0.json"])
+    return "fast_tokenizer_files"
+
+
+def by_first_argument(folder: Path) -> str:
+    change_json(folder / "tokenizer_config.json", init_inputs=[str(folder.parent / "other" / "vocab.txt")])
+    return "init_inputs"
+
+
+def by_shard(folder: Path) -> str:
+    from safetensors import safe_open
+
+    with safe_open(str(folder / "model.safetensors"), framework="pt") as file:
+        keys = list(file.keys())
+    (folder / "model.safetensors").unlink()
+    weight_map = dict.fromkeys(keys, "../other/model.safetensors")
+    change_json(folder / "model.safetensors.index.json", metadata={"total_size": 1}, weight_map=weight_map)
+    return "model.safetensors.index.json"
+
+
+def by_kernel(folder: Path) -> str:
+    change_json(folder / "config.json", attn_implementation="someone/kernels:forward")
+    return "attn_implementation"
+
+
+def by_backbone(folder: Path) -> str:
+    change_json(folder / "config.json", model_type="detr", backbone="someone/model", use_pretrained_backbone=True, use_timm_backbone=False)
+    return "backbone"
+
+
+def by_code_of_a_part(folder: Path) -> str:
+    part = {"model_type": "bert", "auto_map": {"AutoModel": "someone/model--own.OwnModel"}}
+    change_json(folder / "config.json", model_type="llava", text_config=part)
+    return "auto_map"
+
+
+WAYS_OUT = [by_adapter, by_adapter_of_a_name, by_vocabulary, by_versioned_tokenizer, by_first_argument, by_shard, by_kernel, by_backbone]
+
+
+@pytest.mark.parametrize("way_out", [*WAYS_OUT, by_code_of_a_part])
+def test_a_folder_that_leads_outside_is_refused(saved: Path, way_out: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is read by transformers."""
+    said = way_out(saved)
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("it is read")
+
+    monkeypatch.setattr(AutoModel, "from_pretrained", refuse)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
+    with pytest.raises(SapbertError, match="outside") as error:
+        opened(NameEncoder(dtype="float32"), saved)
+    assert error.value.code == "E309"
+    assert said in str(error.value)
+
+
+def test_what_leads_nowhere_is_no_harm(saved: Path, bert: Path) -> None:
+    """Keys that models of the hub have, and that name no file or a file of the folder."""
+    change_json(saved / "tokenizer_config.json", tokenizer_file=None, special_tokens_map_file="/home/someone/special_tokens_map.json")
+    change_json(saved / "config.json", _name_or_path="someone/model", attn_implementation="eager", backbone=None)
+    weights = (saved / "model.safetensors").rename(saved / "model-00001-of-00001.safetensors")
+    from safetensors import safe_open
+
+    with safe_open(str(weights), framework="pt") as file:
+        weight_map = dict.fromkeys(file.keys(), weights.name)
+    change_json(saved / "model.safetensors.index.json", metadata={"total_size": 1}, weight_map=weight_map)
+    assert np.allclose(opened(NameEncoder(dtype="float32"), saved).predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
+
+
+def test_weights_that_may_hold_code_are_not_read(saved: Path) -> None:
+    """`to_folder` writes safetensors alone; PyTorch's own files are pickles."""
+    from safetensors.torch import load_file
+
+    torch.save(load_file(str(saved / "model.safetensors")), saved / "pytorch_model.bin")
+    (saved / "model.safetensors").unlink()
+    with pytest.raises(SapbertError, match="safetensors") as error:
+        opened(NameEncoder(dtype="float32"), saved)
+    assert error.value.code == "E301"
+
+
+def test_bytes_that_lead_outside_are_refused(bert: Path, tmp_path: Path) -> None:
+    import srsly
+
+    shim = tiny(bert).layers[0].shims[0]
+    message = srsly.msgpack_loads(shim.to_bytes())
+    settings = json.loads(message["tokenizer"]["tokenizer_config.json"])
+    message["tokenizer"]["tokenizer_config.json"] = json.dumps({**settings, "tokenizer_file": str(bert / "tokenizer.json")}).encode()
+    with pytest.raises(SapbertError, match="tokenizer_file") as error:
+        shim.from_bytes(srsly.msgpack_dumps(message))
+    assert error.value.code == "E309"

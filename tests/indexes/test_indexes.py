@@ -16,7 +16,7 @@ from milvus_servers import milvus_server
 
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.files import folder_to_bytes
-from spacy_sapbert.indexes import auto, base, rescored
+from spacy_sapbert.indexes import auto, rescored, stored
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.indexes.faiss import FaissIndex
@@ -197,7 +197,7 @@ def test_of_a_large_file_nothing_stays_resident(monkeypatch: pytest.MonkeyPatch,
     assert resident() > 0
     few = index.query(QUERIES, 5, allowed=allowed)
     del index
-    monkeypatch.setattr(base, "KEPT_MAPPED", 0)
+    monkeypatch.setattr(stored, "KEPT_MAPPED", 0)
     index = ENGINES["usearch"]().from_disk(tmp_path)
     before = resident()
     for one, other in ((index.query(QUERIES, 5), found), (index.query(QUERIES, 5, allowed=allowed), few)):
@@ -265,7 +265,7 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     index = ExactIndex()
     index.build(VECTORS)
     expected = index.query(QUERIES, 25)
-    monkeypatch.setattr(base, "_BLOCK_CELLS", 70 * 13)  # 13 rows at a time, fewer than k
+    monkeypatch.setattr(stored, "_BLOCK_CELLS", 70 * 13)  # 13 rows at a time, fewer than k
     rows, cosines = index.query(QUERIES, 25)
     assert (rows == expected[0]).all()
     np.testing.assert_allclose(cosines, expected[1], atol=1e-6)
@@ -527,8 +527,8 @@ def test_clusters_are_learnt_and_lists_searched(tmp_path: Path) -> None:
     found = few.query(QUERIES, 5)[0]
     assert ((found >= 0).sum(axis=1) == 5).all()
     assert 0.1 < (found == oracle(index, QUERIES, 5)[0]).mean() < 0.9
-    assert (few.query(QUERIES, 5, effort=8.0)[0] == read.query(QUERIES, 5)[0]).all()
-    assert (few.query(QUERIES, 5, effort=0.4)[0] == found).all()  # never less than one list
+    assert (few.query(QUERIES, 5, budget=8.0)[0] == read.query(QUERIES, 5)[0]).all()
+    assert (few.query(QUERIES, 5, budget=0.4)[0] == found).all()  # never less than one list
 
 
 @pytest.mark.parametrize("queries", [1, 10, 100])

@@ -23,9 +23,8 @@ from milvus_servers import milvus_server, serve
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import folder_to_bytes
-from spacy_sapbert.indexes import milvus
 from spacy_sapbert.indexes.exact import ExactIndex
-from spacy_sapbert.indexes.milvus import MilvusIndex
+from spacy_sapbert.indexes.milvus import MilvusIndex, collection
 
 grpc = pytest.importorskip("grpc")
 
@@ -406,9 +405,9 @@ def test_linkers_on_one_server_do_not_collide_and_the_same_content_is_there_once
 def test_a_build_that_is_killed_is_never_searched_and_is_cleared_away() -> None:
     uri, stop = serve()
     code = (
-        "import sys, os, signal; import numpy as np; from spacy_sapbert.indexes import milvus\n"
-        "milvus._count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"  # all vectors are there, the name is not
-        "index = milvus.MilvusIndex(sys.argv[1], ''); index.build(np.load(sys.argv[2]))"
+        "import sys, os, signal; import numpy as np; from spacy_sapbert.indexes.milvus import MilvusIndex, collection\n"
+        "collection._count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"  # all vectors are there, the name is not
+        "index = MilvusIndex(sys.argv[1], ''); index.build(np.load(sys.argv[2]))"
     )
     import tempfile
 
@@ -420,10 +419,10 @@ def test_a_build_that_is_killed_is_never_searched_and_is_cleared_away() -> None:
     (left,) = server.list_collections()
     assert "_building_" in left
     stem, _minutes, machine, pid = left.partition("_building_")[0], *left.partition("_building_")[2].split("_")
-    assert (machine, int(pid) > 0) == (milvus._machine(), True)
+    assert (machine, int(pid) > 0) == (collection._machine(), True)
     now = int(time.time()) // 60
     kept = [
-        f"spacy_sapbert_{'0' * 16}_building_{now:x}_{milvus._machine()}_{os.getpid()}",  # of a process that lives
+        f"spacy_sapbert_{'0' * 16}_building_{now:x}_{collection._machine()}_{os.getpid()}",  # of a process that lives
         f"spacy_sapbert_{'0' * 16}_building_{now:x}_00000000_1",  # of another machine, a moment ago
         f"other_{'0' * 16}_building_1_00000000_1",  # somebody else's
         f"{stem}_mine",
@@ -562,8 +561,9 @@ def test_a_linker_links_as_with_any_engine(place: str, tmp_path: Path, tiny_link
     """Built and measured, used by several processes, saved and loaded again, updated to a new release."""
     import spacy
 
-    from spacy_sapbert.build.linker_folder import build_linker, open_index, read_source
+    from spacy_sapbert.build.linker import build_linker, read_source
     from spacy_sapbert.build.update import update_linker
+    from spacy_sapbert.bundle import open_index
 
     uri = milvus_server() if place == "server" else ""
     folder = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=MilvusIndex(uri, tune=False, timeout=20.0), progress=False)

@@ -17,7 +17,7 @@ from typing import Any, List
 import numpy as np
 import pytest
 
-from spacy_sapbert.build.linker_folder import read_source
+from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.files import write_manifest
 from spacy_sapbert.kb import knowledge_base as kb_module

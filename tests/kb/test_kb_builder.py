@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from readers.helpers import atom, hp_obo, relation, sab, write_release
 
-from spacy_sapbert.build.linker_folder import read_source
+from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import folder_to_bytes
 from spacy_sapbert.kb import builder as kb_builder

@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from typer.testing import CliRunner
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.cli import app
 from spacy_sapbert.doc.abbreviations import definitions
 from spacy_sapbert.doc.spans import get_mention, long_forms
@@ -48,7 +48,7 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
 
 
 def test_translations_join_what_is_there(tmp_path: Path) -> None:
-    sources = [bundles.read_source(DATA / name) for name in ("tiny.obo", "tiny_babelon.tsv")]
+    sources = [building.read_source(DATA / name) for name in ("tiny.obo", "tiny_babelon.tsv")]
     with pytest.warns(UserWarning, match="W001"):
         kb = build_kb(sources, tmp_path / "kb", filters=Filters(languages=("en", "de")))
     knee = kb.concept(kb.row_of("TOY:0000001"))
@@ -67,7 +67,7 @@ def test_translations_join_what_is_there(tmp_path: Path) -> None:
 
 
 def test_translations_that_are_given_first_name_no_concept(tmp_path: Path) -> None:
-    sources = [bundles.read_source(DATA / name) for name in ("tiny_babelon.tsv", "tiny.obo")]
+    sources = [building.read_source(DATA / name) for name in ("tiny_babelon.tsv", "tiny.obo")]
     with pytest.warns(UserWarning, match="W001"):
         kb = build_kb(sources, tmp_path / "kb", filters=Filters(languages=("en", "de")))
     assert kb.concept(kb.row_of("TOY:0000001")).names[0].text == "wandering knee"
@@ -75,7 +75,7 @@ def test_translations_that_are_given_first_name_no_concept(tmp_path: Path) -> No
 
 def test_regions_of_a_language_are_one(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("concept_id\tname\tlanguage\nX:1\tresfriado\tpt-BR\nX:1\tcold\ten\n", encoding="utf-8")
-    kb = build_kb([bundles.read_source(tmp_path / "x.tsv")], tmp_path / "kb", filters=Filters(languages=("en", "pt")))
+    kb = build_kb([building.read_source(tmp_path / "x.tsv")], tmp_path / "kb", filters=Filters(languages=("en", "pt")))
     assert kb.languages == {"en": 1, "pt": 1}
 
 
@@ -190,7 +190,7 @@ def test_a_mention_is_no_english_plural_elsewhere() -> None:
 
 @pytest.fixture(scope="module")
 def folder(kb: KnowledgeBase, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bundles.build_linker([], tmp_path_factory.mktemp("linker") / "linker", kb=kb.path, index=ExactIndex(), progress=False)
+    return building.build_linker([], tmp_path_factory.mktemp("linker") / "linker", kb=kb.path, index=ExactIndex(), progress=False)
 
 
 def pipeline(language: str, folder: Path, **settings: Any) -> Language:

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import common, umls, umls_release
 from benchmarks.umls_release import write_release
-from spacy_sapbert.build.linker_folder import read_source
+from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.kb.builder import build_kb
 from spacy_sapbert.kb.concept import is_cui, normalise
 from spacy_sapbert.kb.semantic_types import load

@@ -367,7 +367,7 @@ def test_many_names_without_a_cache(tiny_linker: Path, tmp_path: Path, monkeypat
     def full(*_: Any) -> Path:
         raise fail("E008", path="cache", error="No space left on device", env="SPACY_SAPBERT_CACHE")
 
-    monkeypatch.setattr("spacy_sapbert.build.linker_folder.cached", full)
+    monkeypatch.setattr("spacy_sapbert.build.default_linkers.cached", full)
     with pytest.warns(UserWarning, match=r"W009.*No space left"):
         made.get_pipe("concept_matcher").set_kb(KnowledgeBase(tiny_linker / "kb"))  # type: ignore[attr-defined]
     assert seen(made) == EXPECTED

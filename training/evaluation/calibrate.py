@@ -17,11 +17,13 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc, Span
 
+from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.calibration import Calibration, Observed
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
+from spacy_sapbert.indexes.base import report_of
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.concept import normalise
 
@@ -139,14 +141,14 @@ def measure(made: Calibration, observed: Sequence[Observed], linker: Any, docs: 
     for coverage in COVERAGES:
         try:
             reach = made.reach(coverage)
-            linker.aim(coverage=coverage)
+            linker.set_targets(coverage=coverage)
         except SapbertError as error:
             found["not_reached"].append(str(error))
             continue
         sizes = [len(each.answer.candidates) for prediction in linker.predict(docs) for each in prediction.found]
         covered = sum(value <= reach for value in behind) / len(behind)
         found["conformal"].append({"asked": coverage, "reach": reach, "covered": covered, "size": float(np.mean(sizes))})
-    linker.aim()
+    linker.set_targets()
     return found
 
 
@@ -154,11 +156,11 @@ def index_recall(linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
     """Per cent of the true nearest names that the linker's index finds for the mentions, apart from whether they are right; and what was
     measured when it was built. An index of more than MOST_NAMES is not compared: all its vectors would be held in memory."""
     texts = sorted({normalise(span.text) for doc in docs for span in doc.spans[GOLD]})
-    found: Dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": getattr(linker.index, "report", {}).get("chosen")}
+    found: Dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": report_of(linker.index).get("chosen")}
     if texts and len(linker.index) <= MOST_NAMES:
         exact = ExactIndex()
         exact.build(linker.index.vectors(np.arange(len(linker.index))))
-        recall = neighbour_recall(linker.index, exact, bundles.encode(linker.model, texts))
+        recall = neighbour_recall(linker.index, exact, linker.model.encode(texts))
         found["recall"] = {f"at_{k}": value for k, value in recall.items()}
     return found
 
@@ -250,13 +252,13 @@ def main(arguments: Optional[List[str]] = None) -> int:
         material = Material(options.data, nowhere, nowhere, nowhere)
         made, found, folder = calibrate(options.linker, fit, test, material)
         if options.linker is None:
-            made = replace(made, built_for={**made.built_for, **bundles.hpo_inputs()})
-        elif options.linker == bundles.HPO_FAST:
-            made = replace(made, built_for={**made.built_for, **bundles.hpo_fast_inputs()})
+            made = replace(made, built_for={**made.built_for, **default_linkers.hpo_inputs()})
+        elif options.linker == default_linkers.HPO_FAST:
+            made = replace(made, built_for={**made.built_for, **default_linkers.hpo_fast_inputs()})
         if options.calibration is not None:
             write_text(options.calibration, made.to_json())
         else:
-            bundles.write_calibration(folder, made)
+            bundle.write_calibration(folder, made)
         write_text(options.out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     except SapbertError as error:
         if error.code == "E012":  # a knowledge base that knows other things than the corpus: no calibration, and the linker works without

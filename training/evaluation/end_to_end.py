@@ -18,7 +18,6 @@ import numpy as np
 from tqdm import tqdm
 
 from spacy_sapbert.about import __version__
-from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.cli import make_pipeline
 from spacy_sapbert.doc.spans import get_spans
 from spacy_sapbert.errors import SapbertError
@@ -137,7 +136,7 @@ def end_to_end(systems: Dict[str, str], sets: Sequence[str], data: Path, config:
     for system, pipeline in systems.items():
         nlp = make_pipeline(config if not pipeline else {}, pipeline or None, abbreviations=not pipeline)  # a given one stays as it is
         linker = nlp.get_pipe("sapbert_linker")
-        made_of = {"kb": linker.kb.fingerprint, "encoder": bundles.fingerprint(linker.model)}  # the knowledge base first: it loads both
+        made_of = {"kb": linker.kb.fingerprint, "encoder": linker.model.fingerprint}  # the knowledge base first: it loads both
         content[system] = {"made_of": made_of, "pipeline": pipeline or "concept_matcher, sapbert_linker", "components": list(nlp.pipe_names)}
         content[system]["sets"] = {
             name: {"title": SETS[name][0], **measure(nlp, corpus, SETS[name][3], progress=progress)} for name, corpus in corpora.items()

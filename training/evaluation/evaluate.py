@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
+from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
-from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import write_text
 
@@ -288,8 +288,8 @@ def load_encoder(folder: str) -> Any:
     from spacy_sapbert.encoders.static import StaticEncoder, is_static
     from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder  # ten seconds on a slow machine, and what reads the output needs it not
 
-    if folder == bundles.FAST or (folder and Path(folder).is_dir() and is_static(folder)):
-        return StaticEncoder("" if folder == bundles.FAST else folder).initialize()
+    if folder == bundle.FAST or (folder and Path(folder).is_dir() and is_static(folder)):
+        return StaticEncoder("" if folder == bundle.FAST else folder).initialize()
     return NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()
 
 
@@ -301,7 +301,7 @@ def measure_encoders(
     for name, folder in encoders.items():
         model = load_encoder(folder)
         measured[name] = measure_encoder(model, sets, progress=progress)
-        used[name] = {"fingerprint": bundles.fingerprint(model), "base_package": not folder, "max_length": model.attrs["max_length"]}
+        used[name] = {"fingerprint": model.fingerprint, "base_package": not folder, "max_length": model.max_length}
     return measured, used
 
 
@@ -359,7 +359,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
         action="append",
         default=[],
         metavar="NAME=FOLDER",
-        help=f"repeatable; NAME= is the base package, NAME={SHIPPED} the default encoder, NAME={bundles.FAST} the static one that ships; NAME#SEED are averaged",
+        help=f"repeatable; NAME= is the base package, NAME={SHIPPED} the default encoder, NAME={bundle.FAST} the static one that ships; NAME#SEED are averaged",
     )
     parser.add_argument("--phases", action="store_true", help="also, of encoders made in phases (biolord.cfg), each phase")
     parser.add_argument("--sets", action="append", default=[], help=f"repeatable or with commas: {', '.join([*GROUPS, *set_names()])}; default: dev")

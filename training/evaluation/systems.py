@@ -8,7 +8,6 @@ from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Unio
 import numpy as np
 from tqdm import tqdm
 
-from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.types import Floats2d
@@ -102,7 +101,7 @@ def measure_encoder(model: Any, sets: Sequence[Set], *, progress: bool = False) 
     for task in tasks:
         for text in (*task.dictionary.names, *task.queries):
             rows.setdefault(text, len(rows))
-    vectors = bundles.encode(model, list(rows), progress=progress) if rows else np.zeros((0, 1), dtype=np.float32)  # (texts, d)
+    vectors = model.encode(list(rows), progress=progress) if rows else np.zeros((0, 1), dtype=np.float32)  # (texts, d)
     found: Dict[str, Measured] = {}
     for task in tqdm(tasks, desc="searching", unit=" sets", disable=not progress):
         names = vectors[[rows[name] for name in task.dictionary.names]]
@@ -114,17 +113,17 @@ def measure_encoder(model: Any, sets: Sequence[Set], *, progress: bool = False) 
 
 def measure_similarity(model: Any, sets: Sequence[Similarity]) -> Dict[str, Floats1d]:
     """Set -> cosine of each pair (pairs,). RAISES: SapbertError E544 (human scores that are all the same)."""
-    tokens = model.attrs["max_length"]
-    model.attrs["max_length"] = max(tokens, SENTENCE_TOKENS)
+    tokens = model.max_length
+    model.max_length = max(tokens, SENTENCE_TOKENS)
     try:
         found = {}
         for task in sets:
             left, right = normalised_pairs(task)
-            both = bundles.encode(model, [*left, *right])  # L2-normalised
+            both = model.encode([*left, *right])  # L2-normalised
             found[task.name] = (both[: len(left)] * both[len(left) :]).sum(axis=1, dtype=np.float64)
         return found
     finally:
-        model.attrs["max_length"] = tokens
+        model.max_length = tokens
 
 
 def normalised_pairs(task: Similarity) -> Tuple[List[str], List[str]]:

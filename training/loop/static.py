@@ -21,7 +21,6 @@ import torch
 from safetensors.torch import save_file
 from tqdm import tqdm
 
-from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.encoders.static import CONFIG, KIND, TABLE, WORDS, WordParts, add_up, split
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import writing_folder
@@ -237,7 +236,7 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
         if len(vectors) != len(order):
             raise fail("E511", setting="--vectors", value=kept, why=f"it holds {len(vectors):,} vectors, not {len(order):,}: delete it")
     else:
-        vectors = bundles.encode(load_encoder(teacher), [material.names[i] for i in order.tolist()], progress=progress).astype(np.float16)
+        vectors = load_encoder(teacher).encode([material.names[i] for i in order.tolist()], progress=progress).astype(np.float16)
         if kept is not None:
             np.save(kept, vectors, allow_pickle=False)
     targets: Floats2d = np.zeros((len(material.names), dim), dtype=np.float32)

@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 import torch
 
-from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -206,8 +205,8 @@ def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: i
     used = {}
     for key, name in (("before", before), ("after", after)):
         model = load_encoder(name)
-        used[key] = bundles.fingerprint(model)
-        vectors = np.asarray(bundles.encode(model, list(rows), progress=progress), dtype=np.float32)  # (names, d)
+        used[key] = model.fingerprint
+        vectors = np.asarray(model.encode(list(rows), progress=progress), dtype=np.float32)  # (names, d)
         places[key] = in_plane(vectors[[rows[name] for name, _ in points]], seed)
         for batch in batch_list:
             mine, labels = vectors[[rows[name] for name in batch]], np.array(list(batch.values()), dtype=np.int64)

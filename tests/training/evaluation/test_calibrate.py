@@ -11,7 +11,7 @@ from typing import Any, List
 import pytest
 import spacy
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
 from spacy_sapbert.calibration import Calibration, Observed, read_calibration
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.corpora import GOLD, Corpus
@@ -106,7 +106,7 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.C
     assert found["ece"] < found["ece_raw"]
     assert len(found["targets"]) + len(found["conformal"]) + len(found["not_reached"]) == 9
     assert summary(found) in capsys.readouterr().out
-    assert not (tiny_linker / bundles.CALIBRATION).exists()
+    assert not (tiny_linker / bundle.CALIBRATION).exists()
 
 
 def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path):
@@ -154,7 +154,7 @@ def test_too_little_to_fit_on_leaves_the_linker_without(tiny_linker: Path, data:
     assert main(["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json")]) == 0
     assert "[E012]" in json.loads((tmp_path / "m.json").read_text())["absent"]
     assert "at least 50" in capsys.readouterr().out
-    assert not (tiny_linker / bundles.CALIBRATION).exists()
+    assert not (tiny_linker / bundle.CALIBRATION).exists()
 
 
 def test_nothing_to_fit_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

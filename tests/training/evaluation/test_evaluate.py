@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import zstandard
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import checksum, write_text
 from spacy_sapbert.kb.builder import build_kb
@@ -68,7 +69,7 @@ DEV = pubtator(
 @pytest.fixture(scope="module")
 def small_kb(tmp_path_factory):
     """60 clinical concepts."""
-    return build_kb([bundles.read_source(TESTS / "tiny_clinic.tsv")], tmp_path_factory.mktemp("small") / "kb")
+    return build_kb([building.read_source(TESTS / "tiny_clinic.tsv")], tmp_path_factory.mktemp("small") / "kb")
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def data(tmp_path, monkeypatch):
         "similarity/UMNSRS_similarity.csv",
         '"Mean","Stdev","Term1","Term2"\n9,1,"cancer","cancer"\n5,1,"cancer","breast cancer"\n1,1,"cancer","zebra"\n',
     )
-    monkeypatch.setattr(bundles, "hpo_file", lambda: TESTS / "tiny.obo")
+    monkeypatch.setattr(default_linkers, "hpo_file", lambda: TESTS / "tiny.obo")
     return folder
 
 
@@ -233,12 +234,12 @@ def test_correlations_by_hand():
 def fake_model(seen):
     """Letters counted, L2-normalised; remembers what it was given."""
 
-    def encode(model, names, progress=False):
+    def encode(names, progress=False):
         seen.append(list(names))
         vectors = np.array([[name.count(letter) + 1e-3 for letter in "abcdefghijklmnopqrstuvwxyz "] for name in names], dtype=np.float32)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
-    return SimpleNamespace(attrs={"encode": encode, "max_length": 25})
+    return SimpleNamespace(encode=encode, max_length=25)
 
 
 def test_an_encoder_sees_every_name_once_and_longer_texts_for_similarity(material):
@@ -254,7 +255,7 @@ def test_an_encoder_sees_every_name_once_and_longer_texts_for_similarity(materia
     assert found["umnsrs-similarity"]["spearman"] == pytest.approx(100)
     assert found["umnsrs-similarity"]["pearson"] > 80
     assert set(found["ncbi-dev"].values) == {f"{rule}_{what}" for rule in ("strict", "lenient") for what in ("at1", "at5", "mrr")}
-    assert model.attrs["max_length"] == 25
+    assert model.max_length == 25
 
 
 def made_up(task, at_1, at_5=None):
@@ -577,7 +578,7 @@ def test_held_out_names_are_not_in_the_dictionary(small_kb, tmp_path):
 
 def test_pairs_of_another_knowledge_base_are_refused(small_kb, tmp_path):
     pairs.build_pairs(small_kb, tmp_path / "pairs")
-    build_kb([bundles.read_source(TESTS / "tiny.obo")], tmp_path / "kb")
+    build_kb([building.read_source(TESTS / "tiny.obo")], tmp_path / "kb")
     with pytest.raises(SapbertError, match="E549"):
         sets.Material(tmp_path, tmp_path / "kb", tmp_path / "pairs", tmp_path / "work").make("held_out")
 
