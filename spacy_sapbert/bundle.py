@@ -16,7 +16,7 @@ from typing import Any
 from .calibration import Calibration, read_calibration
 from .encoders.base import Encoder, as_encoder
 from .errors import fail, warn
-from .files import MANIFEST, keep_other_files, read_manifest, disk_full_as_error, write_manifest, write_text, writing_folder
+from .files import MANIFEST, disk_full_as_error, keep_other_files, read_manifest, write_manifest, write_text, writing_folder
 from .indexes.base import report_of
 from .kb.additions import Additions
 from .kb.concept import normalise

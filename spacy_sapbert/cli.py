@@ -322,6 +322,7 @@ def index(
     from .build import linker as building
     from .build.vectors import Workers
     from .indexes.auto import recommended
+    from .indexes.base import report_of
     from .kb.knowledge_base import KnowledgeBase
     from .registry import registry
 
@@ -342,8 +343,8 @@ def index(
     if trust_remote_code:
         typer.echo(f"--trust-remote-code: Python code of the repository '{encoder}' is run, where the encoder needs it.", err=True)
     building.build_linker([], out, kb=kb, model=model, index=made, workers=workers, check=check)
-    report = bundle.open_index(out, made).report
-    typer.echo(f"{out}: {report['protocol']}")
+    report = report_of(bundle.open_index(out, made))
+    typer.echo(f"{out}: {report.get('protocol', 'the engine keeps no report')}")
     for label in ("exact", "chosen"):
         typer.echo(f"  {label}: {report.get(label)}")
     if report.get("exact_is_as_fast"):

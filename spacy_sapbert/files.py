@@ -177,7 +177,9 @@ def disk_full_as_error(path: Path) -> Iterator[None]:
         said: object = error
         if isinstance(error, SapbertError) and error.code == "E008":  # raised for a file in the folder
             said = error.__cause__ or error
-        elif isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):  # raised by copytree: (source, target, why) of each file
+        elif (
+            isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list)
+        ):  # raised by copytree: (source, target, why) of each file
             said = next((why for _, _, why in error.args[0] if is_disk_full(OSError(why))), error)
         raise fail("E008", path=path, error=said, env="SPACY_SAPBERT_CACHE") from error
 
