@@ -4,14 +4,15 @@ from collections.abc import Callable  # no `from __future__ import annotations`:
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Union
 
-from ..encoders.base import Encoder
+from ..encoders.base import as_encoder
 from ..errors import MissingFile, fail
 from ..kb.builder import Filters
+from ..types import VectorIndex
 from .default_linkers import cache_folder, digest, hpo_file
 from .linker import build_linker, read_source
 
 ENCODER_SETTINGS = ("name", "pooling", "max_length")  # that vectors depend on
-Loader = Callable[[Encoder, Any], Path]  # (encoder, index) -> the folder of a linker
+Loader = Callable[[Any, Any], Path]  # (encoder, index) -> the folder of a linker
 
 
 def from_folder(path: Union[str, Path]) -> Loader:
@@ -21,7 +22,7 @@ def from_folder(path: Union[str, Path]) -> Loader:
         path: the linker's folder.
     """
 
-    def load(encoder: Encoder, index: Any) -> Path:
+    def load(model: object, index: VectorIndex) -> Path:
         if not Path(path).is_dir():
             raise fail("E101", MissingFile, path=path, why="there is no such folder.")
         return Path(path)
@@ -52,7 +53,8 @@ def from_sources(
         progress: show a progress bar.
     """
 
-    def load(encoder: Encoder, index: Any) -> Path:
+    def load(model: object, index: VectorIndex) -> Path:
+        encoder = as_encoder(model)
         files = [hpo_file() if str(path) == "hpo" else Path(path) for path in paths]
         sources = [read_source(file, kind=(kinds or {}).get(file.name)) for file in files]
         made_of = [paths, kinds, languages, types, cui_only, index.get_config(), encoder.architecture]
