@@ -149,12 +149,12 @@ def writing_folder(target: Union[str, Path]) -> Iterator[Path]:
         SapbertError: E008, the disk is full.
     """
     target = Path(target)
-    with told_where_full(target):
+    with disk_full_as_error(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         clear_abandoned(target)
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
     try:
-        with told_where_full(target), FileLock(scratch / _LOCK):
+        with disk_full_as_error(target), FileLock(scratch / _LOCK):
             (scratch / _NEW).mkdir()
             yield scratch / _NEW
             _replace_folder(scratch, target)
@@ -163,23 +163,37 @@ def writing_folder(target: Union[str, Path]) -> Iterator[Path]:
 
 
 @contextmanager
-def told_where_full(path: Path) -> Iterator[None]:
-    """Errors of a full disk, whoever raises them, as SapbertError E008 of this path."""
+def disk_full_as_error(path: Path) -> Iterator[None]:
+    """Turn every error of a full disk into one.
+
+    Raises:
+        SapbertError: E008, the disk is full.
+    """
     try:
         yield
     except Exception as error:
         if not is_disk_full(error):
             raise
         said: object = error
-        if isinstance(error, SapbertError) and error.code == "E008":  # of a file in the folder
+        if isinstance(error, SapbertError) and error.code == "E008":  # raised for a file in the folder
             said = error.__cause__ or error
-        elif isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):  # of copytree: (source, target, why) of each file
+        elif (
+            isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list)
+        ):  # raised by copytree: (source, target, why) of each file
             said = next((why for _, _, why in error.args[0] if is_disk_full(OSError(why))), error)
         raise fail("E008", path=path, error=said, env="SPACY_SAPBERT_CACHE") from error
 
 
-def keep_the_others(old: Path, new: Path, replaced: Iterable[str]) -> None:
-    """Take over what lies in an old folder and is not replaced: as hard links where the disk has them, since no file of ours is written in place."""
+def keep_other_files(old: Path, new: Path, replaced: Iterable[str]) -> None:
+    """Copy to a new folder what an old one has besides the parts that are replaced.
+
+    Files become hard links if the disk has them, which is safe because this package writes no file in place.
+
+    Args:
+        old: the old folder.
+        new: the new folder.
+        replaced: names in the old folder that are not copied.
+    """
     for path in sorted(old.iterdir()) if old.is_dir() else ():
         if path.name in replaced:
             continue

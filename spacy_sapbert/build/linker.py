@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
@@ -20,7 +19,6 @@ from ..bundle import (
     INDEX,
     KB,
     KIND,
-    NAME_ENCODER,
     VERSION,
     engine_name,
     is_fast,

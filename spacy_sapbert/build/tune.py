@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Union
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import warn
 from ..indexes.base import Tunable

@@ -17,7 +17,6 @@ from .. import bundle
 from ..errors import fail
 from ..files import MANIFEST, write_text, writing_folder
 from ..indexes.base import NeedsLibrary, reader_params_of, report_of
-from ..kb.knowledge_base import KnowledgeBase
 from ..kb.additions import AddedName, Additions
 from ..kb.builder import Filters, Source, build_kb
 from ..kb.knowledge_base import KnowledgeBase

@@ -232,7 +232,7 @@ class _File:
             return
         for name in (PLAN, DONE, VECTORS):
             (self.folder / name).unlink(missing_ok=True)
-        made = np.lib.format.open_memmap(path, mode="w+", dtype=self.dtype, shape=(self.rows, self.dim))
+        made = np.lib.format.open_memmap(path, mode="w+", dtype=self.dtype, shape=(self.rows, self.dim))  # type: ignore[no-untyped-call]
         self.offset = int(made.offset)
         del made
         reserve(path)
@@ -264,7 +264,7 @@ class _File:
             fits = False
         if not fits:
             warn("W007", stacklevel=6, what=VECTORS, path=self.folder)
-        return fits
+        return bool(fits)
 
     def write(self, number: int, start: int, vectors: Floats2d) -> None:
         """Write a shard's rows, then its line in done.jsonl: a shard with a line is complete."""

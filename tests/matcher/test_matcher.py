@@ -10,6 +10,8 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 import pytest
 import spacy
 import srsly
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc, Span
@@ -337,10 +339,10 @@ def test_many_names_are_made_ready_once(nlp: Language, tiny_linker: Path, tmp_pa
     assert len(read) == 1
     kept = next((tmp_path / "cache").glob("names-*/manifest.json")).parent
     assert b"fever" not in b"".join(file.read_bytes() for file in kept.iterdir())  # no name, only hashes
-    for settings in ({"weak_names": False}, {"types": ["T047"]}, {"label": "type"}, {"min_chars": 5}):
+    for own in ({"weak_names": False}, {"types": ["T047"]}, {"label": "type"}, {"min_chars": 5}):
         before = len(read)
-        assert seen(fresh(**settings)) == seen(fresh(**settings))
-        assert len(read) == before + 1, settings
+        assert seen(fresh(**own)) == seen(fresh(**own))
+        assert len(read) == before + 1, own
     before = len(read)
     (kept / "hashes.npy").write_bytes(b"")
     assert seen(fresh()) == seen(fresh()) == EXPECTED  # made again
@@ -398,3 +400,9 @@ def test_a_pipeline_is_saved_over_the_one_it_was_loaded_from(nlp: Language, tmp_
     again = spacy.load(tmp_path / "pipe")
     again.to_disk(tmp_path / "pipe")  # whose files it has mapped
     assert seen(again) == seen(spacy.load(tmp_path / "pipe")) == EXPECTED
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text("abeichsxyzu", max_size=8), st.sampled_from(["", "s", "es", "ies", "'s", "’s", "'", "s'", "ss", "us"]))
+def test_stemming_twice_changes_nothing_more(word: str, ending: str) -> None:
+    assert stem(stem(word + ending)) == stem(word + ending)
