@@ -240,7 +240,7 @@ class _SurfaceForms(Sequence[str]):
         return self._kb.surface_forms_at([row])[0]
 
 
-def build_index(kb: KnowledgeBase, encoder: Encoder, index: Any, vectors: npt.NDArray[Any], *, progress: bool = True) -> Any:
+def build_index(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, vectors: npt.NDArray[Any], *, progress: bool = True) -> VectorIndex:
     """Build and tune an index, and measure it with misspelt names as queries.
 
     Args:

@@ -11,7 +11,6 @@ from ..types import VectorIndex
 from .default_linkers import cache_folder, digest, hpo_file
 from .linker import build_linker, read_source
 
-ENCODER_SETTINGS = ("name", "pooling", "max_length")  # that vectors depend on
 Loader = Callable[[Any, Any], Path]  # (encoder, index) -> the folder of a linker
 
 
@@ -57,8 +56,7 @@ def from_sources(
         encoder = as_encoder(model)
         files = [hpo_file() if str(path) == "hpo" else Path(path) for path in paths]
         sources = [read_source(file, kind=(kinds or {}).get(file.name)) for file in files]
-        made_of = [paths, kinds, languages, types, cui_only, index.get_config(), encoder.architecture]
-        made_of += [encoder.get_config().get(key) for key in ENCODER_SETTINGS]
+        made_of = [paths, kinds, languages, types, cui_only, index.get_config(), encoder.architecture, encoder.get_config()]
         target = cache_folder() / "from-config" / digest(made_of) if out is None else Path(out)
         return build_linker(sources, target, model=encoder, index=index, filters=Filters(languages, types, cui_only), progress=progress)
 

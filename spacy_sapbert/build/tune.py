@@ -129,7 +129,7 @@ def right_concept(sources: Sequence[int], names: NameTable) -> RightConcept:
 
     Args:
         sources: The row of the name that each query was made from.
-        names: The name table.
+        names: The concepts of all names.
     """
     own = names.concepts_of(sources)
 

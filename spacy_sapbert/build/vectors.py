@@ -232,7 +232,9 @@ class _File:
             return
         for name in (PLAN, DONE, VECTORS):
             (self.folder / name).unlink(missing_ok=True)
-        made = np.lib.format.open_memmap(path, mode="w+", dtype=self.dtype, shape=(self.rows, self.dim))  # type: ignore[no-untyped-call]
+        made: np.memmap[Any, Any] = np.lib.format.open_memmap(  # type: ignore[no-untyped-call]
+            path, mode="w+", dtype=self.dtype, shape=(self.rows, self.dim)
+        )
         self.offset = int(made.offset)
         del made
         reserve(path)
@@ -258,8 +260,8 @@ class _File:
         try:
             found = np.load(path, mmap_mode="r", allow_pickle=False)
             self.offset = int(found.offset)
-            fits = found.shape == (self.rows, self.dim) and found.dtype == self.dtype
-            fits = fits and path.stat().st_size == self.offset + found.nbytes
+            shaped = bool(found.shape == (self.rows, self.dim) and found.dtype == self.dtype)
+            fits = shaped and path.stat().st_size == self.offset + found.nbytes
         except (OSError, ValueError, EOFError, AttributeError):
             fits = False
         if not fits:

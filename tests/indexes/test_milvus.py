@@ -239,7 +239,7 @@ def test_the_linker_is_measured_with_settings_that_are_dicts() -> None:
     oracle = ExactIndex()
     oracle.build(VECTORS)
     index = MilvusIndex(milvus_server(), "", params={"M": 8, "efConstruction": 40}, rescore=20)
-    found, report = tune(index, index.settings_to_try(90), VECTORS, oracle, VECTORS[:30], lambda rows: rows == np.arange(30), lambda: None)
+    found, report = tune(index, VECTORS, oracle, VECTORS[:30], lambda rows: rows == np.arange(30), lambda: None)
     assert report["chosen"]["acc_at_1"] == 1.0
     assert found.get_config()["params"] == {"M": 8, "efConstruction": 40}
 
