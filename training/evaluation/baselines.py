@@ -47,7 +47,7 @@ def tfidf(names: List[str], queries: List[str]) -> Scorer:
     asked = vectorizer.transform(queries)
 
     def score(start: int, stop: int) -> Floats2d:
-        scores = (stored @ asked[start:stop].T).toarray()
+        scores: Floats2d = (stored @ asked[start:stop].T).toarray()
         scores[scores <= 0] = -np.inf
         return scores
 

@@ -353,7 +353,8 @@ class BenchmarkReader:
         def read(path: Path) -> Corpus:
             return read_gsc(open_lines(path), source=path) if corpus == "gsc" else read_pubtator(open_lines(path), source.kinds, source=path)
 
-        return self._read(f"{corpus}-{part}", source.files[part], read)
+        found: Corpus = self._read(f"{corpus}-{part}", source.files[part], read)
+        return found
 
     def _texts(self, corpus: str, part: str) -> Tuple[List[Tuple[GoldMention, str]], int]:
         """Mentions that stand at their offsets, with their resolved texts; how many do not stand there."""

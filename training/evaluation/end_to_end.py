@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from spacy_sapbert.about import __version__
 from spacy_sapbert.build import linker_folder as bundles
-from spacy_sapbert.cli import make_pipeline
+from spacy_sapbert.corpus.pipeline import make_pipeline
 from spacy_sapbert.doc.spans import get_spans
 from spacy_sapbert.files import checksum, write_text
 

@@ -89,7 +89,7 @@ class Boundary(NamedTuple):
     slots: int
 
 
-def boundary(scores: npt.NDArray[np.floating], k: int, tolerance: float = TOLERANCE) -> Boundary:
+def boundary(scores: npt.NDArray[np.floating[Any]], k: int, tolerance: float = TOLERANCE) -> Boundary:
     """scores (C,): one for each concept, higher is better, -inf for one that was not found and so is never in."""
     found = np.isfinite(scores)
     if found.sum() <= k:
@@ -138,7 +138,7 @@ class Ranks(NamedTuple):
     within: Floats1d
 
 
-def ranks(scores: npt.NDArray[np.floating], alternatives: Sequence[FrozenSet[int]], tolerance: float = TOLERANCE) -> Optional[Ranks]:
+def ranks(scores: npt.NDArray[np.floating[Any]], alternatives: Sequence[FrozenSet[int]], tolerance: float = TOLERANCE) -> Optional[Ranks]:
     """scores (C,) as for `boundary`. The rank is the least depth at which some alternative is there with all of its rows; None where no
     alternative was found."""
     lasts = [min(float(scores[row]) for row in alternative) if alternative else -np.inf for alternative in alternatives]

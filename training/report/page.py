@@ -31,7 +31,7 @@ LOG, CARD = "train_log.jsonl", "README.md"
 STEPS_SHOWN = 12
 CONFUSIONS_SHOWN = 12
 PAIRS_DRAWN = 16  # rows of a dumbbell plot
-TEMPLATES = Path(__file__).parent
+TEMPLATES = Path(__file__).parent / "templates"
 # what the field reports, with the set that is counted the same way (Liu et al., NAACL 2021, table 3: @1/@5 on NCBI-disease)
 PUBLISHED_SET, PUBLISHED, PUBLISHED_AT_5 = "ncbi-test-sapbert", 92.0, 95.6
 PUBLISHED_BY = "SapBERT (PubMedBERT, 110M parameters, UMLS 2020AA)"
@@ -50,11 +50,11 @@ HEADLINES = (
 CONTENTS = (
     ("results", "Results"),
     ("change", "Before and after training"),
-    ("sets", "Each set, with its protocol"),
+    ("sets", "Each benchmark, with its protocol"),
     ("groups", "Where it is right and where not"),
     ("calibration", "What a probability means"),
     ("confusions", "Most frequent confusions"),
-    ("paper", "Names in the plane, and in a batch"),
+    ("paper", "Names in the plane and in a batch"),
     ("training", "Training"),
     ("end-to-end", "End to end"),
     ("throughput", "Throughput"),
@@ -214,13 +214,13 @@ def answer_of(evaluations: Dict[str, Dict[str, Any]]) -> Summary:
     line = None
     if name == PUBLISHED_SET:
         sentences.append(
-            f"{_published(found)} Published: {PUBLISHED_BY}, {PUBLISHED:.1f}% and {PUBLISHED_AT_5:.1f}%; this set is counted as it was, on another dictionary."
+            f"{_published(found)} Published: {PUBLISHED_BY}, {PUBLISHED:.1f}% and {PUBLISHED_AT_5:.1f}%; this benchmark is counted in the same way, on another dictionary."
         )
         line = (PUBLISHED, f"SapBERT, published: {PUBLISHED:.1f}")
     if result["limit"] or result["pool"]:
         sentences.append("A sample of the queries or of the dictionary, not the full evaluation: the figures are not to be quoted.")
     if len(result["sets"]) > 1:
-        sentences.append("Other sets and stricter rules give other figures: see Results.")
+        sentences.append("Other benchmarks and stricter rules give other figures: see Results.")
     order = sorted((_row(entry, system, mine) for system in entry["systems"]), key=lambda row: -row.value)
     return Summary(sentences, [figures.systems("answer-systems", f"{name}: right concept first", order, "@1, per cent of queries", line)])
 
@@ -243,7 +243,7 @@ def changes_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Picture]:
         if mine is None or base is None:
             continue
         for metric, title, xlabel in (
-            ("accuracy", "Accuracy by set", "@1, per cent of queries"),
+            ("accuracy", "Accuracy by benchmark", "@1, per cent of queries"),
             ("spearman", "Similarity of texts", "Spearman's correlation × 100"),
         ):
             pairs = [

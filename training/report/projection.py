@@ -163,7 +163,7 @@ def counts(vectors: Floats2d, chosen: Tuple[Pairs, Pairs]) -> npt.NDArray[np.int
             (vectors[first] * vectors[second]).sum(axis=1).astype(np.float64), EDGES[0], EDGES[-1]
         )  # in float32 the edge would be beyond itself
         rows.append(np.histogram(cosines, bins=EDGES)[0])
-    return np.stack(rows).astype(np.int64)
+    return np.asarray(np.stack(rows), dtype=np.int64)
 
 
 # -- the command --------------------------------------------------------------------------------------------------------
