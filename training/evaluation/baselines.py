@@ -7,7 +7,7 @@ import contextlib
 import io
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -22,11 +22,11 @@ EXACT, TFIDF = "exact match", "TF-IDF of character 3-grams"
 NEIGHBOURS = 30  # names looked at: scispaCy's default
 CHUNK = 64  # queries whose cosines with all names are in memory at a time: 80 MB of 300,000 names
 LEFT_OUT = ("E570", "E571")  # errors of a baseline that is left out, with a note
-Baseline = Callable[[List[str], List[str]], Scorer]
-Pairwise = Callable[[List[str], List[str]], Floats1d]
+Baseline = Callable[[list[str], list[str]], Scorer]
+Pairwise = Callable[[list[str], list[str]], Floats1d]
 
 
-def exact_match(names: List[str], queries: List[str]) -> Scorer:
+def exact_match(names: list[str], queries: list[str]) -> Scorer:
     """1.0 for the name that equals the query, nothing found otherwise."""
     row_of = {name: row for row, name in enumerate(names)}
 
@@ -40,7 +40,7 @@ def exact_match(names: List[str], queries: List[str]) -> Scorer:
     return score
 
 
-def tfidf(names: List[str], queries: List[str]) -> Scorer:
+def tfidf(names: list[str], queries: list[str]) -> Scorer:
     """Cosine of TF-IDF over character 3-grams; names without a common 3-gram are not found. RAISES: SapbertError E546."""
     vectorizer = character_3_grams()
     stored = vectorizer.fit_transform(names)  # (n, 3-grams), sparse
@@ -63,12 +63,12 @@ def character_3_grams() -> Any:
     return TfidfVectorizer(analyzer="char", ngram_range=(3, 3), dtype=np.float32)
 
 
-def equal_pairs(left: List[str], right: List[str]) -> Floats1d:
+def equal_pairs(left: list[str], right: list[str]) -> Floats1d:
     """(n,): 1.0 where both texts are the same, 0.0 otherwise."""
     return np.array([a == b for a, b in zip(left, right)], dtype=np.float64)
 
 
-def tfidf_pairs(left: List[str], right: List[str]) -> Floats1d:
+def tfidf_pairs(left: list[str], right: list[str]) -> Floats1d:
     """(n,): cosine of TF-IDF over character 3-grams, whose weights are those of the texts given; 0.0 for a text of less than three
     characters. RAISES: SapbertError E546."""
     vectorizer = character_3_grams()
@@ -89,7 +89,7 @@ class ExactNeighbours:
     def createIndex(self, *_: Any, **__: Any) -> None:
         """Nothing to make."""
 
-    def knnQueryBatch(self, queries: Any, k: int) -> List[Tuple[Ints1d, Floats2d]]:
+    def knnQueryBatch(self, queries: Any, k: int) -> list[tuple[Ints1d, Floats2d]]:
         """queries (q, 3-grams) -> rows and cosine distances of the k nearest of each, of equal ones the earlier."""
         found = []
         for start in range(0, queries.shape[0], CHUNK):
@@ -106,10 +106,10 @@ class ScispacyCandidates:
     best similarity; without its thresholds. One generator is kept, for the sets of one dictionary that follow each other."""
 
     def __init__(self) -> None:
-        self._names: Optional[List[str]] = None
+        self._names: list[str] | None = None
         self._generator: Any = None
 
-    def __call__(self, names: List[str], queries: List[str]) -> Scorer:
+    def __call__(self, names: list[str], queries: list[str]) -> Scorer:
         """RAISES: SapbertError E570 (scispaCy's generator can't be imported), E571 (too small a dictionary)."""
         if self._names is not names:
             self._names, self._generator = None, None  # the old one's memory first
@@ -144,7 +144,7 @@ def candidate_generator(names: Sequence[str], *, exact: bool = True) -> Any:
         raise fail("E570", why=f"{type(error).__name__}: {error}") from error
     kb = KnowledgeBase(Entity(str(row), name, []) for row, name in enumerate(names))
     engine = SimpleNamespace(init=lambda **_: ExactNeighbours(), DataType=candidate_generation.nmslib.DataType)
-    patches: Dict[str, Any] = {"scipy_supports_sparse_float16": lambda: True}  # needed to save only; nothing is saved
+    patches: dict[str, Any] = {"scipy_supports_sparse_float16": lambda: True}  # needed to save only; nothing is saved
     if exact:
         patches["nmslib"] = engine
     try:
@@ -162,10 +162,10 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def all_baselines() -> Dict[str, Baseline]:
+def all_baselines() -> dict[str, Baseline]:
     """Name in the output -> what makes its scorer, from names and queries, both normalised."""
     return {EXACT: exact_match, TFIDF: tfidf, "scispaCy's candidate generator": ScispacyCandidates()}
 
 
-PAIRWISE: Dict[str, Pairwise] = {EXACT: equal_pairs, TFIDF: tfidf_pairs}  # from the left and the right texts, both normalised
+PAIRWISE: dict[str, Pairwise] = {EXACT: equal_pairs, TFIDF: tfidf_pairs}  # from the left and the right texts, both normalised
 NAMES = tuple(all_baselines())

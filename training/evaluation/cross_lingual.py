@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, List
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,16 @@ from ..corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
 from ..data.pairs import ALL, HELD_OUT, check_languages
 from ..data.translations import PARALLEL, check_parallel, read_parallel
 from ..errors import fail
-from .benchmarks import HASH_DIGITS, MISSING_NAMED, SEARCH, Benchmark, ConceptBenchmark, by_names, limited, pooled
+from .benchmarks import (
+    HASH_DIGITS,
+    MISSING_NAMED,
+    SEARCH,
+    Benchmark,
+    ConceptBenchmark,
+    by_names,
+    limited,
+    pooled,
+)
 from .dictionaries import Dictionary, of_kb, select
 from .evaluate import as_result, measure_encoders, versions
 
@@ -68,12 +77,12 @@ def of_languages(kb: KnowledgeBase, source: str, languages: Sequence[str] = (ALL
 # -- held-out translations ----------------------------------------------------------------------------------------------
 
 
-def held_out_benchmarks(kb: KnowledgeBase, parallel: Path, languages: Sequence[str] = (ALL,)) -> List[ConceptBenchmark]:
+def held_out_benchmarks(kb: KnowledgeBase, parallel: Path, languages: Sequence[str] = (ALL,)) -> list[ConceptBenchmark]:
     """A set for each language, `held_out_de`. RAISES: SapbertError E600, E607 (parallel names of another knowledge base), E608, E107."""
     made_of = check_parallel(parallel).get("kb")
     if made_of is not None and made_of != kb.fingerprint:
         raise fail("E607", parallel=parallel, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
-    queries: Dict[str, Dict[str, Dict[str, None]]] = {}  # language -> query -> concepts
+    queries: dict[str, dict[str, dict[str, None]]] = {}  # language -> query -> concepts
     for row in read_parallel(parallel, HELD_OUT, languages):
         queries.setdefault(row.language, {}).setdefault(row.translation, {})[row.concept_id] = None
     if not queries:
@@ -90,7 +99,7 @@ def held_out_benchmarks(kb: KnowledgeBase, parallel: Path, languages: Sequence[s
     return benchmarks
 
 
-def unanswerable(golds: Sequence[Gold]) -> Dict[str, Any]:
+def unanswerable(golds: Sequence[Gold]) -> dict[str, Any]:
     """What the knowledge base does not have, as evaluate.py's benchmarks count it."""
     missing = missing_ids(golds)
     most = dict(list(missing.items())[:MISSING_NAMED])
@@ -100,7 +109,7 @@ def unanswerable(golds: Sequence[Gold]) -> Dict[str, Any]:
 # -- XL-BEL -------------------------------------------------------------------------------------------------------------
 
 
-def xlbel_files(folder: Path, languages: Sequence[str] = (ALL,)) -> Dict[str, Path]:
+def xlbel_files(folder: Path, languages: Sequence[str] = (ALL,)) -> dict[str, Path]:
     """Language -> file of a folder of XL-BEL: `de_1k_test_query.txt`. RAISES: SapbertError E609."""
     named = [(path, match) for path in sorted(folder.glob("*.txt*")) if (match := _FILE.fullmatch(path.name))] if folder.is_dir() else []
     found = {match[1]: path for path, match in named if language_code(match[1])}
@@ -117,7 +126,7 @@ def xlbel_benchmarks(
     *,
     dictionary_languages: Sequence[str] = (ALL,),
     organisms: bool = True,
-) -> List[ConceptBenchmark]:
+) -> list[ConceptBenchmark]:
     """A set for each language, `xlbel_de`, counted as SapBERT's own evaluation counts: names are ranked, and one is right where any concept
     that it belongs to is any gold id.
 
@@ -159,14 +168,14 @@ def _names_of(dictionary: Dictionary, gold: Gold) -> Gold:
     return Gold(tuple((name,) for name in names), () if names else gold.missing)
 
 
-def organism_types() -> FrozenSet[str]:
+def organism_types() -> frozenset[str]:
     """Plant, and Animal with all below it in the Semantic Network but Human."""
     kinds = semantic_types.load()
     below = {tui for tui, kind in kinds.items() if f"{kind.stn}.".startswith(f"{kinds[ANIMAL].stn}.")}
     return frozenset((below | {PLANT}) - set(NOT_ORGANISMS))
 
 
-def _is_organism(kb: KnowledgeBase, gold: Gold, tuis: FrozenSet[str]) -> bool:
+def _is_organism(kb: KnowledgeBase, gold: Gold, tuis: frozenset[str]) -> bool:
     """Whether every gold concept that is there has one of these types. A mention of no known concept stays, and counts as wrong."""
     rows = [row for alternative in gold.alternatives for row in alternative if row is not None]
     return bool(tuis and rows) and all(not tuis.isdisjoint(kb.concept(row).types) for row in rows)
@@ -175,7 +184,7 @@ def _is_organism(kb: KnowledgeBase, gold: Gold, tuis: FrozenSet[str]) -> bool:
 # -- measuring ----------------------------------------------------------------------------------------------------------
 
 
-def pooled_together(benchmarks: Sequence[ConceptBenchmark], pool: int, seed: int) -> List[ConceptBenchmark]:
+def pooled_together(benchmarks: Sequence[ConceptBenchmark], pool: int, seed: int) -> list[ConceptBenchmark]:
     """The benchmarks, which have one dictionary, with that cut down to the names of all their gold concepts and `pool` others: one pool, so that
     languages can be compared and each name is encoded once. Figures are higher than they should be."""
     small = pooled(replace(benchmarks[0], name="pool", golds=[gold for benchmark in benchmarks for gold in benchmark.golds]), pool, seed)
@@ -184,19 +193,19 @@ def pooled_together(benchmarks: Sequence[ConceptBenchmark], pool: int, seed: int
 
 
 def evaluate_across_languages(
-    encoders: Dict[str, str],
+    encoders: dict[str, str],
     groups: Sequence[Sequence[ConceptBenchmark]],
     *,
     limit: int = 0,
     pool: int = 0,
     seed: int = 0,
     progress: bool = False,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. groups: benchmarks that have
     one dictionary. limit: queries of each set, at random; pool: see `pooled_together`; 0 for all."""
     if not encoders:
         raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER")
-    benchmarks: List[Benchmark] = []
+    benchmarks: list[Benchmark] = []
     for group in groups:
         some = [benchmark for benchmark in (limited(benchmark, limit, seed) for benchmark in group) if isinstance(benchmark, ConceptBenchmark)]
         benchmarks += pooled_together(some, pool, seed) if pool and some else some

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -45,7 +45,7 @@ PROTOCOL = (
 )
 
 
-def gold_of(corpus: Corpus, kb: Any) -> List[GoldMention]:
+def gold_of(corpus: Corpus, kb: Any) -> list[GoldMention]:
     """The gold in the knowledge base's own ids; an id that it does not have stays as it is."""
 
     def known(concept_id: str) -> str:
@@ -57,7 +57,7 @@ def gold_of(corpus: Corpus, kb: Any) -> List[GoldMention]:
     return [m._replace(gold=tuple(tuple(dict.fromkeys(known(i) for i in ids)) for ids in m.gold)) for m in corpus.mentions]
 
 
-def found_by(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> List[PredictedMention]:
+def found_by(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> list[PredictedMention]:
     """What a pipeline that ends in sapbert_linker finds and links to a concept with a code of the vocabulary; "": of any."""
     linker = nlp.get_pipe("sapbert_linker")
     texts = [(text, document) for document, text in corpus.documents.items()]
@@ -74,9 +74,9 @@ def found_by(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool =
 Match = Callable[[Sequence[PredictedMention], Sequence[GoldMention]], MatchCounts]
 
 
-def shown(match: Match, found: Sequence[PredictedMention], gold: Sequence[GoldMention], documents: Sequence[str]) -> Dict[str, Any]:
+def shown(match: Match, found: Sequence[PredictedMention], gold: Sequence[GoldMention], documents: Sequence[str]) -> dict[str, Any]:
     """Per cent, with the 95% interval of F1 by bootstrap over documents. match: matches within documents, so that these add up."""
-    mine: Dict[str, Tuple[List[PredictedMention], List[GoldMention]]] = {document: ([], []) for document in documents}
+    mine: dict[str, tuple[list[PredictedMention], list[GoldMention]]] = {document: ([], []) for document in documents}
     for one in found:
         mine[one.document][0].append(one)
     for mention in gold:
@@ -87,7 +87,7 @@ def shown(match: Match, found: Sequence[PredictedMention], gold: Sequence[GoldMe
     return {"precision": whole.precision, "recall": whole.recall, "f1": whole.f1, "f1_ci": list(ratio_interval(over, under))}
 
 
-def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> Dict[str, Any]:
+def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> dict[str, Any]:
     """Figures of one pipeline on one corpus. Corpora without offsets (JAX) have the document level only."""
     kb = nlp.get_pipe("sapbert_linker").kb
     start = time.perf_counter()
@@ -96,7 +96,7 @@ def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress
     gold = gold_of(corpus, kb)
     documents = list(corpus.documents)
     missing = sorted(missing_ids([resolve_gold(mention, kb.row_of) for mention in corpus.mentions]))
-    made: Dict[str, Any] = {"n_documents": len(corpus.documents), "n_gold": len(gold), "n_predicted": len(found)}
+    made: dict[str, Any] = {"n_documents": len(corpus.documents), "n_gold": len(gold), "n_predicted": len(found)}
     if any(mention.end for mention in gold):
         made["mention_exact"] = shown(mention_match, found, gold, documents)
         made["mention_overlap"] = shown(partial(mention_match, overlap=True), found, gold, documents)
@@ -114,7 +114,7 @@ def read_benchmark(name: str, data: Path) -> Corpus:
     return read_corpus(data / file, layout)
 
 
-def table(found: Dict[str, Any]) -> str:
+def table(found: dict[str, Any]) -> str:
     """Systems by benchmarks as Markdown: F1 (precision/recall)."""
     lines = ["| system | set | mention, exact span | mention, overlap | document | documents/s |", "|---|---|---|---|---|---|"]
     for system, entry in found["systems"].items():
@@ -128,11 +128,11 @@ def table(found: Dict[str, Any]) -> str:
 
 
 def evaluate_pipelines(
-    systems: Dict[str, str], benchmarks: Sequence[str], data: Path, config: Dict[str, Any], *, progress: bool = False
-) -> Dict[str, Any]:
+    systems: dict[str, str], benchmarks: Sequence[str], data: Path, config: dict[str, Any], *, progress: bool = False
+) -> dict[str, Any]:
     """systems: name -> a pipeline's folder or package, "" for concept_matcher and the default linker with `config`."""
     corpora = {name: read_benchmark(name, data) for name in benchmarks}
-    content: Dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for system, pipeline in systems.items():
         nlp = make_pipeline(config if not pipeline else {}, pipeline or None, abbreviations=not pipeline)  # a given one stays as it is
         linker = nlp.get_pipe("sapbert_linker")

@@ -12,7 +12,7 @@ import platform
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,15 @@ from .breakdown import by_group, confusions, groupings
 from .metrics import Rule, alternatives_of
 from .significance import PROTOCOL as UNCERTAINTY
 from .significance import intervals, randomisation, spearman_interval
-from .systems import DEPTHS, RULES, Measured, Outcomes, correlations, measure_baselines, measure_encoder
+from .systems import (
+    DEPTHS,
+    RULES,
+    Measured,
+    Outcomes,
+    correlations,
+    measure_baselines,
+    measure_encoder,
+)
 
 FORMAT = 1
 RECIPROCAL = (
@@ -52,9 +60,9 @@ RECIPROCAL = (
 # -- figures ------------------------------------------------------------------------------------------------------------
 
 
-def average(rows: Sequence[Dict[str, float]]) -> Dict[str, Any]:
+def average(rows: Sequence[dict[str, float]]) -> dict[str, Any]:
     """Means of seeds, with `…_sd` (of the sample, n - 1) where there are several; `runs` keeps each."""
-    means: Dict[str, Any] = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
+    means: dict[str, Any] = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
     if len(rows) > 1:
         means.update({f"{key}_sd": float(np.std([row[key] for row in rows], ddof=1)) for key in rows[0]})
         means["runs"] = [dict(row) for row in rows]
@@ -67,7 +75,7 @@ def answerable(benchmark: ConceptBenchmark, rule: Rule) -> npt.NDArray[np.bool_]
     return np.array([all(can[mention.start : mention.stop]) for mention in benchmark.mentions()], dtype=np.bool_)
 
 
-def figures(benchmark: Benchmark, found: Measured) -> Dict[str, float]:
+def figures(benchmark: Benchmark, found: Measured) -> dict[str, float]:
     """Per cent; of all mentions and of the answerable ones (0.0 where there are none), with those of the set's own rule under short names too."""
     if not isinstance(found, Outcomes):
         assert isinstance(benchmark, SimilarityBenchmark)
@@ -83,8 +91,8 @@ def figures(benchmark: Benchmark, found: Measured) -> Dict[str, float]:
 
 
 def compared(
-    benchmark: ConceptBenchmark, runs: Dict[str, List[Outcomes]], against: Optional[str], seed: int
-) -> Tuple[Dict[str, Dict[str, Any]], List[Dict[str, Any]]]:
+    benchmark: ConceptBenchmark, runs: dict[str, list[Outcomes]], against: str | None, seed: int
+) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
     """What the means of each system's seeds (runs: system -> outcomes) say by the set's own rule: system -> intervals, for benchmarks of two documents and more; and
     the comparisons of each other system with the one called `against`."""
     units = benchmark.units()
@@ -94,7 +102,7 @@ def compared(
     if units.max() < 1:
         return {}, []
     ends = intervals(values, units, seed=seed).T.tolist()
-    found: Dict[str, Dict[str, Any]] = {name: {} for name in names}
+    found: dict[str, dict[str, Any]] = {name: {} for name in names}
     for (name, k), end in zip(((name, k) for name in names for k in DEPTHS), ends):
         found[name][f"at{k}_ci"] = end
     others = [name for name in names if name != against]
@@ -106,13 +114,13 @@ def compared(
     return found, [{"a": against, "b": name, "difference": d, "p": one} for name, d, one in zip(others, differences, p)]
 
 
-def broken_down(benchmark: ConceptBenchmark, runs: Dict[str, List[Outcomes]], *, with_confusions: bool) -> Dict[str, Any]:
+def broken_down(benchmark: ConceptBenchmark, runs: dict[str, list[Outcomes]], *, with_confusions: bool) -> dict[str, Any]:
     """ "groups", the seeds of a system averaged; "confusions" of its first seed, where they are wanted."""
     mentions, dictionary = benchmark.texts(), benchmark.dictionary
     queries = [benchmark.queries[mention.start : mention.stop] for mention in benchmark.mentions()]
     groups = groupings(mentions, queries, frozenset(dictionary.names), benchmark.train)
     means = {name: [np.mean([run.values[f"{benchmark.rule}_at{k}"] for run in of], axis=0) for k in DEPTHS] for name, of in runs.items()}
-    made: Dict[str, Any] = {"groups": {name: by_group(groups, *each) for name, each in means.items()}}
+    made: dict[str, Any] = {"groups": {name: by_group(groups, *each) for name, each in means.items()}}
     if with_confusions:
         wanted = [frozenset(row for i in at for a in benchmark.golds[i].alternatives for row in a if row is not None) for at in benchmark.mentions()]
         can = answerable(benchmark, RULES[benchmark.rule]).tolist()
@@ -122,26 +130,26 @@ def broken_down(benchmark: ConceptBenchmark, runs: Dict[str, List[Outcomes]], *,
 
 def as_result(
     benchmarks: Sequence[Benchmark],
-    measured: Dict[str, Dict[str, Measured]],
-    about: Dict[str, Any],
+    measured: dict[str, dict[str, Measured]],
+    about: dict[str, Any],
     *,
-    against: Optional[str] = None,
+    against: str | None = None,
     seed: int = 0,
-    with_confusions: Optional[bool] = None,
-) -> Dict[str, Any]:
+    with_confusions: bool | None = None,
+) -> dict[str, Any]:
     """measured: system -> set -> outcomes or figures. `name#seed` systems become one row, `name`. against: the system that others are compared
     with. with_confusions: None for those of public benchmarks."""
-    seeds: Dict[str, List[str]] = {}
+    seeds: dict[str, list[str]] = {}
     for system in measured:
         seeds.setdefault(system.partition("#")[0], []).append(system)
-    content: Dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for benchmark in benchmarks:
         n = size(benchmark)
         runs = {name: [measured[run][benchmark.name] for run in of] for name, of in seeds.items() if benchmark.name in measured[of[0]]}
-        systems: Dict[str, Dict[str, Any]] = {
+        systems: dict[str, dict[str, Any]] = {
             name: {"n": n, "seeds": len(of), **average([figures(benchmark, run) for run in of])} for name, of in runs.items()
         }
-        entry: Dict[str, Any] = {
+        entry: dict[str, Any] = {
             "title": benchmark.title,
             "protocol": benchmark.protocol,
             "n": n,
@@ -175,7 +183,7 @@ def as_result(
 # -- output -------------------------------------------------------------------------------------------------------------
 
 
-def versions() -> Dict[str, str]:
+def versions() -> dict[str, str]:
     packages = ("numpy", "scikit-learn", "scipy", "scispacy", "spacy", "tokenizers", "torch", "transformers")
     found = {"python": platform.python_version(), "spacy-sapbert": __version__}
     for package in packages:
@@ -186,10 +194,10 @@ def versions() -> Dict[str, str]:
     return found
 
 
-def markdown(result: Dict[str, Any]) -> str:
+def markdown(result: dict[str, Any]) -> str:
     """A table of systems by benchmarks (@1/@5, or Spearman), standard deviations of seeds behind, then what each column means; a table of
     intervals; what was left out."""
-    benchmarks: Dict[str, Any] = result["sets"]
+    benchmarks: dict[str, Any] = result["sets"]
     systems = list(dict.fromkeys(system for entry in benchmarks.values() for system in entry["systems"]))
     lines = ["| system | " + " | ".join(benchmarks) + " |", "|---" * (len(benchmarks) + 1) + "|"]
     lines += ["| " + " | ".join([system, *(cell(entry, system) for entry in benchmarks.values())]) + " |" for system in systems]
@@ -202,7 +210,7 @@ def markdown(result: Dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def interval_table(benchmarks: Dict[str, Any], systems: Sequence[str], protocol: str) -> List[str]:
+def interval_table(benchmarks: dict[str, Any], systems: Sequence[str], protocol: str) -> list[str]:
     """Lines of the table of intervals; none where no set has them."""
     shown = {name: entry for name, entry in benchmarks.items() if any("at1_ci" in row for row in entry["systems"].values())}
     if not shown:
@@ -214,7 +222,7 @@ def interval_table(benchmarks: Dict[str, Any], systems: Sequence[str], protocol:
     return [*lines, "", protocol]
 
 
-def interval_cell(entry: Dict[str, Any], system: str) -> str:
+def interval_cell(entry: dict[str, Any], system: str) -> str:
     """`81.2 [79.8–82.5], p 0.003`; a dash where there is none."""
     found = entry["systems"].get(system)
     if found is None or "at1_ci" not in found:
@@ -223,12 +231,12 @@ def interval_cell(entry: Dict[str, Any], system: str) -> str:
     return f"{found['at1']:.1f} [{found['at1_ci'][0]:.1f}–{found['at1_ci'][1]:.1f}]{p}"
 
 
-def own_protocol(result: Dict[str, Any], entry: Dict[str, Any]) -> str:
+def own_protocol(result: dict[str, Any], entry: dict[str, Any]) -> str:
     """What of a set's protocol is not said once for all benchmarks."""
     return " ".join(entry["protocol"].replace(result["search"], "").split())
 
 
-def cell(entry: Dict[str, Any], system: str) -> str:
+def cell(entry: dict[str, Any], system: str) -> str:
     """`81.2/90.4 ± 0.3`, or `41.5`; a dash where the system has no figure."""
     found = entry["systems"].get(system)
     if found is None:
@@ -238,7 +246,7 @@ def cell(entry: Dict[str, Any], system: str) -> str:
     return shown + (f" ± {found[f'{key}_sd']:.1f}" if f"{key}_sd" in found else "")
 
 
-def remarks(counts: Dict[str, Any]) -> str:
+def remarks(counts: dict[str, Any]) -> str:
     said = ""
     if counts.get("without_id"):
         said += f" {counts['without_id']:,} mentions without an id (-1) are left out."
@@ -262,10 +270,10 @@ def remarks(counts: Dict[str, Any]) -> str:
 # -- the command --------------------------------------------------------------------------------------------------------
 
 
-def parse_encoders(given: Sequence[str]) -> Dict[str, str]:
+def parse_encoders(given: Sequence[str]) -> dict[str, str]:
     """`name=folder` or `name#seed=folder`; an empty folder is the untrained base package, "shipped" the default encoder, "fast" the static one that
     ships. RAISES: SapbertError E548, E541."""
-    encoders: Dict[str, str] = {}
+    encoders: dict[str, str] = {}
     for value in given:
         name, sign, folder = value.partition("=")
         if not sign or not name.strip():
@@ -278,10 +286,10 @@ def parse_encoders(given: Sequence[str]) -> Dict[str, str]:
     return encoders
 
 
-def with_phases(encoders: Dict[str, str]) -> Dict[str, str]:
+def with_phases(encoders: dict[str, str]) -> dict[str, str]:
     """Before each encoder that a recipe of phases made (`training.phases`), its phases as NAME-PHASE, in their order; those that a letter tells
     apart, `distil_a` and `distil_b`, are seeds of one row."""
-    found: Dict[str, str] = {}
+    found: dict[str, str] = {}
     for name, folder in encoders.items():
         for phase in phases_behind(folder) if folder else []:
             title, _, seed = phase.name.rpartition("_")
@@ -292,8 +300,8 @@ def with_phases(encoders: Dict[str, str]) -> Dict[str, str]:
 
 
 def measure_encoders(
-    encoders: Dict[str, str], benchmarks: Sequence[Benchmark], *, progress: bool = False
-) -> Tuple[Dict[str, Dict[str, Measured]], Dict[str, Dict[str, Any]]]:
+    encoders: dict[str, str], benchmarks: Sequence[Benchmark], *, progress: bool = False
+) -> tuple[dict[str, dict[str, Measured]], dict[str, dict[str, Any]]]:
     """encoders: name -> folder. RETURNS: encoder -> set -> outcomes or figures; encoder -> what it is, for the output. One is in memory at a time."""
     measured, used = {}, {}
     for name, folder in encoders.items():
@@ -303,7 +311,7 @@ def measure_encoders(
     return measured, used
 
 
-def publish(result: Dict[str, Any], table: str, out: Path) -> None:
+def publish(result: dict[str, Any], table: str, out: Path) -> None:
     """The result as JSON into `out`, the table as Markdown beside it, and on the screen."""
     write_text(out, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     write_text(out.with_suffix(".md"), table)
@@ -325,7 +333,7 @@ def check_not_negative(**settings: int) -> None:
 
 
 def evaluate(
-    encoders: Dict[str, str],
+    encoders: dict[str, str],
     names: Sequence[str],
     reader: BenchmarkReader,
     *,
@@ -333,9 +341,9 @@ def evaluate(
     pool: int = 0,
     seed: int = 0,
     baselines: bool = False,
-    with_confusions: Optional[bool] = None,
+    with_confusions: bool | None = None,
     progress: bool = False,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. names: benchmarks, as
     `chosen_benchmarks` gives them. with_confusions: None for those of public benchmarks."""
     if not encoders and not baselines:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
@@ -22,7 +23,13 @@ from spacy_sapbert.files import write_text
 from ..errors import fail
 from ..evaluation.baselines import NAMES as BASELINES
 from ..evaluation.evaluate import cell, own_protocol, remarks
-from ..evaluation.results import CalibrationResult, EndToEndResult, ProjectionResult, Results, read_results
+from ..evaluation.results import (
+    CalibrationResult,
+    EndToEndResult,
+    ProjectionResult,
+    Results,
+    read_results,
+)
 from ..loop.encoders import check_encoder
 from . import figures
 from .figures import Change, Curve, Picture, SystemRow
@@ -66,20 +73,20 @@ CONTENTS = (
 class TrainingLog(NamedTuple):
     """rows: shown lines. columns: their keys with a number, in the order in which they were first seen. total: lines in the file. lines: all of them."""
 
-    columns: List[str]
-    rows: List[List[str]]
+    columns: list[str]
+    rows: list[list[str]]
     total: int
-    lines: List[Dict[str, Any]]
+    lines: list[dict[str, Any]]
 
 
 # -- reading ------------------------------------------------------------------------------------------------------------
 
 
-def read_log(path: Path, shown: int = STEPS_SHOWN) -> Optional[TrainingLog]:
+def read_log(path: Path, shown: int = STEPS_SHOWN) -> TrainingLog | None:
     """train_log.jsonl, thinned to `shown` lines; None where there is none, or nothing in it. RAISES: SapbertError E547."""
     if not path.is_file():
         return None
-    lines: List[Dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if line.strip():
             try:
@@ -100,7 +107,7 @@ def show(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def read_card(path: Path) -> List[str]:
+def read_card(path: Path) -> list[str]:
     """A model card -> its settings (the YAML at the head, as it stands) and its text as HTML without raw HTML or images."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     settings = ""
@@ -112,24 +119,24 @@ def read_card(path: Path) -> List[str]:
 # -- systems and figures ------------------------------------------------------------------------------------------------
 
 
-def main_key(entry: Dict[str, Any]) -> str:
+def main_key(entry: dict[str, Any]) -> str:
     return "at1" if entry["metric"] == "accuracy" else "spearman"
 
 
-def best(entry: Dict[str, Any]) -> List[str]:
+def best(entry: dict[str, Any]) -> list[str]:
     """The systems of a set whose figure is the highest, to a tenth."""
     rounded = {system: round(found[main_key(entry)], 1) for system, found in entry["systems"].items()}
     return [system for system, value in rounded.items() if value == max(rounded.values())]
 
 
-def systems_of(result: Dict[str, Any]) -> List[str]:
+def systems_of(result: dict[str, Any]) -> list[str]:
     """All systems of an evaluation: encoders first, the last given of them foremost, then baselines."""
     names = list(dict.fromkeys(system for entry in result["sets"].values() for system in entry["systems"]))
     mine, base = mine_and_base(result)
     return sorted(names, key=lambda name: (name != mine, name != base, name in BASELINES, names.index(name)))
 
 
-def mine_and_base(result: Dict[str, Any]) -> Tuple[Optional[str], Optional[str]]:
+def mine_and_base(result: dict[str, Any]) -> tuple[str | None, str | None]:
     """The encoder that the page is about (the last that was given and is not the base), and the base it is set beside; None for none."""
     encoders = list(dict.fromkeys(name.partition("#")[0] for name in result["encoders"]))
     bases = [name.partition("#")[0] for name, used in result["encoders"].items() if name == "base" or used.get("base_package")]
@@ -138,23 +145,23 @@ def mine_and_base(result: Dict[str, Any]) -> Tuple[Optional[str], Optional[str]]
     return (others[-1] if others else base), (base if others else None)
 
 
-def interval(entry: Dict[str, Any], system: str, key: str) -> str:
+def interval(entry: dict[str, Any], system: str, key: str) -> str:
     """`[81.0, 85.7]`, or nothing."""
     ends = (entry["systems"].get(system) or {}).get(f"{key}_ci")
     return f"[{ends[0]:.1f}, {ends[1]:.1f}]" if ends else ""
 
 
-def figure(entry: Dict[str, Any], system: str) -> str:
+def figure(entry: dict[str, Any], system: str) -> str:
     """@1 or Spearman, a dash where the system has none."""
     found = entry["systems"].get(system)
     return "–" if found is None else f"{found[main_key(entry)]:.1f}"
 
 
-def has(entry: Dict[str, Any], key: str) -> bool:
+def has(entry: dict[str, Any], key: str) -> bool:
     return any(found.get(key) is not None for found in entry["systems"].values())
 
 
-def other(entry: Dict[str, Any]) -> str:
+def other(entry: dict[str, Any]) -> str:
     """The rule that @1 and @5 do not go by, where its figures are there."""
     name = {"strict": "lenient", "lenient": "strict"}.get(entry.get("rule") or "", "")
     return name if name and all(f"{name}_at5" in found for found in entry["systems"].values()) else ""
@@ -164,11 +171,11 @@ def plain(value: Any, form: str) -> str:
     return "–" if value is None else form % value
 
 
-def percent(share: Optional[float]) -> str:
+def percent(share: float | None) -> str:
     return "not reached" if share is None else f"{100 * share:.1f}"
 
 
-def _row(entry: Dict[str, Any], system: str, mine: Optional[str]) -> SystemRow:
+def _row(entry: dict[str, Any], system: str, mine: str | None) -> SystemRow:
     low, high = entry["systems"][system].get(f"{main_key(entry)}_ci") or (None, None)
     return SystemRow(system, entry["systems"][system][main_key(entry)], low, high, system == mine)
 
@@ -179,11 +186,11 @@ def _row(entry: Dict[str, Any], system: str, mine: Optional[str]) -> SystemRow:
 class Summary(NamedTuple):
     """The short answer on top, as sentences, and its picture."""
 
-    sentences: List[str]
-    pictures: List[Picture]
+    sentences: list[str]
+    pictures: list[Picture]
 
 
-def headline(evaluations: Dict[str, Dict[str, Any]]) -> Optional[Tuple[Dict[str, Any], str]]:
+def headline(evaluations: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], str] | None:
     """The evaluation and the set that the answer is about: the first of HEADLINES that some evaluation has, else the first set of accuracy."""
     for name in HEADLINES:
         for result in evaluations.values():
@@ -193,7 +200,7 @@ def headline(evaluations: Dict[str, Dict[str, Any]]) -> Optional[Tuple[Dict[str,
     return next(found, None)
 
 
-def answer_of(evaluations: Dict[str, Dict[str, Any]]) -> Summary:
+def answer_of(evaluations: dict[str, dict[str, Any]]) -> Summary:
     """What was measured, on what, against the base, the baselines and the published figure."""
     about = headline(evaluations)
     if about is None:
@@ -225,7 +232,7 @@ def answer_of(evaluations: Dict[str, Dict[str, Any]]) -> Summary:
     return Summary(sentences, [figures.systems("answer-systems", f"{name}: right concept first", order, "@1, per cent of queries", line)])
 
 
-def _published(found: Dict[str, Any]) -> str:
+def _published(found: dict[str, Any]) -> str:
     gap = found["at1"] - PUBLISHED
     if found.get("at1_ci") and found["at1_ci"][0] <= PUBLISHED <= found["at1_ci"][1]:
         return f"That is {abs(gap):.1f} points {'above' if gap >= 0 else 'below'} the published figure, which lies within the interval."
@@ -235,7 +242,7 @@ def _published(found: Dict[str, Any]) -> str:
 # -- sections -----------------------------------------------------------------------------------------------------------
 
 
-def changes_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Picture]:
+def changes_of(evaluations: dict[str, dict[str, Any]]) -> list[Picture]:
     """Dumbbells of base and trained encoder: one plot of accuracies, one of correlations, for each evaluation that has both."""
     made = []
     for stem, result in evaluations.items():
@@ -259,7 +266,7 @@ def changes_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Picture]:
     return made
 
 
-def _parts(pairs: List[Change]) -> Iterator[Tuple[int, List[Change]]]:
+def _parts(pairs: list[Change]) -> Iterator[tuple[int, list[Change]]]:
     """In equal parts of at most PAIRS_DRAWN rows, so that none is taller than a page."""
     count = math.ceil(len(pairs) / PAIRS_DRAWN)
     size = math.ceil(len(pairs) / count) if count else 1
@@ -275,9 +282,9 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def groups_of(evaluations: Dict[str, Dict[str, Any]]) -> Tuple[List[Picture], List[Dict[str, Any]]]:
+def groups_of(evaluations: dict[str, dict[str, Any]]) -> tuple[list[Picture], list[dict[str, Any]]]:
     """Break-downs by grouping: dumbbells of the headline's set, and a table for each set (open: of the headline's)."""
-    drawn: List[Picture] = []
+    drawn: list[Picture] = []
     tables = []
     about = headline(evaluations)
     for stem, result in evaluations.items():
@@ -299,7 +306,7 @@ def groups_of(evaluations: Dict[str, Dict[str, Any]]) -> Tuple[List[Picture], Li
     return drawn, sorted(tables, key=lambda table: not table["open"])
 
 
-def _grouping(groups: Dict[str, Any], shown: List[str], grouping: str) -> Dict[str, Any]:
+def _grouping(groups: dict[str, Any], shown: list[str], grouping: str) -> dict[str, Any]:
     """title, and rows of label, n, the shown systems' figures (None where one has none) and their cells."""
     rows = []
     for group, first in groups[shown[0]][grouping].items():
@@ -309,7 +316,7 @@ def _grouping(groups: Dict[str, Any], shown: List[str], grouping: str) -> Dict[s
     return {"title": grouping.replace("_", " "), "rows": rows}
 
 
-def calibrations_of(found: Dict[str, CalibrationResult]) -> List[Dict[str, Any]]:
+def calibrations_of(found: dict[str, CalibrationResult]) -> list[dict[str, Any]]:
     parts = []
     for stem, one in found.items():
         drawn = (
@@ -323,7 +330,7 @@ def calibrations_of(found: Dict[str, CalibrationResult]) -> List[Dict[str, Any]]
     return parts
 
 
-def confusions_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Dict[str, Any]]:
+def confusions_of(evaluations: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Each set's most frequent ones of the encoder that the page is about; open: those of the headline's set."""
     parts = []
     about = headline(evaluations)
@@ -338,7 +345,7 @@ def confusions_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Dict[str, Any]
     return sorted(parts, key=lambda part: not part["open"])
 
 
-def _confusion(one: Dict[str, Any]) -> Dict[str, Any]:
+def _confusion(one: dict[str, Any]) -> dict[str, Any]:
     gold = f"{_words(one.get('gold_names'))} ({_words(one.get('gold'))})" if one.get("gold_names") else _words(one.get("gold"))
     if one.get("predicted"):
         predicted = f"{_words(one.get('predicted_name'))} ({_words(one['predicted'])})" if one.get("predicted_name") else _words(one["predicted"])
@@ -355,7 +362,7 @@ def _words(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def projections_of(found: Dict[str, ProjectionResult]) -> List[Dict[str, Any]]:
+def projections_of(found: dict[str, ProjectionResult]) -> list[dict[str, Any]]:
     parts = []
     for stem, one in found.items():
         of = [point.concept for point in one.points]
@@ -376,7 +383,7 @@ def projections_of(found: Dict[str, ProjectionResult]) -> List[Dict[str, Any]]:
     return parts
 
 
-CURVES: Tuple[Tuple[str, str, str, Tuple[Tuple[str, str], ...]], ...] = (
+CURVES: tuple[tuple[str, str, str, tuple[tuple[str, str], ...]], ...] = (
     ("loss", "Loss", "loss (no unit)", (("loss", "loss"),)),
     (
         "accuracy",
@@ -388,7 +395,7 @@ CURVES: Tuple[Tuple[str, str, str, Tuple[Tuple[str, str], ...]], ...] = (
 )
 
 
-def curves_of(log: Optional[TrainingLog]) -> List[Picture]:
+def curves_of(log: TrainingLog | None) -> list[Picture]:
     """Loss, held-out accuracy and speed against steps, those that the log has at two steps or more."""
     drawn = []
     for name, title, ylabel, keys in CURVES if log is not None else ():
@@ -409,9 +416,9 @@ def _finite(value: Any) -> bool:
 COUNTED = (("mention_exact", "mentions, exact"), ("mention_overlap", "mentions, overlap"), ("document", "documents"))
 
 
-def end_to_end_of(found: Dict[str, EndToEndResult]) -> Tuple[List[Picture], List[Dict[str, Any]]]:
+def end_to_end_of(found: dict[str, EndToEndResult]) -> tuple[list[Picture], list[dict[str, Any]]]:
     """Set by set: F1 as dots, and a table."""
-    sets: Dict[str, List[Tuple[str, Any]]] = {}
+    sets: dict[str, list[tuple[str, Any]]] = {}
     for one in found.values():
         for system, measured in one.systems.items():
             for name, figures_of_set in measured.sets.items():
@@ -453,7 +460,7 @@ def end_to_end_of(found: Dict[str, EndToEndResult]) -> Tuple[List[Picture], List
     return drawn, parts
 
 
-def _of_mentions(all_of_set: List[Tuple[str, Any]]) -> bool:
+def _of_mentions(all_of_set: list[tuple[str, Any]]) -> bool:
     return any(measured.mention_exact is not None for _, measured in all_of_set)
 
 
