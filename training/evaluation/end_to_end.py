@@ -1,6 +1,6 @@
-"""Pipelines on whole texts: `python -m training end-to-end --system default= --benchmarks gsc-dev` finds mentions, links them, and counts what is right.
+"""Pipelines on whole texts: `python -m training end-to-end --system default= --benchmarks gsc-dev` counts the mentions found and linked right.
 
-Mention level: span and concept. Document level: the set of concepts. Unlike training.evaluation.evaluate, nothing is given but the text.
+Mention level: span and concept. Document level: the set of concepts. Unlike `python -m training evaluate`, only the text is given.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PROTOCOL = (
 
 
 def gold_of(corpus: Corpus, kb: Any) -> list[GoldMention]:
-    """The gold in the knowledge base's own ids; an id that it does not have stays as it is."""
+    """Return the gold mentions with the knowledge base's own ids; an id that it does not have stays as it is."""
 
     def known(concept_id: str) -> str:
         try:
@@ -58,7 +58,14 @@ def gold_of(corpus: Corpus, kb: Any) -> list[GoldMention]:
 
 
 def found_by(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> list[PredictedMention]:
-    """What a pipeline that ends in sapbert_linker finds and links to a concept with a code of the vocabulary; "": of any."""
+    """Run a pipeline that has `sapbert_linker` on a corpus and return what it links.
+
+    Args:
+        nlp: The pipeline.
+        corpus: The corpus.
+        vocabulary: Only links to concepts with a code of this vocabulary count; "": all.
+        progress: Show a progress bar.
+    """
     linker = nlp.get_pipe("sapbert_linker")
     texts = [(text, document) for document, text in corpus.documents.items()]
     found = []
@@ -75,7 +82,14 @@ Match = Callable[[Sequence[PredictedMention], Sequence[GoldMention]], MatchCount
 
 
 def shown(match: Match, found: Sequence[PredictedMention], gold: Sequence[GoldMention], documents: Sequence[str]) -> dict[str, Any]:
-    """Per cent, with the 95% interval of F1 by bootstrap over documents. match: matches within documents, so that these add up."""
+    """Compute precision, recall and F1 in per cent, with the bootstrap interval of F1 over documents.
+
+    Args:
+        match: Matches found and gold within documents, so that the counts of documents can be added.
+        found: What the pipeline found.
+        gold: The gold mentions.
+        documents: All documents.
+    """
     mine: dict[str, tuple[list[PredictedMention], list[GoldMention]]] = {document: ([], []) for document in documents}
     for one in found:
         mine[one.document][0].append(one)
@@ -88,7 +102,14 @@ def shown(match: Match, found: Sequence[PredictedMention], gold: Sequence[GoldMe
 
 
 def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> dict[str, Any]:
-    """Figures of one pipeline on one corpus. Corpora without offsets (JAX) have the document level only."""
+    """Measure one pipeline on one corpus. A corpus without offsets (JAX) has only the document level.
+
+    Args:
+        nlp: The pipeline.
+        corpus: The corpus.
+        vocabulary: The vocabulary of its gold; "": any.
+        progress: Show a progress bar.
+    """
     kb = nlp.get_pipe("sapbert_linker").kb
     start = time.perf_counter()
     found = found_by(nlp, corpus, vocabulary, progress=progress)
@@ -107,7 +128,11 @@ def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress
 
 
 def read_benchmark(name: str, data: Path) -> Corpus:
-    """RAISES: SapbertError E540, E401, and what the reader raises."""
+    """Read the corpus of a benchmark.
+
+    Raises:
+        SapbertError: E540 (not known), E401 (no such file), and those of the reader.
+    """
     if name not in BENCHMARKS:
         raise fail("E540", name=name, known=", ".join(BENCHMARKS), groups="none here")
     _, file, layout, _ = BENCHMARKS[name]
@@ -116,7 +141,7 @@ def read_benchmark(name: str, data: Path) -> Corpus:
 
 def table(found: dict[str, Any]) -> str:
     """Systems by benchmarks as Markdown: F1 (precision/recall)."""
-    lines = ["| system | set | mention, exact span | mention, overlap | document | documents/s |", "|---|---|---|---|---|---|"]
+    lines = ["| system | benchmark | mention, exact span | mention, overlap | document | documents/s |", "|---|---|---|---|---|---|"]
     for system, entry in found["systems"].items():
         for name, figures in entry["sets"].items():
             cells = [
@@ -130,7 +155,18 @@ def table(found: dict[str, Any]) -> str:
 def evaluate_pipelines(
     systems: dict[str, str], benchmarks: Sequence[str], data: Path, config: dict[str, Any], *, progress: bool = False
 ) -> dict[str, Any]:
-    """systems: name -> a pipeline's folder or package, "" for concept_matcher and the default linker with `config`."""
+    """Measure pipelines on benchmarks of whole texts.
+
+    Args:
+        systems: Name -> a pipeline's folder or package; "" is concept_matcher and the default linker.
+        benchmarks: Names of BENCHMARKS.
+        data: Folder of corpora.
+        config: Settings of the default linker.
+        progress: Show progress bars.
+
+    Returns:
+        Everything that is written.
+    """
     corpora = {name: read_benchmark(name, data) for name in benchmarks}
     content: dict[str, Any] = {}
     for system, pipeline in systems.items():

@@ -1,8 +1,8 @@
 """How well encoders find concepts: `python -m training evaluate --encoder base= --encoder trained=artifacts/encoder --data assets`.
 
 Exact search over whole dictionaries, the same for every system of a run; a concept scores as its best name; equal scores count as
-their expectation. Read top to bottom: figures, output, the command. The benchmarks are in benchmarks.py, systems in systems.py; baselines, break-downs and
-intervals in baselines.py, breakdown.py, uncertainty.py.
+their expectation. Read top to bottom: figures, output, encoders. Benchmarks are in benchmarks.py, systems in systems.py; baselines, break-downs
+and intervals in baselines.py, breakdown.py, significance.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .benchmarks import (
 )
 from .breakdown import by_group, confusions, groupings
 from .metrics import Rule, alternatives_of
-from .significance import PROTOCOL as UNCERTAINTY
+from .significance import PROTOCOL as SIGNIFICANCE
 from .significance import intervals, randomisation, spearman_interval
 from .systems import (
     DEPTHS,
@@ -61,7 +61,14 @@ RECIPROCAL = (
 
 
 def average(rows: Sequence[dict[str, float]]) -> dict[str, Any]:
-    """Means of seeds, with `…_sd` (of the sample, n - 1) where there are several; `runs` keeps each."""
+    """Average the figures of several seeds.
+
+    Args:
+        rows: The figures of each seed.
+
+    Returns:
+        The means; if there are several seeds, also `…_sd` (sample standard deviation, n - 1) and `runs`, the figures of each.
+    """
     means: dict[str, Any] = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
     if len(rows) > 1:
         means.update({f"{key}_sd": float(np.std([row[key] for row in rows], ddof=1)) for key in rows[0]})
@@ -70,13 +77,21 @@ def average(rows: Sequence[dict[str, float]]) -> dict[str, Any]:
 
 
 def answerable(benchmark: ConceptBenchmark, rule: Rule) -> npt.NDArray[np.bool_]:
-    """(mentions,): whether the dictionary can give what the rule asks for, in all parts of the mention."""
+    """Say for each mention (mentions,) whether the dictionary has what the rule asks for, in all parts of the mention."""
     can = [bool(alternatives_of(gold, rule)) for gold in benchmark.golds]
     return np.array([all(can[mention.start : mention.stop]) for mention in benchmark.mentions()], dtype=np.bool_)
 
 
 def figures(benchmark: Benchmark, found: Measured) -> dict[str, float]:
-    """Per cent; of all mentions and of the answerable ones (0.0 where there are none), with those of the set's own rule under short names too."""
+    """Compute the figures of one system on one benchmark.
+
+    Args:
+        benchmark: The benchmark.
+        found: What the system did.
+
+    Returns:
+        Per cent of all mentions, and of the answerable ones (0.0 if there are none). Figures of the benchmark's own rule have short names too.
+    """
     if not isinstance(found, Outcomes):
         assert isinstance(benchmark, SimilarityBenchmark)
         return correlations(found, [pair.score for pair in benchmark.pairs])
@@ -93,8 +108,17 @@ def figures(benchmark: Benchmark, found: Measured) -> dict[str, float]:
 def compared(
     benchmark: ConceptBenchmark, runs: dict[str, list[Outcomes]], against: str | None, seed: int
 ) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
-    """What the means of each system's seeds (runs: system -> outcomes) say by the set's own rule: system -> intervals, for benchmarks of two documents and more; and
-    the comparisons of each other system with the one called `against`."""
+    """Compute intervals and compare systems, by the benchmark's own rule. Seeds of a system are averaged first.
+
+    Args:
+        benchmark: The benchmark.
+        runs: System -> outcomes of each seed.
+        against: The system that the others are compared with.
+        seed: Of the resamples.
+
+    Returns:
+        System -> intervals, and the comparisons; nothing if the benchmark has a single document.
+    """
     units = benchmark.units()
     names = list(runs)
     means = [np.mean([run.values[f"{benchmark.rule}_at{k}"] for run in runs[name]], axis=0) for name in names for k in DEPTHS]
@@ -115,7 +139,16 @@ def compared(
 
 
 def broken_down(benchmark: ConceptBenchmark, runs: dict[str, list[Outcomes]], *, with_confusions: bool) -> dict[str, Any]:
-    """ "groups", the seeds of a system averaged; "confusions" of its first seed, where they are wanted."""
+    """Break the figures of each system down.
+
+    Args:
+        benchmark: The benchmark.
+        runs: System -> outcomes of each seed.
+        with_confusions: Whether to list the most frequent wrong answers.
+
+    Returns:
+        "groups", the seeds of a system averaged, and "confusions" of its first seed.
+    """
     mentions, dictionary = benchmark.texts(), benchmark.dictionary
     queries = [benchmark.queries[mention.start : mention.stop] for mention in benchmark.mentions()]
     groups = groupings(mentions, queries, frozenset(dictionary.names), benchmark.train)
@@ -137,8 +170,16 @@ def as_result(
     seed: int = 0,
     with_confusions: bool | None = None,
 ) -> dict[str, Any]:
-    """measured: system -> set -> outcomes or figures. `name#seed` systems become one row, `name`. against: the system that others are compared
-    with. with_confusions: None for those of public benchmarks."""
+    """Put everything that was measured into the form that is written.
+
+    Args:
+        benchmarks: The benchmarks.
+        measured: System -> benchmark -> what it did. Systems called `name#seed` become one row, `name`.
+        about: What to say of the run: versions, encoders, settings.
+        against: The system that the others are compared with.
+        seed: Of the resamples.
+        with_confusions: Whether to list wrong answers; None: only those of public benchmarks.
+    """
     seeds: dict[str, list[str]] = {}
     for system in measured:
         seeds.setdefault(system.partition("#")[0], []).append(system)
@@ -177,13 +218,14 @@ def as_result(
                 if ends_of := spearman_interval(likenesses, human, seed=seed):
                     systems[name]["spearman_ci"] = list(ends_of)
         content[benchmark.name] = entry
-    return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "reciprocal": RECIPROCAL, "uncertainty": UNCERTAINTY, "sets": content}
+    return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "reciprocal": RECIPROCAL, "uncertainty": SIGNIFICANCE, "sets": content}
 
 
 # -- output -------------------------------------------------------------------------------------------------------------
 
 
 def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that figures depend on."""
     packages = ("numpy", "scikit-learn", "scipy", "scispacy", "spacy", "tokenizers", "torch", "transformers")
     found = {"python": platform.python_version(), "spacy-sapbert": __version__}
     for package in packages:
@@ -195,8 +237,14 @@ def versions() -> dict[str, str]:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """A table of systems by benchmarks (@1/@5, or Spearman), standard deviations of seeds behind, then what each column means; a table of
-    intervals; what was left out."""
+    """Return the result as Markdown.
+
+    A table of systems by benchmarks (@1/@5, or Spearman, with standard deviations of seeds), what each column means, a table of intervals, and
+    what was not measured.
+
+    Args:
+        result: As `evaluate` gives it.
+    """
     benchmarks: dict[str, Any] = result["sets"]
     systems = list(dict.fromkeys(system for entry in benchmarks.values() for system in entry["systems"]))
     lines = ["| system | " + " | ".join(benchmarks) + " |", "|---" * (len(benchmarks) + 1) + "|"]
@@ -211,7 +259,7 @@ def markdown(result: dict[str, Any]) -> str:
 
 
 def interval_table(benchmarks: dict[str, Any], systems: Sequence[str], protocol: str) -> list[str]:
-    """Lines of the table of intervals; none where no set has them."""
+    """Return the lines of the table of intervals; none if no benchmark has any."""
     shown = {name: entry for name, entry in benchmarks.items() if any("at1_ci" in row for row in entry["systems"].values())}
     if not shown:
         return []
@@ -223,7 +271,7 @@ def interval_table(benchmarks: dict[str, Any], systems: Sequence[str], protocol:
 
 
 def interval_cell(entry: dict[str, Any], system: str) -> str:
-    """`81.2 [79.8–82.5], p 0.003`; a dash where there is none."""
+    """Return `81.2 [79.8–82.5], p 0.003`, or a dash if there is no interval."""
     found = entry["systems"].get(system)
     if found is None or "at1_ci" not in found:
         return "–"
@@ -232,12 +280,12 @@ def interval_cell(entry: dict[str, Any], system: str) -> str:
 
 
 def own_protocol(result: dict[str, Any], entry: dict[str, Any]) -> str:
-    """What of a set's protocol is not said once for all benchmarks."""
+    """Return the part of the protocol that is specific to this benchmark."""
     return " ".join(entry["protocol"].replace(result["search"], "").split())
 
 
 def cell(entry: dict[str, Any], system: str) -> str:
-    """`81.2/90.4 ± 0.3`, or `41.5`; a dash where the system has no figure."""
+    """Return `81.2/90.4 ± 0.3` or `41.5`, or a dash if the system has no figure."""
     found = entry["systems"].get(system)
     if found is None:
         return "–"
@@ -247,6 +295,11 @@ def cell(entry: dict[str, Any], system: str) -> str:
 
 
 def remarks(counts: dict[str, Any]) -> str:
+    """Return in words what a benchmark leaves out and where its figures flatter.
+
+    Args:
+        counts: Of the benchmark.
+    """
     said = ""
     if counts.get("without_id"):
         said += f" {counts['without_id']:,} mentions without an id (-1) are left out."
@@ -267,12 +320,22 @@ def remarks(counts: dict[str, Any]) -> str:
     return said
 
 
-# -- the command --------------------------------------------------------------------------------------------------------
+# -- encoders -----------------------------------------------------------------------------------------------------------
 
 
 def parse_encoders(given: Sequence[str]) -> dict[str, str]:
-    """`name=folder` or `name#seed=folder`; an empty folder is the untrained base package, "shipped" the default encoder, "fast" the static one that
-    ships. RAISES: SapbertError E548, E541."""
+    """Read NAME=FOLDER options.
+
+    Args:
+        given: `name=folder` or `name#seed=folder`; an empty folder is the untrained base package, "shipped" the default encoder, "fast" the
+            static one that ships.
+
+    Returns:
+        Name -> folder.
+
+    Raises:
+        SapbertError: E548 (a malformed option), E541 (no encoder).
+    """
     encoders: dict[str, str] = {}
     for value in given:
         name, sign, folder = value.partition("=")
@@ -287,8 +350,15 @@ def parse_encoders(given: Sequence[str]) -> dict[str, str]:
 
 
 def with_phases(encoders: dict[str, str]) -> dict[str, str]:
-    """Before each encoder that a recipe of phases made (`training.phases`), its phases as NAME-PHASE, in their order; those that a letter tells
-    apart, `distil_a` and `distil_b`, are seeds of one row."""
+    """Add the phases of encoders that a recipe of phases made.
+
+    Args:
+        encoders: Name -> folder.
+
+    Returns:
+        The same with the phases as NAME-PHASE, in their order, before their encoder. Phases whose names differ only in a last letter, such as
+        `distil_a` and `distil_b`, are seeds of one row.
+    """
     found: dict[str, str] = {}
     for name, folder in encoders.items():
         for phase in phases_behind(folder) if folder else []:
@@ -302,7 +372,16 @@ def with_phases(encoders: dict[str, str]) -> dict[str, str]:
 def measure_encoders(
     encoders: dict[str, str], benchmarks: Sequence[Benchmark], *, progress: bool = False
 ) -> tuple[dict[str, dict[str, Measured]], dict[str, dict[str, Any]]]:
-    """encoders: name -> folder. RETURNS: encoder -> set -> outcomes or figures; encoder -> what it is, for the output. One is in memory at a time."""
+    """Measure encoders on benchmarks, one encoder in memory at a time.
+
+    Args:
+        encoders: Name -> folder.
+        benchmarks: The benchmarks.
+        progress: Show progress bars.
+
+    Returns:
+        Encoder -> benchmark -> what it did; encoder -> what it is, for the output.
+    """
     measured, used = {}, {}
     for name, folder in encoders.items():
         model = load_encoder(folder)
@@ -312,7 +391,13 @@ def measure_encoders(
 
 
 def publish(result: dict[str, Any], table: str, out: Path) -> None:
-    """The result as JSON into `out`, the table as Markdown beside it, and on the screen."""
+    """Write the result as JSON, the table as Markdown beside it, and print the table.
+
+    Args:
+        result: As `evaluate` gives it.
+        table: As `markdown` gives it.
+        out: The JSON file.
+    """
     write_text(out, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     write_text(out.with_suffix(".md"), table)
     print(table)
@@ -344,8 +429,25 @@ def evaluate(
     with_confusions: bool | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. names: benchmarks, as
-    `chosen_benchmarks` gives them. with_confusions: None for those of public benchmarks."""
+    """Measure encoders on benchmarks.
+
+    Args:
+        encoders: Name -> folder. The first is what others are compared with.
+        names: Benchmarks, as `chosen_benchmarks` gives them.
+        reader: Makes the benchmarks.
+        limit: Queries of each benchmark, at random; 0: all.
+        pool: Names of a dictionary besides those of the gold concepts; 0: all.
+        seed: Of samples and resamples.
+        baselines: Measure the baselines too.
+        with_confusions: Whether to list wrong answers; None: only those of public benchmarks.
+        progress: Show progress bars.
+
+    Returns:
+        Everything that is written.
+
+    Raises:
+        SapbertError: E548 (nothing to measure), and those of benchmarks and encoders.
+    """
     if not encoders and not baselines:
         raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")
     benchmarks = []
