@@ -1,5 +1,7 @@
-"""Systems without a trained encoder, on the same dictionary: exact match, TF-IDF, scispaCy's candidate generator. Each makes a `Scorer`; the
-first two also say how alike two texts are."""
+"""Baselines on the same dictionary: exact match, TF-IDF, scispaCy's candidate generator.
+
+Each makes a `Scorer`; the first two also say how alike two texts are.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ Pairwise = Callable[[list[str], list[str]], Floats1d]
 
 
 def exact_match(names: list[str], queries: list[str]) -> Scorer:
-    """1.0 for the name that equals the query, nothing found otherwise."""
+    """Score 1.0 for the name that equals the query; nothing else is found."""
     row_of = {name: row for row, name in enumerate(names)}
 
     def score(start: int, stop: int) -> Floats2d:
@@ -41,7 +43,11 @@ def exact_match(names: list[str], queries: list[str]) -> Scorer:
 
 
 def tfidf(names: list[str], queries: list[str]) -> Scorer:
-    """Cosine of TF-IDF over character 3-grams; names without a common 3-gram are not found. RAISES: SapbertError E546."""
+    """Score by the cosine of TF-IDF over character 3-grams; names without a common 3-gram are not found.
+
+    Raises:
+        SapbertError: E546, without scikit-learn.
+    """
     vectorizer = character_3_grams()
     stored = vectorizer.fit_transform(names)  # (n, 3-grams), sparse
     asked = vectorizer.transform(queries)
@@ -55,7 +61,11 @@ def tfidf(names: list[str], queries: list[str]) -> Scorer:
 
 
 def character_3_grams() -> Any:
-    """scikit-learn's vectoriser, not fitted. RAISES: SapbertError E546."""
+    """Make scikit-learn's vectoriser, not fitted.
+
+    Raises:
+        SapbertError: E546, without scikit-learn.
+    """
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
     except ImportError as error:
@@ -64,13 +74,18 @@ def character_3_grams() -> Any:
 
 
 def equal_pairs(left: list[str], right: list[str]) -> Floats1d:
-    """(n,): 1.0 where both texts are the same, 0.0 otherwise."""
+    """Return 1.0 for each pair of equal texts and 0.0 for others (n,)."""
     return np.array([a == b for a, b in zip(left, right)], dtype=np.float64)
 
 
 def tfidf_pairs(left: list[str], right: list[str]) -> Floats1d:
-    """(n,): cosine of TF-IDF over character 3-grams, whose weights are those of the texts given; 0.0 for a text of less than three
-    characters. RAISES: SapbertError E546."""
+    """Compute the cosine of TF-IDF over character 3-grams of each pair (n,).
+
+    Weights come from the texts that are given. A text of fewer than three characters has 0.0.
+
+    Raises:
+        SapbertError: E546, without scikit-learn.
+    """
     vectorizer = character_3_grams()
     if not any(len(text) >= 3 for text in (*left, *right)):
         return np.zeros(len(left))
@@ -80,8 +95,10 @@ def tfidf_pairs(left: list[str], right: list[str]) -> Floats1d:
 
 
 class ExactNeighbours:
-    """Stands where scispaCy has nmslib's graph: the same neighbours and distances, found by looking at all. The graph with scispaCy's settings
-    takes over an hour for HPO's 41,487 names, and another one every time."""
+    """Exact search in place of scispaCy's nmslib graph: the same neighbours and distances.
+
+    The graph takes over an hour for HPO's 41,487 names with scispaCy's settings, and differs from run to run.
+    """
 
     def addDataPointBatch(self, vectors: Any) -> None:
         self.vectors = vectors.tocsr()  # (n, 3-grams), rows of length 1
@@ -102,8 +119,11 @@ class ExactNeighbours:
 
 
 class ScispacyCandidates:
-    """scispaCy's CandidateGenerator over a dictionary: its vectors (char_wb 3-grams that ten names have), its 30 neighbours, a name's
-    best similarity; without its thresholds. One generator is kept, for the sets of one dictionary that follow each other."""
+    """scispaCy's CandidateGenerator over a dictionary, without its thresholds.
+
+    Its vectors (char_wb 3-grams that ten names have), its 30 neighbours, and the best similarity of a name. One generator is kept, for the
+    benchmarks of one dictionary that follow each other.
+    """
 
     def __init__(self) -> None:
         self._names: list[str] | None = None
@@ -132,10 +152,16 @@ class ScispacyCandidates:
 
 
 def candidate_generator(names: Sequence[str], *, exact: bool = True) -> Any:
-    """scispaCy's CandidateGenerator, made by its own `create_tfidf_ann_index`. Each name is a concept of its own here: which concepts
-    have it is counted later, alike for every system. exact: neighbours by `ExactNeighbours`; False: nmslib's graph.
+    """Make scispaCy's CandidateGenerator by its own `create_tfidf_ann_index`.
 
-    RAISES: SapbertError E570, E571.
+    Each name is a concept of its own here: which concepts have it is counted later, in the same way for every system.
+
+    Args:
+        names: The names.
+        exact: Find neighbours by `ExactNeighbours`; else by nmslib's graph.
+
+    Raises:
+        SapbertError: E570 (it cannot be imported), E571 (the dictionary is too small).
     """
     try:
         import scispacy.candidate_generation as candidate_generation
@@ -157,13 +183,13 @@ def candidate_generator(names: Sequence[str], *, exact: bool = True) -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without scispaCy's prints."""
+    """Hide what scispaCy prints."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         yield
 
 
 def all_baselines() -> dict[str, Baseline]:
-    """Name in the output -> what makes its scorer, from names and queries, both normalised."""
+    """Return the baselines: name in the output -> a function from names and queries, both normalised, to a scorer."""
     return {EXACT: exact_match, TFIDF: tfidf, "scispaCy's candidate generator": ScispacyCandidates()}
 
 

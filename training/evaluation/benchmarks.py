@@ -191,7 +191,7 @@ def limited(benchmark: Benchmark, limit: int, seed: int) -> Benchmark:
     at = [i for mention in kept for i in mention]
     golds = [benchmark.golds[i] for i in at]
     given = tuple(benchmark.given[i] for i in chosen) if benchmark.given else ()
-    counts = {**benchmark.counts, **_counts(golds)}
+    counts = {**benchmark.counts, **count_unanswerable(golds)}
     made = replace(benchmark, queries=[benchmark.queries[i] for i in at], golds=golds, protocol=protocol, counts=counts, given=given)
     return replace(made, parts=tuple(len(mention) for mention in kept)) if benchmark.parts else made
 
@@ -418,7 +418,9 @@ class BenchmarkReader:
             else "names of concepts of which no name is in training"
         )
         protocol = f"{SEARCH} Queries: {what}; the dictionary is the knowledge base without any query. Concepts that share a source term are one."
-        return ConceptBenchmark(split, HELD[split], protocol, [normalise(query.query) for query in chosen], golds, dictionary, counts=_counts(golds))
+        return ConceptBenchmark(
+            split, HELD[split], protocol, [normalise(query.query) for query in chosen], golds, dictionary, counts=count_unanswerable(golds)
+        )
 
     def _held(self) -> tuple[list[pairs_module.Query], Dictionary]:
         kb = KnowledgeBase(self.kb)
@@ -492,7 +494,7 @@ class BenchmarkReader:
         if variant == "verbatim":
             protocol = protocol.replace(NO_PREFERENCE, VERBATIM)
         golds = [resolve_gold(mention, lambda concept_id: new[concept_id] if concept_id in new else kb.row_of(concept_id)) for mention, _ in scored]
-        counts.update(_counts(golds), composites=sum(any(len(a) > 1 for a in m.gold) for m, _ in scored))
+        counts.update(count_unanswerable(golds), composites=sum(any(len(a) > 1 for a in m.gold) for m, _ in scored))
         if variant != "sapbert":  # there its parts are looked up one by one
             counts["composites_read_as_alternatives"] = sum(m.kind == COMPOSITE and len(m.gold) > 1 for m, _ in scored)
         if others := self._others(corpus, part, variant):
@@ -555,7 +557,9 @@ class BenchmarkReader:
         protocol = f"{SEARCH} {GIVEN} {AS_WRITTEN} All three published parts as one set, since they share documents."
         queries = [normalise(mention.text) for mention in mentions]
         title = f"biomap, {dictionary.about['source']}"
-        return ConceptBenchmark(name, title, protocol, queries, golds, dictionary, counts=_counts(golds), given=tuple(mentions), public=True)
+        return ConceptBenchmark(
+            name, title, protocol, queries, golds, dictionary, counts=count_unanswerable(golds), given=tuple(mentions), public=True
+        )
 
     def _needed(self, name: str, dictionary: str) -> tuple[KnowledgeBase, Dictionary]:
         if file := DICTIONARIES[dictionary][1]:
@@ -603,7 +607,7 @@ def by_names(benchmark: ConceptBenchmark) -> ConceptBenchmark:
 
     names = make_dictionary(dictionary.names, every, every, len(every), dictionary.about, entry)
     names = replace(names, about={**names.about, "concepts": dictionary.about["concepts"]})
-    counts = {**benchmark.counts, **_counts(golds), "split": sum(n > 1 for n in sizes)}
+    counts = {**benchmark.counts, **count_unanswerable(golds), "split": sum(n > 1 for n in sizes)}
     return replace(benchmark, queries=queries, golds=golds, dictionary=names, counts=counts, parts=tuple(sizes))
 
 
@@ -612,7 +616,8 @@ def _unlinked(mention: GoldMention) -> bool:
     return all(concept_id == "-1" for alternative in mention.gold for concept_id in alternative)
 
 
-def _counts(golds: Sequence[Gold]) -> dict[str, Any]:
+def count_unanswerable(golds: Sequence[Gold]) -> dict[str, Any]:
+    """Count the mentions whose gold the dictionary does not have, and name the most frequent ids that are missing."""
     missing = missing_ids(golds)
     named = dict(list(missing.items())[:MISSING_NAMED])
     return {"unanswerable": sum(not gold.answerable for gold in golds), "missing_ids": len(missing), "missing_ids_most_frequent": named}

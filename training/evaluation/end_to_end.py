@@ -140,7 +140,7 @@ def read_benchmark(name: str, data: Path) -> Corpus:
 
 
 def table(found: dict[str, Any]) -> str:
-    """Systems by benchmarks as Markdown: F1 (precision/recall)."""
+    """Return a Markdown table of systems by benchmarks: F1 (precision/recall)."""
     lines = ["| system | benchmark | mention, exact span | mention, overlap | document | documents/s |", "|---|---|---|---|---|---|"]
     for system, entry in found["systems"].items():
         for name, figures in entry["sets"].items():

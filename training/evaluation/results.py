@@ -1,4 +1,4 @@
-"""What `metrics/*.json` hold, read by their `kind` and checked: a file that lacks something is named, with the place."""
+"""What the files metrics/*.json hold: each is read by its `kind` and checked; an error names the file and the place."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from spacy_sapbert.files import write_text
 from ..errors import fail
 
 
-class _Strict(BaseModel):
+class _Checked(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
 
 # -- evaluation: checked here, used as the dictionary it is (`training.evaluation.evaluate.as_result` writes it) --------------------
 
 
-class _SystemResult(_Strict):
+class _SystemResult(_Checked):
     seeds: int
     at1: float | None = None
     at5: float | None = None
@@ -33,26 +33,26 @@ class _SystemResult(_Strict):
     answerable_at1: float | None = None
 
 
-class _GroupResult(_Strict):
+class _GroupResult(_Checked):
     n: int
     at1: float
     at5: float
 
 
-class _Comparison(_Strict):
+class _Comparison(_Checked):
     a: str
     b: str
     difference: float
     p: float
 
 
-class _Confusion(_Strict):
+class _Confusion(_Checked):
     mention: str
     count: int
     why: str
 
 
-class _BenchmarkResult(_Strict):
+class _BenchmarkResult(_Checked):
     title: str
     protocol: str
     n: int
@@ -73,7 +73,7 @@ class _BenchmarkResult(_Strict):
         return self
 
 
-class EvaluationResult(_Strict):
+class EvaluationResult(_Checked):
     search: str
     versions: dict[str, str]
     seed: int
@@ -86,14 +86,14 @@ class EvaluationResult(_Strict):
 # -- the others ---------------------------------------------------------------------------------------------------------
 
 
-class FittedOn(_Strict):
-    """What a calibration was fitted on, and tested on, in words."""
+class FittedOn(_Checked):
+    """What a calibration was fitted on and tested on, in words."""
 
     fit: str
     test: str
 
 
-class ReliabilityBin(_Strict):
+class ReliabilityBin(_Checked):
     """Links whose stated probability is in [low, high]. confidence, accuracy: shares, None for an empty bin."""
 
     low: float
@@ -103,7 +103,7 @@ class ReliabilityBin(_Strict):
     accuracy: float | None = None
 
 
-class CurvePoint(_Strict):
+class CurvePoint(_Checked):
     """precision, kept: shares at this threshold."""
 
     threshold: float
@@ -111,7 +111,7 @@ class CurvePoint(_Strict):
     kept: float
 
 
-class TargetResult(_Strict):
+class TargetResult(_Checked):
     """What a user asked for and got, shares; None where no threshold gives it."""
 
     target_precision: float
@@ -119,7 +119,7 @@ class TargetResult(_Strict):
     kept: float | None = None
 
 
-class CoverageResult(_Strict):
+class CoverageResult(_Checked):
     """asked, covered: shares of mentions whose candidates hold the right concept. size: mean number of candidates."""
 
     asked: float
@@ -127,7 +127,7 @@ class CoverageResult(_Strict):
     size: float
 
 
-class CalibrationResult(_Strict):
+class CalibrationResult(_Checked):
     """ece, ece_raw: expected calibration error of the probability, and of the bare score, shares."""
 
     data: FittedOn
@@ -144,7 +144,7 @@ class CalibrationResult(_Strict):
     index: dict[str, Any] = {}
 
 
-class MatchScores(_Strict):
+class MatchScores(_Checked):
     """Per cent. f1_ci: 95% interval."""
 
     precision: float
@@ -153,7 +153,7 @@ class MatchScores(_Strict):
     f1_ci: tuple[float, float] | None = None
 
 
-class EndToEndBenchmark(_Strict):
+class EndToEndBenchmark(_Checked):
     n_documents: int
     n_gold: int
     n_predicted: int
@@ -164,17 +164,17 @@ class EndToEndBenchmark(_Strict):
     note: str = ""
 
 
-class EndToEndSystem(_Strict):
+class EndToEndSystem(_Checked):
     sets: dict[str, EndToEndBenchmark]
     components: list[str] = []
 
 
-class EndToEndResult(_Strict):
+class EndToEndResult(_Checked):
     systems: dict[str, EndToEndSystem]
     protocol: str = ""
 
 
-class NamePoint(_Strict):
+class NamePoint(_Checked):
     """concept: which of the projection's concepts, from 0. before, after: places in the plane."""
 
     name: str
@@ -183,14 +183,14 @@ class NamePoint(_Strict):
     after: tuple[float, float]
 
 
-class PairCounts(_Strict):
+class PairCounts(_Checked):
     """Pairs of names in each bin of cosine."""
 
     positive: list[int]
     negative: list[int]
 
 
-class BatchPairs(_Strict):
+class BatchPairs(_Checked):
     """edges: of the bins, one more than counts."""
 
     edges: list[float]
@@ -208,7 +208,7 @@ class BatchPairs(_Strict):
         return self
 
 
-class ProjectionResult(_Strict):
+class ProjectionResult(_Checked):
     title: str
     concepts: list[str]
     points: list[NamePoint]
@@ -222,18 +222,18 @@ class ProjectionResult(_Strict):
         return self
 
 
-class PerformanceFigure(_Strict):
+class PerformanceFigure(_Checked):
     name: str
     value: float
     unit: str = ""
     note: str = ""
 
 
-class Performance(_Strict):
+class Performance(_Checked):
     rows: list[PerformanceFigure]
 
 
-KINDS: dict[str, type[_Strict]] = {
+KINDS: dict[str, type[_Checked]] = {
     "evaluation": EvaluationResult,
     "calibration": CalibrationResult,
     "end-to-end": EndToEndResult,
@@ -258,7 +258,14 @@ class Results(NamedTuple):
 
 
 def read_results(folder: Path) -> Results:
-    """Every JSON file of a folder. RAISES: SapbertError E545 (nothing of a known kind), E547 (a damaged file)."""
+    """Read every JSON file of a folder.
+
+    Args:
+        folder: The folder.
+
+    Raises:
+        SapbertError: E545 (nothing of a known kind), E547 (a damaged file).
+    """
     found = Results({}, {}, {}, {}, {}, [], [], {})
     for path in sorted(folder.glob("*.json"), key=lambda path: (path.stem != "evaluation", path.stem)):
         content = _read(path)
@@ -306,7 +313,7 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _checked(path: Path, kind: str, content: dict[str, Any]) -> _Strict:
+def _checked(path: Path, kind: str, content: dict[str, Any]) -> _Checked:
     try:
         return KINDS[kind].model_validate(content)
     except ValidationError as error:

@@ -1,8 +1,8 @@
-"""The evaluation as one page: `python -m training report --metrics metrics --encoder artifacts/encoder --out artifacts/report/index.html`.
+"""The evaluation as one HTML page: `python -m training report --metrics metrics --encoder artifacts/encoder --out artifacts/report/index.html`.
 
-One HTML file without a script or an address that is fetched: it opens from disk, on a phone and on paper, light and dark. What files hold is
-`training.evaluation.results`, pictures are `training.report.figures`, the page is templates/report.html.jinja; here is what goes where. A part whose file is
-not there says which command makes it. Reads top to bottom: reading, the answer, the sections, the page, the command.
+The page has no script and fetches nothing: it opens from disk, on a phone and on paper, light and dark. evaluation/results.py reads the files,
+figures.py draws, templates/ has the page; here data is put together. A section without data shows the command that makes it.
+Reads top to bottom: reading, the answer, the sections, the page.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ STEPS_SHOWN = 12
 CONFUSIONS_SHOWN = 12
 PAIRS_DRAWN = 16  # rows of a dumbbell plot
 TEMPLATES = Path(__file__).parent / "templates"
-# what the field reports, with the set that is counted the same way (Liu et al., NAACL 2021, table 3: @1/@5 on NCBI-disease)
+# what the field reports, with the benchmark that is counted in the same way (Liu et al., NAACL 2021, table 3: @1/@5 on NCBI-disease)
 PUBLISHED_SET, PUBLISHED, PUBLISHED_AT_5 = "ncbi-test-sapbert", 92.0, 95.6
 PUBLISHED_BY = "SapBERT (PubMedBERT, 110M parameters, UMLS 2020AA)"
 PUBLISHED_F1 = {"gsc-test": (76.0, "FastHPOCR, published: 76.0")}
-# the set that a reader wants first
+# the benchmark that a reader wants first
 HEADLINES = (
     "ncbi-test-sapbert",
     "ncbi-test-abbreviations",
@@ -71,7 +71,14 @@ CONTENTS = (
 
 
 class TrainingLog(NamedTuple):
-    """rows: shown lines. columns: their keys with a number, in the order in which they were first seen. total: lines in the file. lines: all of them."""
+    """The log of a training.
+
+    Attributes:
+        columns: Keys with a number, in the order in which they first appear.
+        rows: The lines that are shown.
+        total: Number of lines in the file.
+        lines: All of them.
+    """
 
     columns: list[str]
     rows: list[list[str]]
@@ -83,7 +90,18 @@ class TrainingLog(NamedTuple):
 
 
 def read_log(path: Path, shown: int = STEPS_SHOWN) -> TrainingLog | None:
-    """train_log.jsonl, thinned to `shown` lines; None where there is none, or nothing in it. RAISES: SapbertError E547."""
+    """Read train_log.jsonl.
+
+    Args:
+        path: The file.
+        shown: How many lines are shown, evenly spaced.
+
+    Returns:
+        The log; None if there is no file or nothing in it.
+
+    Raises:
+        SapbertError: E547.
+    """
     if not path.is_file():
         return None
     lines: list[dict[str, Any]] = []
@@ -101,14 +119,14 @@ def read_log(path: Path, shown: int = STEPS_SHOWN) -> TrainingLog | None:
 
 
 def show(value: Any) -> str:
-    """A value of a table as text."""
+    """Return a value of a table as text."""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return "" if value is None else str(value)
 
 
 def read_card(path: Path) -> list[str]:
-    """A model card -> its settings (the YAML at the head, as it stands) and its text as HTML without raw HTML or images."""
+    """Read a model card: its settings (the YAML at the head, unchanged) and its text as HTML, without raw HTML or images."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     settings = ""
     if text.startswith("---\n") and "\n---\n" in text[3:]:
@@ -124,20 +142,20 @@ def main_key(entry: dict[str, Any]) -> str:
 
 
 def best(entry: dict[str, Any]) -> list[str]:
-    """The systems of a set whose figure is the highest, to a tenth."""
+    """Return the systems of a benchmark with the highest figure, to a tenth."""
     rounded = {system: round(found[main_key(entry)], 1) for system, found in entry["systems"].items()}
     return [system for system, value in rounded.items() if value == max(rounded.values())]
 
 
 def systems_of(result: dict[str, Any]) -> list[str]:
-    """All systems of an evaluation: encoders first, the last given of them foremost, then baselines."""
+    """Return all systems of an evaluation: the encoder that the page is about, the base, other encoders, then baselines."""
     names = list(dict.fromkeys(system for entry in result["sets"].values() for system in entry["systems"]))
     mine, base = mine_and_base(result)
     return sorted(names, key=lambda name: (name != mine, name != base, name in BASELINES, names.index(name)))
 
 
 def mine_and_base(result: dict[str, Any]) -> tuple[str | None, str | None]:
-    """The encoder that the page is about (the last that was given and is not the base), and the base it is set beside; None for none."""
+    """Return the encoder that the page is about (the last one given that is not the base) and the base; None if there is none."""
     encoders = list(dict.fromkeys(name.partition("#")[0] for name in result["encoders"]))
     bases = [name.partition("#")[0] for name, used in result["encoders"].items() if name == "base" or used.get("base_package")]
     others = [name for name in encoders if name not in bases]
@@ -146,13 +164,13 @@ def mine_and_base(result: dict[str, Any]) -> tuple[str | None, str | None]:
 
 
 def interval(entry: dict[str, Any], system: str, key: str) -> str:
-    """`[81.0, 85.7]`, or nothing."""
+    """Return `[81.0, 85.7]`, or nothing if there is no interval."""
     ends = (entry["systems"].get(system) or {}).get(f"{key}_ci")
     return f"[{ends[0]:.1f}, {ends[1]:.1f}]" if ends else ""
 
 
 def figure(entry: dict[str, Any], system: str) -> str:
-    """@1 or Spearman, a dash where the system has none."""
+    """Return @1 or Spearman, or a dash if the system has none."""
     found = entry["systems"].get(system)
     return "–" if found is None else f"{found[main_key(entry)]:.1f}"
 
@@ -162,7 +180,7 @@ def has(entry: dict[str, Any], key: str) -> bool:
 
 
 def other(entry: dict[str, Any]) -> str:
-    """The rule that @1 and @5 do not go by, where its figures are there."""
+    """Return the rule that @1 and @5 do not follow, if its figures are there."""
     name = {"strict": "lenient", "lenient": "strict"}.get(entry.get("rule") or "", "")
     return name if name and all(f"{name}_at5" in found for found in entry["systems"].values()) else ""
 
@@ -184,14 +202,14 @@ def _row(entry: dict[str, Any], system: str, mine: str | None) -> SystemRow:
 
 
 class Summary(NamedTuple):
-    """The short answer on top, as sentences, and its picture."""
+    """The short answer at the top: sentences and a picture."""
 
     sentences: list[str]
     pictures: list[Picture]
 
 
 def headline(evaluations: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], str] | None:
-    """The evaluation and the set that the answer is about: the first of HEADLINES that some evaluation has, else the first set of accuracy."""
+    """Choose the evaluation and the benchmark of the short answer: the first of HEADLINES, else the first one of accuracy."""
     for name in HEADLINES:
         for result in evaluations.values():
             if name in result["sets"]:
@@ -201,7 +219,7 @@ def headline(evaluations: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], st
 
 
 def answer_of(evaluations: dict[str, dict[str, Any]]) -> Summary:
-    """What was measured, on what, against the base, the baselines and the published figure."""
+    """Say what was measured, beside the base, the baselines and the published figure."""
     about = headline(evaluations)
     if about is None:
         return Summary([], [])
@@ -243,7 +261,7 @@ def _published(found: dict[str, Any]) -> str:
 
 
 def changes_of(evaluations: dict[str, dict[str, Any]]) -> list[Picture]:
-    """Dumbbells of base and trained encoder: one plot of accuracies, one of correlations, for each evaluation that has both."""
+    """Draw base and trained encoder side by side: accuracies and correlations of each evaluation that has both."""
     made = []
     for stem, result in evaluations.items():
         mine, base = mine_and_base(result)
@@ -267,7 +285,7 @@ def changes_of(evaluations: dict[str, dict[str, Any]]) -> list[Picture]:
 
 
 def _parts(pairs: list[Change]) -> Iterator[tuple[int, list[Change]]]:
-    """In equal parts of at most PAIRS_DRAWN rows, so that none is taller than a page."""
+    """Split rows into equal parts of at most PAIRS_DRAWN, so that no picture is taller than a page."""
     count = math.ceil(len(pairs) / PAIRS_DRAWN)
     size = math.ceil(len(pairs) / count) if count else 1
     yield from ((start // size + 1, pairs[start : start + size]) for start in range(0, len(pairs), size))
@@ -278,12 +296,12 @@ def _part(title: str, number: int, total: int) -> str:
 
 
 def slug(text: str) -> str:
-    """For an id."""
+    """Return a text as part of an HTML id."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def groups_of(evaluations: dict[str, dict[str, Any]]) -> tuple[list[Picture], list[dict[str, Any]]]:
-    """Break-downs by grouping: dumbbells of the headline's set, and a table for each set (open: of the headline's)."""
+    """Draw the groups of the headline's benchmark, and make a table of groups for each benchmark."""
     drawn: list[Picture] = []
     tables = []
     about = headline(evaluations)
@@ -307,7 +325,7 @@ def groups_of(evaluations: dict[str, dict[str, Any]]) -> tuple[list[Picture], li
 
 
 def _grouping(groups: dict[str, Any], shown: list[str], grouping: str) -> dict[str, Any]:
-    """title, and rows of label, n, the shown systems' figures (None where one has none) and their cells."""
+    """Return a title, and rows of label, n, the figures of the shown systems (None if one has none) and their cells."""
     rows = []
     for group, first in groups[shown[0]][grouping].items():
         found = [groups[system].get(grouping, {}).get(group) for system in shown]
@@ -331,7 +349,7 @@ def calibrations_of(found: dict[str, CalibrationResult]) -> list[dict[str, Any]]
 
 
 def confusions_of(evaluations: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each set's most frequent ones of the encoder that the page is about; open: those of the headline's set."""
+    """Return the most frequent wrong answers of the encoder that the page is about, for each benchmark."""
     parts = []
     about = headline(evaluations)
     for result in evaluations.values():
@@ -356,7 +374,7 @@ def _confusion(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _words(value: Any) -> str:
-    """A name or id, or lists of them, however deep, as text."""
+    """Return a name or id, or nested lists of them, as text."""
     if isinstance(value, (list, tuple)):
         return ", ".join(filter(None, map(_words, value)))
     return "" if value is None else str(value)
@@ -396,7 +414,7 @@ CURVES: tuple[tuple[str, str, str, tuple[tuple[str, str], ...]], ...] = (
 
 
 def curves_of(log: TrainingLog | None) -> list[Picture]:
-    """Loss, held-out accuracy and speed against steps, those that the log has at two steps or more."""
+    """Draw loss, held-out accuracy and speed against steps, if the log has them at two steps or more."""
     drawn = []
     for name, title, ylabel, keys in CURVES if log is not None else ():
         lines = []
@@ -417,7 +435,7 @@ COUNTED = (("mention_exact", "mentions, exact"), ("mention_overlap", "mentions, 
 
 
 def end_to_end_of(found: dict[str, EndToEndResult]) -> tuple[list[Picture], list[dict[str, Any]]]:
-    """Set by set: F1 as dots, and a table."""
+    """Draw F1 for each benchmark of whole texts, and make a table for each."""
     sets: dict[str, list[tuple[str, Any]]] = {}
     for one in found.values():
         for system, measured in one.systems.items():
@@ -472,7 +490,15 @@ def _first(measured: Any) -> str:
 
 
 def render(results: Results, encoder: Path) -> str:
-    """The page. encoder: a folder that `training.train` wrote. RAISES: SapbertError E547 (its log)."""
+    """Return the page as HTML.
+
+    Args:
+        results: All results.
+        encoder: Folder of the trained encoder, for its log and model card.
+
+    Raises:
+        SapbertError: E547 (its log).
+    """
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     settings, card = read_card(encoder / CARD)
     log = read_log(encoder / LOG)

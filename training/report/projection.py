@@ -42,7 +42,7 @@ Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
 class DrawnConcept(NamedTuple):
-    """A concept of the picture: its name and the names that are drawn."""
+    """A concept of the picture: its preferred name and the names that are drawn."""
 
     title: str
     names: list[str]
@@ -96,7 +96,18 @@ def _title(kb: KnowledgeBase, labels: npt.NDArray[np.int32], label: int) -> str:
 
 
 def in_plane(vectors: Floats2d, seed: int = 0) -> list[tuple[float, float]]:
-    """(n, d) -> n places by t-SNE (van der Maaten and Hinton 2008) over cosine distance, from the principal directions; the same for the same seed."""
+    """Place vectors in the plane by t-SNE over cosine distance, starting from the principal directions.
+
+    Args:
+        vectors: (n, d).
+        seed: The same seed gives the same places.
+
+    Returns:
+        n places (x, y).
+
+    Source:
+        van der Maaten and Hinton, JMLR 2008.
+    """
     from sklearn.manifold import TSNE
 
     perplexity = max(2.0, min(20.0, (len(vectors) - 1) / 3))
@@ -134,14 +145,24 @@ def draw_batches(folder: Path, made: batches.Batches, *, processes: int = 1, see
 
 
 def all_pairs(labels: npt.NDArray[np.int64]) -> tuple[Pairs, Pairs]:
-    """labels (n,) -> index pairs (i < j) of one label, and of two."""
+    """Return the index pairs (i < j) of one label, and of two labels.
+
+    Args:
+        labels: (n,) label of each name.
+    """
     first, second = np.triu_indices(len(labels), 1)
     same = labels[first] == labels[second]
     return (first[same], second[same]), (first[~same], second[~same])
 
 
 def mined_pairs(vectors: Floats2d, labels: npt.NDArray[np.int64], miner: Any) -> tuple[Pairs, Pairs]:
-    """The positive and negative pairs that a miner keeps, each once. miner: of `training.loop.mining`; triplets (a, p, n) or pairs (a1, p, a2, n)."""
+    """Return the positive and negative pairs that a miner keeps, each once.
+
+    Args:
+        vectors: (n, d) vectors of the names.
+        labels: (n,) label of each name.
+        miner: Of `training.loop.mining`; gives triplets (a, p, n) or pairs (a1, p, a2, n).
+    """
     kept = miner(torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32)), torch.from_numpy(labels))
     if kept is None:
         return all_pairs(labels)
