@@ -14,9 +14,9 @@ SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders"
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Print the figures that README claims.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Print the figures that the documentation gives.")
     parser.add_argument("section", nargs="?", default="all", choices=(*SECTIONS, "all"))
-    parser.add_argument("--data", help="folder of ontologies, corpora and notes; default: $SPACY_SAPBERT_DATA or ../shared/data")
+    parser.add_argument("--data", help="folder of ontologies, corpora and notes; default: $SPACY_SAPBERT_DATA")
     parser.add_argument("--no-peer-build", action="store_true", help="leave scispaCy out where its index is not built yet (minutes each)")
     parser.add_argument("--concepts", type=int, help="umls: concepts of the synthetic release; default: 200000, a whole release has 4000000")
     parser.add_argument(

@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parent.parent
 ARTEFACTS = ROOT / "artifacts" / "benchmarks"
 REPORT = ROOT / "metrics" / "benchmarks.json"
 DATA_VARIABLE = "SPACY_SAPBERT_DATA"
-DEFAULT_DATA = ROOT.parent / "shared" / "data"
 Cell = Union[str, int, float, None]
 
 MONDO = "ontologies/mondo/MONDO-ontology-v2026-05-05.json.zst"
@@ -33,12 +32,12 @@ class Missing(Exception):
 
 
 def data_folder(given: Optional[str]) -> Path:
-    """`--data`, else $SPACY_SAPBERT_DATA, else ../shared/data. RAISES: Missing."""
-    folder = Path(given or os.environ.get(DATA_VARIABLE) or DEFAULT_DATA)
-    if not folder.is_dir():
-        why = f"There is no data folder '{folder}'. The benchmarks read real ontologies and corpora: name their folder by --data or ${DATA_VARIABLE}."
+    """Return the folder that `--data` names, else $SPACY_SAPBERT_DATA. RAISES: Missing."""
+    named = given or os.environ.get(DATA_VARIABLE) or ""
+    if not named or not Path(named).is_dir():
+        why = f"There is no data folder '{named}'. The benchmarks read real ontologies and corpora: name their folder by --data or ${DATA_VARIABLE}."
         raise Missing(why)
-    return folder
+    return Path(named)
 
 
 def data_file(data: Path, name: str) -> Path:
