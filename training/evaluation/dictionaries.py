@@ -9,10 +9,10 @@ from typing import Any, Dict, List, Optional, Tuple
 import numpy as np
 import numpy.typing as npt
 
-from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..loop.retrieval import Ints1d
-from .breakdown import Known
+from .breakdown import DictionaryView
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Dictionary:
         start, end = np.searchsorted(self.labels, [label, label + 1])
         return [self.names[row] for row in self.rows[start:end].tolist()]
 
-    def known(self) -> Known:
-        return Known(self.entry or (lambda label: (str(label), next(iter(self.names_of(label)), ""))), self.names_of)
+    def known(self) -> DictionaryView:
+        return DictionaryView(self.entry or (lambda label: (str(label), next(iter(self.names_of(label)), ""))), self.names_of)
 
 
 def make_dictionary(
@@ -60,7 +60,7 @@ def select(dictionary: Dictionary, keep: npt.NDArray[np.bool_], about: Dict[str,
 
 def of_kb(kb: KnowledgeBase, source: str, labels: Optional[npt.NDArray[np.int32]] = None, leave_out: Collection[str] = ()) -> Dictionary:
     """A knowledge base's names. labels (concepts,): what counts as one concept; default: each its own. leave_out: normalised names."""
-    concepts = kb.pairs[CONCEPT].astype(np.int64)
+    concepts = kb.name_table.concept.astype(np.int64)
     targets = concepts if labels is None else labels[concepts].astype(np.int64)
     n_labels = len(kb) if labels is None else int(labels.max(initial=-1)) + 1
     known, first = np.unique(np.arange(len(kb)) if labels is None else labels, return_index=True)  # a concept of each label
@@ -70,7 +70,7 @@ def of_kb(kb: KnowledgeBase, source: str, labels: Optional[npt.NDArray[np.int32]
         return kb.concept_id(row), kb.concept(row).names[0].text
 
     about = {"source": source, "kb": kb.fingerprint}
-    whole = make_dictionary(list(kb.strings()), kb.pairs[STRING].astype(np.int64), targets, n_labels, about, entry)
+    whole = make_dictionary(list(kb.surface_forms()), kb.name_table.surface_form.astype(np.int64), targets, n_labels, about, entry)
     if not leave_out:
         return whole
     left = np.array([name not in leave_out for name in whole.names], dtype=np.bool_)

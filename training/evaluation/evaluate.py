@@ -1,16 +1,14 @@
-"""How well encoders find concepts: `python -m training.evaluation.evaluate --encoder base= --encoder trained=artifacts/encoder --data assets`.
+"""How well encoders find concepts: `python -m training evaluate --encoder base= --encoder trained=artifacts/encoder --data assets`.
 
 Exact search over whole dictionaries, the same for every system of a run; a concept scores as its best name; equal scores count as
-their expectation. Read top to bottom: figures, output, the command. The sets are in sets.py, systems in systems.py; baselines, break-downs and
+their expectation. Read top to bottom: figures, output, the command. The benchmarks are in benchmarks.py, systems in systems.py; baselines, break-downs and
 intervals in baselines.py, breakdown.py, uncertainty.py.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
-import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -20,16 +18,24 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
+from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
-from spacy_sapbert.build import linker_folder as bundles
-from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 
 from ..errors import fail
 from ..loop.encoders import SHIPPED, check_encoder, load_encoder
 from ..paths import phases_behind
 from . import baselines as baselines_module
-from .benchmarks import GROUPS, SEARCH, Material, Set, Similarity, Task, chosen_sets, limited, pooled, set_names, size
+from .benchmarks import (
+    SEARCH,
+    Benchmark,
+    BenchmarkReader,
+    ConceptBenchmark,
+    SimilarityBenchmark,
+    limited,
+    pooled,
+    size,
+)
 from .breakdown import by_group, confusions, groupings
 from .metrics import Rule, alternatives_of
 from .significance import PROTOCOL as UNCERTAINTY
@@ -55,35 +61,35 @@ def average(rows: Sequence[Dict[str, float]]) -> Dict[str, Any]:
     return means
 
 
-def answerable(task: Task, rule: Rule) -> npt.NDArray[np.bool_]:
+def answerable(benchmark: ConceptBenchmark, rule: Rule) -> npt.NDArray[np.bool_]:
     """(mentions,): whether the dictionary can give what the rule asks for, in all parts of the mention."""
-    can = [bool(alternatives_of(gold, rule)) for gold in task.golds]
-    return np.array([all(can[mention.start : mention.stop]) for mention in task.mentions()], dtype=np.bool_)
+    can = [bool(alternatives_of(gold, rule)) for gold in benchmark.golds]
+    return np.array([all(can[mention.start : mention.stop]) for mention in benchmark.mentions()], dtype=np.bool_)
 
 
-def figures(task: Set, found: Measured) -> Dict[str, float]:
+def figures(benchmark: Benchmark, found: Measured) -> Dict[str, float]:
     """Per cent; of all mentions and of the answerable ones (0.0 where there are none), with those of the set's own rule under short names too."""
     if not isinstance(found, Outcomes):
-        assert isinstance(task, Similarity)
-        return correlations(found, [pair.score for pair in task.pairs])
-    assert isinstance(task, Task)
+        assert isinstance(benchmark, SimilarityBenchmark)
+        return correlations(found, [pair.score for pair in benchmark.pairs])
+    assert isinstance(benchmark, ConceptBenchmark)
     made = {key: 100.0 * float(values.mean()) for key, values in found.values.items()}
     for rule in RULES:
-        can = answerable(task, RULES[rule])
+        can = answerable(benchmark, RULES[rule])
         for k in DEPTHS:
             made[f"{rule}_answerable_at{k}"] = 100.0 * float(found.values[f"{rule}_at{k}"][can].mean()) if can.any() else 0.0
-    own = {key.removeprefix(f"{task.rule}_"): value for key, value in made.items() if key.startswith(f"{task.rule}_")}
+    own = {key.removeprefix(f"{benchmark.rule}_"): value for key, value in made.items() if key.startswith(f"{benchmark.rule}_")}
     return {**own, **made}
 
 
 def compared(
-    task: Task, runs: Dict[str, List[Outcomes]], against: Optional[str], seed: int
+    benchmark: ConceptBenchmark, runs: Dict[str, List[Outcomes]], against: Optional[str], seed: int
 ) -> Tuple[Dict[str, Dict[str, Any]], List[Dict[str, Any]]]:
-    """What the means of each system's seeds (runs: system -> outcomes) say by the set's own rule: system -> intervals, for sets of two documents and more; and
+    """What the means of each system's seeds (runs: system -> outcomes) say by the set's own rule: system -> intervals, for benchmarks of two documents and more; and
     the comparisons of each other system with the one called `against`."""
-    units = task.units()
+    units = benchmark.units()
     names = list(runs)
-    means = [np.mean([run.values[f"{task.rule}_at{k}"] for run in runs[name]], axis=0) for name in names for k in DEPTHS]
+    means = [np.mean([run.values[f"{benchmark.rule}_at{k}"] for run in runs[name]], axis=0) for name in names for k in DEPTHS]
     values = 100.0 * np.stack(means, axis=1)  # (mentions, systems x depths)
     if units.max() < 1:
         return {}, []
@@ -100,22 +106,22 @@ def compared(
     return found, [{"a": against, "b": name, "difference": d, "p": one} for name, d, one in zip(others, differences, p)]
 
 
-def broken_down(task: Task, runs: Dict[str, List[Outcomes]], *, with_confusions: bool) -> Dict[str, Any]:
+def broken_down(benchmark: ConceptBenchmark, runs: Dict[str, List[Outcomes]], *, with_confusions: bool) -> Dict[str, Any]:
     """ "groups", the seeds of a system averaged; "confusions" of its first seed, where they are wanted."""
-    mentions, dictionary = task.texts(), task.dictionary
-    queries = [task.queries[mention.start : mention.stop] for mention in task.mentions()]
-    groups = groupings(mentions, queries, frozenset(dictionary.names), task.train)
-    means = {name: [np.mean([run.values[f"{task.rule}_at{k}"] for run in of], axis=0) for k in DEPTHS] for name, of in runs.items()}
+    mentions, dictionary = benchmark.texts(), benchmark.dictionary
+    queries = [benchmark.queries[mention.start : mention.stop] for mention in benchmark.mentions()]
+    groups = groupings(mentions, queries, frozenset(dictionary.names), benchmark.train)
+    means = {name: [np.mean([run.values[f"{benchmark.rule}_at{k}"] for run in of], axis=0) for k in DEPTHS] for name, of in runs.items()}
     made: Dict[str, Any] = {"groups": {name: by_group(groups, *each) for name, each in means.items()}}
     if with_confusions:
-        wanted = [frozenset(row for i in at for a in task.golds[i].alternatives for row in a if row is not None) for at in task.mentions()]
-        can = answerable(task, RULES[task.rule]).tolist()
+        wanted = [frozenset(row for i in at for a in benchmark.golds[i].alternatives for row in a if row is not None) for at in benchmark.mentions()]
+        can = answerable(benchmark, RULES[benchmark.rule]).tolist()
         made["confusions"] = {name: confusions(mentions, wanted, can, of[0].firsts, dictionary.known()) for name, of in runs.items()}
     return made
 
 
 def as_result(
-    sets: Sequence[Set],
+    benchmarks: Sequence[Benchmark],
     measured: Dict[str, Dict[str, Measured]],
     about: Dict[str, Any],
     *,
@@ -124,43 +130,45 @@ def as_result(
     with_confusions: Optional[bool] = None,
 ) -> Dict[str, Any]:
     """measured: system -> set -> outcomes or figures. `name#seed` systems become one row, `name`. against: the system that others are compared
-    with. with_confusions: None for those of public sets."""
+    with. with_confusions: None for those of public benchmarks."""
     seeds: Dict[str, List[str]] = {}
     for system in measured:
         seeds.setdefault(system.partition("#")[0], []).append(system)
     content: Dict[str, Any] = {}
-    for task in sets:
-        n = size(task)
-        runs = {name: [measured[run][task.name] for run in of] for name, of in seeds.items() if task.name in measured[of[0]]}
+    for benchmark in benchmarks:
+        n = size(benchmark)
+        runs = {name: [measured[run][benchmark.name] for run in of] for name, of in seeds.items() if benchmark.name in measured[of[0]]}
         systems: Dict[str, Dict[str, Any]] = {
-            name: {"n": n, "seeds": len(of), **average([figures(task, run) for run in of])} for name, of in runs.items()
+            name: {"n": n, "seeds": len(of), **average([figures(benchmark, run) for run in of])} for name, of in runs.items()
         }
         entry: Dict[str, Any] = {
-            "title": task.title,
-            "protocol": task.protocol,
+            "title": benchmark.title,
+            "protocol": benchmark.protocol,
             "n": n,
-            "counts": task.counts,
-            "files": task.files,
+            "counts": benchmark.counts,
+            "files": benchmark.files,
             "systems": systems,
         }
-        if isinstance(task, Task):
-            can = {rule: int(answerable(task, RULES[rule]).sum()) for rule in RULES}
-            entry.update(metric="accuracy", rule=task.rule, dictionary=task.dictionary.about, counts={**task.counts, "answerable": can})
+        if isinstance(benchmark, ConceptBenchmark):
+            can = {rule: int(answerable(benchmark, RULES[rule]).sum()) for rule in RULES}
+            entry.update(
+                metric="accuracy", rule=benchmark.rule, dictionary=benchmark.dictionary.about, counts={**benchmark.counts, "answerable": can}
+            )
             outcomes = {name: [run for run in of if isinstance(run, Outcomes)] for name, of in runs.items()}
             if outcomes:
-                ends, entry["comparisons"] = compared(task, outcomes, against, seed)
+                ends, entry["comparisons"] = compared(benchmark, outcomes, against, seed)
                 for name, row in systems.items():
-                    row.update(n_answerable=can[task.rule], **ends.get(name, {}))
-                wanted = task.public if with_confusions is None else with_confusions
-                entry.update(broken_down(task, outcomes, with_confusions=wanted))
+                    row.update(n_answerable=can[benchmark.rule], **ends.get(name, {}))
+                wanted = benchmark.public if with_confusions is None else with_confusions
+                entry.update(broken_down(benchmark, outcomes, with_confusions=wanted))
         else:
             entry.update(metric="spearman")
-            human = np.array([pair.score for pair in task.pairs])
+            human = np.array([pair.score for pair in benchmark.pairs])
             for name, of in runs.items():
                 likenesses = np.stack([run for run in of if not isinstance(run, Outcomes)], axis=1)
                 if ends_of := spearman_interval(likenesses, human, seed=seed):
                     systems[name]["spearman_ci"] = list(ends_of)
-        content[task.name] = entry
+        content[benchmark.name] = entry
     return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "reciprocal": RECIPROCAL, "uncertainty": UNCERTAINTY, "sets": content}
 
 
@@ -179,24 +187,24 @@ def versions() -> Dict[str, str]:
 
 
 def markdown(result: Dict[str, Any]) -> str:
-    """A table of systems by sets (@1/@5, or Spearman), standard deviations of seeds behind, then what each column means; a table of
+    """A table of systems by benchmarks (@1/@5, or Spearman), standard deviations of seeds behind, then what each column means; a table of
     intervals; what was left out."""
-    sets: Dict[str, Any] = result["sets"]
-    systems = list(dict.fromkeys(system for entry in sets.values() for system in entry["systems"]))
-    lines = ["| system | " + " | ".join(sets) + " |", "|---" * (len(sets) + 1) + "|"]
-    lines += ["| " + " | ".join([system, *(cell(entry, system) for entry in sets.values())]) + " |" for system in systems]
+    benchmarks: Dict[str, Any] = result["sets"]
+    systems = list(dict.fromkeys(system for entry in benchmarks.values() for system in entry["systems"]))
+    lines = ["| system | " + " | ".join(benchmarks) + " |", "|---" * (len(benchmarks) + 1) + "|"]
+    lines += ["| " + " | ".join([system, *(cell(entry, system) for entry in benchmarks.values())]) + " |" for system in systems]
     lines += ["", "@1/@5 in per cent; one figure: Spearman's correlation x 100; ± standard deviation of @1 over seeds.", "", result["search"], ""]
-    for name, entry in sets.items():
+    for name, entry in benchmarks.items():
         dictionary = entry.get("dictionary")
         size = f"; {dictionary['names']:,} names of {dictionary['concepts']:,} concepts" if dictionary else ""
         lines.append(f"- **{name}**: {entry['title']}, n = {entry['n']:,}{size}. {own_protocol(result, entry)}{remarks(entry['counts'])}")
-    lines += [*interval_table(sets, systems, result.get("uncertainty", "")), *(f"\nNot measured: {note}" for note in result.get("notes", []))]
+    lines += [*interval_table(benchmarks, systems, result.get("uncertainty", "")), *(f"\nNot measured: {note}" for note in result.get("notes", []))]
     return "\n".join(lines) + "\n"
 
 
-def interval_table(sets: Dict[str, Any], systems: Sequence[str], protocol: str) -> List[str]:
+def interval_table(benchmarks: Dict[str, Any], systems: Sequence[str], protocol: str) -> List[str]:
     """Lines of the table of intervals; none where no set has them."""
-    shown = {name: entry for name, entry in sets.items() if any("at1_ci" in row for row in entry["systems"].values())}
+    shown = {name: entry for name, entry in benchmarks.items() if any("at1_ci" in row for row in entry["systems"].values())}
     if not shown:
         return []
     with_one = [system for system in systems if any(system in entry["systems"] for entry in shown.values())]
@@ -216,7 +224,7 @@ def interval_cell(entry: Dict[str, Any], system: str) -> str:
 
 
 def own_protocol(result: Dict[str, Any], entry: Dict[str, Any]) -> str:
-    """What of a set's protocol is not said once for all sets."""
+    """What of a set's protocol is not said once for all benchmarks."""
     return " ".join(entry["protocol"].replace(result["search"], "").split())
 
 
@@ -284,14 +292,14 @@ def with_phases(encoders: Dict[str, str]) -> Dict[str, str]:
 
 
 def measure_encoders(
-    encoders: Dict[str, str], sets: Sequence[Set], *, progress: bool = False
+    encoders: Dict[str, str], benchmarks: Sequence[Benchmark], *, progress: bool = False
 ) -> Tuple[Dict[str, Dict[str, Measured]], Dict[str, Dict[str, Any]]]:
     """encoders: name -> folder. RETURNS: encoder -> set -> outcomes or figures; encoder -> what it is, for the output. One is in memory at a time."""
     measured, used = {}, {}
     for name, folder in encoders.items():
         model = load_encoder(folder)
-        measured[name] = measure_encoder(model, sets, progress=progress)
-        used[name] = {"fingerprint": bundles.fingerprint(model), "base_package": not folder, "max_length": model.attrs["max_length"]}
+        measured[name] = measure_encoder(model, benchmarks, progress=progress)
+        used[name] = {"fingerprint": bundle.fingerprint(model), "base_package": not folder, "max_length": model.attrs["max_length"]}
     return measured, used
 
 
@@ -302,10 +310,24 @@ def publish(result: Dict[str, Any], table: str, out: Path) -> None:
     print(table)
 
 
+def check_not_negative(**settings: int) -> None:
+    """Check settings of the command line.
+
+    Args:
+        settings: Option -> value.
+
+    Raises:
+        SapbertError: E548, if a value is negative.
+    """
+    for setting, value in settings.items():
+        if value < 0:
+            raise fail("E548", setting=f"--{setting}", value=value, why="it can't be negative")
+
+
 def evaluate(
     encoders: Dict[str, str],
     names: Sequence[str],
-    material: Material,
+    reader: BenchmarkReader,
     *,
     limit: int = 0,
     pool: int = 0,
@@ -314,75 +336,25 @@ def evaluate(
     with_confusions: Optional[bool] = None,
     progress: bool = False,
 ) -> Dict[str, Any]:
-    """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. names: sets, as
-    `chosen_sets` gives them. with_confusions: None for those of public sets."""
-    sets = []
-    for name in tqdm(names, desc="reading", unit=" sets", disable=not progress):
-        task = limited(material.make(name), limit, seed)
-        sets.append(pooled(task, pool, seed) if pool and isinstance(task, Task) else task)
-    measured, notes = measure_baselines(sets) if baselines else ({}, [])
-    by_encoder, used = measure_encoders(encoders, sets, progress=progress)
+    """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. names: benchmarks, as
+    `chosen_benchmarks` gives them. with_confusions: None for those of public benchmarks."""
+    if not encoders and not baselines:
+        raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")
+    benchmarks = []
+    for name in tqdm(names, desc="reading", unit=" benchmarks", disable=not progress):
+        benchmark = limited(reader.make(name), limit, seed)
+        benchmarks.append(pooled(benchmark, pool, seed) if pool and isinstance(benchmark, ConceptBenchmark) else benchmark)
+    measured, notes = measure_baselines(benchmarks) if baselines else ({}, [])
+    by_encoder, used = measure_encoders(encoders, benchmarks, progress=progress)
     measured.update(by_encoder)
-    empty = [task.name for task in sets if not any(task.name in found for found in measured.values())]
-    if len(empty) == len(sets):
-        raise fail("E548", setting="--sets", value=",".join(empty), why=f"none of the systems can be measured on any of them ({'; '.join(notes)})")
+    empty = [benchmark.name for benchmark in benchmarks if not any(benchmark.name in found for found in measured.values())]
+    if len(empty) == len(benchmarks):
+        raise fail(
+            "E548", setting="--benchmarks", value=",".join(empty), why=f"none of the systems can be measured on any of them ({'; '.join(notes)})"
+        )
     if empty:
         notes = [*notes, f"{', '.join(empty)}: left out, no system could be measured."]
-        sets = [task for task in sets if task.name not in empty]
+        benchmarks = [benchmark for benchmark in benchmarks if benchmark.name not in empty]
     about = {"versions": versions(), "seed": seed, "limit": limit, "pool": pool, "encoders": used, **({"notes": notes} if notes else {})}
     against = next((name.partition("#")[0] for name in encoders), None)
-    return as_result(sets, measured, about, against=against, seed=seed, with_confusions=with_confusions)
-
-
-def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m training.evaluation.evaluate", description="Measure encoders on dev, test and held-out sets.")
-    parser.add_argument(
-        "--encoder",
-        action="append",
-        default=[],
-        metavar="NAME=FOLDER",
-        help=f"repeatable; NAME= is the base package, NAME={SHIPPED} the default encoder, NAME={bundles.FAST} the static one that ships; NAME#SEED are averaged",
-    )
-    parser.add_argument("--phases", action="store_true", help="also, of encoders made in phases (biolord.cfg), each phase")
-    parser.add_argument("--sets", action="append", default=[], help=f"repeatable or with commas: {', '.join([*GROUPS, *set_names()])}; default: dev")
-    parser.add_argument("--kb", type=Path, default=Path("artifacts/kb"), help="knowledge base, for the held-out splits")
-    parser.add_argument("--pairs", type=Path, default=Path("artifacts/pairs"), help="what training.data.pairs wrote, for the held-out splits")
-    parser.add_argument("--data", type=Path, default=Path("assets"), help="folder of corpora and dictionaries")
-    parser.add_argument("--work", type=Path, default=Path("artifacts/evaluation"), help="where dictionaries are built, once")
-    parser.add_argument("--out", type=Path, default=Path("metrics/evaluation.json"), help="the Markdown table goes beside it")
-    parser.add_argument("--limit", type=int, default=0, help="queries of each set, at random; 0: all")
-    parser.add_argument(
-        "--pool", type=int, default=0, help="for smoke runs: only the gold concepts' names and so many others; 0: the whole dictionary"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--baselines", action="store_true", help=f"also, on the same dictionaries: {', '.join(baselines_module.NAMES)}")
-    parser.add_argument(
-        "--confusions",
-        action=argparse.BooleanOptionalAction,
-        help="write the most frequent wrong firsts with mention and names; by default those of the public corpora only: held-out names are of "
-        "your own knowledge base, which may be licensed, and mentions of clinical texts should not leave them",
-    )
-    options = parser.parse_args(arguments)
-    try:
-        for setting in ("limit", "pool"):
-            if getattr(options, setting) < 0:
-                raise fail("E548", setting=f"--{setting}", value=getattr(options, setting), why="it can't be negative; 0 means all")
-        if options.seed < 0:
-            raise fail("E548", setting="--seed", value=options.seed, why="it can't be negative")
-        encoders = parse_encoders(options.encoder)
-        if options.phases:
-            encoders = with_phases(encoders)
-        if not encoders and not options.baselines:
-            raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")
-        material = Material(options.data, options.kb, options.pairs, options.work, progress=True)
-        settings = {"limit": options.limit, "pool": options.pool, "seed": options.seed, "baselines": options.baselines, "progress": True}
-        result = evaluate(encoders, chosen_sets(options.sets), material, with_confusions=options.confusions, **settings)
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    publish(result, markdown(result), options.out)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return as_result(benchmarks, measured, about, against=against, seed=seed, with_confusions=with_confusions)

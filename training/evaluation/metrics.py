@@ -51,7 +51,7 @@ def accuracy(golds: Sequence[Gold], ranked: Sequence[Sequence[int]], *, rule: Ru
     return Accuracy(at[0], at[1], len(pairs))
 
 
-class Point(NamedTuple):
+class ThresholdPoint(NamedTuple):
     """One threshold: links it lets through, how many of them are right, of how many mentions."""
 
     threshold: float
@@ -73,9 +73,9 @@ class Point(NamedTuple):
         return 2 * p * r / (p + r) if p + r else 0.0
 
 
-def sweep(scores: Sequence[float], right: Sequence[bool], thresholds: Sequence[float]) -> List[Point]:
+def sweep(scores: Sequence[float], right: Sequence[bool], thresholds: Sequence[float]) -> List[ThresholdPoint]:
     """Top links above each threshold; `scores` is -inf for a mention without a link."""
-    return [Point(t, sum(s > t for s in scores), sum(ok for s, ok in zip(scores, right) if s > t), len(scores)) for t in thresholds]
+    return [ThresholdPoint(t, sum(s > t for s in scores), sum(ok for s, ok in zip(scores, right) if s > t), len(scores)) for t in thresholds]
 
 
 # -- scores of all concepts, ties as their expectation ------------------------------------------------------------------
@@ -184,7 +184,7 @@ def alternatives_of(gold: Gold, rule: Rule) -> List[FrozenSet[int]]:
 # -- end to end: mentions that a pipeline found -------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class PredictedMention(NamedTuple):
     """A mention that a pipeline found and linked: where it stands, its concepts, best first. ids are spelt as the gold's are, retired ones
     followed; empty: no link."""
 
@@ -194,7 +194,7 @@ class Found(NamedTuple):
     ids: Ids
 
 
-class Matched(NamedTuple):
+class MatchCounts(NamedTuple):
     """right: found and gold that belong to each other, each of them once. precision, recall, f1 in per cent; 0.0 of nothing."""
 
     right: int
@@ -214,7 +214,7 @@ class Matched(NamedTuple):
         return 200.0 * self.right / (self.found + self.gold) if self.found + self.gold else 0.0
 
 
-def mention_match(found: Sequence[Found], gold: Sequence[GoldMention], *, overlap: bool = False) -> Matched:
+def mention_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention], *, overlap: bool = False) -> MatchCounts:
     """Mention level, micro: the same span and the right concept. overlap: a character in common is enough of a span.
 
     Right is a concept as for `strict`: of an alternative with n ids (n is 1 but for composites) all are among the first n. What was found
@@ -232,10 +232,10 @@ def mention_match(found: Sequence[Found], gold: Sequence[GoldMention], *, overla
             fits = max(one.start, mention.start) < min(one.end, mention.end) if overlap else (one.start, one.end) == (mention.start, mention.end)
             if fits and any(set(alternative) <= set(one.ids[: len(alternative)]) for alternative in mention.gold if alternative):
                 edges.append((i, j))
-    return Matched(_pairs(edges, len(found), len(gold)), len(found), len(gold))
+    return MatchCounts(_pairs(edges, len(found), len(gold)), len(found), len(gold))
 
 
-def document_match(found: Sequence[Found], gold: Sequence[GoldMention]) -> Matched:
+def document_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention]) -> MatchCounts:
     """Document level, micro over all documents: the set of first ids that were found in a document against the set of its gold ids.
 
     Mentions may do without offsets. The ids of a composite are each wanted; alternatives are one that any of them satisfies (where some of
@@ -259,7 +259,7 @@ def document_match(found: Sequence[Found], gold: Sequence[GoldMention]) -> Match
     needed = {j for j, (document, ids) in enumerate(wanted) if not any(other < ids for other in of_document[document])}
     right = _pairs(edges, len(first), len(wanted))
     besides = right - _pairs([edge for edge in edges if edge[1] in needed], len(first), len(wanted))  # right only by what isn't needed
-    return Matched(right, len(first), len(needed) + besides)
+    return MatchCounts(right, len(first), len(needed) + besides)
 
 
 def _pairs(edges: Sequence[Tuple[int, int]], n_left: int, n_right: int) -> int:

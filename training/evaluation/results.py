@@ -14,14 +14,14 @@ from spacy_sapbert.files import write_text
 from ..errors import fail
 
 
-class _Part(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
 
 # -- evaluation: checked here, used as the dictionary it is (`training.evaluation.evaluate.as_result` writes it) --------------------
 
 
-class _System(_Part):
+class _SystemResult(_Strict):
     seeds: int
     at1: Optional[float] = None
     at5: Optional[float] = None
@@ -33,39 +33,39 @@ class _System(_Part):
     answerable_at1: Optional[float] = None
 
 
-class _Group(_Part):
+class _GroupResult(_Strict):
     n: int
     at1: float
     at5: float
 
 
-class _Comparison(_Part):
+class _Comparison(_Strict):
     a: str
     b: str
     difference: float
     p: float
 
 
-class _Confusion(_Part):
+class _Confusion(_Strict):
     mention: str
     count: int
     why: str
 
 
-class _Set(_Part):
+class _BenchmarkResult(_Strict):
     title: str
     protocol: str
     n: int
     counts: Dict[str, Any]
     metric: str
     rule: Optional[str] = None
-    systems: Dict[str, _System]
-    groups: Dict[str, Dict[str, Dict[str, _Group]]] = {}
+    systems: Dict[str, _SystemResult]
+    groups: Dict[str, Dict[str, Dict[str, _GroupResult]]] = {}
     comparisons: List[_Comparison] = []
     confusions: Dict[str, List[_Confusion]] = {}
 
     @model_validator(mode="after")
-    def _figures(self) -> _Set:
+    def _figures(self) -> _BenchmarkResult:
         needed = ("at1", "at5") if self.metric == "accuracy" else ("spearman",)
         lacks = [f"{system}: {key}" for system, found in self.systems.items() for key in needed if getattr(found, key) is None]
         if lacks or not self.systems:
@@ -73,27 +73,27 @@ class _Set(_Part):
         return self
 
 
-class Evaluation(_Part):
+class EvaluationResult(_Strict):
     search: str
     versions: Dict[str, str]
     seed: int
     limit: int
     pool: int
     encoders: Dict[str, Dict[str, Any]]
-    sets: Dict[str, _Set]
+    sets: Dict[str, _BenchmarkResult]
 
 
 # -- the others ---------------------------------------------------------------------------------------------------------
 
 
-class Fitted(_Part):
+class FittedOn(_Strict):
     """What a calibration was fitted on, and tested on, in words."""
 
     fit: str
     test: str
 
 
-class Bin(_Part):
+class ReliabilityBin(_Strict):
     """Links whose stated probability is in [low, high]. confidence, accuracy: shares, None for an empty bin."""
 
     low: float
@@ -103,7 +103,7 @@ class Bin(_Part):
     accuracy: Optional[float] = None
 
 
-class CurvePoint(_Part):
+class CurvePoint(_Strict):
     """precision, kept: shares at this threshold."""
 
     threshold: float
@@ -111,7 +111,7 @@ class CurvePoint(_Part):
     kept: float
 
 
-class Target(_Part):
+class TargetResult(_Strict):
     """What a user asked for and got, shares; None where no threshold gives it."""
 
     target_precision: float
@@ -119,7 +119,7 @@ class Target(_Part):
     kept: Optional[float] = None
 
 
-class Conformal(_Part):
+class CoverageResult(_Strict):
     """asked, covered: shares of mentions whose candidates hold the right concept. size: mean number of candidates."""
 
     asked: float
@@ -127,24 +127,24 @@ class Conformal(_Part):
     size: float
 
 
-class Calibration(_Part):
+class CalibrationResult(_Strict):
     """ece, ece_raw: expected calibration error of the probability, and of the bare score, shares."""
 
-    data: Fitted
+    data: FittedOn
     n_fit: int
     n_test: int
     ece: float
     ece_raw: Optional[float] = None
-    bins: List[Bin]
+    bins: List[ReliabilityBin]
     curve: List[CurvePoint] = []
-    targets: List[Target] = []
-    conformal: List[Conformal] = []
+    targets: List[TargetResult] = []
+    conformal: List[CoverageResult] = []
     protocol: str = ""
     not_reached: List[str] = []
     index: Dict[str, Any] = {}
 
 
-class Found(_Part):
+class MatchScores(_Strict):
     """Per cent. f1_ci: 95% interval."""
 
     precision: float
@@ -153,28 +153,28 @@ class Found(_Part):
     f1_ci: Optional[Tuple[float, float]] = None
 
 
-class EndToEndSet(_Part):
+class EndToEndBenchmark(_Strict):
     n_documents: int
     n_gold: int
     n_predicted: int
-    mention_exact: Optional[Found] = None
-    mention_overlap: Optional[Found] = None
-    document: Optional[Found] = None
+    mention_exact: Optional[MatchScores] = None
+    mention_overlap: Optional[MatchScores] = None
+    document: Optional[MatchScores] = None
     documents_per_second: Optional[float] = None
     note: str = ""
 
 
-class EndToEndSystem(_Part):
-    sets: Dict[str, EndToEndSet]
+class EndToEndSystem(_Strict):
+    sets: Dict[str, EndToEndBenchmark]
     components: List[str] = []
 
 
-class EndToEnd(_Part):
+class EndToEndResult(_Strict):
     systems: Dict[str, EndToEndSystem]
     protocol: str = ""
 
 
-class NamePoint(_Part):
+class NamePoint(_Strict):
     """concept: which of the projection's concepts, from 0. before, after: places in the plane."""
 
     name: str
@@ -183,62 +183,62 @@ class NamePoint(_Part):
     after: Tuple[float, float]
 
 
-class Counts(_Part):
+class PairCounts(_Strict):
     """Pairs of names in each bin of cosine."""
 
     positive: List[int]
     negative: List[int]
 
 
-class Pairs(_Part):
+class BatchPairs(_Strict):
     """edges: of the bins, one more than counts."""
 
     edges: List[float]
-    before: Counts
-    mined: Counts
-    after: Counts
+    before: PairCounts
+    mined: PairCounts
+    after: PairCounts
     note: str = ""
 
     @model_validator(mode="after")
-    def _lengths(self) -> Pairs:
+    def _lengths(self) -> BatchPairs:
         for key in ("before", "mined", "after"):
-            counts: Counts = getattr(self, key)
+            counts: PairCounts = getattr(self, key)
             if {len(counts.positive), len(counts.negative)} != {len(self.edges) - 1}:
                 raise ValueError(f"{len(self.edges)} edges, but not {len(self.edges) - 1} counts in '{key}'")
         return self
 
 
-class Projection(_Part):
+class ProjectionResult(_Strict):
     title: str
     concepts: List[str]
     points: List[NamePoint]
     note: str = ""
-    pairs: Optional[Pairs] = None
+    pairs: Optional[BatchPairs] = None
 
     @model_validator(mode="after")
-    def _known(self) -> Projection:
+    def _known(self) -> ProjectionResult:
         if any(point.concept >= len(self.concepts) for point in self.points):
             raise ValueError("a point's concept is not among the concepts")
         return self
 
 
-class Figure(_Part):
+class PerformanceFigure(_Strict):
     name: str
     value: float
     unit: str = ""
     note: str = ""
 
 
-class Benchmarks(_Part):
-    rows: List[Figure]
+class Performance(_Strict):
+    rows: List[PerformanceFigure]
 
 
-KINDS: Dict[str, type[_Part]] = {
-    "evaluation": Evaluation,
-    "calibration": Calibration,
-    "end-to-end": EndToEnd,
-    "projection": Projection,
-    "benchmarks": Benchmarks,
+KINDS: Dict[str, type[_Strict]] = {
+    "evaluation": EvaluationResult,
+    "calibration": CalibrationResult,
+    "end-to-end": EndToEndResult,
+    "projection": ProjectionResult,
+    "benchmarks": Performance,
 }
 PEERS = ("throughput", "load")  # the parts of what `python -m benchmarks` prints that are about speed and size
 
@@ -248,10 +248,10 @@ class Results(NamedTuple):
     absent: kind -> why its step made none."""
 
     evaluations: Dict[str, Dict[str, Any]]
-    calibrations: Dict[str, Calibration]
-    end_to_end: Dict[str, EndToEnd]
-    projections: Dict[str, Projection]
-    benchmarks: Dict[str, Benchmarks]
+    calibrations: Dict[str, CalibrationResult]
+    end_to_end: Dict[str, EndToEndResult]
+    projections: Dict[str, ProjectionResult]
+    benchmarks: Dict[str, Performance]
     tables: List[Dict[str, Any]]
     ignored: List[str]
     absent: Dict[str, str]
@@ -276,7 +276,7 @@ def read_results(folder: Path) -> Results:
             }
             of_kind[kind][path.stem] = content if kind == "evaluation" else made
         elif path.stem.startswith("evaluation"):
-            raise fail("E547", path=path, expected="what `python -m training.evaluation.evaluate` writes", why="its kind is not 'evaluation'")
+            raise fail("E547", path=path, expected="what `python -m training evaluate` writes", why="its kind is not 'evaluation'")
         elif path.stem == "benchmarks" and kind is None:
             found.tables.extend(_tables(content))
         else:
@@ -286,10 +286,14 @@ def read_results(folder: Path) -> Results:
     return found
 
 
-def write_absent(path: Path, kind: str, why: str) -> None:
-    """In place of a step's results, why it made none: the report says so. Printed too."""
+def write_absent(path: Path, kind: str, why: str) -> str:
+    """Write why a step has no results, in place of these; the report shows it.
+
+    Returns:
+        The reason, to be shown.
+    """
     write_text(path, json.dumps({"kind": kind, "format": 1, "absent": why}, ensure_ascii=False) + "\n")
-    print(why)
+    return why
 
 
 def _read(path: Path) -> Dict[str, Any]:
@@ -302,7 +306,7 @@ def _read(path: Path) -> Dict[str, Any]:
     return content
 
 
-def _checked(path: Path, kind: str, content: Dict[str, Any]) -> _Part:
+def _checked(path: Path, kind: str, content: Dict[str, Any]) -> _Strict:
     try:
         return KINDS[kind].model_validate(content)
     except ValidationError as error:

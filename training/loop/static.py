@@ -19,10 +19,10 @@ import torch
 from safetensors.torch import save_file
 from tqdm import tqdm
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.encoders.static import CONFIG, KIND, TABLE, WORDS, WordParts, add_up, split
 from spacy_sapbert.files import writing_folder
-from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.types import Floats2d
 
 from ..data.augment import augment
@@ -69,15 +69,15 @@ def read_material(kb_folder: Path, pairs: Path) -> Material:
     kb = KnowledgeBase(kb_folder)
     labels = read_labels(pairs)
     queries = read_queries(pairs)
-    strings = list(kb.strings())
-    owners = labels[np.asarray(kb.pairs[CONCEPT])]
-    rows = np.asarray(kb.pairs[STRING])
+    strings = list(kb.surface_forms())
+    owners = labels[np.asarray(kb.name_table.concept)]
+    rows = np.asarray(kb.name_table.surface_form)
     barred = np.zeros(len(strings), dtype=np.bool_)
     barred[rows[np.isin(owners, [query.label for query in queries if query.split == ZERO_SHOT])]] = True
     held = {query.query for query in queries}
     barred |= np.array([text in held for text in strings], dtype=np.bool_)
     label_of = np.full(len(strings), -1, dtype=np.int64)
-    clear, _ = names_of_labels(kb, labels, kb.lines_of_languages(["en"]))
+    clear, _ = names_of_labels(kb, labels, kb.rows_of_languages(["en"]))
     label_of[clear.strings] = np.repeat(clear.labels, np.diff(clear.starts))
     kept = np.flatnonzero(~barred)
     return Material([strings[i] for i in kept.tolist()], label_of[kept])
@@ -268,7 +268,7 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
         if len(vectors) != len(order):
             raise fail("E511", setting="--vectors", value=kept, why=f"it holds {len(vectors):,} vectors, not {len(order):,}: delete it")
     else:
-        vectors = bundles.encode(load_encoder(teacher), [material.names[i] for i in order.tolist()], progress=progress).astype(np.float16)
+        vectors = building.encode(load_encoder(teacher), [material.names[i] for i in order.tolist()], progress=progress).astype(np.float16)
         if kept is not None:
             np.save(kept, vectors, allow_pickle=False)
     targets: Floats2d = np.zeros((len(material.names), dim), dtype=np.float32)

@@ -66,7 +66,7 @@ class Picture(NamedTuple):
         return inline(file.getvalue(), self.name, self.title)
 
 
-class Row(NamedTuple):
+class SystemRow(NamedTuple):
     """A system's figure and its interval, in per cent. mine: whether it is the one that the page is about."""
 
     label: str
@@ -76,7 +76,7 @@ class Row(NamedTuple):
     mine: bool = False
 
 
-class Pair(NamedTuple):
+class Change(NamedTuple):
     """What a row is of, its figure by two systems, the interval of the second, and how many queries it has."""
 
     label: str
@@ -87,7 +87,7 @@ class Pair(NamedTuple):
     n: Optional[int] = None
 
 
-class Line(NamedTuple):
+class Curve(NamedTuple):
     """One line of a plot of something against steps."""
 
     label: str
@@ -147,7 +147,7 @@ def _tag(element: ET.Element) -> str:
 
 
 @rc_context(STYLE)
-def systems(name: str, title: str, rows: Sequence[Row], xlabel: str, line: Optional[Tuple[float, str]] = None) -> Picture:
+def systems(name: str, title: str, rows: Sequence[SystemRow], xlabel: str, line: Optional[Tuple[float, str]] = None) -> Picture:
     """Systems below each other: a dot for the figure, a whisker for its interval, and a dashed line for a published figure.
 
     rows (n >= 1). xlabel (str): with its unit. line: its place and what stands beside it.
@@ -179,7 +179,7 @@ def systems(name: str, title: str, rows: Sequence[Row], xlabel: str, line: Optio
 
 
 @rc_context(STYLE)
-def dumbbells(name: str, title: str, pairs: Sequence[Pair], xlabel: str, before: str, after: str) -> Picture:
+def dumbbells(name: str, title: str, pairs: Sequence[Change], xlabel: str, before: str, after: str) -> Picture:
     """Two systems, row by row: an open circle, a filled one, and a bar between them. before, after (str): what the systems are called."""
     figure, axes = _rows(len(pairs), extra=0.25)
     for place, pair in enumerate(pairs):
@@ -385,7 +385,7 @@ def similarities(name: str, title: str, edges: Sequence[float], positive: Sequen
 
 
 @rc_context(STYLE)
-def course(name: str, title: str, lines: Sequence[Line], ylabel: str) -> Picture:
+def course(name: str, title: str, lines: Sequence[Curve], ylabel: str) -> Picture:
     """Something against optimiser steps. lines: with at least one point each."""
     figure = Figure(figsize=(WIDTH, 2.5))
     axes = figure.add_subplot()
@@ -401,5 +401,5 @@ def course(name: str, title: str, lines: Sequence[Line], ylabel: str) -> Picture
     return Picture(name, title, f"{ylabel} against optimiser steps {lines[0].xs[0]:,g} to {lines[0].xs[-1]:,g}: {said}.", figure)
 
 
-def _best(line: Line) -> float:
+def _best(line: Curve) -> float:
     return min(line.ys) if "loss" in line.label else max(line.ys)

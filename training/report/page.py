@@ -1,4 +1,4 @@
-"""The evaluation as one page: `python -m training.report.page --metrics metrics --encoder artifacts/encoder --out artifacts/report/index.html`.
+"""The evaluation as one page: `python -m training report --metrics metrics --encoder artifacts/encoder --out artifacts/report/index.html`.
 
 One HTML file without a script or an address that is fetched: it opens from disk, on a phone and on paper, light and dark. What files hold is
 `training.evaluation.results`, pictures are `training.report.figures`, the page is templates/report.html.jinja; here is what goes where. A part whose file is
@@ -7,11 +7,9 @@ not there says which command makes it. Reads top to bottom: reading, the answer,
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import re
-import sys
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -19,16 +17,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 
 from ..errors import fail
 from ..evaluation.baselines import NAMES as BASELINES
 from ..evaluation.evaluate import cell, own_protocol, remarks
-from ..evaluation.results import Calibration, EndToEnd, Projection, Results, read_results
+from ..evaluation.results import CalibrationResult, EndToEndResult, ProjectionResult, Results, read_results
 from ..loop.encoders import check_encoder
 from . import figures
-from .figures import Line, Pair, Picture, Row
+from .figures import Change, Curve, Picture, SystemRow
 
 LOG, CARD = "train_log.jsonl", "README.md"
 STEPS_SHOWN = 12
@@ -66,7 +63,7 @@ CONTENTS = (
 )
 
 
-class Log(NamedTuple):
+class TrainingLog(NamedTuple):
     """rows: shown lines. columns: their keys with a number, in the order in which they were first seen. total: lines in the file. lines: all of them."""
 
     columns: List[str]
@@ -78,7 +75,7 @@ class Log(NamedTuple):
 # -- reading ------------------------------------------------------------------------------------------------------------
 
 
-def read_log(path: Path, shown: int = STEPS_SHOWN) -> Optional[Log]:
+def read_log(path: Path, shown: int = STEPS_SHOWN) -> Optional[TrainingLog]:
     """train_log.jsonl, thinned to `shown` lines; None where there is none, or nothing in it. RAISES: SapbertError E547."""
     if not path.is_file():
         return None
@@ -93,7 +90,7 @@ def read_log(path: Path, shown: int = STEPS_SHOWN) -> Optional[Log]:
         return None
     places = sorted({round(i * (len(lines) - 1) / max(1, min(shown, len(lines)) - 1)) for i in range(min(shown, len(lines)))})
     columns = list(dict.fromkeys(key for i in places for key, value in lines[i].items() if isinstance(value, (int, float))))
-    return Log(columns, [[show(lines[i].get(column)) for column in columns] for i in places], len(lines), lines)
+    return TrainingLog(columns, [[show(lines[i].get(column)) for column in columns] for i in places], len(lines), lines)
 
 
 def show(value: Any) -> str:
@@ -171,15 +168,15 @@ def percent(share: Optional[float]) -> str:
     return "not reached" if share is None else f"{100 * share:.1f}"
 
 
-def _row(entry: Dict[str, Any], system: str, mine: Optional[str]) -> Row:
+def _row(entry: Dict[str, Any], system: str, mine: Optional[str]) -> SystemRow:
     low, high = entry["systems"][system].get(f"{main_key(entry)}_ci") or (None, None)
-    return Row(system, entry["systems"][system][main_key(entry)], low, high, system == mine)
+    return SystemRow(system, entry["systems"][system][main_key(entry)], low, high, system == mine)
 
 
 # -- the answer ---------------------------------------------------------------------------------------------------------
 
 
-class Answer(NamedTuple):
+class Summary(NamedTuple):
     """The short answer on top, as sentences, and its picture."""
 
     sentences: List[str]
@@ -196,11 +193,11 @@ def headline(evaluations: Dict[str, Dict[str, Any]]) -> Optional[Tuple[Dict[str,
     return next(found, None)
 
 
-def answer_of(evaluations: Dict[str, Dict[str, Any]]) -> Answer:
+def answer_of(evaluations: Dict[str, Dict[str, Any]]) -> Summary:
     """What was measured, on what, against the base, the baselines and the published figure."""
     about = headline(evaluations)
     if about is None:
-        return Answer([], [])
+        return Summary([], [])
     result, name = about
     entry = result["sets"][name]
     named, base = mine_and_base(result)
@@ -225,7 +222,7 @@ def answer_of(evaluations: Dict[str, Dict[str, Any]]) -> Answer:
     if len(result["sets"]) > 1:
         sentences.append("Other sets and stricter rules give other figures: see Results.")
     order = sorted((_row(entry, system, mine) for system in entry["systems"]), key=lambda row: -row.value)
-    return Answer(sentences, [figures.systems("answer-systems", f"{name}: right concept first", order, "@1, per cent of queries", line)])
+    return Summary(sentences, [figures.systems("answer-systems", f"{name}: right concept first", order, "@1, per cent of queries", line)])
 
 
 def _published(found: Dict[str, Any]) -> str:
@@ -250,7 +247,7 @@ def changes_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Picture]:
             ("spearman", "Similarity of texts", "Spearman's correlation × 100"),
         ):
             pairs = [
-                Pair(name, entry["systems"][base][main_key(entry)], row.value, row.low, row.high, entry["n"])
+                Change(name, entry["systems"][base][main_key(entry)], row.value, row.low, row.high, entry["n"])
                 for name, entry in result["sets"].items()
                 if entry["metric"] == metric and {mine, base} <= set(entry["systems"])
                 for row in [_row(entry, mine, mine)]
@@ -262,7 +259,7 @@ def changes_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Picture]:
     return made
 
 
-def _parts(pairs: List[Pair]) -> Iterator[Tuple[int, List[Pair]]]:
+def _parts(pairs: List[Change]) -> Iterator[Tuple[int, List[Change]]]:
     """In equal parts of at most PAIRS_DRAWN rows, so that none is taller than a page."""
     count = math.ceil(len(pairs) / PAIRS_DRAWN)
     size = math.ceil(len(pairs) / count) if count else 1
@@ -293,7 +290,9 @@ def groups_of(evaluations: Dict[str, Dict[str, Any]]) -> Tuple[List[Picture], Li
                 continue
             tables.append({"title": name, "systems": shown, "parts": parts, "open": is_about})
             for part in parts if is_about and len(shown) == 2 else []:
-                pairs = [Pair(row["label"], row["found"][1]["at1"], row["found"][0]["at1"], n=row["n"]) for row in part["rows"] if all(row["found"])]
+                pairs = [
+                    Change(row["label"], row["found"][1]["at1"], row["found"][0]["at1"], n=row["n"]) for row in part["rows"] if all(row["found"])
+                ]
                 if pairs:
                     title, own = f"{name}, by {part['title']}", f"group-{slug(stem)}-{slug(part['title'])}"
                     drawn.append(figures.dumbbells(own, title, pairs[:PAIRS_DRAWN], "@1, per cent of queries", shown[1], shown[0]))
@@ -310,7 +309,7 @@ def _grouping(groups: Dict[str, Any], shown: List[str], grouping: str) -> Dict[s
     return {"title": grouping.replace("_", " "), "rows": rows}
 
 
-def calibrations_of(found: Dict[str, Calibration]) -> List[Dict[str, Any]]:
+def calibrations_of(found: Dict[str, CalibrationResult]) -> List[Dict[str, Any]]:
     parts = []
     for stem, one in found.items():
         drawn = (
@@ -356,7 +355,7 @@ def _words(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def projections_of(found: Dict[str, Projection]) -> List[Dict[str, Any]]:
+def projections_of(found: Dict[str, ProjectionResult]) -> List[Dict[str, Any]]:
     parts = []
     for stem, one in found.items():
         of = [point.concept for point in one.points]
@@ -389,7 +388,7 @@ CURVES: Tuple[Tuple[str, str, str, Tuple[Tuple[str, str], ...]], ...] = (
 )
 
 
-def curves_of(log: Optional[Log]) -> List[Picture]:
+def curves_of(log: Optional[TrainingLog]) -> List[Picture]:
     """Loss, held-out accuracy and speed against steps, those that the log has at two steps or more."""
     drawn = []
     for name, title, ylabel, keys in CURVES if log is not None else ():
@@ -397,7 +396,7 @@ def curves_of(log: Optional[Log]) -> List[Picture]:
         for key, label in keys:
             points = [(line["step"], line[key]) for line in log.lines if _finite(line.get("step")) and _finite(line.get(key))]  # type: ignore[union-attr]
             if len(points) > 1:
-                lines.append(Line(label, [x for x, _ in points], [y for _, y in points]))
+                lines.append(Curve(label, [x for x, _ in points], [y for _, y in points]))
         if lines:
             drawn.append(figures.course(f"training-{name}", title, lines, ylabel))
     return drawn
@@ -410,7 +409,7 @@ def _finite(value: Any) -> bool:
 COUNTED = (("mention_exact", "mentions, exact"), ("mention_overlap", "mentions, overlap"), ("document", "documents"))
 
 
-def end_to_end_of(found: Dict[str, EndToEnd]) -> Tuple[List[Picture], List[Dict[str, Any]]]:
+def end_to_end_of(found: Dict[str, EndToEndResult]) -> Tuple[List[Picture], List[Dict[str, Any]]]:
     """Set by set: F1 as dots, and a table."""
     sets: Dict[str, List[Tuple[str, Any]]] = {}
     for one in found.values():
@@ -431,7 +430,7 @@ def end_to_end_of(found: Dict[str, EndToEnd]) -> Tuple[List[Picture], List[Dict[
                     rows.append({"system": system, "counted": counted, "found": score, "speed": speed})
                     if key != "document" or not _of_mentions(all_of_set):  # another measure than that of the published line
                         low, high = score.f1_ci or (None, None)
-                        dots.append(Row(f"{system}: {counted}", score.f1, low, high, key == "mention_exact"))
+                        dots.append(SystemRow(f"{system}: {counted}", score.f1, low, high, key == "mention_exact"))
         sizes = (
             f"{name}: {all_of_set[0][1].n_documents:,} documents, {all_of_set[0][1].n_gold:,} gold; found: "
             + ", ".join(f"{s} {m.n_predicted:,}" for s, m in all_of_set)
@@ -508,21 +507,17 @@ def render(results: Results, encoder: Path) -> str:
     return page.strip() + "\n"
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m training.report.page", description="Write the evaluation as one HTML page.")
-    parser.add_argument("--metrics", type=Path, default=Path("metrics"), help="folder of *.json, read by their kind")
-    parser.add_argument("--encoder", type=Path, default=Path("artifacts/encoder"), help="the trained encoder: its log and model card")
-    parser.add_argument("--out", type=Path, default=Path("artifacts/report/index.html"))
-    options = parser.parse_args(arguments)
-    try:
-        results = read_results(options.metrics)
-        check_encoder(options.encoder)
-        write_text(options.out, render(results, options.encoder))
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+def write_report(metrics: Path, encoder: Path, out: Path) -> None:
+    """Write all results as one HTML page.
 
+    Args:
+        metrics: Folder of results, *.json.
+        encoder: Folder of the trained encoder, for its log and model card.
+        out: HTML file.
 
-if __name__ == "__main__":
-    sys.exit(main())
+    Raises:
+        SapbertError: E541 (encoder), E545 (no results), E547 (a damaged file).
+    """
+    results = read_results(metrics)
+    check_encoder(encoder)
+    write_text(out, render(results, encoder))

@@ -1,4 +1,4 @@
-"""The two pictures of SapBERT's paper (Liu et al., NAACL 2021), as numbers: `python -m training.report.projection --before "" --after artifacts/encoder`.
+"""The two pictures of SapBERT's paper (Liu et al., NAACL 2021), as numbers: `python -m training projection --before "" --after artifacts/encoder`.
 
 Figure 1: names of a dozen concepts in the plane (t-SNE), before and after training. Figure 2: cosines of positive and negative pairs of a
 batch, before and after mining. `training.report.page` draws them. Reads top to bottom: concepts, the plane, a batch, the command.
@@ -6,19 +6,18 @@ batch, before and after mining. `training.report.page` draws them. Reads top to 
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 import torch
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -29,9 +28,9 @@ from ..data.neighbours import kept_nearest_labels
 from ..errors import fail
 from ..evaluation.evaluate import versions
 from ..evaluation.results import write_absent
+from ..fit import RECIPE, read_recipe, resolve
 from ..loop import batches, mining
 from ..loop.encoders import SHIPPED, load_encoder
-from ..train import RECIPE, read_recipe, resolve
 
 LEAST, MOST = 8, 30  # names of a concept that is drawn
 CONCEPTS, FAMILIES = 12, 3
@@ -43,7 +42,7 @@ PAPER_MARGIN = 0.2
 Pairs = Tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-class Drawn(NamedTuple):
+class DrawnConcept(NamedTuple):
     """A concept of the picture: its name and the names that are drawn."""
 
     title: str
@@ -53,7 +52,9 @@ class Drawn(NamedTuple):
 # -- which concepts -----------------------------------------------------------------------------------------------------
 
 
-def choose_concepts(kb: KnowledgeBase, folder: Path, *, seed: int = 0, count: int = CONCEPTS, families: int = FAMILIES) -> Tuple[List[Drawn], str]:
+def choose_concepts(
+    kb: KnowledgeBase, folder: Path, *, seed: int = 0, count: int = CONCEPTS, families: int = FAMILIES
+) -> Tuple[List[DrawnConcept], str]:
     """`count` concepts with LEAST to MOST names of their own, in `families` of concepts whose names look alike, and where they are from in words.
 
     Of concepts that training never saw where there are ENOUGH of them, else of all. Each family is a concept at random and those nearest to
@@ -73,7 +74,7 @@ def choose_concepts(kb: KnowledgeBase, folder: Path, *, seed: int = 0, count: in
         raise fail("E580", kb=kb.path, found=len(pool), least=LEAST, most=MOST, count=count)
     chance = np.random.default_rng([seed, 3])
     pool = np.sort(chance.choice(pool, min(LOOKED_AT, len(pool)), replace=False))
-    texts = [kb.strings_at(names.of(i).tolist()) for i in pool.tolist()]
+    texts = [kb.surface_forms_at(names.of(i).tolist()) for i in pool.tolist()]
     matrix = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 4), dtype=np.float32).fit_transform(" | ".join(own) for own in texts)
     left = np.ones(len(pool), dtype=np.bool_)
     chosen: List[int] = []
@@ -85,7 +86,7 @@ def choose_concepts(kb: KnowledgeBase, folder: Path, *, seed: int = 0, count: in
         found = np.argsort(-near, kind="stable")[:wanted].tolist()
         left[found] = False
         chosen.extend(found)
-    return [Drawn(_title(kb, labels, int(names.labels[pool[i]])), texts[i]) for i in chosen], words
+    return [DrawnConcept(_title(kb, labels, int(names.labels[pool[i]])), texts[i]) for i in chosen], words
 
 
 def _title(kb: KnowledgeBase, labels: npt.NDArray[np.int32], label: int) -> str:
@@ -207,8 +208,8 @@ def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: i
     used = {}
     for key, name in (("before", before), ("after", after)):
         model = load_encoder(name)
-        used[key] = bundles.fingerprint(model)
-        vectors = np.asarray(bundles.encode(model, list(rows), progress=progress), dtype=np.float32)  # (names, d)
+        used[key] = bundle.fingerprint(model)
+        vectors = np.asarray(building.encode(model, list(rows), progress=progress), dtype=np.float32)  # (names, d)
         places[key] = in_plane(vectors[[rows[name] for name, _ in points]], seed)
         for batch in batch_list:
             mine, labels = vectors[[rows[name] for name in batch]], np.array(list(batch.values()), dtype=np.int64)
@@ -235,31 +236,32 @@ def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: i
     }
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.report.projection", description="Names in the plane, and cosines in a batch, before and after training."
-    )
-    parser.add_argument("--before", default="", help=f"encoder before training; empty: the base package, {SHIPPED}: the default encoder")
-    parser.add_argument("--after", default="artifacts/encoder", help="the trained encoder; its recipe.cfg says how batches are drawn and mined")
-    parser.add_argument("--kb", type=Path, default=Path("artifacts/kb"))
-    parser.add_argument("--pairs", type=Path, default=Path("artifacts/pairs"), help="what training.data.pairs wrote")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("metrics/projection.json"))
-    options = parser.parse_args(arguments)
+def project_and_write(before: str, after: str, kb: Path, pairs: Path, out: Path, *, seed: int = 0) -> str:
+    """Compute the two pictures and write their numbers.
+
+    A knowledge base that is too small for a picture (E580) is no mistake: the file says so.
+
+    Args:
+        before: Encoder before training, as `load_encoder` names it.
+        after: Encoder after training.
+        kb: Folder of the knowledge base.
+        pairs: Folder of `python -m training pairs`.
+        out: JSON file.
+        seed: Of concepts, batches and t-SNE.
+
+    Returns:
+        What to show: how much is drawn, or why nothing is.
+
+    Raises:
+        SapbertError: E581 (seed), and those of `project` except E580.
+    """
+    if seed < 0:
+        raise fail("E581", setting="--seed", value=seed, why="it can't be negative")
     try:
-        if options.seed < 0:
-            raise fail("E581", setting="--seed", value=options.seed, why="it can't be negative")
-        found = project(options.before, options.after, KnowledgeBase(options.kb), options.pairs, seed=options.seed, progress=True)
+        found = project(before, after, KnowledgeBase(kb), pairs, seed=seed, progress=True)
     except SapbertError as error:
-        if error.code == "E580":  # a knowledge base that is too small for a picture is no mistake: the report says so
-            write_absent(options.out, "projection", str(error))
-            return 0
-        print(error, file=sys.stderr)
-        return 1
-    write_text(options.out, json.dumps(found, ensure_ascii=False) + "\n")
-    print(json.dumps({"concepts": len(found["concepts"]), "names": len(found["points"])}))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        if error.code != "E580":
+            raise
+        return write_absent(out, "projection", str(error))
+    write_text(out, json.dumps(found, ensure_ascii=False) + "\n")
+    return json.dumps({"concepts": len(found["concepts"]), "names": len(found["points"])})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, Tuple
 
 import numpy as np
 
-from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..data import pairs as pairs_module
 from ..errors import fail
@@ -102,13 +102,13 @@ def sample_of_queries(kb: KnowledgeBase, pairs: str, seed: int, eval_queries: in
     labels = pairs_module.read_labels(pairs)
     count = min(eval_queries, len(every))
     chosen = [every[i] for i in sorted(chance.choice(len(every), count, replace=False))] if every else []
-    strings, owners = np.asarray(kb.pairs[STRING]), labels[np.asarray(kb.pairs[CONCEPT])]
+    strings, owners = np.asarray(kb.name_table.surface_form), labels[np.asarray(kb.name_table.concept)]
     held = set(kb.find([query.query for query in every]).values())
     mine = np.isin(owners, [query.label for query in chosen])
     others = np.flatnonzero(~mine)
     mine[chance.choice(others, min(eval_names, len(others)), replace=False)] = True
     rows = np.array([row for row in np.flatnonzero(mine) if int(strings[row]) not in held], dtype=np.int64)
-    names = kb.strings_at(strings[rows].tolist()) if len(rows) else []
+    names = kb.surface_forms_at(strings[rows].tolist()) if len(rows) else []
     return HeldOut([q.query for q in chosen], np.array([q.label for q in chosen]), [q.split for q in chosen], names, owners[rows])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, List
@@ -11,12 +12,13 @@ from typing import Any, List
 import pytest
 import spacy
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
 from spacy_sapbert.calibration import Calibration, Observed, read_calibration
+from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.corpora import GOLD, Corpus
 from training.corpora.mention import GoldMention
-from training.evaluation.calibrate import calibration_error, curve, gold_docs, main, measure, reliability, summary
+from training.evaluation.calibrate import calibration_error, curve, gold_docs, measure_calibration, reliability, summary
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -58,7 +60,7 @@ class NoLinker:
 
 def test_measure_by_hand(monkeypatch: pytest.MonkeyPatch):
     by_hand = Calibration((0.0, 2.0, 0.0, 0.0), "hand", {}, {}, tuple([0.9] * 9 + [0.6]), tuple([True] * 9 + [False]), tuple([0.0] * 9 + [0.3]))
-    found = measure(
+    found = measure_calibration(
         by_hand, [Observed(1.0, 0, False, True, 0.0), Observed(0.1, 0, False, False, 0.2), Observed(0.9, 0, False, False, None)], NoLinker(), []
     )
     assert found["n_test"] == 3
@@ -93,9 +95,9 @@ def data(tiny_linker: Path, tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_command(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     given = ["--linker", str(tiny_linker), "--data", str(data), "--calibration", str(tmp_path / "c.json"), "--out", str(tmp_path / "m.json")]
-    assert main(given) == 0
+    shown = command("calibrate", given)
     found = json.loads((tmp_path / "m.json").read_text())
     made = read_calibration(tmp_path / "c.json")
     assert found["kind"] == "calibration"
@@ -107,11 +109,11 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.C
     assert 0.5 < sum(made.right) / len(made.right) < 0.7  # a third is no name
     assert found["ece"] < found["ece_raw"]
     assert len(found["targets"]) + len(found["conformal"]) + len(found["not_reached"]) == 9
-    assert summary(found) in capsys.readouterr().out
-    assert not (tiny_linker / bundles.CALIBRATION).exists()
+    assert summary(found) in shown
+    assert not (tiny_linker / bundle.CALIBRATION).exists()
 
 
-def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path):
+def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     """All names twice."""
     gsc = data / "corpora" / "gsc_plus" / "GSCplus_dev_gold.tsv"
     lines = gsc.read_text().replace("mild", "dull").splitlines()
@@ -120,7 +122,7 @@ def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path):
     blocks = [f"{i[3:]}|t|{text}\n{i[3:]}|a|\n{i[3:]}\t0\t{end}\t{text}\tDisease\t{cui}\n" for i, text, (_, end, _, cui) in _blocks(lines)]
     pubtator.write_bytes(gzip.compress("\n".join(blocks).encode()))
     given = ["--linker", str(tiny_linker), "--data", str(data), "--calibration", str(tmp_path / "c.json"), "--out", str(tmp_path / "m.json")]
-    assert main([*given, "--fit", "gsc-dev, ncbi-train"]) == 0
+    command("calibrate", [*given, "--fit", "gsc-dev, ncbi-train"])
     found = json.loads((tmp_path / "m.json").read_text())
     assert found["n_fit"] == 2 * found["n_test"]
     assert found["data"]["fit"] == f"gold mentions of gsc-dev, ncbi-train ({found['n_fit']} documents)"
@@ -130,13 +132,13 @@ def _blocks(lines: List[str]) -> List[Any]:
     return [(lines[i], lines[i + 1], lines[i + 2].split("\t")) for i in range(0, len(lines) - 2, 4)]
 
 
-def test_documents_of_both_parts_are_left_out_of_the_measured_one(tiny_linker: Path, data: Path, tmp_path: Path):
+def test_documents_of_both_parts_are_left_out_of_the_measured_one(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     """Ten documents of test have the ids of dev's."""
     gsc = data / "corpora" / "gsc_plus" / "GSCplus_test_gold.tsv"
     blocks = gsc.read_text().split("\n\n")
     gsc.write_text("\n\n".join(block.replace("test", "dev", 1) if i < 10 else block for i, block in enumerate(blocks)))
     given = ["--linker", str(tiny_linker), "--data", str(data), "--calibration", str(tmp_path / "c.json"), "--out", str(tmp_path / "m.json")]
-    assert main(given) == 0
+    command("calibrate", given)
     found = json.loads((tmp_path / "m.json").read_text())
     (shared,) = found["left_out_of_test"]
     assert shared["corpora"] == ["gsc-dev", "gsc-test"]
@@ -150,19 +152,19 @@ def test_documents_of_both_parts_are_left_out_of_the_measured_one(tiny_linker: P
     }
 
 
-def test_too_little_to_fit_on_leaves_the_linker_without(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_too_little_to_fit_on_leaves_the_linker_without(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     gsc = data / "corpora" / "gsc_plus" / "GSCplus_dev_gold.tsv"
     gsc.write_text("\n\n".join(gsc.read_text().split("\n\n")[:20]))
-    assert main(["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json")]) == 0
+    shown = command("calibrate", ["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json")])
     assert "[E012]" in json.loads((tmp_path / "m.json").read_text())["absent"]
-    assert "at least 50" in capsys.readouterr().out
-    assert not (tiny_linker / bundles.CALIBRATION).exists()
+    assert "at least 50" in shown
+    assert not (tiny_linker / bundle.CALIBRATION).exists()
 
 
-def test_nothing_to_fit_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["--fit", "", "--out", str(tmp_path / "m.json")]) == 0
+def test_nothing_to_fit_on_is_said(tmp_path: Path, command: Any):
+    shown = command("calibrate", ["--fit", "", "--out", str(tmp_path / "m.json")])
     assert json.loads((tmp_path / "m.json").read_text())["absent"].startswith("No calibration was fit")
-    assert "No calibration was fit" in capsys.readouterr().out
+    assert "No calibration was fit" in shown
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_nothing_to_fit_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--linker", "nowhere"], "E001"),
     ],
 )
-def test_bad_input(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: List[str], code: str):
-    assert main(["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json"), *change]) == 1
-    assert code in capsys.readouterr().err
+def test_bad_input(tiny_linker: Path, data: Path, tmp_path: Path, command: Any, change: List[str], code: str):
+    with pytest.raises(SapbertError, match=re.escape(code)):
+        command("calibrate", ["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json"), *change])
     assert not (tmp_path / "m.json").exists()

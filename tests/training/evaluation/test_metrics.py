@@ -10,7 +10,7 @@ import pytest
 from spacy_sapbert.indexes.exact import ExactIndex
 from training.corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
 from training.evaluation.metrics import (
-    Found,
+    PredictedMention,
     Ranks,
     accuracy,
     alternatives_of,
@@ -238,14 +238,14 @@ ANNOTATED = [
     GoldMention("d2", 7, 9, "no id", ()),
 ]
 LINKED = [
-    Found("d1", 0, 5, ("A", "X")),  # right
-    Found("d1", 12, 20, ("C",)),  # right where spans may overlap
-    Found("d1", 10, 11, ("B",)),  # the same gold mention: taken
-    Found("d1", 30, 50, ("E", "D", "A")),  # right: both are the first two
-    Found("d2", 0, 5, ("X", "A")),  # the wrong concept
-    Found("d2", 5, 9, ("A",)),  # touches, but shares no character
-    Found("d2", 20, 25, ()),  # no link
-    Found("d3", 0, 5, ("A",)),  # another document
+    PredictedMention("d1", 0, 5, ("A", "X")),  # right
+    PredictedMention("d1", 12, 20, ("C",)),  # right where spans may overlap
+    PredictedMention("d1", 10, 11, ("B",)),  # the same gold mention: taken
+    PredictedMention("d1", 30, 50, ("E", "D", "A")),  # right: both are the first two
+    PredictedMention("d2", 0, 5, ("X", "A")),  # the wrong concept
+    PredictedMention("d2", 5, 9, ("A",)),  # touches, but shares no character
+    PredictedMention("d2", 20, 25, ()),  # no link
+    PredictedMention("d3", 0, 5, ("A",)),  # another document
 ]
 
 
@@ -259,16 +259,16 @@ def test_mentions_end_to_end():
 
 def test_a_mention_is_matched_once_and_as_many_as_can_be():
     gold = [GoldMention("d", 0, 4, "", (("A",),)), GoldMention("d", 2, 8, "", (("A",),))]
-    wide, narrow = Found("d", 0, 8, ("A",)), Found("d", 0, 2, ("A",))
+    wide, narrow = PredictedMention("d", 0, 8, ("A",)), PredictedMention("d", 0, 2, ("A",))
     assert mention_match([wide, narrow], gold, overlap=True).right == 2  # the narrow one fits the first only, so the wide one takes the second
     assert mention_match([wide], gold, overlap=True) == (1, 1, 2)
-    assert mention_match([gold_found := Found("d", 0, 4, ("A",)), gold_found], gold) == (1, 2, 2)
+    assert mention_match([gold_found := PredictedMention("d", 0, 4, ("A",)), gold_found], gold) == (1, 2, 2)
 
 
 def test_a_composite_needs_its_ids_first():
     gold = [GoldMention("d", 0, 4, "", (("D", "E"),))]
-    assert mention_match([Found("d", 0, 4, ("D",))], gold).right == 0
-    assert mention_match([Found("d", 0, 4, ("D", "A", "E"))], gold).right == 0
+    assert mention_match([PredictedMention("d", 0, 4, ("D",))], gold).right == 0
+    assert mention_match([PredictedMention("d", 0, 4, ("D", "A", "E"))], gold).right == 0
 
 
 def test_documents_end_to_end():
@@ -277,14 +277,14 @@ def test_documents_end_to_end():
     assert found == (4, 7, 5)
     assert (found.precision, found.recall, found.f1) == (pytest.approx(400 / 7), 80.0, pytest.approx(800 / 12))
     twice = [GoldMention("d", 0, 0, "", (("A",),))] * 2
-    assert document_match([Found("d", 0, 1, ("A",)), Found("d", 5, 6, ("A",))], twice) == (1, 1, 1)
-    assert document_match([Found("d", 0, 1, ("B",))], [GoldMention("d", 0, 0, "", (("A", "B"), ("C",)))]) == (1, 1, 2)
+    assert document_match([PredictedMention("d", 0, 1, ("A",)), PredictedMention("d", 5, 6, ("A",))], twice) == (1, 1, 1)
+    assert document_match([PredictedMention("d", 0, 1, ("B",))], [GoldMention("d", 0, 0, "", (("A", "B"), ("C",)))]) == (1, 1, 2)
 
 
 def test_alternatives_of_which_one_is_wanted_alone_are_no_miss():
     """Gold: A or B, and A; also in another order, and with a composite's part."""
     gold = [GoldMention("d", 0, 0, "", (("A",), ("B",))), GoldMention("d", 0, 0, "", (("A",),))]
-    a, b = Found("d", 0, 1, ("A",)), Found("d", 5, 6, ("B",))
+    a, b = PredictedMention("d", 0, 1, ("A",)), PredictedMention("d", 5, 6, ("B",))
     for golds in (gold, gold[::-1], [gold[0], GoldMention("d", 0, 0, "", (("A", "C"),))]):
         more = int(golds[1].gold[0] == ("A", "C"))  # C of the composite
         assert document_match([a, a], golds) == (1, 1, 1 + more)

@@ -1,35 +1,32 @@
-"""How well encoders find concepts across languages: `python -m training.evaluation.crosslingual --encoder base= --kb artifacts/kb --parallel artifacts/parallel`.
+"""How well encoders find concepts across languages: `python -m training cross-lingual --encoder base= --kb artifacts/kb --parallel artifacts/parallel`.
 
 Sets: held-out translations -> English names, one for each language; XL-BEL. How they are measured and shown is evaluate.py's business.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List
 
 import numpy as np
 
-from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import checksum
 from spacy_sapbert.kb import semantic_types
 from spacy_sapbert.kb.concept import normalise
-from spacy_sapbert.kb.knowledge_base import CONCEPT, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.readers.languages import language_code
 
 from ..corpora import read_corpus
 from ..corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
-from ..data.pairs import ALL, HELD_OUT, check_languages, parse_languages
+from ..data.pairs import ALL, HELD_OUT, check_languages
 from ..data.translations import PARALLEL, check_parallel, read_parallel
 from ..errors import fail
-from .benchmarks import HASH_DIGITS, MISSING_NAMED, SEARCH, Set, Task, by_names, limited, pooled
+from .benchmarks import HASH_DIGITS, MISSING_NAMED, SEARCH, Benchmark, ConceptBenchmark, by_names, limited, pooled
 from .dictionaries import Dictionary, of_kb, select
-from .evaluate import as_result, markdown, measure_encoders, parse_encoders, publish, versions
+from .evaluate import as_result, measure_encoders, versions
 
 ENGLISH = "en"
 # the UMLS Semantic Network's Plant, and Animal with all below it (A1.1.3.3 and A1.1.3.1) but Human
@@ -61,17 +58,17 @@ def of_languages(kb: KnowledgeBase, source: str, languages: Sequence[str] = (ALL
     """A knowledge base's names in these languages; each concept counts by itself. RAISES: SapbertError E107."""
     spoken = check_languages(kb, languages)
     whole = of_kb(kb, source)
-    lines = kb.lines_of_languages(spoken)
+    lines = kb.rows_of_languages(spoken)
     if lines.all():
         return replace(whole, about={**whole.about, "languages": spoken})
-    order = np.argsort(kb.pairs[CONCEPT].astype(np.int64), kind="stable")  # as the dictionary's pairs are
+    order = np.argsort(kb.name_table.concept.astype(np.int64), kind="stable")  # as the dictionary's pairs are
     return select(whole, lines[order], {"languages": spoken})
 
 
 # -- held-out translations ----------------------------------------------------------------------------------------------
 
 
-def held_out_sets(kb: KnowledgeBase, parallel: Path, languages: Sequence[str] = (ALL,)) -> List[Task]:
+def held_out_benchmarks(kb: KnowledgeBase, parallel: Path, languages: Sequence[str] = (ALL,)) -> List[ConceptBenchmark]:
     """A set for each language, `held_out_de`. RAISES: SapbertError E600, E607 (parallel names of another knowledge base), E608, E107."""
     made_of = check_parallel(parallel).get("kb")
     if made_of is not None and made_of != kb.fingerprint:
@@ -84,17 +81,17 @@ def held_out_sets(kb: KnowledgeBase, parallel: Path, languages: Sequence[str] = 
     dictionary = of_languages(kb, "English names of the knowledge base", [ENGLISH])
     files = {PARALLEL: checksum(parallel / PARALLEL)[:HASH_DIGITS]}
     protocol = f"{SEARCH} {TRANSLATED.format(spoken='English')}"
-    tasks = []
+    benchmarks = []
     for language, of in queries.items():
         golds = [resolve_gold(GoldMention("", 0, 0, query, tuple((concept,) for concept in concepts)), kb.row_of) for query, concepts in of.items()]
         counts = {"names": len(of), "of_several_concepts": sum(len(concepts) > 1 for concepts in of.values()), **unanswerable(golds)}
         title = f"Held-out translations, {language}"
-        tasks.append(Task(f"held_out_{language}", title, protocol, list(of), golds, dictionary, counts=counts, files=files))
-    return tasks
+        benchmarks.append(ConceptBenchmark(f"held_out_{language}", title, protocol, list(of), golds, dictionary, counts=counts, files=files))
+    return benchmarks
 
 
 def unanswerable(golds: Sequence[Gold]) -> Dict[str, Any]:
-    """What the knowledge base does not have, as evaluate.py's sets count it."""
+    """What the knowledge base does not have, as evaluate.py's benchmarks count it."""
     missing = missing_ids(golds)
     most = dict(list(missing.items())[:MISSING_NAMED])
     return {"unanswerable": sum(not gold.answerable for gold in golds), "missing_ids": len(missing), "missing_ids_most_frequent": most}
@@ -113,14 +110,14 @@ def xlbel_files(folder: Path, languages: Sequence[str] = (ALL,)) -> Dict[str, Pa
     return {language: found[language] for language in wanted}
 
 
-def xlbel_sets(
+def xlbel_benchmarks(
     kb: KnowledgeBase,
     folder: Path,
     languages: Sequence[str] = (ALL,),
     *,
     dictionary_languages: Sequence[str] = (ALL,),
     organisms: bool = True,
-) -> List[Task]:
+) -> List[ConceptBenchmark]:
     """A set for each language, `xlbel_de`, counted as SapBERT's own evaluation counts: names are ranked, and one is right where any concept
     that it belongs to is any gold id.
 
@@ -129,13 +126,13 @@ def xlbel_sets(
     """
     files = xlbel_files(folder, languages)
     dictionary = of_languages(kb, "names of the knowledge base", dictionary_languages)
-    names = by_names(Task("", "", "", [], [], dictionary)).dictionary  # each name is a label of its own
+    names = by_names(ConceptBenchmark("", "", "", [], [], dictionary)).dictionary  # each name is a label of its own
     spoken = ", ".join(dictionary.about["languages"])
     protocol = f"{SEARCH} {XLBEL.format(spoken=spoken)} {NAMES_RANKED}"
     left = frozenset() if organisms else organism_types()
     if left:
         protocol = f"{protocol} {ORGANISMS.format(tuis=', '.join(sorted(left)))}"
-    tasks = []
+    benchmarks = []
     for language, path in files.items():
         mentions = read_corpus(path, "xlbel").mentions
         golds = [resolve_gold(mention, kb.row_of) for mention in mentions]
@@ -148,8 +145,10 @@ def xlbel_sets(
         hashed = {path.name: checksum(path)[:HASH_DIGITS]}
         title = f"XL-BEL, {language}{'' if organisms else ', without plants and animals'}"
         right = [_names_of(dictionary, gold) for gold in golds]
-        tasks.append(Task(f"xlbel_{language}", title, protocol, queries, right, names, "lenient", counts, given=tuple(chosen), files=hashed))
-    return tasks
+        benchmarks.append(
+            ConceptBenchmark(f"xlbel_{language}", title, protocol, queries, right, names, "lenient", counts, given=tuple(chosen), files=hashed)
+        )
+    return benchmarks
 
 
 def _names_of(dictionary: Dictionary, gold: Gold) -> Gold:
@@ -176,76 +175,64 @@ def _is_organism(kb: KnowledgeBase, gold: Gold, tuis: FrozenSet[str]) -> bool:
 # -- measuring ----------------------------------------------------------------------------------------------------------
 
 
-def pooled_together(tasks: Sequence[Task], pool: int, seed: int) -> List[Task]:
-    """The tasks, which have one dictionary, with that cut down to the names of all their gold concepts and `pool` others: one pool, so that
+def pooled_together(benchmarks: Sequence[ConceptBenchmark], pool: int, seed: int) -> List[ConceptBenchmark]:
+    """The benchmarks, which have one dictionary, with that cut down to the names of all their gold concepts and `pool` others: one pool, so that
     languages can be compared and each name is encoded once. Figures are higher than they should be."""
-    small = pooled(replace(tasks[0], name="pool", golds=[gold for task in tasks for gold in task.golds]), pool, seed)
-    remark = small.protocol.removesuffix(tasks[0].protocol)
-    return [replace(task, dictionary=small.dictionary, protocol=remark + task.protocol) for task in tasks]
+    small = pooled(replace(benchmarks[0], name="pool", golds=[gold for benchmark in benchmarks for gold in benchmark.golds]), pool, seed)
+    remark = small.protocol.removesuffix(benchmarks[0].protocol)
+    return [replace(benchmark, dictionary=small.dictionary, protocol=remark + benchmark.protocol) for benchmark in benchmarks]
 
 
-def evaluate(
+def evaluate_across_languages(
     encoders: Dict[str, str],
-    groups: Sequence[Sequence[Task]],
+    groups: Sequence[Sequence[ConceptBenchmark]],
     *,
     limit: int = 0,
     pool: int = 0,
     seed: int = 0,
     progress: bool = False,
 ) -> Dict[str, Any]:
-    """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. groups: sets that have
+    """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. groups: benchmarks that have
     one dictionary. limit: queries of each set, at random; pool: see `pooled_together`; 0 for all."""
-    sets: List[Set] = []
-    for tasks in groups:
-        some = [task for task in (limited(task, limit, seed) for task in tasks) if isinstance(task, Task)]
-        sets += pooled_together(some, pool, seed) if pool and some else some
-    measured, used = measure_encoders(encoders, sets, progress=progress)
+    if not encoders:
+        raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER")
+    benchmarks: List[Benchmark] = []
+    for group in groups:
+        some = [benchmark for benchmark in (limited(benchmark, limit, seed) for benchmark in group) if isinstance(benchmark, ConceptBenchmark)]
+        benchmarks += pooled_together(some, pool, seed) if pool and some else some
+    measured, used = measure_encoders(encoders, benchmarks, progress=progress)
     about = {"versions": versions(), "seed": seed, "limit": limit, "pool": pool, "encoders": used}
     against = next((name.partition("#")[0] for name in encoders), None)
-    return as_result(sets, measured, about, against=against, seed=seed)
+    return as_result(benchmarks, measured, about, against=against, seed=seed)
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m training.evaluation.crosslingual", description="Measure encoders across languages.")
-    parser.add_argument(
-        "--encoder", action="append", default=[], metavar="NAME=FOLDER", help="repeatable; NAME= is the base package; NAME#SEED are averaged"
-    )
-    parser.add_argument("--kb", type=Path, default=Path("artifacts/kb"), help="knowledge base whose names are the dictionary")
-    parser.add_argument("--parallel", type=Path, help="what `training.data.translations parallel` wrote: its held-out translations")
-    parser.add_argument("--xlbel", type=Path, help="folder of XL-BEL, files such as de_1k_test_query.txt")
-    parser.add_argument("--languages", default=ALL, help="of the queries: de, de+es, all (default)")
-    parser.add_argument("--dictionary-languages", default=ALL, help="XL-BEL: of the names in the dictionary: en, en+de, all (default, as published)")
-    parser.add_argument("--without-organisms", action="store_true", help="XL-BEL: leave out plants and animals, as BioLORD-2023 does")
-    parser.add_argument("--out", type=Path, default=Path("metrics/crosslingual.json"), help="the Markdown table goes beside it")
-    parser.add_argument("--limit", type=int, default=0, help="queries of each set, at random; 0: all")
-    parser.add_argument(
-        "--pool", type=int, default=0, help="for quick runs: only the gold concepts' names and so many others; 0: the whole dictionary"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(arguments)
-    try:
-        for setting in ("limit", "pool", "seed"):
-            if getattr(given, setting) < 0:
-                raise fail("E548", setting=f"--{setting}", value=getattr(given, setting), why="it can't be negative")
-        encoders = parse_encoders(given.encoder)
-        if not encoders:
-            raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER")
-        if given.parallel is None and given.xlbel is None:
-            raise fail("E548", setting="--parallel", value="", why="give --parallel, --xlbel or both")
-        kb, languages = KnowledgeBase(given.kb), parse_languages(given.languages)
-        groups: List[List[Task]] = []
-        if given.parallel is not None:
-            groups.append(held_out_sets(kb, given.parallel, languages))
-        if given.xlbel is not None:
-            among: Tuple[str, ...] = tuple(parse_languages(given.dictionary_languages))
-            groups.append(xlbel_sets(kb, given.xlbel, languages, dictionary_languages=among, organisms=not given.without_organisms))
-        result = evaluate(encoders, groups, limit=given.limit, pool=given.pool, seed=given.seed, progress=True)
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    publish(result, markdown(result), given.out)
-    return 0
+def chosen_groups(
+    kb: KnowledgeBase,
+    parallel: Path | None,
+    xlbel: Path | None,
+    languages: Sequence[str] = (ALL,),
+    *,
+    dictionary_languages: Sequence[str] = (ALL,),
+    organisms: bool = True,
+) -> list[list[ConceptBenchmark]]:
+    """Make the benchmarks of the sources that are given; those of a group share a dictionary.
 
+    Args:
+        kb: The knowledge base whose names are the dictionary.
+        parallel: Folder with held-out translations.
+        xlbel: Folder of XL-BEL.
+        languages: Languages of the queries.
+        dictionary_languages: XL-BEL: languages of the names in the dictionary.
+        organisms: XL-BEL: whether mentions of plants and animals count.
 
-if __name__ == "__main__":
-    sys.exit(main())
+    Raises:
+        SapbertError: E548 (neither source is given), and those of the two sources.
+    """
+    if parallel is None and xlbel is None:
+        raise fail("E548", setting="--parallel", value="", why="give --parallel, --xlbel or both")
+    groups = []
+    if parallel is not None:
+        groups.append(held_out_benchmarks(kb, parallel, languages))
+    if xlbel is not None:
+        groups.append(xlbel_benchmarks(kb, xlbel, languages, dictionary_languages=dictionary_languages, organisms=organisms))
+    return groups

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import product
 
 import numpy as np
 import pytest
@@ -28,8 +29,9 @@ def test_two_documents_of_which_one_is_right():
 
 
 def test_a_long_document_weighs_more():
-    """Three right mentions in one document, a wrong one in the other: means of 0, 3/4 and 1."""
+    """Three right mentions in one document, a wrong one in the other: means of 0, 3/4 and 1, with chances 1/4, 1/2 and 1/4."""
     values, units = column(1, 1, 1, 0), np.array([0, 0, 0, 1])
+    assert intervals(values, units).ravel().tolist() == [0.0, 1.0]  # a resample has 2, 4 or 6 mentions, not always 4
     assert intervals(values, units, level=0.4).ravel().tolist() == [0.75, 0.75]
 
 
@@ -42,7 +44,42 @@ def test_mentions_of_a_document_are_drawn_together():
     assert high == pytest.approx(0.5 + 0.098, abs=0.015)
 
 
+def test_means_are_over_the_mentions_that_were_drawn():
+    """Documents of 1, 2 and 3 mentions; all 27 resamples listed. A mean of the resample's own mentions never exceeds 1."""
+    values, units = column(1, 0, 1, 1, 1, 0), np.array([0, 1, 1, 2, 2, 2])
+    sums, counts = np.array([1.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0])
+    means = sorted(sums[list(drawn)].sum() / counts[list(drawn)].sum() for drawn in product(range(3), repeat=3))
+    for level in (0.5, 0.9):
+        tail = (1 - level) / 2
+        ends = [means[round(tail * 26)], means[round((1 - tail) * 26)]]
+        assert intervals(values, units, level=level, resamples=20_000).ravel() == pytest.approx(ends, abs=0.05)
+    assert intervals(values, units).max() <= 1.0
+
+
+def test_intervals_agree_with_a_bootstrap_written_out():
+    """The same means drawn by multinomial counts of documents: ends differ by no more than the draws do."""
+    chance = np.random.default_rng(1)
+    values, units = (chance.random((400, 2)) > 0.3).astype(float), np.sort(np.r_[np.arange(40), chance.integers(0, 40, 360)])
+    sums, counts = totals(values, units)
+    drawn = chance.multinomial(40, np.full(40, 1 / 40), size=20_000)
+    ends = np.quantile(drawn @ sums / (drawn @ counts)[:, None], [0.025, 0.975], axis=0)
+    assert intervals(values, units, resamples=20_000) == pytest.approx(ends, abs=0.003)
+    assert intervals(values, units) == pytest.approx(ends, abs=0.01)
+
+
+def test_randomisation_agrees_with_one_written_out():
+    chance = np.random.default_rng(2)
+    base, others = chance.random(60), chance.random((60, 3)) + [0.0, 0.05, 0.1]
+    units = np.repeat(np.arange(20), 3)
+    sums, _ = totals(others - base[:, None], units)
+    signs = chance.choice([-1.0, 1.0], size=(20_000, 20))
+    p = ((np.abs(signs @ sums) >= np.abs(sums.sum(axis=0)) - 1e-9).sum(axis=0) + 1) / 20_001
+    assert randomisation(base, others, units) == pytest.approx(p, abs=0.015)
+
+
 def test_one_document_says_nothing():
+    assert ratio_interval(np.array([1.0]), np.array([4.0])) == (0.25, 0.25)
+    assert randomisation(np.zeros(2), np.ones((2, 1)), np.array([0, 0])).tolist() == [1.0]
     assert intervals(column(1, 0, 0), np.array([0, 0, 0])).ravel() == pytest.approx([1 / 3, 1 / 3])
 
 

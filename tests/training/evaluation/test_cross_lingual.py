@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Dict, List, Sequence
@@ -16,8 +17,8 @@ from spacy_sapbert.kb.concept import Concept, Name
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data.bilingual import Bilingual
 from training.data.translations import build_cross_lingual, of_rows
-from training.evaluation import crosslingual, evaluate
-from training.evaluation.crosslingual import held_out_sets, main, of_languages, organism_types, xlbel_sets
+from training.evaluation import cross_lingual, evaluate
+from training.evaluation.cross_lingual import held_out_benchmarks, of_languages, organism_types, xlbel_benchmarks
 
 CAT, FLU, GOUT = "C9000001", "C9000002", "C9000003"
 
@@ -34,7 +35,7 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
         concept(FLU, "T047", en="Flu|Influenza", de="Grippe"),
         concept(GOUT, "T047", en="Gout", de="Gicht", tr="GUT"),
     ]
-    return build_kb([Source("test", concepts)], tmp_path_factory.mktemp("crosslingual") / "kb", filters=Filters(languages=()))
+    return build_kb([Source("test", concepts)], tmp_path_factory.mktemp("cross_lingual") / "kb", filters=Filters(languages=()))
 
 
 @pytest.fixture
@@ -77,11 +78,11 @@ ANGLES = {
 
 def measured(groups: Sequence[Any], monkeypatch: pytest.MonkeyPatch, **settings: int) -> Dict[str, Any]:
     monkeypatch.setattr(evaluate, "load_encoder", lambda folder: fake(ANGLES))
-    return crosslingual.evaluate({"fake": ""}, groups, **settings)
+    return cross_lingual.evaluate_across_languages({"fake": ""}, groups, **settings)
 
 
 def test_held_out_translations_are_looked_up_among_english_names(kb: KnowledgeBase, parallel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks = {task.name: task for task in held_out_sets(kb, parallel)}
+    tasks = {task.name: task for task in held_out_benchmarks(kb, parallel)}
     assert set(tasks) == {"held_out_de", "held_out_tr"}
     german = tasks["held_out_de"]
     assert german.dictionary.names == ["cat", "feline", "flu", "gout", "influenza"]
@@ -115,7 +116,7 @@ def test_dictionaries_by_language(kb: KnowledgeBase) -> None:
 
 
 def test_languages_share_one_pool(kb: KnowledgeBase, parallel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = measured([held_out_sets(kb, parallel, ["tr"])], monkeypatch, pool=1)["sets"]["held_out_tr"]
+    result = measured([held_out_benchmarks(kb, parallel, ["tr"])], monkeypatch, pool=1)["sets"]["held_out_tr"]
     assert result["dictionary"]["names"] == 2  # gout, and one other
     assert result["protocol"].startswith("NOT THE WHOLE DICTIONARY: 2 of 5 names")
 
@@ -134,7 +135,7 @@ def xlbel(tmp_path: Path) -> Path:
 
 
 def test_xlbel_ranks_names(kb: KnowledgeBase, xlbel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    german, turkish = xlbel_sets(kb, xlbel, dictionary_languages=["en"])
+    german, turkish = xlbel_benchmarks(kb, xlbel, dictionary_languages=["en"])
     assert (german.name, turkish.name) == ("xlbel_de", "xlbel_tr")
     # each name is a label: cat 0, feline 1, flu 2, gout 3, influenza 4
     assert [gold.alternatives for gold in german.golds] == [((0,), (1,)), ((2,), (3,), (4,)), ()]
@@ -144,25 +145,25 @@ def test_xlbel_ranks_names(kb: KnowledgeBase, xlbel: Path, monkeypatch: pytest.M
     assert result["xlbel_tr"]["systems"]["fake"]["at1"] == 100.0
     assert result["xlbel_de"]["dictionary"]["concepts"] == 3
     assert "names in all languages" in result["xlbel_de"]["protocol"]
-    everything = xlbel_sets(kb, xlbel, ["de"])[0]
+    everything = xlbel_benchmarks(kb, xlbel, ["de"])[0]
     assert "katze" in everything.dictionary.names
 
 
 def test_provisional_cuis_are_alternatives_like_others(kb: KnowledgeBase, xlbel: Path) -> None:
     (xlbel / "tr_1k_test_query.txt").write_text(f"CL900001|{GOUT}||GUT\n")
-    (task,) = xlbel_sets(kb, xlbel, ["tr"], dictionary_languages=["en"])
+    (task,) = xlbel_benchmarks(kb, xlbel, ["tr"], dictionary_languages=["en"])
     assert (task.golds[0].alternatives, task.counts["unanswerable"]) == (((3,),), 0)  # one of the two is there
 
 
 def test_plants_and_animals_can_be_left_out(kb: KnowledgeBase, xlbel: Path) -> None:
     assert organism_types() == {"T002", "T008", "T010", "T011", "T012", "T013", "T014", "T015"}
-    (german,) = xlbel_sets(kb, xlbel, ["de"], organisms=False)
+    (german,) = xlbel_benchmarks(kb, xlbel, ["de"], organisms=False)
     assert german.queries == ["grippe", "fort"]
     assert (german.counts["mentions"], german.counts["plants_and_animals_left_out"]) == (3, 1)
     assert "T015" in german.protocol
     (xlbel / "de_1k_test_query.txt").write_text(f"{CAT}||Katze\n")
     with pytest.raises(SapbertError) as error:
-        xlbel_sets(kb, xlbel, ["de"], organisms=False)
+        xlbel_benchmarks(kb, xlbel, ["de"], organisms=False)
     assert error.value.code == "E544"
 
 
@@ -173,11 +174,11 @@ def test_folders_that_are_no_xlbel(kb: KnowledgeBase, xlbel: Path, tmp_path: Pat
         (tmp_path / "x", ["all"], "none"),
     ):
         with pytest.raises(SapbertError, match=match) as error:
-            xlbel_sets(kb, folder, languages)
+            xlbel_benchmarks(kb, folder, languages)
         assert error.value.code == "E609"
     (xlbel / "de_1k_test_query.txt").write_text("Katze\n")
     with pytest.raises(SapbertError) as error:
-        xlbel_sets(kb, xlbel, ["de"])
+        xlbel_benchmarks(kb, xlbel, ["de"])
     assert error.value.code == "E560"
 
 
@@ -185,21 +186,21 @@ def test_folders_that_are_no_xlbel(kb: KnowledgeBase, xlbel: Path, tmp_path: Pat
 
 
 def test_command_writes_a_table_and_json(
-    kb: KnowledgeBase, parallel: Path, xlbel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kb: KnowledgeBase, parallel: Path, xlbel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any
 ) -> None:
     monkeypatch.setattr(evaluate, "load_encoder", lambda folder: fake(ANGLES))
     out = tmp_path / "metrics" / "crosslingual.json"
     given = ["--kb", str(kb.path), "--parallel", str(parallel), "--xlbel", str(xlbel), "--out", str(out)]
-    assert main(["--encoder", "base=", *given]) == 0
+    shown = command("cross-lingual", ["--encoder", "base=", *given])
     result = json.loads(out.read_text())
     assert (result["kind"], list(result["sets"])) == ("evaluation", ["held_out_de", "held_out_tr", "xlbel_de", "xlbel_tr"])
     assert result["versions"]["spacy-sapbert"]
     assert result["encoders"]["base"]["fingerprint"] == "fake"
     assert "| base | 33.3/66.7 | 100.0/100.0 |" in out.with_suffix(".md").read_text()
-    assert "| base | 33.3/66.7 | 100.0/100.0 |" in capsys.readouterr().out
+    assert "| base | 33.3/66.7 | 100.0/100.0 |" in shown
 
 
-def test_the_command_refuses_what_makes_no_sense(kb: KnowledgeBase, parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_refuses_what_makes_no_sense(kb: KnowledgeBase, parallel: Path, tmp_path: Path, command: Any) -> None:
     given = ["--kb", str(kb.path), "--out", str(tmp_path / "x.json")]
     for arguments, code in (
         (["--parallel", str(parallel)], "E548"),
@@ -208,9 +209,9 @@ def test_the_command_refuses_what_makes_no_sense(kb: KnowledgeBase, parallel: Pa
         (["--encoder", "base=", "--parallel", str(tmp_path / "none")], "E600"),
         (["--encoder", "base=", "--parallel", str(parallel), "--languages", "fr"], "E608"),
     ):
-        assert main([*given, *arguments]) == 1
-        assert code in capsys.readouterr().err
+        with pytest.raises(SapbertError, match=re.escape(code)):
+            command("cross-lingual", [*given, *arguments])
     (parallel / "manifest.json").write_text((parallel / "manifest.json").read_text().replace(kb.fingerprint, "0" * 32))
-    assert main([*given, "--encoder", "base=", "--parallel", str(parallel)]) == 1
-    assert "E607" in capsys.readouterr().err
+    with pytest.raises(SapbertError, match=re.escape("E607")):
+        command("cross-lingual", [*given, "--encoder", "base=", "--parallel", str(parallel)])
     assert not (tmp_path / "x.json").exists()
