@@ -9,6 +9,7 @@ import contextlib
 import importlib.metadata
 import io
 import re
+import shlex
 import shutil
 import warnings
 from pathlib import Path
@@ -38,6 +39,7 @@ def runs(page: Path) -> bool:
 
 
 def lines(text: str) -> list[str]:
+    """Return the lines of a text without spaces at their ends."""
     return [line.rstrip() for line in text.strip("\n").splitlines()]
 
 
@@ -112,14 +114,12 @@ def test_blocks_print_what_the_page_says(page: Path, monkeypatch: pytest.MonkeyP
         if block.language == "python":
             assert lines(run_python(block, page)) == lines(block.output)
         elif block.language == "bash":
-            printed = "".join(run_command(words) for words in map_words(block))
+            printed = "".join(run_command(words) for words in commands_to_run(block))
             assert not block.output or lines(printed) == lines(block.output)
 
 
-def map_words(block: Block) -> list[list[str]]:
-    """Return the commands of a block that are run here."""
-    import shlex
-
+def commands_to_run(block: Block) -> list[list[str]]:
+    """Return the words of the commands of a block that are run here."""
     found = [shlex.split(line, comments=True) for line in block.code.splitlines()]
     return [words for words in found if words[:3] == ["python", "-m", "spacy_sapbert"] and not is_example(words)]
 
