@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 from spacy_sapbert.cli import app
 
-from .pages import DOCS, ROOT, Block, blocks, commands, is_example, name_of, pages
+from .pages import ROOT, Block, blocks, commands, is_example, name_of, pages
 
 README = ROOT / "README.md"
 KINDS = {"bash", "ini", "python", "mermaid"}
@@ -83,23 +83,6 @@ def test_what_a_user_looks_for_is_two_clicks_away() -> None:
     assert {"Install", "First note", "From scispaCy"} <= set(second["Start"])
     assert {"Your own vocabulary", "UMLS", "Corpora and Ray", "Deployment and licences"} <= set(second["Guides"])
     assert "The project" in second["Training"]
-
-
-def test_settings_of_the_linker_are_all_on_their_page_with_their_defaults() -> None:
-    import spacy
-
-    from spacy_sapbert.linker import SapBertLinker  # noqa: F401  registers the factory
-
-    config = spacy.blank("en").get_factory_meta("sapbert_linker").default_config
-    said: dict[str, str] = {}
-    for line in re.findall(r"^\| (`.*)\|$", (DOCS / "guides" / "settings.md").read_text(encoding="utf-8"), re.MULTILINE):
-        names, defaults = (cell.strip() for cell in line.split("|")[:2])
-        values = re.sub(r"\(.*?\)", "", defaults).split(",") if not defaults.startswith("`[") else [defaults]
-        said.update(zip(re.findall(r"`(\w+)`", names), (value.strip().strip("`") for value in values)))
-    assert set(said) == set(config)
-    for name, value in config.items():
-        shown = value.get(next(key for key in value if key.startswith("@"))) if isinstance(value, dict) else srsly.json_dumps(value)
-        assert said[name] == shown, name
 
 
 # -- blocks that run ----------------------------------------------------------------------------------------------------
