@@ -14,7 +14,7 @@ SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders"
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Print the figures that README claims.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Print the figures that the documentation gives.")
     parser.add_argument("section", nargs="?", default="all", choices=(*SECTIONS, "all"))
     parser.add_argument("--data", help="folder of ontologies, corpora and notes; default: $SPACY_SAPBERT_DATA")
     parser.add_argument("--no-peer-build", action="store_true", help="leave scispaCy out if its index is not built yet, which takes minutes")

@@ -9,6 +9,7 @@ import contextlib
 import importlib.metadata
 import io
 import re
+import shlex
 import shutil
 import warnings
 from pathlib import Path
@@ -23,7 +24,7 @@ from typer.testing import CliRunner
 
 from spacy_sapbert.cli import app
 
-from .pages import DOCS, ROOT, Block, blocks, commands, is_example, name_of, pages
+from .pages import ROOT, Block, blocks, commands, is_example, name_of, pages
 
 README = ROOT / "README.md"
 KINDS = {"bash", "ini", "python", "mermaid"}
@@ -38,6 +39,7 @@ def runs(page: Path) -> bool:
 
 
 def lines(text: str) -> list[str]:
+    """Return the lines of a text without spaces at their ends."""
     return [line.rstrip() for line in text.strip("\n").splitlines()]
 
 
@@ -83,23 +85,6 @@ def test_what_a_user_looks_for_is_two_clicks_away() -> None:
     assert "The project" in second["Training"]
 
 
-def test_settings_of_the_linker_are_all_on_their_page_with_their_defaults() -> None:
-    import spacy
-
-    from spacy_sapbert.linker import SapBertLinker  # noqa: F401  registers the factory
-
-    config = spacy.blank("en").get_factory_meta("sapbert_linker").default_config
-    said: dict[str, str] = {}
-    for line in re.findall(r"^\| (`.*)\|$", (DOCS / "guides" / "settings.md").read_text(encoding="utf-8"), re.MULTILINE):
-        names, defaults = (cell.strip() for cell in line.split("|")[:2])
-        values = re.sub(r"\(.*?\)", "", defaults).split(",") if not defaults.startswith("`[") else [defaults]
-        said.update(zip(re.findall(r"`(\w+)`", names), (value.strip().strip("`") for value in values)))
-    assert set(said) == set(config)
-    for name, value in config.items():
-        shown = value.get(next(key for key in value if key.startswith("@"))) if isinstance(value, dict) else srsly.json_dumps(value)
-        assert said[name] == shown, name
-
-
 # -- blocks that run ----------------------------------------------------------------------------------------------------
 
 
@@ -112,14 +97,12 @@ def test_blocks_print_what_the_page_says(page: Path, monkeypatch: pytest.MonkeyP
         if block.language == "python":
             assert lines(run_python(block, page)) == lines(block.output)
         elif block.language == "bash":
-            printed = "".join(run_command(words) for words in map_words(block))
+            printed = "".join(run_command(words) for words in commands_to_run(block))
             assert not block.output or lines(printed) == lines(block.output)
 
 
-def map_words(block: Block) -> list[list[str]]:
-    """Return the commands of a block that are run here."""
-    import shlex
-
+def commands_to_run(block: Block) -> list[list[str]]:
+    """Return the words of the commands of a block that are run here."""
     found = [shlex.split(line, comments=True) for line in block.code.splitlines()]
     return [words for words in found if words[:3] == ["python", "-m", "spacy_sapbert"] and not is_example(words)]
 
