@@ -57,7 +57,7 @@ def compare(names: List[str]) -> Table:
 
 
 def timed(action: Callable[[], Any], count: int) -> Dict[str, float]:
-    """Names a second: "wall", and "cpu", of all threads."""
+    """Return names per second: "wall" by the clock, and "cpu" by the CPU time of all threads."""
     wall, cpu = time.perf_counter(), time.process_time()
     action()
     return {"wall": count / (time.perf_counter() - wall), "cpu": count / (time.process_time() - cpu)}

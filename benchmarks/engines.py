@@ -100,7 +100,7 @@ def engines(vectors: Path, asked: Path, folder: Path, size: int) -> Table:
 
 
 def queries(linker: Path, folder: Path) -> Path:
-    """The file of misspelt names' vectors (q, d)."""
+    """Return the file with the vectors of misspelt names (q, d)."""
     path = folder / "queries.npy"
     if not path.is_file():
         from spacy_sapbert.encoders.transformer import NameEncoder

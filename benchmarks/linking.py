@@ -18,7 +18,8 @@ from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.matcher.component import ConceptMatcher
 from training.corpora import GOLD, Corpus, open_lines, read_gsc, read_notes, read_pubtator, resolved_texts
-from training.evaluation.metrics import Accuracy, Gold, Mention, accuracy, lenient, missing_ids, resolve, strict, sweep
+from training.corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
+from training.evaluation.metrics import Accuracy, accuracy, lenient, strict, sweep
 
 from . import scispacy_peer, systems
 from .common import Missing, Report, Table, data_file, medic_linker
@@ -77,7 +78,7 @@ def run(data: Path, report: Report) -> None:
 def compare(dataset: Dataset) -> Table:
     kb = KnowledgeBase(dataset.linker / bundle.KB)
     _, mentions = systems.gold_docs(dataset.corpus)
-    golds = [resolve(mention, kb.row_of) for mention in mentions]
+    golds = [resolve_gold(mention, kb.row_of) for mention in mentions]
     texts = [mention.text for mention in mentions]
     words, whole = resolved_texts(dataset.corpus)
     model = bundle.open_encoder(dataset.linker / bundle.ENCODER, NameEncoder())
@@ -129,7 +130,7 @@ def cells(golds: Sequence[Gold], ranked: Ranked) -> List[Optional[float]]:
     return [*both(accuracy(golds, ranked.concepts)), *both(accuracy(golds, ranked.concepts, rule=lenient)), *both(answerable)]
 
 
-def notes(golds: Sequence[Gold], mentions: Sequence[Mention]) -> List[str]:
+def notes(golds: Sequence[Gold], mentions: Sequence[GoldMention]) -> List[str]:
     missing = missing_ids(golds)
     outside = sum(not gold.answerable for gold in golds)
     composites = sum(any(len(a) > 1 for a in m.gold) for m in mentions)
@@ -146,7 +147,7 @@ def notes(golds: Sequence[Gold], mentions: Sequence[Mention]) -> List[str]:
 
 
 def thresholds(data: Path) -> Table:
-    """What each threshold lets through: right links of gold mentions, and links of text that names nothing."""
+    """Count for each threshold the right links of gold mentions, and the links of text that has no name."""
     linker = default_linkers.find_linker(None)
     columns = ["threshold"]
     points = []
@@ -183,7 +184,7 @@ def _sweep(corpus: Corpus, linker: Path) -> List[Any]:
     kb = KnowledgeBase(linker / bundle.KB)
     _, mentions = systems.gold_docs(corpus)
     ranked = systems.ours(corpus, linker, abbreviations=True)
-    right = [strict(resolve(m, kb.row_of), found, 1) for m, found in zip(mentions, ranked.concepts)]
+    right = [strict(resolve_gold(m, kb.row_of), found, 1) for m, found in zip(mentions, ranked.concepts)]
     return sweep(ranked.scores, right, THRESHOLDS)
 
 
@@ -201,7 +202,7 @@ def noise_scores(data: Path, linker: Path) -> List[float]:
 
 
 def noise_texts(notes: Sequence[str], matcher: Any, count: int, seed: int = SEED) -> List[str]:
-    """Distinct runs of 1 to 4 words in which the matcher finds no name. At most `count`; fewer where the notes are short."""
+    """Return at most `count` distinct runs of 1 to 4 words in which the matcher finds no name; fewer if the notes are short."""
     chance = random.Random(seed)
     blank = spacy.blank("en")
     found: Dict[str, str] = {}

@@ -16,7 +16,7 @@ from typing import Any
 from .calibration import Calibration, read_calibration
 from .encoders.base import Encoder, as_encoder
 from .errors import fail, warn
-from .files import MANIFEST, keep_the_others, read_manifest, told_where_full, write_manifest, write_text, writing_folder
+from .files import MANIFEST, disk_full_as_error, keep_other_files, read_manifest, write_manifest, write_text, writing_folder
 from .indexes.base import report_of
 from .kb.additions import Additions
 from .kb.concept import normalise
@@ -141,12 +141,12 @@ class LinkerBundle:
         if target.is_symlink():
             target = target.resolve()  # replace what the link leads to, not the link
         if target.resolve() == self.folder.resolve():
-            with told_where_full(target):
+            with disk_full_as_error(target):
                 self._write_changeable(target)
             return
         parts = [folder for part, folder in PARTS.items() if part not in set(exclude)]
         with writing_folder(target) as folder:
-            keep_the_others(target, folder, [*parts, MANIFEST])
+            keep_other_files(target, folder, [*parts, MANIFEST])
             for part in parts:
                 shutil.copytree(self.folder / part, folder / part)
             shutil.copyfile(self.folder / MANIFEST, folder / MANIFEST)

@@ -11,8 +11,22 @@ import pytest
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the hub's client is imported: without a network it would try for most of a minute
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker has a core; set before PyTorch is imported
 DATA = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("SPACY_SAPBERT_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+RINGS = ("unit", "e2e", "data")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test one ring: `data` where it reads the shared data, else what it is marked with, else `unit`."""
+    for item in items:
+        if "data_folder" in getattr(item, "fixturenames", ()):
+            item.add_marker("data")
+        if not any(item.get_closest_marker(ring) for ring in RINGS):
+            item.add_marker("unit")
 
 
 @pytest.fixture(scope="module")

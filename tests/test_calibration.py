@@ -423,7 +423,6 @@ def test_a_pipeline_that_asks_for_a_precision_is_loaded_again(tiny_linker: Path,
     assert again.search.least_probability == made.search.least_probability
 
 
-@pytest.mark.slow
 def test_the_default_linker_ships_with_one(hpo_linker_folder: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List
 import pytest
 import spacy
 from readers.helpers import RELEASE, relation, write_release
-from test_encoder import make_bert, with_code
+from tiny_encoders import make_bert, with_code
 from typer.testing import CliRunner
 
 from spacy_sapbert.build import default_linkers

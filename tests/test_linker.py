@@ -1162,7 +1162,6 @@ def test_initialize_without_a_loader_reads_what_is_named(tiny_linker: Path):
     assert linker.folder == tiny_linker
 
 
-@pytest.mark.slow
 def test_assemble_package_and_load_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """`spacy assemble` builds from a source file with no script of ours; the pipeline then needs neither source nor cache."""
     from spacy.cli._util import app

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from configparser import ConfigParser
 from email.parser import Parser
@@ -95,12 +96,56 @@ def test_registered_names(wheel: zipfile.ZipFile) -> None:
     assert {group: sorted(names) for group, names in entry_points(wheel).items()} == EXPECTED_GROUPS
 
 
-def test_entry_points_resolve(wheel: zipfile.ZipFile) -> None:
-    for group, names in entry_points(wheel).items():
-        for name, target in names.items():
-            module, _, attribute = target.partition(":")
-            # spaCy swallows what goes wrong here and says that the name is not known
-            assert callable(getattr(importlib.import_module(module), attribute)), (group, name, target)
+RESOLVE = """
+import importlib, json, sys
+sys.path.insert(0, sys.argv[1])
+for module, attribute in json.loads(sys.argv[2]):
+    found = importlib.import_module(module)
+    assert found.__file__.startswith(sys.argv[1]), found.__file__
+    assert callable(getattr(found, attribute)), (module, attribute)
+print("resolved")
+"""
+
+
+def test_entry_points_resolve_in_the_wheel(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path)
+    # spaCy swallows what goes wrong here and says that the name is not known
+    targets = [target.split(":") for names in entry_points(wheel).values() for target in names.values()]
+    command = [sys.executable, "-I", "-c", RESOLVE, str(tmp_path), json.dumps(targets)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL)
+    assert done.stdout == "resolved\n", done.stderr
+
+
+def tracked_files() -> List[str]:
+    """Return the files of the checkout that git knows; skip where this is no checkout."""
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+@pytest.mark.e2e
+def test_sdist_holds_what_its_tests_need(tmp_path: Path) -> None:
+    """Build the sdist from the tracked files, unpack it, and run tests in it that read files of every folder."""
+    source, out = tmp_path / "source", tmp_path / "out"
+    for name in tracked_files():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, source / name)
+    build = "from setuptools import build_meta; build_meta.build_sdist('../out')"
+    done = subprocess.run([sys.executable, "-c", build], cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (path,) = out.glob("*.tar.gz")
+    with tarfile.open(path) as file:
+        file.extractall(tmp_path / "unpacked", filter="data")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    folders = ("spacy_sapbert/", "training/", "tests/", "benchmarks/", "examples/", "docs/")
+    needed = {name for name in tracked_files() if name.startswith(folders)} | {"project.yml", "Makefile", "README.md", "constraints.txt", "LICENSE"}
+    assert {name for name in needed if not (unpacked / name).is_file()} == set()
+    collected = subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-q"], cwd=unpacked, capture_output=True, text=True)
+    assert collected.returncode == 0, collected.stdout[-2000:]
+    chosen = ["tests/readers", "tests/test_architecture.py", "tests/test_candidates.py", "-m", "unit"]
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", *chosen], cwd=unpacked, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout[-2000:]
 
 
 def test_constraints_pin_every_direct_requirement(wheel: zipfile.ZipFile) -> None:

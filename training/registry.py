@@ -1,21 +1,34 @@
-"""What a recipe (.cfg) can name: tasks, losses, miners, batches, adapters and perturbations. Filled by importing the modules that register."""
+"""What a recipe (.cfg) can name: tasks, losses, miners, batches, adapters and augmenters. A module registers its own when it is imported."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 import catalogue
 import confection
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Register(Protocol):
+    """One registry: a function takes a name in it by `@registry.losses("spacy-sapbert.NAME.v1")`."""
+
+    def __call__(self, name: str) -> Callable[[Function], Function]:
+        """Return a decorator that registers a function and leaves it as it is."""
+
 
 class registry(confection.registry):  # spaCy spells its own the same way
-    """`registry.resolve(config)` makes the objects that the `@losses = "…"` lines of a recipe name."""
+    """The registries: `registry.resolve(config)` makes the objects that the `@losses = "…"` lines of a recipe name."""
 
-    tasks = catalogue.create("spacy_sapbert_training", "tasks")
-    losses = catalogue.create("spacy_sapbert_training", "losses")
-    miners = catalogue.create("spacy_sapbert_training", "miners")
-    batches = catalogue.create("spacy_sapbert_training", "batches")
-    adapters = catalogue.create("spacy_sapbert_training", "adapters")
-    perturbations = catalogue.create("spacy_sapbert_training", "perturbations")
+    tasks: Register = catalogue.create("spacy_sapbert_training", "tasks")
+    losses: Register = catalogue.create("spacy_sapbert_training", "losses")
+    miners: Register = catalogue.create("spacy_sapbert_training", "miners")
+    batches: Register = catalogue.create("spacy_sapbert_training", "batches")
+    adapters: Register = catalogue.create("spacy_sapbert_training", "adapters")
+    augmenters: Register = catalogue.create("spacy_sapbert_training", "augmenters")
 
     @classmethod
     def create(cls, registry_name: str, entry_points: bool = False) -> None:
+        """Refuse: confection would create a registry in another namespace."""
         raise NotImplementedError("registries of the training package are class attributes")

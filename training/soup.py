@@ -1,34 +1,37 @@
-"""Several trained encoders -> one with the mean of their weights: `python -m training.soup OUT MODEL MODEL … [--greedy …]`.
+"""Average the weights of several trained encoders: `python -m training soup OUT MODEL MODEL … [--greedy …]`.
 
-Uniform and greedy soups (Wortsman et al., ICML 2022, section 2): models that were trained from one base with other seeds or settings lie in
-one basin, and their mean is as good as the best of them or better, at the price of one. BioLORD-2023 (Remy et al., JAMIA 2024) averages
-runs of its self-distillation.
+Models that were trained from one base with other seeds or settings lie in one basin, and their mean is as good as the best of them or better, at the
+cost of one. BioLORD-2023 averages runs of its self-distillation.
 
 - Uniform: the mean, or `--weights`.
 - Greedy (recipe 1 of the paper): in the order of their figure, best first, each model joins the mean if the figure of the mean does not fall. The
   figure is @1 of held-out synonyms (`--pairs`, `--kb`) or Spearman's correlation on scored pairs (`--sts`): of data that is not measured on later.
+
+Source: model soups, Wortsman et al., ICML 2022, section 2; BioLORD-2023, Remy et al., JAMIA 2024.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 from sentence_transformers import SentenceTransformer
 
-from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.errors import MissingFile
 from spacy_sapbert.files import writing_folder
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
+from .data.pairs import check_folder
 from .errors import fail
 from .loop import model
-from .loop.card import write_average_card
-from .loop.weights import Weights, shape_difference
-from .loop.weights import average as average_weights
-from .train import REPORT
+from .loop.card import write_soup_card
+from .loop.trainer import HeldOutAccuracy
+from .loop.weights import Weights, average, shape_difference
+from .recipe import REPORT
+from .tasks.self_alignment import sample_of_queries
+from .tasks.sentence_similarity import METRIC, SimilarityCorrelation, read_scored
 
 Measure = Callable[[SentenceTransformer], float]
 # Of a transformer's config: what makes no difference to what the weights mean
@@ -48,26 +51,41 @@ FREE = (
 
 
 class Member(NamedTuple):
-    """An encoder to be averaged. report: its training.json, {} for none."""
+    """An encoder of a soup.
+
+    Attributes:
+        folder: Where it lies.
+        encoder: The model.
+        report: Its training.json, {} for none.
+    """
 
     folder: Path
     encoder: SentenceTransformer
-    report: Dict[str, Any]
+    report: dict[str, Any]
 
     @property
     def weights(self) -> Weights:
+        """All weights, by name."""
         return self.encoder.state_dict()
 
 
-def average(
-    out: Path, folders: Sequence[Path], *, weights: Optional[Sequence[float]] = None, measure: Optional[Measure] = None, metric: str = ""
-) -> Dict[str, Any]:
-    """Write the mean into the folder `out`, as `training.train` writes an encoder, with a model card.
+def make_soup(
+    out: Path, folders: Sequence[Path], *, weights: Sequence[float] | None = None, measure: Measure | None = None, metric: str = ""
+) -> dict[str, Any]:
+    """Write the mean of several encoders into a folder, as `training.fit` writes an encoder, with a model card.
 
-    folders (Sequence[Path]): of `training.train`, two or more. weights: of each, in proportion; None: equal. measure: greedy, by this
-    figure (higher is better), called `metric`; without it all are averaged.
-    RETURNS (Dict[str, Any]): models, weights, figures; as in training.json.
-    RAISES: SapbertError E511 (settings), E512 (can't be loaded), E525 (not of one shape, tokenizer or pooling).
+    Args:
+        out: The folder to write.
+        folders: Two encoders or more, folders that `training.fit` wrote.
+        weights: Of each encoder, in proportion; None: equal.
+        measure: Greedy, by this figure (higher is better); None: all are averaged.
+        metric: The name of the figure.
+
+    Returns:
+        What is written to training.json: models with their shares, figures.
+
+    Raises:
+        SapbertError: E511 (settings), E512 (an encoder cannot be loaded), E525 (they differ in shape, tokenizer or pooling).
     """
     if len(folders) < 2:
         raise fail("E511", setting="models", value=len(folders), why="give two or more")
@@ -84,10 +102,10 @@ def average(
             raise fail("E525", one=members[0].folder, other=other.folder, why=why)
     made = members[0].encoder
     every = [{key: value.clone() for key, value in member.weights.items()} for member in members]
-    figures: Dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     if measure is None:
         shares = [weight / sum(weights) for weight in weights] if weights is not None else [1 / len(members)] * len(members)
-        made.load_state_dict(average_weights(every, shares))
+        made.load_state_dict(average(every, shares))
     else:
         alone = [round(measure(member.encoder), 3) for member in members]
         chosen, reached = greedy(made, every, alone, measure)
@@ -97,21 +115,31 @@ def average(
     with writing_folder(out) as folder:
         model.save_model(made, folder, report["base"])
         (folder / REPORT).write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        write_average_card(folder / "README.md", report)
+        write_soup_card(folder / "README.md", report)
     return report
 
 
-def greedy(made: SentenceTransformer, every: Sequence[Weights], alone: Sequence[float], measure: Measure) -> Tuple[List[int], float]:
-    """Which models are in the greedy soup, and its figure; `made` has its weights in the end. alone: the figure of each model."""
+def greedy(made: SentenceTransformer, every: Sequence[Weights], alone: Sequence[float], measure: Measure) -> tuple[list[int], float]:
+    """Choose the models of the greedy soup; `made` has its weights in the end.
+
+    Args:
+        made: A model of the shape of all.
+        every: Weights of each model.
+        alone: Figure of each model.
+        measure: Returns a model's figure.
+
+    Returns:
+        Indices of the models that were chosen, and the figure of their mean.
+    """
     order = sorted(range(len(every)), key=lambda i: -alone[i])  # equal ones in the order given
     chosen, reached = order[:1], alone[order[0]]
     for i in order[1:]:
         trial = [*chosen, i]
-        made.load_state_dict(average_weights([every[j] for j in trial], [1 / len(trial)] * len(trial)))
+        made.load_state_dict(average([every[j] for j in trial], [1 / len(trial)] * len(trial)))
         found = round(measure(made), 3)
         if found >= reached:
             chosen, reached = trial, found
-    made.load_state_dict(average_weights([every[j] for j in chosen], [1 / len(chosen)] * len(chosen)))
+    made.load_state_dict(average([every[j] for j in chosen], [1 / len(chosen)] * len(chosen)))
     return sorted(chosen), reached
 
 
@@ -128,7 +156,7 @@ def _open(folder: Path) -> Member:
 
 
 def difference(one: Member, other: Member) -> str:
-    """What keeps two encoders from being averaged, "" for nothing: kind, shapes, pooling, tokenizer, in this order."""
+    """Say why two encoders cannot be averaged, "" where they can. Compared are kind, shapes, pooling and tokenizer, in this order."""
     first, second = (_config(member) for member in (one, other))
     for key in sorted({*first, *second}):
         if first.get(key) != second.get(key):
@@ -145,12 +173,12 @@ def difference(one: Member, other: Member) -> str:
     return ""
 
 
-def _config(member: Member) -> Dict[str, Any]:
+def _config(member: Member) -> dict[str, Any]:
     transformer: Any = model.transformer_of(member.encoder)
     return {key: value for key, value in transformer.config.to_dict().items() if key not in FREE}
 
 
-def _report(members: Sequence[Member], shares: Sequence[float], figures: Dict[str, Any]) -> Dict[str, Any]:
+def _report(members: Sequence[Member], shares: Sequence[float], figures: dict[str, Any]) -> dict[str, Any]:
     settings = [member.report.get("settings") or {} for member in members]
     bases = {str(one.get("paths.base", "")) for one in settings}
     return {
@@ -170,13 +198,11 @@ def _report(members: Sequence[Member], shares: Sequence[float], figures: Dict[st
 
 
 def held_out_measure(pairs: Path, kb: Path, *, seed: int = 0, queries: int = 1000, names: int = 10000) -> Measure:
-    """@1 of held-out synonyms over a sample of names, as while training. RAISES: SapbertError E502, E544."""
-    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+    """Return a function that measures @1 of held-out synonyms over a sample of names, as in training.
 
-    from .data.pairs import check_folder
-    from .loop.trainer import HeldOutAccuracy
-    from .tasks.self_alignment import sample_of_queries
-
+    Raises:
+        SapbertError: E502, E544.
+    """
     opened = KnowledgeBase(kb)
     if check_folder(pairs)["kb"] != opened.fingerprint:
         raise fail("E502", path=pairs, why=f"they were made of another knowledge base than '{kb}'")
@@ -188,34 +214,21 @@ def held_out_measure(pairs: Path, kb: Path, *, seed: int = 0, queries: int = 100
 
 
 def similarity_measure(path: Path) -> Measure:
-    """Spearman's correlation x 100 on a file of scored pairs, on any scale. RAISES: SapbertError E526, E527."""
-    from .tasks.sentence_similarity import METRIC, LikenessCorrelation, read_scored
+    """Return a function that measures Spearman's correlation x 100 on a file of scored pairs, on any scale.
 
-    evaluator = LikenessCorrelation(read_scored(path, lowest=-1e9, highest=1e9).pairs)
+    Raises:
+        SapbertError: E526, E527.
+    """
+    evaluator = SimilarityCorrelation(read_scored(path, lowest=-1e9, highest=1e9).pairs)
     return lambda encoder: evaluator(encoder)[METRIC]
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m training.soup", description="Several trained encoders as one with the mean of their weights.")
-    parser.add_argument("out", type=Path, help="folder to write")
-    parser.add_argument("models", type=Path, nargs="+", help="folders of `python -m training.train`, of one base")
-    parser.add_argument("--weights", type=float, nargs="+", help="of each model, in proportion (default: equal)")
-    parser.add_argument("--greedy", action="store_true", help="only models with which the figure does not fall: --pairs and --kb, or --sts")
-    parser.add_argument("--pairs", type=Path, help="folder of `python -m training.data.pairs`, whose held-out synonyms are measured")
-    parser.add_argument("--kb", type=Path, help="the knowledge base of the pairs")
-    parser.add_argument("--sts", type=Path, help="scored pairs of texts (STS-B, dev)")
-    given = parser.parse_args(arguments)
-    try:
-        report = average(given.out, given.models, weights=given.weights, **chosen_measure(given.greedy, given.pairs, given.kb, given.sts))
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps(report, indent=1))
-    return 0
+def chosen_measure(is_greedy: bool, pairs: Path | None, kb: Path | None, sts: Path | None) -> dict[str, Any]:
+    """Return the arguments `measure` and `metric` of `make_soup`.
 
-
-def chosen_measure(is_greedy: bool, pairs: Optional[Path], kb: Optional[Path], sts: Optional[Path]) -> Dict[str, Any]:
-    """Arguments of `average`. RAISES: SapbertError E511 where they do not go together."""
+    Raises:
+        SapbertError: E511 where the arguments do not go together.
+    """
     asked = bool(pairs or kb), bool(sts)
     if not is_greedy:
         if any(asked):
@@ -226,7 +239,3 @@ def chosen_measure(is_greedy: bool, pairs: Optional[Path], kb: Optional[Path], s
     if asked == (False, True) and sts:
         return {"measure": similarity_measure(sts), "metric": "sts_spearman"}
     raise fail("E511", setting="greedy", value=True, why="give what it is measured on: pairs and kb, or sts")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -29,7 +28,7 @@ from ..bundle import (
 )
 from ..calibration import Calibration
 from ..encoders.base import ChecksSaving, Encoder, SizedInMemory, as_encoder
-from ..errors import fail
+from ..errors import fail, logger
 from ..files import copy_folder, write_manifest, writing_folder
 from ..indexes.base import NeedsLibrary, Reported
 from ..kb.builder import Filters, Source, build_kb
@@ -178,7 +177,7 @@ def check_room(
     begun = bytes_begun(out)
     estimate = estimate_resources(kb.n_surface_forms, encoder.dim, index, out, kb_bytes=size, begun=begun, processes=processes, weights=weights)
     if progress:
-        print(estimate.in_words(), file=sys.stderr, flush=True)
+        logger.info(estimate.in_words())
     if check:
         estimate.check()
 

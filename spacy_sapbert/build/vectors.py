@@ -266,7 +266,7 @@ class _File:
             fits = False
         if not fits:
             warn("W007", stacklevel=6, what=VECTORS, path=self.folder)
-        return fits
+        return bool(fits)
 
     def write(self, number: int, start: int, vectors: Floats2d) -> None:
         """Write a shard's rows, then its line in done.jsonl: a shard with a line is complete."""

@@ -10,8 +10,8 @@ import pytest
 
 from spacy_sapbert.build import linker as building
 from spacy_sapbert.build import resources
-from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.build.resources import ResourceEstimate, engine_bytes, estimate_resources, free_memory
+from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.indexes.faiss import FaissIndex

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from spacy_sapbert.build import tune as tune_module
+from spacy_sapbert.build.tune import choose, measure, misspell, right_concept, tune
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.name_table import NameTable
-from spacy_sapbert.build.tune import choose, measure, misspell, right_concept, tune
 
 NAMES = [f"{a} {b} {c}" for a in ("acute", "chronic", "mild") for b in ("left", "right") for c in ("knee pain", "hip ache", "toe itch", "arm cramp")]
 

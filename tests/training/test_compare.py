@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import List
+from threading import Lock
+from typing import Any, List
 
 import pytest
 from confection import Config
-from typer.testing import CliRunner
+from trainings import command
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from training.compare import app, changed, fingerprint, read_comparison, recipes
+from training.compare import Folders, compare, inputs, read_comparison, recipes, run_apart
 from training.data.pairs import build_pairs
+from training.fit import fit, read_recipe
+from training.recipe import changed
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 ROOT = Path(__file__).parents[2]
 ROWS = """
@@ -57,10 +63,10 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_named_function_replaces_a_section_and_settings_join_it() -> None:
     recipe = Config({"loss": {"@losses": "a", "margin": 1}, "training": {"seed": 0, "epochs": 1}, "encoder": {"max_length": 25}})
-    made = changed(recipe, {"loss": {"@losses": "b"}, "training": {"epochs": 2}, "perturb": {"@perturbations": "c"}})
+    made = changed(recipe, {"loss": {"@losses": "b"}, "training": {"epochs": 2}, "augment": {"@augmenters": "c"}})
     assert made["loss"] == {"@losses": "b"}  # without a's margin
     assert made["training"] == {"seed": 0, "epochs": 2}
-    assert made["perturb"] == {"@perturbations": "c"}
+    assert made["augment"] == {"@augmenters": "c"}
     assert recipe["training"] == {"seed": 0, "epochs": 1}
 
 
@@ -78,18 +84,40 @@ def test_rows_of_the_project_are_recipes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len({config["paths"]["out"] for config in made.values()}) == len(made)
 
 
-def command(rows: Path, tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path: Path) -> List[str]:
-    folders = ["--kb", str(tiny_kb.path), "--pairs", str(tiny_pairs), "--base", str(tiny_base), "--runs", str(tmp_path / "runs")]
-    return [str(rows), *folders, "--out", str(tmp_path / "table.json"), "--sets", "held_out,zero_shot", "--jobs", "2"]
+class Here:
+    """Trains rows in this process, one after the other: torch's draws belong to the whole process."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.trained: list[str] = []
+
+    def __call__(self, recipe: Path, environment: dict[str, str]) -> str:
+        with self.lock:
+            self.trained.append(str(recipe.relative_to(recipe.parents[1])))
+            try:
+                fit(read_recipe(recipe))
+            except SapbertError as error:
+                return f"ended with 1: {error}"
+            return ""
 
 
-def test_means_of_seeds_and_what_is_there_is_not_trained_again(
-    rows: Path, tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path: Path
-) -> None:
-    arguments = command(rows, tiny_kb, tiny_pairs, tiny_base, tmp_path)
-    found = CliRunner().invoke(app, arguments)
-    assert found.exit_code == 0, found.output
-    result = json.loads((tmp_path / "table.json").read_text())
+@pytest.fixture
+def folders(tiny_kb: KnowledgeBase, tiny_pairs: Path, tmp_path: Path) -> Folders:
+    return Folders(kb=tiny_kb.path, pairs=tiny_pairs, data=Path("assets"), work=tmp_path / "work", runs=tmp_path / "runs")
+
+
+def run(rows: Path, folders: Folders, tiny_base: Path, here: Here) -> Path:
+    """Compare, two trainings at a time; return the file of figures."""
+    out = rows.with_name("table.json")
+    settings: dict[str, Any] = {"sets": "held_out,zero_shot", "limit": 400, "pool": 1500, "jobs": 2, "training": {"gpu_id": -1, "processes": 1}}
+    compare(rows, folders, out, base=str(tiny_base), run=here, **settings)
+    return out
+
+
+def test_means_of_seeds_and_what_is_there_is_not_trained_again(rows: Path, folders: Folders, tiny_base: Path, tmp_path: Path) -> None:
+    here = Here()
+    result = json.loads(run(rows, folders, tiny_base, here).read_text())
+    assert sorted(here.trained) == ["plain/0.cfg", "plain/1.cfg", "unmined/0.cfg"]
     systems = result["sets"]["held_out"]["systems"]
     assert {name: row["seeds"] for name, row in systems.items()} == {"base": 1, "plain": 2, "unmined": 1}
     runs = [run["at1"] for run in systems["plain"]["runs"]]
@@ -103,7 +131,9 @@ def test_means_of_seeds_and_what_is_there_is_not_trained_again(
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("model.safetensors")}
     assert len(stamps) == 3
     rows.write_text(ROWS.replace("temperature = 0.05", "temperature = 0.1"))
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    here.trained.clear()
+    run(rows, folders, tiny_base, here)
+    assert here.trained == ["unmined/0.cfg"]
     again = {str(path.relative_to(tmp_path)) for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp}
     assert again == {"runs/unmined/0/model.safetensors"}
 
@@ -113,23 +143,21 @@ def test_other_pairs_at_the_same_place_are_another_training(rows: Path, tiny_kb:
     found = []
     for seed in (0, 0, 1):
         build_pairs(tiny_kb, tmp_path / "pairs", held_out=0.1, zero_shot=0.1, seed=seed)
-        found.append(fingerprint(config))
+        found.append(inputs(config))
     assert found[0] == found[1] != found[2]
 
 
-def test_a_training_that_fails_is_named_and_the_others_are_kept(
-    rows: Path, tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path: Path
-) -> None:
+def test_a_training_that_fails_is_named_and_the_others_are_kept(rows: Path, folders: Folders, tiny_base: Path, tmp_path: Path) -> None:
     rows.write_text(
         ROWS.replace("[0, 1]", "[0]").partition("[rows.unmined]")[0].replace("unmined", "plain")
         + "\n[rows.broken]\n\n[rows.broken.encoder]\nfrozen_layers = 9\n"
     )
-    found = CliRunner().invoke(app, command(rows, tiny_kb, tiny_pairs, tiny_base, tmp_path))
-    assert found.exit_code == 1
-    assert "E518" in found.output
-    assert "1 of 2" in found.output
-    assert "'broken#0'" in found.output
-    assert "2 layers" in found.output  # the training's own words
+    with pytest.raises(SapbertError) as error:
+        run(rows, folders, tiny_base, Here())
+    assert error.value.code == "E518"
+    assert "1 of 2" in str(error.value)
+    assert "'broken#0'" in str(error.value)
+    assert "2 layers" in str(error.value)  # the training's own words
     assert (tmp_path / "runs" / "plain" / "0" / "model.safetensors").is_file()
     assert not (tmp_path / "table.json").exists()
 
@@ -165,12 +193,13 @@ def test_bad_rows_are_refused_before_anything_is_trained(rows: Path, old: str, n
     ],
 )
 def test_what_is_missing_is_said_before_anything_is_trained(
-    rows: Path, tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path: Path, more: List[str], code: str, named: str
+    rows: Path, folders: Folders, tmp_path: Path, more: List[str], code: str, named: str
 ) -> None:
-    found = CliRunner().invoke(app, [*command(rows, tiny_kb, tiny_pairs, tiny_base, tmp_path), *more])
-    assert found.exit_code == 1
-    assert code in found.output
-    assert named in found.output
+    given = ["--kb", folders.kb, "--pairs", folders.pairs, "--runs", folders.runs, "--work", folders.work, "--out", tmp_path / "table.json"]
+    ended = command("compare", rows, *given, "--sets", "held_out,zero_shot", *more)
+    assert ended.exit_code == 1
+    assert code in ended.stderr
+    assert named in ended.stderr
     assert not (tmp_path / "runs").exists()
 
 
@@ -185,3 +214,13 @@ def test_a_file_that_is_not_there() -> None:
     with pytest.raises(SapbertError, match="nowhere") as error:
         read_comparison(Path("nowhere.cfg"))
     assert error.value.code == "E510"
+
+
+@pytest.mark.e2e
+def test_a_training_apart_says_how_it_ended(tmp_path: Path) -> None:
+    """In a process of its own, as the command does it."""
+    failure = run_apart(tmp_path / "nowhere.cfg", dict(os.environ))
+    assert failure.startswith("ended with 1: ")
+    assert "E510" in failure
+    assert "nowhere.cfg" in failure
+    assert "Traceback" not in failure

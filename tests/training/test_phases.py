@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 import pytest
 import torch
@@ -13,9 +12,9 @@ from safetensors.torch import load_file
 from trainings import LINES, RECIPE, write
 
 from spacy_sapbert.errors import SapbertError
-from training import phases, train
+from training import fit, phases
 from training.evaluation.evaluate import with_phases
-from training.train import _load, read_recipe
+from training.fit import load, read_recipe, resolve
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 ROOT = Path(__file__).parents[2]
@@ -54,7 +53,7 @@ seed = 1
 learning_rate = 2e-3
 
 [phases.mean]
-average = ["a", "b"]
+soup = ["a", "b"]
 """
 
 
@@ -69,22 +68,28 @@ def path(tmp_path: Path, tiny_base: Path) -> Path:
     return tmp_path / "phases.cfg"
 
 
-@pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> List[str]:
-    """The phases that are trained, in this process."""
-    names: List[str] = []
+class Here:
+    """Trains phases in this process, and keeps their names. `fails` names one whose training ends with 1."""
 
-    def here(recipe: Path) -> int:
-        names.append(recipe.stem)
-        train.train(read_recipe(recipe))
+    def __init__(self) -> None:
+        self.trained: list[str] = []
+        self.fails = ""
+
+    def __call__(self, recipe: Path) -> int:
+        if recipe.stem == self.fails:
+            return 1
+        self.trained.append(recipe.stem)
+        fit.fit(read_recipe(recipe))
         return 0
 
-    monkeypatch.setattr(phases, "train", here)
-    return names
+
+@pytest.fixture
+def here() -> Here:
+    return Here()
 
 
 def test_what_a_phase_becomes(path: Path, tmp_path: Path) -> None:
-    first, a, b, mean = phases.read_phases(_load(path, {}), path)
+    first, a, b, mean = phases.read_phases(load(path), path)
     assert [phase.name for phase in (first, a, b, mean)] == ["first", "a", "b", "mean"]
     assert [phase.out for phase in (first, a, b)] == [tmp_path / "out.phases" / name for name in ("first", "a", "b")]
     assert mean.out == tmp_path / "out"
@@ -95,14 +100,14 @@ def test_what_a_phase_becomes(path: Path, tmp_path: Path) -> None:
     assert (a.config["training"]["learning_rate"], b.config["training"]["learning_rate"]) == (1e-3, 2e-3)
     assert a.config["training"]["max_steps"] == 2
     assert a.config["task"]["pairs"] == 4
-    as_they_say = phases.read_phases(_load(path, {"training.max_steps": -1}), path)[0]
+    as_they_say = phases.read_phases(load(path, {"training.max_steps": -1}), path)[0]
     assert as_they_say.config is not None
     assert as_they_say.config["training"]["max_steps"] == 4
 
 
-def test_what_is_there_is_skipped_and_what_depends_on_a_change_is_made_again(path: Path, tmp_path: Path, trained: List[str]) -> None:
-    report = phases.run(_load(path, {}), path)
-    assert trained == ["first", "a", "b"]
+def test_what_is_there_is_skipped_and_what_depends_on_a_change_is_made_again(path: Path, tmp_path: Path, here: Here) -> None:
+    report = phases.run(load(path), path, here)
+    assert here.trained == ["first", "a", "b"]
     assert report["mean"] == {"folder": str(tmp_path / "out"), "was_there": False}
     a, b, mean = (
         load_file(folder / "model.safetensors") for folder in (tmp_path / "out.phases" / "a", tmp_path / "out.phases" / "b", tmp_path / "out")
@@ -111,39 +116,38 @@ def test_what_is_there_is_skipped_and_what_depends_on_a_change_is_made_again(pat
     assert any(not torch.equal(a[key], b[key]) for key in a)
     assert list(with_phases({"x": str(tmp_path / "out")})) == ["x-first", "x-a", "x-b", "x"]
 
-    trained.clear()
-    assert all(phase["was_there"] for phase in phases.run(_load(path, {}), path).values())
-    assert trained == []
+    here.trained.clear()
+    assert all(phase["was_there"] for phase in phases.run(load(path), path, here).values())
+    assert here.trained == []
     (tmp_path / "phases.cfg").write_text(path.read_text().replace("2e-3", "3e-3"))
-    report = phases.run(_load(path, {}), path)
-    assert trained == ["b"]
+    report = phases.run(load(path), path, here)
+    assert here.trained == ["b"]
     assert [name for name, phase in report.items() if not phase["was_there"]] == ["b", "mean"]
-    trained.clear()
+    here.trained.clear()
     write(tmp_path / "train.csv", LINES[:7])  # other pairs at the same place
-    phases.run(_load(path, {}), path)
-    assert trained == ["first", "a", "b"]
+    phases.run(load(path), path, here)
+    assert here.trained == ["first", "a", "b"]
 
 
-def test_a_phase_that_fails_is_named_and_the_others_are_kept(path: Path, tmp_path: Path, trained: List[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    here = phases.train
-    with monkeypatch.context() as patch:
-        patch.setattr(phases, "train", lambda recipe: 1 if recipe.stem == "b" else here(recipe))
-        with pytest.raises(SapbertError, match=r"Phase 'b' failed \(its training ended with 1") as error:
-            phases.run(_load(path, {}), path)
+def test_a_phase_that_fails_is_named_and_the_others_are_kept(path: Path, tmp_path: Path, here: Here) -> None:
+    here.fails = "b"
+    with pytest.raises(SapbertError, match=r"Phase 'b' failed \(its training ended with 1") as error:
+        phases.run(load(path), path, here)
+    here.fails = ""
     assert error.value.code == "E524"
-    assert trained == ["first", "a"]
-    trained.clear()
-    phases.run(_load(path, {}), path)
-    assert trained == ["b"]
+    assert here.trained == ["first", "a"]
+    here.trained.clear()
+    phases.run(load(path), path, here)
+    assert here.trained == ["b"]
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (("[phases.mean]", "[loss]\nx = 1\n\n[phases.mean]"), r"section \[loss\] is not read"),
-        (('average = ["a", "b"]', 'average = ["a", "z"]'), "'z' is no phase before it"),
-        (('average = ["a", "b"]', 'average = ["a", "b"]\nmost = 3'), "most"),
-        (('average = ["a", "b"]', "seed = 3"), "give either a recipe or phases to average"),
+        (('soup = ["a", "b"]', 'soup = ["a", "z"]'), "'z' is no phase before it"),
+        (('soup = ["a", "b"]', 'soup = ["a", "b"]\nmost = 3'), "most"),
+        (('soup = ["a", "b"]', "seed = 3"), "give either a recipe or phases to average"),
         (("learning_rate = 2e-3", "learningrate = 2e-3"), r"\[phases\.b\].*learningrate"),
         (("[phases.b.training]", "[phases.b.loss]"), r"\[phases\.b\].*loss"),
         (("out = ", "outs = "), "E510"),
@@ -152,27 +156,34 @@ def test_a_phase_that_fails_is_named_and_the_others_are_kept(path: Path, tmp_pat
 def test_bad_recipes(path: Path, change: Any, said: str) -> None:
     path.write_text(path.read_text().replace(*change))
     with pytest.raises(SapbertError, match=said) as error:
-        phases.read_phases(_load(path, {}), path)
+        phases.read_phases(load(path), path)
     assert error.value.code == "E510"
 
 
 def test_not_under_torchrun(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "0")
     with pytest.raises(SapbertError, match="without torchrun"):
-        phases.run(_load(path, {}), path)
+        phases.run(load(path), path)
 
 
 @pytest.mark.parametrize("name", ["sap", "sap_small", "biolord_sts", "biolord_contrastive", "biolord_distil", "multilingual"])
 def test_recipes_of_the_project(name: str) -> None:
-    read_recipe(CONFIGS / f"{name}.cfg")
+    """The recipe names its task, gives what the task needs, and no more."""
+    recipe = resolve(read_recipe(CONFIGS / f"{name}.cfg"))
+    tasks = {"biolord_sts": "SentenceSimilarity", "biolord_contrastive": "Multitask", "biolord_distil": "SelfDistillation"}
+    expected = {**tasks, "multilingual": "CrossLingualDistillation"}.get(name, "SelfAlignment")
+    assert type(recipe.task).__name__ == f"{expected}Task"
+    assert (recipe.loss is not None) == (recipe.miner is not None) == ("loss" in recipe.task.needs)
+    assert recipe.training.seed == 0
+    assert recipe.paths.out.startswith("artifacts/")
 
 
 def test_phases_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     # as project.yml calls it
     overrides: Dict[str, Any] = {"paths.pairs": "p", "paths.kb": "k", "paths.out": "o", "paths.base": "", "training.seed": 3, "training.gpu_id": -1}
-    made = {phase.name: phase for phase in phases.read_phases(_load(CONFIGS / "biolord.cfg", {**overrides, "training.max_steps": -1}), CONFIGS)}
-    assert list(made) == ["sts", "contrastive", "sts_again", "distil_a", "distil_b", "distil_c", "average"]
+    made = {phase.name: phase for phase in phases.read_phases(load(CONFIGS / "biolord.cfg", {**overrides, "training.max_steps": -1}), CONFIGS)}
+    assert list(made) == ["sts", "contrastive", "sts_again", "distil_a", "distil_b", "distil_c", "mean"]
     configs: Dict[str, Config] = {name: phase.config for name, phase in made.items() if phase.config is not None}
     assert configs["contrastive"]["paths"]["base"] == "o.phases/sts"
     assert configs["contrastive"]["training"]["max_steps"] == 500
@@ -180,17 +191,6 @@ def test_phases_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     assert configs["distil_c"]["task"]["teacher"] == "o.phases/sts_again"
     assert configs["distil_c"]["paths"]["base"] == "o.phases/sts"  # it has not seen the contrastive phase
     assert [configs[f"distil_{letter}"]["training"]["seed"] for letter in "abc"] == [3, 4, 5]
-    assert made["average"].out == Path("o")
-    other = phases.read_phases(_load(CONFIGS / "sap_then_biolord.cfg", {}), CONFIGS)
+    assert made["mean"].out == Path("o")
+    other = phases.read_phases(load(CONFIGS / "sap_then_biolord.cfg", {}), CONFIGS)
     assert [phase.name for phase in other] == ["sap", "contrastive", "sts"]
-
-
-def test_contents_of_what_a_setting_names(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("a")
-    one = phases.contents(tmp_path / "file")
-    (tmp_path / "file").write_text("b")
-    assert phases.contents(tmp_path / "file") != one
-    assert phases.contents(tmp_path / "nothing") == ""
-    assert phases.contents(Path("x" * 5000)) == ""
-    (tmp_path / "manifest.json").write_text(json.dumps({}))
-    assert phases.contents(tmp_path)

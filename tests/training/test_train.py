@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from trainings import Killed, kill_at
+from trainings import Killed, command, kill_at
 
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from training import train
+from training import fit
+from training.fit import read_recipe, resolve
 from training.loop import model
 from training.loop import trainer as loop
 from training.tasks.self_alignment import held_out_sample
-from training.train import read_recipe, resolve
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def settings(tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path
 
 
 def run(settings: Dict[str, Any], **more: Any) -> Dict[str, Any]:
-    return train.train(read_recipe(SAP, {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
+    return fit.fit(read_recipe(SAP, {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
 
 
 def weights(folder: Path) -> Dict[str, torch.Tensor]:
@@ -195,13 +195,13 @@ def test_a_gradient_that_is_not_a_number_stops_before_it_reaches_the_weights(set
 
 def test_epochs_have_batches_of_their_own(settings: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     epochs: List[int] = []
-    original = loop.Course.on_epoch_begin
+    original = loop.Hooks.on_epoch_begin
 
     def watch(self: Any, *arguments: Any, **more: Any) -> None:
         original(self, *arguments, **more)
         epochs.append(self.sampler.epoch)
 
-    monkeypatch.setattr(loop.Course, "on_epoch_begin", watch)
+    monkeypatch.setattr(loop.Hooks, "on_epoch_begin", watch)
     run(settings, training__max_steps=-1, training__epochs=2, batches__pairs=64, training__eval_every=1000)
     assert epochs == [0, 1]
 
@@ -277,15 +277,16 @@ os.makedirs = makedirs
 """
 
 
+@pytest.mark.e2e
 def test_two_processes_train_one_model(settings: Dict[str, Any], tmp_path: Path) -> None:
     """The first process is late to write its only checkpoint: the other once went on without it, and both waited for ever."""
     settings["training.eval_every"] = 4
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(LATE)
     arguments = [item for key, value in settings.items() for item in (f"--{key}", str(value))]
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "training.train", str(SAP), *arguments]
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "training", "train", str(SAP), *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(tmp_path / "site")}
-    found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    found = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stderr[-2000:]
     report = json.loads((tmp_path / "encoder" / "training.json").read_text())
     assert report["settings"]["processes"] == 2
@@ -356,13 +357,12 @@ def test_no_room_left(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pyt
 
 
 def test_command_line(settings: Dict[str, Any]) -> None:
-    wrong = subprocess.run(
-        [sys.executable, "-m", "training.train", str(SAP), "--training.gpu"], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
-    assert wrong.returncode == 1
+    wrong = command("train", SAP, "--training.gpu")
+    assert wrong.exit_code == 1
     assert "E51" in wrong.stderr
-    assert "Traceback" not in wrong.stderr
-    missing = subprocess.run([sys.executable, "-m", "training.train", "no.cfg"], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert missing.returncode == 1
+    missing = command("train", "no.cfg")
+    assert missing.exit_code == 1
     assert "no.cfg" in missing.stderr
-    assert "Traceback" not in missing.stderr
+    trained = command("train", SAP, *(word for key, value in settings.items() for word in (f"--{key}", value)))
+    assert trained.exit_code == 0, trained.stderr
+    assert json.loads(trained.stdout)["steps"] == 4

@@ -1,4 +1,4 @@
-"""What several tests of trainings share: a kill at a step, and small files of scored sentence pairs."""
+"""What several tests of trainings share: a command in this process, a kill at a step, small files of scored sentence pairs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any, List
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
+from training.cli import app
 from training.loop import trainer as loop
 
 LINES = [
@@ -61,3 +64,8 @@ def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
         original(self, args, state, control, **more)
 
     monkeypatch.setattr(loop.Log, "on_step_begin", killing)
+
+
+def command(*arguments: Any) -> Result:
+    """Run `python -m training` in this process. The result has exit_code, stdout and stderr."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])

@@ -6,15 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Dict, List, Tuple, Union
 
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.readers.text import lines as numbered_lines
 
 from ..errors import fail
-from ..evaluation.metrics import Mention
 from .corpus import MADE_UP, Corpus, misfit
 from .ids import gold_ids
+from .mention import GoldMention
 
 CUIS = re.compile(r"C[L\d]\d{6}(\|C[L\d]\d{6})*")  # CL448688: provisional, of a release's subset; XL-BEL has some
 _MARKED = re.compile(r"<tgt>(.*?)</tgt>")
@@ -42,7 +41,7 @@ def read_biosyn(path: Path) -> Corpus:
     return Corpus({document: _text(text) for document, text in texts.items()}, mentions)
 
 
-def _concepts(path: Path) -> Iterator[Mention]:
+def _concepts(path: Path) -> Iterator[GoldMention]:
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
@@ -51,19 +50,19 @@ def _concepts(path: Path) -> Iterator[Mention]:
             raise misfit(path, number, line, "`document||start|end||kind||mention||ids`")
         document, offsets, kind, text, ids = fields
         start, _, end = offsets.partition("|")
-        yield Mention(document, int(start), int(end), text.strip(), gold_ids(ids.replace("|", "+") if "|" in text else ids), kind)
+        yield GoldMention(document, int(start), int(end), text.strip(), gold_ids(ids.replace("|", "+") if "|" in text else ids), kind)
 
 
 def _text(path: Path) -> str:
     return "\n".join(line for _, line in numbered_lines(path)).replace("\n\n", "\n", 1)
 
 
-def read_dictionary(lines: Iterable[str], *, source: Union[str, Path] = "dictionary") -> Corpus:
+def read_dictionary(lines: Iterable[str], *, source: str | Path = "dictionary") -> Corpus:
     """A dictionary of BioSyn: `id||name`, or `id|other id||name|synonym`; every name is a mention without a document.
 
     source: named in errors. RAISES: SapbertError E560.
     """
-    mentions: List[Mention] = []
+    mentions: list[GoldMention] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -71,18 +70,18 @@ def read_dictionary(lines: Iterable[str], *, source: Union[str, Path] = "diction
         found = [name.strip() for name in names.split("|") if name.strip()]
         if not found or not gold_ids(ids):
             raise misfit(source, number, line, "`id||name`")
-        mentions.extend(Mention("", 0, 0, name, gold_ids(ids)) for name in found)
+        mentions.extend(GoldMention("", 0, 0, name, gold_ids(ids)) for name in found)
     return Corpus({}, mentions)
 
 
-def read_xlbel(lines: Iterable[str], *, source: Union[str, Path] = "XL-BEL") -> Corpus:
+def read_xlbel(lines: Iterable[str], *, source: str | Path = "XL-BEL") -> Corpus:
     """XL-BEL (Liu et al., ACL 2021): `CUI||mention`, or `CUI||mention||sentence` with the mention between <tgt> and </tgt>; `|` parts
     alternative CUIs. A sentence is a document, named by its line's number.
 
     source: named in errors. Counted: sentences with more than one marked place, of which the first is taken. RAISES: SapbertError E560.
     """
-    documents: Dict[str, str] = {}
-    mentions: List[Mention] = []
+    documents: dict[str, str] = {}
+    mentions: list[GoldMention] = []
     counts: Counter[str] = Counter()
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -92,7 +91,7 @@ def read_xlbel(lines: Iterable[str], *, source: Union[str, Path] = "XL-BEL") -> 
         if not CUIS.fullmatch(ids.strip()) or not text.strip() or ("<tgt>" in rest and not _MARKED.search(sentence)):
             raise misfit(source, number, line, "`CUI||mention` or `CUI||mention||sentence` with <tgt> and </tgt>")
         if not sentence:
-            mentions.append(Mention("", 0, 0, text, gold_ids(ids)))
+            mentions.append(GoldMention("", 0, 0, text, gold_ids(ids)))
             continue
         places = list(_MARKED.finditer(sentence))
         if not places:
@@ -102,11 +101,11 @@ def read_xlbel(lines: Iterable[str], *, source: Union[str, Path] = "XL-BEL") -> 
         documents[document], start, end = _unmarked(sentence, places[0])
         stands = documents[document][start:end]
         # what stands there is the mention, but for case and spaces; else it is left to be found where offsets are checked
-        mentions.append(Mention(document, start, end, stands if normalise(stands) == normalise(text) else text, gold_ids(ids)))
+        mentions.append(GoldMention(document, start, end, stands if normalise(stands) == normalise(text) else text, gold_ids(ids)))
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
 
 
-def _unmarked(sentence: str, place: re.Match[str]) -> Tuple[str, int, int]:
+def _unmarked(sentence: str, place: re.Match[str]) -> tuple[str, int, int]:
     """The sentence without its marks, and where the marked text stands in it."""
     before, after = (part.replace("<tgt>", "").replace("</tgt>", "") for part in (sentence[: place.start()], sentence[place.end() :]))
     return f"{before}{place[1]}{after}", len(before), len(before) + len(place[1])

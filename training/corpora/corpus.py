@@ -7,12 +7,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Dict, List, NamedTuple, Optional, Union
+from typing import NamedTuple
 
 from spacy_sapbert.errors import SapbertError
 
 from ..errors import fail
-from ..evaluation.metrics import Mention
+from .mention import GoldMention
 
 MADE_UP = "#"  # begins document ids that a reader gave by number, since its layout has none: equal ones in two files say nothing
 SHOWN = 80  # characters of a line's shape
@@ -27,17 +27,17 @@ class Corpus(NamedTuple):
     documents either); where a whole document is given an id, it is there, but the mention has no text and start and end are 0.
     """
 
-    documents: Dict[str, str]
-    mentions: List[Mention]
+    documents: dict[str, str]
+    mentions: list[GoldMention]
     counts: Mapping[str, int] = NOTHING
 
 
-def placed(corpus: Corpus, mention: Mention) -> bool:
+def placed(corpus: Corpus, mention: GoldMention) -> bool:
     """Whether the mention has offsets in a text of the corpus, be they right or wrong."""
     return (mention.start, mention.end) != (0, 0) and mention.document in corpus.documents
 
 
-def wanted(kind: str, kinds: Optional[Collection[str]]) -> bool:
+def wanted(kind: str, kinds: Collection[str] | None) -> bool:
     """Whether one of a mention's kinds ("T047", "T116,T123", "Disease") is among `kinds`; None: any is."""
     return kinds is None or not set(kind.split(",")).isdisjoint(kinds)
 
@@ -59,6 +59,6 @@ def shape(line: str) -> str:
     return f"{len(fields)} field{'s' if len(fields) > 1 else ''}{by}: {shown}"[:SHOWN]
 
 
-def misfit(source: Union[str, Path], number: int, line: str, expected: str) -> SapbertError:
+def misfit(source: str | Path, number: int, line: str, expected: str) -> SapbertError:
     """The exception for a line that the layout does not have. number: of the line, from 1. expected: what it should be."""
     return fail("E560", path=source, line=number, expected=expected, shape=shape(line))

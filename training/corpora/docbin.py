@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Dict, List, Optional
 
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 from ..errors import fail
-from ..evaluation.metrics import Mention
 from .corpus import MADE_UP, Corpus
 from .ids import gold_ids
+from .mention import GoldMention
 
 
-def read_docbin(path: Path, *, group: Optional[str] = None, vocabulary: str = "") -> Corpus:
+def read_docbin(path: Path, *, group: str | None = None, vocabulary: str = "") -> Corpus:
     """A `.spacy` file. A document is named by its place in it; a mention's kind is its label; no custom attribute is needed or read.
 
     group: the span group that holds the mentions; None: `doc.ents`. vocabulary: of ids without a prefix, as in `gold_id`.
@@ -23,14 +22,14 @@ def read_docbin(path: Path, *, group: Optional[str] = None, vocabulary: str = ""
     """
     path = Path(path)
     try:
-        docs: List[Doc] = list(DocBin().from_disk(path).get_docs(Vocab()))
+        docs: list[Doc] = list(DocBin().from_disk(path).get_docs(Vocab()))
     except Exception as error:  # zlib's, msgpack's and spaCy's own, by where it is damaged
         raise fail("E567", path=path, layout="docbin", why=f"it is damaged, or no DocBin ({type(error).__name__})") from error
     if group is not None and not any(group in doc.spans for doc in docs):
         known = sorted({key for doc in docs for key in doc.spans})
         raise fail("E565", path=path, group=group, known=", ".join(known) or "none")
-    documents: Dict[str, str] = {}
-    mentions: List[Mention] = []
+    documents: dict[str, str] = {}
+    mentions: list[GoldMention] = []
     counts: Counter[str] = Counter()
     for number, doc in enumerate(docs, 1):
         document = f"{MADE_UP}{number}"
@@ -38,7 +37,7 @@ def read_docbin(path: Path, *, group: Optional[str] = None, vocabulary: str = ""
         for span in doc.ents if group is None else doc.spans.get(group, ()):
             gold = gold_ids(span.kb_id_, vocabulary)
             counts["without_kb_id"] += not gold
-            mentions.append(Mention(document, span.start_char, span.end_char, span.text, gold, span.label_))
+            mentions.append(GoldMention(document, span.start_char, span.end_char, span.text, gold, span.label_))
     if not any(mention.gold for mention in mentions):
         raise fail("E564", path=path, mentions=len(mentions), where="doc.ents" if group is None else f"the span group '{group}'")
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})

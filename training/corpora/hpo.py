@@ -6,24 +6,24 @@ import json
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Dict, List, Tuple, Union
+from typing import Any
 
 from ..errors import fail
-from ..evaluation.metrics import Mention
 from .corpus import Corpus, misfit
 from .ids import gold_ids
+from .mention import GoldMention
 
 GOLD_JSON, TEXTS = "*_gold.json", "*.tar.gz"
 
 
-def read_gsc(lines: Iterable[str], *, source: Union[str, Path] = "GSC+") -> Corpus:
+def read_gsc(lines: Iterable[str], *, source: str | Path = "GSC+") -> Corpus:
     """GSC+: a PubMed id, a line of text, then `start TAB end TAB mention TAB HP:…` lines; blocks end with an empty line.
 
     source: named in errors. RAISES: SapbertError E560 (a line, or an id without a text).
     """
-    documents: Dict[str, str] = {}
-    mentions: List[Mention] = []
-    block: List[Tuple[int, str]] = []
+    documents: dict[str, str] = {}
+    mentions: list[GoldMention] = []
+    block: list[tuple[int, str]] = []
     for number, line in [*enumerate(lines, 1), (0, "")]:
         if line.strip():
             block.append((number, line))
@@ -37,7 +37,7 @@ def read_gsc(lines: Iterable[str], *, source: Union[str, Path] = "GSC+") -> Corp
             fields = annotation.split("\t")
             if len(fields) != 4 or not (fields[0].isdecimal() and fields[1].isdecimal()):
                 raise misfit(source, number, annotation, "`start TAB end TAB mention TAB id`")
-            mentions.append(Mention(document, int(fields[0]), int(fields[1]), fields[2], gold_ids(fields[3])))
+            mentions.append(GoldMention(document, int(fields[0]), int(fields[1]), fields[2], gold_ids(fields[3])))
         block = []
     return Corpus(documents, mentions)
 
@@ -54,7 +54,7 @@ def read_jax(path: Path) -> Corpus:
     if not documents:
         raise fail("E567", path=path, layout="jax", why=f"no document.txt lies in it, nor in a {TEXTS}")
     mentions = [
-        Mention(document, 0, 0, "", ((concept_id,),))
+        GoldMention(document, 0, 0, "", ((concept_id,),))
         for document, ids in gold.items()
         if document in documents
         for concept_id in dict.fromkeys(i for text in ids for alternative in gold_ids(text) for i in alternative)
@@ -63,7 +63,7 @@ def read_jax(path: Path) -> Corpus:
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
 
 
-def _gold(path: Path) -> Dict[str, Dict[str, Any]]:
+def _gold(path: Path) -> dict[str, dict[str, Any]]:
     files = sorted(path.glob(GOLD_JSON))
     if len(files) != 1:
         raise fail("E567", path=path, layout="jax", why=f"it holds {len(files)} files {GOLD_JSON}, not one")
@@ -76,7 +76,7 @@ def _gold(path: Path) -> Dict[str, Dict[str, Any]]:
     return found
 
 
-def _texts(path: Path) -> Dict[str, str]:
+def _texts(path: Path) -> dict[str, str]:
     """Document -> text, in the order of ids; none of them is unpacked to the disk."""
     found = {file.stem: file.read_bytes() for file in path.rglob("*.txt")}
     for packed in sorted(path.glob(TEXTS)):

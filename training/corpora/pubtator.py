@@ -6,12 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple, Union
 
 from ..errors import fail
-from ..evaluation.metrics import Ids, Mention
 from .corpus import Corpus, misfit, wanted
 from .ids import gold_ids
+from .mention import GoldMention, Ids
 
 _HEAD = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 _RELATION = re.compile(r"[^\t]+\t[A-Za-z][\w -]*\t[^\t]+\t[^\t]+(\t[^\t]*)?")
@@ -20,7 +19,7 @@ _VARIANTS = frozenset({"SequenceVariant", "DNAMutation", "ProteinMutation"})  # 
 _EXPECTED = "`id|t|title`, `id|a|abstract`, `id TAB start TAB end TAB mention TAB kind TAB ids` or a relation"
 
 
-def read_pubtator(lines: Iterable[str], kinds: Optional[Collection[str]] = None, *, source: Union[str, Path] = "PubTator") -> Corpus:
+def read_pubtator(lines: Iterable[str], kinds: Collection[str] | None = None, *, source: str | Path = "PubTator") -> Corpus:
     """PubTator: `id|t|title`, `id|a|abstract`, then `id TAB start TAB end TAB mention TAB kind TAB ids`.
 
     Offsets count the title, one character, and the abstract. In ids, `|` parts alternatives, `+` and `,` (BioRED) the parts of a composite;
@@ -31,9 +30,9 @@ def read_pubtator(lines: Iterable[str], kinds: Optional[Collection[str]] = None,
     Counted: lines of relations (`id TAB CID TAB id TAB id`), which are left out; documents that come twice, whose mentions then do too.
     RAISES: SapbertError E560 (a line), E566 (a mention of a document without a title).
     """
-    titles: Dict[str, str] = {}
-    abstracts: Dict[str, str] = {}
-    mentions: List[Mention] = []
+    titles: dict[str, str] = {}
+    abstracts: dict[str, str] = {}
+    mentions: list[GoldMention] = []
     counts: Counter[str] = Counter()
     for number, line in enumerate(lines, 1):
         if head := _HEAD.fullmatch(line):
@@ -48,14 +47,14 @@ def read_pubtator(lines: Iterable[str], kinds: Optional[Collection[str]] = None,
                 raise misfit(source, number, line, _EXPECTED)
             document, start, end, text, kind = fields[:5]
             if wanted(kind, kinds):
-                mentions.append(Mention(document, int(start), int(end), text, _gold(kind, fields[5:]), kind))
+                mentions.append(GoldMention(document, int(start), int(end), text, _gold(kind, fields[5:]), kind))
     if unknown := dict.fromkeys(mention.document for mention in mentions if mention.document not in titles):
         raise fail("E566", path=source, count=len(unknown), documents=", ".join(list(unknown)[:5]))
     documents = {i: f"{title} {abstracts.get(i, '')}" for i, title in titles.items()}
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
 
 
-def _gold(kind: str, rest: List[str]) -> Tuple[Ids, ...]:
+def _gold(kind: str, rest: list[str]) -> tuple[Ids, ...]:
     """rest: the ids, if there are any, and BC5CDR's names of a composite's parts."""
     if not rest:
         return ()

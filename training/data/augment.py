@@ -1,38 +1,37 @@
-"""Names written as notes write them: other word order, punctuation, number, a slip of the finger. No models, no data."""
+"""Change names the way that clinical notes change them: word order, punctuation, plural, typing errors. Needs no model and no data."""
 
 from __future__ import annotations
 
 import random
 import re
 from collections.abc import Callable
-from typing import Dict
 
 from ..errors import fail
 from ..registry import registry
 
-Perturb = Callable[[str, str], str]
-MIN_CHARS = 7  # shorter names become others by a slip
+Augment = Callable[[str, str], str]  # (name, salt) -> changed name
+MIN_CHARS = 7  # in a shorter name, two letters in the wrong order may make another word
 
 
 def reorder(name: str, chance: random.Random) -> str:
-    """Words in random order: "diabetes mellitus, type 2" is written "type 2 diabetes mellitus"."""
+    """Put the words in random order: "diabetes mellitus, type 2" becomes "type 2 diabetes mellitus,"."""
     words = name.split()
     chance.shuffle(words)
     return " ".join(words)
 
 
 def unpunctuate(name: str, chance: random.Random) -> str:
-    """Without commas and brackets, hyphens and slashes as spaces."""
+    """Remove commas, colons and brackets; turn hyphens and slashes into spaces."""
     return " ".join(name.translate(_PUNCTUATION).split()) or name
 
 
 def renumber(name: str, chance: random.Random) -> str:
-    """The last word in the plural, or out of it."""
+    """Add an "s" to the end of the name, or remove it."""
     return name[:-1] if name.endswith("s") and len(name) > 1 else name + "s"
 
 
 def slip(name: str, chance: random.Random) -> str:
-    """Two letters inside the name changed over."""
+    """Swap two neighbouring letters inside the name; a name of fewer than `MIN_CHARS` characters stays as it is."""
     if len(name) < MIN_CHARS:
         return name
     at = chance.randrange(1, len(name) - 2)
@@ -40,22 +39,25 @@ def slip(name: str, chance: random.Random) -> str:
 
 
 def respell(name: str) -> str:
-    """American spelling for British, and the other way round: "hematuria" is written "haematuria". The name itself where there is but one."""
+    """Change British to American spelling and American to British: "hematuria" becomes "haematuria".
+
+    A name that has only one spelling stays as it is.
+    """
     return _SPELT.sub(lambda found: _OTHER[found[0]], name)
 
 
 def modify(name: str, chance: random.Random) -> str:
-    """With words before it that notes add and that change no concept: "suspected pneumonia", "stage iii breast cancer"."""
+    """Put words in front that notes add and that do not change the concept: "suspected pneumonia"."""
     return f"{chance.choice(MODIFIERS)} {name}"
 
 
-# None that tells concepts apart: no side, severity, onset, inheritance or acuteness
+# No word that distinguishes concepts: no side, severity, onset, inheritance or acuteness
 MODIFIERS = (
     *("advanced", "confirmed", "diagnosis of", "evidence of", "fatal", "grade 1", "grade 2", "history of", "known", "longstanding", "marked"),
     *("possible", "probable", "signs of", "significant", "sporadic", "stage i", "stage ii", "stage iii", "suspected"),
     *("symptoms of", "typical", "underlying", "unexplained", "worsening"),
 )
-# British and American. At the beginning of a word only: "chemotherapy" has not to do with blood
+# British, then American. Only at the beginning of a word: the "hemo" of "chemotherapy" is not blood
 _STARTS = """haemat hemat haemo hemo haemangi hemangi leukaemi leukemi oedema edema oesoph esoph oestrogen estrogen oestrad estrad paediatr pediatr
 orthopaed orthoped anaesth anesth caecum cecum caecal cecal faecal fecal foetal fetal foetus fetus gynaec gynec homoeopath homeopath homoeosta homeosta
 leucocyt leukocyt leucopen leukopen behaviour behavior sulph sulf caesar cesar"""
@@ -65,10 +67,12 @@ _WORDS = "tumour tumor fibre fiber"  # and their plurals
 
 
 def _either(pairs: str) -> str:
+    """Return a pattern that matches any of these words, the longest first."""
     return "|".join(sorted(pairs.split(), key=len, reverse=True))
 
 
-def _both_ways(pairs: str) -> Dict[str, str]:
+def _both_ways(pairs: str) -> dict[str, str]:
+    """Return British -> American and American -> British."""
     british, american = pairs.split()[::2], pairs.split()[1::2]
     return {**dict(zip(british, american)), **dict(zip(american, british))}
 
@@ -76,25 +80,31 @@ def _both_ways(pairs: str) -> Dict[str, str]:
 _OTHER = _both_ways(f"{_STARTS} {_ANYWHERE} {_WORDS}")
 _SPELT = re.compile(rf"\b(?:{_either(_STARTS)})|{_either(_ANYWHERE)}|\b(?:{_either(_WORDS)})(?=s?\b)")
 _PUNCTUATION = str.maketrans({**dict.fromkeys(",;:()[]", ""), **dict.fromkeys("-/", " ")})
-KINDS: Dict[str, Callable[[str, random.Random], str]] = {"reorder": reorder, "unpunctuate": unpunctuate, "renumber": renumber, "slip": slip}
+KINDS: dict[str, Callable[[str, random.Random], str]] = {"reorder": reorder, "unpunctuate": unpunctuate, "renumber": renumber, "slip": slip}
 
 
-@registry.perturbations("spacy-sapbert.Perturb.v1")
-def perturb(share: float = 0.3, spelling: float = 0.0, modifiers: float = 0.0) -> Perturb:
-    """A function (name, what else decides) -> name that changes names as follows.
+@registry.augmenters("spacy-sapbert.Augment.v1")
+def augment(share: float = 0.3, spelling: float = 0.0, modifiers: float = 0.0) -> Augment:
+    """Return a function (name, salt) -> name that changes some names.
 
-    share (float): of the names, each in one of four ways (`KINDS`), equally often. spelling (float): of the names that have an American and a
-    British spelling, those that take the other. modifiers (float): of the names, with words before them (`modify`).
+    The same name with the same salt is always changed in the same way, whatever was drawn before.
+    So a resumed training sees the same names as one that was not interrupted.
 
-    The same name beside the same partner is always changed in the same way, whatever was drawn before: a resumed training goes on exactly.
-    RAISES: SapbertError E511.
+    Args:
+        share: Share of the names that are changed in one of four ways (`KINDS`), each equally often.
+        spelling: Share of the names that take the other spelling, British or American, if they have two.
+        modifiers: Share of the names that get words in front (`modify`).
+
+    Raises:
+        SapbertError: E511 for a share below 0 or above 1.
     """
     for setting, value in (("share", share), ("spelling", spelling), ("modifiers", modifiers)):
         if not 0 <= value <= 1:
-            raise fail("E511", setting=f"perturb.{setting}", value=value, why="it is a share of the names, from 0 to 1")
+            raise fail("E511", setting=f"augment.{setting}", value=value, why="it is a share of the names, from 0 to 1")
     kinds = list(KINDS.values())
 
     def change(name: str, salt: str) -> str:
+        """Change one name; the salt and the name together decide how."""
         chance = random.Random(f"{salt}\t{name}")
         if chance.random() < share:
             name = chance.choice(kinds)(name, chance)

@@ -1,10 +1,11 @@
-"""Files of names in two languages -> (English, translation) rows: tables, Babelon, MUSE's dictionaries, pairs of Wikipedia titles."""
+"""Read files of names in two languages: tables, Babelon, MUSE's dictionaries, pairs of Wikipedia titles."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Iterator, List, NamedTuple, Optional
+from typing import NamedTuple
 
 from spacy_sapbert.errors import MissingFile
 from spacy_sapbert.errors import fail as base_fail
@@ -18,13 +19,20 @@ from ..corpora.corpus import shape
 from ..errors import fail
 
 LAYOUTS = ("babelon", "muse", "titles", "tsv")
-MADE_UP = "en:"  # begins the id of a concept that has none but its English name
-_LOOKED_AT = 50  # lines that a layout is recognised by
+MADE_UP = "en:"  # prefix of the id of a concept that has only its English name
+_LOOKED_AT = 50  # lines by which a layout is recognised
 _TABLE = ("english", "translation", "language", "concept_id")
 
 
 class Bilingual(NamedTuple):
-    """english, translation: normalised as names of their languages are. language: ISO 639-1. concept_id: the file's, or "en:" and the English name."""
+    """A name in English and in another language.
+
+    Attributes:
+        english: The English name, normalised.
+        translation: The name in the other language, normalised by the rules of that language.
+        language: The other language, ISO 639-1.
+        concept_id: The file's, or "en:" and the English name.
+    """
 
     english: str
     translation: str
@@ -36,21 +44,36 @@ def read_bilingual(
     path: Path,
     stats: ReadStats,
     *,
-    layout: Optional[str] = None,
-    language: Optional[str] = None,
+    layout: str | None = None,
+    language: str | None = None,
     english_second: bool = False,
     encoding: str = "utf-8",
 ) -> Iterator[Bilingual]:
-    """Rows of a file, plain, .gz or .zst.
+    """Read the rows of a file: plain, .gz or .zst.
 
-    layout: default: recognised by content. "tsv": a header with `english` and `translation`, and if wanted `language` and `concept_id`.
-        "babelon": an ontology's translations with the English text beside them. "muse": `word translation` by whitespace (Lample et al.,
-        ICLR 2018; `muse` of Liu et al., ACL 2021). "titles": `title TAB title` (`wt` there); underscores are spaces.
-    language: of the translations, where the file does not say. english_second: MUSE's `de-en.txt`. encoding: of the file.
+    These rows are left out and counted in `stats.left_out`: empty lines, rows that lack one of the two names, rows whose two names are equal,
+    and what `read_babelon` leaves out. These are malformed: a wrong number of cells, an unknown language code, a wrong encoding.
 
-    Left out and counted in `stats.left_out`: empty lines, rows without one of the two, rows whose two names are equal, and what
-    `read_babelon` leaves out. Malformed: other numbers of cells, a language code that is none, text decoded with the wrong encoding.
-    RAISES: SapbertError E601 (a column), E602 (layout), E603, E604 (language, layout), E606 (no English), E401, E404, E405 (malformed).
+    Layouts:
+        tsv: A header with `english` and `translation`, optionally `language` and `concept_id`.
+        babelon: An ontology's translations, with the English text in a column.
+        muse: `word translation`, separated by whitespace.
+        titles: `title TAB title`; underscores are spaces.
+
+    Args:
+        path: The file.
+        stats: Receives the counts.
+        layout: One of `LAYOUTS`; None: recognised from the content.
+        language: Of the translations, if the file does not say.
+        english_second: English stands on the right, as in MUSE's `de-en.txt`.
+        encoding: Of the file.
+
+    Raises:
+        SapbertError: E601 (a column is missing), E602 (unknown layout), E603 (no language), E604 (a setting), E606 (no English),
+            E401, E404, E405 (too many malformed rows).
+
+    Source:
+        MUSE: Lample et al., ICLR 2018. Both as training data (`muse`, `wt`): Liu et al., ACL 2021.
     """
     if not path.exists():
         raise base_fail("E401", MissingFile, path=path)
@@ -83,7 +106,11 @@ def read_bilingual(
 
 
 def recognise(path: Path, encoding: str = "utf-8") -> str:
-    """The layout of a file. RAISES: SapbertError E602, which shows the first line by its shape."""
+    """Return the layout of a file.
+
+    Raises:
+        SapbertError: E602, with the shape of the first line that fits no layout.
+    """
     head = list(islice(((n, line) for n, line in lines(path, encoding) if line.strip() and not line.startswith("#")), _LOOKED_AT))
     if not head:
         raise fail("E602", path=path, number=1, shape="nothing", known=", ".join(LAYOUTS))
@@ -100,7 +127,8 @@ def recognise(path: Path, encoding: str = "utf-8") -> str:
     raise fail("E602", path=path, number=number, shape=shape(line), known=", ".join(LAYOUTS))
 
 
-def _babelon(path: Path, stats: ReadStats, language: Optional[str], encoding: str) -> Iterator[Bilingual]:
+def _babelon(path: Path, stats: ReadStats, language: str | None, encoding: str) -> Iterator[Bilingual]:
+    """Read Babelon, an ontology's translations; E606 if it has no column of English texts."""
     header = next((line for _, line in lines(path, encoding) if line.strip() and not line.startswith("#")), "")
     if not {cell.strip().lower() for cell in header.split("\t")} & set(COLUMNS["english"]):
         raise fail("E606", path=path)
@@ -108,9 +136,10 @@ def _babelon(path: Path, stats: ReadStats, language: Optional[str], encoding: st
         yield from (Bilingual(row.english, text, row.language, row.subject) for text in row.texts)
 
 
-def _table(path: Path, stats: ReadStats, language: Optional[str], encoding: str) -> Iterator[Bilingual]:
+def _table(path: Path, stats: ReadStats, language: str | None, encoding: str) -> Iterator[Bilingual]:
+    """Read a table with a header; E601 if a column is missing, E603 if nothing says the language."""
     numbered = ((n, line) for n, line in lines(path, encoding) if not line.startswith("#"))
-    header: List[str] = next(([cell.strip().lower() for cell in line.split("\t")] for _, line in numbered if line.strip()), [])
+    header: list[str] = next(([cell.strip().lower() for cell in line.split("\t")] for _, line in numbered if line.strip()), [])
     if missing := [f"`{column}`" for column in _TABLE[:2] if column not in header]:
         raise fail("E601", path=path, missing=" and ".join(missing), found=", ".join(f"`{column}`" for column in header) or "none")
     if "language" not in header and language is None:
@@ -134,6 +163,7 @@ def _table(path: Path, stats: ReadStats, language: Optional[str], encoding: str)
 
 
 def _plain(path: Path, stats: ReadStats, layout: str, language: str, english_second: bool, encoding: str) -> Iterator[Bilingual]:
+    """Read lines of two names without a header: MUSE or titles."""
     for number, line in lines(path, encoding):
         if not line.strip():
             stats.leave_out("empty lines")

@@ -1,32 +1,32 @@
-"""Short descriptions of concepts from the knowledge graph: "a kind of pneumonia that is also a viral disease".
+"""Write short descriptions of concepts from the knowledge graph: "a kind of pneumonia that is also a viral disease".
 
-BioLORD grounds concepts without a definition in descriptions made of their relations (Remy et al., Findings of EMNLP 2022). The wordings here
-are this project's own. A description is used only where it is true of one concept alone, as far as the knowledge base's own edges say:
-"a kind of pneumonia" is every sibling's, and would be right and wrong in one batch.
+BioLORD describes concepts without a definition by their relations (Remy et al., Findings of EMNLP 2022). The wordings here are this
+project's own. A description is used only if it is true of one concept alone, as far as the edges of the knowledge base say. "A kind of
+pneumonia" is true of all kinds, so it would be a positive and a negative in one batch.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations, permutations
-from typing import Dict, FrozenSet, List, NamedTuple, Sequence, Tuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
+from .labels import Ints
 from .wording import OwnNames
 
-Ints = npt.NDArray[np.int32]
 Edges = npt.NDArray[np.int64]  # (n, 3): label, kind of edge, label
 IS_A, INCLUDES, FIRST_RELATION = 0, 1, 2  # kinds of edges; the knowledge base's relations are numbered from 2
 PARENTS, RELATIONS, CHILDREN = "parents", "relations", "children"  # what a description is made of
-_LOOKED_AT = 6  # of a concept's parents, relations and children, at random: some have thousands
-_TRIED = 4  # of each form of description
-_MANY = 200  # concepts of which all facts are true, each by itself: they tell little
+_LOOKED_AT = 6  # parents, relations and children that are looked at, drawn at random: some concepts have thousands
+_TRIED = 4  # fillings of each form that are tried
+_MANY = 200  # concepts that share the rarest fact of a description: with more, it is given up
 
 _VERBS = frozenset({
     "is", "has", "may", "was", "can", "does", "excludes", "includes", "involves", "plays", "causes", "affects", "contains", "encodes",
@@ -34,8 +34,8 @@ _VERBS = frozenset({
 })  # fmt: skip
 _SUBJECTS = frozenset({"disease", "gene", "chemical", "drug", "finding", "procedure"})
 
-# form -> wordings: p a parent, r a relation with what it leads to, c a child
-TEMPLATES: Dict[str, Tuple[str, ...]] = {
+# form -> wordings. p: a parent; r: a relation and its target; c: a child
+TEMPLATES: dict[str, tuple[str, ...]] = {
     "p": ("a kind of {0}", "a type of {0}", "a form of {0}"),
     "pp": ("{0} that is also {1}", "both {0} and {1}", "a kind of {0} and of {1}"),
     "ppp": ("{0} that is also {1} and {2}", "a kind of {0}, of {1} and of {2}"),
@@ -50,15 +50,31 @@ TEMPLATES: Dict[str, Tuple[str, ...]] = {
 
 
 class Description(NamedTuple):
+    """A description of a concept.
+
+    Attributes:
+        text: The text.
+        made_of: PARENTS, RELATIONS or CHILDREN.
+    """
+
     text: str
-    made_of: str  # PARENTS, RELATIONS or CHILDREN
+    made_of: str
 
 
 class Graph:
-    """Parents, children and other relations between labels (see `training.data.pairs`), 4 bytes each way, and as much for each label and kind."""
+    """Parents, children and other relations between labels (see `training.data.labels`).
+
+    It takes 4 bytes for each edge and direction, and 4 for each label and kind of edge.
+    """
 
     def __init__(self, edges: Edges, relations: Sequence[str], n_labels: int) -> None:
-        """edges (n, 3), or flat: label, IS_A or FIRST_RELATION + place in `relations`, label of what it is or leads to."""
+        """Sort the edges.
+
+        Args:
+            edges: (n, 3), or flat: label, IS_A or FIRST_RELATION + place in `relations`, other label.
+            relations: Names of the relations.
+            n_labels: Number of labels.
+        """
         self.relations = list(relations)
         edges = np.unique(edges.reshape(-1, 3), axis=0)
         is_a = edges[edges[:, 1] == IS_A]
@@ -70,10 +86,21 @@ class Graph:
         self.ancestors = lru_cache(maxsize=20_000)(self._ancestors)
 
     @classmethod
-    def of(cls, kb: KnowledgeBase, labels: Ints, left_out: set[int]) -> Tuple[Graph, Dict[str, int]]:
-        """The graph of a knowledge base without the labels `left_out`; edges to what is no concept, or is the same label, are counted."""
+    def of(cls, kb: KnowledgeBase, labels: Ints, left_out: set[int]) -> tuple[Graph, dict[str, int]]:
+        """Read the graph of a knowledge base.
+
+        Edges to something that is no concept, edges within a label, and edges of labels that are left out are only counted.
+
+        Args:
+            kb: The knowledge base.
+            labels: The label of each concept row, (concepts,).
+            left_out: Labels that are kept out.
+
+        Returns:
+            The graph; and the counts.
+        """
         counts = {"edges": 0, "edges_to_no_concept": 0, "edges_within_a_concept": 0, "edges_left_out": 0}
-        kinds: Dict[str, int] = {}
+        kinds: dict[str, int] = {}
         found = array("q")  # flat: tuples would take ten times as much
         for row, kind, other in _edges(kb, kinds):
             if other < 0:
@@ -91,14 +118,19 @@ class Graph:
             np.frombuffer(found, dtype=np.int64) if found else np.zeros(0, dtype=np.int64), list(kinds), int(labels.max(initial=-1)) + 1
         ), counts
 
-    def facts(self, label: int) -> List[Tuple[int, int]]:
-        """(kind of edge, label) of all that is said of a label."""
+    def facts(self, label: int) -> list[tuple[int, int]]:
+        """Return the edges of a label: (kind of edge, other label)."""
         return self._forward.of(label)
 
-    def alone(self, label: int, facts: Sequence[Tuple[int, int]]) -> bool:
-        """Whether these facts hold of this label and of no other: the rarest of them directly, the others directly or, for IS_A, of an ancestor.
+    def alone(self, label: int, facts: Sequence[tuple[int, int]]) -> bool:
+        """Whether these facts are true of this label and of no other.
 
-        What lies below the label itself is not looked at: what is true of a concept is true of its kinds.
+        Another label counts if it has the rarest fact itself, and each other fact itself or, for IS_A, by an ancestor.
+        Labels below this one are not looked at, because what is true of a concept is true of its kinds.
+
+        Args:
+            label: The label.
+            facts: (kind of edge, other label).
         """
         holders = min((self._backward.of_kind(other, kind) for kind, other in facts), key=len)
         if len(holders) > _MANY:
@@ -106,23 +138,32 @@ class Graph:
         return all(other == label or not all(self._holds(other, *fact) for fact in facts) for other in holders)
 
     def _holds(self, label: int, kind: int, other: int) -> bool:
+        """Whether a fact is true of a label, for IS_A also by an ancestor."""
         return other in self._forward.of_kind(label, kind) or (kind == IS_A and other in self.ancestors(label))
 
-    def _ancestors(self, label: int) -> FrozenSet[int]:
+    def _ancestors(self, label: int) -> frozenset[int]:
+        """Return all labels above a label."""
         found: set[int] = set()
         queue = [label]
         while queue:
             new = [up for up in self._forward.of_kind(queue.pop(), IS_A) if up not in found]
             found.update(new)
             queue.extend(new)
-        return frozenset(found - {label})  # sources together may have circles
+        return frozenset(found - {label})  # several sources together may have circles
 
-    def describe(self, label: int, count: int, chance: np.random.Generator, title: Callable[[int], str], own: OwnNames) -> List[Description]:
-        """At most `count` descriptions that are true of this label alone, at random; those of children only where there is no other.
+    def describe(self, label: int, count: int, chance: np.random.Generator, title: Callable[[int], str], own: OwnNames) -> list[Description]:
+        """Return descriptions that are true of this label alone, drawn at random.
 
-        title: label -> the name it goes by in a text, lower-cased, "" for none. own: the label's names, which are in none of its descriptions.
+        Descriptions by children are used only if there is no other.
+
+        Args:
+            label: The label.
+            count: Most descriptions.
+            chance: Decides the draw.
+            title: Label -> its name for a text, in lower case; "" for none.
+            own: The label's names; they are in none of its descriptions.
         """
-        known: Dict[str, List[Tuple[Tuple[int, int], str]]] = {"p": [], "r": [], "c": []}
+        known: dict[str, list[tuple[tuple[int, int], str]]] = {"p": [], "r": [], "c": []}
         facts = self.facts(label)
         for i in chance.permutation(len(facts)).tolist():
             kind, other = facts[i]
@@ -131,14 +172,14 @@ class Graph:
                 known[letter].append(((kind, other), name if letter != "r" else f"{verbalised(self.relations[kind - FIRST_RELATION])} {name}"))
         for forms in (("p", "pp", "ppp", "pr", "prr", "r", "rr"), ("pc", "pcc", "cc")):
             candidates = [(form, chosen) for form in forms for chosen in _choices(form, known)]
-            described: List[Description] = []
+            described: list[Description] = []
             for i in chance.permutation(len(candidates)).tolist():
                 form, chosen = candidates[i]
                 if len(described) == count:
                     break
                 above = [fact[1] for fact, _ in chosen if fact[0] == IS_A]
                 if any(one in self.ancestors(other) for one, other in permutations(above, 2)):
-                    continue  # "a tumour that is also a carcinoma" says no more than its second half
+                    continue  # "a tumour that is also a carcinoma" says no more than "a carcinoma"
                 wording = TEMPLATES[form][int(chance.integers(len(TEMPLATES[form])))]
                 text = wording.format(*(name for _, name in chosen))
                 if not own.within(text) and self.alone(label, [fact for fact, _ in chosen]):
@@ -149,8 +190,11 @@ class Graph:
 
 
 def verbalised(relation: str) -> str:
-    """`part_of` -> "is part of", `has_finding_site` -> "has finding site", `causes` -> "causes", `disease_may_have_finding` (NCIt names who
-    has it, too) -> "may have finding", `disease_mapped_to_gene` -> "is mapped to gene"."""
+    """Turn the name of a relation into words.
+
+    `part_of` becomes "is part of"; `has_finding_site` "has finding site"; `causes` "causes". NCIt also names the subject:
+    `disease_may_have_finding` becomes "may have finding", `disease_mapped_to_gene` "is mapped to gene".
+    """
     words = relation.replace("_", " ").split()
     for i, word in enumerate(words[:4]):
         if word in _VERBS:
@@ -160,18 +204,31 @@ def verbalised(relation: str) -> str:
     return " ".join(["is", *words[len(words) > 2 and words[0] in _SUBJECTS :]])
 
 
-def _choices(form: str, known: Dict[str, List[Tuple[Tuple[int, int], str]]]) -> List[List[Tuple[Tuple[int, int], str]]]:
-    """Fillings of a form, the first few of each combination of what is known; it lies in random order."""
+def _choices(form: str, known: dict[str, list[tuple[tuple[int, int], str]]]) -> list[list[tuple[tuple[int, int], str]]]:
+    """Fill a form with what is known of a label.
+
+    Args:
+        form: Letters p, r and c.
+        known: Letter -> facts and their words, in random order.
+
+    Returns:
+        The first few fillings.
+    """
     sizes = {letter: form.count(letter) for letter in "prc"}
-    filled: List[List[Tuple[Tuple[int, int], str]]] = [[]]
+    filled: list[list[tuple[tuple[int, int], str]]] = [[]]
     for letter, size in sizes.items():
         if size:
             filled = [[*before, *some] for before in filled for some in combinations(known[letter], size)]
     return filled[:_TRIED]
 
 
-def _edges(kb: KnowledgeBase, kinds: Dict[str, int]) -> Iterator[Tuple[int, int, int]]:
-    """(concept row, kind, concept row); `kinds` gets the numbers of the relations as they come."""
+def _edges(kb: KnowledgeBase, kinds: dict[str, int]) -> Iterator[tuple[int, int, int]]:
+    """Yield the edges of a knowledge base: (concept row, kind, concept row or -1).
+
+    Args:
+        kb: The knowledge base.
+        kinds: Receives the number of each relation.
+    """
     for row, parent in kb.parents():
         yield row, IS_A, parent
     for row, relation, target in kb.relations():
@@ -183,19 +240,22 @@ def _edges(kb: KnowledgeBase, kinds: Dict[str, int]) -> Iterator[Tuple[int, int,
 
 
 class _Sorted:
-    """Edges by label and kind; what a label has of a kind lies together."""
+    """Edges sorted by label and kind."""
 
     def __init__(self, edges: Edges, n_labels: int, n_kinds: int) -> None:
+        """Sort edges (n, 3)."""
         places = edges[:, 0] * n_kinds + edges[:, 1]
         order = np.lexsort((edges[:, 2], places))
         self._n_kinds = n_kinds
         self._starts = np.searchsorted(places[order], np.arange(n_labels * n_kinds + 1)).astype(np.int32)
         self._others = edges[order, 2].astype(np.int32)
 
-    def of_kind(self, label: int, kind: int) -> List[int]:
+    def of_kind(self, label: int, kind: int) -> list[int]:
+        """Return the other labels of a label's edges of a kind."""
         place = label * self._n_kinds + kind
-        others: List[int] = self._others[self._starts[place] : self._starts[place + 1]].tolist()
+        others: list[int] = self._others[self._starts[place] : self._starts[place + 1]].tolist()
         return others
 
-    def of(self, label: int) -> List[Tuple[int, int]]:
+    def of(self, label: int) -> list[tuple[int, int]]:
+        """Return the edges of a label: (kind, other label)."""
         return [(kind, other) for kind in range(self._n_kinds) for other in self.of_kind(label, kind)]

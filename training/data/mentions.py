@@ -1,41 +1,41 @@
-"""A task's training mentions -> pairs (mention, a name of its concept), to go on training a trained encoder with.
+"""Make pairs of a corpus's training mentions with the names of their concepts, to train an encoder further.
 
-The fine-tuned rows of SapBERT's Table 3 (Liu et al., NAACL 2021): the same loss, on what annotators wrote. In the linker the dictionary goes
-first (its setting `exact_match`) and the encoder is what it falls back on.
+These pairs are for the fine-tuned rows of SapBERT's Table 3 (Liu et al., NAACL 2021): the same loss, on annotated mentions.
+The linker takes exact matches first (its setting `exact_match`), and asks the encoder for the other mentions.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.errors import MissingFile
 from spacy_sapbert.errors import fail as base_fail
-from spacy_sapbert.files import checksum, write_manifest, writing_folder
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..corpora import fitting, gold_ids, open_lines, read_pubtator, resolved_texts
 from ..errors import fail
-from .pairs import HELD_OUT, KIND, LABELS, MENTIONS, PAIRS, QUERIES, QUERY_SCHEMA, SCHEMA, VERSION, assign_labels, sources_of
+from .labels import assign_labels
+from .pairs import HELD_OUT, MENTIONS, write_pairs
 
-Annotated = Tuple[str, Tuple[Tuple[str, ...], ...]]  # mention, alternatives of ids
+Annotated = tuple[str, tuple[tuple[str, ...], ...]]  # mention, alternatives of ids
 
 
-def read_mentions(path: Union[str, Path], layout: str = "pubtator", kinds: Optional[Sequence[str]] = None) -> List[Annotated]:
-    """Mentions and their gold ids. layout: "pubtator" (abbreviations are resolved over each text), or "tsv" (mention TAB ids, `|` and `+` as
-    in PubTator; no header). kinds: of PubTator's mentions; None: all.
+def read_mentions(path: str | Path, layout: str = "pubtator", kinds: Sequence[str] | None = None) -> list[Annotated]:
+    """Read mentions and their gold ids.
 
-    RAISES: SapbertError E401 (no file), E403 (a line of a TSV), E511 (layout).
+    Args:
+        path: The file.
+        layout: "pubtator" (abbreviations are resolved in each text), or "tsv" (mention TAB ids, with `|` and `+` as in PubTator; no header).
+        kinds: Kinds of PubTator's mentions; None: all.
+
+    Raises:
+        SapbertError: E401 (no file), E403 (a bad line of a TSV), E511 (unknown layout).
     """
     if not Path(path).is_file():
         raise base_fail("E401", MissingFile, path=path)
@@ -43,11 +43,11 @@ def read_mentions(path: Union[str, Path], layout: str = "pubtator", kinds: Optio
         fits, misfits = fitting(read_pubtator(open_lines(Path(path)), kinds))
         texts = resolved_texts(fits)[0]
         order = {document: i for i, document in enumerate(fits.documents)}
-        mentions = sorted(fits.mentions, key=lambda mention: order[mention.document])  # stable: as `resolved_texts` gives them
+        mentions = sorted(fits.mentions, key=lambda mention: order[mention.document])  # stable sort: the order of `resolved_texts`
         return [(text, mention.gold) for mention, text in zip(mentions, texts)] + [(mention.text, mention.gold) for mention in misfits]
     if layout != "tsv":
         raise fail("E511", setting="layout", value=layout, why="it must be 'pubtator' or 'tsv'")
-    found: List[Annotated] = []
+    found: list[Annotated] = []
     for number, row in enumerate(csv.reader(open_lines(Path(path)), delimiter="\t", quoting=csv.QUOTE_NONE), 1):
         if len(row) < 2 or not row[0].strip() or not gold_ids(row[1]):
             raise base_fail("E403", path=path, line=number, why="it must hold a mention, a tab, and one or more ids.")
@@ -56,13 +56,26 @@ def read_mentions(path: Union[str, Path], layout: str = "pubtator", kinds: Optio
 
 
 def build_mention_pairs(
-    kb: KnowledgeBase, mentions: Iterable[Annotated], out: Union[str, Path], *, seed: int = 0, held_out: float = 0.1, max_pairs: int = 50
-) -> Dict[str, Any]:
-    """Write a folder as `training.data.pairs` does: each mention with the names of its concept, at most `max_pairs` of them.
+    kb: KnowledgeBase, mentions: Iterable[Annotated], out: str | Path, *, seed: int = 0, held_out: float = 0.1, max_pairs: int = 50
+) -> dict[str, Any]:
+    """Write a folder of pairs: each mention with names of its concept.
 
-    A mention that annotators gave several concepts, a composite, one that is no concept of `kb`, or one that is a name of its concept as it is, is
-    in no pair (counted). held_out (float): share of the mentions that become queries instead.
-    RETURNS (Dict[str, Any]): the counts. RAISES: SapbertError E503 (a setting), E504 (no pair).
+    These mentions are in no pair, and are counted: composites, mentions with several concepts, mentions whose concept is not in `kb`,
+    and mentions that are already a name of their concept.
+
+    Args:
+        kb: The knowledge base.
+        mentions: Texts, each with its alternatives of ids.
+        out: Folder to write.
+        seed: Decides the queries, and which names of a concept are taken.
+        held_out: Share of the mentions that become queries instead of pairs.
+        max_pairs: Pairs of one mention.
+
+    Returns:
+        The counts, as in the manifest.
+
+    Raises:
+        SapbertError: E503 (a setting), E504 (no pair).
     """
     if not 0 <= held_out < 1:
         raise fail("E503", setting="held_out", value=held_out, why="it is a share of the mentions, from 0 up to but not including 1")
@@ -70,7 +83,7 @@ def build_mention_pairs(
         raise fail("E503", setting="max_pairs", value=max_pairs, why="it must be at least 1")
     labels, _ = assign_labels(kb)
     counts = {"mentions": 0, "distinct": 0, "composite": 0, "several_concepts": 0, "not_in_kb": 0, "already_a_name": 0}
-    rows_of: Dict[str, set[int]] = {}
+    rows_of: dict[str, set[int]] = {}
     for text, alternatives in mentions:
         counts["mentions"] += 1
         if any(len(alternative) > 1 for alternative in alternatives):
@@ -81,7 +94,7 @@ def build_mention_pairs(
             counts["not_in_kb"] += 1
         elif normalise(text):
             rows_of.setdefault(normalise(text), set()).update(known)
-    single: List[Tuple[int, str, List[str]]] = []
+    single: list[tuple[int, str, list[str]]] = []
     for text, concepts in sorted(rows_of.items()):
         mine = {int(labels[row]) for row in concepts}
         names = {normalise(name.text, name.language) for row in concepts for name in kb.concept(row).names}
@@ -95,7 +108,7 @@ def build_mention_pairs(
     single.sort(key=lambda entry: entry[:2])
     chance = np.random.default_rng([seed, 4])
     queries = set(chance.choice(len(single), round(held_out * len(single)), replace=False).tolist()) if single else set()
-    pairs: List[Dict[str, Any]] = []
+    pairs: list[dict[str, Any]] = []
     for i, (label, text, known_names) in enumerate(single):
         if i not in queries:
             chosen = sorted(chance.choice(len(known_names), min(max_pairs, len(known_names)), replace=False).tolist())
@@ -112,44 +125,7 @@ def build_mention_pairs(
         held_out_queries=len(queries),
         zero_shot_queries=0,
     )
-    with writing_folder(out) as folder:
-        np.save(folder / LABELS, labels, allow_pickle=False)
-        kept = [{"query": text, "split": HELD_OUT, "label": label} for i, (label, text, _) in enumerate(single) if i in queries]
-        pq.write_table(pa.Table.from_pylist(kept, schema=QUERY_SCHEMA), folder / QUERIES)
-        pq.write_table(pa.Table.from_pylist(pairs, schema=SCHEMA), folder / PAIRS)
-        settings = {"seed": seed, "held_out": held_out, "zero_shot": 0.0, "max_pairs": max_pairs}
-        write_manifest(
-            folder,
-            KIND,
-            VERSION,
-            {"counts": counts, "settings": settings, "kb": kb.fingerprint, "sources": [*sources_of(kb), MENTIONS]},
-        )
+    kept = [{"query": text, "split": HELD_OUT, "label": label} for i, (label, text, _) in enumerate(single) if i in queries]
+    settings = {"seed": seed, "held_out": held_out, "zero_shot": 0.0, "max_pairs": max_pairs}
+    write_pairs(out, kb, labels, pairs, kept, counts, settings, MENTIONS)
     return counts
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.data.mentions", description="Pairs of a task's training mentions with the names of their concepts."
-    )
-    parser.add_argument("corpus", type=Path, help="PubTator or TSV file; never a part that you measure on")
-    parser.add_argument("kb", type=Path, help="folder of `python -m spacy_sapbert kb build`")
-    parser.add_argument("out", type=Path, help="folder to write")
-    parser.add_argument("--layout", choices=["pubtator", "tsv"], default="pubtator")
-    parser.add_argument("--kind", action="append", help="of PubTator's mentions (Disease …); repeatable; default: all")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--held-out", type=float, default=0.1, help="share of the mentions that become queries (default 0.1)")
-    parser.add_argument("--max-pairs", type=int, default=50, help="pairs of one mention (default 50)")
-    given = parser.parse_args(arguments)
-    try:
-        found = read_mentions(given.corpus, given.layout, given.kind)
-        settings = {"seed": given.seed, "held_out": given.held_out, "max_pairs": given.max_pairs}
-        counts = build_mention_pairs(KnowledgeBase(given.kb), found, given.out, **settings)
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps({**counts, "corpus": checksum(given.corpus)[:12]}, indent=1))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,10 +1,10 @@
-"""Which concepts look alike: hard negatives for batches. TF-IDF of character n-grams and its principal directions, no encoder."""
+"""Find concepts whose names look alike: hard negatives for batches. Uses TF-IDF of character n-grams, no encoder."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Dict, Iterator, List, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -16,37 +16,51 @@ from spacy_sapbert.types import Floats2d, VectorIndex
 
 from .pairs import PAIRS
 
-VERSION = 1  # of what is kept
-NAMES = 12  # of a concept that are read: more say little new
-CHUNK = 1024
-EXACT = 200_000  # concepts; beyond, all with all would take hours
+VERSION = 1  # of the file beside the pairs
+NAMES = 12  # names that are read of a concept; more add little
+CHUNK = 1024  # rows of one query
+EXACT = 200_000  # concepts; with more, exact search would take hours
 
 
-def kept_nearest_labels(pairs: Union[str, Path], fingerprint: str) -> npt.NDArray[np.int32]:
-    """`nearest_labels`, kept beside the pairs for the next training. fingerprint: of pairs.parquet."""
+def kept_nearest_labels(pairs: str | Path, fingerprint: str) -> npt.NDArray[np.int32]:
+    """Return `nearest_labels`, from the file beside the pairs if there is one; else write it for the next training.
+
+    Args:
+        pairs: Folder of pairs.
+        fingerprint: Of pairs.parquet.
+    """
     path = Path(pairs) / f"neighbours-{VERSION}-{fingerprint[:16]}.npy"
     if path.is_file():
         return np.asarray(np.load(path), dtype=np.int32)
     found = nearest_labels(pairs)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.npy")  # each process of a training writes its own
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.npy")  # each process of a training writes its own file
     try:
         np.save(scratch, found)
         os.replace(scratch, path)
-    except OSError:  # a folder that can't be written: it is made again
+    except OSError:  # the folder is read-only: the next training computes it again
         scratch.unlink(missing_ok=True)
     return found
 
 
-def nearest_labels(pairs: Union[str, Path], *, count: int = 32, dimensions: int = 96, seed: int = 0) -> npt.NDArray[np.int32]:
-    """int32 (largest label + 1, count): for each label of pairs.parquet those whose names share most character n-grams, -1 for none.
+def nearest_labels(pairs: str | Path, *, count: int = 32, dimensions: int = 96, seed: int = 0) -> npt.NDArray[np.int32]:
+    """Return for each label of pairs.parquet the labels whose names share most character n-grams.
 
-    Cosine over `dimensions` directions of the TF-IDF matrix of 3- and 4-grams within words (latent semantic analysis); 42,000 concepts
-    take a minute on one core, where encoding their names would take several.
+    The measure is the cosine in `dimensions` principal directions of the TF-IDF matrix of 3- and 4-grams within words (latent semantic
+    analysis). 42,000 concepts take a minute on one core; to encode their names would take several.
+
+    Args:
+        pairs: Folder of pairs.
+        count: Labels for each label.
+        dimensions: Principal directions.
+        seed: Of the decomposition.
+
+    Returns:
+        int32 (largest label + 1, count); -1 where there is none.
     """
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    names: Dict[int, Dict[str, None]] = {}
+    names: dict[int, dict[str, None]] = {}
     for batch in pq.ParquetFile(Path(pairs) / PAIRS).iter_batches():
         for anchor, positive, label in zip(*(batch.column(c).to_pylist() for c in ("anchor", "positive", "label"))):
             known = names.setdefault(label, {})
@@ -56,7 +70,7 @@ def nearest_labels(pairs: Union[str, Path], *, count: int = 32, dimensions: int 
     found = np.full((int(labels.max(initial=-1)) + 1, count), -1, dtype=np.int32)
     if len(labels) < 3:
         return found
-    texts: List[str] = [" | ".join(names[label]) for label in labels.tolist()]
+    texts: list[str] = [" | ".join(names[label]) for label in labels.tolist()]
     rare = 3 if len(texts) > 1000 else 1
     matrix = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 4), min_df=rare, max_features=60_000, dtype=np.float32).fit_transform(texts)
     width = min(dimensions, min(matrix.shape) - 1)
@@ -68,12 +82,15 @@ def nearest_labels(pairs: Union[str, Path], *, count: int = 32, dimensions: int 
     return found
 
 
-def _nearest(vectors: Floats2d, keep: int) -> Iterator[Tuple[int, npt.NDArray[np.int64]]]:
-    """First row of a chunk, and the nearest others (chunk, keep) of its rows; beyond EXACT rows by an Annoy index."""
+def _nearest(vectors: Floats2d, keep: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Yield the first row of each chunk, and the nearest other rows of its rows (chunk, keep).
+
+    More than `EXACT` vectors are searched with an Annoy index.
+    """
     index: VectorIndex = AnnoyIndex(n_trees=10, pca=0, search_k=2_000) if len(vectors) > EXACT else ExactIndex()
     index.build(vectors)
     for start in range(0, len(vectors), CHUNK):
         rows, _ = index.query(vectors[start : start + CHUNK], keep + 1)
         own = np.arange(start, start + len(rows))[:, None]
-        others = np.argsort(rows == own, axis=1, kind="stable")[:, :keep]  # itself goes last
+        others = np.argsort(rows == own, axis=1, kind="stable")[:, :keep]  # the row itself goes last
         yield start, np.take_along_axis(rows, others, axis=1)

@@ -1,19 +1,19 @@
-"""A knowledge base -> seeded pairs of names, and queries that are held out by construction. No models.
+"""Make pairs of names from a knowledge base, and queries that are held out of them. Needs no model.
 
-SapBERT's training data (Liu et al., NAACL 2021, section 2 and appendix): every pair of names of one concept, lower-cased, duplicates
-removed, at most 50 pairs a concept, drawn at random. What is added here, because ontologies' cross-references are not one to one:
-concepts that are probably the same are one *label*, and a name of several labels is in no pair. Which languages' names take part is a
-setting: a concept's names in any language are its synonyms (Liu et al., ACL 2021, section 3: name sets en, en+LANG, all).
+SapBERT trains on all pairs of names of one concept: lower-cased, without duplicates, at most 50 pairs of a concept, drawn at random
+(Liu et al., NAACL 2021, section 2 and appendix). Two rules are added here. Concepts that are probably the same have one label
+(`training.data.labels`). A name of several labels is in no pair. Names of several languages may take part, because a concept's names
+in any language are its synonyms (Liu et al., ACL 2021, section 3: name sets en, en+LANG, all).
+
+A folder of pairs holds pairs.parquet (anchor, positive, label), queries.parquet (query, split, label), labels.npy (the label of each
+concept row) and a manifest.
 """
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-import json
-import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,26 +23,31 @@ from tqdm import tqdm
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import read_manifest, write_manifest, writing_folder
-from spacy_sapbert.kb.concept import is_cui, normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..errors import fail
+from .labels import Ints, assign_labels
 
 KIND, VERSION = "pairs", 1
 PAIRS, QUERIES, LABELS = "pairs.parquet", "queries.parquet", "labels.npy"
 SCHEMA = pa.schema([("anchor", pa.string()), ("positive", pa.string()), ("label", pa.int32())])
 QUERY_SCHEMA = pa.schema([("query", pa.string()), ("split", pa.string()), ("label", pa.int32())])
-MENTIONS = "a task's training mentions"  # what `training.data.mentions` says its source is
+MENTIONS = "a task's training mentions"  # the source that `training.data.mentions` writes into the manifest
 HELD_OUT, ZERO_SHOT = "held_out", "zero_shot"
 ENGLISH = ("en",)
 ALL = "all"
-Lines = npt.NDArray[np.bool_]  # (m,): which columns of the knowledge base's array (name, concept) take part
-_ROWS = 100_000  # pairs in one row group: what lies in memory
-Ints = npt.NDArray[np.int32]
+RowMask = npt.NDArray[np.bool_]  # (m,): which rows of the name table take part
+ROW_GROUP = 100_000  # pairs that are in memory as text at a time
 
 
 class Query(NamedTuple):
-    """A name that is in no pair. split: "held_out" (its concept's other names are in training) or "zero_shot" (none of them is)."""
+    """A name that is in no pair.
+
+    Attributes:
+        query: The name.
+        split: "held_out" if other names of its concept are in training, "zero_shot" if none is.
+        label: The right answer.
+    """
 
     query: str
     split: str
@@ -50,42 +55,57 @@ class Query(NamedTuple):
 
 
 class Names(NamedTuple):
-    """The names of each label: `strings[starts[i]:starts[i + 1]]` are rows of the knowledge base's distinct names."""
+    """The names of each label: `surface_forms[starts[i]:starts[i + 1]]` are those of `labels[i]`.
 
-    strings: Ints  # (names,)
-    starts: npt.NDArray[np.int64]  # (labels + 1,)
-    labels: Ints  # (labels,)
+    Attributes:
+        surface_forms: Rows of the knowledge base's surface forms, (names,).
+        starts: (labels + 1,).
+        labels: (labels,).
+    """
+
+    surface_forms: Ints
+    starts: npt.NDArray[np.int64]
+    labels: Ints
 
     def of(self, i: int) -> Ints:
-        return self.strings[self.starts[i] : self.starts[i + 1]]
+        """Return the surface forms of the i-th label."""
+        return self.surface_forms[self.starts[i] : self.starts[i + 1]]
 
 
 def build_pairs(
     kb: KnowledgeBase,
-    out: Union[str, Path],
+    out: str | Path,
     *,
     seed: int = 0,
     held_out: float = 0.05,
     zero_shot: float = 0.025,
     max_pairs: int = 50,
     languages: Sequence[str] = ENGLISH,
-    leave_out: Optional[Lines] = None,
-    about: Optional[Dict[str, Any]] = None,
+    leave_out: RowMask | None = None,
+    about: dict[str, Any] | None = None,
     progress: bool = False,
-) -> Dict[str, Any]:
-    """Write pairs.parquet, queries.parquet, labels.npy and a manifest into the folder `out`, which appears when all is done.
+) -> dict[str, Any]:
+    """Write a folder of pairs. It appears when everything is written.
 
-    Memory grows with 4-byte numbers for each name and concept, never with text: names are read in slabs as they are written.
+    Memory grows with 4-byte numbers for each name and concept, not with text: names are read in groups while they are written.
 
-    seed (int): decides the queries and which pairs of a concept are kept.
-    held_out (float): share of labels of which one synonym becomes a query and is in no pair; such a label keeps two names or more.
-    zero_shot (float): share of labels that are kept out whole; one of their names is a query.
-    max_pairs (int): of a concept's pairs, so many at random (SapBERT: 50).
-    languages (Sequence[str]): names in these become pairs and queries; "all" for every one that the knowledge base has.
-    leave_out (Optional[Lines]): names of concepts that are in no pair and no query, as columns of the knowledge base's array.
-    about (Optional[Dict[str, Any]]): more settings for the manifest: what `leave_out` is.
-    RETURNS (Dict[str, Any]): the counts, as in the manifest.
-    RAISES: SapbertError E501 (no pairs), E503 (a setting), E107 (a language that the knowledge base lacks), E008 (disk full).
+    Args:
+        kb: The knowledge base.
+        out: Folder to write.
+        seed: Decides the queries, and which pairs of a concept are kept.
+        held_out: Share of labels of which one synonym becomes a query and is in no pair; such a label keeps at least two names.
+        zero_shot: Share of labels that are in no pair; one name of each is a query.
+        max_pairs: Pairs of one concept, drawn at random (SapBERT: 50).
+        languages: Names in these become pairs and queries; ("all",) for every language of the knowledge base.
+        leave_out: Rows of the name table whose names are in no pair and no query, (m,).
+        about: More settings for the manifest, which say what `leave_out` is.
+        progress: Show a progress bar.
+
+    Returns:
+        The counts, as in the manifest.
+
+    Raises:
+        SapbertError: E501 (no pairs), E503 (a setting), E107 (the knowledge base lacks a language), E008 (the disk is full).
     """
     for setting, share in (("held_out", held_out), ("zero_shot", zero_shot)):
         if not 0 <= share < 1:
@@ -119,16 +139,20 @@ def build_pairs(
                 f"{counts['labels']:,} concepts with {counts['names']:,} names, of which {counts['ambiguous_names']:,} are names of several concepts"
             )
             raise fail("E501", kb=kb.path, why=why)
-        settings: Dict[str, Any] = {"seed": seed, "held_out": held_out, "zero_shot": zero_shot, "max_pairs": max_pairs}
-        if tuple(spoken) != ENGLISH:  # English alone is what a manifest without it means
+        settings: dict[str, Any] = {"seed": seed, "held_out": held_out, "zero_shot": zero_shot, "max_pairs": max_pairs}
+        if tuple(spoken) != ENGLISH:  # a manifest without this setting means English only
             settings["languages"] = spoken
         settings.update(about or {})
         write_manifest(folder, KIND, VERSION, {"counts": counts, "settings": settings, "kb": kb.fingerprint, "sources": sources_of(kb)})
     return counts
 
 
-def check_languages(kb: KnowledgeBase, languages: Sequence[str]) -> List[str]:
-    """What `languages` come to in this knowledge base, each once. RAISES: SapbertError E107, E503 (none)."""
+def check_languages(kb: KnowledgeBase, languages: Sequence[str]) -> list[str]:
+    """Return these languages, each once; for ("all",) those of the knowledge base.
+
+    Raises:
+        SapbertError: E107 (the knowledge base lacks one), E503 (none is given).
+    """
     if tuple(languages) == (ALL,):
         return list(kb.languages)
     if not languages:
@@ -137,92 +161,30 @@ def check_languages(kb: KnowledgeBase, languages: Sequence[str]) -> List[str]:
     return list(dict.fromkeys(languages))
 
 
-def parse_languages(text: str) -> List[str]:
-    """`en+de` or `en,de` -> ["en", "de"]; `all` -> ["all"]."""
+def parse_languages(text: str) -> list[str]:
+    """Split `en+de` or `en,de` into ["en", "de"]."""
     return [part.strip().lower() for part in text.replace(",", "+").split("+") if part.strip()]
 
 
-def sources_of(kb: KnowledgeBase) -> List[str]:
+def sources_of(kb: KnowledgeBase) -> list[str]:
+    """Return the names of the knowledge base's sources."""
     return [str(source["name"]) for source in kb.manifest["sources"]]
-
-
-# -- labels: which concepts are one -------------------------------------------------------------------------------------
-
-
-def assign_labels(kb: KnowledgeBase) -> Tuple[Ints, Dict[str, int]]:
-    """Concept row -> label, so that names of one label are synonyms and names of two labels may be negatives.
-
-    Concepts are one label where a source term maps to both (each has the other's CUI among its codes); where they have the same
-    canonical name and at least one of them has no CUI (UMLS's own concepts of equal name are different on purpose); and a drug and a
-    trade name of it alone (MRREL `has_tradename`, `tradename_of`; a trade name of several ingredients stays a concept of its own).
-    RETURNS: int32 (concepts,), labels numbered from 0 in the order of rows; how many joins each rule made.
-    """
-    sets = _Sets(len(kb))
-    joins = {"joined_by_source_term": 0, "joined_by_canonical_name": 0, "joined_by_trade_name": 0}
-    last_code, last_row = "", -1
-    for code, row in kb.concepts_of_codes("UMLS"):
-        if code == last_code:
-            joins["joined_by_source_term"] += sets.join(last_row, row)
-        last_code, last_row = code, row
-    for one, other in _equal_canonical_names(kb):
-        joins["joined_by_canonical_name"] += sets.join(one, other)
-    for brand, drug in _trade_names(kb):
-        joins["joined_by_trade_name"] += sets.join(brand, drug)
-    roots = np.fromiter((sets.root(row) for row in range(len(kb))), dtype=np.int32, count=len(kb))
-    return np.unique(roots, return_inverse=True)[1].astype(np.int32).reshape(-1), joins
-
-
-class _Sets:
-    """Disjoint sets of concept rows, 4 bytes each."""
-
-    def __init__(self, size: int) -> None:
-        self._parent = np.arange(size, dtype=np.int32)
-
-    def root(self, row: int) -> int:
-        parent = self._parent
-        while parent[row] != row:
-            parent[row] = parent[parent[row]]
-            row = int(parent[row])
-        return row
-
-    def join(self, one: int, other: int) -> bool:
-        one, other = self.root(one), self.root(other)
-        self._parent[max(one, other)] = min(one, other)
-        return one != other
-
-
-def _equal_canonical_names(kb: KnowledgeBase) -> Iterator[Tuple[int, int]]:
-    digests = np.empty(len(kb), dtype=np.uint64)
-    has_cui = np.empty(len(kb), dtype=np.bool_)
-    for row, concept_id, name in kb.canonical_names():  # 8-byte digests: 4 million names as text would be half a gigabyte
-        digests[row] = int.from_bytes(hashlib.blake2b(normalise(name).encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
-        has_cui[row] = is_cui(concept_id)
-    order = np.lexsort((~has_cui, digests))  # of equal names, those with a CUI first
-    equal = digests[order[1:]] == digests[order[:-1]]
-    first = order[0] if len(order) else 0
-    for after, same in zip(order[1:], equal):
-        first = first if same else after
-        if same and not has_cui[after]:
-            yield int(first), int(after)
-
-
-def _trade_names(kb: KnowledgeBase) -> Iterator[Tuple[int, int]]:
-    drugs: Dict[int, set[int]] = {}
-    for row, relation, target in kb.relations(("has_tradename", "tradename_of")):
-        if target in kb:
-            other = kb.row_of(target)
-            brand, drug = (other, row) if relation == "has_tradename" else (row, other)
-            drugs.setdefault(brand, set()).add(drug)
-    for brand, ingredients in sorted(drugs.items()):
-        if len(ingredients) == 1:
-            yield brand, next(iter(ingredients))
 
 
 # -- names and splits ---------------------------------------------------------------------------------------------------
 
 
-def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: Optional[Lines] = None) -> Tuple[Names, Dict[str, int]]:
-    """The distinct names of each label that are names of no other label, among the `lines` that take part."""
+def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: RowMask | None = None) -> tuple[Names, dict[str, int]]:
+    """Return the names of each label that are names of no other label.
+
+    Args:
+        kb: The knowledge base.
+        labels: The label of each concept row, (concepts,).
+        lines: The rows of the name table that take part, (m,); None: all.
+
+    Returns:
+        The names; and the counts of all names and of those with several labels.
+    """
     chosen = slice(None) if lines is None or lines.all() else lines
     strings = np.asarray(kb.name_table.surface_form)[chosen]  # (m,), sorted
     label_of = labels[np.asarray(kb.name_table.concept)[chosen]]  # (m,)
@@ -237,11 +199,21 @@ def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: Optional[Lines] = No
     return names, {"names": len(starts), "ambiguous_names": int((~clear).sum())}
 
 
-Drawn = Tuple[int, str, int]  # string row, split, label
+Drawn = tuple[int, str, int]  # row of the surface form, split, label
 
 
-def draw_queries(names: Names, seed: int, held_out: float, zero_shot: float) -> Tuple[List[Drawn], List[Drawn], set[int]]:
-    """All queries; those of seen labels; the labels kept out whole. Shares are of all labels that have a name of their own."""
+def draw_queries(names: Names, seed: int, held_out: float, zero_shot: float) -> tuple[list[Drawn], list[Drawn], set[int]]:
+    """Draw the names that become queries.
+
+    Args:
+        names: The names of each label.
+        seed: Decides the draw.
+        held_out: Share of all labels in `names` of which one name becomes a query.
+        zero_shot: Share of all labels in `names` that are kept out whole.
+
+    Returns:
+        All queries; the queries whose labels stay in training; the labels that are kept out.
+    """
     chance = np.random.default_rng([seed, 1])
     sizes = np.diff(names.starts)
     order = chance.permutation(len(sizes))
@@ -250,27 +222,32 @@ def draw_queries(names: Names, seed: int, held_out: float, zero_shot: float) -> 
     seen = [int(i) for i in order if sizes[i] >= 3 and int(i) not in unseen][: round(held_out * len(sizes))]
 
     def draw(i: int, split: str) -> Drawn:
+        """Draw one name of the i-th label."""
         return int(chance.choice(names.of(i))), split, int(names.labels[i])
 
     held = [draw(i, HELD_OUT) for i in sorted(seen)]
     return [*held, *(draw(i, ZERO_SHOT) for i in sorted(left_out))], held, {int(names.labels[i]) for i in left_out}
 
 
-def read_queries(folder: Union[str, Path]) -> List[Query]:
-    """The held-out names of a folder of pairs. RAISES: SapbertError E502."""
+def read_queries(folder: str | Path) -> list[Query]:
+    """Read the queries of a folder of pairs; E502 if it is not such a folder."""
     check_folder(folder)
     return [Query(**row) for row in pq.read_table(Path(folder) / QUERIES).to_pylist()]
 
 
-def read_labels(folder: Union[str, Path]) -> Ints:
-    """int32 (concepts,): the label of each concept row of the knowledge base that the pairs were made of. RAISES: SapbertError E502."""
+def read_labels(folder: str | Path) -> Ints:
+    """Read the label of each concept row of the pairs' knowledge base, int32 (concepts,); E502 if it is not a folder of pairs."""
     check_folder(folder)
     labels: Ints = np.load(Path(folder) / LABELS, allow_pickle=False)
     return labels
 
 
-def check_folder(folder: Union[str, Path]) -> Dict[str, Any]:
-    """The manifest of a folder of pairs. RAISES: SapbertError E502."""
+def check_folder(folder: str | Path) -> dict[str, Any]:
+    """Return the manifest of a folder of pairs.
+
+    Raises:
+        SapbertError: E502 if it is not such a folder, or damaged.
+    """
     try:
         return read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
     except SapbertError as error:
@@ -281,6 +258,7 @@ def check_folder(folder: Union[str, Path]) -> Dict[str, Any]:
 
 
 def _write_queries(kb: KnowledgeBase, queries: Sequence[Drawn], path: Path) -> None:
+    """Write queries.parquet."""
     texts = kb.surface_forms_at([row for row, _, _ in queries])
     rows = [{"query": text, "split": split, "label": label} for text, (_, split, label) in zip(texts, queries)]
     pq.write_table(pa.Table.from_pylist(rows, schema=QUERY_SCHEMA), path)
@@ -288,10 +266,10 @@ def _write_queries(kb: KnowledgeBase, queries: Sequence[Drawn], path: Path) -> N
 
 def _write_pairs(
     kb: KnowledgeBase, names: Names, path: Path, seed: int, max_pairs: int, held: set[int], left_out: set[int], progress: bool
-) -> Dict[str, int]:
-    """Row groups of pairs in the order of labels."""
+) -> dict[str, int]:
+    """Write pairs.parquet in the order of labels, without the surface forms `held` and the labels `left_out`; return the counts."""
     counts = {"pairs": 0, "pairs_before_trimming": 0, "labels_in_pairs": 0, "names_in_pairs": 0}
-    rows: List[Tuple[int, int, int]] = []
+    rows: list[tuple[int, int, int]] = []
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
         for i, label in enumerate(tqdm(names.labels.tolist(), desc="pairs", unit=" concepts", disable=not progress, mininterval=1.0)):
             mine = [row for row in names.of(i).tolist() if row not in held]
@@ -303,14 +281,23 @@ def _write_pairs(
             counts["pairs_before_trimming"] += len(mine) * (len(mine) - 1) // 2
             counts["labels_in_pairs"] += 1
             counts["names_in_pairs"] += len({row for pair in chosen for row in pair})
-            if len(rows) >= _ROWS:
+            if len(rows) >= ROW_GROUP:
                 _flush(kb, rows, writer)
         _flush(kb, rows, writer)
     return counts
 
 
-def choose_pairs(n: int, max_pairs: int, seed: Tuple[int, int]) -> List[Tuple[int, int]]:
-    """All n(n - 1)/2 pairs of n names, or `max_pairs` of them at random; sorted, the first of a pair before the second."""
+def choose_pairs(n: int, max_pairs: int, seed: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return all n(n - 1)/2 pairs of n names, or `max_pairs` of them, drawn at random.
+
+    Args:
+        n: Number of names.
+        max_pairs: Most pairs.
+        seed: Seed of the run, and the label.
+
+    Returns:
+        Pairs (a, b) of places, sorted, each with a < b.
+    """
     total = n * (n - 1) // 2
     if total <= max_pairs:
         return [(a, b) for a in range(n) for b in range(a + 1, n)]
@@ -322,42 +309,46 @@ def choose_pairs(n: int, max_pairs: int, seed: Tuple[int, int]) -> List[Tuple[in
     return list(zip(a.tolist(), b.tolist()))
 
 
-def _flush(kb: KnowledgeBase, rows: List[Tuple[int, int, int]], writer: Any) -> None:
+def _flush(kb: KnowledgeBase, rows: list[tuple[int, int, int]], writer: Any) -> None:
+    """Write a row group of pairs, and empty the list."""
     needed = sorted({row for a, b, _ in rows for row in (a, b)})
     text = dict(zip(needed, kb.surface_forms_at(needed)))
-    columns: List[Sequence[Any]] = [[text[a] for a, _, _ in rows], [text[b] for _, b, _ in rows], [label for _, _, label in rows]]
+    columns: list[Sequence[Any]] = [[text[a] for a, _, _ in rows], [text[b] for _, b, _ in rows], [label for _, _, label in rows]]
     if rows:
         write_columns(writer, columns, SCHEMA)
     rows.clear()
 
 
 def write_columns(writer: Any, columns: Iterable[Sequence[Any]], schema: pa.Schema) -> None:
-    """One row group of a Parquet file."""
+    """Write one row group of a Parquet file."""
     writer.write_table(pa.Table.from_arrays([pa.array(column, type=field.type) for column, field in zip(columns, schema)], schema=schema))
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.data.pairs", description="Pairs of names for training, and held-out queries, from a knowledge base."
-    )
-    parser.add_argument("kb", type=Path, help="folder of `python -m spacy_sapbert kb build`")
-    parser.add_argument("out", type=Path, help="folder to write")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--held-out", type=float, default=0.05, help="share of concepts of which one synonym becomes a query (default 0.05)")
-    parser.add_argument("--zero-shot", type=float, default=0.025, help="share of concepts kept out whole (default 0.025)")
-    parser.add_argument("--max-pairs", type=int, default=50, help="pairs of one concept (default 50)")
-    parser.add_argument("--languages", default="en", help="whose names become pairs: en (default), en+de, all")
-    given = parser.parse_args(arguments)
-    try:
-        settings = {key: getattr(given, key) for key in ("seed", "held_out", "zero_shot", "max_pairs")}
-        settings["languages"] = parse_languages(given.languages)
-        counts = build_pairs(KnowledgeBase(given.kb), given.out, **settings, progress=True)
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps(counts, indent=1))
-    return 0
+def write_pairs(
+    out: str | Path,
+    kb: KnowledgeBase,
+    labels: Ints,
+    pairs: Sequence[Mapping[str, Any]],
+    queries: Sequence[Mapping[str, Any]],
+    counts: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    source: str,
+) -> None:
+    """Write a folder of pairs that fit into memory.
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    Args:
+        out: Folder to write.
+        kb: The knowledge base whose concepts the labels are of.
+        labels: The label of each concept row, (concepts,).
+        pairs: Rows of pairs.parquet.
+        queries: Rows of queries.parquet.
+        counts: For the manifest.
+        settings: For the manifest.
+        source: Where the pairs come from, beside the sources of the knowledge base.
+    """
+    with writing_folder(out) as folder:
+        np.save(folder / LABELS, labels, allow_pickle=False)
+        pq.write_table(pa.Table.from_pylist(queries, schema=QUERY_SCHEMA), folder / QUERIES)
+        pq.write_table(pa.Table.from_pylist(pairs, schema=SCHEMA), folder / PAIRS, compression="zstd")
+        content = {"counts": counts, "settings": settings, "kb": kb.fingerprint, "sources": [*sources_of(kb), source]}
+        write_manifest(folder, KIND, VERSION, content)

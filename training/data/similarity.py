@@ -1,11 +1,11 @@
-"""Pairs of texts with a human score. Each reader takes lines, so that a test can give it a few."""
+"""Read pairs of texts with a human score. Each reader takes lines, so that a test can give it a few."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isnan
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import NamedTuple
 
 from ..errors import fail
 
@@ -16,39 +16,45 @@ SCORE = ("mean", "mean_rating", "mean score")
 
 
 class TextPair(NamedTuple):
-    """Two terms or sentences and what people say of their likeness, on the corpus's own scale; nan where they say nothing."""
+    """Two terms or sentences, and how similar people say they are, on the corpus's own scale; nan without a score."""
 
     left: str
     right: str
     score: float
 
 
-def read_umnsrs(lines: Iterable[str]) -> List[TextPair]:
-    """UMNSRS (Pakhomov et al. 2010): CSV with Mean, Term1 and Term2."""
+def read_umnsrs(lines: Iterable[str]) -> list[TextPair]:
+    """Read UMNSRS (Pakhomov et al. 2010): CSV with Mean, Term1 and Term2."""
     return [TextPair(row["Term1"], row["Term2"], float(row["Mean"])) for row in csv.DictReader(lines)]
 
 
-def read_stsb(lines: Iterable[str]) -> List[TextPair]:
-    """STS-B (Cer et al. 2017): CSV without a head, sentence, sentence, score."""
+def read_stsb(lines: Iterable[str]) -> list[TextPair]:
+    """Read STS-B (Cer et al. 2017): CSV without a header: sentence, sentence, score."""
     return [TextPair(left, right, float(score)) for left, right, score in csv.reader(lines)]
 
 
-def read_biosses(lines: Iterable[str]) -> List[TextPair]:
-    """BIOSSES (Soğancıoğlu et al. 2017): CSV with sent_1, sent_2 and sim, the mean of five annotators; sentences may hold line breaks."""
+def read_biosses(lines: Iterable[str]) -> list[TextPair]:
+    """Read BIOSSES (Soğancıoğlu et al. 2017): CSV with sent_1, sent_2 and sim, the mean of five annotators.
+
+    Sentences may hold line breaks.
+    """
     rows = csv.DictReader(line + "\n" for line in lines)
     return [TextPair(" ".join(row["sent_1"].split()), " ".join(row["sent_2"].split()), float(row["sim"])) for row in rows]
 
 
-def read_sick(lines: Iterable[str]) -> List[TextPair]:
-    """SICK (Marelli et al., LREC 2014): tab-separated with sentence_A, sentence_B and relatedness_score."""
+def read_sick(lines: Iterable[str]) -> list[TextPair]:
+    """Read SICK (Marelli et al., LREC 2014): tab-separated with sentence_A, sentence_B and relatedness_score."""
     rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     return [TextPair(row["sentence_A"], row["sentence_B"], float(row["relatedness_score"])) for row in rows]
 
 
-def read_terms(lines: Iterable[str]) -> List[TextPair]:
-    """Two terms and their mean score, by the names in the first line: tab-separated (EHR-Rel) or with commas (MayoSRS, UMNSRS).
+def read_terms(lines: Iterable[str]) -> list[TextPair]:
+    """Read two terms and their mean score, by the column names of the first line.
 
-    Other columns are passed over; a pair without a score has nan. RAISES: SapbertError E572 (no such column).
+    Columns are separated by tabs (EHR-Rel) or commas (MayoSRS, UMNSRS); other columns are ignored. A pair without a score has nan.
+
+    Raises:
+        SapbertError: E572 if a column is missing.
     """
     lines = [line.lstrip("\ufeff") for line in lines if line.strip()]
     rows = csv.DictReader(lines, delimiter="\t" if lines and "\t" in lines[0] else ",")
@@ -58,13 +64,14 @@ def read_terms(lines: Iterable[str]) -> List[TextPair]:
     return [TextPair(left, right, float((score or "").strip() or "nan")) for left, right, score in found]
 
 
-def scored_pairs(pairs: Sequence[TextPair]) -> Tuple[List[TextPair], int]:
-    """The pairs that have a score, and how many have none."""
+def scored_pairs(pairs: Sequence[TextPair]) -> tuple[list[TextPair], int]:
+    """Return the pairs that have a score, and the number of the others."""
     scored = [pair for pair in pairs if not isnan(pair.score)]
     return scored, len(pairs) - len(scored)
 
 
 def _column(header: Sequence[str], known: Sequence[str], what: str) -> str:
+    """Return the column of the header that has one of the known names; E572 if there is none."""
     for name in header:
         if name.strip().lower() in known:
             return name

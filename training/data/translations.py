@@ -1,17 +1,14 @@
-"""Names in two languages, for training across languages; what is held out of it is held out of all of it. No models.
+"""Make a table of translations: a concept's English name and its name in another language. Some are held out. Needs no model.
 
-Three folders: parallel names (a concept's English name, its name in another language), which a multilingual student learns from (Reimers
-and Gurevych, EMNLP 2020; BioLORD-2023-M); pairs of a knowledge base's names in several languages (Liu et al., ACL 2021), less the held-out
-translations; and pairs of general-domain translations, to go on with after these (the same, section 3: `muse`, `wt`).
+A multilingual student learns from these rows (Reimers and Gurevych, EMNLP 2020; BioLORD-2023-M). `training.data.translation_pairs` keeps
+the held-out translations out of its pairs, too.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,21 +22,27 @@ from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.readers.stats import ReadStats
 
 from ..errors import fail
-from . import pairs as pairs_module
-from .bilingual import LAYOUTS, Bilingual, read_bilingual
-from .pairs import ALL, HELD_OUT, Ints, assign_labels, build_pairs, check_languages, parse_languages, read_queries, sources_of
+from .bilingual import Bilingual, read_bilingual
+from .labels import Ints
+from .pairs import ALL, HELD_OUT, ROW_GROUP, check_languages, parse_languages, sources_of
 
-KIND, VERSION = "parallel names", 1
-PARALLEL = "parallel.parquet"
+KIND, VERSION = "translations", 1
+TRANSLATIONS = "translations.parquet"
 SCHEMA = pa.schema([(name, pa.string()) for name in ("english", "translation", "language", "concept_id", "split")])
 TRAIN = "train"
 ENGLISH = "en"
-GENERAL = "general-domain translations"
-_ROWS = 100_000  # in one row group: what lies in memory as text
 
 
-class Parallel(NamedTuple):
-    """A row of parallel.parquet: names as the encoder reads them; split: "train" or "held_out"."""
+class Translation(NamedTuple):
+    """A row of translations.parquet.
+
+    Attributes:
+        english: The English name, normalised.
+        translation: The name in the other language, normalised.
+        language: The other language, ISO 639-1.
+        concept_id: The concept.
+        split: "train" or "held_out".
+    """
 
     english: str
     translation: str
@@ -48,30 +51,45 @@ class Parallel(NamedTuple):
     split: str
 
 
-class Material(NamedTuple):
-    """Parallel names as numbers, one line each (n,): concept, the English name, the translation, the language's place in `languages`.
-    texts, ids: what the numbers of names and concepts stand for. n_concepts: there may be more than these names are of."""
+class Translations(NamedTuple):
+    """Translations as numbers: n rows.
+
+    Attributes:
+        concepts: Number of the concept of each row, (n,).
+        english: Number of the English name, (n,).
+        translations: Number of the name in the other language, (n,).
+        spoken: Place of the other language in `languages`, (n,).
+        languages: All other languages.
+        n_concepts: Concepts of the source; some may have no row.
+        texts: Returns the names of these numbers.
+        ids: Returns the id of a concept's number.
+        left_out: language -> reason -> count.
+    """
 
     concepts: Ints
     english: Ints
     translations: Ints
     spoken: Ints
-    languages: List[str]
+    languages: list[str]
     n_concepts: int
-    texts: Callable[[Sequence[int]], List[str]]
+    texts: Callable[[Sequence[int]], list[str]]
     ids: Callable[[int], str]
-    left_out: Dict[str, Dict[str, int]]  # language -> what -> how many
+    left_out: dict[str, dict[str, int]]
 
 
-# -- parallel names -----------------------------------------------------------------------------------------------------
+def of_kb(kb: KnowledgeBase, languages: Sequence[str] = (ALL,)) -> Translations:
+    """Pair the English name of each concept with its names in each other language.
 
+    The English name is the canonical name if that is English, else the English name with the best rank. Two kinds of names are left out and
+    counted: a name that is also an English name of its concept (after normalisation), because it teaches and measures nothing; and a name
+    of a concept without an English name.
 
-def of_kb(kb: KnowledgeBase, languages: Sequence[str] = (ALL,)) -> Material:
-    """English canonical name x names in each other language of the same concept.
+    Args:
+        kb: The knowledge base.
+        languages: Other languages; ("all",) for every one.
 
-    The canonical name where it is English, else the best-ranked English one. A name that is also an English name of its concept (after
-    normalising) teaches and measures nothing, and one of a concept without an English name has no other side: both are left out, counted.
-    RAISES: SapbertError E107 (a language that the knowledge base lacks), E604 (no language but English).
+    Raises:
+        SapbertError: E107 (the knowledge base lacks a language), E604 (no language beside English).
     """
     wanted = [language for language in check_languages(kb, languages) if language != ENGLISH]
     if not wanted:
@@ -82,9 +100,9 @@ def of_kb(kb: KnowledgeBase, languages: Sequence[str] = (ALL,)) -> Material:
             why=f"name a language beside English; the knowledge base has {', '.join(kb.languages)}",
         )
     place = {language: i for i, language in enumerate(wanted)}
-    left: Dict[str, Dict[str, int]] = {language: {"same_as_english": 0, "without_english": 0} for language in wanted}
-    rows: List[npt.NDArray[np.int32]] = []
-    batch: List[Tuple[int, int, int, int]] = []
+    left: dict[str, dict[str, int]] = {language: {"same_as_english": 0, "without_english": 0} for language in wanted}
+    rows: list[npt.NDArray[np.int32]] = []
+    batch: list[tuple[int, int, int, int]] = []
     for concept, names in _by_concept(kb.names_in([ENGLISH, *wanted])):
         english = [string for string, language in names if language == ENGLISH]
         for string, language in dict.fromkeys(pair for pair in names if pair[1] != ENGLISH):
@@ -94,16 +112,18 @@ def of_kb(kb: KnowledgeBase, languages: Sequence[str] = (ALL,)) -> Material:
                 left[language]["same_as_english"] += 1
             else:
                 batch.append((concept, english[0], string, place[language]))
-        if len(batch) >= _ROWS:
+        if len(batch) >= ROW_GROUP:
             rows.append(np.array(batch, dtype=np.int32))
             batch.clear()
     rows.append(np.array(batch, dtype=np.int32).reshape(-1, 4))
     c, e, t, s = np.concatenate(rows).T
-    return Material(c, e, t, s, wanted, len(kb), kb.surface_forms_at, kb.concept_id, left)
+    return Translations(c, e, t, s, wanted, len(kb), kb.surface_forms_at, kb.concept_id, left)
 
 
-def _by_concept(names: Iterable[Tuple[int, int, str]]) -> Iterator[Tuple[int, List[Tuple[int, str]]]]:
-    last, found = -1, []  # type: int, List[Tuple[int, str]]
+def _by_concept(names: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, list[tuple[int, str]]]]:
+    """Yield each concept with its names (number, language); the names come in the order of concepts."""
+    last = -1
+    found: list[tuple[int, str]] = []
     for concept, string, language in names:
         if concept != last and found:
             yield last, found
@@ -114,12 +134,20 @@ def _by_concept(names: Iterable[Tuple[int, int, str]]) -> Iterator[Tuple[int, Li
         yield last, found
 
 
-def of_rows(rows: Iterable[Bilingual], languages: Sequence[str] = (ALL,)) -> Material:
-    """Rows of files; equal ones count once. RAISES: SapbertError E604 for a language that no row is in."""
-    strings: Dict[str, int] = {}
-    concepts: Dict[str, int] = {}
-    place: Dict[str, int] = {}
-    lines: Dict[Tuple[int, int, int, int], None] = {}
+def of_rows(rows: Iterable[Bilingual], languages: Sequence[str] = (ALL,)) -> Translations:
+    """Number the rows of files; equal rows count once.
+
+    Args:
+        rows: Names in two languages.
+        languages: Other languages that are wanted; ("all",) for every one.
+
+    Raises:
+        SapbertError: E604 for a language that no row has.
+    """
+    strings: dict[str, int] = {}
+    concepts: dict[str, int] = {}
+    place: dict[str, int] = {}
+    lines: dict[tuple[int, int, int, int], None] = {}
     for row in rows:
         if tuple(languages) == (ALL,) or row.language in languages:
             concept = concepts.setdefault(row.concept_id, len(concepts))
@@ -131,185 +159,130 @@ def of_rows(rows: Iterable[Bilingual], languages: Sequence[str] = (ALL,)) -> Mat
         )
     c, e, t, s = np.array(list(lines), dtype=np.int32).reshape(-1, 4).T
     texts, ids = list(strings), list(concepts)
-    return Material(c, e, t, s, list(place), len(concepts), lambda rows: [texts[row] for row in rows], ids.__getitem__, {})
+    return Translations(c, e, t, s, list(place), len(concepts), lambda rows: [texts[row] for row in rows], ids.__getitem__, {})
 
 
-def split(material: Material, held_out: float, seed: int) -> Tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """-> (n,) held out, (n,) kept. Of each language, `held_out` of its concepts, those that come first in one random order of all concepts:
-    so that a concept which is held out in one language is mostly held out in the others, and can't be learnt from a near language.
-    Training names that are written as a held-out one, of any concept and language, are not kept."""
-    place = np.random.default_rng([seed, 5]).permutation(material.n_concepts)
-    held = np.zeros(len(material.concepts), dtype=np.bool_)
-    for number in range(len(material.languages)):
-        mine = np.unique(material.concepts[material.spoken == number])
+def split(names: Translations, held_out: float, seed: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Decide which rows are held out.
+
+    All concepts get one random order. Of each language, the concepts that come first are held out. So a concept that is held out in one
+    language is mostly held out in the others, too, and cannot be learnt from a similar language.
+    A training row whose translation is written like a held-out one, of any concept and language, is not kept.
+
+    Args:
+        names: The rows.
+        held_out: Share of the concepts of each language.
+        seed: Decides the order.
+
+    Returns:
+        Two masks (n,): the held-out rows; the rows that are kept, which include the held-out ones.
+    """
+    place = np.random.default_rng([seed, 5]).permutation(names.n_concepts)
+    held = np.zeros(len(names.concepts), dtype=np.bool_)
+    for number in range(len(names.languages)):
+        mine = np.unique(names.concepts[names.spoken == number])
         first = mine[np.argsort(place[mine], kind="stable")][: round(held_out * len(mine))]
-        held |= (material.spoken == number) & np.isin(material.concepts, first)
-    return held, held | ~np.isin(material.translations, material.translations[held])
+        held |= (names.spoken == number) & np.isin(names.concepts, first)
+    return held, held | ~np.isin(names.translations, names.translations[held])
 
 
-def build_parallel(
-    material: Material, out: Union[str, Path], *, seed: int = 0, held_out: float = 0.1, about: Optional[Dict[str, Any]] = None
-) -> Dict[str, Any]:
-    """Write parallel.parquet (english, translation, language, concept_id, split) and a manifest into the folder `out`.
+def build_translations(
+    names: Translations, out: str | Path, *, seed: int = 0, held_out: float = 0.1, about: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Write translations.parquet (english, translation, language, concept_id, split) and a manifest.
 
-    seed (int): decides which concepts are held out. held_out (float): share of the concepts of each language.
-    about (Optional[Dict[str, Any]]): more for the manifest: fingerprint of the knowledge base, sources.
-    RETURNS (Dict[str, Any]): the counts, by language and split, as in the manifest.
-    RAISES: SapbertError E604 (held_out), E605 (no names), E008 (disk full).
+    Args:
+        names: The rows.
+        out: Folder to write.
+        seed: Decides which concepts are held out.
+        held_out: Share of the concepts of each language.
+        about: More for the manifest: fingerprint of the knowledge base, sources.
+
+    Returns:
+        The counts, by language and split, as in the manifest.
+
+    Raises:
+        SapbertError: E604 (held_out), E605 (no names), E008 (the disk is full).
     """
     if not 0 <= held_out < 1:
         raise fail("E604", setting="held_out", value=held_out, why="it is a share of the concepts, from 0 up to but not including 1")
-    if not len(material.concepts):
-        said = "; ".join(f"{language}: " + ", ".join(f"{n:,} {what}" for what, n in of.items()) for language, of in material.left_out.items())
+    if not len(names.concepts):
+        said = "; ".join(f"{language}: " + ", ".join(f"{n:,} {what}" for what, n in of.items()) for language, of in names.left_out.items())
         raise fail("E605", source="The source", why=said or "it holds no rows")
-    held, kept = split(material, held_out, seed)
-    counts: Dict[str, Any] = {}
-    for number, language in enumerate(material.languages):
-        mine = material.spoken == number
+    held, kept = split(names, held_out, seed)
+    counts: dict[str, Any] = {}
+    for number, language in enumerate(names.languages):
+        mine = names.spoken == number
         counts[language] = {
-            name: {"names": int(which.sum()), "concepts": len(np.unique(material.concepts[which]))}
+            name: {"names": int(which.sum()), "concepts": len(np.unique(names.concepts[which]))}
             for name, which in ((TRAIN, mine & kept & ~held), (HELD_OUT, mine & held))
         }
-        counts[language]["left_out"] = {**material.left_out.get(language, {}), "same_as_held_out": int((mine & ~kept).sum())}
-    order = np.lexsort((material.translations, material.concepts, material.spoken))
+        counts[language]["left_out"] = {**names.left_out.get(language, {}), "same_as_held_out": int((mine & ~kept).sum())}
+    order = np.lexsort((names.translations, names.concepts, names.spoken))
     with writing_folder(out) as folder:
-        with pq.ParquetWriter(folder / PARALLEL, SCHEMA, compression="zstd") as writer:
-            for start in range(0, len(order), _ROWS):
-                rows = order[start : start + _ROWS]
-                writer.write_table(_table(material, rows[kept[rows]], held))
-        settings = {"seed": seed, "held_out": held_out, "languages": material.languages}
+        with pq.ParquetWriter(folder / TRANSLATIONS, SCHEMA, compression="zstd") as writer:
+            for start in range(0, len(order), ROW_GROUP):
+                rows = order[start : start + ROW_GROUP]
+                writer.write_table(_table(names, rows[kept[rows]], held))
+        settings = {"seed": seed, "held_out": held_out, "languages": names.languages}
         write_manifest(folder, KIND, VERSION, {"counts": counts, "settings": settings, **(about or {})})
     return counts
 
 
-def _table(material: Material, rows: npt.NDArray[np.int64], held: npt.NDArray[np.bool_]) -> pa.Table:
-    needed = np.unique(np.concatenate([material.english[rows], material.translations[rows]])).tolist()
-    text = dict(zip(needed, material.texts(needed)))
-    columns: Dict[str, List[str]] = {
-        "english": [text[i] for i in material.english[rows].tolist()],
-        "translation": [text[i] for i in material.translations[rows].tolist()],
-        "language": [material.languages[i] for i in material.spoken[rows].tolist()],
-        "concept_id": [material.ids(i) for i in material.concepts[rows].tolist()],
+def _table(names: Translations, rows: npt.NDArray[np.int64], held: npt.NDArray[np.bool_]) -> pa.Table:
+    """Return a row group as text: these rows of `names`, with their split."""
+    needed = np.unique(np.concatenate([names.english[rows], names.translations[rows]])).tolist()
+    text = dict(zip(needed, names.texts(needed)))
+    columns: dict[str, list[str]] = {
+        "english": [text[i] for i in names.english[rows].tolist()],
+        "translation": [text[i] for i in names.translations[rows].tolist()],
+        "language": [names.languages[i] for i in names.spoken[rows].tolist()],
+        "concept_id": [names.ids(i) for i in names.concepts[rows].tolist()],
         "split": [HELD_OUT if is_held else TRAIN for is_held in held[rows].tolist()],
     }
     return pa.table(columns, schema=SCHEMA)
 
 
-def check_parallel(folder: Union[str, Path]) -> Dict[str, Any]:
-    """The manifest of a folder of parallel names. RAISES: SapbertError E600."""
+def check_translations(folder: str | Path) -> dict[str, Any]:
+    """Return the manifest of a folder of translations; E600 if it is not such a folder, or damaged."""
     try:
         return read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
     except SapbertError as error:
         raise fail("E600", type(error), path=folder, why=str(error).split("] ", 1)[-1].rstrip(".")) from error
 
 
-def read_parallel(folder: Union[str, Path], split_name: str, languages: Sequence[str] = (ALL,)) -> List[Parallel]:
-    """The rows of a split ("train", "held_out"), in these languages. RAISES: SapbertError E600, E608 for a language without such rows."""
-    check_parallel(folder)
-    table = pq.read_table(Path(folder) / PARALLEL, filters=pc.field("split") == split_name)
+def read_translations(folder: str | Path, split_name: str, languages: Sequence[str] = (ALL,)) -> list[Translation]:
+    """Read the rows of a split.
+
+    Args:
+        folder: Folder of translations.
+        split_name: "train" or "held_out".
+        languages: Only these; ("all",) for every one.
+
+    Raises:
+        SapbertError: E600 (not such a folder), E608 (no such row in a language).
+    """
+    check_translations(folder)
+    table = pq.read_table(Path(folder) / TRANSLATIONS, filters=pc.field("split") == split_name)
     there = list(dict.fromkeys(table["language"].to_pylist()))
     wanted = there if tuple(languages) == (ALL,) else list(dict.fromkeys(languages))
     if lacking := [language for language in wanted if language not in there]:
         raise fail("E608", value=", ".join(lacking), path=folder, known=", ".join(there) or "none")
-    return [Parallel(**row) for row in table.to_pylist() if row["language"] in wanted]
+    return [Translation(**row) for row in table.to_pylist() if row["language"] in wanted]
 
 
-# -- pairs of names in several languages --------------------------------------------------------------------------------
+def read_files(paths: Sequence[Path], **options: Any) -> tuple[list[Bilingual], dict[str, Any]]:
+    """Read all rows of files.
 
+    Args:
+        paths: The files.
+        **options: Options of `read_bilingual`.
 
-def build_crosslingual_pairs(
-    kb: KnowledgeBase, parallel: Union[str, Path], out: Union[str, Path], *, languages: Sequence[str] = (ALL,), **settings: Any
-) -> Dict[str, Any]:
-    """A folder of pairs (see `pairs.build_pairs`, whose settings these are) of names in `languages`, in which no held-out translation of
-    `parallel` is, as a name of whatever concept in whatever language but English.
-
-    RAISES: SapbertError E600, E607 (parallel names of another knowledge base), and what build_pairs raises.
+    Returns:
+        The rows; and for each file its layout, checksum, and counts of rows, malformed rows and rows left out.
     """
-    made_of = check_parallel(parallel).get("kb")
-    if made_of is not None and made_of != kb.fingerprint:
-        raise fail("E607", parallel=parallel, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
-    held = {row.translation for row in read_parallel(parallel, HELD_OUT)}
-    rows = np.array(sorted(kb.find(held).values()), dtype=np.int64)
-    english = kb.rows_of_languages([ENGLISH]) if ENGLISH in kb.languages else np.zeros(len(kb.name_table), dtype=np.bool_)
-    leave_out = np.isin(kb.name_table.surface_form, rows) & ~english
-    about = {"parallel": checksum(Path(parallel) / PARALLEL), "held_out_translations": int(leave_out.sum())}
-    return build_pairs(kb, out, languages=languages, leave_out=leave_out, about=about, **settings)
-
-
-# -- pairs of the general domain ----------------------------------------------------------------------------------------
-
-
-def build_general_pairs(
-    kb: KnowledgeBase,
-    rows: Iterable[Bilingual],
-    out: Union[str, Path],
-    *,
-    queries_of: Optional[Union[str, Path]] = None,
-    about: Optional[Dict[str, Any]] = None,
-) -> Dict[str, Any]:
-    """A folder of pairs: each translation and its English name as a pseudo-concept of two names (Liu et al., ACL 2021, section 3).
-
-    An English name has one translation in each language, the first; they share its label, or each would be a negative of the others. A
-    text that is in one pseudo-concept already is in no other, for the same reason. labels of pseudo-concepts begin behind those of `kb`,
-    the knowledge base that training measures on. queries_of: a folder of pairs of `kb` whose queries are measured on, and are in no pair.
-    RETURNS (Dict[str, Any]): the counts. RAISES: SapbertError E605 (no pair), E502, E607 (queries of another knowledge base).
-    """
-    if queries_of is not None and (made_of := pairs_module.check_folder(queries_of)["kb"]) != kb.fingerprint:
-        raise fail("E607", parallel=queries_of, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
-    labels = assign_labels(kb)[0] if queries_of is None else pairs_module.read_labels(queries_of)
-    queries = [] if queries_of is None else read_queries(queries_of)
-    asked = {query.query for query in queries}
-    counts = {"rows": 0, "is_a_query": 0, "further_translations": 0, "text_of_another_pair": 0}
-    english_of: Dict[str, str] = {}  # every text in use -> the English name whose label it has
-    translated: Dict[str, Dict[str, str]] = {}  # English name -> language -> translation
-    for row in rows:
-        counts["rows"] += 1
-        if row.english in asked or row.translation in asked:
-            counts["is_a_query"] += 1
-        elif row.language in translated.get(row.english, {}):
-            counts["further_translations"] += 1
-        elif english_of.get(row.english, row.english) != row.english or english_of.get(row.translation, row.english) != row.english:
-            counts["text_of_another_pair"] += 1
-        else:
-            english_of.update({row.english: row.english, row.translation: row.english})
-            translated.setdefault(row.english, {})[row.language] = row.translation
-    if not translated:
-        raise fail("E605", source="The source", why=", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in counts.items()))
-    first = int(labels.max(initial=-1)) + 1
-    numbered = [
-        {"anchor": english, "positive": translation, "label": first + i}
-        for i, (english, of) in enumerate(translated.items())
-        for translation in dict.fromkeys(of.values())
-    ]
-    kept = [query._asdict() for query in queries]
-    found: Dict[str, Any] = {
-        **counts,
-        "ambiguous_names": counts["text_of_another_pair"],
-        "held_out_queries": sum(query.split == HELD_OUT for query in queries),
-        "zero_shot_queries": sum(query.split != HELD_OUT for query in queries),
-        "pairs": len(numbered),
-        "pairs_before_trimming": len(numbered),
-        "labels_in_pairs": len(translated),
-        "names_in_pairs": len(english_of),
-    }
-    with writing_folder(out) as folder:
-        np.save(folder / pairs_module.LABELS, labels, allow_pickle=False)
-        pq.write_table(pa.Table.from_pylist(kept, schema=pairs_module.QUERY_SCHEMA), folder / pairs_module.QUERIES)
-        pq.write_table(pa.Table.from_pylist(numbered, schema=pairs_module.SCHEMA), folder / pairs_module.PAIRS, compression="zstd")
-        most = max(len(set(of.values())) for of in translated.values())
-        settings = {"max_pairs": most, "languages": sorted({language for of in translated.values() for language in of}), **(about or {})}
-        content = {"counts": found, "settings": settings, "kb": kb.fingerprint, "sources": [*sources_of(kb), GENERAL]}
-        write_manifest(folder, pairs_module.KIND, pairs_module.VERSION, content)
-    return found
-
-
-# -- the command --------------------------------------------------------------------------------------------------------
-
-
-def read_files(paths: Sequence[Path], **options: Any) -> Tuple[List[Bilingual], Dict[str, Any]]:
-    """All rows of files, and for each file its layout, rows, malformed rows and what was left out. options: of `read_bilingual`."""
-    rows: List[Bilingual] = []
-    described: Dict[str, Any] = {}
+    rows: list[Bilingual] = []
+    described: dict[str, Any] = {}
     for path in paths:
         stats = ReadStats()
         rows += read_bilingual(path, stats, **options)
@@ -318,79 +291,36 @@ def read_files(paths: Sequence[Path], **options: Any) -> Tuple[List[Bilingual], 
     return rows, described
 
 
-def _parallel(given: argparse.Namespace) -> Dict[str, Any]:
-    languages = parse_languages(given.languages)
-    if given.source[0].is_dir():
-        if len(given.source) > 1:
-            raise fail("E604", setting="source", value=", ".join(map(str, given.source)), why="give one knowledge base, or files")
-        kb = KnowledgeBase(given.source[0])
-        material, read = of_kb(kb, languages), {}  # type: Material, Dict[str, Any]
-        about: Dict[str, Any] = {"kb": kb.fingerprint, "sources": sources_of(kb)}
-    else:
-        rows, read = read_files(given.source, **_options(given))
-        material, about = of_rows(rows, languages), {"kb": None, "sources": list(read), "files": read}
-    counts = build_parallel(material, given.out, seed=given.seed, held_out=given.held_out, about=about)
-    return {**counts, **({"files_read": read} if read else {})}
+class Source(NamedTuple):
+    """Translations, with what is known of their source.
+
+    Attributes:
+        names: The rows.
+        about: For the manifest: fingerprint of the knowledge base, sources.
+        files: For each file its layout, rows and what was left out; empty for a knowledge base.
+    """
+
+    names: Translations
+    about: dict[str, Any]
+    files: dict[str, Any]
 
 
-def _pairs(given: argparse.Namespace) -> Dict[str, Any]:
-    settings = {key: getattr(given, key) for key in ("seed", "held_out", "zero_shot", "max_pairs")}
-    return build_crosslingual_pairs(
-        KnowledgeBase(given.kb), given.parallel, given.out, languages=parse_languages(given.languages), progress=True, **settings
-    )
+def read_source(paths: Sequence[Path], languages: str = ALL, **options: Any) -> Source:
+    """Read names in two languages from one knowledge base or from files.
 
+    Args:
+        paths: One folder of a knowledge base, or files.
+        languages: de, de+es, all.
+        **options: Options of `read_bilingual`, for files.
 
-def _general(given: argparse.Namespace) -> Dict[str, Any]:
-    rows, read = read_files(given.source, **_options(given))
-    return {**build_general_pairs(KnowledgeBase(given.kb), rows, given.out, queries_of=given.queries, about={"files": read}), "files_read": read}
-
-
-def _options(given: argparse.Namespace) -> Dict[str, Any]:
-    return {key: getattr(given, key) for key in ("layout", "language", "english_second", "encoding")}
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.data.translations", description="Names in two languages, for training across languages."
-    )
-    commands = parser.add_subparsers(required=True, metavar="parallel|pairs|general")
-    parallel = commands.add_parser("parallel", help="English names with their translations, some held out: what distillation learns from")
-    parallel.add_argument("source", type=Path, nargs="+", help="a knowledge base that holds several languages, or files (TSV, Babelon, MUSE, titles)")
-    parallel.add_argument("out", type=Path, help="folder to write")
-    parallel.add_argument("--languages", default=ALL, help="de, de+es, all (default)")
-    parallel.add_argument("--seed", type=int, default=0)
-    parallel.add_argument("--held-out", type=float, default=0.1, help="share of the concepts of each language (default 0.1)")
-    parallel.set_defaults(run=_parallel)
-    pairs = commands.add_parser("pairs", help="pairs of a knowledge base's names in several languages, without the held-out translations")
-    pairs.add_argument("kb", type=Path, help="folder of `python -m spacy_sapbert kb build`")
-    pairs.add_argument("parallel", type=Path, help="folder of `parallel`: its held-out translations are in no pair")
-    pairs.add_argument("out", type=Path, help="folder to write")
-    pairs.add_argument("--languages", default=ALL, help="en+de, all (default)")
-    pairs.add_argument("--seed", type=int, default=0)
-    pairs.add_argument("--held-out", type=float, default=0.05, help="share of concepts of which one synonym becomes a query (default 0.05)")
-    pairs.add_argument("--zero-shot", type=float, default=0.025, help="share of concepts kept out whole (default 0.025)")
-    pairs.add_argument("--max-pairs", type=int, default=50, help="pairs of one concept (default 50)")
-    pairs.set_defaults(run=_pairs)
-    general = commands.add_parser("general", help="pairs of general-domain translations, to go on training with")
-    general.add_argument("kb", type=Path, help="knowledge base of the training before; labels begin behind its own")
-    general.add_argument("source", type=Path, nargs="+", help="files: MUSE dictionaries, pairs of titles, TSV")
-    general.add_argument("out", type=Path, help="folder to write")
-    general.add_argument("--queries", type=Path, help="folder of pairs of that knowledge base, whose held-out queries are measured on here too")
-    general.set_defaults(run=_general)
-    for command in (parallel, general):
-        command.add_argument("--layout", choices=LAYOUTS, help="of files; default: recognised")
-        command.add_argument("--language", help="of translations, where a file does not say (de)")
-        command.add_argument("--english-second", action="store_true", help="MUSE and titles: English stands on the right")
-        command.add_argument("--encoding", default="utf-8", help="of files (default utf-8)")
-    given = parser.parse_args(arguments)
-    try:
-        counts = given.run(given)
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps(counts, indent=1, ensure_ascii=False))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    Raises:
+        SapbertError: E604 (several folders), and the errors of `of_kb`, `of_rows` and `read_bilingual`.
+    """
+    wanted = parse_languages(languages)
+    if paths[0].is_dir():
+        if len(paths) > 1:
+            raise fail("E604", setting="source", value=", ".join(map(str, paths)), why="give one knowledge base, or files")
+        kb = KnowledgeBase(paths[0])
+        return Source(of_kb(kb, wanted), {"kb": kb.fingerprint, "sources": sources_of(kb)}, {})
+    rows, files = read_files(paths, **options)
+    return Source(of_rows(rows, wanted), {"kb": None, "sources": list(files), "files": files}, files)

@@ -1,9 +1,8 @@
-"""A definition's text: made readable, cut to what an encoder reads, and rid of its concept's own names. No concepts, no files.
+"""Prepare the text of a definition: clean it, cut it to the length that an encoder reads, and remove the names of its own concept.
 
-A grounding text must say what a concept is without naming it, or a model learns that a name is like a text that holds it (BioLORD: Remy et
-al., Findings of EMNLP 2022, grounds names in definitions for names that do not explain themselves). The rule here: a concept's names become
-"it", as a glossary would go on ("Gout is a disease of …" -> "It is a disease of …"), so that what the text says is kept; a text that says
-nothing without them is left out.
+A grounding text must say what a concept is without naming it. Otherwise a model learns only that a name is similar to a text that contains
+it (BioLORD: Remy et al., Findings of EMNLP 2022). So the names of the concept become "it": "Gout is a disease of …" becomes "It is a disease
+of …". A text that says nothing without the names is left out.
 """
 
 from __future__ import annotations
@@ -11,18 +10,18 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterable
-from typing import Callable, Dict, List, NamedTuple, Tuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from spacy_sapbert.kb.concept import normalise
 
 MAX_CHARS = 1000  # about 250 word pieces; 98% of the open ontologies' definitions are under 600 characters
-MIN_WORDS, MIN_CHARS = 3, 25  # a text with less of both is a name: "Joint pain."
-SHORT = 5  # characters of an abbreviation
+MIN_WORDS, MIN_CHARS = 3, 25  # a text below both is a name, not a definition: "Joint pain."
+SHORT = 5  # most characters of an abbreviation
 EMPTY, NAME, TOO_SHORT, NO_END, ONLY_NAMES, NAMED = "empty", "equal_to_a_name", "too_short", "enormous", "only_its_names", "names_itself"
 
-_MARKUP = re.compile(r"</?(?:p|b|i|em|ul|ol|li|br|a|sub|sup|strong|h\d|div|span)\b[^<>]*>", re.IGNORECASE)  # of MRDEF's MEDLINEPLUS
-_REMARK = re.compile(  # of UBERON's editors: where a definition comes from; of ORDO's: that a word is a term
+_MARKUP = re.compile(r"</?(?:p|b|i|em|ul|ol|li|br|a|sub|sup|strong|h\d|div|span)\b[^<>]*>", re.IGNORECASE)  # in MEDLINEPLUS's definitions of MRDEF
+_REMARK = re.compile(  # remarks of editors: in UBERON, where a definition comes from; in ORDO, that a word is a term
     r"\s*\[(?:automatically generated definition|(?-i:[A-Z])\w*(?::\w+)?(?:,\s*(?:unvetted|vetted|modified))?)\]|\s*\(see (?:this term|these terms)\)|[,;]\s*see (?:this term|these terms)(?=\))",
     re.IGNORECASE,
 )
@@ -34,11 +33,18 @@ _APART = re.compile(r"\s*[(\[]\s*(?:or |also |also called |abbreviated )?its?\s*
 _ALSO = re.compile(r",?\s*\b(?:also|sometimes|formerly|commonly|otherwise)\s+(?:known as|called|termed|referred to as|abbreviated as)\s+it\b,?")
 _AGAIN = re.compile(r"\b(it)(?:(?:,| or| and|, or|, and|;|/)\s*it\b)+", re.IGNORECASE)
 _THIN = frozenset({"it", "its", "a", "an", "the", "is", "are", "of", "in", "any", "or", "and"})
-_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn")  # zero-width spaces and soft hyphens, within which a name would not be seen
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn")  # zero-width spaces and soft hyphens: a name that contains them would not be found
 
 
 class Judged(NamedTuple):
-    """text: to be used, empty where `why` says why it is not. cut: it was enormous. renamed: a name of the concept became "it"."""
+    """What became of a definition.
+
+    Attributes:
+        text: The text to use; empty if it is left out.
+        why: Why it is left out.
+        cut: It was too long, and was cut.
+        renamed: A name of the concept became "it".
+    """
 
     text: str
     why: str = ""
@@ -47,11 +53,17 @@ class Judged(NamedTuple):
 
 
 def judge(text: str, own: OwnNames, is_name: Callable[[str], bool] = lambda text: False) -> Judged:
-    """What becomes of a concept's definition. own: its names. is_name: whether a text is a name of any concept.
+    """Decide what becomes of a concept's definition.
 
-    In this order: left out where empty; where it equals a name; where it has fewer than MIN_WORDS words and MIN_CHARS characters; cut after the
-    last sentence that ends within MAX_CHARS, or left out where none does; own names become "it", and it is left out where fewer than two
-    words are left beside "it" and articles.
+    The rules, in this order:
+    - An empty text, a text that is a name, and a text of fewer than MIN_WORDS words and MIN_CHARS characters are left out.
+    - A text of more than MAX_CHARS characters is cut after the last sentence that ends within them; if none does, it is left out.
+    - Names of the concept become "it". If fewer than two words are left beside "it" and articles, the text is left out.
+
+    Args:
+        text: The definition.
+        own: The concept's names.
+        is_name: Whether a text is a name of any concept.
     """
     text = tidy(text)
     if not any(c.isalnum() for c in text):
@@ -68,9 +80,9 @@ def judge(text: str, own: OwnNames, is_name: Callable[[str], bool] = lambda text
     if not renamed:
         return Judged(text, cut=cut)
     text = own.replaced(text)
-    if own.within(text):  # "Cockayne (CS) syndrome" has become a name by losing its brackets
+    if own.within(text):  # without its brackets, "Cockayne (CS) syndrome" is a name
         text = own.replaced(text)
-    if own.within(text):  # written in a way that `replaced` does not see
+    if own.within(text):  # written in a way that `replaced` does not find
         return Judged("", NAMED)
     if sum(word not in _THIN for word in re.findall(r"\w+", text.lower())) < 2:
         return Judged("", ONLY_NAMES)
@@ -78,7 +90,7 @@ def judge(text: str, own: OwnNames, is_name: Callable[[str], bool] = lambda text
 
 
 def tidy(text: str) -> str:
-    """Without markup, entities, editors' remarks and invisible characters; single spaces."""
+    """Remove markup, entities, remarks of editors and invisible characters; keep single spaces."""
     if "&" in text:
         text = html.unescape(text)
     if not text.isascii():
@@ -87,21 +99,23 @@ def tidy(text: str) -> str:
 
 
 def first_sentences(text: str, limit: int) -> str:
-    """As many whole sentences as fit into `limit` characters; "" where the first does not."""
+    """Return as many whole sentences as fit into `limit` characters; "" if the first does not fit."""
     ends = [match.end() for match in _SENTENCE.finditer(text, 0, limit + 1) if match.end() <= limit]
     return text[: ends[-1]] if ends else ""
 
 
 class OwnNames:
-    """All names of one concept, to be found in a text as whole words, however they are normalised, also in the plural or possessive.
+    """All names of one concept, to find them in a text.
 
-    A short name that may be an ordinary word (MEN, ALL, CHILD: one word of at most five characters with a capital after the first) is not
-    found where the text has no capital after the first letter ("men", "All"), unless the concept has the name in that form too. Names
-    of one character are not looked for.
+    They are found as whole words, also as plurals and possessives, without regard to case, dashes and quotes.
+    An abbreviation that may also be an ordinary word (MEN, ALL, CHILD: one word of at most five characters with a capital after the first)
+    is found only if the text has a capital after the first letter, too: not in "men" or "All". If the concept also has the
+    name in lower case, this rule does not apply. Names of one character are not found.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        written: Dict[str, bool] = {}  # normalised -> whether it is written as an abbreviation only
+        """Take the names as their sources write them."""
+        written: dict[str, bool] = {}  # normalised -> whether it is always written as an abbreviation
         for name in names:
             norm = normalise(name)
             written[norm] = written.get(norm, True) and _is_abbreviation(name)
@@ -109,15 +123,21 @@ class OwnNames:
         self._names = [(name, short) for name, short in sorted(written.items(), key=lambda pair: (-len(pair[0]), pair[0])) if len(name) > 1]
 
     def equal(self, text: str) -> bool:
+        """Whether the text is one of the names."""
         return normalise(text) in self._known
 
     def within(self, text: str, *, cased: bool = True) -> bool:
-        """Whether one of the names stands in the text. cased: False where the text is lower-cased throughout, so that capitals tell nothing."""
+        """Whether the text contains one of the names.
+
+        Args:
+            text: The text.
+            cased: False if the text is all in lower case, so that capitals say nothing about abbreviations.
+        """
         folded = normalise(text)
         return any(_stands(name, folded) and (not (short and cased) or bool(_pattern([(name, True)]).search(text))) for name, short in self._names)
 
     def replaced(self, text: str) -> str:
-        """Names with their article -> "it", the longest first; "(it)" and "also known as it" fall away."""
+        """Replace names and their articles by "it", the longest first; remove "(it)" and "also known as it"."""
         folded = normalise(text)
         found = [pair for pair in self._names if pair[0] in folded]
         if not found:
@@ -128,10 +148,12 @@ class OwnNames:
 
 
 def _is_abbreviation(name: str) -> bool:
+    """Whether a name may be an abbreviation: one short word with a capital after the first character."""
     return len(name) <= SHORT and " " not in name and any(c.isupper() for c in name[1:])
 
 
 def _stands(name: str, text: str) -> bool:
+    """Whether a normalised text contains a normalised name as whole words."""
     at = text.find(name)
     while at >= 0:
         if (at == 0 or not _is_word(text[at - 1])) and _END.match(text, at + len(name)):
@@ -141,11 +163,16 @@ def _stands(name: str, text: str) -> bool:
 
 
 def _is_word(character: str) -> bool:
+    """Whether the character belongs to a word."""
     return character.isalnum() or character == "_"
 
 
-def _pattern(names: List[Tuple[str, bool]]) -> re.Pattern[str]:
-    """Any of these normalised names, with its article. Those marked as abbreviations need a capital after their first character."""
+def _pattern(names: list[tuple[str, bool]]) -> re.Pattern[str]:
+    """Return a pattern that finds any of these names, with its article.
+
+    Args:
+        names: Normalised names; True: an abbreviation, which needs a capital after its first character.
+    """
     parts = []
     for name, short in names:
         part = "".join(r"\s+" if c == " " else _DASH if c == "-" else _QUOTE if c == "'" else re.escape(c) for c in name)
@@ -154,6 +181,7 @@ def _pattern(names: List[Tuple[str, bool]]) -> re.Pattern[str]:
 
 
 def _pronoun(match: re.Match[str]) -> str:
+    """Return "it" or "its" for a name that was found, with a capital at the beginning of a sentence."""
     before = match.string[: match.start()].rstrip()
     word = "its" if match[0].endswith(("'s", "’s")) else "it"
     return word.capitalize() if not before or before[-1] in ".!?" else word

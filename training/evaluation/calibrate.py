@@ -1,17 +1,16 @@
-"""What scores are worth: `python -m training.evaluation.calibrate --fit gsc-dev --test gsc-test` fits a linker's calibration and measures it on other data.
+"""How probable it is that a link is right: `python -m training calibrate --fit gsc-dev --test gsc-test` fits a linker's calibration.
 
-The calibration goes into the linker's folder, the figures into metrics/calibration.json, which the report shows.
+The calibration is measured on other data than it was fitted on. It goes into the linker's folder, the figures into metrics/calibration.json,
+which the report shows.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import spacy
@@ -28,10 +27,11 @@ from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.concept import normalise
 
 from ..corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharing_report
+from ..corpora.mention import missing_ids, resolve_gold
 from ..errors import fail
-from .benchmarks import CORPORA, MISSING_NAMED, Material, by_commas
+from .benchmarks import CORPORA, MISSING_NAMED, BenchmarkReader
 from .evaluate import versions
-from .metrics import missing_ids, neighbour_recall, resolve
+from .metrics import neighbour_recall
 from .results import write_absent
 
 FORMAT = 1
@@ -48,8 +48,16 @@ PROTOCOL = (
 )
 
 
-def gold_docs(corpus: Corpus, nlp: Any) -> List[Doc]:
-    """Docs whose span group `gold` has the ids, `|` between alternatives, `+` in composites; mentions off their offsets are left out."""
+def gold_docs(corpus: Corpus, nlp: Any) -> list[Doc]:
+    """Make Docs with the gold ids as kb_ids: `|` between alternatives, `+` in composites. Mentions off their offsets are left out.
+
+    Args:
+        corpus: The corpus.
+        nlp: A pipeline with the tokenizer.
+
+    Returns:
+        Docs with the span group `gold`.
+    """
     docs = []
     for doc, mentions in make_docs(fitting(corpus)[0], nlp):
         spans = []
@@ -62,16 +70,19 @@ def gold_docs(corpus: Corpus, nlp: Any) -> List[Doc]:
 
 
 def without(corpus: Corpus, documents: Collection[str]) -> Corpus:
-    """The corpus without some documents."""
+    """Return the corpus without some documents."""
     kept = {document: text for document, text in corpus.documents.items() if document not in documents}
     return corpus._replace(documents=kept, mentions=[mention for mention in corpus.mentions if mention.document not in documents])
 
 
-def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> Dict[str, Any]:
-    """What a part holds, and what of it is no use: mentions off their offsets, without a gold id, with ids that the knowledge base lacks."""
+def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> dict[str, Any]:
+    """Count what a part of a corpus holds, and the mentions that cannot be used.
+
+    These are off their offsets, without a gold id, or with ids that the knowledge base does not have.
+    """
     used = sum(bool(span.kb_id_) for doc in docs for span in doc.spans[GOLD])
     placed = sum(len(doc.spans[GOLD]) for doc in docs)
-    missing = missing_ids([resolve(mention, kb.row_of) for mention in corpus.mentions])
+    missing = missing_ids([resolve_gold(mention, kb.row_of) for mention in corpus.mentions])
     return {
         "mentions": len(corpus.mentions),
         "off_offsets": len(corpus.mentions) - placed,
@@ -81,10 +92,16 @@ def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> Dict[str, Any]:
     }
 
 
-def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = BINS) -> List[Dict[str, float]]:
-    """Bins of equal width that hold anything: low, high, n, confidence (mean probability), accuracy (share that is right).
+def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = BINS) -> list[dict[str, float]]:
+    """Group stated probabilities into bins of equal width.
 
-    probabilities (n,): 0 … 1; 1.0 is in the last bin.
+    Args:
+        probabilities: (n,) 0 to 1; 1.0 is in the last bin.
+        right: (n,) whether each link is right.
+        bins: Number of bins.
+
+    Returns:
+        The bins that hold anything: low, high, n, confidence (mean probability), accuracy (share that is right).
     """
     p, ok = np.asarray(probabilities, dtype=float), np.asarray(right, dtype=float)
     place = np.minimum((p * bins).astype(int), bins - 1)
@@ -104,14 +121,32 @@ def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int
     return found
 
 
-def calibration_error(bins: Sequence[Dict[str, float]]) -> float:
-    """ECE of `reliability`'s bins: the mean distance of confidence and accuracy, weighed by n. 0 … 1."""
+def calibration_error(bins: Sequence[dict[str, float]]) -> float:
+    """Compute the expected calibration error: the mean distance of confidence and accuracy, weighted by n.
+
+    Args:
+        bins: As `reliability` gives them.
+
+    Returns:
+        0 to 1.
+
+    Source:
+        Guo et al., ICML 2017, equation 3.
+    """
     total = sum(entry["n"] for entry in bins)
     return sum(entry["n"] * abs(entry["confidence"] - entry["accuracy"]) for entry in bins) / total
 
 
-def curve(probabilities: Sequence[float], right: Sequence[bool]) -> List[Dict[str, float]]:
-    """For each distinct probability, from the highest: precision of the links at least as probable, and the share of mentions kept."""
+def curve(probabilities: Sequence[float], right: Sequence[bool]) -> list[dict[str, float]]:
+    """Compute precision and coverage for each distinct probability as a threshold, from the highest.
+
+    Args:
+        probabilities: (n,) 0 to 1.
+        right: (n,) whether each link is right.
+
+    Returns:
+        Threshold, precision of the links at least as probable, and the share of mentions kept.
+    """
     p, ok = np.asarray(probabilities, dtype=float), np.asarray(right, dtype=float)
     order = np.argsort(-p, kind="stable")
     p, sums = p[order], np.cumsum(ok[order])
@@ -119,13 +154,23 @@ def curve(probabilities: Sequence[float], right: Sequence[bool]) -> List[Dict[st
     return [{"threshold": float(p[i]), "precision": float(sums[i] / (i + 1)), "kept": float((i + 1) / len(p))} for i in whole.tolist()]
 
 
-def measure(made: Calibration, observed: Sequence[Observed], linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
-    """The figures of the report, on mentions that the calibration was not fit on. docs: where `observed` comes from."""
+def measure_calibration(made: Calibration, observed: Sequence[Observed], linker: Any, docs: Sequence[Doc]) -> dict[str, Any]:
+    """Measure a calibration on mentions that it was not fitted on.
+
+    Args:
+        made: The calibration.
+        observed: What the linker did with each mention.
+        linker: The linker that has this calibration.
+        docs: The Docs that `observed` comes from.
+
+    Returns:
+        The figures that the report shows.
+    """
     probabilities = [made.probability(row.score, row.margin, row.exact) for row in observed]
     right = [row.right for row in observed]
     bins = reliability(probabilities, right)
     raw = reliability([max(0.0, row.score) for row in observed], right)
-    found: Dict[str, Any] = {"n_test": len(observed), "ece": calibration_error(bins), "ece_raw": calibration_error(raw), "bins": bins}
+    found: dict[str, Any] = {"n_test": len(observed), "ece": calibration_error(bins), "ece_raw": calibration_error(raw), "bins": bins}
     found["curve"] = curve(probabilities, right)
     found["targets"], found["conformal"], found["not_reached"] = [], [], []
     for target in TARGETS:
@@ -152,11 +197,20 @@ def measure(made: Calibration, observed: Sequence[Observed], linker: Any, docs: 
     return found
 
 
-def index_recall(linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
-    """Per cent of the true nearest names that the linker's index finds for the mentions, apart from whether they are right; and what was
-    measured when it was built. An index of more than MOST_NAMES is not compared: all its vectors would be held in memory."""
+def index_recall(linker: Any, docs: Sequence[Doc]) -> dict[str, Any]:
+    """Measure how many of the true nearest names the linker's index finds, whether or not they are right.
+
+    An index of more than MOST_NAMES is not compared: all its vectors would be held in memory.
+
+    Args:
+        linker: The linker.
+        docs: Docs with the mentions to look up.
+
+    Returns:
+        Per cent at each depth, and what was measured when the index was built.
+    """
     texts = sorted({normalise(span.text) for doc in docs for span in doc.spans[GOLD]})
-    found: Dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": report_of(linker.index).get("chosen")}
+    found: dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": report_of(linker.index).get("chosen")}
     if texts and len(linker.index) <= MOST_NAMES:
         exact = ExactIndex()
         exact.build(linker.index.vectors(np.arange(len(linker.index))))
@@ -165,19 +219,35 @@ def index_recall(linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
     return found
 
 
-def read_part(material: Material, name: str) -> Corpus:
-    """`gsc-dev` -> its corpus. RAISES: SapbertError E540, E542."""
+def read_part(reader: BenchmarkReader, name: str) -> Corpus:
+    """Read a part of a corpus, such as "gsc-dev".
+
+    Raises:
+        SapbertError: E540 (not known), E542 (a file is missing).
+    """
     corpus, _, part = name.partition("-")
     if corpus not in CORPORA or part not in CORPORA[corpus].files:
         known = ", ".join(f"{name}-{part}" for name, source in CORPORA.items() for part in source.files)
         raise fail("E540", name=name, known=known, groups="none here")
-    return material.corpus(corpus, part)
+    return reader.corpus(corpus, part)
 
 
-def calibrate(linker_name: Optional[str], fit: Sequence[str], test: Sequence[str], material: Material) -> Tuple[Calibration, Dict[str, Any], Path]:
-    """Fit on some parts of corpora, measure on others. RETURNS: calibration, what goes into metrics/calibration.json, the linker's folder.
+def calibrate_linker(
+    linker_name: str | None, fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader
+) -> tuple[Calibration, dict[str, Any], Path]:
+    """Fit a linker's calibration on some parts of corpora and measure it on others.
 
-    RAISES: SapbertError E519 where a part is in both, E012, E540, E542.
+    Args:
+        linker_name: A registered linker or a linker's folder; None is the default linker.
+        fit: Parts to fit on.
+        test: Parts to measure on.
+        reader: Reads the corpora.
+
+    Returns:
+        The calibration, the figures, and the linker's folder.
+
+    Raises:
+        SapbertError: E519 (a part is in both), E012 (too little to fit on), E540, E542, E548.
     """
     for part in set(fit) & set(test):
         raise fail("E519", part=part)
@@ -185,7 +255,7 @@ def calibrate(linker_name: Optional[str], fit: Sequence[str], test: Sequence[str
         raise fail("E548", setting="--test", value="", why="a calibration is measured on data it was not fit on; name a part")
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD})
-    corpora = {name: read_part(material, name) for name in (*fit, *test)}
+    corpora = {name: read_part(reader, name) for name in (*fit, *test)}
     shared = [pair for pair in shared_documents(corpora) if (pair.left in fit) != (pair.right in fit)]
     for pair in shared:
         name = pair.left if pair.left in test else pair.right
@@ -201,11 +271,11 @@ def calibrate(linker_name: Optional[str], fit: Sequence[str], test: Sequence[str
     if all(row.behind is None for row in observed):
         raise fail("E548", setting="--test", value=",".join(test), why="none of its gold concepts is in the linker's knowledge base")
     figures = {
-        **measure(made, observed, linker, to_test),
+        **measure_calibration(made, observed, linker, to_test),
         "counts": {name: counted(corpus, docs[name], linker.kb) for name, corpus in corpora.items()},
     }
     about = {"kind": "calibration", "format": FORMAT, "made_by": __version__, "versions": versions(), "protocol": PROTOCOL}
-    content: Dict[str, Any] = {
+    content: dict[str, Any] = {
         **about,
         "index": index_recall(linker, to_test),
         "data": words,
@@ -217,8 +287,8 @@ def calibrate(linker_name: Optional[str], fit: Sequence[str], test: Sequence[str
     return made, {**content, "built_for": made.built_for, "settings": made.settings}, linker.folder
 
 
-def summary(found: Dict[str, Any]) -> str:
-    """A few lines for the terminal."""
+def summary(found: dict[str, Any]) -> str:
+    """Return a few lines for the terminal."""
     lines = [f"fit on {found['n_fit']:,} mentions ({found['data']['fit']}), measured on {found['n_test']:,} ({found['data']['test']})"]
     if recall := found["index"].get("recall"):
         lines.append(f"index: {recall['at_1']:.1f}% of the nearest names found, {recall['at_10']:.1f}% of the ten nearest")
@@ -230,45 +300,44 @@ def summary(found: Dict[str, Any]) -> str:
     return "\n".join([*lines, *found["not_reached"]])
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.evaluation.calibrate", description="Fit a linker's calibration and measure it on other data."
-    )
-    parser.add_argument("--linker", default=None, help="folder of a linker, which gets calibration.json, or hpo-fast; default: the default linker")
-    parser.add_argument(
-        "--fit", default="gsc-dev", help="parts of corpora to fit on, by commas: gsc-dev, ncbi-train, …; '': none is fit, and it is said so"
-    )
-    parser.add_argument("--test", default="gsc-test", help="parts to measure on, by commas")
-    parser.add_argument("--data", type=Path, default=Path("assets"), help="folder of corpora and dictionaries")
-    parser.add_argument("--calibration", type=Path, default=None, help="another place for calibration.json than the linker's folder")
-    parser.add_argument("--out", type=Path, default=Path("metrics/calibration.json"))
-    options = parser.parse_args(arguments)
-    fit, test = by_commas(options.fit), by_commas(options.test)
+def calibrate_and_write(
+    linker_name: str | None, fit: Sequence[str], test: Sequence[str], data: Path, out: Path, *, calibration: Path | None = None
+) -> str:
+    """Calibrate a linker and write the calibration and its figures.
+
+    Where there is nothing to fit on, or too little of it is in the knowledge base (E012), the linker stays without a calibration, and the
+    file of figures says why.
+
+    Args:
+        linker_name: A registered linker or a linker's folder; None is the default linker.
+        fit: Parts of corpora to fit on, such as "gsc-dev".
+        test: Parts of corpora to measure on.
+        data: Folder of corpora.
+        out: JSON file for the figures.
+        calibration: File for the calibration; None: calibration.json in the linker's folder.
+
+    Returns:
+        What to show: a summary, or why there is no calibration.
+
+    Raises:
+        SapbertError: E519, E540, E542, E548, and those of the linker.
+    """
     if not fit:
-        write_absent(options.out, "calibration", ABSENT)
-        return 0
+        return write_absent(out, "calibration", ABSENT)
+    nowhere = Path("no-such-folder")
     try:
-        nowhere = Path("no-such-folder")
-        material = Material(options.data, nowhere, nowhere, nowhere)
-        made, found, folder = calibrate(options.linker, fit, test, material)
-        if options.linker is None:
-            made = replace(made, built_for={**made.built_for, **default_linkers.hpo_inputs()})
-        elif options.linker == default_linkers.HPO_FAST:
-            made = replace(made, built_for={**made.built_for, **default_linkers.hpo_fast_inputs()})
-        if options.calibration is not None:
-            write_text(options.calibration, made.to_json())
-        else:
-            bundle.write_calibration(folder, made)
-        write_text(options.out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        made, found, folder = calibrate_linker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere))
     except SapbertError as error:
-        if error.code == "E012":  # a knowledge base that knows other things than the corpus: no calibration, and the linker works without
-            write_absent(options.out, "calibration", str(error))
-            return 0
-        print(error, file=sys.stderr)
-        return 1
-    print(summary(found))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        if error.code != "E012":
+            raise
+        return write_absent(out, "calibration", str(error))
+    if linker_name is None:
+        made = replace(made, built_for={**made.built_for, **default_linkers.hpo_inputs()})
+    elif linker_name == default_linkers.HPO_FAST:
+        made = replace(made, built_for={**made.built_for, **default_linkers.hpo_fast_inputs()})
+    if calibration is not None:
+        write_text(calibration, made.to_json())
+    else:
+        bundle.write_calibration(folder, made)
+    write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    return summary(found)

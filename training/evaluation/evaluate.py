@@ -1,42 +1,55 @@
-"""How well encoders find concepts: `python -m training.evaluation.evaluate --encoder base= --encoder trained=artifacts/encoder --data assets`.
+"""How well encoders find concepts: `python -m training evaluate --encoder base= --encoder trained=artifacts/encoder --data assets`.
 
 Exact search over whole dictionaries, the same for every system of a run; a concept scores as its best name; equal scores count as
-their expectation. Read top to bottom: figures, output, the command. The sets are in sets.py, systems in systems.py; baselines, break-downs and
-intervals in baselines.py, breakdown.py, uncertainty.py.
+their expectation. Read top to bottom: figures, output, encoders. Benchmarks are in benchmarks.py, systems in systems.py; baselines, break-downs
+and intervals in baselines.py, breakdown.py, significance.py.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
-import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
-from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import write_text
 
 from ..errors import fail
+from ..loop.encoders import SHIPPED, check_encoder, load_encoder
 from ..paths import phases_behind
 from . import baselines as baselines_module
-from .benchmarks import GROUPS, SEARCH, Material, Set, Similarity, Task, chosen_sets, limited, pooled, set_names, size
+from .benchmarks import (
+    SEARCH,
+    Benchmark,
+    BenchmarkReader,
+    ConceptBenchmark,
+    SimilarityBenchmark,
+    limited,
+    pooled,
+    size,
+)
 from .breakdown import by_group, confusions, groupings
 from .metrics import Rule, alternatives_of
-from .significance import PROTOCOL as UNCERTAINTY
+from .significance import PROTOCOL as SIGNIFICANCE
 from .significance import intervals, randomisation, spearman_interval
-from .systems import DEPTHS, RULES, Measured, Outcomes, correlations, measure_baselines, measure_encoder
+from .systems import (
+    DEPTHS,
+    RULES,
+    Measured,
+    Outcomes,
+    correlations,
+    measure_baselines,
+    measure_encoder,
+)
 
 FORMAT = 1
-SHIPPED = "shipped"  # the encoder that comes with the package
 RECIPROCAL = (
     "MRR: the mean of 100 / rank, where the rank is the least depth at which a mention is right by the same rule, and equal scores count as the "
     "expectation of 100 / rank. Answerable: only queries whose gold the dictionary can give; the others are in no denominator there."
@@ -46,49 +59,73 @@ RECIPROCAL = (
 # -- figures ------------------------------------------------------------------------------------------------------------
 
 
-def average(rows: Sequence[Dict[str, float]]) -> Dict[str, Any]:
-    """Means of seeds, with `…_sd` (of the sample, n - 1) where there are several; `runs` keeps each."""
-    means: Dict[str, Any] = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
+def average(rows: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """Average the figures of several seeds.
+
+    Args:
+        rows: The figures of each seed.
+
+    Returns:
+        The means; if there are several seeds, also `…_sd` (sample standard deviation, n - 1) and `runs`, the figures of each.
+    """
+    means: dict[str, Any] = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
     if len(rows) > 1:
         means.update({f"{key}_sd": float(np.std([row[key] for row in rows], ddof=1)) for key in rows[0]})
         means["runs"] = [dict(row) for row in rows]
     return means
 
 
-def answerable(task: Task, rule: Rule) -> npt.NDArray[np.bool_]:
-    """(mentions,): whether the dictionary can give what the rule asks for, in all parts of the mention."""
-    can = [bool(alternatives_of(gold, rule)) for gold in task.golds]
-    return np.array([all(can[mention.start : mention.stop]) for mention in task.mentions()], dtype=np.bool_)
+def answerable(benchmark: ConceptBenchmark, rule: Rule) -> npt.NDArray[np.bool_]:
+    """Say for each mention (mentions,) whether the dictionary has what the rule asks for, in all parts of the mention."""
+    can = [bool(alternatives_of(gold, rule)) for gold in benchmark.golds]
+    return np.array([all(can[mention.start : mention.stop]) for mention in benchmark.mentions()], dtype=np.bool_)
 
 
-def figures(task: Set, found: Measured) -> Dict[str, float]:
-    """Per cent; of all mentions and of the answerable ones (0.0 where there are none), with those of the set's own rule under short names too."""
+def figures(benchmark: Benchmark, found: Measured) -> dict[str, float]:
+    """Compute the figures of one system on one benchmark.
+
+    Args:
+        benchmark: The benchmark.
+        found: What the system did.
+
+    Returns:
+        Per cent of all mentions, and of the answerable ones (0.0 if there are none). Figures of the benchmark's own rule have short names too.
+    """
     if not isinstance(found, Outcomes):
-        assert isinstance(task, Similarity)
-        return correlations(found, [pair.score for pair in task.pairs])
-    assert isinstance(task, Task)
+        assert isinstance(benchmark, SimilarityBenchmark)
+        return correlations(found, [pair.score for pair in benchmark.pairs])
+    assert isinstance(benchmark, ConceptBenchmark)
     made = {key: 100.0 * float(values.mean()) for key, values in found.values.items()}
     for rule in RULES:
-        can = answerable(task, RULES[rule])
+        can = answerable(benchmark, RULES[rule])
         for k in DEPTHS:
             made[f"{rule}_answerable_at{k}"] = 100.0 * float(found.values[f"{rule}_at{k}"][can].mean()) if can.any() else 0.0
-    own = {key.removeprefix(f"{task.rule}_"): value for key, value in made.items() if key.startswith(f"{task.rule}_")}
+    own = {key.removeprefix(f"{benchmark.rule}_"): value for key, value in made.items() if key.startswith(f"{benchmark.rule}_")}
     return {**own, **made}
 
 
 def compared(
-    task: Task, runs: Dict[str, List[Outcomes]], against: Optional[str], seed: int
-) -> Tuple[Dict[str, Dict[str, Any]], List[Dict[str, Any]]]:
-    """What the means of each system's seeds (runs: system -> outcomes) say by the set's own rule: system -> intervals, for sets of two documents and more; and
-    the comparisons of each other system with the one called `against`."""
-    units = task.units()
+    benchmark: ConceptBenchmark, runs: dict[str, list[Outcomes]], against: str | None, seed: int
+) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    """Compute intervals and compare systems, by the benchmark's own rule. Seeds of a system are averaged first.
+
+    Args:
+        benchmark: The benchmark.
+        runs: System -> outcomes of each seed.
+        against: The system that the others are compared with.
+        seed: Of the resamples.
+
+    Returns:
+        System -> intervals, and the comparisons; nothing if the benchmark has a single document.
+    """
+    units = benchmark.units()
     names = list(runs)
-    means = [np.mean([run.values[f"{task.rule}_at{k}"] for run in runs[name]], axis=0) for name in names for k in DEPTHS]
+    means = [np.mean([run.values[f"{benchmark.rule}_at{k}"] for run in runs[name]], axis=0) for name in names for k in DEPTHS]
     values = 100.0 * np.stack(means, axis=1)  # (mentions, systems x depths)
     if units.max() < 1:
         return {}, []
     ends = intervals(values, units, seed=seed).T.tolist()
-    found: Dict[str, Dict[str, Any]] = {name: {} for name in names}
+    found: dict[str, dict[str, Any]] = {name: {} for name in names}
     for (name, k), end in zip(((name, k) for name in names for k in DEPTHS), ends):
         found[name][f"at{k}_ci"] = end
     others = [name for name in names if name != against]
@@ -100,74 +137,94 @@ def compared(
     return found, [{"a": against, "b": name, "difference": d, "p": one} for name, d, one in zip(others, differences, p)]
 
 
-def broken_down(task: Task, runs: Dict[str, List[Outcomes]], *, with_confusions: bool) -> Dict[str, Any]:
-    """ "groups", the seeds of a system averaged; "confusions" of its first seed, where they are wanted."""
-    mentions, dictionary = task.texts(), task.dictionary
-    queries = [task.queries[mention.start : mention.stop] for mention in task.mentions()]
-    groups = groupings(mentions, queries, frozenset(dictionary.names), task.train)
-    means = {name: [np.mean([run.values[f"{task.rule}_at{k}"] for run in of], axis=0) for k in DEPTHS] for name, of in runs.items()}
-    made: Dict[str, Any] = {"groups": {name: by_group(groups, *each) for name, each in means.items()}}
+def broken_down(benchmark: ConceptBenchmark, runs: dict[str, list[Outcomes]], *, with_confusions: bool) -> dict[str, Any]:
+    """Break the figures of each system down.
+
+    Args:
+        benchmark: The benchmark.
+        runs: System -> outcomes of each seed.
+        with_confusions: Whether to list the most frequent wrong answers.
+
+    Returns:
+        "groups", the seeds of a system averaged, and "confusions" of its first seed.
+    """
+    mentions, dictionary = benchmark.texts(), benchmark.dictionary
+    queries = [benchmark.queries[mention.start : mention.stop] for mention in benchmark.mentions()]
+    groups = groupings(mentions, queries, frozenset(dictionary.names), benchmark.train)
+    means = {name: [np.mean([run.values[f"{benchmark.rule}_at{k}"] for run in of], axis=0) for k in DEPTHS] for name, of in runs.items()}
+    made: dict[str, Any] = {"groups": {name: by_group(groups, *each) for name, each in means.items()}}
     if with_confusions:
-        wanted = [frozenset(row for i in at for a in task.golds[i].alternatives for row in a if row is not None) for at in task.mentions()]
-        can = answerable(task, RULES[task.rule]).tolist()
+        wanted = [frozenset(row for i in at for a in benchmark.golds[i].alternatives for row in a if row is not None) for at in benchmark.mentions()]
+        can = answerable(benchmark, RULES[benchmark.rule]).tolist()
         made["confusions"] = {name: confusions(mentions, wanted, can, of[0].firsts, dictionary.known()) for name, of in runs.items()}
     return made
 
 
 def as_result(
-    sets: Sequence[Set],
-    measured: Dict[str, Dict[str, Measured]],
-    about: Dict[str, Any],
+    benchmarks: Sequence[Benchmark],
+    measured: dict[str, dict[str, Measured]],
+    about: dict[str, Any],
     *,
-    against: Optional[str] = None,
+    against: str | None = None,
     seed: int = 0,
-    with_confusions: Optional[bool] = None,
-) -> Dict[str, Any]:
-    """measured: system -> set -> outcomes or figures. `name#seed` systems become one row, `name`. against: the system that others are compared
-    with. with_confusions: None for those of public sets."""
-    seeds: Dict[str, List[str]] = {}
+    with_confusions: bool | None = None,
+) -> dict[str, Any]:
+    """Put everything that was measured into the form that is written.
+
+    Args:
+        benchmarks: The benchmarks.
+        measured: System -> benchmark -> what it did. Systems called `name#seed` become one row, `name`.
+        about: What to say of the run: versions, encoders, settings.
+        against: The system that the others are compared with.
+        seed: Of the resamples.
+        with_confusions: Whether to list wrong answers; None: only those of public benchmarks.
+    """
+    seeds: dict[str, list[str]] = {}
     for system in measured:
         seeds.setdefault(system.partition("#")[0], []).append(system)
-    content: Dict[str, Any] = {}
-    for task in sets:
-        n = size(task)
-        runs = {name: [measured[run][task.name] for run in of] for name, of in seeds.items() if task.name in measured[of[0]]}
-        systems: Dict[str, Dict[str, Any]] = {
-            name: {"n": n, "seeds": len(of), **average([figures(task, run) for run in of])} for name, of in runs.items()
+    content: dict[str, Any] = {}
+    for benchmark in benchmarks:
+        n = size(benchmark)
+        runs = {name: [measured[run][benchmark.name] for run in of] for name, of in seeds.items() if benchmark.name in measured[of[0]]}
+        systems: dict[str, dict[str, Any]] = {
+            name: {"n": n, "seeds": len(of), **average([figures(benchmark, run) for run in of])} for name, of in runs.items()
         }
-        entry: Dict[str, Any] = {
-            "title": task.title,
-            "protocol": task.protocol,
+        entry: dict[str, Any] = {
+            "title": benchmark.title,
+            "protocol": benchmark.protocol,
             "n": n,
-            "counts": task.counts,
-            "files": task.files,
+            "counts": benchmark.counts,
+            "files": benchmark.files,
             "systems": systems,
         }
-        if isinstance(task, Task):
-            can = {rule: int(answerable(task, RULES[rule]).sum()) for rule in RULES}
-            entry.update(metric="accuracy", rule=task.rule, dictionary=task.dictionary.about, counts={**task.counts, "answerable": can})
+        if isinstance(benchmark, ConceptBenchmark):
+            can = {rule: int(answerable(benchmark, RULES[rule]).sum()) for rule in RULES}
+            entry.update(
+                metric="accuracy", rule=benchmark.rule, dictionary=benchmark.dictionary.about, counts={**benchmark.counts, "answerable": can}
+            )
             outcomes = {name: [run for run in of if isinstance(run, Outcomes)] for name, of in runs.items()}
             if outcomes:
-                ends, entry["comparisons"] = compared(task, outcomes, against, seed)
+                ends, entry["comparisons"] = compared(benchmark, outcomes, against, seed)
                 for name, row in systems.items():
-                    row.update(n_answerable=can[task.rule], **ends.get(name, {}))
-                wanted = task.public if with_confusions is None else with_confusions
-                entry.update(broken_down(task, outcomes, with_confusions=wanted))
+                    row.update(n_answerable=can[benchmark.rule], **ends.get(name, {}))
+                wanted = benchmark.public if with_confusions is None else with_confusions
+                entry.update(broken_down(benchmark, outcomes, with_confusions=wanted))
         else:
             entry.update(metric="spearman")
-            human = np.array([pair.score for pair in task.pairs])
+            human = np.array([pair.score for pair in benchmark.pairs])
             for name, of in runs.items():
                 likenesses = np.stack([run for run in of if not isinstance(run, Outcomes)], axis=1)
                 if ends_of := spearman_interval(likenesses, human, seed=seed):
                     systems[name]["spearman_ci"] = list(ends_of)
-        content[task.name] = entry
-    return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "reciprocal": RECIPROCAL, "uncertainty": UNCERTAINTY, "sets": content}
+        content[benchmark.name] = entry
+    return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "reciprocal": RECIPROCAL, "uncertainty": SIGNIFICANCE, "sets": content}
 
 
 # -- output -------------------------------------------------------------------------------------------------------------
 
 
-def versions() -> Dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that figures depend on."""
     packages = ("numpy", "scikit-learn", "scipy", "scispacy", "spacy", "tokenizers", "torch", "transformers")
     found = {"python": platform.python_version(), "spacy-sapbert": __version__}
     for package in packages:
@@ -178,25 +235,31 @@ def versions() -> Dict[str, str]:
     return found
 
 
-def markdown(result: Dict[str, Any]) -> str:
-    """A table of systems by sets (@1/@5, or Spearman), standard deviations of seeds behind, then what each column means; a table of
-    intervals; what was left out."""
-    sets: Dict[str, Any] = result["sets"]
-    systems = list(dict.fromkeys(system for entry in sets.values() for system in entry["systems"]))
-    lines = ["| system | " + " | ".join(sets) + " |", "|---" * (len(sets) + 1) + "|"]
-    lines += ["| " + " | ".join([system, *(cell(entry, system) for entry in sets.values())]) + " |" for system in systems]
+def markdown(result: dict[str, Any]) -> str:
+    """Return the result as Markdown.
+
+    A table of systems by benchmarks (@1/@5, or Spearman, with standard deviations of seeds), what each column means, a table of intervals, and
+    what was not measured.
+
+    Args:
+        result: As `evaluate` gives it.
+    """
+    benchmarks: dict[str, Any] = result["sets"]
+    systems = list(dict.fromkeys(system for entry in benchmarks.values() for system in entry["systems"]))
+    lines = ["| system | " + " | ".join(benchmarks) + " |", "|---" * (len(benchmarks) + 1) + "|"]
+    lines += ["| " + " | ".join([system, *(cell(entry, system) for entry in benchmarks.values())]) + " |" for system in systems]
     lines += ["", "@1/@5 in per cent; one figure: Spearman's correlation x 100; ± standard deviation of @1 over seeds.", "", result["search"], ""]
-    for name, entry in sets.items():
+    for name, entry in benchmarks.items():
         dictionary = entry.get("dictionary")
         size = f"; {dictionary['names']:,} names of {dictionary['concepts']:,} concepts" if dictionary else ""
         lines.append(f"- **{name}**: {entry['title']}, n = {entry['n']:,}{size}. {own_protocol(result, entry)}{remarks(entry['counts'])}")
-    lines += [*interval_table(sets, systems, result.get("uncertainty", "")), *(f"\nNot measured: {note}" for note in result.get("notes", []))]
+    lines += [*interval_table(benchmarks, systems, result.get("uncertainty", "")), *(f"\nNot measured: {note}" for note in result.get("notes", []))]
     return "\n".join(lines) + "\n"
 
 
-def interval_table(sets: Dict[str, Any], systems: Sequence[str], protocol: str) -> List[str]:
-    """Lines of the table of intervals; none where no set has them."""
-    shown = {name: entry for name, entry in sets.items() if any("at1_ci" in row for row in entry["systems"].values())}
+def interval_table(benchmarks: dict[str, Any], systems: Sequence[str], protocol: str) -> list[str]:
+    """Return the lines of the table of intervals; none if no benchmark has any."""
+    shown = {name: entry for name, entry in benchmarks.items() if any("at1_ci" in row for row in entry["systems"].values())}
     if not shown:
         return []
     with_one = [system for system in systems if any(system in entry["systems"] for entry in shown.values())]
@@ -206,8 +269,8 @@ def interval_table(sets: Dict[str, Any], systems: Sequence[str], protocol: str) 
     return [*lines, "", protocol]
 
 
-def interval_cell(entry: Dict[str, Any], system: str) -> str:
-    """`81.2 [79.8–82.5], p 0.003`; a dash where there is none."""
+def interval_cell(entry: dict[str, Any], system: str) -> str:
+    """Return `81.2 [79.8–82.5], p 0.003`, or a dash if there is no interval."""
     found = entry["systems"].get(system)
     if found is None or "at1_ci" not in found:
         return "–"
@@ -215,13 +278,13 @@ def interval_cell(entry: Dict[str, Any], system: str) -> str:
     return f"{found['at1']:.1f} [{found['at1_ci'][0]:.1f}–{found['at1_ci'][1]:.1f}]{p}"
 
 
-def own_protocol(result: Dict[str, Any], entry: Dict[str, Any]) -> str:
-    """What of a set's protocol is not said once for all sets."""
+def own_protocol(result: dict[str, Any], entry: dict[str, Any]) -> str:
+    """Return the part of the protocol that is specific to this benchmark."""
     return " ".join(entry["protocol"].replace(result["search"], "").split())
 
 
-def cell(entry: Dict[str, Any], system: str) -> str:
-    """`81.2/90.4 ± 0.3`, or `41.5`; a dash where the system has no figure."""
+def cell(entry: dict[str, Any], system: str) -> str:
+    """Return `81.2/90.4 ± 0.3` or `41.5`, or a dash if the system has no figure."""
     found = entry["systems"].get(system)
     if found is None:
         return "–"
@@ -230,7 +293,12 @@ def cell(entry: Dict[str, Any], system: str) -> str:
     return shown + (f" ± {found[f'{key}_sd']:.1f}" if f"{key}_sd" in found else "")
 
 
-def remarks(counts: Dict[str, Any]) -> str:
+def remarks(counts: dict[str, Any]) -> str:
+    """Return in words what a benchmark leaves out and where its figures flatter.
+
+    Args:
+        counts: Of the benchmark.
+    """
     said = ""
     if counts.get("without_id"):
         said += f" {counts['without_id']:,} mentions without an id (-1) are left out."
@@ -251,13 +319,23 @@ def remarks(counts: Dict[str, Any]) -> str:
     return said
 
 
-# -- the command --------------------------------------------------------------------------------------------------------
+# -- encoders -----------------------------------------------------------------------------------------------------------
 
 
-def parse_encoders(given: Sequence[str]) -> Dict[str, str]:
-    """`name=folder` or `name#seed=folder`; an empty folder is the untrained base package, "shipped" the default encoder, "fast" the static one that
-    ships. RAISES: SapbertError E548, E541."""
-    encoders: Dict[str, str] = {}
+def parse_encoders(given: Sequence[str]) -> dict[str, str]:
+    """Read NAME=FOLDER options.
+
+    Args:
+        given: `name=folder` or `name#seed=folder`; an empty folder is the untrained base package, "shipped" the default encoder, "fast" the
+            static one that ships.
+
+    Returns:
+        Name -> folder.
+
+    Raises:
+        SapbertError: E548 (a malformed option), E541 (no encoder).
+    """
+    encoders: dict[str, str] = {}
     for value in given:
         name, sign, folder = value.partition("=")
         if not sign or not name.strip():
@@ -270,10 +348,17 @@ def parse_encoders(given: Sequence[str]) -> Dict[str, str]:
     return encoders
 
 
-def with_phases(encoders: Dict[str, str]) -> Dict[str, str]:
-    """Before each encoder that a recipe of phases made (`training.phases`), its phases as NAME-PHASE, in their order; those that a letter tells
-    apart, `distil_a` and `distil_b`, are seeds of one row."""
-    found: Dict[str, str] = {}
+def with_phases(encoders: dict[str, str]) -> dict[str, str]:
+    """Add the phases of encoders that a recipe of phases made.
+
+    Args:
+        encoders: Name -> folder.
+
+    Returns:
+        The same with the phases as NAME-PHASE, in their order, before their encoder. Phases whose names differ only in a last letter, such as
+        `distil_a` and `distil_b`, are seeds of one row.
+    """
+    found: dict[str, str] = {}
     for name, folder in encoders.items():
         for phase in phases_behind(folder) if folder else []:
             title, _, seed = phase.name.rpartition("_")
@@ -283,124 +368,102 @@ def with_phases(encoders: Dict[str, str]) -> Dict[str, str]:
     return found
 
 
-def load_encoder(folder: str) -> Any:
-    """An encoder as `parse_encoders` names it, ready to encode. RAISES: SapbertError E301."""
-    from spacy_sapbert.encoders.static import StaticEncoder, is_static
-    from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder  # ten seconds on a slow machine, and what reads the output needs it not
-
-    if folder == bundle.FAST or (folder and Path(folder).is_dir() and is_static(folder)):
-        return StaticEncoder("" if folder == bundle.FAST else folder).initialize()
-    return NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()
-
-
 def measure_encoders(
-    encoders: Dict[str, str], sets: Sequence[Set], *, progress: bool = False
-) -> Tuple[Dict[str, Dict[str, Measured]], Dict[str, Dict[str, Any]]]:
-    """encoders: name -> folder. RETURNS: encoder -> set -> outcomes or figures; encoder -> what it is, for the output. One is in memory at a time."""
+    encoders: dict[str, str], benchmarks: Sequence[Benchmark], *, progress: bool = False
+) -> tuple[dict[str, dict[str, Measured]], dict[str, dict[str, Any]]]:
+    """Measure encoders on benchmarks, one encoder in memory at a time.
+
+    Args:
+        encoders: Name -> folder.
+        benchmarks: The benchmarks.
+        progress: Show progress bars.
+
+    Returns:
+        Encoder -> benchmark -> what it did; encoder -> what it is, for the output.
+    """
     measured, used = {}, {}
     for name, folder in encoders.items():
         model = load_encoder(folder)
-        measured[name] = measure_encoder(model, sets, progress=progress)
+        measured[name] = measure_encoder(model, benchmarks, progress=progress)
         used[name] = {"fingerprint": model.fingerprint, "base_package": not folder, "max_length": model.max_length}
     return measured, used
 
 
-def publish(result: Dict[str, Any], table: str, out: Path) -> None:
-    """The result as JSON into `out`, the table as Markdown beside it, and on the screen."""
+def publish(result: dict[str, Any], table: str, out: Path) -> None:
+    """Write the result as JSON, the table as Markdown beside it, and print the table.
+
+    Args:
+        result: As `evaluate` gives it.
+        table: As `markdown` gives it.
+        out: The JSON file.
+    """
     write_text(out, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     write_text(out.with_suffix(".md"), table)
     print(table)
 
 
-def check_encoder(folder: Path) -> None:
-    """RAISES: SapbertError E541."""
-    if not folder.is_dir():
-        raise fail("E541", MissingFile, path=folder, why="there is no such folder")
-    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
-        raise fail("E541", MissingFile, path=folder, why="it holds neither config.json nor adapter_config.json")
+def check_not_negative(**settings: int) -> None:
+    """Check settings of the command line.
+
+    Args:
+        settings: Option -> value.
+
+    Raises:
+        SapbertError: E548, if a value is negative.
+    """
+    for setting, value in settings.items():
+        if value < 0:
+            raise fail("E548", setting=f"--{setting}", value=value, why="it can't be negative")
 
 
 def evaluate(
-    encoders: Dict[str, str],
+    encoders: dict[str, str],
     names: Sequence[str],
-    material: Material,
+    reader: BenchmarkReader,
     *,
     limit: int = 0,
     pool: int = 0,
     seed: int = 0,
     baselines: bool = False,
-    with_confusions: Optional[bool] = None,
+    with_confusions: bool | None = None,
     progress: bool = False,
-) -> Dict[str, Any]:
-    """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. names: sets, as
-    `chosen_sets` gives them. with_confusions: None for those of public sets."""
-    sets = []
-    for name in tqdm(names, desc="reading", unit=" sets", disable=not progress):
-        task = limited(material.make(name), limit, seed)
-        sets.append(pooled(task, pool, seed) if pool and isinstance(task, Task) else task)
-    measured, notes = measure_baselines(sets) if baselines else ({}, [])
-    by_encoder, used = measure_encoders(encoders, sets, progress=progress)
+) -> dict[str, Any]:
+    """Measure encoders on benchmarks.
+
+    Args:
+        encoders: Name -> folder. The first is what others are compared with.
+        names: Benchmarks, as `chosen_benchmarks` gives them.
+        reader: Makes the benchmarks.
+        limit: Queries of each benchmark, at random; 0: all.
+        pool: Names of a dictionary besides those of the gold concepts; 0: all.
+        seed: Of samples and resamples.
+        baselines: Measure the baselines too.
+        with_confusions: Whether to list wrong answers; None: only those of public benchmarks.
+        progress: Show progress bars.
+
+    Returns:
+        Everything that is written.
+
+    Raises:
+        SapbertError: E548 (nothing to measure), and those of benchmarks and encoders.
+    """
+    if not encoders and not baselines:
+        raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")
+    benchmarks = []
+    for name in tqdm(names, desc="reading", unit=" benchmarks", disable=not progress):
+        benchmark = limited(reader.make(name), limit, seed)
+        benchmarks.append(pooled(benchmark, pool, seed) if pool and isinstance(benchmark, ConceptBenchmark) else benchmark)
+    measured, notes = measure_baselines(benchmarks) if baselines else ({}, [])
+    by_encoder, used = measure_encoders(encoders, benchmarks, progress=progress)
     measured.update(by_encoder)
-    empty = [task.name for task in sets if not any(task.name in found for found in measured.values())]
-    if len(empty) == len(sets):
-        raise fail("E548", setting="--sets", value=",".join(empty), why=f"none of the systems can be measured on any of them ({'; '.join(notes)})")
+    empty = [benchmark.name for benchmark in benchmarks if not any(benchmark.name in found for found in measured.values())]
+    if len(empty) == len(benchmarks):
+        raise fail(
+            "E548", setting="--benchmarks", value=",".join(empty), why=f"none of the systems can be measured on any of them ({'; '.join(notes)})"
+        )
     if empty:
         notes = [*notes, f"{', '.join(empty)}: left out, no system could be measured."]
-        sets = [task for task in sets if task.name not in empty]
+        benchmarks = [benchmark for benchmark in benchmarks if benchmark.name not in empty]
     about = {"versions": versions(), "seed": seed, "limit": limit, "pool": pool, "encoders": used, **({"notes": notes} if notes else {})}
     against = next((name.partition("#")[0] for name in encoders), None)
-    return as_result(sets, measured, about, against=against, seed=seed, with_confusions=with_confusions)
-
-
-def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m training.evaluation.evaluate", description="Measure encoders on dev, test and held-out sets.")
-    parser.add_argument(
-        "--encoder",
-        action="append",
-        default=[],
-        metavar="NAME=FOLDER",
-        help=f"repeatable; NAME= is the base package, NAME={SHIPPED} the default encoder, NAME={bundle.FAST} the static one that ships; NAME#SEED are averaged",
-    )
-    parser.add_argument("--phases", action="store_true", help="also, of encoders made in phases (biolord.cfg), each phase")
-    parser.add_argument("--sets", action="append", default=[], help=f"repeatable or with commas: {', '.join([*GROUPS, *set_names()])}; default: dev")
-    parser.add_argument("--kb", type=Path, default=Path("artifacts/kb"), help="knowledge base, for the held-out splits")
-    parser.add_argument("--pairs", type=Path, default=Path("artifacts/pairs"), help="what training.data.pairs wrote, for the held-out splits")
-    parser.add_argument("--data", type=Path, default=Path("assets"), help="folder of corpora and dictionaries")
-    parser.add_argument("--work", type=Path, default=Path("artifacts/evaluation"), help="where dictionaries are built, once")
-    parser.add_argument("--out", type=Path, default=Path("metrics/evaluation.json"), help="the Markdown table goes beside it")
-    parser.add_argument("--limit", type=int, default=0, help="queries of each set, at random; 0: all")
-    parser.add_argument(
-        "--pool", type=int, default=0, help="for smoke runs: only the gold concepts' names and so many others; 0: the whole dictionary"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--baselines", action="store_true", help=f"also, on the same dictionaries: {', '.join(baselines_module.NAMES)}")
-    parser.add_argument(
-        "--confusions",
-        action=argparse.BooleanOptionalAction,
-        help="write the most frequent wrong firsts with mention and names; by default those of the public corpora only: held-out names are of "
-        "your own knowledge base, which may be licensed, and mentions of clinical texts should not leave them",
-    )
-    options = parser.parse_args(arguments)
-    try:
-        for setting in ("limit", "pool"):
-            if getattr(options, setting) < 0:
-                raise fail("E548", setting=f"--{setting}", value=getattr(options, setting), why="it can't be negative; 0 means all")
-        if options.seed < 0:
-            raise fail("E548", setting="--seed", value=options.seed, why="it can't be negative")
-        encoders = parse_encoders(options.encoder)
-        if options.phases:
-            encoders = with_phases(encoders)
-        if not encoders and not options.baselines:
-            raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")
-        material = Material(options.data, options.kb, options.pairs, options.work, progress=True)
-        settings = {"limit": options.limit, "pool": options.pool, "seed": options.seed, "baselines": options.baselines, "progress": True}
-        result = evaluate(encoders, chosen_sets(options.sets), material, with_confusions=options.confusions, **settings)
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    publish(result, markdown(result), options.out)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return as_result(benchmarks, measured, about, against=against, seed=seed, with_confusions=with_confusions)

@@ -1,30 +1,49 @@
-"""How far a figure may be chance: intervals of means, and whether two systems differ. Numpy alone; what belongs together (a document's
-mentions) is drawn together."""
+"""How sure a figure is: intervals of means, and whether two systems differ. What belongs together is resampled together.
+
+Resampling and tests are scipy's; here is what is resampled. The unit is a document: its mentions are drawn together, because they are alike.
+"""
 
 from __future__ import annotations
 
-from typing import Optional, Tuple
+import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .metrics import Floats1d, Ints1d
+from ..loop.retrieval import Ints1d
+from .metrics import Floats1d
 
 RESAMPLES = 2_000
 SHUFFLES = 10_000
 LEVEL = 0.95
-_BYTES = 64_000_000  # of draws in memory at a time
+_BYTES = 64_000_000  # of resampled values in memory at a time
+_DECIMALS = 9  # differences that are equal but for the order of addition are equal
 PROTOCOL = (
-    f"Intervals: {LEVEL:.0%}, by the percentile bootstrap over documents ({RESAMPLES:,} resamples; Efron and Tibshirani 1993, chapters 8 and 13). p: "
-    f"of a difference at 1 at least as large where nothing but chance tells two systems apart, by paired approximate randomisation over "
-    f"documents ({SHUFFLES:,} shuffles, p = (b + 1) / (n + 1); Noreen 1989). Names and mentions without documents are each one by itself. Of "
-    "Spearman's correlation: over pairs of texts, whose ranks are taken anew in each resample. Seeds of "
-    "one system are averaged before, so both speak of other texts, not of other trainings; the p of many systems are not corrected for their number."
+    f"Intervals: {LEVEL:.0%}, by the percentile bootstrap over documents ({RESAMPLES:,} resamples; Efron and Tibshirani 1993, chapters 8 and 13). "
+    "p: the probability of a difference at 1 that is at least as large, if the two systems were equally good, by paired approximate randomisation "
+    f"over documents ({SHUFFLES:,} shuffles, p = (b + 1) / (n + 1); for up to 13 documents all 2^n shuffles, p = b / 2^n; Noreen 1989). Names, "
+    "and mentions without a document, are one document each. Spearman's correlation: resampled over pairs of texts, which are ranked again in "
+    "each resample. Seeds of one system are averaged first, so intervals and p are about other texts, not about other trainings. The p of several "
+    "systems are not corrected for their number."
 )
+Floats2d64 = npt.NDArray[np.float64]
 
 
-def totals(values: npt.NDArray[np.float64], units: Ints1d) -> Tuple[npt.NDArray[np.float64], Floats1d]:
-    """values (m, s), units (m,): which document, from 0 without gaps -> sums (u, s) and counts (u,). RAISES: ValueError."""
+def totals(values: Floats2d64, units: Ints1d) -> tuple[Floats2d64, Floats1d]:
+    """Add up the outcomes of each document.
+
+    Args:
+        values: (m, s) outcomes of s systems on m mentions.
+        units: (m,) document of each mention, from 0 without gaps.
+
+    Returns:
+        Sums (u, s) and numbers of mentions (u,) of the u documents.
+
+    Raises:
+        ValueError: If there are no values, or not one document for each.
+    """
     if values.ndim != 2 or len(values) != len(units):
         raise ValueError(f"values of shape {values.shape} but {len(units)} units")
     if not len(units):
@@ -34,91 +53,189 @@ def totals(values: npt.NDArray[np.float64], units: Ints1d) -> Tuple[npt.NDArray[
     return sums, np.bincount(units).astype(np.float64)
 
 
-def intervals(
-    values: npt.NDArray[np.float64], units: Ints1d, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> npt.NDArray[np.float64]:
-    """values (m, s): outcomes of s systems on the same m mentions; units (m,): the document of each, from 0 without gaps -> (2, s), the
-    lower and upper end of each mean's interval, in the values' unit.
+def intervals(values: Floats2d64, units: Ints1d, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0) -> Floats2d64:
+    """Compute the bootstrap interval of the mean of each system.
 
-    The percentile bootstrap: as many documents as there are, drawn with replacement, give one mean (of mentions, so that a long document
-    weighs more); the interval is what holds the middle `level` of the means. With one document nothing can be said: its ends are the mean.
-    SOURCE: Efron and Tibshirani, An Introduction to the Bootstrap, 1993: chapter 8 (units), chapter 13 (percentiles).
+    As many documents as there are, drawn with replacement, give one mean over their mentions, so a long document weighs more. The interval
+    holds the middle `level` of these means. All systems are resampled alike. The interval of a single document is its mean.
+
+    Args:
+        values: (m, s) outcomes of s systems on the same m mentions.
+        units: (m,) document of each mention, from 0 without gaps.
+        resamples: How many means are drawn.
+        level: Share of the means that the interval holds.
+        seed: Of the draws.
+
+    Returns:
+        (2, s) lower and upper ends, in the unit of the values.
+
+    Raises:
+        ValueError: If values and units do not fit.
+
+    Source:
+        Efron and Tibshirani, An Introduction to the Bootstrap, 1993: chapter 8 (units), chapter 13 (percentiles).
     """
     sums, counts = totals(values, units)
-    chance = np.random.default_rng(seed)
-    n = len(counts)
-    means = np.empty((resamples, values.shape[1]))
-    step = max(1, _BYTES // (16 * n))
-    for start in range(0, resamples, step):
-        drawn = chance.multinomial(n, np.full(n, 1.0 / n), size=min(step, resamples - start)).astype(np.float64)  # (draws, u)
-        means[start : start + step] = drawn @ sums / (drawn @ counts)[:, None]
-    tail = (1.0 - level) / 2.0
-    return np.quantile(means, [tail, 1.0 - tail], axis=0)
+
+    def means(drawn: Ints1d, axis: int) -> Floats2d64:
+        return np.moveaxis(sums[drawn].sum(axis=-2) / counts[drawn].sum(axis=-1)[..., None], -1, 0)  # (s, draws)
+
+    return _percentiles(_resampled(len(counts), means, resamples, seed, width=sums.shape[1]), level)
 
 
-def ratio_interval(over: Floats1d, under: Floats1d, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0) -> Tuple[float, float]:
-    """over, under (u,): of each document, what a ratio of sums (such as F1: twice the right ones over found and gold ones) is made of ->
-    the ends of its interval, as `intervals` draws it. A draw in which nothing is under the line counts as 0. RAISES: ValueError."""
+def ratio_interval(over: Floats1d, under: Floats1d, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0) -> tuple[float, float]:
+    """Compute the bootstrap interval of a ratio of sums, such as F1.
+
+    Args:
+        over: (u,) what each document adds to the numerator; of F1, twice the right mentions.
+        under: (u,) what each document adds to the denominator; of F1, found and gold mentions.
+        resamples: How many ratios are drawn. A resample whose denominator is 0 counts as 0.
+        level: Share of the ratios that the interval holds.
+        seed: Of the draws.
+
+    Returns:
+        The lower and the upper end.
+
+    Raises:
+        ValueError: If the documents of the two do not fit.
+    """
     if over.shape != under.shape or over.ndim != 1 or not len(over):
         raise ValueError(f"sums of shapes {over.shape} and {under.shape}")
-    chance = np.random.default_rng(seed)
-    drawn = chance.multinomial(len(over), np.full(len(over), 1.0 / len(over)), size=resamples).astype(np.float64)  # (draws, u)
-    above, below = drawn @ over, drawn @ under
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile(np.divide(above, below, out=np.zeros_like(above), where=below > 0), [tail, 1.0 - tail])
-    return float(low), float(high)
+
+    def ratios(drawn: Ints1d, axis: int) -> Floats1d:
+        above, below = over[drawn].sum(axis=-1), under[drawn].sum(axis=-1)
+        return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 0), dtype=np.float64)
+
+    low, high = _percentiles(_resampled(len(over), ratios, resamples, seed), level).tolist()
+    return low, high
 
 
-def randomisation(base: Floats1d, others: npt.NDArray[np.float64], units: Ints1d, *, shuffles: int = SHUFFLES, seed: int = 0) -> Floats1d:
-    """base (m,), others (m, s): outcomes of one system and of s others on the same mentions -> (s,), two-sided p of each difference.
+def randomisation(base: Floats1d, others: Floats2d64, units: Ints1d, *, shuffles: int = SHUFFLES, seed: int = 0) -> Floats1d:
+    """Test whether other systems differ from one system, by paired randomisation over documents.
 
-    In each shuffle the outcomes of a document change places between the two systems or do not, by the toss of a coin; b counts the
-    shuffles whose difference is at least as large, either way. p = (b + 1) / (shuffles + 1), which is never 0.
-    SOURCE: Noreen, Computer-Intensive Methods for Testing Hypotheses, 1989; Yeh, COLING 2000, for systems on the same texts.
+    In each shuffle, the outcomes of a document are swapped between the two systems, or not, with equal probability. With b shuffles whose
+    difference is at least as large in either direction, p = (b + 1) / (shuffles + 1), which is never 0; where there are no more than
+    `shuffles` ways to swap, each is taken once and p is exact.
+
+    Args:
+        base: (m,) outcomes of the one system.
+        others: (m, s) outcomes of the s other systems on the same mentions.
+        units: (m,) document of each mention, from 0 without gaps.
+        shuffles: How many shuffles are drawn. All systems are shuffled alike.
+        seed: Of the draws.
+
+    Returns:
+        (s,) two-sided p of each difference.
+
+    Raises:
+        ValueError: If values and units do not fit.
+
+    Source:
+        Noreen, Computer-Intensive Methods for Testing Hypotheses, 1989; Yeh, COLING 2000, for systems on the same texts.
     """
-    sums, _ = totals(others - base[:, None], units)  # (u, s): the denominator is the same in every shuffle
-    chance = np.random.default_rng(seed)
-    observed = np.abs(sums.sum(axis=0)) - 1e-9  # what is equal but for the order of adding up is as large
-    step = max(1, _BYTES // (8 * len(sums)))
-    larger = np.zeros(sums.shape[1])
-    for start in range(0, shuffles, step):
-        signs = 2.0 * chance.integers(0, 2, size=(min(step, shuffles - start), len(sums)), dtype=np.int8) - 1.0  # (draws, u)
-        larger += (np.abs(signs @ sums) >= observed).sum(axis=0)
-    return (larger + 1.0) / (shuffles + 1.0)
+    from scipy.stats import permutation_test
+
+    sums, _ = totals(others - base[:, None], units)  # (u, s) differences; the number of mentions is the same in every shuffle
+    if len(sums) == 1:  # scipy asks for two documents; one can only be turned round as a whole
+        return np.ones(sums.shape[1])
+
+    def difference(signs: Floats2d64, axis: int) -> Floats2d64:
+        return np.asarray(np.round(np.abs(signs @ sums), _DECIMALS), dtype=np.float64)  # (draws, s)
+
+    found = permutation_test(
+        (np.ones(len(sums)),),  # of one sample, "samples" changes signs: a document's difference is turned round
+        difference,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=shuffles,
+        batch=max(1, _BYTES // (32 * len(sums))),
+        alternative="greater",  # of the absolute difference, so both sides count
+        axis=-1,
+        rng=np.random.default_rng(seed),
+    )
+    return np.asarray(found.pvalue, dtype=np.float64)
 
 
 def spearman_interval(
-    likenesses: npt.NDArray[np.float64], human: Floats1d, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> Optional[Tuple[float, float]]:
-    """likenesses (m, s): what the s seeds of one system say of m pairs; human (m,): what people say -> the lower and upper end of the interval of
-    100 times Spearman's correlation, the mean over seeds.
+    likenesses: Floats2d64, human: Floats1d, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+) -> tuple[float, float] | None:
+    """Compute the bootstrap interval of Spearman's correlation x 100, the mean over seeds.
 
-    The percentile bootstrap over pairs. Equal values have the mean of their ranks. A resample in which all is equal has no correlation and is
-    left out; None where all are. The same seed draws the same pairs for every system. SOURCE: as `intervals`. RAISES: ValueError.
+    Pairs of texts are resampled; equal values have the mean of their ranks. A resample in which all values are equal has no correlation and
+    is left out. The same seed draws the same pairs for every system.
+
+    Args:
+        likenesses: (m, s) how alike the s seeds of one system say that the texts of each of m pairs are.
+        human: (m,) what people say.
+        resamples: How many correlations are drawn.
+        level: Share of the correlations that the interval holds.
+        seed: Of the draws.
+
+    Returns:
+        The lower and the upper end; None if no resample has a correlation.
+
+    Raises:
+        ValueError: If there are no pairs, or not one human score for each.
+
+    Source:
+        As `intervals`.
     """
-    from scipy.stats import rankdata
+    from scipy.stats import DegenerateDataWarning, rankdata
 
     if likenesses.ndim != 2 or len(likenesses) != len(human) or not len(human):
         raise ValueError(f"likenesses of shape {likenesses.shape} but {len(human)} scores")
-    chance = np.random.default_rng(seed)
-    m, n_seeds = likenesses.shape
-    found = np.zeros(resamples)
-    step = max(1, _BYTES // (8 * m))
-    for start in range(0, resamples, step):
-        drawn = chance.integers(0, m, size=(min(step, resamples - start), m))
 
-        def ranked(values: Floats1d, drawn: Ints1d = drawn) -> npt.NDArray[np.float64]:
-            """(draws, m) ranks about their mean, of length 1; nan where all are equal."""
-            ranks = rankdata(values[drawn], axis=1) - (m + 1) / 2.0
-            lengths = np.sqrt((ranks**2).sum(axis=1, keepdims=True))
-            return np.divide(ranks, lengths, out=np.full_like(ranks, np.nan), where=lengths > 0)
+    def correlations(drawn: Ints1d, axis: int) -> Floats1d:
+        def ranked(values: Floats1d) -> Floats2d64:
+            """Return ranks (draws, m) about their mean, of length 1; nan where all are equal."""
+            ranks = rankdata(values[drawn], axis=-1) - (len(human) + 1) / 2.0
+            lengths = np.sqrt((ranks**2).sum(axis=-1, keepdims=True))
+            return np.asarray(np.divide(ranks, lengths, out=np.full_like(ranks, np.nan), where=lengths > 0), dtype=np.float64)
 
         said = ranked(human)
-        for column in likenesses.T:
-            found[start : start + step] += (ranked(column) * said).sum(axis=1) / n_seeds
-    found = 100.0 * found[np.isfinite(found)]
+        each = [(ranked(column) * said).sum(axis=-1) for column in likenesses.T]
+        return np.asarray(np.mean(each, axis=0), dtype=np.float64)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateDataWarning)  # scipy's, of resamples without a correlation: they are left out below
+        found = 100.0 * _resampled(len(human), correlations, resamples, seed)
+    found = found[np.isfinite(found)]
     if not len(found):
         return None
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile(found, [tail, 1.0 - tail]).tolist()
+    low, high = _percentiles(found, level).tolist()
     return low, high
+
+
+def _resampled(n: int, statistic: Callable[[Ints1d, int], npt.NDArray[np.float64]], resamples: int, seed: int, width: int = 1) -> Any:
+    """Draw resamples of n units by scipy's bootstrap and compute a statistic of each.
+
+    Args:
+        n: Number of units.
+        statistic: (units that were drawn (draws, n), axis) -> (..., draws).
+        resamples: How many are drawn.
+        seed: Of the draws.
+        width: Values that the statistic looks up for each unit, to keep the memory of a batch bounded.
+
+    Returns:
+        (..., resamples) values of the statistic.
+    """
+    from scipy.stats import bootstrap
+
+    if n == 1:  # scipy asks for two units; every resample of one is the same
+        return np.repeat(statistic(np.zeros((1, 1), dtype=np.int64), -1), resamples, axis=-1)
+    found = bootstrap(
+        (np.arange(n),),
+        statistic,
+        vectorized=True,
+        method="percentile",
+        n_resamples=resamples,
+        batch=max(1, _BYTES // (16 * n * width)),
+        rng=np.random.default_rng(seed),
+    )
+    return found.bootstrap_distribution
+
+
+def _percentiles(values: npt.NDArray[np.float64], level: float) -> npt.NDArray[np.float64]:
+    """Return the ends (2, ...) of what holds the middle `level` of values (..., resamples)."""
+    tail = (1.0 - level) / 2.0
+    return np.asarray(np.quantile(values, [tail, 1.0 - tail], axis=-1), dtype=np.float64)

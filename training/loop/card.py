@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from ..task import Words
+from ..recipe import Words
 
 BASE = "sentence-transformers/all-MiniLM-L6-v2"  # what an empty name of a base stands for
 PACKAGES = ("sentence-transformers", "transformers", "torch", "pytorch-metric-learning", "peft")
@@ -52,7 +52,7 @@ memory {{ "{:,}".format(peak_memory_mb) }} MB (of the first process), {{ "{:,}".
 {{ settings | tojson(indent=1) }}
 ```
 
-`recipe.cfg` beside this file, given to `python -m training.train`, makes it again from the same data with: {{ versions }}.
+`recipe.cfg` beside this file, given to `python -m training train`, makes it again from the same data with: {{ versions }}.
 
 ## Licence and limits
 
@@ -61,8 +61,14 @@ The weights come from those of the base, and from the texts of the sources: see 
 """
 
 
-def write_card(path: Path, report: Dict[str, Any], words: Words) -> None:
-    """report (Dict[str, Any]): what `training.train.train` gives. words (Words): what the task says of it."""
+def write_card(path: Path, report: dict[str, Any], words: Words) -> None:
+    """Write the model card of a trained encoder.
+
+    Args:
+        path: The file.
+        report: What `training.fit.fit` returns.
+        words: What the task says of it.
+    """
     settings = report["settings"]
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # Markdown, not HTML
     text = environment.from_string(TEMPLATE).render(
@@ -74,7 +80,7 @@ def write_card(path: Path, report: Dict[str, Any], words: Words) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-AVERAGE = """\
+SOUP = """\
 ---
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
@@ -95,12 +101,17 @@ The mean of the weights of {{ models | length }} encoders{% if base or default %
 
 {% endif -%}
 Sources: {{ sources | join(", ") or "see the cards of the encoders" }}. The weights come from those of the base, and from the texts of the sources: see the licence of each before passing
-the model on; with UMLS data, UMLS's licence applies. Made by `python -m training.soup` with {{ versions }}.
+the model on; with UMLS data, UMLS's licence applies. Made by `python -m training soup` with {{ versions }}.
 """
 
 
-def write_average_card(path: Path, report: Dict[str, Any]) -> None:
-    """report (Dict[str, Any]): what `training.soup.average` gives."""
+def write_soup_card(path: Path, report: dict[str, Any]) -> None:
+    """Write the model card of a soup.
+
+    Args:
+        path: The file.
+        report: What `training.soup.make_soup` returns.
+    """
     environment = Environment(undefined=StrictUndefined, autoescape=False)
     versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
-    path.write_text(environment.from_string(AVERAGE).render(**report, default=BASE, versions=versions), encoding="utf-8")
+    path.write_text(environment.from_string(SOUP).render(**report, default=BASE, versions=versions), encoding="utf-8")

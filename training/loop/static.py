@@ -1,19 +1,18 @@
-"""The default encoder -> a static one: `python -m training.loop.static artifacts/kb artifacts/pairs spacy_sapbert/data/static_encoder`.
+"""Make a static encoder from the default one: `python -m training static artifacts/kb artifacts/pairs spacy_sapbert/data/static_encoder`.
 
-A table with a row for each frequent word and for each bucket of character n-grams; a name is the sum of its rows. The table learns two
-things at once: the teacher's vector of each name, in fewer dimensions (PCA), by its cosine; and which names are of one concept (InfoNCE, SapBERT's
-pairs). Names of the held-out queries, and of the concepts kept out, are in neither. Reads top to bottom: names, features, fit, folder, command.
+It is a table with a row for each frequent word and for each bucket of character n-grams; a name is the sum of its rows. The table learns two
+things at once: the teacher's vector of each name, in fewer dimensions (PCA), by its cosine; and which names belong to one concept (InfoNCE on
+SapBERT's pairs). Held-out queries and the names of unseen concepts are in neither. Reads top to bottom: names, features, fit, folder, the whole.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,24 +21,38 @@ from safetensors.torch import save_file
 from tqdm import tqdm
 
 from spacy_sapbert.encoders.static import CONFIG, KIND, TABLE, WORDS, WordParts, add_up, split
-from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import writing_folder
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.types import Floats2d
 
-from ..data.augment import perturb
+from ..data.augment import augment
 from ..data.pairs import ZERO_SHOT, names_of_labels, read_labels, read_queries
 from ..errors import fail
-from ..evaluation.evaluate import SHIPPED, load_encoder
+from ..made import Stamp, contents, fingerprint, stamp_of
+from .encoders import SHIPPED, load_encoder
 
 Ints1d = npt.NDArray[np.int64]
 TAUGHT = 40_000
 
 
 class Settings(NamedTuple):
-    """dim (int): of the vectors. words (int): with a row of their own, the most frequent. buckets (int): rows shared by n-grams of `shortest` to
-    `longest` characters. batch (int): concepts in a step, two names of each. distil (float): how much the teacher counts beside InfoNCE, of
-    temperature `temperature`. perturbed (float): share of names as notes might write them."""
+    """Settings of the table and of its training.
+
+    Attributes:
+        dim: Dimensions of the vectors.
+        words: Words with a row of their own, the most frequent.
+        buckets: Rows that n-grams share.
+        shortest: Characters of the shortest n-grams.
+        longest: Characters of the longest n-grams.
+        epochs: Passes over the concepts.
+        batch: Concepts in a step, two names of each.
+        learning_rate: Of the first step; it falls to a fiftieth.
+        temperature: Of InfoNCE.
+        distil: Weight of the teacher beside InfoNCE.
+        augmented: Share of names that are changed a little.
+        modified: Share of names with modifiers before them.
+        seed: Of all draws.
+    """
 
     dim: int = 256
     words: int = 20_000
@@ -51,7 +64,7 @@ class Settings(NamedTuple):
     learning_rate: float = 5e-3
     temperature: float = 0.05
     distil: float = 2.0
-    perturbed: float = 0.3
+    augmented: float = 0.3
     modified: float = 0.1
     seed: int = 0
 
@@ -60,14 +73,23 @@ class Settings(NamedTuple):
 
 
 class Material(NamedTuple):
-    """names (n): those that may be seen. labels (n,): the concept of each, -1 where it is the name of several."""
+    """Names to learn from.
 
-    names: List[str]
+    Attributes:
+        names: (n,) names that may be seen.
+        labels: (n,) the concept of each, -1 where it is a name of several.
+    """
+
+    names: list[str]
     labels: Ints1d
 
 
 def read_material(kb_folder: Path, pairs: Path) -> Material:
-    """Every name of the knowledge base but the held-out queries and the names of the concepts kept out whole. RAISES: SapbertError E1xx, E502."""
+    """Read every name of the knowledge base except held-out queries and the names of unseen concepts.
+
+    Raises:
+        SapbertError: E1xx (knowledge base), E502 (pairs).
+    """
     kb = KnowledgeBase(kb_folder)
     labels = read_labels(pairs)
     queries = read_queries(pairs)
@@ -80,19 +102,25 @@ def read_material(kb_folder: Path, pairs: Path) -> Material:
     barred |= np.array([text in held for text in strings], dtype=np.bool_)
     label_of = np.full(len(strings), -1, dtype=np.int64)
     clear, _ = names_of_labels(kb, labels, kb.rows_of_languages(["en"]))
-    label_of[clear.strings] = np.repeat(clear.labels, np.diff(clear.starts))
+    label_of[clear.surface_forms] = np.repeat(clear.labels, np.diff(clear.starts))
     kept = np.flatnonzero(~barred)
     return Material([strings[i] for i in kept.tolist()], label_of[kept])
 
 
-def choose_words(names: Sequence[str], most: int) -> List[str]:
-    """The most frequent words of the names that are in two names or more; ties in the order of the alphabet."""
+def choose_words(names: Sequence[str], most: int) -> list[str]:
+    """Return the most frequent words that are in two names or more; ties in alphabetical order."""
     counts = Counter(word for name in names for word in set(split(name)))
     return [word for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most] if count > 1]
 
 
 def project(vectors: Floats2d, dim: int) -> Floats2d:
-    """(n, d) -> (n, dim), L2-normalised: on the directions that keep most of the cosines (principal ones, not centred)."""
+    """Project vectors (n, d) on the directions that keep most of the cosines.
+
+    The directions are the principal ones, not centred.
+
+    Returns:
+        (n, dim), L2-normalised.
+    """
     _, directions = np.linalg.eigh(vectors.T @ vectors)  # ascending
     made = vectors @ directions[:, ::-1][:, :dim]
     return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), dtype=np.float32)
@@ -105,7 +133,7 @@ class AddUp(torch.autograd.Function):
     """`add_up` with its gradient as one sparse product: torch's own takes three times as long on a CPU."""
 
     @staticmethod
-    def forward(ctx: Any, table: torch.Tensor, rows: List[int], starts: List[int]) -> torch.Tensor:
+    def forward(ctx: Any, table: torch.Tensor, rows: list[int], starts: list[int]) -> torch.Tensor:
         ctx.rows, ctx.starts, ctx.size = rows, starts, len(table)
         return add_up(table, (rows, starts))
 
@@ -119,28 +147,30 @@ class AddUp(torch.autograd.Function):
 
 
 class Features:
-    """Names -> sums of a table's rows, as the encoder does it, each word's rows kept for the next batch."""
+    """Sums of a table's rows for names, as the encoder makes them. Each word's rows are kept for the next batch."""
 
     def __init__(self, parts: WordParts) -> None:
         self.parts = parts
-        self._rows: Dict[str, List[int]] = {}
+        self._rows: dict[str, list[int]] = {}
 
     def sums(self, names: Sequence[str], table: torch.Tensor) -> torch.Tensor:
-        known: Dict[str, int] = {}
-        places: List[int] = []
-        starts: List[int] = []
+        """Return the sums (n, dim) of the rows of `table` for n names."""
+        known: dict[str, int] = {}
+        places: list[int] = []
+        starts: list[int] = []
         for name in names:
             starts.append(len(places))
             places.extend(known.setdefault(word, len(known)) for word in split(name))
-        rows: List[int] = []
-        begins: List[int] = []
+        rows: list[int] = []
+        begins: list[int] = []
         for word in known:
             own = self._rows.get(word)
             if own is None:
                 own = self._rows[word] = self.parts.of_words([word])[0]
             begins.append(len(rows))
             rows.extend(own)
-        return AddUp.apply(AddUp.apply(table, rows, begins), places, starts)
+        sums: torch.Tensor = AddUp.apply(AddUp.apply(table, rows, begins), places, starts)  # type: ignore[no-untyped-call]
+        return sums
 
 
 # -- fit ----------------------------------------------------------------------------------------------------------------
@@ -152,10 +182,22 @@ def fit(
     words: Sequence[str],
     settings: Settings,
     *,
-    watch: Optional[Callable[[int, torch.Tensor], None]] = None,
+    watch: Callable[[int, torch.Tensor], None] | None = None,
     progress: bool = False,
 ) -> torch.Tensor:
-    """The table (words + buckets, dim). targets (names, dim), L2-normalised. watch: called at the end of each epoch with the table."""
+    """Train the table.
+
+    Args:
+        material: The names.
+        targets: (names, dim) the teacher's vectors, L2-normalised; zeros where it gives none.
+        words: Words with a row of their own.
+        settings: Of the table and of its training.
+        watch: Called with the step and the table at the end of each epoch.
+        progress: Whether a progress bar is shown.
+
+    Returns:
+        The table (words + buckets, dim).
+    """
     torch.manual_seed(settings.seed)
     draw = np.random.default_rng(settings.seed)
     config = {"shortest": settings.shortest, "longest": settings.longest, "buckets": settings.buckets}
@@ -163,7 +205,7 @@ def fit(
     features = Features(parts)
     table = torch.nn.Parameter(torch.randn(parts.rows_needed, settings.dim) * 0.01)
     optimiser = torch.optim.Adam([table], lr=settings.learning_rate, fused=True)
-    change = perturb(settings.perturbed, 0.5, settings.modified)
+    change = augment(settings.augmented, 0.5, settings.modified)
     order = np.argsort(material.labels, kind="stable")
     order = order[material.labels[order] >= 0]
     edges = np.flatnonzero(np.r_[True, np.diff(material.labels[order]) > 0])
@@ -208,7 +250,7 @@ def fit(
 
 
 def write_folder(table: torch.Tensor, words: Sequence[str], settings: Settings, out: Path) -> None:
-    """The table as whole numbers of 8 bits with a scale for each row, the words, the settings."""
+    """Write the table as 8-bit integers with a scale for each row, the words and the settings."""
     scales = (table.abs().amax(dim=1) / 127.0).clamp(min=1e-8)
     quantised = torch.round(table / scales[:, None]).to(torch.int8)
     config = {"model_type": KIND, "shortest": settings.shortest, "longest": settings.longest, "buckets": settings.buckets, "dim": settings.dim}
@@ -224,14 +266,65 @@ def write_folder(table: torch.Tensor, words: Sequence[str], settings: Settings, 
             path.chmod(0o644)  # safetensors writes for the owner alone
 
 
-# -- the command --------------------------------------------------------------------------------------------------------
+# -- the whole ----------------------------------------------------------------------------------------------------------
 
 
-def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *, kept: Optional[Path] = None, progress: bool = False) -> Floats2d:
-    """(names, dim): the teacher's vectors of `taught` names at random, fewer dimensions; zeros for the others. kept: a .npy file of its vectors, read if
-    it is there, else written."""
+def make_static(
+    kb: Path, pairs: Path, out: Path, settings: Settings, *, teacher: str = SHIPPED, taught: int = TAUGHT, vectors: Path | None = None
+) -> dict[str, Any]:
+    """Write the folder of a static encoder.
+
+    Args:
+        kb: A knowledge base.
+        pairs: Folder of pairs that were made from it.
+        out: The folder to write; a README.md that is there is kept.
+        settings: Of the table and of its training.
+        teacher: Folder of the encoder that is learned from.
+        taught: Number of names, drawn at random, that the teacher encodes.
+        vectors: A .npy file for the teacher's vectors, so that another run need not encode; None keeps none.
+
+    Returns:
+        Settings, counts, bytes, and CPU seconds of teacher and training.
+
+    Raises:
+        SapbertError: E1xx (knowledge base), E502 (pairs), E511 (a setting).
+    """
+    _check(settings, taught)
+    material = read_material(kb, pairs)
+    words = choose_words(material.names, settings.words)
+    began = time.process_time()
+    targets = teach(material, teacher, taught, settings.dim, settings.seed, kept=vectors, progress=True)
+    encoded = time.process_time()
+    table = fit(material, targets, words, settings, progress=True)
+    write_folder(table, words, settings, out)
+    size = sum(path.stat().st_size for path in out.iterdir())
+    seconds = {"teacher_cpu_s": round(encoded - began), "fit_cpu_s": round(time.process_time() - encoded)}
+    return {**settings._asdict(), "taught": taught, "names": len(material.names), "words": len(words), "bytes": size, **seconds}
+
+
+def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *, kept: Path | None = None, progress: bool = False) -> Floats2d:
+    """Return the teacher's vectors of some names, in fewer dimensions.
+
+    Args:
+        material: The names.
+        teacher: Folder of an encoder.
+        taught: Number of names, drawn at random.
+        dim: Dimensions.
+        seed: Of the draw.
+        kept: A .npy file of the teacher's vectors. It is read if it was made from the same teacher and names, else written.
+        progress: Whether a progress bar is shown.
+
+    Returns:
+        (names, dim), zeros for names that were not drawn.
+
+    Raises:
+        SapbertError: E511 where `kept` holds vectors of other names or of another teacher.
+    """
     order = np.random.default_rng(seed).permutation(len(material.names))[:taught]
+    inputs = {"teacher": teacher, "weights": contents(teacher), "names": fingerprint([material.names[i] for i in order.tolist()])}
     if kept is not None and kept.is_file():
+        if differences := Stamp(stamp_of(kept)).differences(inputs) or []:
+            raise fail("E511", setting="--vectors", value=kept, why=f"it was made from other inputs ({'; '.join(differences)}): delete it")
         vectors = np.load(kept, allow_pickle=False)
         if len(vectors) != len(order):
             raise fail("E511", setting="--vectors", value=kept, why=f"it holds {len(vectors):,} vectors, not {len(order):,}: delete it")
@@ -239,50 +332,19 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
         vectors = load_encoder(teacher).encode([material.names[i] for i in order.tolist()], progress=progress).astype(np.float16)
         if kept is not None:
             np.save(kept, vectors, allow_pickle=False)
+            Stamp(stamp_of(kept)).write(inputs)
     targets: Floats2d = np.zeros((len(material.names), dim), dtype=np.float32)
     if len(order):
         targets[order] = project(vectors.astype(np.float32), dim)
     return targets
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.loop.static", description="A static encoder out of the default one and the pairs of names."
-    )
-    parser.add_argument("kb", type=Path, help="folder of `python -m spacy_sapbert kb build`")
-    parser.add_argument("pairs", type=Path, help="folder of `python -m training.data.pairs`")
-    parser.add_argument("out", type=Path, help="folder to write; a README.md that is there is kept")
-    parser.add_argument("--teacher", default=SHIPPED, help="an encoder's folder (default: the one that ships)")
-    parser.add_argument("--taught", type=int, default=TAUGHT, help=f"names that the teacher is asked for, at random (default {TAUGHT:,})")
-    parser.add_argument("--vectors", type=Path, help="file for the teacher's vectors, so that another run need not encode")
-    for name, value in Settings()._asdict().items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
-    given = parser.parse_args(arguments)
-    settings = Settings(**{name: getattr(given, name) for name in Settings._fields})
-    try:
-        _check(settings, given.taught)
-        material = read_material(given.kb, given.pairs)
-        words = choose_words(material.names, settings.words)
-        began = time.process_time()
-        targets = teach(material, given.teacher, given.taught, settings.dim, settings.seed, kept=given.vectors, progress=True)
-        taught = time.process_time()
-        table = fit(material, targets, words, settings, progress=True)
-        write_folder(table, words, settings, given.out)
-    except SapbertError as error:
-        print(error, file=sys.stderr)
-        return 1
-    seconds = {"teacher_cpu_s": round(taught - began), "fit_cpu_s": round(time.process_time() - taught)}
-    size = sum(path.stat().st_size for path in given.out.iterdir())
-    print(
-        json.dumps(
-            {**settings._asdict(), "taught": given.taught, "names": len(material.names), "words": len(words), "bytes": size, **seconds}, indent=1
-        )
-    )
-    return 0
-
-
 def _check(settings: Settings, taught: int) -> None:
-    """RAISES: SapbertError E511."""
+    """Check the settings.
+
+    Raises:
+        SapbertError: E511.
+    """
     for name, fits, why in (
         ("dim", settings.dim >= 1, "it must be at least 1"),
         ("words", settings.words >= 0, "it can't be negative"),
@@ -297,7 +359,3 @@ def _check(settings: Settings, taught: int) -> None:
             raise fail("E511", setting=name, value=getattr(settings, name), why=why)
     if taught < 0:
         raise fail("E511", setting="--taught", value=taught, why="it can't be negative")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

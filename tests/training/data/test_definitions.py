@@ -15,7 +15,9 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.builder import Filters, Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name, normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from training.data.definitions import allot, build_grounding, grounding_of, main, read_generated
+from training.data.definitions import build_grounding, grounding_of
+from training.data.generated import read_generated
+from training.data.grounding_pairs import allot
 from training.data.pairs import build_pairs, check_folder, read_labels, read_queries
 from training.errors import Errors
 
@@ -280,12 +282,12 @@ def test_same_seed_same_files(clinic: Tuple[KnowledgeBase, Path, Path, Dict[str,
 
 @pytest.mark.usefixtures("one_thread")
 def test_the_training_command_reads_the_folder(clinic: Tuple[KnowledgeBase, Path, Path, Dict[str, Any]], tiny_base: Path, tmp_path: Path) -> None:
-    from training import train
+    from training import fit
 
     kb, _, folder, counts = clinic
     given = {"paths.pairs": str(folder), "paths.kb": str(kb.path), "paths.base": str(tiny_base), "paths.out": str(tmp_path / "encoder")}
     steps = {"batches.pairs": 16, "training.max_steps": 2, "training.eval_every": 2, "encoder.max_length": 32}
-    report = train.train(train.read_recipe(Path(__file__).parents[3] / "training" / "configs" / "sap.cfg", {**given, **steps}))
+    report = fit.fit(fit.read_recipe(Path(__file__).parents[3] / "training" / "configs" / "sap.cfg", {**given, **steps}))
     assert report["pairs"] == {key: value for key, value in counts.items() if key != "texts"}
     assert (tmp_path / "encoder" / "model.safetensors").is_file()
 
@@ -417,14 +419,17 @@ def test_pairs_of_another_knowledge_base(
         assert error.value.code == code
 
 
-def test_a_knowledge_base_without_texts(make: Callable[..., KnowledgeBase], tmp_path: Path) -> None:
+def test_a_knowledge_base_without_texts(make: Callable[..., KnowledgeBase], tmp_path: Path, command: Callable[..., str]) -> None:
     with pytest.raises(SapbertError, match="2 concepts, 0 definitions, 0 descriptions") as error:
         build_grounding(make(concept("T:1", "a a", "b b"), concept("T:2", "c c")), tmp_path / "g")
     assert error.value.code == "E593"
     assert [path.name for path in tmp_path.iterdir()] == ["kb"]
-    arguments = [str(tmp_path / "kb"), str(tmp_path / "g")]
-    assert main(arguments) == 1
-    assert main([*arguments, "--allow-empty"]) == 0  # the project's way: a recipe that reads no texts needs none
+    arguments = ("definitions", tmp_path / "kb", tmp_path / "g")
+    with pytest.raises(SapbertError, match="E593"):
+        command(*arguments)
+    assert not (tmp_path / "g").exists()
+    assert "2 concepts, 0 definitions" in json.loads(command(*arguments, "--allow-empty"))["empty"]  # as project.yml calls it
+    assert "2 concepts, 0 definitions" in json.loads((tmp_path / "g" / "manifest.json").read_text())["why"]
     with pytest.raises(SapbertError, match="E502"):
         check_folder(tmp_path / "g")
 
@@ -445,14 +450,13 @@ def test_texts_of_a_folder_that_has_none(clinic: Tuple[KnowledgeBase, Path, Path
         assert error.value.code == "E594"
 
 
-def test_command(clinic: Tuple[KnowledgeBase, Path, Path, Dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command(clinic: Tuple[KnowledgeBase, Path, Path, Dict[str, Any]], tmp_path: Path, command: Callable[..., str]) -> None:
     kb, pairs, folder, counts = clinic
     shares = ["--definitions", "1", "--descriptions", "1", "--names", "1"]
-    assert main([str(kb.path), str(tmp_path / "g"), "--pairs", str(pairs), "--seed", "3", *shares]) == 0
-    assert json.loads(capsys.readouterr().out) == counts
+    assert json.loads(command("definitions", kb.path, tmp_path / "g", "--pairs", pairs, "--seed", 3, *shares)) == counts
     assert (tmp_path / "g" / "pairs.parquet").read_bytes() == (folder / "pairs.parquet").read_bytes()
-    assert main([str(kb.path), str(tmp_path / "h"), "--generated", str(tmp_path / "none.tsv")]) == 1
-    assert "[E401]" in capsys.readouterr().err
+    with pytest.raises(SapbertError, match="E401"):
+        command("definitions", kb.path, tmp_path / "h", "--generated", tmp_path / "none.tsv")
 
 
 def test_error_codes_are_of_the_grounding_texts() -> None:

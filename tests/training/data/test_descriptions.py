@@ -11,7 +11,7 @@ import pytest
 from spacy_sapbert.kb.builder import Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name
 from training.data.descriptions import CHILDREN, FIRST_RELATION, INCLUDES, IS_A, PARENTS, RELATIONS, TEMPLATES, Description, Graph, verbalised
-from training.data.pairs import assign_labels
+from training.data.labels import assign_labels
 from training.data.wording import OwnNames
 
 #        0        1      2       3        4            5        6         7

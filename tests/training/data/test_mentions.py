@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,7 +12,7 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.builder import Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from training.data.mentions import build_mention_pairs, main, read_mentions
+from training.data.mentions import build_mention_pairs, read_mentions
 from training.data.pairs import read_queries
 
 TEXT = "1|t|Myotonic dystrophy (DM) and tumours\n1|a|DM runs in families.\n1\t36\t38\tDM\tDisease\tD009223\n1\t28\t35\ttumours\tDisease\tD009369\n"
@@ -64,7 +65,7 @@ def test_held_out_mentions_are_in_no_pair(kb: KnowledgeBase, tmp_path: Path) -> 
     assert not queries & {row["anchor"] for row in rows}
 
 
-def test_bad_input(kb: KnowledgeBase, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input(kb: KnowledgeBase, tmp_path: Path, command: Callable[..., str]) -> None:
     with pytest.raises(SapbertError, match="1 not in kb") as error:
         build_mention_pairs(kb, [("x", (("MESH:D000001",),))], tmp_path / "pairs")
     assert error.value.code == "E504"
@@ -76,5 +77,5 @@ def test_bad_input(kb: KnowledgeBase, tmp_path: Path, capsys: pytest.CaptureFixt
     with pytest.raises(SapbertError, match="line 2") as error:
         read_mentions(tmp_path / "bad.tsv", "tsv")
     assert error.value.code == "E403"
-    assert main([str(tmp_path / "none.txt"), str(kb.path), str(tmp_path / "out")]) == 1
-    assert "E401" in capsys.readouterr().err
+    with pytest.raises(SapbertError, match="E401"):
+        command("mentions", tmp_path / "none.txt", kb.path, tmp_path / "out")

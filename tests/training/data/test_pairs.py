@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,8 +19,6 @@ from spacy_sapbert.kb.concept import Concept, Name
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data import pairs
 from training.data.pairs import HELD_OUT, ZERO_SHOT, build_pairs, choose_pairs, read_labels, read_queries
-
-ROOT = Path(__file__).parents[3]
 
 
 def concept(concept_id: str, *names: str, cuis: Tuple[str, ...] = (), relations: Tuple[Tuple[str, str], ...] = ()) -> Concept:
@@ -270,17 +267,10 @@ def test_a_language_that_is_not_there_is_refused(many: KnowledgeBase, tmp_path: 
     assert pairs.parse_languages("en+DE, es") == ["en", "de", "es"]
 
 
-def run(*arguments: str, cwd: Optional[Path] = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "training.data.pairs", *arguments], cwd=cwd or ROOT, capture_output=True, text=True, timeout=120)
-
-
-def test_command(tmp_path: Path) -> None:
+def test_command(tmp_path: Path, command: Callable[..., str]) -> None:
     make_kb(tmp_path, concept("A:1", "fever", "pyrexia", "high temperature"))
-    found = run(str(tmp_path / "kb"), str(tmp_path / "pairs"), "--held-out", "0", "--zero-shot", "0")
-    assert found.returncode == 0
-    assert json.loads(found.stdout)["pairs"] == 3
+    found = command("pairs", tmp_path / "kb", tmp_path / "pairs", "--held-out", 0, "--zero-shot", 0)
+    assert json.loads(found)["pairs"] == 3
     assert json.loads((tmp_path / "pairs" / "manifest.json").read_text())["settings"]["max_pairs"] == 50
-    failed = run(str(tmp_path / "nothing"), str(tmp_path / "pairs"))
-    assert failed.returncode == 1
-    assert "E101" in failed.stderr
-    assert "Traceback" not in failed.stderr
+    with pytest.raises(SapbertError, match="E101"):
+        command("pairs", tmp_path / "nothing", tmp_path / "pairs")

@@ -1,8 +1,9 @@
-"""Names in two languages: what becomes a parallel name, what is held out, and that it is held out of all that is trained on."""
+"""Names in two languages: what becomes a translation, what is held out, and that it is held out of all training data."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, List, Tuple
 
@@ -17,7 +18,8 @@ from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.readers.stats import ReadStats
 from training.data.bilingual import Bilingual, read_bilingual, recognise
 from training.data.pairs import build_pairs, check_folder, read_labels, read_queries
-from training.data.translations import Parallel, build_crosslingual_pairs, build_general_pairs, build_parallel, main, of_kb, of_rows, read_parallel
+from training.data.translation_pairs import build_cross_lingual_pairs, build_general_pairs
+from training.data.translations import Translation, build_translations, of_kb, of_rows, read_translations
 from training.tasks import self_alignment as alignment
 
 
@@ -52,16 +54,16 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
     )
 
 
-def rows(folder: Path) -> List[Parallel]:
-    return [Parallel(**row) for row in pq.read_table(folder / "parallel.parquet").to_pylist()]
+def rows(folder: Path) -> List[Translation]:
+    return [Translation(**row) for row in pq.read_table(folder / "translations.parquet").to_pylist()]
 
 
-# -- parallel names ---------------------------------------------------------------------------------------------------------
+# -- translations -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_english_canonical_name_with_each_name_in_another_language(small: KnowledgeBase, tmp_path: Path) -> None:
-    counts = build_parallel(of_kb(small), tmp_path / "parallel", held_out=0)
-    assert sorted(rows(tmp_path / "parallel")) == [
+    counts = build_translations(of_kb(small), tmp_path / "translations", held_out=0)
+    assert sorted(rows(tmp_path / "translations")) == [
         ("cough", "husten", "de", "T:2", "train"),
         ("cough", "kısa", "tr", "T:2", "train"),
         ("fever", "fieber", "de", "T:1", "train"),
@@ -72,7 +74,7 @@ def test_the_english_canonical_name_with_each_name_in_another_language(small: Kn
         "held_out": {"names": 0, "concepts": 0},
         "left_out": {"same_as_english": 1, "without_english": 1, "same_as_held_out": 0},
     }
-    manifest = json.loads((tmp_path / "parallel" / "manifest.json").read_text())
+    manifest = json.loads((tmp_path / "translations" / "manifest.json").read_text())
     assert manifest["counts"] == counts
     assert manifest["settings"] == {"seed": 0, "held_out": 0, "languages": ["de", "es", "tr"]}
 
@@ -81,23 +83,23 @@ def test_a_canonical_name_in_another_language_is_not_the_english_side(tmp_path: 
     first = Source("first", [named("T:1", de="Fieber")])
     kb = build_kb([first, Source("second", [named("T:1", en="Fever|Pyrexia")])], tmp_path / "kb", filters=Filters(languages=()))
     assert kb.concept(0).names[0].text == "Fieber"
-    build_parallel(of_kb(kb), tmp_path / "parallel", held_out=0)
-    assert [row.english for row in rows(tmp_path / "parallel")] == ["fever"]
+    build_translations(of_kb(kb), tmp_path / "translations", held_out=0)
+    assert [row.english for row in rows(tmp_path / "translations")] == ["fever"]
 
 
 def test_a_tenth_of_the_concepts_of_each_language_is_held_out(many: KnowledgeBase, tmp_path: Path) -> None:
-    counts = build_parallel(of_kb(many), tmp_path / "a", seed=3)
+    counts = build_translations(of_kb(many), tmp_path / "a", seed=3)
     held, train = ([row for row in rows(tmp_path / "a") if row.split == name] for name in ("held_out", "train"))
     by_language = {language: {row.concept_id for row in held if row.language == language} for language in ("es", "it")}
     assert {language: len(of) for language, of in by_language.items()} == {"es": 4, "it": 4}
     assert by_language["es"] == by_language["it"]  # both languages have all concepts
     assert {(row.language, row.concept_id) for row in train}.isdisjoint((row.language, row.concept_id) for row in held)
     assert counts["es"]["train"]["names"] == 36
-    build_parallel(of_kb(many), tmp_path / "b", seed=3)
-    assert (tmp_path / "b" / "parallel.parquet").read_bytes() == (tmp_path / "a" / "parallel.parquet").read_bytes()
-    build_parallel(of_kb(many), tmp_path / "c", seed=4)
+    build_translations(of_kb(many), tmp_path / "b", seed=3)
+    assert (tmp_path / "b" / "translations.parquet").read_bytes() == (tmp_path / "a" / "translations.parquet").read_bytes()
+    build_translations(of_kb(many), tmp_path / "c", seed=4)
     assert {row.concept_id for row in rows(tmp_path / "c") if row.split == "held_out"} != by_language["es"]
-    assert read_parallel(tmp_path / "a", "held_out", ["it"]) == [row for row in held if row.language == "it"]
+    assert read_translations(tmp_path / "a", "held_out", ["it"]) == [row for row in held if row.language == "it"]
 
 
 def test_what_is_written_as_a_held_out_name_is_not_trained_on(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_what_is_written_as_a_held_out_name_is_not_trained_on(tmp_path: Path) ->
     given = [Bilingual(f"e{i}", "igual" if i < 2 else f"s{i}", "es", f"T:{i}") for i in range(11)]
     material = of_rows([*given, Bilingual("e0", "igual", "it", "T:0"), Bilingual("e5", "x", "it", "T:5")])
     for seed in range(40):
-        counts = build_parallel(material, tmp_path / "p", seed=seed)
+        counts = build_translations(material, tmp_path / "p", seed=seed)
         found = rows(tmp_path / "p")
         held = {row.translation for row in found if row.split == "held_out"}
         assert held.isdisjoint(row.translation for row in found if row.split == "train")
@@ -124,13 +126,13 @@ def test_languages_and_settings_that_can_not_be(small: KnowledgeBase, tmp_path: 
 
     assert code(lambda: of_kb(small, ["fr"])) == "E107"
     assert code(lambda: of_kb(small, ["en"])) == "E604"
-    assert code(lambda: build_parallel(of_kb(small), tmp_path / "p", held_out=1.0)) == "E604"
+    assert code(lambda: build_translations(of_kb(small), tmp_path / "p", held_out=1.0)) == "E604"
     assert code(lambda: of_rows([Bilingual("a", "b", "de", "x")], ["es"])) == "E604"
-    assert code(lambda: build_parallel(of_rows([]), tmp_path / "p")) == "E605"
-    assert code(lambda: read_parallel(tmp_path, "held_out")) == "E600"
+    assert code(lambda: build_translations(of_rows([]), tmp_path / "p")) == "E605"
+    assert code(lambda: read_translations(tmp_path, "held_out")) == "E600"
     assert not (tmp_path / "p").exists()
-    build_parallel(of_kb(small), tmp_path / "p", held_out=0.5)
-    assert code(lambda: read_parallel(tmp_path / "p", "held_out", ["fr"])) == "E608"
+    build_translations(of_kb(small), tmp_path / "p", held_out=0.5)
+    assert code(lambda: read_translations(tmp_path / "p", "held_out", ["fr"])) == "E608"
 
 
 # -- files ------------------------------------------------------------------------------------------------------------------
@@ -202,10 +204,10 @@ def test_bad_files_are_counted_or_refused(tmp_path: Path) -> None:
 
 
 def test_no_held_out_translation_is_in_a_pair_or_query(many: KnowledgeBase, tmp_path: Path) -> None:
-    build_parallel(of_kb(many), tmp_path / "parallel", seed=1)
-    held = {row.translation for row in read_parallel(tmp_path / "parallel", "held_out")}
+    build_translations(of_kb(many), tmp_path / "translations", seed=1)
+    held = {row.translation for row in read_translations(tmp_path / "translations", "held_out")}
     assert held
-    counts = build_crosslingual_pairs(many, tmp_path / "parallel", tmp_path / "pairs", held_out=0.2, zero_shot=0.1)
+    counts = build_cross_lingual_pairs(many, tmp_path / "translations", tmp_path / "pairs", held_out=0.2, zero_shot=0.1)
     table = pq.read_table(tmp_path / "pairs" / "pairs.parquet").to_pylist()
     trained = {row[side] for row in table for side in ("anchor", "positive")}
     asked = {query.query for query in read_queries(tmp_path / "pairs")}
@@ -220,10 +222,10 @@ def test_no_held_out_translation_is_in_a_pair_or_query(many: KnowledgeBase, tmp_
     assert counts["names"] == len(list(many.surface_forms())) - len(held)
 
 
-def test_parallel_names_of_another_knowledge_base_are_refused(many: KnowledgeBase, small: KnowledgeBase, tmp_path: Path) -> None:
-    build_parallel(of_kb(many), tmp_path / "parallel", about={"kb": many.fingerprint})
+def test_translations_of_another_knowledge_base_are_refused(many: KnowledgeBase, small: KnowledgeBase, tmp_path: Path) -> None:
+    build_translations(of_kb(many), tmp_path / "translations", about={"kb": many.fingerprint})
     with pytest.raises(SapbertError) as error:
-        build_crosslingual_pairs(small, tmp_path / "parallel", tmp_path / "pairs")
+        build_cross_lingual_pairs(small, tmp_path / "translations", tmp_path / "pairs")
     assert error.value.code == "E607"
 
 
@@ -263,17 +265,22 @@ def test_general_translations_are_concepts_of_two_names(small: KnowledgeBase, tm
 # -- the command ------------------------------------------------------------------------------------------------------------
 
 
-def test_commands(many: KnowledgeBase, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kb, parallel = str(many.path), str(tmp_path / "parallel")
-    assert main(["parallel", kb, parallel, "--languages", "it"]) == 0
-    assert json.loads(capsys.readouterr().out)["it"]["held_out"] == {"names": 4, "concepts": 4}
-    assert main(["pairs", kb, parallel, str(tmp_path / "pairs"), "--languages", "en+it"]) == 0
-    assert json.loads(capsys.readouterr().out)["names_in_pairs"] > 0
+def test_commands(many: KnowledgeBase, tmp_path: Path, command: Callable[..., str]) -> None:
+    kb, names = many.path, tmp_path / "names"
+    counts = json.loads(command("translations", "cross-lingual", kb, names, "--languages", "it"))
+    assert counts["it"]["held_out"] == {"names": 4, "concepts": 4}
+    counts = json.loads(command("translations", "pairs", kb, names, tmp_path / "pairs", "--languages", "en+it"))
+    assert counts["names_in_pairs"] > 0
     (tmp_path / "en-de.txt").write_text("cat Katze\n")
-    assert main(["general", kb, str(tmp_path / "en-de.txt"), str(tmp_path / "general"), "--language", "de"]) == 0
-    assert json.loads(capsys.readouterr().out)["pairs"] == 1
-    assert main(["parallel", str(tmp_path / "en-de.txt"), str(tmp_path / "muse"), "--language", "de", "--held-out", "0"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["de"]["train"]["names"], said["files_read"]["en-de.txt"]["layout"]) == (1, "muse")
-    assert main(["parallel", kb, str(tmp_path / "x"), "--languages", "fr"]) == 1
-    assert "E107" in capsys.readouterr().err
+    (tmp_path / "de-en.txt").write_text("Hund dog\n")
+    files = (tmp_path / "en-de.txt", tmp_path / "general", "--language", "de")
+    assert json.loads(command("translations", "general", kb, *files))["pairs"] == 1
+    files = (tmp_path / "en-de.txt", tmp_path / "muse", "--language", "de", "--held-out", 0)
+    counts = json.loads(command("translations", "cross-lingual", *files))
+    assert (counts["de"]["train"]["names"], counts["files_read"]["en-de.txt"]["layout"]) == (1, "muse")
+    command("translations", "cross-lingual", tmp_path / "de-en.txt", tmp_path / "turned", "--language", "de", "--english-second", "--held-out", 0)
+    assert [row.english for row in rows(tmp_path / "turned")] == ["dog"]
+    with pytest.raises(SapbertError, match="E107"):
+        command("translations", "cross-lingual", kb, tmp_path / "x", "--languages", "fr")
+    with pytest.raises(SapbertError, match=r"E604.*one knowledge base"):
+        command("translations", "cross-lingual", kb, kb, tmp_path / "x")

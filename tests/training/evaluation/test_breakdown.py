@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from training.evaluation.breakdown import First, Known, by_group, confusions, groupings, why
-from training.evaluation.metrics import Mention
+from training.corpora.mention import GoldMention
+from training.evaluation.breakdown import DictionaryView, WrongFirst, by_group, confusions, groupings, why
 
 NAMES = {
     0: ["wilson disease", "hepatolenticular degeneration"],
@@ -16,11 +16,11 @@ NAMES = {
     4: ["zebra"],
     5: ["mamma", "breast"],
 }
-KNOWN = Known(lambda label: (f"ID:{label}", NAMES[label][0].title()), lambda label: NAMES[label])
+KNOWN = DictionaryView(lambda label: (f"ID:{label}", NAMES[label][0].title()), lambda label: NAMES[label])
 
 
 def mention(text, *gold):
-    return Mention("d", 0, len(text), text, gold or (("A",),))
+    return GoldMention("d", 0, len(text), text, gold or (("A",),))
 
 
 def test_groupings():
@@ -37,7 +37,7 @@ def test_groupings():
 
 
 def test_kinds_of_a_corpus_that_has_them():
-    mentions = [Mention("d", 0, 1, "x", (), "Disease"), Mention("d", 0, 1, "y", (), "")]
+    mentions = [GoldMention("d", 0, 1, "x", (), "Disease"), GoldMention("d", 0, 1, "y", (), "")]
     assert groupings(mentions, [["x"], ["y"]], set())["kind"] == ["Disease", "none"]
 
 
@@ -52,17 +52,17 @@ def test_figures_by_group():
 @pytest.mark.parametrize(
     ("text", "gold", "wanted", "can", "first", "reason"),
     [
-        ("ill", [("A",)], [], False, First(1, 0.9, "ill", False), "no gold id in the dictionary"),
-        ("cancer", [("A",)], [1], True, First(2, 1.0, "cancer", True), "same name, several concepts"),
-        ("cancer", [("A",)], [4], True, First(2, 1.0, "cancer", True), "other"),  # equal scores, but no common name
-        ("WD", [("A",)], [0], True, First(4, 0.5, "wd", False), "abbreviation not resolved"),
-        ("WD", [("A",)], [0], True, First(4, 0.5, "wilson disease", False), "other"),  # it was resolved
-        ("a and b", [("A", "B")], [0, 4], True, First(1, 0.5, "a and b", False), "composite"),
-        ("cancer of breast", [("A",)], [3], True, First(1, 0.5, "cancer of breast", False), "broader or narrower"),
-        ("tumour", [("A",)], [1], True, First(3, 0.5, "tumour", False), "broader or narrower"),  # cancer, breast cancer
-        ("Cancer", [("A",)], [4], True, First(3, 0.5, "cancer", False), "broader or narrower"),  # what was looked up
-        ("growth", [("A",)], [3], True, First(5, 0.5, "growth", False), "other"),  # "breast" is a lesser name of label 5
-        ("tumour", [("A",)], [0], True, First(4, 0.5, "tumour", False), "other"),
+        ("ill", [("A",)], [], False, WrongFirst(1, 0.9, "ill", False), "no gold id in the dictionary"),
+        ("cancer", [("A",)], [1], True, WrongFirst(2, 1.0, "cancer", True), "same name, several concepts"),
+        ("cancer", [("A",)], [4], True, WrongFirst(2, 1.0, "cancer", True), "other"),  # equal scores, but no common name
+        ("WD", [("A",)], [0], True, WrongFirst(4, 0.5, "wd", False), "abbreviation not resolved"),
+        ("WD", [("A",)], [0], True, WrongFirst(4, 0.5, "wilson disease", False), "other"),  # it was resolved
+        ("a and b", [("A", "B")], [0, 4], True, WrongFirst(1, 0.5, "a and b", False), "composite"),
+        ("cancer of breast", [("A",)], [3], True, WrongFirst(1, 0.5, "cancer of breast", False), "broader or narrower"),
+        ("tumour", [("A",)], [1], True, WrongFirst(3, 0.5, "tumour", False), "broader or narrower"),  # cancer, breast cancer
+        ("Cancer", [("A",)], [4], True, WrongFirst(3, 0.5, "cancer", False), "broader or narrower"),  # what was looked up
+        ("growth", [("A",)], [3], True, WrongFirst(5, 0.5, "growth", False), "other"),  # "breast" is a lesser name of label 5
+        ("tumour", [("A",)], [0], True, WrongFirst(4, 0.5, "tumour", False), "other"),
     ],
 )
 def test_why(text, gold, wanted, can, first, reason):
@@ -72,11 +72,11 @@ def test_why(text, gold, wanted, can, first, reason):
 def test_confusions_are_counted_and_the_most_frequent_come_first():
     mentions = [mention("Tumour", ("A",), ("B",)), mention("zebras"), mention("tumour", ("A",), ("B",)), mention("right"), mention("tumour")]
     firsts = [
-        First(3, 0.75, "tumour", False),
-        First(0, 0.123456, "zebras", False),
-        First(3, 0.75, "tumour", False),
+        WrongFirst(3, 0.75, "tumour", False),
+        WrongFirst(0, 0.123456, "zebras", False),
+        WrongFirst(3, 0.75, "tumour", False),
         None,
-        First(3, 0.75, "tumour", False),
+        WrongFirst(3, 0.75, "tumour", False),
     ]
     wanted = [frozenset({1, 2}), frozenset(), frozenset({1, 2}), frozenset({4}), frozenset({1})]
     found = confusions(mentions, wanted, [True, False, True, True, True], firsts, KNOWN)
@@ -96,6 +96,6 @@ def test_confusions_are_counted_and_the_most_frequent_come_first():
 
 def test_no_more_than_thirty_confusions():
     mentions = [mention(f"m{i}") for i in range(50)] + [mention("m49")]
-    found = confusions(mentions, [frozenset()] * 51, [False] * 51, [First(0, 0.5, "q", False)] * 51, KNOWN)
+    found = confusions(mentions, [frozenset()] * 51, [False] * 51, [WrongFirst(0, 0.5, "q", False)] * 51, KNOWN)
     assert len(found) == 30
     assert (found[0]["mention"], found[0]["count"]) == ("m49", 2)

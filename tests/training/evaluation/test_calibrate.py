@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, List
 
 import pytest
 import spacy
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spacy_sapbert import bundle
 from spacy_sapbert.calibration import Calibration, Observed, read_calibration
+from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.corpora import GOLD, Corpus
-from training.evaluation.calibrate import calibration_error, curve, gold_docs, main, measure, reliability, summary
-from training.evaluation.metrics import Mention
+from training.corpora.mention import GoldMention
+from training.evaluation.calibrate import calibration_error, curve, gold_docs, measure_calibration, reliability, summary
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -29,6 +33,33 @@ def test_reliability_and_its_error():
     assert calibration_error(bins) == pytest.approx((0.05 + 0.55 + 3 * (2.9 / 3 - 2 / 3)) / 5)
 
 
+STATED = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=40)
+
+
+@given(STATED)
+def test_bins_keep_every_mention_and_their_order(stated):
+    """Bins are in order and so are their confidences; all mentions and right ones are in one bin each."""
+    bins = reliability([p for p, _ in stated], [right for _, right in stated])
+    assert sum(b["n"] for b in bins) == len(stated)
+    assert sum(b["n"] * b["accuracy"] for b in bins) == pytest.approx(sum(right for _, right in stated))
+    assert [b["confidence"] for b in bins] == sorted(b["confidence"] for b in bins)
+    assert all(b["low"] - 1e-9 <= b["confidence"] <= b["high"] + 1e-9 for b in bins)
+    assert 0.0 <= calibration_error(bins) <= 1.0
+
+
+@given(STATED)
+def test_a_lower_threshold_keeps_more(stated):
+    """Against counting at each threshold; the shares kept rise as the thresholds fall, to all mentions."""
+    found = curve([p for p, _ in stated], [right for _, right in stated])
+    thresholds, kept = [row["threshold"] for row in found], [row["kept"] for row in found]
+    assert thresholds == sorted({p for p, _ in stated}, reverse=True)
+    assert kept == sorted(set(kept))
+    assert kept[-1] == 1.0
+    for row in found:
+        above = [right for p, right in stated if p >= row["threshold"]]
+        assert (row["kept"], row["precision"]) == pytest.approx((len(above) / len(stated), sum(above) / len(above)))
+
+
 def test_curve_keeps_equal_probabilities_together():
     assert curve([0.5, 0.9, 0.5, 0.2], [True, True, False, False]) == [
         {"threshold": 0.9, "precision": 1.0, "kept": 0.25},
@@ -38,7 +69,9 @@ def test_curve_keeps_equal_probabilities_together():
 
 
 def test_gold_docs_carry_all_alternatives():
-    corpus = Corpus({"1": "Odd knees hurt."}, [Mention("1", 0, 9, "Odd knees", (("A:1",), ("A:2", "A:3"))), Mention("1", 3, 9, "knees", (("A:4",),))])
+    corpus = Corpus(
+        {"1": "Odd knees hurt."}, [GoldMention("1", 0, 9, "Odd knees", (("A:1",), ("A:2", "A:3"))), GoldMention("1", 3, 9, "knees", (("A:4",),))]
+    )
     (doc,) = gold_docs(corpus, spacy.blank("en"))
     assert [(span.text, span.kb_id_) for span in doc.spans[GOLD]] == [("Odd knees", "A:1|A:2+A:3")]  # "knees" does not stand at 3
 
@@ -56,7 +89,7 @@ class NoLinker:
 
 def test_measure_by_hand(monkeypatch: pytest.MonkeyPatch):
     by_hand = Calibration((0.0, 2.0, 0.0, 0.0), "hand", {}, {}, tuple([0.9] * 9 + [0.6]), tuple([True] * 9 + [False]), tuple([0.0] * 9 + [0.3]))
-    found = measure(
+    found = measure_calibration(
         by_hand, [Observed(1.0, 0, False, True, 0.0), Observed(0.1, 0, False, False, 0.2), Observed(0.9, 0, False, False, None)], NoLinker(), []
     )
     assert found["n_test"] == 3
@@ -91,9 +124,9 @@ def data(tiny_linker: Path, tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_command(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     given = ["--linker", str(tiny_linker), "--data", str(data), "--calibration", str(tmp_path / "c.json"), "--out", str(tmp_path / "m.json")]
-    assert main(given) == 0
+    shown = command("calibrate", given)
     found = json.loads((tmp_path / "m.json").read_text())
     made = read_calibration(tmp_path / "c.json")
     assert found["kind"] == "calibration"
@@ -105,11 +138,11 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.C
     assert 0.5 < sum(made.right) / len(made.right) < 0.7  # a third is no name
     assert found["ece"] < found["ece_raw"]
     assert len(found["targets"]) + len(found["conformal"]) + len(found["not_reached"]) == 9
-    assert summary(found) in capsys.readouterr().out
+    assert summary(found) in shown
     assert not (tiny_linker / bundle.CALIBRATION).exists()
 
 
-def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path):
+def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     """All names twice."""
     gsc = data / "corpora" / "gsc_plus" / "GSCplus_dev_gold.tsv"
     lines = gsc.read_text().replace("mild", "dull").splitlines()
@@ -118,7 +151,7 @@ def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path):
     blocks = [f"{i[3:]}|t|{text}\n{i[3:]}|a|\n{i[3:]}\t0\t{end}\t{text}\tDisease\t{cui}\n" for i, text, (_, end, _, cui) in _blocks(lines)]
     pubtator.write_bytes(gzip.compress("\n".join(blocks).encode()))
     given = ["--linker", str(tiny_linker), "--data", str(data), "--calibration", str(tmp_path / "c.json"), "--out", str(tmp_path / "m.json")]
-    assert main([*given, "--fit", "gsc-dev, ncbi-train"]) == 0
+    command("calibrate", [*given, "--fit", "gsc-dev, ncbi-train"])
     found = json.loads((tmp_path / "m.json").read_text())
     assert found["n_fit"] == 2 * found["n_test"]
     assert found["data"]["fit"] == f"gold mentions of gsc-dev, ncbi-train ({found['n_fit']} documents)"
@@ -128,13 +161,13 @@ def _blocks(lines: List[str]) -> List[Any]:
     return [(lines[i], lines[i + 1], lines[i + 2].split("\t")) for i in range(0, len(lines) - 2, 4)]
 
 
-def test_documents_of_both_parts_are_left_out_of_the_measured_one(tiny_linker: Path, data: Path, tmp_path: Path):
+def test_documents_of_both_parts_are_left_out_of_the_measured_one(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     """Ten documents of test have the ids of dev's."""
     gsc = data / "corpora" / "gsc_plus" / "GSCplus_test_gold.tsv"
     blocks = gsc.read_text().split("\n\n")
     gsc.write_text("\n\n".join(block.replace("test", "dev", 1) if i < 10 else block for i, block in enumerate(blocks)))
     given = ["--linker", str(tiny_linker), "--data", str(data), "--calibration", str(tmp_path / "c.json"), "--out", str(tmp_path / "m.json")]
-    assert main(given) == 0
+    command("calibrate", given)
     found = json.loads((tmp_path / "m.json").read_text())
     (shared,) = found["left_out_of_test"]
     assert shared["corpora"] == ["gsc-dev", "gsc-test"]
@@ -148,19 +181,19 @@ def test_documents_of_both_parts_are_left_out_of_the_measured_one(tiny_linker: P
     }
 
 
-def test_too_little_to_fit_on_leaves_the_linker_without(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_too_little_to_fit_on_leaves_the_linker_without(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     gsc = data / "corpora" / "gsc_plus" / "GSCplus_dev_gold.tsv"
     gsc.write_text("\n\n".join(gsc.read_text().split("\n\n")[:20]))
-    assert main(["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json")]) == 0
+    shown = command("calibrate", ["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json")])
     assert "[E012]" in json.loads((tmp_path / "m.json").read_text())["absent"]
-    assert "at least 50" in capsys.readouterr().out
+    assert "at least 50" in shown
     assert not (tiny_linker / bundle.CALIBRATION).exists()
 
 
-def test_nothing_to_fit_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["--fit", "", "--out", str(tmp_path / "m.json")]) == 0
+def test_nothing_to_fit_on_is_said(tmp_path: Path, command: Any):
+    shown = command("calibrate", ["--fit", "", "--out", str(tmp_path / "m.json")])
     assert json.loads((tmp_path / "m.json").read_text())["absent"].startswith("No calibration was fit")
-    assert "No calibration was fit" in capsys.readouterr().out
+    assert "No calibration was fit" in shown
 
 
 @pytest.mark.parametrize(
@@ -173,7 +206,7 @@ def test_nothing_to_fit_on_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--linker", "nowhere"], "E001"),
     ],
 )
-def test_bad_input(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: List[str], code: str):
-    assert main(["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json"), *change]) == 1
-    assert code in capsys.readouterr().err
+def test_bad_input(tiny_linker: Path, data: Path, tmp_path: Path, command: Any, change: List[str], code: str):
+    with pytest.raises(SapbertError, match=re.escape(code)):
+        command("calibrate", ["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json"), *change])
     assert not (tmp_path / "m.json").exists()

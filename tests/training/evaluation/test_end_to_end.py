@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import spacy
 
-from training.evaluation.end_to_end import end_to_end, found_by, gold_of, main, measure, read_set
-from training.evaluation.metrics import Found
+from spacy_sapbert.errors import SapbertError
+from training.evaluation.end_to_end import evaluate_pipelines, found_by, gold_of, measure_pipeline, read_benchmark
+from training.evaluation.metrics import PredictedMention
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -49,18 +51,18 @@ def nlp(tiny_linker: Path) -> Any:
 
 
 def test_what_is_found(nlp: Any, data: Path):
-    found = found_by(nlp, read_set("gsc-dev", data))
+    found = found_by(nlp, read_benchmark("gsc-dev", data))
     assert [(one.document, one.start, one.end, one.ids[0]) for one in found] == [
         ("1", 0, 22, "C9100019"),
         ("1", 28, 41, "C9100020"),
         ("2", 27, 39, "C9100003"),
     ]
-    assert all(isinstance(one, Found) for one in found)
+    assert all(isinstance(one, PredictedMention) for one in found)
 
 
 def test_figures_by_hand(nlp: Any, data: Path):
     """Gold: four mentions, four (document, concept) pairs. Found: three, of which one is right with its span, two with an overlap."""
-    made = measure(nlp, read_set("gsc-dev", data))
+    made = measure_pipeline(nlp, read_benchmark("gsc-dev", data))
     assert (made["n_documents"], made["n_gold"], made["n_predicted"]) == (3, 4, 3)
     intervals = {key: made[key].pop("f1_ci") for key in ("mention_exact", "mention_overlap", "document")}
     assert made["mention_exact"] == {"precision": pytest.approx(100 / 3), "recall": 25.0, "f1": pytest.approx(200 / 7)}
@@ -74,7 +76,7 @@ def test_figures_by_hand(nlp: Any, data: Path):
 def test_gold_in_the_knowledge_bases_ids(nlp: Any, data: Path):
     """A source's own id of a concept that has a CUI."""
     kb = nlp.get_pipe("sapbert_linker").kb
-    corpus = read_set("gsc-dev", data)
+    corpus = read_benchmark("gsc-dev", data)
     given = (f"TOY:{i:07}" for i in range(1, 40))
     other = next(one for one in given if one in kb and kb.concept_id(kb.row_of(one)) != one)
     corpus = corpus._replace(mentions=[corpus.mentions[0]._replace(gold=((other, other), ("NOWHERE:1",)))])
@@ -83,35 +85,35 @@ def test_gold_in_the_knowledge_bases_ids(nlp: Any, data: Path):
 
 def test_concepts_of_other_vocabularies_are_not_found(nlp: Any, data: Path):
     kb = nlp.get_pipe("sapbert_linker").kb
-    every = found_by(nlp, read_set("gsc-dev", data))
+    every = found_by(nlp, read_benchmark("gsc-dev", data))
     coded = [one for one in every if "ICD10CM" in kb.codes(kb.row_of(one.ids[0]))]
-    assert found_by(nlp, read_set("gsc-dev", data), "ICD10CM") == coded != []
-    assert found_by(nlp, read_set("gsc-dev", data), "HPO") == []
+    assert found_by(nlp, read_benchmark("gsc-dev", data), "ICD10CM") == coded != []
+    assert found_by(nlp, read_benchmark("gsc-dev", data), "HPO") == []
 
 
 def test_documents_without_places_have_the_document_level_only(nlp: Any, data: Path):
-    corpus = read_set("gsc-dev", data)
+    corpus = read_benchmark("gsc-dev", data)
     corpus = corpus._replace(mentions=[mention._replace(start=0, end=0, text="") for mention in corpus.mentions])
-    made = measure(nlp, corpus)
+    made = measure_pipeline(nlp, corpus)
     assert "mention_exact" not in made
     assert made["document"]["recall"] == 50.0
 
 
-def test_command(tiny_linker: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    given = ["--linker", str(tiny_linker), "--sets", "gsc-dev", "--data", str(data), "--out", str(tmp_path / "m.json")]
-    assert main(given) == 0
+def test_command(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
+    given = ["--linker", str(tiny_linker), "--benchmarks", "gsc-dev", "--data", str(data), "--out", str(tmp_path / "m.json")]
+    shown = command("end-to-end", given)
     found = json.loads((tmp_path / "m.json").read_text())
     assert found["kind"] == "end-to-end"
     figures = found["systems"]["default"]["sets"]["gsc-dev"]
     assert figures["n_predicted"] == 0  # the gold is HPO's, and no concept of this knowledge base has a code of it
     assert found["systems"]["default"]["components"][0] == "concept_matcher"
     assert f"{figures['mention_exact']['f1']:.1f} [" in (tmp_path / "m.md").read_text()
-    assert "Only the text is given" in capsys.readouterr().out
+    assert "Only the text is given" in shown
 
 
-def test_types_keep_what_is_no_phenotype_out(tiny_linker: Path, data: Path, tmp_path: Path):
-    given = ["--linker", str(tiny_linker), "--sets", "gsc-dev", "--data", str(data), "--out", str(tmp_path / "m.json")]
-    assert main([*given, "--types", "DISO, T034"]) == 0
+def test_types_keep_what_is_no_phenotype_out(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
+    given = ["--linker", str(tiny_linker), "--benchmarks", "gsc-dev", "--data", str(data), "--out", str(tmp_path / "m.json")]
+    command("end-to-end", [*given, "--types", "DISO, T034"])
     found = json.loads((tmp_path / "m.json").read_text())
     assert found["settings"]["types"] == ["DISO", "T034"]
 
@@ -120,27 +122,27 @@ def test_types_keep_what_is_no_phenotype_out(tiny_linker: Path, data: Path, tmp_
     ("change", "code"),
     [
         (["--types", "NOSUCH"], "E104"),
-        (["--sets", "gsc-train"], "E540"),
-        (["--sets", "jax"], "E401"),
+        (["--benchmarks", "gsc-train"], "E540"),
+        (["--benchmarks", "jax"], "E401"),
         (["--system", "x"], "E548"),
         (["--system", "x=nowhere"], "E402"),
     ],
 )
-def test_bad_input(data: Path, tmp_path: Path, tiny_linker: Path, capsys: pytest.CaptureFixture[str], change: Any, code: str):
-    given = ["--linker", str(tiny_linker), "--sets", "gsc-dev", "--data", str(data), "--out", str(tmp_path / "m.json")]
-    assert main([*given, *change]) == 1
-    assert code in capsys.readouterr().err
+def test_bad_input(data: Path, tmp_path: Path, tiny_linker: Path, command: Any, change: Any, code: str):
+    given = ["--linker", str(tiny_linker), "--benchmarks", "gsc-dev", "--data", str(data), "--out", str(tmp_path / "m.json")]
+    with pytest.raises(SapbertError, match=re.escape(code)):
+        command("end-to-end", [*given, *change])
     assert not (tmp_path / "m.json").exists()
 
 
-def test_nothing_to_measure_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["--sets", "", "--out", str(tmp_path / "m.json")]) == 0
-    assert json.loads((tmp_path / "m.json").read_text())["absent"] == capsys.readouterr().out.strip()
+def test_nothing_to_measure_is_said(tmp_path: Path, command: Any):
+    shown = command("end-to-end", ["--benchmarks", "", "--out", str(tmp_path / "m.json")])
+    assert json.loads((tmp_path / "m.json").read_text())["absent"] == shown.strip()
 
 
 def test_two_systems_side_by_side(nlp: Any, tiny_linker: Path, data: Path, tmp_path: Path):
     nlp.to_disk(tmp_path / "pipeline")
-    found = end_to_end({"ours": "", "ruler": str(tmp_path / "pipeline")}, ["gsc-dev"], data, {"linker_name": str(tiny_linker)})
+    found = evaluate_pipelines({"ours": "", "ruler": str(tmp_path / "pipeline")}, ["gsc-dev"], data, {"linker_name": str(tiny_linker)})
     assert found["systems"]["ruler"]["sets"]["gsc-dev"]["n_predicted"] == 0
     assert found["systems"]["ours"]["components"][0] == "concept_matcher"
     assert found["systems"]["ruler"]["components"] == ["entity_ruler", "sapbert_linker"]  # as it was given

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,13 +18,13 @@ from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import checksum, write_text
 from spacy_sapbert.kb.builder import build_kb
+from training.corpora.mention import Gold, GoldMention
 from training.data import pairs
 from training.data.similarity import TextPair
-from training.evaluation import baselines, dictionaries, systems
-from training.evaluation import benchmarks as sets
+from training.evaluation import baselines, benchmarks, dictionaries, systems
 from training.evaluation import evaluate as ev
-from training.evaluation.breakdown import First, groupings
-from training.evaluation.metrics import Gold, Mention, strict
+from training.evaluation.breakdown import WrongFirst, groupings
+from training.evaluation.metrics import strict
 
 TESTS = Path(__file__).parents[2] / "data"
 MEDIC = """D000001||wilson disease|hepatolenticular degeneration
@@ -99,11 +100,11 @@ def data(tmp_path, monkeypatch):
 
 @pytest.fixture
 def material(data, tmp_path):
-    return sets.Material(data, tmp_path / "no-kb", tmp_path / "no-pairs", tmp_path / "work")
+    return benchmarks.BenchmarkReader(data, tmp_path / "no-kb", tmp_path / "no-pairs", tmp_path / "work")
 
 
 def outcomes(task, baseline=baselines.exact_match):
-    return systems.measure(task, baseline(task.dictionary.names, task.queries))
+    return systems.outcomes_of(task, baseline(task.dictionary.names, task.queries))
 
 
 def exact(task):
@@ -116,7 +117,7 @@ def dictionary(names, pairs_, n_labels=9):
 
 
 def task(queries, golds, made, **more):
-    return sets.Task("hand", "Hand", "As was said.", queries, [Gold(gold, ()) for gold in golds], made, **more)
+    return benchmarks.ConceptBenchmark("hand", "Hand", "As was said.", queries, [Gold(gold, ()) for gold in golds], made, **more)
 
 
 HAND = dictionary(["a", "b", "c", "d"], [(2, 0), (0, 1), (1, 1), (3, 4), (0, 2)])  # "a" is a name of labels 1 and 2
@@ -211,7 +212,7 @@ def test_parts_of_a_mention_have_the_rank_of_the_worst():
 
 def test_firsts_that_are_not_surely_right():
     firsts = outcomes(task(["a", "b", "zzz", "c"], [((1,),), ((1,),), ((0,),), ((0, 4),)], HAND)).firsts
-    assert firsts == [First(2, 1.0, "a", True), None, None, First(0, 1.0, "c", False)]
+    assert firsts == [WrongFirst(2, 1.0, "a", True), None, None, WrongFirst(0, 1.0, "c", False)]
 
 
 def test_tfidf_finds_what_shares_character_3_grams():
@@ -288,7 +289,7 @@ def test_seeds_are_averaged_under_one_name():
 
 def test_intervals_and_comparisons_go_by_documents():
     """Two documents, all right in one and all wrong in the other: nothing is known, however many mentions there are."""
-    given = tuple(Mention(document, 0, 1, "a", (("x",),)) for document in "ppppqqqq")
+    given = tuple(GoldMention(document, 0, 1, "a", (("x",),)) for document in "ppppqqqq")
     made = task(["a"] * 8, [((1,),)] * 8, HAND, given=given)
     result = ev.as_result([made], {"base": {"hand": made_up(made, [1] * 4 + [0] * 4)}, "b": {"hand": made_up(made, [1] * 8)}}, {}, against="base")
     entry = result["sets"]["hand"]
@@ -375,7 +376,7 @@ def test_composites_that_are_written_as_alternatives_are_said(material, data):
     """Of three mentions one is a composite by `|`, one by `+`, one has true alternatives."""
     text = "breast or ovarian cancer, breast and ovarian cancer, Ataxia telangiectasia"
     two = [("breast or ovarian cancer", "D000003|D000004"), ("breast and ovarian cancer", "D000003+D000004")]
-    lines = pubtator("2", text, *two, kind=sets.COMPOSITE) + "2\t53\t74\tAtaxia telangiectasia\tSpecificDisease\tOMIM:100|D000001\n"
+    lines = pubtator("2", text, *two, kind=benchmarks.COMPOSITE) + "2\t53\t74\tAtaxia telangiectasia\tSpecificDisease\tOMIM:100|D000001\n"
     (data / "corpora/ncbi_disease/devel.pubtator.txt.gz").write_bytes(gzip.compress(lines.replace("\n\n", "\n").encode()))
     made = material.make("ncbi-dev")
     assert made.counts["composites_read_as_alternatives"] == 1
@@ -396,7 +397,7 @@ def test_documents_that_stand_in_two_parts_are_said(material, data):
         assert "1 of its documents stand in ncbi-train too (7), whose mentions" in ev.remarks(made.counts)
     assert material.shared.cache_info().misses == 1
     (data / "corpora/ncbi_disease/train.pubtator.txt.gz").unlink()
-    assert "documents_shared_with" not in sets.Material(data, material.kb, material.pairs, material.work).make("ncbi-dev").counts
+    assert "documents_shared_with" not in benchmarks.BenchmarkReader(data, material.kb, material.pairs, material.work).make("ncbi-dev").counts
 
 
 def test_parts_that_share_nothing_were_looked_at(material):
@@ -415,7 +416,7 @@ def test_files_of_a_set_with_their_checksums(material, data):
     assert material.make("gsc-dev").files.keys() == {"corpora/gsc_plus/GSCplus_dev_gold.tsv"}
     before = made.files[dev]
     (data / dev).write_bytes(gzip.compress(DEV.replace("WD, ", "WD: ").encode()))
-    assert sets.Material(data, material.kb, material.pairs, material.work).make("ncbi-dev").files[dev] != before
+    assert benchmarks.BenchmarkReader(data, material.kb, material.pairs, material.work).make("ncbi-dev").files[dev] != before
 
 
 def test_pairs_without_a_score_are_counted(material, data):
@@ -431,7 +432,7 @@ def test_sapberts_own_way_of_counting(material):
     assert made.queries[2:4] == ["breast cancer", "ovarian cancer"]  # the composite
     assert made.parts == (1, 1, 2, 1, 1, 1)
     assert [len(mention) for mention in made.mentions()] == [1, 1, 2, 1, 1, 1]
-    assert sets.size(made) == 6
+    assert benchmarks.size(made) == 6
     assert (made.counts["split"], made.counts["unanswerable"]) == (1, 0)
     names = made.dictionary.names
     assert {names[row] for (row,) in made.golds[2].alternatives} == {
@@ -460,7 +461,7 @@ def test_all_parts_of_a_composite_must_be_right():
 
 def test_a_limit_keeps_the_parts_of_a_mention_together():
     made = task(["b", "d", "c", "a"], [((1,),), ((0,),), ((0,),), ((2,),)], HAND, parts=(2, 1, 1))
-    drawn = [sets.limited(made, 1, seed) for seed in range(20)]
+    drawn = [benchmarks.limited(made, 1, seed) for seed in range(20)]
     assert {(tuple(one.queries), one.parts) for one in drawn} == {(("b", "d"), (2,)), (("c",), (1,)), (("a",), (1,))}
     assert all([len(mention) for mention in one.mentions()] == list(one.parts) for one in drawn)
     assert "sample of 1 of 3" in drawn[0].protocol
@@ -507,7 +508,7 @@ def test_confusions_of_names(material):
 
 
 def test_a_limit_keeps_the_mentions_of_its_queries(material):
-    made = sets.limited(material.make("ncbi-dev-sapbert"), 3, 0)
+    made = benchmarks.limited(material.make("ncbi-dev-sapbert"), 3, 0)
     assert len(made.given) == len(made.parts) == 3
     assert made.given[0].text in [mention.text for mention in material.make("ncbi-dev").given]
     assert len(groupings(made.texts(), [made.queries[m.start : m.stop] for m in made.mentions()], set())["length"]) == 3
@@ -534,10 +535,10 @@ def test_dictionaries_are_built_once_for_each_file(material, data):
     material.make("ncbi-dev")
     (built,) = material.work.iterdir()
     before = built.stat().st_mtime_ns
-    sets.Material(data, material.kb, material.pairs, material.work).make("bc5cdr-dev")
+    benchmarks.BenchmarkReader(data, material.kb, material.pairs, material.work).make("bc5cdr-dev")
     assert [folder.stat().st_mtime_ns for folder in material.work.iterdir()] == [before]
     (data / "dictionaries/medic_06Jul2012.txt.gz").write_bytes(gzip.compress(b"D000001||another\nD000005||cancer\n"))
-    made = sets.Material(data, material.kb, material.pairs, material.work).make("bc5cdr-dev")
+    made = benchmarks.BenchmarkReader(data, material.kb, material.pairs, material.work).make("bc5cdr-dev")
     assert made.dictionary.names == ["another", "cancer"]
 
 
@@ -545,11 +546,11 @@ def test_biomap_is_one_set(material, data):
     names = {
         f"MONDO:000000{i}": {"label": name, "synonyms": [], "deprecated": False, "ancestors": {}} for i, name in enumerate(("rabies", "malaria"))
     }
-    path = data / sets.DICTIONARIES["mondo"][1]
+    path = data / benchmarks.DICTIONARIES["mondo"][1]
     path.parent.mkdir(parents=True)
     path.write_bytes(zstandard.compress(json.dumps(names).encode()))
     (data / "corpora/biomap").mkdir()
-    for part, line in zip(sets.BIOMAP, ("1,Rabies,C1,MONDO:0000000", "1,Malaria,C2,MONDO:0000001", "2,ague,C2,MONDO:0000001")):
+    for part, line in zip(benchmarks.BIOMAP, ("1,Rabies,C1,MONDO:0000000", "1,Malaria,C2,MONDO:0000001", "2,ague,C2,MONDO:0000001")):
         (data / part).write_text(BIOMAP + line + "\n", encoding="utf-8")
     made = material.make("biomap")
     assert made.queries == ["rabies", "malaria", "ague"]
@@ -558,7 +559,7 @@ def test_biomap_is_one_set(material, data):
 
 def test_held_out_names_are_not_in_the_dictionary(small_kb, tmp_path):
     pairs.build_pairs(small_kb, tmp_path / "pairs", seed=0, held_out=0.3, zero_shot=0.2)
-    material = sets.Material(tmp_path, small_kb.path, tmp_path / "pairs", tmp_path / "work")
+    material = benchmarks.BenchmarkReader(tmp_path, small_kb.path, tmp_path / "pairs", tmp_path / "work")
     for split in ("held_out", "zero_shot"):
         made = material.make(split)
         assert not made.public  # names of a knowledge base that may be licensed
@@ -580,15 +581,15 @@ def test_pairs_of_another_knowledge_base_are_refused(small_kb, tmp_path):
     pairs.build_pairs(small_kb, tmp_path / "pairs")
     build_kb([building.read_source(TESTS / "tiny.obo")], tmp_path / "kb")
     with pytest.raises(SapbertError, match="E549"):
-        sets.Material(tmp_path, tmp_path / "kb", tmp_path / "pairs", tmp_path / "work").make("held_out")
+        benchmarks.BenchmarkReader(tmp_path, tmp_path / "kb", tmp_path / "pairs", tmp_path / "work").make("held_out")
 
 
 def test_names_of_sets():
-    names = sets.set_names()
+    names = benchmarks.benchmark_names()
     assert len(names) == len(set(names))
-    assert sets.chosen_sets([]) == sets.GROUPS["dev"]
-    assert sets.chosen_sets(["gsc-dev,held_out", "held_out"]) == ["held_out", "gsc-dev"]
-    assert sets.chosen_sets(["test"]) == [
+    assert benchmarks.chosen_benchmarks([]) == benchmarks.GROUPS["dev"]
+    assert benchmarks.chosen_benchmarks(["gsc-dev,held_out", "held_out"]) == ["held_out", "gsc-dev"]
+    assert benchmarks.chosen_benchmarks(["test"]) == [
         "ncbi-test",
         "ncbi-test-abbreviations",
         "ncbi-test-published",
@@ -600,39 +601,39 @@ def test_names_of_sets():
         "biosses",
         "sick",
     ]
-    assert set(sets.chosen_sets(["dev,test"])).isdisjoint(sets.WITHOUT_ASSET)
-    assert sets.chosen_sets(["mayosrs"]) == ["mayosrs"]
-    assert not set(sets.GROUPS["dev"]) & set(sets.GROUPS["test"])
+    assert set(benchmarks.chosen_benchmarks(["dev,test"])).isdisjoint(benchmarks.WITHOUT_ASSET)
+    assert benchmarks.chosen_benchmarks(["mayosrs"]) == ["mayosrs"]
+    assert not set(benchmarks.GROUPS["dev"]) & set(benchmarks.GROUPS["test"])
 
 
 def test_a_limit_draws_the_same_queries_and_keeps_the_dictionary():
     made = task([f"q{i}" for i in range(50)], [((i,),) for i in range(50)], HAND)
-    small = sets.limited(made, 7, 3)
-    assert small.queries == sets.limited(made, 7, 3).queries
-    assert small.queries != sets.limited(made, 7, 4).queries
+    small = benchmarks.limited(made, 7, 3)
+    assert small.queries == benchmarks.limited(made, 7, 3).queries
+    assert small.queries != benchmarks.limited(made, 7, 4).queries
     assert len(small.queries) == 7
     assert [f"q{gold.alternatives[0][0]}" for gold in small.golds] == small.queries
     assert small.dictionary is HAND
     assert small.counts["unanswerable"] == 0
     assert "sample of 7 of 50" in small.protocol
-    assert sets.limited(made, 0, 3) is sets.limited(made, 50, 3) is made
+    assert benchmarks.limited(made, 0, 3) is benchmarks.limited(made, 50, 3) is made
 
 
 def test_a_pool_keeps_the_gold_names_and_says_so():
-    made = sets.pooled(task(["a"], [((2,),)], HAND), 1, 0)
+    made = benchmarks.pooled(task(["a"], [((2,),)], HAND), 1, 0)
     assert "a" in made.dictionary.names
     assert len(made.dictionary.names) == 2
     assert made.protocol.startswith("NOT THE WHOLE DICTIONARY: 2 of 4 names")
     assert made.dictionary.about["pool"] == 1
-    assert sets.pooled(task(["a"], [((2,),)], HAND), 99, 0).dictionary.names == HAND.names
+    assert benchmarks.pooled(task(["a"], [((2,),)], HAND), 99, 0).dictionary.names == HAND.names
 
 
 # -- bad input ----------------------------------------------------------------------------------------------------------
 
 
 def test_unknown_set_is_named():
-    with pytest.raises(SapbertError, match=r"\[E540\] Set 'ncbi-devel' is not known"):
-        sets.chosen_sets(["held_out,ncbi-devel"])
+    with pytest.raises(SapbertError, match=r"\[E540\] Benchmark 'ncbi-devel' is not known"):
+        benchmarks.chosen_benchmarks(["held_out,ncbi-devel"])
 
 
 @pytest.mark.parametrize(
@@ -646,11 +647,11 @@ def test_unknown_set_is_named():
 )
 def test_a_missing_file_is_named_with_the_set_and_the_option(material, data, name, file):
     (data / file).unlink()
-    with pytest.raises(FileNotFoundError, match=rf"\[E542\] Set '{name}' needs '{file}'.*--data"):
+    with pytest.raises(FileNotFoundError, match=rf"\[E542\] Benchmark '{name}' needs '{file}'.*--data"):
         material.make(name)
 
 
-@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"\xff\xfe"), gzip.compress(DEV.encode())[:-20]])
+@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"\xff\xfe", mtime=0), gzip.compress(DEV.encode(), mtime=0)[:-20]])
 def test_a_damaged_file_is_named(material, data, content):
     (data / "corpora/ncbi_disease/devel.pubtator.txt.gz").write_bytes(content)
     with pytest.raises(SapbertError, match=r"\[E547\].*devel\.pubtator"):
@@ -662,13 +663,13 @@ def test_a_damaged_file_is_named(material, data, content):
     [
         ("ncbi-dev", "corpora/ncbi_disease/devel.pubtator.txt.gz", 2),
         ("gsc-dev", "corpora/gsc_plus/GSCplus_dev_gold.tsv", 3),
-        ("biomap", sets.BIOMAP[1], 2),
+        ("biomap", benchmarks.BIOMAP[1], 2),
     ],
 )
 def test_a_line_that_does_not_fit_is_named_with_its_file(material, data, name, file, line):
     """Two lines that both layouts with texts take, then one that none does; biomap has too few cells in its second."""
-    (data / sets.BIOMAP[0]).parent.mkdir()
-    for part in sets.BIOMAP:
+    (data / benchmarks.BIOMAP[0]).parent.mkdir()
+    for part in benchmarks.BIOMAP:
         (data / part).write_text(BIOMAP, encoding="utf-8")
     content = {"ncbi-dev": "1|t|Text\n1\tx\n", "gsc-dev": "1\nText\n1\tx\n", "biomap": BIOMAP + "1,x\n"}[name].encode()
     (data / file).write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
@@ -677,7 +678,7 @@ def test_a_line_that_does_not_fit_is_named_with_its_file(material, data, name, f
 
 
 def test_an_empty_split(material):
-    with pytest.raises(SapbertError, match=r"\[E544\] Set 'ncbi-test' holds no queries"):
+    with pytest.raises(SapbertError, match=r"\[E544\] Benchmark 'ncbi-test' holds no queries"):
         material.make("ncbi-test")
 
 
@@ -689,7 +690,7 @@ def test_offsets_matter_in_a_set_that_is_measured(material):
 def test_equal_human_scores_have_no_correlation():
     pair = TextPair("a", "b", 3.0)
     with pytest.raises(SapbertError, match="E544"):
-        systems.measure_similarity(fake_model([]), [sets.Similarity("s", "S", "", [pair, pair])])
+        systems.measure_similarity(fake_model([]), [benchmarks.SimilarityBenchmark("s", "S", "", [pair, pair])])
 
 
 @pytest.mark.parametrize(
@@ -720,19 +721,19 @@ def test_a_folder_that_is_no_encoder(tmp_path):
 # -- the command --------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_writes_json_and_a_table(data, tmp_path, capsys):
+def test_the_command_writes_json_and_a_table(data, tmp_path, command):
     out = tmp_path / "metrics" / "evaluation.json"
     arguments = [
         "--encoder",
         "base=",
-        "--sets",
+        "--benchmarks",
         "ncbi-dev,ncbi-dev-published,umnsrs-similarity",
         "--data",
         str(data),
         "--work",
         str(tmp_path / "work"),
     ]
-    assert ev.main([*arguments, "--baselines", "--out", str(out)]) == 0
+    shown = command("evaluate", [*arguments, "--baselines", "--out", str(out)])
     text = out.read_text(encoding="utf-8")
     result = json.loads(text)
     assert list(result["sets"]) == ["ncbi-dev", "ncbi-dev-published", "umnsrs-similarity"]
@@ -762,15 +763,15 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, capsys):
     assert {"python", "torch", "spacy-sapbert"} <= set(result["versions"])
     assert str(tmp_path) not in text
     table = out.with_suffix(".md").read_text(encoding="utf-8")
-    assert table in capsys.readouterr().out
+    assert table in shown
     assert "1 can't be answered; gold ids that the dictionary does not have: 1, MESH:D000009 (1)." in table
-    assert table.count(sets.SEARCH) == 1
-    assert dev["protocol"].startswith(sets.SEARCH)
+    assert table.count(benchmarks.SEARCH) == 1
+    assert dev["protocol"].startswith(benchmarks.SEARCH)
     assert sorted(path.name for path in out.parent.iterdir()) == ["evaluation.json", "evaluation.md"]
     assert all(f"Not measured: {note}" in table for note in notes)
-    assert ev.main([*arguments, "--baselines", "--out", str(out)]) == 0
+    shown = command("evaluate", [*arguments, "--baselines", "--out", str(out)])
     assert out.read_text(encoding="utf-8") == text  # same seed, same result
-    assert ev.main(["--sets", "ncbi-dev", *arguments[4:], "--baselines", "--no-confusions", "--out", str(out)]) == 0
+    shown = command("evaluate", ["--benchmarks", "ncbi-dev", *arguments[4:], "--baselines", "--no-confusions", "--out", str(out)])
     assert "confusions" not in json.loads(out.read_text(encoding="utf-8"))["sets"]["ncbi-dev"]
 
 
@@ -795,12 +796,12 @@ def test_a_set_without_a_system_is_left_out_with_a_note(material, data):
         ([], "E548"),
         (["--encoder", "base=", "--limit", "-1"], "E548"),
         (["--encoder", "base=", "--seed", "-1"], "E548] Setting '--seed'"),
-        (["--encoder", "base=", "--sets", "x"], "E540"),
+        (["--encoder", "base=", "--benchmarks", "x"], "E540"),
     ],
 )
-def test_the_command_says_what_is_wrong_and_writes_nothing(arguments, code, tmp_path, capsys):
-    assert ev.main([*arguments, "--out", str(tmp_path / "evaluation.json")]) == 1
-    assert f"[{code}" in capsys.readouterr().err
+def test_the_command_says_what_is_wrong_and_writes_nothing(arguments, code, tmp_path, command):
+    with pytest.raises(SapbertError, match=re.escape(f"[{code}")):
+        command("evaluate", [*arguments, "--out", str(tmp_path / "evaluation.json")])
     assert not list(tmp_path.iterdir())
 
 

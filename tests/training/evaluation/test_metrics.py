@@ -6,17 +6,16 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spacy_sapbert.indexes.exact import ExactIndex
-from training.evaluation import metrics
+from training.corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
 from training.evaluation.metrics import (
-    Found,
-    Gold,
-    Mention,
+    PredictedMention,
     Ranks,
     accuracy,
     alternatives_of,
-    best_scores,
     boundary,
     document_match,
     expected,
@@ -25,8 +24,6 @@ from training.evaluation.metrics import (
     neighbour_recall,
     ranks,
     reciprocal_rank,
-    resolve,
-    retrieval_accuracy,
     strict,
     sweep,
 )
@@ -35,7 +32,7 @@ ROWS = {"A": 1, "B": 2, "C": 3, "old A": 1}
 
 
 def mention(*gold):
-    return Mention("d", 0, 1, "x", gold)
+    return GoldMention("d", 0, 1, "x", gold)
 
 
 def row_of(concept_id):
@@ -43,11 +40,11 @@ def row_of(concept_id):
 
 
 def test_resolve_follows_ids_and_names_what_is_missing():
-    assert resolve(mention(("old A",)), row_of) == Gold(((1,),), ())
-    gold = resolve(mention(("A", "X"), ("Y",)), row_of)
+    assert resolve_gold(mention(("old A",)), row_of) == Gold(((1,),), ())
+    gold = resolve_gold(mention(("A", "X"), ("Y",)), row_of)
     assert gold == Gold(((1, None), (None,)), ("X", "Y"))
     assert not gold.answerable
-    assert resolve(mention(("X",), ("B",)), row_of).answerable
+    assert resolve_gold(mention(("X",), ("B",)), row_of).answerable
 
 
 def test_strict_needs_all_of_a_composite_and_lenient_any():
@@ -97,7 +94,7 @@ def test_accuracy_of_nothing_and_of_unlike_lengths():
 
 
 def test_missing_ids_are_counted():
-    assert metrics.missing_ids([Gold((), ("Y", "X")), Gold((), ("X",))]) == {"X": 2, "Y": 1}
+    assert missing_ids([Gold((), ("Y", "X")), Gold((), ("X",))]) == {"X": 2, "Y": 1}
 
 
 def test_sweep_counts_what_is_above_the_threshold():
@@ -160,15 +157,17 @@ def test_expected(alternatives, k, probability):
     assert expected([frozenset(a) for a in alternatives], boundary(TIED, k)) == pytest.approx(probability)
 
 
-def test_expected_is_the_mean_over_all_orders_of_what_is_equal():
-    chance = np.random.default_rng(0)
-    for _ in range(40):
-        scores = chance.integers(0, 3, 6) / 2.0
-        alternatives = [frozenset(chance.choice(6, chance.integers(1, 3), replace=False).tolist()) for _ in range(chance.integers(1, 4))]
-        k = int(chance.integers(1, 6))
-        tops = [set(sorted(order, key=lambda row: -scores[row])[:k]) for order in permutations(range(6))]  # sorted is stable
-        mean = np.mean([any(a <= top for a in alternatives) for top in tops])
-        assert expected(alternatives, boundary(scores, k)) == pytest.approx(mean)
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=5, max_size=5),
+    alternatives=st.lists(st.frozensets(st.integers(0, 4), min_size=1, max_size=3), max_size=3),
+    k=st.integers(1, 5),
+)
+def test_expected_is_the_mean_over_all_orders_of_what_is_equal(scores, alternatives, k):
+    """All orders of five concepts, sorted by score: sorting is stable, so equal ones stand in each order."""
+    tops = [set(sorted(order, key=lambda row: -scores[row])[:k]) for order in permutations(range(5))]
+    mean = np.mean([any(alternative <= top for alternative in alternatives) for top in tops])
+    assert expected(alternatives, boundary(np.array(scores), k)) == pytest.approx(mean)
 
 
 @pytest.mark.parametrize(
@@ -228,76 +227,29 @@ def test_what_each_rule_looks_for():
     assert alternatives_of(gold, lenient) == [{1}, {2}, {3}, {4}]
 
 
-def test_best_scores_takes_the_best_name_of_each_label(monkeypatch):
-    scores = np.array([[0.1, 0.5], [0.9, 0.2], [0.3, 0.4]], dtype=np.float32)  # (3 names, 2 queries)
-    rows, labels = np.array([0, 2, 1, 0]), np.array([0, 0, 2, 3])  # label 1 has no name; name 0 is two labels' name
-    wanted = [[0.3, 0.5], [-np.inf, -np.inf], [0.9, 0.2], [0.1, 0.5]]
-    ((start, best),) = best_scores(lambda a, b: scores[:, a:b], 2, rows, labels, 4)
-    assert start == 0
-    np.testing.assert_allclose(best, wanted)
-    monkeypatch.setattr(metrics, "CHUNK_BYTES", 1)
-    chunks = list(best_scores(lambda a, b: scores[:, a:b], 2, rows, labels, 4))
-    assert [start for start, _ in chunks] == [0, 1]
-    np.testing.assert_allclose(np.hstack([best for _, best in chunks]), wanted)
-
-
-def test_best_scores_refuses_labels_out_of_order_and_no_names():
-    with pytest.raises(ValueError, match="not in order"):
-        next(best_scores(lambda a, b: np.zeros((2, 1)), 1, np.array([0, 1]), np.array([1, 0]), 2))
-    with pytest.raises(ValueError, match="no names"):
-        next(best_scores(lambda a, b: np.zeros((0, 1)), 1, np.array([], dtype=int), np.array([], dtype=int), 2))
-
-
 def unit(*rows):
     vectors = np.array(rows, dtype=np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def test_retrieval_accuracy_by_hand(monkeypatch):
-    names = unit([0, 1], [1, 0], [1, 0.2], [1, 0], [1, 1])
-    labels = np.array([3, 9, 9, 7, 40])
-    queries = unit([1, 0], [0, 1], [1, 0], [1, 0])
-    golds = np.array([7, 3, 40, 100])  # tied with 9 at the top; first; third after the two; without a name
-    assert retrieval_accuracy(queries, names, labels, golds, k=2) == pytest.approx((100 * 1.5 / 4, 100 * 2 / 4))
-    assert retrieval_accuracy(queries, names, labels, golds, k=3) == pytest.approx((37.5, 75.0))
-    assert retrieval_accuracy(queries, names, labels, golds) == pytest.approx((37.5, 75.0))  # k may exceed the labels
-    monkeypatch.setattr(metrics, "CHUNK_BYTES", 1)
-    assert retrieval_accuracy(queries, names, labels, golds, k=2) == pytest.approx((37.5, 50.0))
-
-
-def test_retrieval_accuracy_agrees_with_the_boundary():
-    chance = np.random.default_rng(1)
-    names, labels = unit(*chance.integers(-1, 2, (60, 3)) + [0.1, 0.2, 0.4]), chance.integers(0, 20, 60)
-    queries, golds = unit(*chance.normal(size=(25, 3))), chance.integers(0, 20, 25)
-    scores = np.stack([np.where(labels == label, queries @ names.T, -np.inf).max(axis=1) for label in range(20)], axis=1)
-    sums = [np.mean([expected([frozenset((int(g),))], boundary(line, k)) for g, line in zip(golds, scores)]) for k in (1, 5)]
-    assert retrieval_accuracy(queries, names, labels, golds) == pytest.approx((100 * sums[0], 100 * sums[1]))
-
-
-def test_retrieval_accuracy_of_nothing_and_of_unlike_lengths():
-    assert retrieval_accuracy(np.zeros((0, 2)), unit([0, 1]), np.array([1]), np.array([], dtype=int)) == (0.0, 0.0)
-    with pytest.raises(ValueError, match="1 and 1 vectors but 2 and 1 labels"):
-        retrieval_accuracy(unit([0, 1]), unit([0, 1]), np.array([1]), np.array([1, 2]))
-
-
 # -- end to end ---------------------------------------------------------------------------------------------------------
 
 ANNOTATED = [
-    Mention("d1", 0, 5, "fever", (("A",),)),
-    Mention("d1", 10, 20, "lung cancer", (("B",), ("C",))),  # either
-    Mention("d1", 30, 50, "colon and rectal cancer", (("D", "E"),)),  # both
-    Mention("d2", 0, 5, "fever", (("A",),)),
-    Mention("d2", 7, 9, "no id", ()),
+    GoldMention("d1", 0, 5, "fever", (("A",),)),
+    GoldMention("d1", 10, 20, "lung cancer", (("B",), ("C",))),  # either
+    GoldMention("d1", 30, 50, "colon and rectal cancer", (("D", "E"),)),  # both
+    GoldMention("d2", 0, 5, "fever", (("A",),)),
+    GoldMention("d2", 7, 9, "no id", ()),
 ]
 LINKED = [
-    Found("d1", 0, 5, ("A", "X")),  # right
-    Found("d1", 12, 20, ("C",)),  # right where spans may overlap
-    Found("d1", 10, 11, ("B",)),  # the same gold mention: taken
-    Found("d1", 30, 50, ("E", "D", "A")),  # right: both are the first two
-    Found("d2", 0, 5, ("X", "A")),  # the wrong concept
-    Found("d2", 5, 9, ("A",)),  # touches, but shares no character
-    Found("d2", 20, 25, ()),  # no link
-    Found("d3", 0, 5, ("A",)),  # another document
+    PredictedMention("d1", 0, 5, ("A", "X")),  # right
+    PredictedMention("d1", 12, 20, ("C",)),  # right where spans may overlap
+    PredictedMention("d1", 10, 11, ("B",)),  # the same gold mention: taken
+    PredictedMention("d1", 30, 50, ("E", "D", "A")),  # right: both are the first two
+    PredictedMention("d2", 0, 5, ("X", "A")),  # the wrong concept
+    PredictedMention("d2", 5, 9, ("A",)),  # touches, but shares no character
+    PredictedMention("d2", 20, 25, ()),  # no link
+    PredictedMention("d3", 0, 5, ("A",)),  # another document
 ]
 
 
@@ -310,17 +262,17 @@ def test_mentions_end_to_end():
 
 
 def test_a_mention_is_matched_once_and_as_many_as_can_be():
-    gold = [Mention("d", 0, 4, "", (("A",),)), Mention("d", 2, 8, "", (("A",),))]
-    wide, narrow = Found("d", 0, 8, ("A",)), Found("d", 0, 2, ("A",))
+    gold = [GoldMention("d", 0, 4, "", (("A",),)), GoldMention("d", 2, 8, "", (("A",),))]
+    wide, narrow = PredictedMention("d", 0, 8, ("A",)), PredictedMention("d", 0, 2, ("A",))
     assert mention_match([wide, narrow], gold, overlap=True).right == 2  # the narrow one fits the first only, so the wide one takes the second
     assert mention_match([wide], gold, overlap=True) == (1, 1, 2)
-    assert mention_match([gold_found := Found("d", 0, 4, ("A",)), gold_found], gold) == (1, 2, 2)
+    assert mention_match([gold_found := PredictedMention("d", 0, 4, ("A",)), gold_found], gold) == (1, 2, 2)
 
 
 def test_a_composite_needs_its_ids_first():
-    gold = [Mention("d", 0, 4, "", (("D", "E"),))]
-    assert mention_match([Found("d", 0, 4, ("D",))], gold).right == 0
-    assert mention_match([Found("d", 0, 4, ("D", "A", "E"))], gold).right == 0
+    gold = [GoldMention("d", 0, 4, "", (("D", "E"),))]
+    assert mention_match([PredictedMention("d", 0, 4, ("D",))], gold).right == 0
+    assert mention_match([PredictedMention("d", 0, 4, ("D", "A", "E"))], gold).right == 0
 
 
 def test_documents_end_to_end():
@@ -328,16 +280,16 @@ def test_documents_end_to_end():
     found = document_match(LINKED, ANNOTATED)
     assert found == (4, 7, 5)
     assert (found.precision, found.recall, found.f1) == (pytest.approx(400 / 7), 80.0, pytest.approx(800 / 12))
-    twice = [Mention("d", 0, 0, "", (("A",),))] * 2
-    assert document_match([Found("d", 0, 1, ("A",)), Found("d", 5, 6, ("A",))], twice) == (1, 1, 1)
-    assert document_match([Found("d", 0, 1, ("B",))], [Mention("d", 0, 0, "", (("A", "B"), ("C",)))]) == (1, 1, 2)
+    twice = [GoldMention("d", 0, 0, "", (("A",),))] * 2
+    assert document_match([PredictedMention("d", 0, 1, ("A",)), PredictedMention("d", 5, 6, ("A",))], twice) == (1, 1, 1)
+    assert document_match([PredictedMention("d", 0, 1, ("B",))], [GoldMention("d", 0, 0, "", (("A", "B"), ("C",)))]) == (1, 1, 2)
 
 
 def test_alternatives_of_which_one_is_wanted_alone_are_no_miss():
     """Gold: A or B, and A; also in another order, and with a composite's part."""
-    gold = [Mention("d", 0, 0, "", (("A",), ("B",))), Mention("d", 0, 0, "", (("A",),))]
-    a, b = Found("d", 0, 1, ("A",)), Found("d", 5, 6, ("B",))
-    for golds in (gold, gold[::-1], [gold[0], Mention("d", 0, 0, "", (("A", "C"),))]):
+    gold = [GoldMention("d", 0, 0, "", (("A",), ("B",))), GoldMention("d", 0, 0, "", (("A",),))]
+    a, b = PredictedMention("d", 0, 1, ("A",)), PredictedMention("d", 5, 6, ("B",))
+    for golds in (gold, gold[::-1], [gold[0], GoldMention("d", 0, 0, "", (("A", "C"),))]):
         more = int(golds[1].gold[0] == ("A", "C"))  # C of the composite
         assert document_match([a, a], golds) == (1, 1, 1 + more)
         assert document_match([a, b], golds) == (2, 2, 2 + more)  # B is right for the first mention, and no false alarm

@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from trainings import command
 
 from spacy_sapbert.encoders.static import StaticEncoder, WordParts
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data.pairs import ZERO_SHOT, build_pairs, read_labels, read_queries
-from training.evaluation.evaluate import load_encoder
-from training.loop.static import AddUp, Material, Settings, choose_words, fit, main, project, read_material, teach, write_folder
+from training.loop.encoders import load_encoder
+from training.loop.static import AddUp, Material, Settings, choose_words, fit, project, read_material, teach, write_folder
 
-SMALL = Settings(dim=8, words=50, buckets=64, epochs=60, batch=8, learning_rate=0.05, distil=0.0, perturbed=0.0, modified=0.0)
+SMALL = Settings(dim=8, words=50, buckets=64, epochs=60, batch=8, learning_rate=0.05, distil=0.0, augmented=0.0, modified=0.0)
 NAMES = ["heart attack", "myocardial infarction", "fever", "pyrexia", "renal stone", "kidney calculus", "cough", "tussis"]
 MATERIAL = Material(NAMES, np.array([0, 0, 1, 1, 2, 2, 3, 3]))
 
@@ -112,16 +113,18 @@ def test_a_teachers_vectors_are_kept(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.linalg.norm(targets[order], axis=1), 1.0, atol=1e-5)
 
 
-def test_the_command(tiny_linker: Path, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_the_command(tiny_linker: Path, pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "README.md").write_text("a card")
-    command = [str(tiny_linker / "kb"), str(pairs), str(out), "--taught", "0", "--distil", "0", "--dim", "8", "--buckets", "64", "--epochs", "2"]
-    assert main(command) == 0
-    report = json.loads(capsys.readouterr().out)
+    arguments = ["static", tiny_linker / "kb", pairs, out, "--taught", 0, "--distil", 0, "--dim", 8, "--buckets", 64, "--epochs", 2]
+    ended = command(*arguments)
+    assert ended.exit_code == 0, ended.stderr
+    report = json.loads(ended.stdout)
     assert (report["dim"], report["seed"], report["taught"]) == (8, 0, 0)
     assert (out / "README.md").read_text() == "a card"
     assert load_encoder(str(out)).predict(["fever"]).shape == (1, 8)
     assert load_encoder("fast").predict(["fever"]).shape == (1, Settings().dim)  # what ships, made with the defaults
-    assert main([*command, "--batch", "1"]) == 1
-    assert "E511" in capsys.readouterr().err
+    ended = command(*arguments, "--batch", 1)
+    assert ended.exit_code == 1
+    assert "E511" in ended.stderr

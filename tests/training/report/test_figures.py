@@ -8,9 +8,9 @@ from typing import List
 import numpy as np
 import pytest
 
-from training.evaluation.results import Bin, CurvePoint, Target
+from training.evaluation.results import CurvePoint, ReliabilityBin, TargetResult
 from training.report import figures
-from training.report.figures import BLUE, GREEN, GREY, PURPLE, VERMILION, Line, Pair, Picture, Row
+from training.report.figures import BLUE, GREEN, GREY, PURPLE, VERMILION, Change, Curve, Picture, SystemRow
 
 
 def texts(picture: Picture) -> List[str]:
@@ -22,7 +22,7 @@ def points(picture: Picture, axes: int = 0) -> List[List[float]]:
     return [[*map(float, line.get_xdata()), *map(float, line.get_ydata())] for line in picture.figure.axes[axes].lines if len(line.get_xdata())]
 
 
-ROWS = [Row("ours", 91.5, 89.0, 93.5, True), Row("base <b>", 80.0)]
+ROWS = [SystemRow("ours", 91.5, 89.0, 93.5, True), SystemRow("base <b>", 80.0)]
 
 
 def test_systems_have_a_dot_a_whisker_and_the_published_line() -> None:
@@ -38,7 +38,7 @@ def test_systems_have_a_dot_a_whisker_and_the_published_line() -> None:
 
 
 def test_dumbbells_say_which_way_it_went() -> None:
-    pairs = [Pair("up", 70.0, 75.0, 73.0, 77.0, n=1200), Pair("down, with a name that is far too long to stand here", 62.0, 60.0, n=7)]
+    pairs = [Change("up", 70.0, 75.0, 73.0, 77.0, n=1200), Change("down, with a name that is far too long to stand here", 62.0, 60.0, n=7)]
     picture = figures.dumbbells("two", "Title", pairs, "@1, per cent", "base", "trained")
     assert points(picture)[:4] == [[73.0, 77.0, 0.0, 0.0], [70.0, 75.0, 0.0, 0.0], [70.0, 0.0], [75.0, 0.0]]
     colours = [line.get_color() for line in picture.figure.axes[0].lines if list(line.get_xdata()) in ([70.0, 75.0], [62.0, 60.0])]
@@ -53,7 +53,7 @@ def test_dumbbells_say_which_way_it_went() -> None:
     [([91.0, 99.5], (85.0, 100.0)), ([0.5, 3.0], (0.0, 6.0)), ([50.0], (48.0, 52.0)), ([-4.0, 12.0], (-10.0, 15.0))],
 )
 def test_the_axis_holds_its_values_and_no_share_beyond_100(values: List[float], ends: tuple[float, float]) -> None:
-    picture = figures.systems("three", "Title", [Row(str(value), value) for value in values], "x")
+    picture = figures.systems("three", "Title", [SystemRow(str(value), value) for value in values], "x")
     low, high = picture.figure.axes[0].get_xlim()
     assert low < min(values) <= max(values) < high
     ticks = picture.figure.axes[0].get_xticks()
@@ -62,9 +62,9 @@ def test_the_axis_holds_its_values_and_no_share_beyond_100(values: List[float], 
 
 def test_reliability_draws_each_full_bin_and_how_many_it_holds() -> None:
     bins = [
-        Bin(low=0.0, high=0.5, n=10, confidence=0.3, accuracy=0.4),
-        Bin(low=0.5, high=0.9, n=0),
-        Bin(low=0.9, high=1.0, n=30, confidence=0.95, accuracy=0.9),
+        ReliabilityBin(low=0.0, high=0.5, n=10, confidence=0.3, accuracy=0.4),
+        ReliabilityBin(low=0.5, high=0.9, n=0),
+        ReliabilityBin(low=0.9, high=1.0, n=30, confidence=0.95, accuracy=0.9),
     ]
     picture = figures.reliability("four", "Title", bins, 40, 0.0625)
     assert points(picture) == [[0.0, 1.0, 0.0, 1.0], [0.3, 0.95, 0.4, 0.9]]
@@ -76,7 +76,7 @@ def test_reliability_draws_each_full_bin_and_how_many_it_holds() -> None:
 
 def test_coverage_in_per_cent_and_only_targets_that_were_met() -> None:
     curve = [CurvePoint(threshold=0.5, precision=0.8, kept=1.0), CurvePoint(threshold=0.9, precision=0.96, kept=0.4)]
-    targets = [Target(target_precision=0.99), Target(target_precision=0.95, precision=0.95, kept=0.5)]
+    targets = [TargetResult(target_precision=0.99), TargetResult(target_precision=0.95, precision=0.95, kept=0.5)]
     picture = figures.coverage("five", "Title", curve, targets)
     assert points(picture) == [pytest.approx([40.0, 100.0, 96.0, 80.0]), pytest.approx([50.0, 95.0])]
     assert "asked 95" in texts(picture)
@@ -106,11 +106,11 @@ def test_similarities_are_shares_of_their_own_pairs() -> None:
 
 
 def test_a_course_of_two_lines() -> None:
-    picture = figures.course("eight", "Title", [Line("seen", [0, 10], [50.0, 60.0]), Line("unseen", [0, 10], [40.0, 39.0])], "@1")
+    picture = figures.course("eight", "Title", [Curve("seen", [0, 10], [50.0, 60.0]), Curve("unseen", [0, 10], [40.0, 39.0])], "@1")
     assert points(picture) == [[0.0, 10.0, 50.0, 60.0], [0.0, 10.0, 40.0, 39.0]]
     assert {"seen", "unseen", "optimiser steps"} <= set(texts(picture))
     assert picture.words == "@1 against optimiser steps 0 to 10: seen from 50 to 60 (best 60); unseen from 40 to 39 (best 40)."
-    assert "(best 2)" in figures.course("nine", "Title", [Line("loss", [0, 1, 2], [5.0, 2.0, 3.0])], "loss").words
+    assert "(best 2)" in figures.course("nine", "Title", [Curve("loss", [0, 1, 2], [5.0, 2.0, 3.0])], "loss").words
 
 
 def test_svg_for_a_page_is_its_own_and_nothing_elses() -> None:

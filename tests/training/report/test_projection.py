@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import List
+from typing import Any, List
 
 import numpy as np
 import pytest
@@ -137,10 +138,10 @@ def test_recipes(tmp_path: Path) -> None:
     assert "without mining" in said
 
 
-def test_the_command(kb: KnowledgeBase, folder: Path, tiny_base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(kb: KnowledgeBase, folder: Path, tiny_base: Path, tmp_path: Path, command: Any) -> None:
     out = tmp_path / "projection.json"
     given = ["--before", str(tiny_base), "--after", str(tiny_base), "--kb", str(kb.path), "--pairs", str(folder), "--out", str(out)]
-    assert projection.main(given) == 0
+    command("projection", given)
     found = json.loads(out.read_text(encoding="utf-8"))
     assert found["kind"] == "projection"
     assert len(found["concepts"]) == 12
@@ -151,19 +152,19 @@ def test_the_command(kb: KnowledgeBase, folder: Path, tiny_base: Path, tmp_path:
     assert 0 < sum(pairs["mined"]["negative"]) <= sum(pairs["before"]["negative"])
     assert len(pairs["edges"]) == len(pairs["before"]["positive"]) + 1
     assert "no recipe" in pairs["note"]
-    assert projection.main([*given, "--seed", "-1"]) == 1
-    assert "[E581]" in capsys.readouterr().err
+    with pytest.raises(SapbertError, match=re.escape("[E581]")):
+        command("projection", [*given, "--seed", "-1"])
 
 
-def test_a_small_knowledge_base_gives_no_picture_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_small_knowledge_base_gives_no_picture_and_says_so(tmp_path: Path, command: Any) -> None:
     names = [Name("fever", "T"), Name("pyrexia", "T")]
     small = build_kb(
         [Source("test", [Concept("C0000099", "T", names), Concept("C0000098", "T", [Name("cough", "T"), Name("tussis", "T")])])], tmp_path / "kb"
     )
     pairs_module.build_pairs(small, tmp_path / "pairs")
     out = tmp_path / "projection.json"
-    assert projection.main(["--kb", str(small.path), "--pairs", str(tmp_path / "pairs"), "--out", str(out)]) == 0
-    assert json.loads(out.read_text())["absent"] == capsys.readouterr().out.strip()
+    shown = command("projection", ["--kb", str(small.path), "--pairs", str(tmp_path / "pairs"), "--out", str(out)])
+    assert json.loads(out.read_text())["absent"] == shown.strip()
     assert "[E580]" in json.loads(out.read_text())["absent"]
 
 

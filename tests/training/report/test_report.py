@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from spacy_sapbert.errors import SapbertError
+from training.corpora.mention import Gold, GoldMention
 from training.evaluation import evaluate
-from training.evaluation.benchmarks import Task
+from training.evaluation.benchmarks import ConceptBenchmark
 from training.evaluation.dictionaries import make_dictionary
-from training.evaluation.metrics import Gold, Mention
 from training.evaluation.results import read_results
-from training.evaluation.systems import measure
+from training.evaluation.systems import outcomes_of
 from training.report import page as report
 
 ACCURACY = {"strict_at1": 40.0, "strict_at5": 50.0, "lenient_at1": 61.25, "lenient_at5": 70.0, "n": 12}
@@ -143,7 +143,7 @@ def test_a_smoke_run_says_so(folders):
     metrics, encoder = folders
     (metrics / "evaluation.json").write_text(json.dumps({**RESULT, "limit": 20, "pool": 9}), encoding="utf-8")
     page = " ".join(page_of(metrics, encoder).split())
-    assert "at most 20 queries of each set, and dictionaries cut down." in page
+    assert "at most 20 queries of each benchmark, and dictionaries cut down." in page
 
 
 def test_several_evaluations_each_have_their_part(folders):
@@ -180,9 +180,9 @@ def test_an_encoder_without_log_and_card(folders):
     assert "holds no model card" in page
 
 
-def test_the_command(folders, tmp_path):
+def test_the_command(folders, tmp_path, command):
     out = tmp_path / "report" / "index.html"
-    assert report.main(["--metrics", str(folders[0]), "--encoder", str(folders[1]), "--out", str(out)]) == 0
+    command("report", ["--metrics", str(folders[0]), "--encoder", str(folders[1]), "--out", str(out)])
     assert out.read_text(encoding="utf-8") == page_of(*folders)
 
 
@@ -199,12 +199,12 @@ def test_a_damaged_log_is_named_with_its_line(folders):
         page_of(*folders)
 
 
-def test_missing_metrics_and_encoder(folders, tmp_path, capsys):
+def test_missing_metrics_and_encoder(folders, tmp_path, command):
     out = tmp_path / "index.html"
-    assert report.main(["--metrics", str(tmp_path / "none"), "--encoder", str(folders[1]), "--out", str(out)]) == 1
-    assert "[E545]" in capsys.readouterr().err
-    assert report.main(["--metrics", str(folders[0]), "--encoder", str(tmp_path / "none"), "--out", str(out)]) == 1
-    assert "[E541]" in capsys.readouterr().err
+    with pytest.raises(SapbertError, match=re.escape("[E545]")):
+        command("report", ["--metrics", str(tmp_path / "none"), "--encoder", str(folders[1]), "--out", str(out)])
+    with pytest.raises(SapbertError, match=re.escape("[E541]")):
+        command("report", ["--metrics", str(folders[0]), "--encoder", str(tmp_path / "none"), "--out", str(out)])
     assert not out.exists()
 
 
@@ -317,7 +317,7 @@ def test_many_sets_are_drawn_in_parts_that_fit_a_page():
     one = with_intervals()
     entry = one["sets"]["ncbi-test-sapbert"]
     many = report.changes_of({"evaluation": {**one, "sets": {f"set-{i}": entry for i in range(17)}}})
-    assert [picture.title for picture in many] == ["Accuracy by set, part 1", "Accuracy by set, part 2"]
+    assert [picture.title for picture in many] == ["Accuracy by benchmark, part 1", "Accuracy by benchmark, part 2"]
     assert [picture.words.split("higher in ")[1].split(",")[0] for picture in many] == ["9 of 9", "8 of 8"]
 
 
@@ -431,9 +431,9 @@ def test_training_curves(folders):
 def test_what_is_absent_says_which_command_makes_it(folders):
     page = page_of(*folders)
     for anchor, command in (
-        ("calibration", "python -m training.evaluation.calibrate"),
-        ("end-to-end", "python -m training.evaluation.end_to_end"),
-        ("paper", "python -m training.report.projection"),
+        ("calibration", "python -m training calibrate"),
+        ("end-to-end", "python -m training end-to-end"),
+        ("paper", "python -m training projection"),
         ("throughput", "python -m benchmarks throughput"),
         ("confusions", "python -m spacy project run evaluate"),
     ):
@@ -451,7 +451,7 @@ def test_a_step_with_nothing_to_do_says_why(folders):
     write(folders[0], "calibration", {"kind": "calibration", "absent": "No data to fit on was named."})
     results = read_results(folders[0])
     assert (results.absent, results.calibrations) == ({"calibration": "No data to fit on was named."}, {})
-    assert "No data to fit on was named. Make it: <code>python -m training.evaluation.calibrate" in section(page_of(*folders), "calibration")
+    assert "No data to fit on was named. Make it: <code>python -m training calibrate" in section(page_of(*folders), "calibration")
 
 
 def test_other_files_are_named_and_not_shown(folders):
@@ -479,11 +479,11 @@ def test_what_the_evaluation_writes_is_what_the_report_reads(folders):
     """No fixture: two systems on three mentions, by the code that writes the file."""
     names = make_dictionary(["a", "b", "c"], np.arange(3), np.arange(3), 3, {"source": "hand"})
     golds = [Gold(((i,),), ()) for i in range(3)]
-    given = [Mention(f"d{i}", 0, 1, "abc"[i], ((f"X:{i}",),)) for i in range(3)]
-    task = Task("ncbi-dev", "Hand", "As was said.", ["a", "b", "c"], golds, names, given=given)
+    given = [GoldMention(f"d{i}", 0, 1, "abc"[i], ((f"X:{i}",),)) for i in range(3)]
+    task = ConceptBenchmark("ncbi-dev", "Hand", "As was said.", ["a", "b", "c"], golds, names, given=given)
     right = np.eye(3, dtype=np.float32)
     wrong = np.roll(right, 1, axis=0)
-    measured = {name: {task.name: measure(task, lambda i, j, s=s: s[:, i:j])} for name, s in (("base", wrong), ("trained", right))}
+    measured = {name: {task.name: outcomes_of(task, lambda i, j, s=s: s[:, i:j])} for name, s in (("base", wrong), ("trained", right))}
     about = {"versions": {}, "seed": 0, "limit": 0, "pool": 0, "encoders": {"base": {"fingerprint": "0"}, "trained": {"fingerprint": "1"}}}
     result = evaluate.as_result([task], measured, about, against="base", seed=0, with_confusions=True)
     (folders[0] / "evaluation.json").write_text(json.dumps(result), encoding="utf-8")

@@ -1,0 +1,27 @@
+"""The room's commands, run by their command lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from training.evaluation.commands import calibrate, cross_lingual, end_to_end, evaluate
+
+app = typer.Typer()
+for function in (calibrate, cross_lingual, end_to_end, evaluate):
+    app.command(function.__name__.replace("_", "-"))(function)
+
+
+@pytest.fixture
+def command() -> Callable[[str, Sequence[str]], str]:
+    """Run a command and return what it prints; its errors come through."""
+
+    def run(name: str, arguments: Sequence[str]) -> str:
+        result = CliRunner().invoke(app, [name, *arguments], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    return run

@@ -1,0 +1,169 @@
+"""Intervals and randomisation against what can be counted by hand."""
+
+from __future__ import annotations
+
+import time
+from itertools import product
+
+import numpy as np
+import pytest
+
+from training.evaluation.significance import intervals, randomisation, ratio_interval, spearman_interval, totals
+
+
+def column(*values):
+    return np.array(values, dtype=np.float64)[:, None]
+
+
+def test_totals_by_document():
+    sums, counts = totals(np.array([[1.0, 0.0], [0.5, 1.0], [0.0, 1.0]]), np.array([1, 0, 1]))
+    assert sums.tolist() == [[0.5, 1.0], [1.0, 1.0]]
+    assert counts.tolist() == [1.0, 2.0]
+
+
+def test_two_documents_of_which_one_is_right():
+    """The means are 0, 1/2 and 1 in 1, 2 and 1 of 4 draws: the middle 95% reach from 0 to 1, the middle 40% are 1/2."""
+    values, units = column(0, 1), np.array([0, 1])
+    assert intervals(values, units).ravel().tolist() == [0.0, 1.0]
+    assert intervals(values, units, level=0.4).ravel().tolist() == [0.5, 0.5]
+
+
+def test_a_long_document_weighs_more():
+    """Three right mentions in one document, a wrong one in the other: means of 0, 3/4 and 1, with chances 1/4, 1/2 and 1/4."""
+    values, units = column(1, 1, 1, 0), np.array([0, 0, 0, 1])
+    assert intervals(values, units).ravel().tolist() == [0.0, 1.0]  # a resample has 2, 4 or 6 mentions, not always 4
+    assert intervals(values, units, level=0.4).ravel().tolist() == [0.75, 0.75]
+
+
+def test_mentions_of_a_document_are_drawn_together():
+    values = column(*[0] * 50, *[1] * 50)
+    together = intervals(values, np.repeat([0, 1], 50)).ravel()
+    assert together.tolist() == [0.0, 1.0]
+    low, high = intervals(values, np.arange(100)).ravel()  # binomial: 1.96 standard errors of 0.05
+    assert low == pytest.approx(0.5 - 0.098, abs=0.015)
+    assert high == pytest.approx(0.5 + 0.098, abs=0.015)
+
+
+def test_means_are_over_the_mentions_that_were_drawn():
+    """Documents of 1, 2 and 3 mentions; all 27 resamples listed. A mean of the resample's own mentions never exceeds 1."""
+    values, units = column(1, 0, 1, 1, 1, 0), np.array([0, 1, 1, 2, 2, 2])
+    sums, counts = np.array([1.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0])
+    means = sorted(sums[list(drawn)].sum() / counts[list(drawn)].sum() for drawn in product(range(3), repeat=3))
+    for level in (0.5, 0.9):
+        tail = (1 - level) / 2
+        ends = [means[round(tail * 26)], means[round((1 - tail) * 26)]]
+        assert intervals(values, units, level=level, resamples=20_000).ravel() == pytest.approx(ends, abs=0.05)
+    assert intervals(values, units).max() <= 1.0
+
+
+def test_intervals_agree_with_a_bootstrap_written_out():
+    """The same means drawn by multinomial counts of documents: ends differ by no more than the draws do."""
+    chance = np.random.default_rng(1)
+    values, units = (chance.random((400, 2)) > 0.3).astype(float), np.sort(np.r_[np.arange(40), chance.integers(0, 40, 360)])
+    sums, counts = totals(values, units)
+    drawn = chance.multinomial(40, np.full(40, 1 / 40), size=20_000)
+    ends = np.quantile(drawn @ sums / (drawn @ counts)[:, None], [0.025, 0.975], axis=0)
+    assert intervals(values, units, resamples=20_000) == pytest.approx(ends, abs=0.003)
+    assert intervals(values, units) == pytest.approx(ends, abs=0.01)
+
+
+def test_randomisation_agrees_with_one_written_out():
+    chance = np.random.default_rng(2)
+    base, others = chance.random(60), chance.random((60, 3)) + [0.0, 0.05, 0.1]
+    units = np.repeat(np.arange(20), 3)
+    sums, _ = totals(others - base[:, None], units)
+    signs = chance.choice([-1.0, 1.0], size=(20_000, 20))
+    p = ((np.abs(signs @ sums) >= np.abs(sums.sum(axis=0)) - 1e-9).sum(axis=0) + 1) / 20_001
+    assert randomisation(base, others, units) == pytest.approx(p, abs=0.015)
+
+
+def test_one_document_says_nothing():
+    assert ratio_interval(np.array([1.0]), np.array([4.0])) == (0.25, 0.25)
+    assert randomisation(np.zeros(2), np.ones((2, 1)), np.array([0, 0])).tolist() == [1.0]
+    assert intervals(column(1, 0, 0), np.array([0, 0, 0])).ravel() == pytest.approx([1 / 3, 1 / 3])
+
+
+def test_systems_are_drawn_alike_and_the_seed_decides():
+    chance = np.random.default_rng(3)
+    values, units = chance.random((60, 2)), np.repeat(np.arange(20), 3)
+    both = intervals(values, units, seed=5)
+    assert both.shape == (2, 2)
+    assert both[:, :1] == pytest.approx(intervals(values[:, :1], units, seed=5))
+    assert (intervals(values, units, seed=5) == both).all()
+    assert (intervals(values, units, seed=6) != both).any()
+
+
+@pytest.mark.parametrize(
+    ("differences", "p"),
+    [
+        ([1.0, 1.0], 1 / 2),  # both signs alike: 2 of 4
+        ([1.0, 2.0, 4.0], 2 / 8),
+        ([1.0, -1.0], 1.0),  # nothing is smaller than no difference
+        ([1.0, 1.0, 1.0, -1.0], 10 / 16),  # a sum of 2 or more, or of -2 or less: all but the 6 of sum 0
+        ([1.0] * 6, 2 / 64),
+    ],
+)
+def test_randomisation_comes_near_to_counting_all_signs(differences, p):
+    found = randomisation(np.zeros(len(differences)), column(*differences), np.arange(len(differences)))
+    assert found[0] == pytest.approx(p, abs=0.015)
+
+
+def test_documents_change_places_as_a_whole():
+    base, other = np.zeros(40), np.ones((40, 1))
+    assert randomisation(base, other, np.repeat([0, 1], 20))[0] == pytest.approx(1 / 2, abs=0.015)
+    assert randomisation(base, other, np.arange(40))[0] == 1 / 10_001  # never 0: (0 + 1) / (10,000 + 1)
+
+
+def test_equal_systems_do_not_differ():
+    values = np.array([0.2, 1.0, 0.0])
+    assert randomisation(values, values[:, None], np.arange(3)).tolist() == [1.0]
+
+
+def test_the_seed_decides_the_shuffles_and_systems_share_them():
+    chance = np.random.default_rng(0)
+    base, others = chance.random(30), chance.random((30, 2))
+    both = randomisation(base, others, np.arange(30), seed=1)
+    assert both[:1] == pytest.approx(randomisation(base, others[:, :1], np.arange(30), seed=1))
+    assert (randomisation(base, others, np.arange(30), seed=2) != both).any()
+
+
+def test_the_size_of_the_real_sets_takes_no_time():
+    """BC5CDR dev: 4,244 mentions of 500 documents; the held-out names: 3,717, each by itself. Two columns a system."""
+    chance = np.random.default_rng(0)
+    values, units = (chance.random((4244, 12)) > 0.3).astype(float), np.sort(chance.integers(0, 500, 4244))
+    units = np.unique(units, return_inverse=True)[1]
+    start = time.process_time()
+    intervals(values, units)
+    randomisation(values[:, 0], values[:, 1:], units)
+    intervals(values[:3717], np.arange(3717))
+    assert time.process_time() - start < 5.0
+
+
+def test_unlike_lengths_and_nothing():
+    with pytest.raises(ValueError, match="2 units"):
+        intervals(column(1.0), np.array([0, 1]))
+    with pytest.raises(ValueError, match="no values"):
+        intervals(np.zeros((0, 1)), np.zeros(0, dtype=int))
+
+
+def test_interval_of_a_ratio_of_sums():
+    """Of two documents, drawn twice with replacement: 1/2 (both the first), 2/3, or 1/1, with chances 1/4, 1/2, 1/4."""
+    assert ratio_interval(np.array([1.0, 1.0]), np.array([2.0, 1.0])) == (0.5, 1.0)
+    low, high = ratio_interval(np.array([1.0, 1.0]), np.array([2.0, 1.0]), level=0.4)
+    assert (low, high) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert ratio_interval(np.array([1.0, 0.0]), np.array([1.0, 0.0])) == (0.0, 1.0)  # nothing is found or gold in the second
+    with pytest.raises(ValueError, match="shapes"):
+        ratio_interval(np.zeros(2), np.zeros(3))
+
+
+def test_spearman_of_three_pairs():
+    """Of the 24 resamples that are not one pair thrice, 6 have the last two pairs alone (-100), 6 all three (50), 12 the others (100)."""
+    human, likeness = np.array([1.0, 2.0, 3.0]), column(0.1, 0.9, 0.5)
+    assert spearman_interval(likeness, human, level=0.4) == pytest.approx((50, 100))  # quantiles 0.3 and 0.7
+    assert spearman_interval(likeness, human, level=0.6) == pytest.approx((-100, 100))  # 0.2 and 0.8
+    seeds = np.hstack([likeness, column(1.0, 2.0, 3.0)])  # the other is always 100, so means are 0, 75, 100
+    assert spearman_interval(seeds, human, level=0.4) == pytest.approx((75, 100))
+    assert spearman_interval(seeds, human, level=0.6) == pytest.approx((0, 100))
+    assert spearman_interval(column(1.0, 1.0, 1.0), human) is None
+    with pytest.raises(ValueError, match="2 scores"):
+        spearman_interval(likeness, human[:2])

@@ -1,0 +1,67 @@
+"""The commands of `python -m training`, with one way to report errors.
+
+Each room says its commands in a module `commands`, as functions that import the room's modules inside: `--help` loads none of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from spacy_sapbert.errors import SapbertError
+
+from . import commands
+from .data import commands as data
+from .evaluation import commands as evaluation
+from .loop import commands as loop
+from .report import commands as report
+
+app = typer.Typer(
+    name="python -m training",
+    help="Train, evaluate and package an encoder.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the command so that a `SapbertError` ends it with its message on stderr and exit code 1."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except SapbertError as error:
+            typer.echo(error, err=True)
+            raise typer.Exit(1) from None
+
+    return run
+
+
+def _guard_all(group: typer.Typer) -> typer.Typer:
+    for info in group.registered_commands:
+        if info.callback is not None:
+            info.callback = guarded(info.callback)
+    return group
+
+
+app.command("assets")(guarded(data.assets))
+app.command("pairs")(guarded(data.pairs))
+app.command("mentions")(guarded(data.mentions))
+app.command("definitions")(guarded(data.definitions))
+app.add_typer(_guard_all(data.translations_app), name="translations")
+app.command("train", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(guarded(commands.train))
+app.command("soup")(guarded(commands.soup))
+app.command("compress")(guarded(commands.compress))
+app.command("static")(guarded(loop.static))
+app.command("compare")(guarded(commands.compare))
+app.command("evaluate")(guarded(evaluation.evaluate))
+app.command("calibrate")(guarded(evaluation.calibrate))
+app.command("end-to-end")(guarded(evaluation.end_to_end))
+app.command("cross-lingual")(guarded(evaluation.cross_lingual))
+app.command("projection")(guarded(report.projection))
+app.command("report")(guarded(report.report))

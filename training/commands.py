@@ -1,0 +1,91 @@
+"""The commands `train`, `soup`, `compress` and `compare` of `python -m training`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+REPORTED = ("steps", "names_per_second", "peak_memory_mb", "before", "after")  # of a training, on the screen
+
+
+def train(
+    context: typer.Context,
+    recipe: Annotated[Path, typer.Argument(help="a .cfg of training/configs; --section.key value changes a setting")],
+) -> None:
+    """Train an encoder. Killed, it is resumed from its last checkpoint when the same command is given again."""
+    from .train import train as run
+
+    report = run(recipe, list(context.args))
+    if report:
+        _show({key: report[key] for key in REPORTED} if "steps" in report else report)
+
+
+def soup(
+    out: Annotated[Path, typer.Argument(help="folder to write")],
+    models: Annotated[list[Path], typer.Argument(help="folders of `python -m training train`, of one base")],
+    weights: Annotated[list[float] | None, typer.Option(help="of a model, in the order of the models; repeatable (default: equal)")] = None,
+    greedy: Annotated[bool, typer.Option("--greedy", help="only models with which the figure does not fall: --pairs and --kb, or --sts")] = False,
+    pairs: Annotated[Path | None, typer.Option(help="folder of `python -m training pairs`, whose held-out synonyms are measured")] = None,
+    kb: Annotated[Path | None, typer.Option(help="the knowledge base of the pairs")] = None,
+    sts: Annotated[Path | None, typer.Option(help="scored pairs of texts (STS-B, dev)")] = None,
+) -> None:
+    """Write one encoder with the mean of the weights of several trained ones."""
+    from .soup import chosen_measure, make_soup
+
+    _show(make_soup(out, models, weights=weights, **chosen_measure(greedy, pairs, kb, sts)))
+
+
+def compress(
+    encoder: Annotated[Path, typer.Argument(help="folder of `python -m training train`")],
+    out: Annotated[Path, typer.Argument(help="folder to write")],
+    base: Annotated[str, typer.Option(help="what it was trained from; empty: the default base")] = "",
+    rank: Annotated[int, typer.Option(help="of each update")] = 64,
+    share: Annotated[float, typer.Option(help="of the way from the base's weights to the trained ones")] = 1.0,
+    pairs: Annotated[Path | None, typer.Option(help="folder of `python -m training pairs`: compare on its held-out queries")] = None,
+) -> None:
+    """Write a trained encoder as a small PEFT adapter over its base."""
+    from spacy_sapbert.encoders.transformer import BASE_NAME
+
+    from .compress import compress as make
+    from .compress import cosine_to
+    from .data.pairs import read_queries
+
+    report = make(encoder, out, base=base or BASE_NAME, rank=rank, share=share)
+    if pairs:
+        report["cosine"] = round(cosine_to(encoder, out, [query.query for query in read_queries(pairs)][:1000]), 5)
+    typer.echo(json.dumps(report))
+
+
+def compare(
+    config: Annotated[Path, typer.Argument(help="rows, seeds and what they start from: training/configs/compare.cfg")],
+    kb: Annotated[Path, typer.Option(help="the knowledge base")] = Path("artifacts/kb"),
+    pairs: Annotated[Path, typer.Option(help="folder of `python -m training pairs`")] = Path("artifacts/pairs"),
+    recipe: Annotated[str, typer.Option(help="what the rows start from; empty: what the config says")] = "",
+    base: Annotated[str, typer.Option(help="base encoder; empty: the installed one")] = "",
+    data: Annotated[Path, typer.Option(help="folder of corpora and dictionaries")] = Path("assets"),
+    work: Annotated[Path, typer.Option(help="where dictionaries are built, once")] = Path("artifacts/evaluation"),
+    runs: Annotated[Path, typer.Option(help="where the trained encoders stay")] = Path("artifacts/compare"),
+    sets: Annotated[
+        str, typer.Option(help="benchmarks, by commas")
+    ] = "held_out,zero_shot,ncbi-dev-abbreviations,bc5cdr-dev-abbreviations,gsc-dev-abbreviations",
+    limit: Annotated[int, typer.Option(help="queries of a benchmark at most, at random; 0: all")] = 400,
+    pool: Annotated[int, typer.Option(help="names of a dictionary beside those of the gold concepts; 0: all")] = 1500,
+    max_steps: Annotated[int, typer.Option(help="of each training; 0: what the rows say")] = 0,
+    gpu_id: Annotated[int, typer.Option(help="-1: CPU")] = -1,
+    jobs: Annotated[int, typer.Option(help="trainings at a time")] = 1,
+    out: Annotated[Path, typer.Option(help="the Markdown table goes beside it")] = Path("metrics/compare.json"),
+) -> None:
+    """Train every row with every seed, measure all of them on the same queries, and write means and standard deviations."""
+    from .compare import Folders
+    from .compare import compare as run
+
+    folders = Folders(kb=kb, pairs=pairs, data=data, work=work, runs=runs)
+    training = {"gpu_id": gpu_id, "processes": 1, **({"max_steps": max_steps} if max_steps else {})}
+    run(config, folders, out, recipe=recipe, base=base, sets=sets, limit=limit, pool=pool, training=training, jobs=jobs)
+
+
+def _show(report: dict[str, Any]) -> None:
+    typer.echo(json.dumps(report, indent=1))

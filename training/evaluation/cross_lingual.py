@@ -1,0 +1,298 @@
+"""How well encoders find concepts across languages: `python -m training cross-lingual --encoder base= --kb artifacts/kb --parallel artifacts/parallel`.
+
+Benchmarks: held-out translations, looked up among English names, one for each language; XL-BEL. evaluate.py measures and shows them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spacy_sapbert.files import checksum
+from spacy_sapbert.kb import semantic_types
+from spacy_sapbert.kb.concept import normalise
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.readers.languages import language_code
+
+from ..corpora import read_corpus
+from ..corpora.mention import Gold, GoldMention, resolve_gold
+from ..data.pairs import ALL, HELD_OUT, check_languages
+from ..data.translations import TRANSLATIONS, check_translations, read_translations
+from ..errors import fail
+from .benchmarks import (
+    HASH_DIGITS,
+    SEARCH,
+    Benchmark,
+    ConceptBenchmark,
+    by_names,
+    count_unanswerable,
+    limited,
+    pooled,
+)
+from .dictionaries import Dictionary, of_kb, select
+from .evaluate import as_result, measure_encoders, versions
+
+ENGLISH = "en"
+# the UMLS Semantic Network's Plant, and Animal with all below it (A1.1.3.3 and A1.1.3.1) but Human
+NOT_ORGANISMS = ("T016",)
+PLANT, ANIMAL = "T002", "T008"
+TRANSLATED = (
+    "Queries: translations that were held out of training, with all other names of their concept in that language, and in whatever language they are "
+    "written the same. The dictionary: all {spoken} names of the knowledge base. Right is a concept that has the query as its name in that language."
+)
+XLBEL = (
+    "XL-BEL (Liu et al., ACL 2021): mentions of Wikipedia in a language, looked up among the names of the knowledge base in {spoken}. Published figures are of "
+    "UMLS 2020AA, names in all languages of the concepts that Wikipedia mentions (399,931 concepts). Mentions whose CUI the dictionary does not have count as wrong."
+)
+NAMES_RANKED = (
+    "As SapBERT's own evaluation counts: names are ranked, not concepts, and a name is right where any concept it belongs to is any gold id. Mentions "
+    "are looked up whole."
+)
+ORGANISMS = (
+    "Without mentions whose every gold concept is a plant or an animal ({tuis}), which BioLORD-2023 (Remy et al., JAMIA 2024) leaves out; the codes are the Semantic "
+    "Network's Plant and Animal with all below it but Human."
+)
+_FILE = re.compile(r"([a-z]{2,3})(?:[_.-].*)?\.txt(?:\.gz)?")
+
+
+# -- dictionaries -------------------------------------------------------------------------------------------------------
+
+
+def of_languages(kb: KnowledgeBase, source: str, languages: Sequence[str] = (ALL,)) -> Dictionary:
+    """Make a dictionary of a knowledge base's names in some languages; each concept counts by itself.
+
+    Args:
+        kb: The knowledge base.
+        source: What to call it in the output.
+        languages: Language codes, or all.
+
+    Raises:
+        SapbertError: E107, for a language that it does not have.
+    """
+    spoken = check_languages(kb, languages)
+    whole = of_kb(kb, source)
+    lines = kb.rows_of_languages(spoken)
+    if lines.all():
+        return replace(whole, about={**whole.about, "languages": spoken})
+    order = np.argsort(kb.name_table.concept.astype(np.int64), kind="stable")  # as the dictionary's pairs are
+    return select(whole, lines[order], {"languages": spoken})
+
+
+# -- held-out translations ----------------------------------------------------------------------------------------------
+
+
+def held_out_benchmarks(kb: KnowledgeBase, parallel: Path, languages: Sequence[str] = (ALL,)) -> list[ConceptBenchmark]:
+    """Make a benchmark of held-out translations for each language, `held_out_de`.
+
+    Args:
+        kb: The knowledge base whose English names are the dictionary.
+        parallel: Folder of `python -m training translations cross-lingual`.
+        languages: Languages of the queries.
+
+    Raises:
+        SapbertError: E600, E607 (names of another knowledge base), E608, E107.
+    """
+    made_of = check_translations(parallel).get("kb")
+    if made_of is not None and made_of != kb.fingerprint:
+        raise fail("E607", folder=parallel, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
+    queries: dict[str, dict[str, dict[str, None]]] = {}  # language -> query -> concepts
+    for row in read_translations(parallel, HELD_OUT, languages):
+        queries.setdefault(row.language, {}).setdefault(row.translation, {})[row.concept_id] = None
+    if not queries:
+        raise fail("E608", value="any language", path=parallel, known="none")
+    dictionary = of_languages(kb, "English names of the knowledge base", [ENGLISH])
+    files = {TRANSLATIONS: checksum(parallel / TRANSLATIONS)[:HASH_DIGITS]}
+    protocol = f"{SEARCH} {TRANSLATED.format(spoken='English')}"
+    benchmarks = []
+    for language, of in queries.items():
+        golds = [resolve_gold(GoldMention("", 0, 0, query, tuple((concept,) for concept in concepts)), kb.row_of) for query, concepts in of.items()]
+        counts = {"names": len(of), "of_several_concepts": sum(len(concepts) > 1 for concepts in of.values()), **count_unanswerable(golds)}
+        title = f"Held-out translations, {language}"
+        benchmarks.append(ConceptBenchmark(f"held_out_{language}", title, protocol, list(of), golds, dictionary, counts=counts, files=files))
+    return benchmarks
+
+
+# -- XL-BEL -------------------------------------------------------------------------------------------------------------
+
+
+def xlbel_files(folder: Path, languages: Sequence[str] = (ALL,)) -> dict[str, Path]:
+    """Find the files of XL-BEL, such as `de_1k_test_query.txt`.
+
+    Args:
+        folder: The folder.
+        languages: Languages that are wanted, or all.
+
+    Returns:
+        Language -> file.
+
+    Raises:
+        SapbertError: E609, if a language has no file.
+    """
+    named = [(path, match) for path in sorted(folder.glob("*.txt*")) if (match := _FILE.fullmatch(path.name))] if folder.is_dir() else []
+    found = {match[1]: path for path, match in named if language_code(match[1])}
+    wanted = list(found) if tuple(languages) == (ALL,) else list(languages)
+    for language in [language for language in wanted if language not in found] or ([""] if not found else []):
+        raise fail("E609", path=folder, language=f" in '{language}'" if language else "", found=", ".join(found) or "none")
+    return {language: found[language] for language in wanted}
+
+
+def xlbel_benchmarks(
+    kb: KnowledgeBase,
+    folder: Path,
+    languages: Sequence[str] = (ALL,),
+    *,
+    dictionary_languages: Sequence[str] = (ALL,),
+    organisms: bool = True,
+) -> list[ConceptBenchmark]:
+    """Make a benchmark of XL-BEL for each language, `xlbel_de`, counted as SapBERT's own evaluation counts.
+
+    Names are ranked, and a name is right if any concept that it belongs to is any gold id.
+
+    Args:
+        kb: The knowledge base whose names are the dictionary.
+        folder: Folder of XL-BEL.
+        languages: Languages of the mentions.
+        dictionary_languages: Languages of the names in the dictionary; the paper's is all.
+        organisms: Keep mentions of plants and animals, as the paper does; BioLORD-2023 leaves them out.
+
+    Raises:
+        SapbertError: E609, E107, and what `read_corpus` raises.
+    """
+    files = xlbel_files(folder, languages)
+    dictionary = of_languages(kb, "names of the knowledge base", dictionary_languages)
+    names = by_names(ConceptBenchmark("", "", "", [], [], dictionary)).dictionary  # each name is a label of its own
+    spoken = ", ".join(dictionary.about["languages"])
+    protocol = f"{SEARCH} {XLBEL.format(spoken=spoken)} {NAMES_RANKED}"
+    left = frozenset() if organisms else organism_types()
+    if left:
+        protocol = f"{protocol} {ORGANISMS.format(tuis=', '.join(sorted(left)))}"
+    benchmarks = []
+    for language, path in files.items():
+        mentions = read_corpus(path, "xlbel").mentions
+        golds = [resolve_gold(mention, kb.row_of) for mention in mentions]
+        kept = [i for i, gold in enumerate(golds) if not _is_organism(kb, gold, left)]
+        if not kept:
+            raise fail("E544", name=f"xlbel_{language}", why="all of its mentions are of plants or animals")
+        chosen, golds = [mentions[i] for i in kept], [golds[i] for i in kept]
+        counts = {"mentions": len(mentions), "plants_and_animals_left_out": len(mentions) - len(kept), **count_unanswerable(golds)}
+        queries = [normalise(mention.text, language) for mention in chosen]
+        hashed = {path.name: checksum(path)[:HASH_DIGITS]}
+        title = f"XL-BEL, {language}{'' if organisms else ', without plants and animals'}"
+        right = [_names_of(dictionary, gold) for gold in golds]
+        benchmarks.append(
+            ConceptBenchmark(f"xlbel_{language}", title, protocol, queries, right, names, "lenient", counts, given=tuple(chosen), files=hashed)
+        )
+    return benchmarks
+
+
+def _names_of(dictionary: Dictionary, gold: Gold) -> Gold:
+    """Return every name of every gold concept, each as an alternative."""
+    rows = [row for alternative in gold.alternatives for row in alternative if row is not None]
+    ends = np.searchsorted(dictionary.labels, [[row, row + 1] for row in rows]).reshape(-1, 2).tolist()
+    names = sorted({name for start, end in ends for name in dictionary.rows[start:end].tolist()})
+    return Gold(tuple((name,) for name in names), () if names else gold.missing)
+
+
+def organism_types() -> frozenset[str]:
+    """Return the semantic types Plant, and Animal with all below it in the Semantic Network except Human."""
+    kinds = semantic_types.load()
+    below = {tui for tui, kind in kinds.items() if f"{kind.stn}.".startswith(f"{kinds[ANIMAL].stn}.")}
+    return frozenset((below | {PLANT}) - set(NOT_ORGANISMS))
+
+
+def _is_organism(kb: KnowledgeBase, gold: Gold, tuis: frozenset[str]) -> bool:
+    """Say whether every gold concept that is known has one of these types. A mention without a known concept stays and counts as wrong."""
+    rows = [row for alternative in gold.alternatives for row in alternative if row is not None]
+    return bool(tuis and rows) and all(not tuis.isdisjoint(kb.concept(row).types) for row in rows)
+
+
+# -- measuring ----------------------------------------------------------------------------------------------------------
+
+
+def pooled_together(benchmarks: Sequence[ConceptBenchmark], pool: int, seed: int) -> list[ConceptBenchmark]:
+    """Cut down the dictionary that all these benchmarks share, for quick runs: figures are higher than with the whole dictionary.
+
+    There is one pool for all, so that languages can be compared and each name is encoded once.
+
+    Args:
+        benchmarks: Benchmarks with one dictionary.
+        pool: How many names are kept besides those of all their gold concepts.
+        seed: Of the draw.
+    """
+    small = pooled(replace(benchmarks[0], name="pool", golds=[gold for benchmark in benchmarks for gold in benchmark.golds]), pool, seed)
+    remark = small.protocol.removesuffix(benchmarks[0].protocol)
+    return [replace(benchmark, dictionary=small.dictionary, protocol=remark + benchmark.protocol) for benchmark in benchmarks]
+
+
+def evaluate_across_languages(
+    encoders: dict[str, str],
+    groups: Sequence[Sequence[ConceptBenchmark]],
+    *,
+    limit: int = 0,
+    pool: int = 0,
+    seed: int = 0,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Measure encoders across languages.
+
+    Args:
+        encoders: Name -> folder. The first is what others are compared with.
+        groups: Benchmarks; those of a group share a dictionary.
+        limit: Queries of each benchmark, at random; 0: all.
+        pool: See `pooled_together`; 0: the whole dictionary.
+        seed: Of samples and resamples.
+        progress: Show progress bars.
+
+    Returns:
+        Everything that is written.
+
+    Raises:
+        SapbertError: E548 (no encoder), and those of the encoders.
+    """
+    if not encoders:
+        raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER")
+    benchmarks: list[Benchmark] = []
+    for group in groups:
+        some = [benchmark for benchmark in (limited(benchmark, limit, seed) for benchmark in group) if isinstance(benchmark, ConceptBenchmark)]
+        benchmarks += pooled_together(some, pool, seed) if pool and some else some
+    measured, used = measure_encoders(encoders, benchmarks, progress=progress)
+    about = {"versions": versions(), "seed": seed, "limit": limit, "pool": pool, "encoders": used}
+    against = next((name.partition("#")[0] for name in encoders), None)
+    return as_result(benchmarks, measured, about, against=against, seed=seed)
+
+
+def chosen_groups(
+    kb: KnowledgeBase,
+    parallel: Path | None,
+    xlbel: Path | None,
+    languages: Sequence[str] = (ALL,),
+    *,
+    dictionary_languages: Sequence[str] = (ALL,),
+    organisms: bool = True,
+) -> list[list[ConceptBenchmark]]:
+    """Make the benchmarks of the sources that are given; those of a group share a dictionary.
+
+    Args:
+        kb: The knowledge base whose names are the dictionary.
+        parallel: Folder with held-out translations.
+        xlbel: Folder of XL-BEL.
+        languages: Languages of the queries.
+        dictionary_languages: XL-BEL: languages of the names in the dictionary.
+        organisms: XL-BEL: whether mentions of plants and animals count.
+
+    Raises:
+        SapbertError: E548 (neither source is given), and those of the two sources.
+    """
+    if parallel is None and xlbel is None:
+        raise fail("E548", setting="--parallel", value="", why="give --parallel, --xlbel or both")
+    groups = []
+    if parallel is not None:
+        groups.append(held_out_benchmarks(kb, parallel, languages))
+    if xlbel is not None:
+        groups.append(xlbel_benchmarks(kb, xlbel, languages, dictionary_languages=dictionary_languages, organisms=organisms))
+    return groups

@@ -1,0 +1,397 @@
+"""One training, from a recipe to the folder of an encoder.
+
+Reads top to bottom: the recipe is read and checked, the training, what is resumed, what is saved.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from configparser import Error as ConfigParserError
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from confection import Config, ConfigValidationError
+from pydantic import ValidationError
+from spacy.util import load_config
+
+from spacy_sapbert.encoders.transformer import BASE_NAME, use_bfloat16
+from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.files import is_disk_full, write_text, writing_folder
+
+from .errors import fail
+from .made import Stamp, contents, flat, stamp_of
+from .recipe import REPORT, Prepared, Recipe, Training
+from .registry import registry
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+LOG = "train_log.jsonl"
+RECIPE = "recipe.cfg"
+FIGURES = ("_at1", "_at5", "_spearman")  # ends of the names of figures that are measured before and after
+LAUNCHED = "RANK"  # the variable by which torchrun numbers its processes
+
+
+# -- the recipe ---------------------------------------------------------------------------------------------------------
+
+
+def read_recipe(path: Path, overrides: dict[str, Any] | None = None) -> Config:
+    """Read a recipe and check it as far as it can be without reading data.
+
+    Args:
+        path: A .cfg file.
+        overrides: "section.key" -> value, put in place of what the file says.
+
+    Raises:
+        SapbertError: E510 (the recipe), E511 (a setting).
+    """
+    config = load(path, overrides)
+    with naming(path):
+        resolve(config)
+    return config
+
+
+def load(path: Path, overrides: dict[str, Any] | None = None) -> Config:
+    """Read a recipe without checking it: it may be one of phases.
+
+    Raises:
+        SapbertError: E510.
+    """
+    with naming(path):
+        config: Config = load_config(path, overrides=overrides or {}, interpolate=True)
+    return config
+
+
+def resolve(config: Config) -> Recipe:
+    """Make the objects that the sections of a recipe name. Without `[task]` the task is self-alignment.
+
+    Raises:
+        ValidationError, ConfigValidationError: For a section or a setting that does not fit.
+        SapbertError: E511.
+    """
+    # importing these modules registers what recipes can name
+    from .data import augment  # noqa: F401
+    from .loop import batches, losses, mining, model  # noqa: F401
+    from .tasks import cross_lingual, distillation, multitask, self_alignment, sentence_similarity  # noqa: F401
+
+    made = dict(registry.resolve(config))
+    made.setdefault("task", self_alignment.self_alignment())
+    return Recipe(**made)
+
+
+@contextmanager
+def naming(where: Path | str) -> Iterator[None]:
+    """Turn whatever reading or checking a recipe raises into E510, which names the recipe."""
+    try:
+        yield
+    except SapbertError:
+        raise
+    except (ConfigValidationError, ValidationError, ConfigParserError, OSError, ValueError, TypeError) as error:
+        raise fail("E510", MissingFile if isinstance(error, OSError) else SapbertError, path=where, why=_why(error)) from error
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+    return " ".join(str(error).split())
+
+
+# -- one training -------------------------------------------------------------------------------------------------------
+
+
+def is_main_process() -> bool:
+    """Say whether this is the only process, or the first that torchrun started."""
+    return int(os.environ.get(LAUNCHED, "0")) == 0
+
+
+def fit(config: Config) -> dict[str, Any]:
+    """Train by a recipe. The folder `paths.out` appears when all is done; until then, checkpoints lie in `<out>.checkpoints`.
+
+    Args:
+        config: As `read_recipe` gives it.
+
+    Returns:
+        What is written to training.json: steps, names a second, peak memory, held-out figures before and after, settings. Empty in all
+        processes but the first.
+
+    Raises:
+        SapbertError: E512 to E516, and those of the task.
+    """
+    recipe = resolve(config)
+    _use_device(recipe.training)
+    _be_quiet()
+
+    import torch.distributed as dist
+    from datasets import disable_progress_bars
+    from transformers.trainer_utils import set_seed
+
+    from .loop import model, trainer
+
+    disable_progress_bars()
+    set_seed(recipe.training.seed)
+    encoder = _open_encoder(recipe)
+    prepared = recipe.task.prepare(recipe, encoder)
+    checkpoints = Path(f"{recipe.paths.out}.checkpoints")
+    settings = _settings(config, prepared)
+    last = _last_checkpoint(checkpoints, settings)
+    if is_main_process() and last is None:
+        _begin(checkpoints, settings)
+    loop = _make_trainer(encoder, recipe, prepared, checkpoints, is_resumed=last is not None)
+    sizes = model.trainable(encoder)
+    try:
+        loop.train(resume_from_checkpoint=last)
+    except (OSError, RuntimeError) as error:
+        if is_disk_full(error):
+            raise fail("E516", path=checkpoints, error=error, checkpoint=trainer.last_good(str(checkpoints)).capitalize()) from error
+        raise
+    if dist.is_initialized():
+        dist.barrier()  # every process has read what it needs of the checkpoints
+    if not is_main_process():
+        return {}
+    report = {
+        **_outcome(loop.state, prepared, checkpoints / LOG),
+        "trainable_parameters": sizes[0],
+        "parameters": sizes[1],
+        "pooling": encoder[1].pooling_mode,
+        **prepared.report,
+        "settings": {
+            **flat(
+                recipe.model_dump(include={"encoder": {"pooling", "max_length", "dropout", "train_embeddings", "frozen_layers"}, "training": True})
+            ),
+            **settings,
+        },
+    }
+    _save(encoder, recipe, config, checkpoints, report, prepared)
+    shutil.rmtree(checkpoints)
+    return report
+
+
+def _open_encoder(recipe: Recipe) -> SentenceTransformer:
+    from .loop import model
+
+    given = recipe.encoder
+    encoder = model.open_base(recipe.paths.base, pooling=given.pooling, max_length=given.max_length, dropout=given.dropout)
+    model.freeze(encoder, embeddings=not given.train_embeddings, layers=given.frozen_layers)
+    if given.adapter is not None:
+        model.add_adapter(encoder, given.adapter)
+    return encoder
+
+
+def _make_trainer(encoder: SentenceTransformer, recipe: Recipe, prepared: Prepared, checkpoints: Path, *, is_resumed: bool) -> Any:
+    from transformers.trainer_callback import EarlyStoppingCallback, PrinterCallback, ProgressCallback
+
+    from .loop import trainer
+
+    log = trainer.Log(checkpoints / LOG, *prepared.objectives)
+    callbacks: list[Any] = [log]
+    if recipe.training.patience and prepared.evaluator is not None:
+        callbacks.append(EarlyStoppingCallback(recipe.training.patience))
+    made: Any = trainer.Trainer(
+        model=encoder,
+        args=_arguments(recipe, prepared, checkpoints, is_resumed),
+        hooks=trainer.Hooks(prepared.evaluator is not None),
+        batches=prepared.batches,
+        mix=prepared.mix,
+        train_dataset=prepared.data,
+        loss=prepared.objective,
+        evaluator=prepared.evaluator,
+        data_collator=prepared.collator,
+        callbacks=callbacks,
+    )
+    for callback in (PrinterCallback, ProgressCallback):
+        made.remove_callback(callback)
+    made.add_callback(trainer.Progress(log, prepared.metric))
+    return made
+
+
+def _outcome(state: Any, prepared: Prepared, log: Path) -> dict[str, Any]:
+    """Steps, speed and figures of a training that has ended."""
+    scores = [line for line in state.log_history if f"eval_{prepared.metric}" in line]
+    best = str(state.best_model_checkpoint or "").rpartition("-")[2]
+    after = [line for line in scores if str(line["step"]) == best] or scores[-1:]
+    return {
+        "steps": state.global_step,
+        "best_step": after[0]["step"] if after else state.global_step,
+        **_costs(log),
+        "before": _figures(scores[:1]),
+        "after": _figures(after[:1]),
+    }
+
+
+def _costs(log: Path) -> dict[str, Any]:
+    """What the whole training cost, however often it was resumed: names, median names/s, peak memory of the first process, seconds of its steps."""
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
+    speeds = [line["names_per_second"] for line in lines if line.get("names_per_second")]
+    return {
+        "names": sum(line.get("names", 0) for line in lines),
+        "names_per_second": round(float(np.median(speeds)), 1) if speeds else 0.0,
+        "peak_memory_mb": max((line["peak_memory_mb"] for line in lines), default=0),
+        "seconds": round(sum(line.get("busy_seconds", 0.0) for line in lines), 1),
+    }
+
+
+def _figures(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    return {key.removeprefix("eval_"): value for line in lines for key, value in line.items() if key.endswith(FIGURES)}
+
+
+def _use_device(given: Training) -> None:
+    """Choose the GPU before torch looks for GPUs: of several, the trainer would otherwise split each batch over all.
+
+    Raises:
+        SapbertError: E513.
+    """
+    import torch
+
+    if given.gpu_id < 0:
+        return
+    count = torch.cuda.device_count()  # is_available() would fix the list of GPUs
+    if not count:
+        raise fail("E513", gpu_id=given.gpu_id, why="torch finds none (a CPU build of torch, or no driver)")
+    wanted = int(os.environ.get("LOCAL_RANK", given.gpu_id))  # torchrun gives each process its own
+    if wanted >= count:
+        raise fail("E513", gpu_id=wanted, why=f"this machine has {count}, numbered from 0")
+    if "LOCAL_RANK" not in os.environ:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible[wanted] if len(visible) == count else str(wanted)
+
+
+def _be_quiet() -> None:
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
+
+
+def precision(given: Training) -> str:
+    """Return the precision to train in: "bf16", "fp16" or "fp32".
+
+    Raises:
+        SapbertError: E511.
+    """
+    import torch
+
+    if given.precision == "fp16" and given.gpu_id < 0:
+        raise fail("E511", setting="training.precision", value="fp16", why="a CPU has no fp16 training; 'auto' takes what it has")
+    if given.precision != "auto":
+        return given.precision
+    device = torch.device("cpu" if given.gpu_id < 0 else "cuda")
+    if use_bfloat16("auto", device):
+        return "bf16"
+    return "fp16" if device.type == "cuda" else "fp32"
+
+
+def _arguments(recipe: Recipe, prepared: Prepared, checkpoints: Path, is_resumed: bool) -> Any:
+    from sentence_transformers import SentenceTransformerTrainingArguments
+
+    metric = prepared.metric
+    given, chosen, evaluates = recipe.training, precision(recipe.training), metric is not None
+    os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # an earlier training in this process may have left another value
+    return SentenceTransformerTrainingArguments(
+        output_dir=str(checkpoints),
+        use_cpu=given.gpu_id < 0,
+        per_device_train_batch_size=prepared.batch_size,
+        num_train_epochs=given.epochs,
+        max_steps=given.max_steps,
+        learning_rate=given.learning_rate,
+        weight_decay=given.weight_decay,
+        warmup_ratio=given.warmup,
+        lr_scheduler_type=given.schedule,
+        max_grad_norm=given.max_grad_norm,
+        optim="adamw_torch_fused",
+        bf16=chosen == "bf16",
+        fp16=chosen == "fp16",
+        seed=given.seed,
+        data_seed=given.seed,
+        eval_strategy="steps" if evaluates else "no",
+        eval_on_start=evaluates and not is_resumed,
+        restore_callback_states_from_checkpoint=True,  # patience continues from where it was
+        eval_steps=given.eval_every,
+        save_strategy="steps",
+        save_steps=given.eval_every,
+        save_total_limit=2,
+        load_best_model_at_end=evaluates,
+        metric_for_best_model=f"eval_{metric}" if evaluates else None,
+        greater_is_better=True if evaluates else None,
+        logging_strategy="steps",
+        logging_steps=given.log_every,
+        logging_first_step=True,
+        logging_nan_inf_filter=False,
+        logging_dir=f"{recipe.paths.out}.tensorboard",
+        report_to=["tensorboard"],
+        dataloader_num_workers=0,
+        ddp_find_unused_parameters=False,
+        disable_tqdm=not is_main_process(),
+    )
+
+
+# -- what is resumed ----------------------------------------------------------------------------------------------------
+
+SETTINGS = "settings.json"  # in the folder of checkpoints: the stamp of what they were made from
+# settings that may differ when a training is resumed: paths, and what changes no result
+FREE = ("paths.out", "paths.pairs", "paths.kb", "paths.definitions", "training.log_every")
+
+
+def _settings(config: Config, prepared: Prepared) -> dict[str, Any]:
+    """Return what decides the result, flat: "section.key" -> value."""
+    plain = flat(json.loads(json.dumps(dict(config))))
+    chosen = {key: value for key, value in plain.items() if key not in FREE and not _is_path(key, prepared)}
+    chosen.update(prepared.data_settings)
+    base = config["paths"].get("base")
+    if base and (weights := contents(base)):  # a folder's name stays when its content is made again
+        chosen["base"] = weights
+    chosen["processes"] = int(os.environ.get("WORLD_SIZE", "1"))
+    return chosen
+
+
+def _is_path(key: str, prepared: Prepared) -> bool:
+    return key.startswith("task.") and key.rpartition(".")[2] in prepared.paths
+
+
+def _last_checkpoint(checkpoints: Path, settings: dict[str, Any]) -> str | None:
+    """Return the checkpoint to resume from, None for none.
+
+    Raises:
+        SapbertError: E514 where the checkpoints were made from other settings.
+    """
+    from .loop.trainer import last_checkpoint
+
+    last = last_checkpoint(checkpoints)
+    differences = Stamp(checkpoints / SETTINGS).differences(settings)
+    if last is None or differences is None:
+        return None
+    if differences:
+        raise fail("E514", path=checkpoints, differences="; ".join(differences))
+    return last
+
+
+def _begin(checkpoints: Path, settings: dict[str, Any]) -> None:
+    """Make a folder that holds the settings alone; what a kill left of a first checkpoint is removed."""
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    for path in checkpoints.glob("checkpoint-*"):
+        shutil.rmtree(path)
+    Stamp(checkpoints / SETTINGS).write(settings)
+
+
+# -- what is saved ------------------------------------------------------------------------------------------------------
+
+
+def _save(encoder: Any, recipe: Recipe, config: Config, checkpoints: Path, report: dict[str, Any], prepared: Prepared) -> None:
+    from .loop import model
+    from .loop.card import write_card
+
+    try:
+        with writing_folder(recipe.paths.out) as folder:
+            model.save_model(encoder, folder, recipe.paths.base or BASE_NAME)
+            shutil.copyfile(checkpoints / LOG, folder / LOG)
+            (folder / RECIPE).write_text(config.to_str(), encoding="utf-8")
+            write_text(folder / REPORT, json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+            write_card(folder / "README.md", report, prepared.words(report))
+    except SapbertError as error:
+        if error.code == "E008":  # the disk is full
+            raise fail("E516", path=recipe.paths.out, error=error.__cause__, checkpoint="The checkpoints are kept") from error
+        raise
+    Stamp(stamp_of(recipe.paths.out)).remove()  # the phases of an earlier recipe did not make this encoder

@@ -1,0 +1,45 @@
+"""Encoders by name: a folder, the untrained base, or one of those that ship."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from spacy_sapbert.bundle import FAST
+from spacy_sapbert.errors import MissingFile
+
+from ..errors import fail
+
+SHIPPED = "shipped"  # the encoder that comes with the package
+
+
+def check_encoder(folder: Path) -> None:
+    """Check that a folder holds an encoder.
+
+    Raises:
+        SapbertError: E541, if there is no such folder or it holds no model.
+    """
+    if not folder.is_dir():
+        raise fail("E541", MissingFile, path=folder, why="there is no such folder")
+    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+        raise fail("E541", MissingFile, path=folder, why="it holds neither config.json nor adapter_config.json")
+
+
+def load_encoder(folder: str) -> Any:
+    """Load an encoder so that it is ready to encode.
+
+    Args:
+        folder: A folder or a name on the hub; "" is the untrained base, "shipped" the default encoder, "fast" the static encoder that ships.
+
+    Returns:
+        The encoder.
+
+    Raises:
+        SapbertError: E301, if it cannot be loaded.
+    """
+    from spacy_sapbert.encoders.static import StaticEncoder, is_static
+    from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder  # imported here: it takes seconds, and most of the room does not need it
+
+    if folder == FAST or (folder and Path(folder).is_dir() and is_static(folder)):
+        return StaticEncoder("" if folder == FAST else folder).initialize()
+    return NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()

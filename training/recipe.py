@@ -1,0 +1,265 @@
+"""The schema of a recipe, and what a task is: the ground that all tasks stand on. It imports no task.
+
+A recipe names its task in `[task]`; without one it is self-alignment (`training.fit.resolve` adds it). Schedule, precision, checkpoints, log,
+early stopping and processes belong to `training.fit`, for all tasks.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from confection import Config
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+REPORT = "training.json"  # in the folder of a trained encoder
+SECTIONS = ("batches", "loss", "miner", "augment")  # sections of a recipe that only some tasks read
+Sections = dict[str, dict[str, Any]]  # section -> settings
+
+
+# -- the schema of a recipe ---------------------------------------------------------------------------------------------
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class Paths(_Section):
+    """Files and folders.
+
+    Attributes:
+        pairs: Folder of `python -m training pairs`, for tasks that read pairs.
+        kb: The knowledge base that the pairs were made from.
+        out: The folder of the trained encoder.
+        base: A Hugging Face or sentence-transformers name, or a folder; "" is the default base.
+        definitions: Folder of `python -m training definitions`, for recipes of phases (`${paths.definitions}`).
+    """
+
+    pairs: str = ""
+    kb: str = ""
+    out: str
+    base: str = ""
+    definitions: str = ""
+
+
+class Encoder(_Section):
+    """How the base is opened, see `training.loop.model`.
+
+    Attributes:
+        pooling: How token vectors become the vector of a name.
+        max_length: Tokens read of a text.
+        dropout: Share of the units that are dropped.
+        train_embeddings: Whether the word embeddings learn too.
+        frozen_layers: Number of layers that do not learn, counted from the lowest.
+        adapter: Made by the function that `@adapters` names; None trains all weights.
+    """
+
+    pooling: Literal["auto", "cls", "mean"] = "auto"
+    max_length: int = Field(25, ge=3)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    train_embeddings: bool = True
+    frozen_layers: int = Field(0, ge=0)
+    adapter: Any | None = None
+
+
+class Training(_Section):
+    """The schedule.
+
+    Attributes:
+        gpu_id: -1 is the CPU.
+        precision: "auto" is bf16 where the hardware computes in it, else fp32.
+        max_steps: Optimiser steps; -1 is all of the epochs.
+        warmup: Share of the steps.
+        eval_every: Steps between evaluations, each with a checkpoint.
+        eval_queries: Number of held-out queries at most.
+        eval_names: Names in the dictionary of the queries, beside those of their concepts.
+        patience: Evaluations without a better held-out accuracy before it stops; 0: it never stops early.
+        batch_tokens: Tokens of a micro-batch.
+        cache_gradients: Keep memory at that of one micro-batch, whatever the batch; it takes about a fifth more time.
+        processes: Processes that share the work on a CPU. Each has its own batches; mining sees them all. Two processes of one thread are half
+            as fast again as one process of two threads.
+    """
+
+    seed: int = 0
+    gpu_id: int = -1
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
+    epochs: float = Field(1.0, gt=0)
+    max_steps: int = -1
+    learning_rate: float = Field(2e-5, gt=0)
+    weight_decay: float = Field(0.01, ge=0)
+    warmup: float = Field(0.1, ge=0, lt=1)
+    schedule: Literal["linear", "cosine", "constant", "constant_with_warmup", "polynomial", "inverse_sqrt"] = "linear"
+    max_grad_norm: float = Field(1.0, gt=0)
+    eval_every: int = Field(200, ge=1)
+    eval_queries: int = Field(1000, ge=1)
+    eval_names: int = Field(10000, ge=0)
+    patience: int = Field(5, ge=0)
+    log_every: int = Field(10, ge=1)
+    batch_tokens: int = Field(1024, ge=25)
+    cache_gradients: bool = False
+    processes: int = Field(1, ge=1)
+
+
+class Recipe(_Section):
+    """All sections of a recipe. `task`, `batches`, `loss`, `miner`, `augment` and `encoder.adapter` are the objects that the sections name.
+
+    The task says which of them there must be.
+    """
+
+    paths: Paths
+    encoder: Encoder
+    training: Training
+    task: Any
+    batches: Any = None
+    loss: Any = None
+    miner: Any = None
+    augment: Any = None
+
+    @model_validator(mode="after")
+    def _fits_its_task(self) -> Recipe:
+        if not isinstance(self.task, Task):
+            raise ValueError("[task] must name a task: @tasks = …")
+        self.task.check(self)
+        return self
+
+
+def changed(recipe: Config, changes: Sections) -> Config:
+    """Return a copy of the recipe with the changes.
+
+    Args:
+        recipe: Sections of settings; not modified.
+        changes: Section -> settings. A section with an `@` replaces the recipe's; another one changes the settings that it names.
+    """
+    made = copy.deepcopy(recipe)
+    for section, values in changes.items():
+        replaces = any(key.startswith("@") for key in values) or not isinstance(made.get(section), dict)
+        made[section] = copy.deepcopy(values) if replaces else {**made[section], **copy.deepcopy(values)}
+    return made
+
+
+# -- what a task is -----------------------------------------------------------------------------------------------------
+
+
+class Table(NamedTuple):
+    """Figures of a model card, before and after training.
+
+    Attributes:
+        columns: Headings.
+        rows: For each row its name, and for each column a key of `before` and `after`.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[str]]]
+
+
+class Words(NamedTuple):
+    """What a model card says of a training.
+
+    Attributes:
+        method: Follows "Trained by".
+        what: What the training does, in a few words.
+        data: A paragraph on the data.
+        measured: What the figures measure; "" where nothing was measured.
+        tables: The figures.
+        tag: A tag of the card's head.
+        language: The language as the card's head has it.
+        limits: What the encoder is not for.
+    """
+
+    method: str
+    what: str
+    data: str
+    measured: str = ""
+    tables: Sequence[Table] = ()
+    tag: str = "sapbert"
+    language: str = "en"
+    limits: str = "A name that is not English, a whole sentence, or an abbreviation without its long form will be placed badly."
+
+
+@dataclass
+class Prepared:
+    """What a task gives the loop.
+
+    Attributes:
+        data: A `datasets.Dataset`, or a `DatasetDict` of several.
+        batch_size: Rows of a batch, of one process.
+        batches: Makes the sampler of a data set, as `training.loop.trainer.Trainer` asks for it.
+        collator: Makes the loop's input from rows.
+        objective: The loss, or one for each data set.
+        words: Makes the card's words from the report.
+        evaluator: Has `primary_metric`; None where there is nothing to measure.
+        data_settings: Fingerprints of what was read; a checkpoint of other data is refused.
+        report: Counts for training.json.
+        mix: Makes one sampler of those of several data sets.
+        paths: Settings of `[task]` that name files or folders; they may differ when a training is resumed.
+    """
+
+    data: Any
+    batch_size: int
+    batches: Callable[..., Any]
+    collator: Any
+    objective: Any
+    words: Callable[[dict[str, Any]], Words]
+    evaluator: Any = None
+    data_settings: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, Any] = field(default_factory=dict)
+    mix: Callable[..., Any] | None = None
+    paths: tuple[str, ...] = ()
+
+    @property
+    def objectives(self) -> list[Any]:
+        """All losses, as a list."""
+        return list(self.objective.values()) if isinstance(self.objective, dict) else [self.objective]
+
+    @property
+    def metric(self) -> str | None:
+        """The figure that decides which weights are kept."""
+        return None if self.evaluator is None else str(self.evaluator.primary_metric)
+
+
+class Task:
+    """A kind of training. Its settings are the arguments of the function that makes it, which a recipe names by `@tasks`.
+
+    Attributes:
+        needs: Sections of `SECTIONS` that a recipe must have.
+        takes: Sections of `SECTIONS` that a recipe may have.
+        paths: Entries of `[paths]` that a recipe must have.
+    """
+
+    needs: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
+        """Read the data and make the rest; may add to the encoder what is trained with it.
+
+        Raises:
+            SapbertError: Where the data cannot be used.
+        """
+        raise NotImplementedError
+
+    def check(self, recipe: Recipe) -> None:
+        """Check that the recipe has what this task reads, and nothing that it does not read.
+
+        Raises:
+            ValueError: For a section or path that is missing, or a section that this task would not read.
+        """
+        for section in SECTIONS:
+            given = getattr(recipe, section) is not None
+            if section in self.needs and not given:
+                raise ValueError(f"section [{section}] is missing")
+            if given and section not in (*self.needs, *self.takes):
+                raise ValueError(f"section [{section}] is not read by this task; leave it out")
+        for path in self.paths:
+            if not getattr(recipe.paths, path):
+                raise ValueError(f"paths.{path} is missing")
+
+
+def listed(counts: dict[str, int]) -> str:
+    """Write counts as words: {"name": 2, "synonym": 1} becomes "2 name, 1 synonym"."""
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items())
