@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 import shutil
@@ -19,6 +20,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from spacy_sapbert.encoders import transformer as encoder_module
 from spacy_sapbert.encoders.base import Encoder
+from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder, base_encoder, pool, read_pooling
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import folder_to_bytes
@@ -89,6 +91,22 @@ def test_it_is_registered_and_built_from_a_config() -> None:
     model = registry.resolve({"model": {"@architectures": "spacy-sapbert.NameEncoder.v1", "max_length": 12, "pooling": "mean"}})["model"]
     assert isinstance(model, Encoder)
     assert (model.name, model.max_length, model.pooling) == ("", 12, "mean")
+
+
+@pytest.mark.parametrize("make", [NameEncoder, StaticEncoder])
+def test_annotations_are_types(make: Any) -> None:
+    """Older versions of spaCy's config library cannot resolve annotations that are strings."""
+    assert [name for name, setting in inspect.signature(make).parameters.items() if isinstance(setting.annotation, str)] == []
+
+
+def test_a_copy_is_an_encoder_of_its_own(bert: Path) -> None:
+    model = tiny(bert, max_length=9)
+    copied = model.copy()
+    assert isinstance(copied, NameEncoder)
+    assert (copied.fingerprint, copied.max_length, copied.dim) == (model.fingerprint, 9, 32)
+    assert (copied.predict(NAMES) == model.predict(NAMES)).all()
+    copied.max_length = 8
+    assert model.max_length == 9
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import pickle
@@ -335,6 +336,12 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, cosines = index.query(QUERIES, 25)
     assert (rows == expected[0]).all()
     np.testing.assert_allclose(cosines, expected[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [AnnoyIndex, ExactIndex, FaissIndex, MilvusIndex, UsearchIndex])
+def test_annotations_are_types(make: Any) -> None:
+    """Older versions of spaCy's config library cannot resolve annotations that are strings."""
+    assert [name for name, setting in inspect.signature(make).parameters.items() if isinstance(setting.annotation, str)] == []
 
 
 # -- folders -------------------------------------------------------------------------------------------------------------
