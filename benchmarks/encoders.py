@@ -10,7 +10,7 @@ from typing import Any, Dict, List
 
 import torch
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.encoders.static import StaticEncoder, fast_encoder
 from spacy_sapbert.encoders.transformer import NameEncoder, base_encoder, default_encoder
 from spacy_sapbert.kb.concept import normalise
@@ -43,7 +43,7 @@ def compare(names: List[str]) -> Table:
         found: Dict[str, List[Dict[str, float]]] = {name: [] for name in encoders}
         for _ in range(ROUNDS + 1):  # the first is not counted
             for name, (model, some) in encoders.items():
-                found[name].append(timed(lambda model=model, some=some: bundles.encode(model, some), len(some)))  # type: ignore[misc]
+                found[name].append(timed(lambda model=model, some=some: building.encode(model, some), len(some)))  # type: ignore[misc]
     finally:
         torch.set_num_threads(before)
     rate = {name: {key: statistics.median(row[key] for row in rows[1:]) for key in ("wall", "cpu")} for name, rows in found.items()}

@@ -9,7 +9,8 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.build.tune import perturb
 from spacy_sapbert.indexes.auto import GRAPH, LISTS, SMALL_GRAPH, lists_of
 from spacy_sapbert.indexes.base import exact_search
@@ -56,10 +57,10 @@ PROTOCOL = (
 def run(data: Path, report: Report) -> None:
     linker = hpo_mondo_linker(data)
     folder = ARTEFACTS / "engines"
-    real = np.load(linker / bundles.INDEX / "vectors.npy", mmap_mode="r", allow_pickle=False)
+    real = np.load(linker / bundle.INDEX / "vectors.npy", mmap_mode="r", allow_pickle=False)
     asked = queries(linker, folder)
     for size in SIZES:
-        vectors = linker / bundles.INDEX / "vectors.npy"
+        vectors = linker / bundle.INDEX / "vectors.npy"
         if size:
             vectors = folder / f"like-{size}.npy"
             if not vectors.is_file():
@@ -105,8 +106,8 @@ def queries(linker: Path, folder: Path) -> Path:
     if not path.is_file():
         from spacy_sapbert.encoders.transformer import NameEncoder
 
-        kb = KnowledgeBase(linker / bundles.KB)
-        texts = [text for text, _ in perturb(list(kb.strings()), lambda text: bool(kb.find([text])), QUERIES)]
+        kb = KnowledgeBase(linker / bundle.KB)
+        texts = [text for text, _ in perturb(list(kb.surface_forms()), lambda text: bool(kb.find([text])), QUERIES)]
         folder.mkdir(parents=True, exist_ok=True)
-        np.save(path, bundles.encode(NameEncoder().initialize(), texts))
+        np.save(path, building.encode(NameEncoder().initialize(), texts))
     return path

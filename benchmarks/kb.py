@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 from typing import Dict, List
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.kb.builder import build_kb
 
 from .common import MONDO, MONDO_UMLS, Report, Table, data_file
@@ -42,10 +43,10 @@ def run(data: Path, report: Report) -> None:
 
 
 def build(data: Path, files: List[str]) -> List[float]:
-    paths = [bundles.hpo_file() if file == "hpo" else data_file(data, file) for file in files]
+    paths = [default_linkers.hpo_file() if file == "hpo" else data_file(data, file) for file in files]
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        kb = build_kb([bundles.read_source(path) for path in paths], Path(folder) / "kb")
+        kb = build_kb([building.read_source(path) for path in paths], Path(folder) / "kb")
         seconds = time.perf_counter() - start
         counts = kb.manifest["counts"]
         size = sum(file.stat().st_size for file in kb.path.iterdir()) / 1e6

@@ -12,7 +12,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import spacy
 from spacy.lang.en.stop_words import STOP_WORDS
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.matcher.component import ConceptMatcher
@@ -60,7 +61,7 @@ def datasets(data: Path) -> List[Dataset]:
     gsc = read_gsc(open_lines(data_file(data, GSC.format("test"))))
     ncbi = read_pubtator(open_lines(data_file(data, NCBI.format("test"))))
     return [
-        Dataset("GSC+ test, HPO", gsc, bundles.find_linker(None), "hpo"),
+        Dataset("GSC+ test, HPO", gsc, default_linkers.find_linker(None), "hpo"),
         Dataset("NCBI-disease test, MEDIC", ncbi, medic_linker(data), "medic"),
     ]
 
@@ -75,16 +76,15 @@ def run(data: Path, report: Report) -> None:
 
 
 def compare(dataset: Dataset) -> Table:
-    kb = KnowledgeBase(dataset.linker / bundles.KB)
+    kb = KnowledgeBase(dataset.linker / bundle.KB)
     _, mentions = systems.gold_docs(dataset.corpus)
     golds = [resolve_gold(mention, kb.row_of) for mention in mentions]
     texts = [mention.text for mention in mentions]
     words, whole = resolved_texts(dataset.corpus)
-    model = NameEncoder()
-    bundles.load_encoder(model, dataset.linker / bundles.ENCODER)
+    model = bundle.open_encoder(dataset.linker / bundle.ENCODER, NameEncoder())
 
     columns = ["system", "abbreviations", "strict @1", "strict @5", "lenient @1", "lenient @5", "answerable @1", "answerable @5", "s"]
-    table = Table(dataset.name, f"{dataset.name}: {len(mentions):,} mentions, {kb.n_strings:,} names", PROTOCOL, columns)
+    table = Table(dataset.name, f"{dataset.name}: {len(mentions):,} mentions, {kb.n_surface_forms:,} names", PROTOCOL, columns)
     for label, abbreviations, link in runs(dataset, kb, model, texts, words, whole):
         start = time.perf_counter()
         try:
@@ -148,7 +148,7 @@ def notes(golds: Sequence[Gold], mentions: Sequence[GoldMention]) -> List[str]:
 
 def thresholds(data: Path) -> Table:
     """What each threshold lets through: right links of gold mentions, and links of text that names nothing."""
-    linker = bundles.find_linker(None)
+    linker = default_linkers.find_linker(None)
     columns = ["threshold"]
     points = []
     for part in ("dev", "test"):
@@ -181,7 +181,7 @@ THRESHOLD_PROTOCOL = (
 
 
 def _sweep(corpus: Corpus, linker: Path) -> List[Any]:
-    kb = KnowledgeBase(linker / bundles.KB)
+    kb = KnowledgeBase(linker / bundle.KB)
     _, mentions = systems.gold_docs(corpus)
     ranked = systems.ours(corpus, linker, abbreviations=True)
     right = [strict(resolve_gold(m, kb.row_of), found, 1) for m, found in zip(mentions, ranked.concepts)]

@@ -7,7 +7,8 @@ import statistics
 from pathlib import Path
 from typing import Any, Dict, List
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
+from spacy_sapbert.build import default_linkers
 from training.corpora import read_notes
 
 from .common import ARTEFACTS, Report, Table, data_file
@@ -26,14 +27,14 @@ PROTOCOL = (
 
 
 def run(data: Path, report: Report) -> None:
-    folder = bundles.find_linker(None)
+    folder = default_linkers.find_linker(None)
     report.add(SECTION, load(folder))
     report.add(SECTION, workers(folder, data))
 
 
 def load(folder: Path) -> Table:
     linker = [measure("load_first_doc", folder) for _ in range(ROUNDS)]
-    kb = [measure("open_kb", folder / bundles.KB) for _ in range(ROUNDS)]
+    kb = [measure("open_kb", folder / bundle.KB) for _ in range(ROUNDS)]
     table = Table("load", "Load", PROTOCOL, ["measure", "value", "target"])
     table.add("imports, s", median(linker, "imports_s"), None)
     table.add("load to the first linked Doc, s", median(linker, "load_s"), "< 2")

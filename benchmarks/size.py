@@ -13,7 +13,8 @@ import numpy as np
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.files import write_manifest
 from spacy_sapbert.indexes.auto import recommended
 from spacy_sapbert.indexes.base import exact_search
@@ -59,10 +60,10 @@ def run(data: Path, report: Report) -> None:
 
 def size(data: Path, kb: Path, folder: Path) -> Table:
     real = hpo_mondo_linker(data)
-    names = KnowledgeBase(kb).n_strings
+    names = KnowledgeBase(kb).n_surface_forms
     vectors = folder / f"like-{names}.npy"
     if not vectors.is_file():
-        like(np.load(real / bundles.INDEX / "vectors.npy", mmap_mode="r", allow_pickle=False), names, vectors)
+        like(np.load(real / bundle.INDEX / "vectors.npy", mmap_mode="r", allow_pickle=False), names, vectors)
     asked = queries(real, ARTEFACTS / "engines")
     truth = folder / f"truth-{names}.npy"
     if not truth.is_file():
@@ -79,14 +80,14 @@ def size(data: Path, kb: Path, folder: Path) -> Table:
     if not linker.is_dir():
         made = measure("build_engine", engine, json.dumps(settings), vectors, folder / "index")
         times.write_text(json.dumps(made), encoding="utf-8")
-        _assemble(linker, kb, engine, folder / "index", real / bundles.ENCODER)
+        _assemble(linker, kb, engine, folder / "index", real / bundle.ENCODER)
     built = json.loads(times.read_text(encoding="utf-8"))
     table.add("index: built and written, s", built["seconds"], None)
     table.add("index: memory while it is built, MB", built["peak_mb"], "< 24,000")
     table.add("index: of it the process's own, MB", built["peak_own_mb"], None)
-    table.add("files of the index, MB", sum(file.stat().st_size for file in (linker / bundles.INDEX).iterdir()) / 1e6, None)
-    table.add("files of the knowledge base, MB", sum(file.stat().st_size for file in (linker / bundles.KB).iterdir()) / 1e6, None)
-    searched = measure("query_engine", engine, linker / bundles.INDEX, first, truth, json.dumps(search))
+    table.add("files of the index, MB", sum(file.stat().st_size for file in (linker / bundle.INDEX).iterdir()) / 1e6, None)
+    table.add("files of the knowledge base, MB", sum(file.stat().st_size for file in (linker / bundle.KB).iterdir()) / 1e6, None)
+    searched = measure("query_engine", engine, linker / bundle.INDEX, first, truth, json.dumps(search))
     table.add("recall@1", searched["recall_at_1"], None)
     table.add("recall@10", searched["recall_at_10"], "≥ 0.95")
     table.add("queries/s", searched["queries_per_s"], "≥ 1,000")
@@ -96,7 +97,7 @@ def size(data: Path, kb: Path, folder: Path) -> Table:
 
 def encoded(data: Path, kb: Path, folder: Path) -> Table:
     """All of it for real, with the encoder that can do it in minutes."""
-    names = KnowledgeBase(kb).n_strings
+    names = KnowledgeBase(kb).n_surface_forms
     table = Table(f"fast-{names}", f"A linker of {names:,} names, by the fast encoder", FAST_PROTOCOL, ["measure", "value", "target"])
     linker, times = folder / f"fast-{_called(names)}", folder / f"built-fast-{_called(names)}.json"
     if not linker.is_dir():
@@ -107,7 +108,7 @@ def encoded(data: Path, kb: Path, folder: Path) -> Table:
     table.add("names/s encoded, read from the knowledge base and written", names / built["encoding_s"], None)
     table.add("memory while it is built, MB", built["peak_mb"], "< 24,000")
     table.add("of it the process's own, MB", built["peak_own_mb"], None)
-    table.add("files of the index, MB", sum(file.stat().st_size for file in (linker / bundles.INDEX).iterdir()) / 1e6, None)
+    table.add("files of the index, MB", sum(file.stat().st_size for file in (linker / bundle.INDEX).iterdir()) / 1e6, None)
     for key, label in (("recall_at_1", "recall@1"), ("recall_at_10", "recall@10"), ("queries_per_s", "queries/s")):
         table.add(label, built["chosen"][key], None)
     for key in ("acc_at_1", "acc_at_5"):
@@ -142,7 +143,7 @@ def matcher(data: Path, kb: Path, folder: Path) -> Table:
 
 def _called(names: int) -> str:
     """By the engine and its settings too, so that another recommendation is measured anew."""
-    return f"{names}-{bundles.digest(recommended(names)[:2])}"
+    return f"{names}-{default_linkers.digest(recommended(names)[:2])}"
 
 
 def _used(table: Table, linker: Path, docs: Path) -> None:
@@ -162,14 +163,14 @@ def _assemble(linker: Path, kb: Path, engine: str, index: Path, encoder: Path) -
     """A linker's folder of parts that were made apart; files are linked, not copied."""
     scratch = linker.with_name(f"{linker.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)
-    for source, part in ((kb, bundles.KB), (encoder, bundles.ENCODER), (index, bundles.INDEX)):
+    for source, part in ((kb, bundle.KB), (encoder, bundle.ENCODER), (index, bundle.INDEX)):
         shutil.copytree(source, scratch / part, copy_function=_link)
     opened: Any = registry.sapbert_indexes.get(engine)().from_disk(index)  # type: ignore[attr-defined]
     settings = json.loads((encoder / "spacy_sapbert_encoder.json").read_text(encoding="utf-8"))
     opened.report = {"built_for": {"encoder": settings["fingerprint"], "encoder_name": settings["name"], "kb": KnowledgeBase(kb).fingerprint}}
-    (scratch / bundles.INDEX / "manifest.json").unlink()
-    opened._write_folder(scratch / bundles.INDEX)
-    write_manifest(scratch, bundles.KIND, bundles.VERSION, {"made_by": "benchmarks", "index": engine}, deep=False)
+    (scratch / bundle.INDEX / "manifest.json").unlink()
+    opened._write_folder(scratch / bundle.INDEX)
+    write_manifest(scratch, bundle.KIND, bundle.VERSION, {"made_by": "benchmarks", "index": engine}, deep=False)
     os.replace(scratch, linker)
     shutil.rmtree(index)
 

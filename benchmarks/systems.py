@@ -11,7 +11,7 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
 from spacy_sapbert.candidates import Rules, rank
 from spacy_sapbert.indexes.base import exact_search
 from spacy_sapbert.kb.concept import normalise
@@ -52,7 +52,7 @@ def gold_docs(corpus: Corpus) -> Tuple[List[Doc], List[GoldMention]]:
 def ours(corpus: Corpus, linker: Path, *, abbreviations: bool, **settings: Any) -> Ranked:
     """The component itself, through Docs."""
     nlp = pipeline(linker, abbreviations=abbreviations, **settings)
-    kb = KnowledgeBase(linker / bundles.KB)
+    kb = KnowledgeBase(linker / bundle.KB)
     docs = [doc for doc, _ in make_docs(corpus, nlp)]
     spans = [span for doc in nlp.pipe(docs) for span in doc.spans[GOLD]]
     concepts = [[kb.row_of(concept_id) for concept_id, _ in span._.kb_ents] for span in spans]
@@ -60,13 +60,13 @@ def ours(corpus: Corpus, linker: Path, *, abbreviations: bool, **settings: Any) 
 
 
 def _ranked(kb: KnowledgeBase, rows: np.ndarray, cosines: np.ndarray) -> Ranked:
-    rankings = rank(rows, cosines, kb.pairs, EVERYTHING)
+    rankings = rank(rows, cosines, kb.name_table, EVERYTHING)
     return Ranked([[c.concept for c in r.kept] for r in rankings], [r.kept[0].score if r.kept else -np.inf for r in rankings])
 
 
 def exact_encoder(texts: Sequence[str], kb: KnowledgeBase, linker: Path, model: Any) -> Ranked:
     """Exact search by the bare encoder: no abbreviations, no look-up of names found verbatim."""
-    stored = bundles.open_index(linker)._stored
+    stored = bundle.open_index(linker)._stored
     queries = model.predict([normalise(text) for text in texts])
     return _ranked(kb, *exact_search(stored, queries, NAMES))
 
@@ -76,7 +76,7 @@ def tfidf(texts: Sequence[str], kb: KnowledgeBase, analyzer: str = "char") -> Ra
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(analyzer=analyzer, ngram_range=(3, 3), dtype=np.float32)
-    names = vectorizer.fit_transform(list(kb.strings())).T.tocsc()
+    names = vectorizer.fit_transform(list(kb.surface_forms())).T.tocsc()
     queries = vectorizer.transform([normalise(text) for text in texts])
     rows = np.full((len(texts), NAMES), -1, dtype=np.int64)
     cosines = np.full((len(texts), NAMES), -np.inf, dtype=np.float32)

@@ -12,7 +12,9 @@ from typing import Any, Dict, List, Tuple
 import spacy
 from spacy.tokens import Doc, DocBin
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
+from spacy_sapbert.build import default_linkers
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.indexes.auto import recommended
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.matcher.component import ConceptMatcher
@@ -31,7 +33,7 @@ ENCODED = 20_000  # names
 SCISPACY = "scispaCy EntityLinker"
 ROUNDS = 3  # each system in turn, each time in a fresh process
 KNOWLEDGE: List[Tuple[str, str, Callable[[Path], Path]]] = [
-    ("hpo", "HPO, the default linker", lambda data: bundles.find_linker(None)),
+    ("hpo", "HPO, the default linker", lambda data: default_linkers.find_linker(None)),
     ("hpo-mondo", "HPO + MONDO", hpo_mondo_linker),
 ]
 PROTOCOL = (
@@ -46,7 +48,7 @@ PROTOCOL = (
 def run(data: Path, report: Report) -> None:
     notes = read_notes(data_file(data, MTSAMPLES), NOTES)
     report.add(SECTION, encoders(hpo_mondo_linker(data)))
-    report.add(SECTION, scaling(data, bundles.find_linker(None)))
+    report.add(SECTION, scaling(data, default_linkers.find_linker(None)))
     for name, label, find in KNOWLEDGE:
         linker = find(data)
         table, docs = match(notes, linker, name, label)
@@ -58,7 +60,7 @@ def run(data: Path, report: Report) -> None:
 
 def encoders(linker: Path) -> Table:
     """What the encoder loses around the bare model."""
-    found = [measure("encode_and_bare", linker / bundles.KB, ENCODED) for _ in range(ROUNDS)]
+    found = [measure("encode_and_bare", linker / bundle.KB, ENCODED) for _ in range(ROUNDS)]
     protocol = (
         f"{ENCODED:,} names of HPO and MONDO, drawn by seed. bare: the same transformer on the same names, tokenised beforehand, sorted by length, 64 at a time, "
         "bfloat16 where the processor has it; nothing is pooled or kept. encoder: names in, normalised float32 vectors out. In turn in one process, "
@@ -127,10 +129,10 @@ def match(notes: List[str], linker: Path, name: str, label: str) -> Tuple[Table,
 
 
 def link(linker: Path, path: Path, docs: List[Doc], name: str, label: str) -> Table:
-    kb = KnowledgeBase(linker / bundles.KB)
+    kb = KnowledgeBase(linker / bundle.KB)
     mentions = sum(len(doc.ents) for doc in docs)
     distinct = len({ent.text.lower() for doc in docs for ent in doc.ents})
-    title = f"Linker: {label}, {mentions:,} mentions ({distinct:,} distinct), {kb.n_strings:,} names"
+    title = f"Linker: {label}, {mentions:,} mentions ({distinct:,} distinct), {kb.n_surface_forms:,} names"
     columns = ["system", "cache", "mentions/s", "notes/s", "ratio", "target", "peak MB"]
     table = Table(f"linker, {name}", title, PROTOCOL, columns)
     try:
@@ -167,8 +169,8 @@ def auto_linker(linker: Path, name: str) -> Path:
     """The same names by the engine that `index --engine auto` takes of so many."""
 
     def build(out: Path) -> None:
-        engine, settings, _why = recommended(KnowledgeBase(linker / bundles.KB).n_strings)
+        engine, settings, _why = recommended(KnowledgeBase(linker / bundle.KB).n_surface_forms)
         index = registry.sapbert_indexes.get(engine)(**settings)  # type: ignore[attr-defined]
-        bundles.build_linker([], out, kb=linker / bundles.KB, index=index, progress=False)
+        building.build_linker([], out, kb=linker / bundle.KB, index=index, progress=False)
 
     return once(f"auto-{name}", build)

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 
@@ -86,7 +87,7 @@ def open_kb(folder: str) -> Dict[str, Any]:
     kb = KnowledgeBase(folder)
     opened = time.perf_counter()
     row = next(iter(kb.find(["seizure"]).values()))
-    concept = kb.concept(kb.names_of_string(row)[0][0])
+    concept = kb.concept(kb.names_of_surface_form(row)[0][0])
     end = time.perf_counter()
     return {
         "imports_s": imported - start,
@@ -181,7 +182,7 @@ def make_umls(folder: str, concepts: str, seed: str, relations: str) -> Dict[str
 
 def build_umls(release: str, out: str) -> Dict[str, Any]:
     """`kb build` from a release, imports not counted."""
-    from spacy_sapbert.build.linker_folder import read_source
+    from spacy_sapbert.build.linker import read_source
     from spacy_sapbert.kb.builder import build_kb
 
     start, cpu = time.perf_counter(), time.process_time()
@@ -195,7 +196,7 @@ def build_umls(release: str, out: str) -> Dict[str, Any]:
         "rows": source.stats.rows,
         **{key: counts[key] for key in ("concepts", "names", "strings", "strings_of_several_concepts")},
         "mb": sum(file.stat().st_size for file in Path(out).iterdir()) / 1e6,
-        "name": kb.strings_at([kb.n_strings // 2])[0],
+        "name": kb.surface_forms_at([kb.n_surface_forms // 2])[0],
     }
 
 
@@ -216,11 +217,11 @@ def ask_umls(folder: str, name: str) -> Dict[str, Any]:
     laps = {"open_s": lap()}
     row = kb.find([name])[name]
     laps["find_s"] = lap()
-    concept = kb.concept(kb.names_of_string(row)[0][0])
+    concept = kb.concept(kb.names_of_surface_form(row)[0][0])
     laps["concept_s"] = lap()
     found = kb.alias_to_cuis[concept.names[0].text]
     laps["alias_s"] = lap()
-    names = kb.strings_at(range(0, kb.n_strings, max(1, kb.n_strings // 1000)))[:1000]
+    names = kb.surface_forms_at(range(0, kb.n_surface_forms, max(1, kb.n_surface_forms // 1000)))[:1000]
     lap()
     kb.find(names)
     laps["find_1000_s"] = lap()
@@ -289,16 +290,17 @@ def build_fast(kb: str, out: str) -> Dict[str, Any]:
     """`index KB --encoder fast --engine auto`: a linker from the names, encoding timed apart."""
     from contextlib import contextmanager
 
-    from spacy_sapbert.build import linker_folder as bundles
+    from spacy_sapbert import bundle
+    from spacy_sapbert.build import linker as building
     from spacy_sapbert.encoders.static import StaticEncoder
     from spacy_sapbert.indexes.auto import recommended
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
     from spacy_sapbert.registry import registry
 
-    names = KnowledgeBase(kb).n_strings
+    names = KnowledgeBase(kb).n_surface_forms
     engine, settings, _why = recommended(names)
     index = registry.sapbert_indexes.get(engine)(**settings)  # type: ignore[attr-defined]
-    encode, encoding = bundles.encoded, []
+    encode, encoding = building.encoded, []
 
     @contextmanager
     def timed(*args: Any, **kwargs: Any) -> Any:
@@ -307,12 +309,12 @@ def build_fast(kb: str, out: str) -> Dict[str, Any]:
             encoding.append(time.perf_counter() - begun)
             yield vectors
 
-    bundles.encoded = timed  # type: ignore[assignment]
+    building.encoded = timed  # type: ignore[assignment]
     start = time.perf_counter()
     with memory.Peak() as own:
-        bundles.build_linker([], out, kb=kb, model=StaticEncoder(), index=index, progress=False)
+        building.build_linker([], out, kb=kb, model=StaticEncoder(), index=index, progress=False)
     seconds = time.perf_counter() - start
-    report = json.loads((Path(out) / bundles.INDEX / "manifest.json").read_text(encoding="utf-8"))["report"]
+    report = json.loads((Path(out) / bundle.INDEX / "manifest.json").read_text(encoding="utf-8"))["report"]
     return {
         "engine": engine,
         "seconds": seconds,
@@ -359,7 +361,7 @@ def encode_and_bare(kb: str, count: str) -> Dict[str, Any]:
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
     opened = KnowledgeBase(kb)
-    names = opened.strings_at(np.sort(np.random.default_rng(13).permutation(opened.n_strings)[: int(count)]).tolist())
+    names = opened.surface_forms_at(np.sort(np.random.default_rng(13).permutation(opened.n_surface_forms)[: int(count)]).tolist())
     model = NameEncoder().initialize()
     objects = model.layers[0].shims[0]._hfmodel  # type: ignore[attr-defined]
     ids = sorted(objects.tokenizer(names, truncation=True, max_length=25)["input_ids"], key=len)
@@ -428,7 +430,7 @@ def throughput_ours(folder: str, path: str) -> Dict[str, Any]:
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": folder, **SETTINGS})
     loaded = _loaded(linker, nlp)
     model, index = Clock(linker.model, ["predict"]), Clock(linker.index, ["query", "vectors"])
-    linker.model, linker.index = model, index
+    linker.bundle = replace(linker.bundle, encoder=model, index=index)
     inside: List[float] = []
 
     def link(docs: List[Any]) -> None:

@@ -1,6 +1,6 @@
-"""What a score is worth: cosine, margin and exactness -> the probability that the top link is right, learnt from annotated mentions.
+"""What a score is worth: score, margin and exact match -> the probability that the first candidate is right, learnt from annotated mentions.
 
-Numbers only, no text: a calibration can be kept and passed on where the notes it was fit on can't.
+Numbers only, no text: a calibration can be kept and passed on where the notes that it was fit on can't.
 """
 
 from __future__ import annotations
@@ -10,58 +10,79 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from .errors import DamagedFile, fail
+from .files import why_invalid
 
 FORMAT = 1
 FEATURES = ("score", "margin", "exact")
-WIDE = 0.2  # a wider lead over the runner-up says no more, and few mentions have one
-FEWEST = 50  # mentions; a share of right ones is known to about ± 14 points then
+WIDE = 0.2  # a wider margin says no more, and few mentions have one
+FEWEST = 50  # mentions; a share of right ones is then known to about ± 14 points
 PENALTY = 1000.0  # scikit-learn's C: next to no penalty for three weights
 NOISE = 1e-9
 
 
 class Observed(NamedTuple):
-    """One annotated mention as the linker sees it.
+    """One annotated mention as the linker ranks it.
 
-    score (float): of the top concept, -1 … 1. margin (float): to the runner-up, 0 for a tie. exact (bool): its name is the mention.
-    right (bool): the top concept is a gold one. behind (Optional[float]): by how much the best gold concept scores lower than the top one,
-    0 where it is the top one, inf where it is not among the candidates, None where no gold concept is in the knowledge base.
+    Attributes:
+        score: of the first candidate, -1 to 1.
+        margin: to the runner-up; 0 for a tie.
+        exact: whether the mention is an exact match.
+        right: whether the first candidate is a gold concept.
+        behind: how much lower the best gold concept scores than the first candidate: 0 where it is the first, inf where it is no candidate, None
+            where the knowledge base has no gold concept.
     """
 
     score: float
     margin: float
     exact: bool
     right: bool
-    behind: Optional[float]
+    behind: float | None
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """weights: intercept and one for each of FEATURES, of a logistic regression. fit_on: which data, in words. built_for: fingerprints of
-    encoder and knowledge base. settings: of the linker at that time. probabilities, right (n,): of the mentions it was fit on; behind (m,): of
-    those whose concept is in the knowledge base."""
+    """A logistic regression of "the first candidate is right", and the mentions that it was fit on.
 
-    weights: Tuple[float, ...]
+    Args:
+        weights: the intercept, and one for each of FEATURES.
+        fit_on: which data, in words.
+        built_for: fingerprints of encoder and knowledge base.
+        settings: those of the linker that scores depend on.
+        probabilities: (n,) of the mentions that it was fit on.
+        right: (n,) whether the first candidate was right.
+        behind: (m,) see `Observed`; of the mentions whose concept is in the knowledge base.
+    """
+
+    weights: tuple[float, ...]
     fit_on: str
-    built_for: Dict[str, str]
-    settings: Dict[str, Any]
-    probabilities: Tuple[float, ...]
-    right: Tuple[bool, ...]
-    behind: Tuple[float, ...]
+    built_for: dict[str, str]
+    settings: dict[str, Any]
+    probabilities: tuple[float, ...]
+    right: tuple[bool, ...]
+    behind: tuple[float, ...]
 
     def probability(self, score: float, margin: float, exact: bool) -> float:
-        """That the top link is right, 0 … 1."""
+        """Return how probable it is that the first candidate is right, 0 to 1."""
         return _logistic(_sum(self.weights, (score, min(margin, WIDE), float(exact))))
 
     def lowest(self, precision: float) -> float:
-        """The lowest probability p so that of the links with at least p the share `precision` (0 … 1) is right.
+        """Return the lowest probability p so that of the links with at least p this share is right.
 
-        As measured on the mentions it was fit on, with a wrong link more, so that a few lucky ones do not do; no guarantee on new ones: with
-        173 mentions, precision there falls short of 0.90 by a point or two in a third of the cases, of 0.95 in most. RAISES: SapbertError E011 where no p gives it.
+        This is measured on the mentions that the calibration was fit on, with one wrong link more, so that a few lucky links are not enough.
+        It is no guarantee for new mentions: with 173 mentions, the precision there is a point or two below 0.90 in a third of the cases, and
+        below 0.95 in most.
+
+        Args:
+            precision: share of right links, 0 to 1.
+
+        Raises:
+            SapbertError: E011, no p reaches it.
         """
         order = np.argsort(-np.array(self.probabilities), kind="stable")
         p = np.array(self.probabilities)[order]
@@ -75,11 +96,19 @@ class Calibration:
         return float(p[good[-1]])
 
     def reach(self, coverage: float) -> float:
-        """How far behind the top one a concept may score so that the candidates hold the right one for the share `coverage` of mentions.
+        """Return how far behind the first candidate a concept may score, so that the candidates hold the right one for this share of mentions.
 
-        Split conformal prediction: the ceil((n + 1) coverage)-th smallest of the n observed (Vovk et al. 2005; Angelopoulos and Bates
-        2023, equation 1). It holds on average over mentions like those it was fit on, whose concept is in the knowledge base.
-        RAISES: SapbertError E011.
+        Split conformal prediction: the ceil((n + 1) coverage)-th smallest of the n observed. It holds on average, for mentions like those that
+        the calibration was fit on, whose concept is in the knowledge base.
+
+        Args:
+            coverage: share of mentions, 0 to 1.
+
+        Raises:
+            SapbertError: E011, it is not reached.
+
+        Source:
+            Vovk et al. 2005; Angelopoulos and Bates 2023, equation 1.
         """
         behind = np.sort(np.array(self.behind))
         rank = math.ceil((len(behind) + 1) * coverage - NOISE)  # 100 * 0.55 is 55.00000000000001
@@ -89,50 +118,82 @@ class Calibration:
         return float(behind[rank - 1])
 
     def to_json(self) -> str:
-        """What `read_calibration` reads. `inf`, which JSON has not, is null."""
-        content = {"kind": "calibration", "format": FORMAT, "features": list(FEATURES), **asdict(self)}
+        """Return the text that `read_calibration` reads. `inf`, which JSON does not have, is null."""
+        content = {"kind": "calibration", "format": FORMAT, "features": FEATURES, **asdict(self)}
         content["behind"] = [value if math.isfinite(value) else None for value in self.behind]
         return json.dumps(content, ensure_ascii=False) + "\n"
 
 
+_Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+_Distance = Annotated[float, Field(ge=0.0)]
+
+
+class _Stored(BaseModel):
+    """The content of a calibration file."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    kind: Literal["calibration"]
+    format: Literal[1]
+    features: tuple[Literal["score"], Literal["margin"], Literal["exact"]]
+    weights: tuple[float, float, float, float]
+    fit_on: str
+    built_for: dict[str, str]
+    settings: dict[str, Any]
+    probabilities: Annotated[tuple[_Probability, ...], Field(min_length=1)]
+    right: tuple[bool, ...]
+    behind: tuple[_Distance | None, ...]
+
+    @model_validator(mode="after")
+    def _same_mentions(self) -> _Stored:
+        if len(self.probabilities) != len(self.right):
+            raise ValueError("'probabilities' and 'right' are not of the same length")
+        return self
+
+
 def read_calibration(path: Path) -> Calibration:
-    """RAISES: DamagedFile E015, SapbertError E106."""
+    """Read a calibration file.
+
+    Raises:
+        DamagedFile: E015.
+        SapbertError: E106, it is of another kind or format.
+        FileNotFoundError: it is not there.
+    """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text)
         found = content["format"] if content["kind"] == "calibration" else None
-        if found == FORMAT:
-            behind = tuple(math.inf if value is None else float(value) for value in content["behind"])
-            made = Calibration(
-                tuple(map(float, content["weights"])),
-                str(content["fit_on"]),
-                dict(content["built_for"]),
-                dict(content["settings"]),
-                tuple(map(float, content["probabilities"])),
-                tuple(map(bool, content["right"])),
-                behind,
-            )
-            if len(made.weights) != 1 + len(FEATURES) or not len(made.probabilities) == len(made.right) > 0:
-                raise ValueError("its lists have not the lengths they should have")
-            if not all(map(math.isfinite, made.weights)) or not all(0.0 <= p <= 1.0 for p in made.probabilities):
-                raise ValueError("a weight or probability is out of range")
-            if not all(value >= 0.0 for value in behind) or not all(isinstance(value, bool) for value in content["right"]):
-                raise ValueError("'behind' or 'right' holds what it can't")
-            return made
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if found != FORMAT:
+            raise fail("E106", path=path, found=found, expected=FORMAT)
+        stored = _Stored.model_validate_json(text)
+    except ValidationError as error:
+        raise fail("E015", DamagedFile, path=path, why=why_invalid(error)) from error
+    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise fail("E015", DamagedFile, path=path, why=f"{type(error).__name__}: {error}") from error
-    raise fail("E106", path=path, found=found, expected=FORMAT)
+    behind = tuple(math.inf if value is None else value for value in stored.behind)
+    return Calibration(**stored.model_dump(exclude={"kind", "format", "features", "behind"}), behind=behind)
 
 
-def fit_calibration(observed: Iterable[Observed], *, fit_on: str, built_for: Dict[str, str], settings: Dict[str, Any]) -> Calibration:
-    """Platt's way (1999), with margin and exactness beside the score: a logistic regression of `right` on the three.
+def fit_calibration(observed: Iterable[Observed], *, fit_on: str, built_for: dict[str, str], settings: dict[str, Any]) -> Calibration:
+    """Fit a logistic regression of `right` on score, margin and exact match.
 
-    RAISES: SapbertError E012 for too few mentions, or only right or only wrong ones; E013 without scikit-learn.
+    Args:
+        observed: annotated mentions.
+        fit_on: see `Calibration`.
+        built_for: see `Calibration`.
+        settings: see `Calibration`.
+
+    Raises:
+        SapbertError: E012, too few mentions, or only right or only wrong ones; E013, scikit-learn is not installed.
+
+    Source:
+        Platt 1999, with margin and exact match beside the score.
     """
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
         raise fail("E013", what="Fitting a calibration", package="scikit-learn") from error
-    rows: List[Observed] = list(observed)
+    rows = list(observed)
     right = [row.right for row in rows]
     if len(rows) < FEWEST or len(set(right)) < 2:
         raise fail("E012", n=len(rows), right=sum(right), fewest=FEWEST)
@@ -144,13 +205,13 @@ def fit_calibration(observed: Iterable[Observed], *, fit_on: str, built_for: Dic
 
 
 def _logistic(value: float) -> float:
-    """1 / (1 + exp(-value)), without overflow."""
+    """Return 1 / (1 + exp(-value)), without overflow."""
     small = math.exp(-abs(value))
     return 1.0 / (1.0 + small) if value >= 0 else small / (1.0 + small)
 
 
 def _down(share: float) -> float:
-    """To three decimals, never up: what a message calls reached must be."""
+    """Round down to three decimals: what a message says is reached must be reached."""
     return math.floor(1000 * share + NOISE) / 1000
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .types import Bools1d, Floats2d, Ints2d
+from .kb.name_table import NameTable
+from .types import Bools1d, Floats2d, Ints1d, Ints2d
 
-STRING, CONCEPT, RANK, DEFINED = 0, 1, 2, 5  # lines of the knowledge base's integer array
 DECIMALS = 5  # a cosine's noise between batches is about 2e-7; rounded, a tie is a tie and the order never falls by chance
 
 
 class Candidate(NamedTuple):
-    """concept, string: rows in the knowledge base. score: cosine of the concept's nearest name, 1.0 for a name found verbatim."""
+    """concept, surface_form: rows in the knowledge base. score: cosine of the concept's nearest name, 1.0 for a name found verbatim."""
 
     concept: int
     score: float
-    string: int
+    surface_form: int
 
 
 class Ranking(NamedTuple):
@@ -49,76 +49,72 @@ class Rules:
 def rank(
     rows: Ints2d,
     cosines: Floats2d,
-    pairs: npt.NDArray[np.int32],
+    names: NameTable,
     rules: Rules,
     *,
     exact: Optional[List[Optional[int]]] = None,
-    lines: Optional[Bools1d] = None,
-    added: Optional[npt.NDArray[np.int32]] = None,
-    added_lines: Optional[Bools1d] = None,
+    allowed: Optional[Bools1d] = None,
+    added: Optional[NameTable] = None,
+    added_allowed: Optional[Bools1d] = None,
 ) -> List[Ranking]:
     """Names -> ranked concepts for each of q mentions.
 
-    rows, cosines (q, k): what the index found, best first, -1 where there is nothing. pairs (6, m): the knowledge base's array.
+    rows, cosines (q, k): what the index found, best first, -1 where there is nothing. names: the knowledge base's name table, m rows.
     exact: for each mention the row of the name found verbatim, or None: its concepts score 1.0.
-    lines (m): which of the array's columns may be used (semantic types, vocabularies).
-    added (6, a): further columns, of names and concepts that were added. added_lines (a): which of them may be used.
+    allowed (m): which rows of the table may be used (semantic types, vocabularies, languages).
+    added: a further table of a rows, of names and concepts that were added. added_allowed (a): which of its rows may be used.
 
     The order: score; then a name found verbatim before one that the encoder can't tell from it (accents, what stands after the
     last token it reads); then canonical name before synonym before narrower, related and broader names; then the source named
     first; then the concept's id. Ties are reported, never broken by chance.
     """
     queries = np.repeat(np.arange(len(rows)), rows.shape[1])
-    strings, scores = rows.ravel(), np.round(np.clip(cosines.ravel().astype(np.float64), -1.0, 1.0), DECIMALS)
+    forms, scores = rows.ravel(), np.round(np.clip(cosines.ravel().astype(np.float64), -1.0, 1.0), DECIMALS)
     near = np.ones(len(queries), dtype=np.bool_)  # not verbatim
     if exact is not None:
         sure = [(q, row) for q, row in enumerate(exact) if row is not None]
         if sure:
             at, found = np.array(sure, dtype=np.int64).T
-            queries, strings = np.concatenate([at, queries]), np.concatenate([found, strings])
+            queries, forms = np.concatenate([at, queries]), np.concatenate([found, forms])
             scores, near = np.concatenate([np.ones(len(at)), scores]), np.concatenate([np.zeros(len(at), dtype=np.bool_), near])
-    there = strings >= 0
-    queries, strings, scores, near = queries[there], strings[there], scores[there], near[there]
-    parts = [_columns(strings, pairs, lines, 0)]
+    there = forms >= 0
+    queries, forms, scores, near = queries[there], forms[there], scores[there], near[there]
+    parts = [_columns(forms, names, allowed, 0)]
     if added is not None:
-        parts.append(_columns(strings, added, added_lines, pairs.shape[1]))
-    hit, column, concept, place, defined, string = (np.concatenate(part) for part in zip(*parts))
+        parts.append(_columns(forms, added, added_allowed, len(names)))
+    hit, row, concept, place, defined, form = (np.concatenate(part) for part in zip(*parts))
     query, score, near = queries[hit], scores[hit], near[hit]
-    # the best line of each (mention, concept), then each mention's concepts in order; concept rows are in the order of ids,
-    # columns in that of names
-    order = np.lexsort((column, place, near, -score, concept, query))
+    # the best row of each (mention, concept), then each mention's concepts in order; concepts are in the order of their ids,
+    # rows in that of surface forms
+    order = np.lexsort((row, place, near, -score, concept, query))
     new = np.ones(len(order), dtype=np.bool_)
     new[1:] = (query[order][1:] != query[order][:-1]) | (concept[order][1:] != concept[order][:-1])
     order = order[new]
     order = order[np.lexsort((concept[order], place[order], near[order], -score[order], query[order]))]
-    query, concept, score, defined, string = (a[order] for a in (query, concept, score, defined, string))
+    query, concept, score, defined, form = (a[order] for a in (query, concept, score, defined, form))
     passes = score > rules.threshold
     if rules.filter_for_definitions:
         passes &= (defined == 1) | (score >= rules.no_definition_threshold)
     bounds = np.searchsorted(query, np.arange(len(rows) + 1))
-    return [_ranking(concept[a:b], score[a:b], string[a:b], passes[a:b], rules) for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist())]
+    return [_ranking(concept[a:b], score[a:b], form[a:b], passes[a:b], rules) for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist())]
 
 
-def _columns(strings: Ints2d, pairs: npt.NDArray[np.int32], lines: Optional[Bools1d], offset: int) -> Tuple[Ints2d, ...]:
-    """A line for each (hit, concept of its name): number of the hit, column (`offset` more), concept, rank in a tie, has a definition, name."""
-    wanted = strings.astype(pairs.dtype)  # of another type, all of the array would be converted: 50 ms for UMLS's names
-    first = np.searchsorted(pairs[STRING], wanted, side="left")
-    counts = np.searchsorted(pairs[STRING], wanted, side="right") - first
-    hit = np.repeat(np.arange(len(strings)), counts)
-    column = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + first[hit]
-    if lines is not None:
-        keep = lines[column]
-        hit, column = hit[keep], column[keep]
-    found = (pairs[line, column].astype(np.int64) for line in (CONCEPT, RANK, DEFINED, STRING))
-    return (hit, column + offset, *found)
+def _columns(forms: Ints1d, names: NameTable, allowed: Optional[Bools1d], offset: int) -> Tuple[Ints1d, ...]:
+    """A line for each (hit, concept of its name): number of the hit, row (`offset` more), concept, rank in a tie, has a definition, name."""
+    hit, row = names.find(forms)
+    if allowed is not None:
+        keep = allowed[row]
+        hit, row = hit[keep], row[keep]
+    found = (column[row].astype(np.int64) for column in (names.concept, names.rank, names.defined, names.surface_form))
+    return (hit, row + offset, *found)
 
 
-def _ranking(concept: Any, score: Any, string: Any, passes: Any, rules: Rules) -> Ranking:
+def _ranking(concept: Ints1d, score: npt.NDArray[np.float64], form: Ints1d, passes: Bools1d, rules: Rules) -> Ranking:
     if len(concept) == 0:
         return EMPTY
 
     def candidate(i: int) -> Candidate:
-        return Candidate(int(concept[i]), float(score[i]), int(string[i]))
+        return Candidate(int(concept[i]), float(score[i]), int(form[i]))
 
     kept = [candidate(i) for i in np.flatnonzero(passes)[: rules.max_entities].tolist()]
     top = kept[0] if kept else candidate(0)

@@ -10,7 +10,7 @@ import stat
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, ParamSpec, Tuple
 
 import typer
 
@@ -23,10 +23,11 @@ kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=
 app.add_typer(kb_app, name="kb")
 
 
+P = ParamSpec("P")
 N_TREES = 10  # AnnoyIndex's own default
 
 
-ENCODER = typer.Option(None, help="'fast': the static encoder that ships, hundreds of times as fast and a little less accurate.")
+ENCODER = typer.Option(None, help="'fast': the static encoder that ships, some 70 times as fast and a little less accurate.")
 
 
 class Format(str, Enum):
@@ -41,12 +42,12 @@ class Engine(str, Enum):
     ray = "ray"
 
 
-def command(where: typer.Typer, name: str) -> Callable:
+def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """A command whose coded errors are shown as one message and end with exit code 1."""
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> None:
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
             try:
                 function(*args, **kwargs)
             except SapbertError as error:
@@ -125,14 +126,15 @@ def _source(
     suppressed: bool,
     languages: str,
 ) -> Any:
-    from .build import linker_folder as bundles
+    from .build import default_linkers
+    from .build import linker as building
     from .readers import READERS, sniff
     from .readers.rrf import LANGUAGES
 
     kind, _, rest = text.partition(":")
     path = Path(rest) if rest and kind in READERS else Path(text)
     if text == "hpo":
-        path = bundles.hpo_file()
+        path = default_linkers.hpo_file()
     if not path.exists():
         raise fail("E401", MissingFile, path=path)
     kind = kind if rest and kind in READERS else sniff(path)
@@ -144,7 +146,7 @@ def _source(
         options["relations"] = relations
     elif kind in ("obo", "obograph"):
         options = {"suppressed": suppressed}
-    return bundles.read_source(path, kind=kind, max_bad_share=max_bad_share, **options)
+    return building.read_source(path, kind=kind, max_bad_share=max_bad_share, **options)
 
 
 @command(kb_app, "update")
@@ -165,7 +167,7 @@ def kb_update(
 ) -> None:
     """Bring a linker to a new release: only names that changed are encoded; concepts added, retired and merged are told."""
 
-    from .build import linker_folder as bundles
+    from . import bundle
     from .build import update
     from .build.vectors import Workers
     from .files import clear_abandoned, write_text
@@ -180,7 +182,7 @@ def kb_update(
     if changes is not None and corpus is None:
         raise fail("E002", setting="--changes", component="kb update", value=str(changes), why="it needs a --corpus.")
     docs = None if corpus is None else _read_docs(corpus)
-    manifest = KnowledgeBase(linker / bundles.KB).manifest
+    manifest = KnowledgeBase(linker / bundle.KB).manifest
     languages = ",".join(manifest["filters"]["languages"]) or "all"
     before: Dict[str, Any] = next((source["options"] for source in manifest["sources"] if source.get("options")), {})  # of UMLS
     given = [
@@ -280,9 +282,13 @@ def index(
     processes: int = typer.Option(1, help="Encode in so many processes, each on a core of its own."),
     gpu_ids: str = typer.Option("", help="Encode on these GPUs, by commas (0,1), a process each."),
     check: bool = typer.Option(True, help="Refuse to begin where disk or memory will not do."),
+    trust_remote_code: bool = typer.Option(
+        False, "--trust-remote-code", help="Run the Python code of the encoder's repository, where it needs some."
+    ),
 ) -> None:
     """Encode a knowledge base's names, build and measure the index: a linker's folder for `linker_name`. Killed, it goes on when it is given again."""
-    from .build import linker_folder as bundles
+    from . import bundle
+    from .build import linker as building
     from .build.vectors import Workers
     from .indexes.auto import recommended
     from .kb.knowledge_base import KnowledgeBase
@@ -290,7 +296,7 @@ def index(
 
     settings: Dict[str, Any] = {}
     if engine == "auto":
-        engine, settings, why = recommended(KnowledgeBase(kb).n_strings)
+        engine, settings, why = recommended(KnowledgeBase(kb).n_surface_forms)
         typer.echo(f"{engine}: {why}")
     if "Annoy" in engine:
         settings = {**settings, "n_trees": n_trees}
@@ -301,8 +307,11 @@ def index(
         raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, {', '.join(sorted(engines))}.")
     made = _engine(engine, engines[engine], {**settings, **dict(_setting(text) for text in setting)})
     workers = Workers.make(processes, _gpus(gpu_ids))
-    bundles.build_linker([], out, kb=kb, model=_encoder(encoder, pooling, max_length), index=made, workers=workers, check=check)
-    report = bundles.open_index(out, made).report
+    model = _encoder(encoder, pooling, max_length, trust_remote_code)
+    if trust_remote_code:
+        typer.echo(f"--trust-remote-code: Python code of the repository '{encoder}' is run, where the encoder needs it.", err=True)
+    building.build_linker([], out, kb=kb, model=model, index=made, workers=workers, check=check)
+    report = bundle.open_index(out, made).report
     typer.echo(f"{out}: {report['protocol']}")
     for label in ("exact", "chosen"):
         typer.echo(f"  {label}: {report.get(label)}")
@@ -340,17 +349,23 @@ def _engine(name: str, make: Callable[..., Any], settings: Dict[str, Any]) -> An
     return make(**settings)
 
 
-def _encoder(name: str, pooling: str, max_length: Optional[int]) -> Any:
-    """RAISES: SapbertError E002 for a setting that a static encoder does not have."""
-    from .build import linker_folder as bundles
+def _encoder(name: str, pooling: str, max_length: Optional[int], trust_remote_code: bool) -> Any:
+    """RAISES: SapbertError E002 for a setting that a static encoder does not have, and for trust in code where there is none."""
+    from . import bundle
     from .encoders.static import StaticEncoder, is_static
     from .encoders.transformer import NameEncoder
 
-    if name != bundles.FAST and (not name or not is_static(name)):
-        return NameEncoder(name, pooling, 25 if max_length is None else max_length)
+    static = name == bundle.FAST or (bool(name) and is_static(name))
+    if trust_remote_code and (static or not name):
+        why = "this encoder has no code of its own. Leave the option out, or name another --encoder."
+        raise fail("E002", setting="--trust-remote-code", component="index", value=name or "the encoder that ships", why=why)
+    if not static:
+        trust = {"trust_remote_code": trust_remote_code}
+        length = 25 if max_length is None else max_length
+        return NameEncoder(name, pooling, length, tokenizer_config=dict(trust), transformer_config=dict(trust))
     if pooling != "auto":
         raise fail("E002", setting="--pooling", component="index", value=pooling, why=f"encoder '{name}' adds up a table's rows.")
-    return StaticEncoder("" if name == bundles.FAST else name, **({} if max_length is None else {"max_length": max_length}))
+    return StaticEncoder("" if name == bundle.FAST else name, **({} if max_length is None else {"max_length": max_length}))
 
 
 # -- calibrate ----------------------------------------------------------------------------------------------------------
@@ -367,25 +382,27 @@ def calibrate(
     """Learn from annotated notes what scores are worth: then links carry a probability, and target_precision and coverage can be set."""
     import spacy
 
-    from .build import linker_folder as bundles
+    from . import bundle
+    from .build import default_linkers
+    from .calibration import read_calibration
 
     docs = _read_docs(gold)
     if not 0.0 < target_precision < 1.0:
         raise fail("E002", setting="--target-precision", component="calibrate", value=target_precision, why="it must be a share, between 0 and 1.")
-    folder = bundles.find_linker(linker)
+    folder = default_linkers.find_linker(linker)
     try:
-        bundles.read_calibration(folder / bundles.CALIBRATION)
+        read_calibration(folder / bundle.CALIBRATION)
     except FileNotFoundError:
         pass
     except SapbertError as error:  # damaged, or of another version: it is to be replaced
         typer.echo(str(error), err=True)
-        bundles.write_calibration(folder, None)
+        bundle.write_calibration(folder, None)
     nlp = spacy.blank("en")
     component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder), "spans_key": spans_key})
     made = component.calibrate(docs, fit_on=fit_on or gold.name)
-    bundles.write_calibration(folder, made)
+    bundle.write_calibration(folder, made)
     n, right = len(made.right), sum(made.right)
-    typer.echo(f"{n:,} mentions, {right:,} linked rightly. Written: {folder / bundles.CALIBRATION}")
+    typer.echo(f"{n:,} mentions, {right:,} linked rightly. Written: {folder / bundle.CALIBRATION}")
     try:
         lowest = made.lowest(target_precision)
     except SapbertError as error:  # the calibration is good all the same
@@ -418,7 +435,7 @@ def link(
     settings = Settings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations)
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
-    write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out)  # type: ignore[attr-defined]
+    write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out)
 
 
 def read_notes(inputs: List[str]) -> Iterator[Tuple[str, str]]:

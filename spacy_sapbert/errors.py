@@ -1,15 +1,24 @@
-"""Coded errors: what went wrong, with which value, and what to do next.
+"""Errors and warnings with codes: what went wrong, with which value, and what to do next. Also the package's logger.
 
 E0xx set-up · E1xx knowledge base · E2xx index · E3xx encoder · E4xx data files · W0xx warnings.
 """
 
 from __future__ import annotations
 
+import logging
+import warnings
 from typing import Any
+
+logger = logging.getLogger("spacy_sapbert")  # what the library says while it works; the command line shows it
+logger.addHandler(logging.NullHandler())
 
 
 class SapbertError(ValueError):
-    """Every error this package raises on purpose; `code` is its stable number."""
+    """An error that this package raises on purpose.
+
+    Attributes:
+        code: its number, such as "E101", which stays the same in later versions.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"[{code}] {message}")
@@ -20,11 +29,23 @@ class SapbertError(ValueError):
 
 
 class MissingFile(SapbertError, FileNotFoundError):
-    """A file or folder that should be there is not."""
+    """A file or folder is missing."""
 
 
 class DamagedFile(SapbertError):
-    """A file is there, but truncated, foreign or changed since it was written."""
+    """A file is truncated, of another kind, or was changed since it was written."""
+
+
+class SapbertWarning(UserWarning):
+    """A warning of this package.
+
+    Attributes:
+        code: its number, such as "W001", which stays the same in later versions.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"[{code}] {message}")
+        self.code = code
 
 
 def _restore(cls: type[SapbertError], code: str, text: str) -> SapbertError:
@@ -42,7 +63,7 @@ class Errors:
     E005 = "Extension '{attr}' of Span exists already with other settings. Choose another attr_name for '{component}'."
     E006 = "'{what}' is a {got}, not a {expected}."
     E007 = "Folder '{path}' is locked by another build for more than {seconds:.0f} s. If none is running, delete '{lock}'."
-    E008 = "No room left to write '{path}' ({error}). Nothing half-written was kept; free space, or move the cache with {env}."
+    E008 = "No room left to write '{path}' ({error}). Nothing half-written was kept; free space, or name another folder ({env} moves the cache)."
     E009 = "'{path}' can't be written ({error}). Name another file."
     E010 = (
         "Setting '{setting}' of '{component}' needs a calibration, and linker '{path}' has none{why}. Fit one on annotated notes: "
@@ -125,6 +146,22 @@ class Errors:
     E303 = "pooling must be 'cls', 'mean' or 'auto'; got '{pooling}'."
     E304 = "Encoder '{name}' gave NaN or infinite values for {count} of {total} names. Try dtype='float32'."
     E305 = "There is no GPU {gpu}: PyTorch sees {count}. Name others, or leave gpu_ids out for the CPU."
+    E306 = (
+        "Encoder '{name}' needs Python code of its own repository, which is not run unasked. Name a model that transformers loads without such code; "
+        "or, if you trust the repository, run its code with `python -m spacy_sapbert index KB --encoder NAME --trust-remote-code`."
+    )
+    E307 = (
+        "The encoder of linker '{path}' needs Python code ({why}). Code of a linker's folder is not run, whatever the settings say. Build the linker "
+        "again with an encoder that transformers loads without code of its own, or get an unchanged copy of the folder."
+    )
+    E308 = (
+        "Encoder '{name}' is made of Python code of its own repository ({classes}). A linker's folder is loaded without such code, so a linker with this "
+        "encoder could not be opened, and none is written. Name a model of an architecture that transformers itself has."
+    )
+    E309 = (
+        "The encoder of linker '{path}' leads outside its folder: {why}. Nothing outside was read. Build the linker again with "
+        "`python -m spacy_sapbert index`, or get an unchanged copy of the folder."
+    )
     # data files
     E401 = "'{path}' does not exist."
     E402 = "'{path}' is not {expected}: {why}"
@@ -154,5 +191,22 @@ class Errors:
 
 
 def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> SapbertError:
-    """The exception for `code`, ready to raise: `raise fail("E401", MissingFile, path=path)`."""
+    """Return the exception of a code, ready to raise: `raise fail("E401", MissingFile, path=path)`.
+
+    Args:
+        code: number of a template in `Errors`.
+        cls: class of the exception.
+        values: what the template's fields are filled with.
+    """
     return cls(code, getattr(Errors, code).format(**values))
+
+
+def warn(code: str, *, stacklevel: int = 1, **values: Any) -> None:
+    """Give a `SapbertWarning`: `warn("W005", count=3, n=10, examples="X:1")`.
+
+    Args:
+        code: number of a template in `Errors`.
+        stacklevel: whose line Python shows: 1 for the function that calls `warn`, 2 for the function that called that one.
+        values: what the template's fields are filled with.
+    """
+    warnings.warn(SapbertWarning(code, getattr(Errors, code).format(**values)), stacklevel=stacklevel + 1)

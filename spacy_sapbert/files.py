@@ -13,11 +13,12 @@ import tempfile
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Union
+from typing import Any, Dict, Iterable, Iterator, List, Union
 
 from filelock import FileLock, Timeout
+from pydantic import ValidationError
 
-from .errors import DamagedFile, MissingFile, fail
+from .errors import DamagedFile, MissingFile, SapbertError, fail
 
 MANIFEST = "manifest.json"
 FULL_HASH_BYTES = 64 * 1024 * 1024  # larger files are sampled when opened, so that opening stays under 0.3 s whatever the size
@@ -116,20 +117,53 @@ def writing_folder(target: Union[str, Path]) -> Iterator[Path]:
     RAISES: SapbertError E008 where the disk is full.
     """
     target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    clear_abandoned(target)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+    with told_where_full(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        clear_abandoned(target)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
     try:
-        with FileLock(scratch / _LOCK):
+        with told_where_full(target), FileLock(scratch / _LOCK):
             (scratch / _NEW).mkdir()
             yield scratch / _NEW
             _replace_folder(scratch, target)
-    except Exception as error:
-        if is_disk_full(error):
-            raise fail("E008", path=target, error=error, env="SPACY_SAPBERT_CACHE") from error
-        raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def told_where_full(path: Path) -> Iterator[None]:
+    """Errors of a full disk, whoever raises them, as SapbertError E008 of this path."""
+    try:
+        yield
+    except Exception as error:
+        if not is_disk_full(error):
+            raise
+        said: object = error
+        if isinstance(error, SapbertError) and error.code == "E008":  # of a file in the folder
+            said = error.__cause__ or error
+        elif isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):  # of copytree: (source, target, why) of each file
+            said = next((why for _, _, why in error.args[0] if is_disk_full(OSError(why))), error)
+        raise fail("E008", path=path, error=said, env="SPACY_SAPBERT_CACHE") from error
+
+
+def keep_the_others(old: Path, new: Path, replaced: Iterable[str]) -> None:
+    """Take over what lies in an old folder and is not replaced: as hard links where the disk has them, since no file of ours is written in place."""
+    for path in sorted(old.iterdir()) if old.is_dir() else ():
+        if path.name in replaced:
+            continue
+        if path.is_symlink():
+            os.symlink(os.readlink(path), new / path.name)
+        elif path.is_dir():
+            shutil.copytree(path, new / path.name, symlinks=True, copy_function=_link)
+        else:
+            _link(path, new / path.name)
+
+
+def _link(source: Any, target: Any) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -215,3 +249,10 @@ def folder_from_bytes(content: Dict[str, bytes], folder: Path) -> None:
             raise fail("E102", DamagedFile, path=name, why="the name points outside its folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+
+
+def why_invalid(error: ValidationError) -> str:
+    """Return the first thing that is wrong with a file's content, in one line."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else str(first["msg"])

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import catalogue
-from spacy.util import registry
+from spacy.util import registry as registry
+
+from .errors import MissingFile, fail
+
+__all__ = ["registry"]
 
 # registry.create() would land in Thinc's namespace, where the entry-point groups below are never looked up.
 if not hasattr(registry, "sapbert_indexes"):
     registry.sapbert_indexes = catalogue.create("spacy", "sapbert_indexes", entry_points=True)  # type: ignore[attr-defined]
-if not hasattr(registry, "sapbert_linkers"):  # linker_name -> function that gives the folder of a linker
+if not hasattr(registry, "sapbert_linkers"):  # linker_name -> function that returns the folder of a linker
     registry.sapbert_linkers = catalogue.create("spacy", "sapbert_linkers", entry_points=True)  # type: ignore[attr-defined]
+
+
+def check_linker_name(linker_name: str | None) -> None:
+    """Check that a linker name is registered or is a folder; None stands for the default linker.
+
+    Raises:
+        MissingFile: E001, it is neither.
+    """
+    known = sorted(registry.sapbert_linkers.get_all())  # type: ignore[attr-defined]
+    if linker_name is not None and linker_name not in known and not Path(linker_name).is_dir():
+        raise fail("E001", MissingFile, name=linker_name, known=", ".join(known))

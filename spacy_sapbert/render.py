@@ -14,7 +14,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from spacy.displacy import EntityRenderer, get_doc_settings
+from spacy.displacy import get_doc_settings
+from spacy.displacy.render import EntityRenderer
 from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 

@@ -43,7 +43,7 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_linker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A linker's folder: 60 clinical concepts of tiny_clinic.tsv, then tiny.obo; default encoder, Annoy, tuned. Don't write into it."""
-    from spacy_sapbert.build.linker_folder import build_linker, read_source
+    from spacy_sapbert.build.linker import build_linker, read_source
 
     sources = [read_source(DATA / name) for name in ("tiny_clinic.tsv", "tiny.obo")]
     return build_linker(sources, tmp_path_factory.mktemp("tiny") / "linker", progress=False)
@@ -58,7 +58,7 @@ def tiny_kb(tiny_linker: Path) -> KnowledgeBase:
 @pytest.fixture(scope="session")
 def hpo_linker_folder() -> Path:
     """The default linker, built on first use (a minute) into $SPACY_SAPBERT_CACHE or the user's cache."""
-    from spacy_sapbert.build.linker_folder import find_linker
+    from spacy_sapbert.build.default_linkers import find_linker
 
     return find_linker(None)
 

@@ -25,9 +25,9 @@ ORDER = {
         *("render", "corpus", "cli", "__init__", "__main__"),
     ],
     "training": [
-        *("__init__", "errors", "registry", "paths", "recipe"),
+        *("__init__", "errors", "registry", "made", "paths", "recipe"),
         *("corpora", "data", "loop", "tasks"),
-        *("evaluation", "fit", "soup", "compress", "phases", "train", "compare", "report", "cli", "__main__"),
+        *("evaluation", "fit", "soup", "compress", "phases", "train", "compare", "report", "commands", "cli", "__main__"),
     ],
 }
 # imports that run against the order, with the reason why
@@ -123,6 +123,8 @@ def test_the_reader_of_imports_sees_them() -> None:
         ("spacy_sapbert.cli", ["torch", "spacy", "annoy", "transformers", "pyarrow", "ray"]),
         ("spacy_sapbert.corpus.annotate", ["torch", "spacy", "annoy", "transformers", "pyarrow", "ray"]),
         ("spacy_sapbert.indexes.annoy", ["torch", "spacy", "annoy", "transformers"]),
+        ("training.cli", ["torch", "spacy", "annoy", "transformers", "sklearn", "numpy"]),
+        ("training.recipe", ["torch", "spacy", "transformers", "numpy"]),
     ],
 )
 def test_importing_is_light(module: str, heavy: list[str]) -> None:

@@ -18,8 +18,8 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from typer.testing import CliRunner
 
-from spacy_sapbert import render
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle, render
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.calibration import Calibration, Observed, fit_calibration, read_calibration
 from spacy_sapbert.cli import app
 from spacy_sapbert.encoders.transformer import NameEncoder
@@ -213,7 +213,7 @@ def test_calibrate_writes_probabilities(other: Any, annotated: List[Doc]):
     found = linker.calibrate(annotated, fit_on="invented notes")
     assert linker.calibration is found
     assert found.fit_on == "invented notes"
-    assert found.built_for == {"encoder": bundles.fingerprint(linker.model), "kb": linker.kb.fingerprint}
+    assert found.built_for == {"encoder": bundle.fingerprint(linker.model), "kb": linker.kb.fingerprint}
     assert len(found.right) == len(annotated)
     (known,) = linker(gold("heart attacks", "")).ents
     assert known._.kb_prob == known._.kb_explain["probability"]
@@ -228,7 +228,7 @@ def test_target_precision_decides_instead_of_the_threshold(other: Any, annotated
     linker = other(threshold=0.999)
     assert linker(gold("heart attacks", "")).ents[0].kb_id_ == ""
     linker.calibrate(annotated, fit_on="invented notes")
-    linker.aim(target_precision=0.9)
+    linker.set_targets(target_precision=0.9)
     lowest = linker.calibration.lowest(0.9)
     docs = [linker(gold(doc.text, "")) for doc in annotated]
     linked = [(doc.ents[0].kb_id_, given.ents[0].kb_id_) for doc, given in zip(docs, annotated) if doc.ents[0].kb_id_]
@@ -237,14 +237,14 @@ def test_target_precision_decides_instead_of_the_threshold(other: Any, annotated
     assert all((doc.ents[0]._.kb_explain["probability"] >= round(lowest, 5)) == bool(doc.ents[0].kb_id_) for doc in docs)
     explain = docs[0].ents[0]._.kb_explain
     assert (explain["threshold"], explain["target_precision"], explain["least_probability"]) == (None, 0.9, round(lowest, 5))
-    linker.aim()
+    linker.set_targets()
     assert linker(gold("heart attacks", "")).ents[0].kb_id_ == ""
 
 
 def test_coverage_gives_candidates_without_a_link_too(other: Any, annotated: List[Doc]):
     linker = other(threshold=0.999, k=60)
     linker.calibrate(annotated, fit_on="invented notes")
-    linker.aim(coverage=0.8)
+    linker.set_targets(coverage=0.8)
     reach = linker.calibration.reach(0.8)
     hits = 0
     for given in annotated[: -len(ODD)]:
@@ -264,20 +264,20 @@ def test_without_a_calibration_targets_are_refused(other: Any, tiny_linker: Path
         other(target_precision=0.9)
     linker = other()
     with pytest.raises(SapbertError, match=r"\[E010\] Setting 'coverage'"):
-        linker.aim(coverage=0.9)
+        linker.set_targets(coverage=0.9)
     assert linker.coverage is None
     with pytest.raises(SapbertError, match=r"\[E014\].*doc.ents"):
         linker.calibrate([gold("fever", "")], fit_on="")
 
 
-def test_calibrate_and_aim_on_a_linker_that_has_targets_and_no_calibration_yet(linker: Any, annotated: List[Doc], tiny_linker: Path):
+def test_calibrate_and_set_targets_on_a_linker_that_has_targets_and_no_calibration_yet(linker: Any, annotated: List[Doc], tiny_linker: Path):
     """What E010 says to do."""
     eager = SapBertLinker(linker.model, linker.index, "eager", linker_name=str(tiny_linker), target_precision=0.8)
     assert len(eager.observe(annotated)) == len(annotated)
     with pytest.raises(SapbertError, match="E010"):
         eager(gold("fever", ""))
     eager = SapBertLinker(linker.model, linker.index, "eager", linker_name=str(tiny_linker), target_precision=0.8)
-    eager.aim()
+    eager.set_targets()
     assert eager(gold("congestive heart failure", "")).ents[0].kb_id_ == "C9100002"
     eager = SapBertLinker(linker.model, linker.index, "eager", linker_name=str(tiny_linker), target_precision=0.8)
     made = eager.calibrate(annotated, fit_on="invented notes")
@@ -326,9 +326,9 @@ def test_shares_are_between_0_and_1(other: Any, share: float):
 def test_what_can_not_be_reached_changes_nothing(other: Any, annotated: List[Doc]):
     linker = other()
     linker.calibrate(annotated, fit_on="invented notes")
-    linker.aim(target_precision=0.5)
+    linker.set_targets(target_precision=0.5)
     with pytest.raises(SapbertError, match=r"\[E011\] target_precision = 0.999"):
-        linker.aim(target_precision=0.999)
+        linker.set_targets(target_precision=0.999)
     assert linker.target_precision == 0.5
     assert linker(gold("heart attacks", "")).ents[0]._.kb_explain["target_precision"] == 0.5
 
@@ -337,9 +337,9 @@ def test_kept_in_the_pipelines_files_and_in_workers(other: Any, annotated: List[
     linker = other()
     linker.calibrate(annotated, fit_on="invented notes")
     expected = linker(gold("heart attacks", "")).ents[0]._.kb_prob
-    linker.aim(target_precision=0.8)
+    linker.set_targets(target_precision=0.8)
     copy = pickle.loads(pickle.dumps(linker))  # the calibration is not on disk yet
-    assert (copy.calibration, copy.target_precision, copy._lowest) == (linker.calibration, 0.8, linker._lowest)
+    assert (copy.calibration, copy.target_precision, copy.search.least_probability) == (linker.calibration, 0.8, linker.search.least_probability)
     linker.to_disk(tmp_path / "pipe")
     assert (tmp_path / "pipe" / "linker" / "calibration.json").is_file()
     again = other(tmp_path / "pipe" / "linker")
@@ -355,7 +355,7 @@ def test_a_calibration_of_other_parts_is_left_out_with_a_warning(other: Any, ann
     linker.calibrate(annotated, fit_on="invented notes")
     linker.to_disk(tmp_path)
     folder = tmp_path / "linker"
-    bundles.write_calibration(folder, replace(linker.calibration, built_for={**linker.calibration.built_for, "encoder": "another"}))
+    bundle.write_calibration(folder, replace(linker.calibration, built_for={**linker.calibration.built_for, "encoder": "another"}))
     with pytest.warns(UserWarning, match=r"\[W002\].*another encoder: probabilities are left out"):
         assert other(folder).calibration is None
     with pytest.warns(UserWarning, match="W002"), pytest.raises(SapbertError, match=r"\[E010\].*that was fit for this encoder"):
@@ -366,9 +366,9 @@ def test_batches_and_cache_give_the_same(tiny_linker: Path, annotated: List[Doc]
     linker = SapBertLinker(NameEncoder(dtype="float32"), AnnoyIndex(), "other", threshold=0.5)  # in bfloat16 a vector depends on its batch
     linker.set_folder(tiny_linker)
     linker.calibrate(annotated, fit_on="invented notes")
-    linker.aim(coverage=0.7)
+    linker.set_targets(coverage=0.7)
     single = [linker(gold(doc.text, "")).ents[0] for doc in annotated]
-    linker._cache.clear()
+    linker.forget()
     for doc, one in zip(linker.pipe([gold(doc.text, "") for doc in annotated], batch_size=7), single):
         (ent,) = doc.ents
         assert [c for c, _ in ent._.kb_ents] == [c for c, _ in one._.kb_ents]
@@ -420,7 +420,7 @@ def test_a_pipeline_that_asks_for_a_precision_is_loaded_again(tiny_linker: Path,
     nlp.to_disk(tmp_path)
     again: Any = spacy.load(tmp_path).get_pipe("sapbert_linker")
     assert (again.calibration, again.target_precision) == (made.calibration, 0.8)
-    assert again._lowest == made._lowest
+    assert again.search.least_probability == made.search.least_probability
 
 
 def test_the_default_linker_ships_with_one(hpo_linker_folder: Path):
@@ -429,6 +429,6 @@ def test_the_default_linker_ships_with_one(hpo_linker_folder: Path):
         linker: Any = spacy.blank("en").add_pipe("sapbert_linker")
         linker.load()
     assert "gsc-dev" in linker.calibration.fit_on
-    assert {key: linker.calibration.built_for[key] for key in ("hp.obo", "adapter")} == bundles.hpo_inputs()
+    assert {key: linker.calibration.built_for[key] for key in ("hp.obo", "adapter")} == default_linkers.hpo_inputs()
     (ent,) = linker(gold("low muscle tone", "")).ents
     assert 0.9 < ent._.kb_prob < 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
@@ -9,21 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_sapbert.candidates import CONCEPT, DECIMALS, DEFINED, EMPTY, RANK, STRING, Candidate, Ranking, Rules, rank
+from spacy_sapbert.candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
+from spacy_sapbert.kb.name_table import NameTable
 
 CANONICAL, SYNONYM, WEAK, NEXT_SOURCE = 0, 10_000, 20_000, 1  # kb_builder's "rank in a tie": kind of name, then source
 
 
-def make_pairs(lines: List[Tuple[int, int, int, int]]) -> Any:
-    """(name row, concept row, rank, has a definition) … -> the knowledge base's array, sorted by name."""
-    pairs = np.zeros((6, len(lines)), dtype=np.int32)
-    for column, (string, concept, place, defined) in enumerate(sorted(lines)):
-        pairs[[STRING, CONCEPT, RANK, DEFINED], column] = string, concept, place, defined
-    return pairs
+def make_table(rows: List[Tuple[int, int, int, int]]) -> NameTable:
+    """(surface form, concept, rank, has a definition) … -> a name table, sorted by surface form."""
+    return NameTable.from_rows((form, concept, place, 0, 0, defined) for form, concept, place, defined in sorted(rows))
 
 
 # concepts 0 … 3: 0 has names 0, 1 and a weak 5; 1 has names 2 and 1 ("cold"); 2 has name 3, undefined; 3 has names 4 and 5
-PAIRS = make_pairs(
+NAMES = make_table(
     [
         (0, 0, CANONICAL, 1),
         (1, 0, SYNONYM, 1),
@@ -38,9 +37,13 @@ PAIRS = make_pairs(
 ALL = Rules(threshold=-2.0, max_entities=10)
 
 
+def array_of(table: NameTable) -> Any:
+    return np.stack([getattr(table, field.name) for field in fields(NameTable)])
+
+
 def one(names: List[Tuple[int, float]], rules: Rules = ALL, **more: Any) -> Ranking:
     rows = np.array([[row for row, _ in names]], dtype=np.int64)
-    return rank(rows, np.array([[score for _, score in names]], dtype=np.float32), more.pop("pairs", PAIRS), rules, **more)[0]
+    return rank(rows, np.array([[score for _, score in names]], dtype=np.float32), more.pop("table", NAMES), rules, **more)[0]
 
 
 def pairs_of(ranking: Ranking) -> List[Tuple[int, float]]:
@@ -53,7 +56,7 @@ def test_a_concept_scores_by_its_best_name():
     assert ranking.best == Candidate(0, 0.9, 0)
     assert ranking.runner_up == Candidate(1, 0.8, 1)
     assert ranking.tied == []
-    assert all(type(c.concept) is int and type(c.score) is float and type(c.string) is int for c in ranking.kept)
+    assert all(type(c.concept) is int and type(c.score) is float and type(c.surface_form) is int for c in ranking.kept)
 
 
 def test_the_order_of_names_given_does_not_matter():
@@ -69,7 +72,7 @@ def test_a_name_of_several_concepts_is_a_tie_canonical_first():
 
 
 def test_ties_canonical_synonym_weak_source_id():
-    pairs = make_pairs(
+    table = make_table(
         [
             (0, 9, CANONICAL + NEXT_SOURCE, 1),
             (0, 8, CANONICAL, 1),
@@ -79,7 +82,7 @@ def test_ties_canonical_synonym_weak_source_id():
             (0, 2, SYNONYM, 1),
         ]
     )
-    ranking = one([(0, 0.8)], pairs=pairs)
+    ranking = one([(0, 0.8)], table=table)
     assert [c.concept for c in ranking.kept] == [8, 9, 2, 7, 1, 0]
     assert ranking.tied == [8, 9, 2, 7, 1, 0]
     assert ranking.runner_up == Candidate(9, 0.8, 0)
@@ -94,8 +97,8 @@ def test_ties_are_reported_beyond_what_is_kept():
 
 def test_of_equal_names_of_a_concept_the_better_one_is_shown():
     assert one([(5, 0.8), (1, 0.8), (0, 0.8)]).kept[0] == Candidate(0, 0.8, 0)
-    two_synonyms = make_pairs([(6, 0, SYNONYM, 1), (4, 0, SYNONYM, 1)])
-    assert one([(6, 0.8), (4, 0.8)], pairs=two_synonyms).kept == one([(4, 0.8), (6, 0.8)], pairs=two_synonyms).kept == [Candidate(0, 0.8, 4)]
+    two_synonyms = make_table([(6, 0, SYNONYM, 1), (4, 0, SYNONYM, 1)])
+    assert one([(6, 0.8), (4, 0.8)], table=two_synonyms).kept == one([(4, 0.8), (6, 0.8)], table=two_synonyms).kept == [Candidate(0, 0.8, 4)]
 
 
 def test_noise_between_batches_is_no_difference():
@@ -157,32 +160,32 @@ def test_verbatim_name_of_several_concepts_is_a_tie():
 
 def test_verbatim_without_neighbours():
     rows = np.full((2, 3), -1, dtype=np.int64)
-    first, second = rank(rows, np.full((2, 3), -np.inf, dtype=np.float32), PAIRS, Rules(0.7, 5), exact=[None, 3])
+    first, second = rank(rows, np.full((2, 3), -np.inf, dtype=np.float32), NAMES, Rules(0.7, 5), exact=[None, 3])
     assert first == EMPTY
     assert second == Ranking([Candidate(2, 1.0, 3)], Candidate(2, 1.0, 3), None, [])
 
 
-def test_lines_leave_concepts_out_before_anything_is_counted():
-    lines = PAIRS[CONCEPT] != 1
-    ranking = one([(1, 0.95), (2, 0.9), (4, 0.5)], Rules(0.1, 2), lines=lines)
+def test_rows_that_are_not_allowed_leave_concepts_out_before_anything_is_counted():
+    allowed = NAMES.concept != 1
+    ranking = one([(1, 0.95), (2, 0.9), (4, 0.5)], Rules(0.1, 2), allowed=allowed)
     assert pairs_of(ranking) == [(0, 0.95), (3, 0.5)]
     assert ranking.tied == []
-    assert one([(1, 0.95)], exact=[1], lines=lines).kept == [Candidate(0, 1.0, 1)]
-    assert one([(1, 0.95)], lines=np.zeros(PAIRS.shape[1], dtype=np.bool_)) == EMPTY
+    assert one([(1, 0.95)], exact=[1], allowed=allowed).kept == [Candidate(0, 1.0, 1)]
+    assert one([(1, 0.95)], allowed=np.zeros(len(NAMES), dtype=np.bool_)) == EMPTY
 
 
 def test_padding_and_nothing_at_all():
     ranking = one([(4, 0.9), (-1, -np.inf), (-1, -np.inf)])
     assert ranking == Ranking([Candidate(3, 0.9, 4)], Candidate(3, 0.9, 4), None, [])
     assert one([(-1, -np.inf)]) == EMPTY
-    assert rank(np.zeros((0, 4), dtype=np.int64), np.zeros((0, 4), dtype=np.float32), PAIRS, ALL) == []
-    assert rank(np.zeros((2, 0), dtype=np.int64), np.zeros((2, 0), dtype=np.float32), PAIRS, ALL) == [EMPTY, EMPTY]
+    assert rank(np.zeros((0, 4), dtype=np.int64), np.zeros((0, 4), dtype=np.float32), NAMES, ALL) == []
+    assert rank(np.zeros((2, 0), dtype=np.int64), np.zeros((2, 0), dtype=np.float32), NAMES, ALL) == [EMPTY, EMPTY]
 
 
 def test_mentions_do_not_mix():
     rows = np.array([[0, 4], [3, -1], [4, 0]], dtype=np.int64)
     cosines = np.array([[0.9, 0.8], [0.7, -np.inf], [0.6, 0.5]], dtype=np.float32)
-    rankings = rank(rows, cosines, PAIRS, ALL, exact=[None, 0, None])
+    rankings = rank(rows, cosines, NAMES, ALL, exact=[None, 0, None])
     assert [pairs_of(r) for r in rankings] == [[(0, 0.9), (3, 0.8)], [(0, 1.0), (2, 0.7)], [(3, 0.6), (0, 0.5)]]
 
 
@@ -191,29 +194,29 @@ def test_kept_is_cut_at_max_entities():
 
 
 def test_input_is_left_as_it_is():
-    rows, cosines, pairs = np.array([[1, 3]]), np.array([[0.5, 0.4]], dtype=np.float32), PAIRS.copy()
-    rank(rows, cosines, pairs, ALL, exact=[3], lines=np.ones(8, dtype=np.bool_))
+    rows, cosines, before = np.array([[1, 3]]), np.array([[0.5, 0.4]], dtype=np.float32), array_of(NAMES).copy()
+    rank(rows, cosines, NAMES, ALL, exact=[3], allowed=np.ones(8, dtype=np.bool_))
     assert rows.tolist() == [[1, 3]]
     assert cosines.tolist() == np.array([[0.5, 0.4]], dtype=np.float32).tolist()
-    assert np.array_equal(pairs, PAIRS)
+    assert np.array_equal(before, array_of(NAMES))
 
 
 # -- against a reference --------------------------------------------------------------------------------------------------
 
 
-def slow(names: List[Tuple[int, float]], pairs: Any, rules: Rules, exact: Optional[int], lines: Any) -> Ranking:
+def slow(names: List[Tuple[int, float]], table: NameTable, rules: Rules, exact: Optional[int], allowed: Any) -> Ranking:
     found = [(row, round(min(1.0, max(-1.0, float(score))), DECIMALS), 1) for row, score in names if row >= 0]
     if exact is not None:
         found.append((exact, 1.0, 0))
     best: Dict[int, Tuple[float, int, int, int]] = {}  # concept -> (-score, not verbatim, rank, name)
     defined = {}
-    for column in range(pairs.shape[1]):
-        string, concept, place = (int(pairs[line, column]) for line in (STRING, CONCEPT, RANK))
-        if lines is None or lines[column]:
+    for i in range(len(table)):
+        form, concept, place = int(table.surface_form[i]), int(table.concept[i]), int(table.rank[i])
+        if allowed is None or allowed[i]:
             for row, score, near in found:
-                if row == string:
-                    best[concept] = min(best.get(concept, (9.0, 9, 0, 0)), (-score, near, place, string))
-            defined[concept] = pairs[DEFINED, column]
+                if row == form:
+                    best[concept] = min(best.get(concept, (9.0, 9, 0, 0)), (-score, near, place, form))
+            defined[concept] = table.defined[i]
     ordered = sorted(best, key=lambda concept: (*best[concept][:3], concept))
     candidates = [Candidate(concept, -best[concept][0], best[concept][3]) for concept in ordered]
     kept = []
@@ -239,7 +242,7 @@ def problems(draw: Any) -> Any:
     defined = draw(st.lists(st.integers(0, 1), min_size=n_concepts, max_size=n_concepts))
     links = draw(st.sets(st.tuples(st.integers(0, n_names - 1), st.integers(0, n_concepts - 1)), min_size=1, max_size=12))
     ranks = st.sampled_from([CANONICAL, CANONICAL + NEXT_SOURCE, SYNONYM, SYNONYM + NEXT_SOURCE, WEAK])
-    pairs = make_pairs([(string, concept, draw(ranks), defined[concept]) for string, concept in links])
+    table = make_table([(form, concept, draw(ranks), defined[concept]) for form, concept in links])
     k = draw(st.integers(1, n_names + 1))
     names = []
     for _ in range(draw(st.integers(1, 3))):
@@ -247,19 +250,19 @@ def problems(draw: Any) -> Any:
         scored = [(row, draw(SCORES)) for row in rows]
         names.append(scored + [(-1, -np.inf)] * (k - len(scored)))
     exact = draw(st.none() | st.lists(st.none() | st.integers(0, n_names - 1), min_size=len(names), max_size=len(names)))
-    lines = draw(st.none() | st.lists(st.booleans(), min_size=pairs.shape[1], max_size=pairs.shape[1]).map(np.array))
+    allowed = draw(st.none() | st.lists(st.booleans(), min_size=len(table), max_size=len(table)).map(np.array))
     rules = Rules(draw(SCORES), draw(st.integers(1, 4)), draw(st.booleans()), draw(SCORES))
-    return names, pairs, rules, exact, lines
+    return names, table, rules, exact, allowed
 
 
 @settings(max_examples=150, deadline=None)
 @given(problems())
 def test_same_as_the_slow_way(problem: Any):
-    names, pairs, rules, exact, lines = problem
+    names, table, rules, exact, allowed = problem
     rows = np.array([[row for row, _ in line] for line in names], dtype=np.int64)
     cosines = np.array([[score for _, score in line] for line in names], dtype=np.float32)
     expected = [
-        slow([(row, np.float32(score)) for row, score in line], pairs, rules, None if exact is None else exact[i], lines)
+        slow([(row, np.float32(score)) for row, score in line], table, rules, None if exact is None else exact[i], allowed)
         for i, line in enumerate(names)
     ]
-    assert rank(rows, cosines, pairs, rules, exact=exact, lines=lines) == expected
+    assert rank(rows, cosines, table, rules, exact=exact, allowed=allowed) == expected

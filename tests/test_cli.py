@@ -13,9 +13,10 @@ from typing import Any, Dict, Iterator, List
 import pytest
 import spacy
 from readers.helpers import RELEASE, relation, write_release
+from test_encoder import make_bert, with_code
 from typer.testing import CliRunner
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.cli import app, make_pipeline, read_notes
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
@@ -31,7 +32,7 @@ CUIS = ["C9100027", "C9100020", "C9100053", "C9100009"]
 def default_linker(tiny_linker: Path) -> Iterator[None]:
     """The commands' default is the tiny linker here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bundles, "hpo", lambda: tiny_linker)  # what the entry point leads to
+        patch.setattr(default_linkers, "hpo", lambda: tiny_linker)  # what the entry point leads to
         yield
 
 
@@ -291,6 +292,56 @@ def test_build_show_index_and_link(tmp_path: Path):
     assert run("kb", "info", linker).stdout.splitlines()[-1] == info.splitlines()[-1]
     (row,) = records(run("link", "two wandering knees", "--linker-name", linker, "--format", "jsonl").stdout)
     assert (row["mention"], row["name"]) == ("wandering knees", "wandering knee")
+
+
+@pytest.fixture
+def own_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model's folder with a Python file, which writes `marker` beside it when it is run. Who asks on standard input gets no answer."""
+    folder = make_bert(tmp_path / "own")
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    for part in ("BertConfig", "BertModel"):  # transformers marks the classes that it finds by a repository's code
+        monkeypatch.setattr(f"transformers.{part}._auto_class", None)
+    return with_code(folder, tmp_path / "marker")
+
+
+def test_code_of_a_repository_is_run_only_when_it_is_trusted(own_encoder: Path, tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("builtins.input", lambda prompt="": pytest.fail(f"asked: {prompt}"))
+    command = ["index", tiny_linker / "kb", "--encoder", own_encoder, "--out", tmp_path / "linker"]
+    said = refused(*command)
+    assert said.startswith("[E306]")
+    assert "--trust-remote-code" in said
+    assert not (tmp_path / "marker").exists()
+    result = run(*command, "--trust-remote-code", code=1)
+    aloud, error = result.stderr.strip().splitlines()
+    assert str(own_encoder) in aloud
+    assert "is run" in aloud
+    assert (tmp_path / "marker").read_text() == "run"
+    assert error.startswith("[E308]")  # a linker with this encoder could not be opened
+    assert "OwnModel" in error
+    assert not (tmp_path / "linker").exists()
+    assert not (tmp_path / "linker.vectors").exists()
+
+
+def test_a_trusted_repository_whose_classes_are_transformers_own(own_encoder: Path, tiny_linker: Path, tmp_path: Path):
+    """Such a linker can be opened without the repository's code, and none is saved."""
+    with_code(own_encoder, tmp_path / "marker", names="Bert")
+    out = tmp_path / "linker"
+    result = run(
+        "index", tiny_linker / "kb", "--encoder", own_encoder, "--out", out, "--trust-remote-code", "--engine", "spacy-sapbert.ExactIndex.v1"
+    )
+    assert str(own_encoder) in result.stderr
+    (tmp_path / "marker").unlink()
+    assert not list(out.rglob("*.py"))
+    (row,) = records(run("link", "two colds", "--linker-name", out, "--format", "jsonl").stdout)
+    assert row["mention"] == "colds"
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize("encoder", ["", "fast"])
+def test_what_ships_has_no_code_to_trust(tiny_linker: Path, tmp_path: Path, encoder: str):
+    said = refused("index", tiny_linker / "kb", "--encoder", encoder, "--out", tmp_path / "linker", "--trust-remote-code")
+    assert said.startswith("[E002]")
+    assert "--trust-remote-code" in said
 
 
 @pytest.mark.parametrize(

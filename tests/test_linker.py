@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
+import errno
 import json
 import multiprocessing
 import os
 import pickle
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
@@ -27,13 +29,16 @@ from spacy.tokens.underscore import Underscore
 from spacy.training import Example
 from thinc.api import ConfigValidationError
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.encoders.transformer import NameEncoder, use_bfloat16
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
+from spacy_sapbert.files import folder_to_bytes, write_manifest
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.linker import SapBertLinker
+from spacy_sapbert.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -127,7 +132,7 @@ def test_default_config():
         "encoder": None,
         "resolve_abbreviations": True,
         "k": 30,
-        "threshold": inspect.signature(SapBertLinker).parameters["threshold"].default,  # tuned now and then
+        "threshold": 0.8,
         "no_definition_threshold": 0.95,
         "filter_for_definitions": False,
         "max_entities_per_mention": 5,
@@ -147,9 +152,10 @@ def test_default_config():
     }
     assert config["model"]["@architectures"] == "spacy-sapbert.NameEncoder.v1"
     assert config["index"]["@sapbert_indexes"] == "spacy-sapbert.AnnoyIndex.v1"
-    for name, parameter in inspect.signature(SapBertLinker).parameters.items():  # both ways in mean the same
-        if name in config and name not in ("model", "index", "scorer"):
-            assert config[name] == (list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default), name
+    made = SapBertLinker(NameEncoder(), AnnoyIndex())
+    for setting in fields(Settings):  # both ways in mean the same
+        assert getattr(made.settings, setting.name) == config.get(setting.name, ""), setting.name
+    assert {setting.name for setting in fields(Settings)} - set(config) == {"language"}
 
 
 _seen: List[str] = []
@@ -172,7 +178,7 @@ def test_constructor_touches_neither_disk_nor_network(tiny_linker: Path):
     finally:
         _watching = False
     assert linker.folder is None
-    parts = [str(tiny_linker), "minilm", "hp.obo", "socket", "sqlite3", str(bundles.cache_folder())]
+    parts = [str(tiny_linker), "minilm", "hp.obo", "socket", "sqlite3", str(default_linkers.cache_folder())]
     assert [event for event in _seen if any(part in event for part in parts)] == []
     linker.load()
     assert linker.folder == tiny_linker
@@ -522,7 +528,7 @@ def test_order_does_not_matter(other: Any, one_by_one: List[Doc]):
 
 
 def test_two_processes(nlp: Language, one_by_one: List[Doc]):
-    nlp.get_pipe("sapbert_linker")._cache.clear()  # type: ignore[attr-defined]
+    nlp.get_pipe("sapbert_linker").forget()  # type: ignore[attr-defined]
     same(list(nlp.pipe(notes(), n_process=2, batch_size=2)), one_by_one)
 
 
@@ -562,15 +568,15 @@ def test_cache_is_bounded_and_says_so(other: Any):
     linker = other(cache_size=2)
     seen = [linker(mention(text)).ents[0]._.kb_explain["cached"] for text in ("fever", "Fever ", "cough", "cold", "cough", "fever")]
     assert seen == [False, True, False, False, True, False]  # "cold" drove "fever" out
-    assert len(linker._cache) == 2
+    assert linker.search.n_cached() == 2
     list(linker.pipe(notes()))
-    assert len(linker._cache) == 2
+    assert linker.search.n_cached() == 2
     never = other(cache_size=0)
     assert [never(mention("fever")).ents[0]._.kb_explain["cached"] for _ in range(2)] == [False, False]
-    assert len(never._cache) == 0
+    assert never.search.n_cached() == 0
 
 
-def test_equal_mentions_are_encoded_once(other: Any, monkeypatch: pytest.MonkeyPatch):
+def test_equal_mentions_are_encoded_once(other: Any):
     linker = other()
     asked: List[str] = []
     predict = linker.model.predict
@@ -580,7 +586,7 @@ def test_equal_mentions_are_encoded_once(other: Any, monkeypatch: pytest.MonkeyP
             asked.extend(names)
             return predict(names)
 
-    monkeypatch.setattr(linker, "model", Counting())
+    linker.bundle = replace(linker.bundle, encoder=Counting())
     list(
         linker.pipe(
             [
@@ -826,6 +832,35 @@ def test_pipeline_to_disk_and_back(nlp: Language, tmp_path: Path, one_by_one: Li
     }
 
 
+def test_a_saved_pipeline_runs_no_code_of_its_encoder(nlp: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whatever its config says: `spacy.load`, and the linker's folder by its name."""
+    asked: List[str] = []
+    monkeypatch.setattr("builtins.input", lambda prompt="": asked.append(prompt) or "y")
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    pipe, marker = tmp_path / "pipe", tmp_path / "marker"
+    nlp.to_disk(pipe)
+    folder = pipe / "sapbert_linker" / "linker"
+    config = json.loads((folder / "encoder" / "config.json").read_text())
+    config.update(model_type="own-bert", auto_map={"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"})
+    (folder / "encoder" / "config.json").write_text(json.dumps(config))
+    for code in (f"open({str(marker)!r}, 'w').close()", None):
+        if code is None:
+            (folder / "encoder" / "own.py").unlink()
+        else:
+            (folder / "encoder" / "own.py").write_text(code)
+        write_manifest(folder / "encoder", "encoder", 1, {"name": "", "architecture": bundle.NAME_ENCODER})
+        for trust in ({}, {"trust_remote_code": True}):
+            settings = {"components": {"sapbert_linker": {"model": {"transformer_config": trust, "tokenizer_config": trust}}}}
+            with pytest.raises(SapbertError, match="E307"):
+                spacy.load(pipe, config=settings)
+            made: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), **settings["components"]["sapbert_linker"]})
+            with pytest.raises(SapbertError, match="E307"):
+                made(mention("cold"))
+        with pytest.raises(SapbertError, match="E307"):
+            bundle.worker_encoder(folder / "encoder", {}, "cpu")
+    assert (asked, marker.exists()) == ([], False)
+
+
 def test_to_disk_and_from_disk_exclude(linker: Any, other: Any, tiny_linker: Path, tmp_path: Path):
     linker.to_disk(tmp_path / "all")
     linker.to_disk(tmp_path / "few", exclude=["model", "index"])
@@ -842,6 +877,133 @@ def test_to_disk_and_from_disk_exclude(linker: Any, other: Any, tiny_linker: Pat
     with pytest.raises(SapbertError, match="E101") as info:
         other().from_disk(tmp_path / "nowhere")
     assert isinstance(info.value, FileNotFoundError)
+
+
+def linker_of(folder: Path) -> SapBertLinker:
+    return SapBertLinker(NameEncoder(), AnnoyIndex(), linker_name=str(folder))
+
+
+def test_what_is_excluded_stays_as_it_was_saved_before(linker: Any, tmp_path: Path):
+    """So does what else lies in the folder, and a second save leaves nothing beside it."""
+    linker.to_disk(tmp_path)
+    folder = tmp_path / "linker"
+    (folder / "difference.json").write_text("{}")
+    (folder / "encoder" / "note.txt").write_text("of the first save")
+    (folder / "kb" / "note.txt").write_text("of the first save")
+    linker.to_disk(tmp_path, exclude=["model"])
+    assert sorted(p.name for p in folder.iterdir()) == ["difference.json", "encoder", "index", "kb", "manifest.json"]
+    assert (folder / "encoder" / "note.txt").read_text() == "of the first save"
+    assert not (folder / "kb" / "note.txt").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["linker"]
+    assert (folder / "kb").stat().st_mode & 0o777 == (tmp_path / "linker").stat().st_mode & 0o777
+
+
+@pytest.mark.parametrize("failing", ["the third file", "the manifest", "the additions"])
+def test_a_full_disk_keeps_the_linker_that_was_saved_before(tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str):
+    made: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    made.add_alias("C9100020", "the sniffles of May")
+    made.to_disk(tmp_path)
+    before = folder_to_bytes(tmp_path)
+    made.add_alias("C9100020", "the sniffles of June")
+    copied: List[str] = []
+
+    copyfile = shutil.copyfile
+
+    def full(source: Any, target: Any, **more: Any) -> Any:
+        copied.append(str(target))
+        if (failing == "the third file" and len(copied) >= 3) or (failing == "the manifest" and Path(source) == tiny_linker / "manifest.json"):
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
+        return copyfile(source, target, **more)
+
+    monkeypatch.setattr(shutil, "copyfile", full)  # all of shutil's copying comes to it
+    if failing == "the additions":
+        monkeypatch.setattr(np, "save", lambda *args: (_ for _ in ()).throw(OSError("1000000 requested and 393200 written")))
+    with pytest.raises(SapbertError, match="E008") as error:
+        made.to_disk(tmp_path)
+    assert str(error.value).count("E008") == 1
+    assert str(tmp_path / "linker") in str(error.value)
+    assert folder_to_bytes(tmp_path) == before
+    monkeypatch.undo()
+    again = SapBertLinker(NameEncoder(), AnnoyIndex()).from_disk(tmp_path)
+    assert links(again(mention("the sniffles of May"))) == [("the sniffles of May", "C9100020")]
+    made.to_disk(tmp_path)  # with room again
+    assert links(SapBertLinker(NameEncoder(), AnnoyIndex()).from_disk(tmp_path)(mention("the sniffles of June")))[0][1] == "C9100020"
+
+
+def test_a_full_disk_under_the_folder_in_use(tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """There only what was added and the calibration are written."""
+    linker_of(tiny_linker).to_disk(tmp_path)
+    made = SapBertLinker(NameEncoder(), AnnoyIndex()).from_disk(tmp_path)
+    made.add_alias("C9100020", "the sniffles of May")
+    made.to_disk(tmp_path)
+    before = folder_to_bytes(tmp_path)
+    made.add_alias("C9100020", "the sniffles of June")
+
+    def full(file: Any, array: Any) -> None:
+        file.write(b"half")
+        raise OSError("1000000 requested and 393200 written")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(SapbertError, match="E008"):
+        made.to_disk(tmp_path)
+    assert folder_to_bytes(tmp_path) == before
+    monkeypatch.undo()
+    made.to_disk(tmp_path)
+    assert folder_to_bytes(tmp_path) != before
+
+
+def test_a_linked_folder_is_written_where_it_leads(linker: Any, tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "pipe").mkdir()
+    (tmp_path / "pipe" / "linker").symlink_to(tmp_path / "elsewhere")
+    linker.to_disk(tmp_path / "pipe")
+    assert (tmp_path / "pipe" / "linker").is_symlink()
+    assert sorted(p.name for p in (tmp_path / "elsewhere").iterdir()) == ["encoder", "index", "kb", "manifest.json"]
+
+
+SAVING = """
+import os, shutil, sys, time
+import spacy
+linker = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": sys.argv[1]})
+linker.load()
+copy, replace = shutil.copyfile, os.replace
+def stop():
+    print("in the middle", flush=True)
+    time.sleep(120)
+def slow(source, target, **more):
+    if "/index/" in os.fspath(source):
+        stop()
+    return copy(source, target, **more)
+def rename(source, target):
+    replace(source, target)
+    if str(source).endswith("/linker"):
+        stop()
+if sys.argv[3] == "copying":
+    shutil.copyfile = slow
+else:
+    os.replace = rename
+linker.to_disk(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("when", ["copying", "between two renames"])
+def test_a_process_killed_while_it_saves_leaves_the_linker_that_was_there(linker: Any, tiny_linker: Path, tmp_path: Path, when: str):
+    linker.to_disk(tmp_path)
+    before = folder_to_bytes(tmp_path / "linker")
+    process = subprocess.Popen([sys.executable, "-c", SAVING, str(tiny_linker), str(tmp_path), when], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "in the middle\n"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    made = SapBertLinker(NameEncoder(), AnnoyIndex()).from_disk(tmp_path)
+    assert links(made(mention("cold"))) == [("cold", "C9100020")]
+    assert folder_to_bytes(tmp_path / "linker") == before
+    for left in tmp_path.glob(".linker.*.tmp"):
+        os.utime(left, (0, 0))
+    linker.to_disk(tmp_path)  # clears what the killed one has left
+    assert folder_to_bytes(tmp_path) == {f"linker/{path}": data for path, data in before.items()}
 
 
 def test_to_bytes_and_from_bytes(nlp: Language, other: Any, linker: Any, one_by_one: List[Doc]):
@@ -917,8 +1079,8 @@ def rebuilt(folder: Path, vectors: np.ndarray, built_for: Dict[str, str]) -> Non
 def test_an_index_of_another_encoder_dimension_or_kb_is_refused(linker: Any, other: Any, tiny_linker: Path, tmp_path: Path):
     folder = copy_of(tiny_linker, tmp_path / "linker")
     kb = KnowledgeBase(folder / "kb")
-    vectors = linker.model.predict(list(kb.strings()))
-    right = {"encoder": bundles.fingerprint(linker.model), "encoder_name": "the right one", "kb": kb.fingerprint}
+    vectors = linker.model.predict(list(kb.surface_forms()))
+    right = {"encoder": bundle.fingerprint(linker.model), "encoder_name": "the right one", "kb": kb.fingerprint}
     rebuilt(folder, vectors, right)
     made = other()
     made.set_folder(folder, exclude=["model"])
@@ -1011,7 +1173,7 @@ def test_assemble_package_and_load_elsewhere(tmp_path: Path, monkeypatch: pytest
     )
     source = f'@misc = "spacy-sapbert.Sources.v1"\npaths = ["{tmp_path / "drugs.tsv"}"]\nout = "{tmp_path / "built"}"\nprogress = false\n'
     (tmp_path / "config.cfg").write_text(CONFIG + source)
-    monkeypatch.setenv(bundles.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(default_linkers.CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     result = CliRunner().invoke(app, ["assemble", str(tmp_path / "config.cfg"), str(tmp_path / "pipe")])

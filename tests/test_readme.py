@@ -17,7 +17,7 @@ import pytest
 from spacy.util import registry
 from thinc.api import Config
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -95,4 +95,4 @@ def test_config_names_what_is_registered(code: str) -> None:
     section = Config().from_str(parents + code)["initialize"]["components"]["sapbert_linker"]
     loader = registry.resolve(section)["kb_loader"]
     assert callable(loader)
-    assert bundles.hpo_file().is_file()
+    assert default_linkers.hpo_file().is_file()

@@ -91,7 +91,7 @@ def test_registries_are_where_entry_points_are_looked_up():
 
 
 def test_someone_elses_index_and_linker_can_be_registered(tmp_path: Path):
-    from spacy_sapbert.build.linker_folder import find_linker
+    from spacy_sapbert.build.default_linkers import find_linker
 
     @registry.sapbert_linkers.register("test.somewhere.v1")  # type: ignore[attr-defined]
     def somewhere() -> Path:

@@ -1,8 +1,10 @@
-"""A trained encoder -> a PEFT adapter of a few megabytes over its base: `python -m training compress ENCODER OUT --rank 64`.
+"""Write a trained encoder as a PEFT adapter of a few megabytes over its base: `python -m training compress ENCODER OUT --rank 64`.
 
-What training added to each weight matrix is cut to its largest singular values (the best approximation of that rank: Eckart and
-Young 1936), in half precision, in LoRA's form B A. Biases and layer norms that changed go along as they are. `--share` below 1 goes
-only part of the way from the base: an average of both models' weights keeps more of what the base can do (Wortsman et al., CVPR 2022).
+What training added to each weight matrix is cut to its largest singular values, which is the best approximation of that rank, in half precision, in
+LoRA's form B A. Biases and layer norms that changed are kept as they are. `--share` below 1 goes only part of the way from the base: an average of the
+weights of both models keeps more of what the base can do.
+
+Source: Eckart and Young 1936; Wortsman et al., CVPR 2022.
 """
 
 from __future__ import annotations
@@ -27,12 +29,20 @@ POOLING_FILES = ("modules.json", "1_Pooling/config.json")
 
 
 def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64, share: float = 1.0) -> dict[str, Any]:
-    """Write `adapter_config.json`, `adapter_model.safetensors` and a model card into the folder `out`.
+    """Write `adapter_config.json`, `adapter_model.safetensors` and a model card into a folder.
 
-    encoder (Path): a folder of `training.train`. base (str): what it was trained from. rank (int): of each update; one smaller keeps all.
-    share (float): of the way from the base's weights to the trained ones.
-    RETURNS (dict[str, Any]): bytes, number of matrices, share of the updates' squared length that is kept.
-    RAISES: SapbertError E301 (can't be loaded), E511 (a setting), E517 (nothing was trained, or it is no model of that base).
+    Args:
+        encoder: A folder that `training.fit` wrote.
+        out: The folder to write.
+        base: What the encoder was trained from.
+        rank: Of each update; an update of a smaller rank is kept whole.
+        share: Share of the way from the base's weights to the trained ones.
+
+    Returns:
+        Bytes, number of matrices, rank, share, and the share of the updates' squared length that is kept.
+
+    Raises:
+        SapbertError: E301 (it cannot be loaded), E511 (a setting), E517 (nothing was trained, or it is no model of that base).
     """
     if not 0 < share <= 1:
         raise fail("E511", setting="share", value=share, why="it is above 0 and at most 1")
@@ -95,7 +105,11 @@ def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64,
 
 
 def low_rank(update: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor, float, float]:
-    """(out, in) -> A (rank, in) and B (out, rank) with B A nearest to it; share of its squared length that is kept, and that length."""
+    """Return A (rank, in) and B (out, rank) with B A nearest to an update (out, in).
+
+    Returns:
+        A, B, the share of the update's squared length that is kept, and that length.
+    """
     u, s, v = torch.linalg.svd(update.float(), full_matrices=False)
     root = s[:rank].sqrt()
     a, b = root[:, None] * v[:rank], u[:, :rank] * root
@@ -106,7 +120,7 @@ def low_rank(update: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tenso
 
 
 def cosine_to(encoder: Path, adapter: Path, names: Sequence[str]) -> float:
-    """Mean cosine between the vectors that both give to names: what the cut costs, as one number."""
+    """Return the mean cosine between the vectors of both encoders for names: what the cut costs, as one number."""
     vectors = []
     for folder in (encoder, adapter):
         model = NameEncoder(name=str(folder), dtype="float32")

@@ -44,20 +44,20 @@ class Errors:
     E512 = "Base encoder '{name}' can't be loaded: {why}. Give a Hugging Face or sentence-transformers name that this machine can fetch, or the folder of one (--paths.base FOLDER)."
     E513 = "GPU {gpu_id} was asked for, but {why}. Train on the CPU with --training.gpu_id -1."
     E514 = (
-        "'{path}' holds checkpoints of a training with other settings ({differences}). Give the same settings to go on from there, "
-        "or delete that folder to begin anew."
+        "'{path}' holds checkpoints of a training with other settings ({differences}). Give the same settings to resume it, "
+        "or delete that folder to start again."
     )
-    E515 = "The loss is {loss} at step {step}. Nothing was saved of this step; {checkpoint}. Lower training.learning_rate, or set training.precision to 'fp32'."
+    E515 = "The loss is {loss} at step {step}. This step was not saved; {checkpoint}. Lower training.learning_rate, or set training.precision to 'fp32'."
     E517 = "'{encoder}' can't be made an adapter over '{base}': {why}. Give the base it was trained from by --base."
-    E516 = "No room left to write '{path}' ({error}). {checkpoint}. Free space and give the same command again: it goes on from there."
+    E516 = "No room left to write '{path}' ({error}). {checkpoint}. Free space and give the same command again to resume."
     E518 = (
-        "{failed} of {total} trainings of the comparison failed; {first}. What was trained is kept: give the same command again when that is mended."
+        "{failed} of {total} trainings of the comparison failed; {first}. The trained encoders are kept: give the same command again when that is fixed."
     )
     E519 = "'{part}' can't be what is fitted on and what is measured on: the figures would flatter. Name two parts by --fit and --test."
     # phases, averages, scored pairs
-    E524 = "Phase '{phase}' failed ({why}). The phases before it are kept in '{folder}': give the same command again when that is mended."
-    E525 = "'{one}' and '{other}' can't be averaged: {why}. Average models of one base, trained by recipes that differ in seed or settings of training alone."
-    E526 = "'{path}', line {line} ('{text}…'): {why}. Mend the line or take it out."
+    E524 = "Phase '{phase}' failed ({why}). The phases before it are kept in '{folder}': give the same command again when that is fixed."
+    E525 = "'{one}' and '{other}' can't be averaged: {why}. Average models of one base, whose recipes differ only in the seed or in settings of training."
+    E526 = "'{path}', line {line} ('{text}…'): {why}. Correct the line or remove it."
     E527 = "'{path}' can't be used as scored pairs of texts: {why}."
     # distillation
     E610 = "'{path}' is not {expected}: {why}."

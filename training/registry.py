@@ -18,8 +18,6 @@ class Register(Protocol):
         """Return a decorator that registers a function and leaves it as it is."""
 
 
-
-
 class registry(confection.registry):  # spaCy spells its own the same way
     """The registries: `registry.resolve(config)` makes the objects that the `@losses = "…"` lines of a recipe name."""
 

@@ -1,12 +1,13 @@
 """Average the weights of several trained encoders: `python -m training soup OUT MODEL MODEL … [--greedy …]`.
 
-Uniform and greedy soups (Wortsman et al., ICML 2022, section 2): models that were trained from one base with other seeds or settings lie in
-one basin, and their mean is as good as the best of them or better, at the price of one. BioLORD-2023 (Remy et al., JAMIA 2024) averages
-runs of its self-distillation.
+Models that were trained from one base with other seeds or settings lie in one basin, and their mean is as good as the best of them or better, at the
+cost of one. BioLORD-2023 averages runs of its self-distillation.
 
 - Uniform: the mean, or `--weights`.
 - Greedy (recipe 1 of the paper): in the order of their figure, best first, each model joins the mean if the figure of the mean does not fall. The
   figure is @1 of held-out synonyms (`--pairs`, `--kb`) or Spearman's correlation on scored pairs (`--sts`): of data that is not measured on later.
+
+Source: model soups, Wortsman et al., ICML 2022, section 2; BioLORD-2023, Remy et al., JAMIA 2024.
 """
 
 from __future__ import annotations
@@ -50,7 +51,13 @@ FREE = (
 
 
 class Member(NamedTuple):
-    """An encoder to be averaged. report: its training.json, {} for none."""
+    """An encoder of a soup.
+
+    Attributes:
+        folder: Where it lies.
+        encoder: The model.
+        report: Its training.json, {} for none.
+    """
 
     folder: Path
     encoder: SentenceTransformer
@@ -58,18 +65,27 @@ class Member(NamedTuple):
 
     @property
     def weights(self) -> Weights:
+        """All weights, by name."""
         return self.encoder.state_dict()
 
 
 def make_soup(
     out: Path, folders: Sequence[Path], *, weights: Sequence[float] | None = None, measure: Measure | None = None, metric: str = ""
 ) -> dict[str, Any]:
-    """Write the mean into the folder `out`, as `training.train` writes an encoder, with a model card.
+    """Write the mean of several encoders into a folder, as `training.fit` writes an encoder, with a model card.
 
-    folders (Sequence[Path]): of `training.train`, two or more. weights: of each, in proportion; None: equal. measure: greedy, by this
-    figure (higher is better), called `metric`; without it all are averaged.
-    RETURNS (dict[str, Any]): models, weights, figures; as in training.json.
-    RAISES: SapbertError E511 (settings), E512 (can't be loaded), E525 (not of one shape, tokenizer or pooling).
+    Args:
+        out: The folder to write.
+        folders: Two encoders or more, folders that `training.fit` wrote.
+        weights: Of each encoder, in proportion; None: equal.
+        measure: Greedy, by this figure (higher is better); None: all are averaged.
+        metric: The name of the figure.
+
+    Returns:
+        What is written to training.json: models with their shares, figures.
+
+    Raises:
+        SapbertError: E511 (settings), E512 (an encoder cannot be loaded), E525 (they differ in shape, tokenizer or pooling).
     """
     if len(folders) < 2:
         raise fail("E511", setting="models", value=len(folders), why="give two or more")
@@ -104,7 +120,17 @@ def make_soup(
 
 
 def greedy(made: SentenceTransformer, every: Sequence[Weights], alone: Sequence[float], measure: Measure) -> tuple[list[int], float]:
-    """Which models are in the greedy soup, and its figure; `made` has its weights in the end. alone: the figure of each model."""
+    """Choose the models of the greedy soup; `made` has its weights in the end.
+
+    Args:
+        made: A model of the shape of all.
+        every: Weights of each model.
+        alone: Figure of each model.
+        measure: Returns a model's figure.
+
+    Returns:
+        Indices of the models that were chosen, and the figure of their mean.
+    """
     order = sorted(range(len(every)), key=lambda i: -alone[i])  # equal ones in the order given
     chosen, reached = order[:1], alone[order[0]]
     for i in order[1:]:
@@ -130,7 +156,7 @@ def _open(folder: Path) -> Member:
 
 
 def difference(one: Member, other: Member) -> str:
-    """What keeps two encoders from being averaged, "" for nothing: kind, shapes, pooling, tokenizer, in this order."""
+    """Say why two encoders cannot be averaged, "" where they can. Compared are kind, shapes, pooling and tokenizer, in this order."""
     first, second = (_config(member) for member in (one, other))
     for key in sorted({*first, *second}):
         if first.get(key) != second.get(key):
@@ -172,7 +198,11 @@ def _report(members: Sequence[Member], shares: Sequence[float], figures: dict[st
 
 
 def held_out_measure(pairs: Path, kb: Path, *, seed: int = 0, queries: int = 1000, names: int = 10000) -> Measure:
-    """@1 of held-out synonyms over a sample of names, as while training. RAISES: SapbertError E502, E544."""
+    """Return a function that measures @1 of held-out synonyms over a sample of names, as in training.
+
+    Raises:
+        SapbertError: E502, E544.
+    """
     opened = KnowledgeBase(kb)
     if check_folder(pairs)["kb"] != opened.fingerprint:
         raise fail("E502", path=pairs, why=f"they were made of another knowledge base than '{kb}'")
@@ -184,13 +214,21 @@ def held_out_measure(pairs: Path, kb: Path, *, seed: int = 0, queries: int = 100
 
 
 def similarity_measure(path: Path) -> Measure:
-    """Spearman's correlation x 100 on a file of scored pairs, on any scale. RAISES: SapbertError E526, E527."""
+    """Return a function that measures Spearman's correlation x 100 on a file of scored pairs, on any scale.
+
+    Raises:
+        SapbertError: E526, E527.
+    """
     evaluator = SimilarityCorrelation(read_scored(path, lowest=-1e9, highest=1e9).pairs)
     return lambda encoder: evaluator(encoder)[METRIC]
 
 
 def chosen_measure(is_greedy: bool, pairs: Path | None, kb: Path | None, sts: Path | None) -> dict[str, Any]:
-    """Arguments of `average`. RAISES: SapbertError E511 where they do not go together."""
+    """Return the arguments `measure` and `metric` of `make_soup`.
+
+    Raises:
+        SapbertError: E511 where the arguments do not go together.
+    """
     asked = bool(pairs or kb), bool(sts)
     if not is_greedy:
         if any(asked):

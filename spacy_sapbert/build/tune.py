@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import random
 import time
-import warnings
-from typing import Any, Callable, Dict, FrozenSet, List, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
 import numpy as np
 
-from ..errors import Errors
+from ..errors import warn
+from ..kb.name_table import NameTable
 from ..types import Floats2d, VectorIndex
 
 POINTS = 0.003  # linking Acc@1 and Acc@5 may be this far below exact search's: 0.3 points
@@ -102,19 +102,12 @@ def choose(measured: List[Dict[str, Any]], exact: Dict[str, float], points: floa
     return max(measured, key=lambda m: (m["acc_at_1"], m["queries_per_s"])), False
 
 
-def concepts_of_rows(pairs: np.ndarray, rows: Union[Sequence[int], np.ndarray]) -> List[FrozenSet[int]]:
-    """pairs (≥2, m), lines name row (ascending) and concept -> the concepts of these names; none of -1. Only their places in the array are read."""
-    wanted = np.asarray(rows, dtype=pairs.dtype)  # of another type, all of the array would be converted
-    at, end = (np.searchsorted(pairs[0], wanted, side=side).tolist() for side in ("left", "right"))
-    return [frozenset(pairs[1, first:last].tolist()) for first, last in zip(at, end)]
-
-
-def right_concept(sources: Sequence[int], pairs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """For queries made from the names `sources`: rows (q,) -> whether the row's concepts include one of the source's. pairs: see `concepts_of_rows`."""
-    own = concepts_of_rows(pairs, sources)
+def right_concept(sources: Sequence[int], names: NameTable) -> Callable[[np.ndarray], np.ndarray]:
+    """For queries made from the names `sources`: rows (q,) -> whether the row's concepts include one of the source's."""
+    own = names.concepts_of(sources)
 
     def right(rows: np.ndarray) -> np.ndarray:
-        return np.array([bool(found & gold) for found, gold in zip(concepts_of_rows(pairs, rows), own)])
+        return np.array([bool(found & gold) for found, gold in zip(names.concepts_of(rows), own)])
 
     return right
 
@@ -159,8 +152,7 @@ def tune(
     winner = grown[_growth(chosen, made_with)]
     _set(winner, {key: chosen[key] for key in index.get_config() if key in chosen})
     if not reached:
-        message = Errors.W003.format(points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
-        warnings.warn(f"[W003] {message}", stacklevel=2)
+        warn("W003", stacklevel=2, points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
     protocol = (
         f"{len(queries)} perturbed names (typo, word order, dropped word), none in the dictionary; exact search over the stored vectors is the truth"
     )

@@ -13,14 +13,15 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from . import linker_folder as bundles
-from ..kb.additions import AddedName, Additions
+from .. import bundle
 from ..errors import fail
 from ..files import MANIFEST, write_text, writing_folder
-from ..kb.knowledge_base import KnowledgeBase
+from ..kb.additions import AddedName, Additions
 from ..kb.builder import Filters, Source, build_kb
-from .vectors import Encode, Known, Workers, check_free
+from ..kb.knowledge_base import KnowledgeBase
 from ..types import Ints1d
+from . import linker as building
+from .vectors import Encode, Known, Workers, check_free
 
 FILE = "difference.json"  # in the folder of a linker that was made from another one
 
@@ -68,24 +69,24 @@ def update_linker(
     old (Path): a linker's folder. It stays as it is until the new one is whole. sources: as of `build_kb`.
     out (Optional[Path]): the new one's folder; None: it takes the old one's place.
     filters (Optional[Filters]): default: those that the old knowledge base was built with.
-    encode: who encodes, instead of the workers. workers, check: as of `bundles.build_linker`.
+    encode: who encodes, instead of the workers. workers, check: as of `building.build_linker`.
     RETURNS (Tuple[Path, Difference]): the folder, in which `difference.json` says the same. Names that were added come along, a calibration does not:
         it was fit for another knowledge base.
-    RAISES: SapbertError E1xx, E2xx, E3xx (the old linker), E4xx (the sources), E008 (disk full), E026, E027, E028 (see `bundles.build_linker`).
+    RAISES: SapbertError E1xx, E2xx, E3xx (the old linker), E4xx (the sources), E008 (disk full), E026, E027, E028 (see `building.build_linker`).
     """
     from ..encoders.transformer import NameEncoder
 
-    before = KnowledgeBase(old / bundles.KB)
-    index = bundles.open_index(old)
-    model = bundles.open_encoder(old / bundles.ENCODER, NameEncoder())
-    if index.report.get("built_for", {}).get("encoder", "") != bundles.fingerprint(model) or len(index) != before.n_strings:
+    before = KnowledgeBase(old / bundle.KB)
+    index = bundle.open_index(old)
+    model = bundle.open_encoder(old / bundle.ENCODER, NameEncoder())
+    if index.report.get("built_for", {}).get("encoder", "") != bundle.fingerprint(model) or len(index) != before.n_surface_forms:
         built = index.report.get("built_for", {}).get("encoder_name", "unknown")
         width = model.get_dim("nO")
-        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_strings, encoder=bundles.fingerprint(model), width=width)
+        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_surface_forms, encoder=bundle.fingerprint(model), width=width)
     kept = {key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names")}
     target = old if out is None else out
     # what it was built with; a reader's defaults are others
-    config = json.loads((old / bundles.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"]
+    config = json.loads((old / bundle.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"]
     config.update({key: value for key, value in index.get_config().items() if key in getattr(index, "readers", ()) and key != "threads"})
     fresh = type(index)(**config)
     if hasattr(fresh, "require"):
@@ -93,14 +94,14 @@ def update_linker(
     check_free(target)
     added = Additions.from_disk(old)
     with ExitStack() as until_whole, writing_folder(target) as folder:  # the vectors are kept until the linker has taken its place
-        after = build_kb(sources, folder / bundles.KB, filters=filters or Filters(**kept), progress=progress)
-        bundles.check_room(after, model, fresh, target, workers=workers, check=check, progress=progress)
+        after = build_kb(sources, folder / bundle.KB, filters=filters or Filters(**kept), progress=progress)
+        building.check_room(after, model, fresh, target, workers=workers, check=check, progress=progress)
         found = compare(before, after)
-        found.calibration_left_out = (old / bundles.CALIBRATION).is_file()
+        found.calibration_left_out = (old / bundle.CALIBRATION).is_file()
         known = Known(_known_rows(before, after, found), index.vectors)
         additions = _carried(added, after, found)
         write_text(folder / FILE, json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n")
-        bundles.fill_linker(folder, after, model, fresh, target, until_whole, workers=workers, known=known, encode=encode, progress=progress)
+        building.fill_linker(folder, after, model, fresh, target, until_whole, workers=workers, known=known, encode=encode, progress=progress)
         additions.to_disk(folder)  # after the manifest, which does not list them: they change
     return target, found
 
@@ -124,8 +125,8 @@ def compare(before: KnowledgeBase, after: KnowledgeBase) -> Difference:
 
 def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) -> Ints1d:
     """For each name of the new knowledge base its row in the old one, or -1: (n,)."""
-    rows = np.full(after.n_strings, -1, dtype=np.int64)
-    old, new = (((name, row) for row, name in enumerate(kb.strings())) for kb in (before, after))
+    rows = np.full(after.n_surface_forms, -1, dtype=np.int64)
+    old, new = (((name, row) for row, name in enumerate(kb.surface_forms())) for kb in (before, after))
     for _, first, second in joined(old, new):
         if second is None:
             found.names_gone += 1

@@ -11,7 +11,6 @@ import json
 import multiprocessing
 import os
 import shutil
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -26,7 +25,7 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from ..errors import Errors, fail
+from ..errors import fail, warn
 from ..files import is_disk_full, reserve, write_text
 from ..kb.knowledge_base import KnowledgeBase
 from ..types import Floats2d, Ints1d
@@ -97,8 +96,8 @@ def name_vectors(
     lock = _hold(folder, out)
     ended = False
     try:
-        file = _File(folder, kb.n_strings, dim, np.dtype(dtype))
-        plan = {"kb": kb.fingerprint, "encoder": encoder, "names": kb.n_strings, "dim": dim, "dtype": str(np.dtype(dtype)), "shard": SHARD}
+        file = _File(folder, kb.n_surface_forms, dim, np.dtype(dtype))
+        plan = {"kb": kb.fingerprint, "encoder": encoder, "names": kb.n_surface_forms, "dim": dim, "dtype": str(np.dtype(dtype)), "shard": SHARD}
         try:
             file.begin(plan)
             _fill(kb, file, encode, known, progress)
@@ -153,7 +152,7 @@ def _hold(folder: Path, out: Path) -> FileLock:
 
 def _fill(kb: KnowledgeBase, file: _File, encode: Encode, known: Optional[Known], progress: bool) -> None:
     """Encode and write the shards that are missing."""
-    n = kb.n_strings
+    n = kb.n_surface_forms
     done = file.done()
     spans = {number: (start, min(start + SHARD, n)) for number, start in enumerate(range(0, n, SHARD))}
     fresh: Dict[int, npt.NDArray[np.bool_]] = {}  # of the shards that are being encoded: which of their names are
@@ -161,7 +160,7 @@ def _fill(kb: KnowledgeBase, file: _File, encode: Encode, known: Optional[Known]
     def shards() -> Iterator[Shard]:
         for number, (start, stop) in spans.items():
             if number not in done:
-                names = list(islice(kb.strings(start), stop - start))
+                names = list(islice(kb.surface_forms(start), stop - start))
                 fresh[number] = np.ones(len(names), dtype=np.bool_) if known is None else known.rows[start:stop] < 0
                 yield number, [name for name, new in zip(names, fresh[number].tolist()) if new]
 
@@ -215,7 +214,7 @@ class _File:
         except (ValueError, AttributeError):
             different = [f"{PLAN} is damaged"]
         if different and (self.folder / DONE).is_file():
-            warnings.warn(f"[W008] {Errors.W008.format(path=self.folder, differences='; '.join(different))}", stacklevel=6)
+            warn("W008", stacklevel=6, path=self.folder, differences="; ".join(different))
         return not different
 
     def _look(self) -> bool:
@@ -229,7 +228,7 @@ class _File:
         except (OSError, ValueError, EOFError, AttributeError):
             fits = False
         if not fits:
-            warnings.warn(f"[W007] {Errors.W007.format(what=VECTORS, path=self.folder)}", stacklevel=6)
+            warn("W007", stacklevel=6, what=VECTORS, path=self.folder)
         return fits
 
     def write(self, number: int, start: int, vectors: Floats2d) -> None:
@@ -268,7 +267,7 @@ class _File:
                     damaged.add(number)
         if damaged := damaged - set(whole):
             which = f"{len(damaged)} shards (numbers {', '.join(map(str, sorted(damaged)[:5]))})"
-            warnings.warn(f"[W007] {Errors.W007.format(what=which, path=self.folder)}", stacklevel=6)
+            warn("W007", stacklevel=6, what=which, path=self.folder)
         write_text(path, "".join(line + "\n" for line in whole.values()))
         return sorted(whole)
 

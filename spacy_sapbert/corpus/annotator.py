@@ -162,13 +162,13 @@ class Annotator:
 
     def _linker_digest(self) -> str:
         """By content: a linker that was copied or built again to the same bytes is the same."""
-        from ..build import linker_folder as bundles
+        from .. import bundle
 
         folder, index = Path(self.linker.folder), self.linker.index
-        files = json.loads((folder / bundles.INDEX / "manifest.json").read_text(encoding="utf-8"))["files"]
+        files = json.loads((folder / bundle.INDEX / "manifest.json").read_text(encoding="utf-8"))["files"]
         config = {key: value for key, value in index.get_config().items() if key not in getattr(index, "readers", ("threads",))}
-        calibration = folder / bundles.CALIBRATION
-        parts = [self.linker.kb.fingerprint, bundles.fingerprint(self.linker.model), type(index).__name__, config, files]
+        calibration = folder / bundle.CALIBRATION
+        parts = [self.linker.kb.fingerprint, bundle.fingerprint(self.linker.model), type(index).__name__, config, files]
         parts.append(checksum(calibration) if calibration.is_file() else None)
         added = self.linker.additions
         parts.append([added.names, [[concept.concept_id, concept.types, concept.codes] for concept in added.concepts.values()]] if added else None)

@@ -71,7 +71,8 @@ def detected(doc: Doc) -> Dict[str, str]:
     if not Doc.has_extension("abbreviations"):
         return {}
     _default, _method, getter, _setter = Doc.get_extension("abbreviations")
-    if getter is None and ("._.", "abbreviations", None, None) not in doc.user_data:
+    user_data: Dict[Any, Any] = doc.user_data
+    if getter is None and ("._.", "abbreviations", None, None) not in user_data:
         return {}  # reading it would write the empty default into the Doc
     forms: Dict[str, str] = {}
     for short in doc._.abbreviations or []:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import re
 import threading
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union, cast
@@ -35,6 +36,12 @@ SETTINGS = "spacy_sapbert_encoder.json"
 PROGRESS_FROM = 1_000  # names; fewer take under 3 s
 MIN_ROWS = 4  # a CPU multiplies 1 or 2 rows with another kernel than many: padding to 4 keeps a name's vector the same, alone or batched
 Batch = Tuple[List[int], List[List[int]]]
+CODE = "transformers_modules"  # the package in which transformers puts classes that it reads from a repository
+# settings of `from_pretrained` that name a place to read from, or code to run; the others say how to compute
+_PLACES = re.compile(
+    r".*_files?$|(code_)?revision$|subfolder$|cache_dir$|variant$|config$|adapter_kwargs$|from_(tf|flax)$|use_(safetensors|kernels)$"
+)
+_FILES = re.compile(r".*_files?$|init_inputs$|mecab_option$")  # what a tokenizer's settings may name a file by
 _LOADING = threading.Lock()  # transformers swaps torch's parameter classes while it loads: two threads at once leave weights without data
 
 
@@ -57,9 +64,10 @@ def NameEncoder(
     dtype (str): "auto" (bfloat16 where the CPU or GPU computes in it, else float32), "float32" or "bfloat16". Vectors
         are float32 in any case.
     batch_tokens (int): tokens, padding included, in one forward pass.
-    tokenizer_config, transformer_config (Dict[str, Any]): passed to `from_pretrained` (revision, trust_remote_code …).
+    tokenizer_config, transformer_config (Dict[str, Any]): passed to `from_pretrained` (revision, trust_remote_code …). Code of a repository is run
+        only where `trust_remote_code` is true, and only when an encoder is read by its name: never when a linker's folder is loaded.
     RETURNS (Model[List[str], Floats2d]): attrs "encode" (progress bar), "to_folder", "from_folder", "fingerprint".
-    RAISES: SapbertError E301 (can't be loaded), E302 (used before initialize), E303 (pooling), E304 (NaN).
+    RAISES: SapbertError E301 (can't be loaded), E302 (used before initialize), E303 (pooling), E304 (NaN), E306, E307, E308 (needs code).
     """
     if pooling not in ("cls", "mean", "auto"):
         raise fail("E303", pooling=pooling)
@@ -116,6 +124,7 @@ class SafeShim(HFShim):
         return srsly.msgpack_dumps({"config": config, "weights": weights, "tokenizer": tokenizer})
 
     def from_bytes(self, bytes_data: bytes) -> SafeShim:
+        """RAISES: SapbertError E307 where they need code of their own, E309 where they name files elsewhere."""
         import srsly
         from spacy_transformers.util import make_tempdir
 
@@ -125,9 +134,15 @@ class SafeShim(HFShim):
                 for file_name, content in message["tokenizer"].items():
                     (folder / Path(file_name).name).write_bytes(content)
                 (folder / "config.json").write_text(message["config"], encoding="utf-8")
-                config = self.config_cls.from_pretrained(str(folder))
-                tokenizer = self.tokenizer_cls.from_pretrained(str(folder))
-            transformer = self.model_cls.from_config(config)
+                _check_saved(folder)
+                try:
+                    config = self.config_cls.from_pretrained(str(folder), **_from_saved({}))
+                    tokenizer = self.tokenizer_cls.from_pretrained(str(folder), **_from_saved({}))
+                    transformer = self.model_cls.from_config(config, trust_remote_code=False)
+                except ValueError as error:
+                    if _asks_for_code(error):
+                        raise fail("E307", path="(bytes)", why="its settings name code") from error
+                    raise
             transformer.load_state_dict(load_safetensors(message["weights"]))
             _fill(self, tokenizer, transformer)
         return self
@@ -137,6 +152,12 @@ def _fill(shim: HFShim, tokenizer: Any, transformer: Any) -> None:
     transformer.to(get_torch_default_device())
     transformer.eval()
     transformer.config._name_or_path = ""  # a path of this machine: what is written does not depend on where it was read
+    for part in (transformer, transformer.config, tokenizer):  # nor does it name code of a repository, or bring a copy of it
+        part._auto_class = None
+    transformer.config.__dict__.pop("auto_map", None)
+    tokenizer.init_inputs = ()
+    for key in [key for key in tokenizer.init_kwargs if key == "auto_map" or _FILES.match(key)]:
+        del tokenizer.init_kwargs[key]
     shim._hfmodel.tokenizer = tokenizer
     shim._hfmodel.transformer = transformer
     shim._model = transformer
@@ -300,19 +321,25 @@ def local_name(name: str) -> str:
     return base_encoder() if name == BASE_NAME else name
 
 
-def _load(model: Model, name: str) -> None:
+def _load(model: Model, name: str, *, saved: bool = False) -> None:
+    """Read tokenizer and weights. saved: it is a linker's folder, which is read as it is, whatever the settings say.
+
+    RAISES: SapbertError E301; E306 (code that is not trusted), or of a linker's folder E307.
+    """
     from transformers import AutoModel, AutoTokenizer
 
     hf_model = _hf(model)
+    settings = _from_saved if saved else _from_name
+    tokenizer_settings, transformer_settings = settings(hf_model._init_tokenizer_config), settings(hf_model._init_transformer_config)
+    if saved:
+        transformer_settings["use_safetensors"] = True  # what `to_folder` writes; other kinds of weights may hold code
     if not name.strip() or (Path(name).exists() and not Path(name).is_dir()):
         raise fail("E301", MissingFile, name=name, why="it is not a folder.")
     try:
         base = _adapter_base(name)
-        tokenizer = AutoTokenizer.from_pretrained(
-            name if base is None or _has_tokenizer(name) else base, **{"use_fast": True, **hf_model._init_tokenizer_config}
-        )
+        tokenizer = AutoTokenizer.from_pretrained(name if base is None or _has_tokenizer(name) else base, **{"use_fast": True, **tokenizer_settings})
         with _LOADING:
-            transformer = AutoModel.from_pretrained(base or name, **hf_model._init_transformer_config)
+            transformer = AutoModel.from_pretrained(base or name, **transformer_settings)
         if base is not None:
             transformer = _merge_adapters(transformer, name)
     except SapbertError:
@@ -320,6 +347,8 @@ def _load(model: Model, name: str) -> None:
     except ImportError as error:
         raise fail("E301", name=name, why=f"{error}") from error
     except Exception as error:  # transformers raises OSError, ValueError, SafetensorError, KeyError … for the same cause
+        if _asks_for_code(error):
+            raise (fail("E307", path=name, why="its settings name code") if saved else fail("E306", name=name)) from error
         why = " ".join(str(error).split())[:300] or type(error).__name__
         raise fail("E301", MissingFile, name=name, why=why + ("" if why.endswith(".") else ".")) from error
     _fill(_shim(model), tokenizer, transformer)
@@ -329,6 +358,88 @@ def _load(model: Model, name: str) -> None:
         if model.attrs["pooling"] == "auto"
         else model.attrs["pooling"],
     )
+
+
+def _from_name(settings: Dict[str, Any]) -> Dict[str, Any]:
+    """Settings of `from_pretrained` for an encoder's name. Where nothing is said of code, transformers would ask on standard input."""
+    return {**settings, "trust_remote_code": bool(settings.get("trust_remote_code"))}
+
+
+def _from_saved(settings: Dict[str, Any]) -> Dict[str, Any]:
+    """Settings of `from_pretrained` for a linker's folder: its files as they are, no other ones, and no code."""
+    kept = {key: value for key, value in settings.items() if not _PLACES.match(key)}
+    if "/" in str(kept.get("attn_implementation", "")):  # transformers would take it for a repository of compiled code
+        del kept["attn_implementation"]
+    return {**kept, "trust_remote_code": False, "local_files_only": True}
+
+
+def _asks_for_code(error: Exception) -> bool:
+    """Whether transformers raised it because code of a repository is needed and not trusted: it then names this setting."""
+    return "trust_remote_code" in str(error)
+
+
+def _check_saved(folder: Path) -> None:
+    """Look through a linker's encoder before transformers reads it. `to_folder` writes nothing of what is refused.
+
+    RAISES: SapbertError E307 where it comes with code; E309 where it leads to another folder, or to the hub.
+    """
+    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+    if found:
+        raise fail("E307", path=folder, why=f"it holds {', '.join(found[:3])}")
+    for why in _ways_out(folder):
+        raise fail("E309", path=folder, why=why)
+
+
+def _ways_out(folder: Path) -> Iterator[str]:
+    """What in a model's folder makes transformers read elsewhere, in words."""
+    if (folder / "adapter_config.json").exists():
+        yield "adapter_config.json names a base model"
+    for file in ("tokenizer_config.json", "special_tokens_map.json"):
+        for key, value in _settings_of(folder / file).items():
+            # who reads special_tokens_map_file takes the folder's, whatever is said here
+            named = bool(value) and key != "special_tokens_map_file" and bool(_FILES.match(key))
+            if named and not (key == "fast_tokenizer_files" and _plain(value)):
+                yield f"'{key}' in {file} names a file"
+    for path in sorted(folder.glob("*.index.json")):
+        weights = _settings_of(path).get("weight_map")
+        if not isinstance(weights, dict) or not _plain(list(weights.values())):
+            yield f"{path.name} names weights in another folder"
+    for path in sorted(folder.glob("config*.json")):  # of which a version of transformers may read another one than config.json
+        yield from (f"{why} in {path.name}" for why in _ways_out_of(_settings_of(path), whole=True))
+
+
+def _ways_out_of(config: Any, *, whole: bool) -> Iterator[str]:
+    """Those of a model's config. whole: it is not the config of a part; of a whole one, transformers can be told not to run code."""
+    for key, value in config.items() if isinstance(config, dict) else enumerate(config) if isinstance(config, list) else ():
+        if key in ("_attn_implementation", "attn_implementation") and "/" in json.dumps(value):
+            yield f"'{key}' names a repository of compiled code"
+        elif value and (key in ("backbone", "use_timm_backbone") or (key == "auto_map" and not whole)):
+            yield f"'{key}' names another model"
+        else:
+            yield from _ways_out_of(value, whole=False)
+
+
+def _plain(names: Any) -> bool:
+    """Whether they are names of files, and no paths."""
+    return isinstance(names, list) and all(isinstance(name, str) and Path(name).name == name and "\\" not in name for name in names)
+
+
+def _settings_of(path: Path) -> Dict[str, Any]:
+    """A file's JSON object. Nothing of a file that is damaged or not there: whoever loads it says so."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def refuse_own_code(model: Model) -> None:
+    """RAISES: SapbertError E308 where classes of the encoder are code of its repository: what is saved of it could not be loaded."""
+    hf_model = _hf(model)
+    parts = [hf_model.tokenizer, hf_model.transformer.config, *hf_model.transformer.modules()]
+    own = sorted({type(part).__name__ for part in parts if type(part).__module__.split(".")[0] == CODE})
+    if own:
+        raise fail("E308", name=model.attrs["name"], classes=", ".join(own[:3]))
 
 
 def _set_up(model: Model, pooling: str) -> None:
@@ -391,8 +502,13 @@ def read_pooling(name: str) -> str:
 
 
 def to_folder(model: Model, folder: Path) -> None:
-    """Write a folder that this package, transformers and sentence-transformers all load, weights as safetensors."""
-    _tokenizer(model).save_pretrained(str(folder))
+    """Write a folder that this package, transformers and sentence-transformers all load, weights as safetensors.
+
+    RAISES: SapbertError E302 before initialize; E308 where the encoder is code of its repository.
+    """
+    tokenizer = _tokenizer(model)
+    refuse_own_code(model)
+    tokenizer.save_pretrained(str(folder))
     _hf(model).transformer.save_pretrained(str(folder), safe_serialization=True)
     pooling = _pooling(model)
     width = model.get_dim("nO")
@@ -411,12 +527,16 @@ def to_folder(model: Model, folder: Path) -> None:
 
 
 def from_folder(model: Model, folder: Path) -> Model:
-    """Load what `to_folder` wrote. Pooling and max_length are the folder's: an index was built with them."""
+    """Load what `to_folder` wrote. Pooling and max_length are the folder's: an index was built with them. No code of the folder is run.
+
+    RAISES: SapbertError E301 (can't be loaded), E307 (needs code), E309 (leads to another folder, or to the hub).
+    """
     path = folder / SETTINGS
     if not path.is_file():
         raise fail("E301", MissingFile, name=folder, why=f"it holds no {SETTINGS}, so it is not a linker's encoder.")
     settings = json.loads(path.read_text(encoding="utf-8"))
-    _load(model, str(folder))
+    _check_saved(folder)
+    _load(model, str(folder), saved=True)
     _set_up(model, settings["pooling"])
     for key in ("name", "max_length", "fingerprint"):
         model.attrs[key] = settings[key]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-import warnings
 from array import array
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -24,16 +23,18 @@ from pathlib import Path
 from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
+import numpy.typing as npt
 from tqdm import tqdm
 
-from ..errors import Errors, fail
+from ..errors import fail, warn
 from ..files import reserve, write_manifest, writing_folder
 from . import semantic_types
 from .concept import MAX_NAME_CHARS, Concept, is_cui, normalise
-from .knowledge_base import DATABASE, KIND, PAIRS, VERSION, KnowledgeBase
+from .knowledge_base import DATABASE, KIND, NAME_TABLE, VERSION, KnowledgeBase
 
 WEAK = ("NRW", "REL", "BRD", "LAY")  # names that are near the concept, not the concept: last in a tie
 _BATCH = 20_000
+Ints32 = npt.NDArray[np.int32]
 
 _STAGE = """
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE; PRAGMA cache_size = -200000; PRAGMA locking_mode = EXCLUSIVE;
@@ -119,7 +120,7 @@ def build_kb(sources: Sequence[Source], out: Union[str, Path], *, filters: Optio
                 names = _write(database, folder, filters)
             finally:
                 database.close()
-        counts = _finish(folder / DATABASE, folder / PAIRS, names)
+        counts = _finish(folder / DATABASE, folder / NAME_TABLE, names)
         content = {
             "sources": [_describe(source) for source in sources],
             "filters": filters.as_dict(),
@@ -146,7 +147,7 @@ def _describe(source: Source) -> Dict[str, Any]:
 
 
 def _stage(database: sqlite3.Connection, sources: Sequence[Source], filters: Filters, progress: bool) -> Dict[str, int]:
-    rows: Dict[str, List[Tuple]] = defaultdict(list)
+    rows: Dict[str, List[Tuple[Any, ...]]] = defaultdict(list)
     skipped = {"empty": 0, "too_long": 0, "other_language": 0, "weak": 0}
     languages = set(filters.languages)
     database.execute("BEGIN")
@@ -162,7 +163,7 @@ def _stage(database: sqlite3.Connection, sources: Sequence[Source], filters: Fil
 
 
 def _stage_concept(
-    rows: Dict[str, List[Tuple]], concept: Concept, number: int, languages: Set[str], weak_names: bool, skipped: Dict[str, int]
+    rows: Dict[str, List[Tuple[Any, ...]]], concept: Concept, number: int, languages: Set[str], weak_names: bool, skipped: Dict[str, int]
 ) -> None:
     # asked before anything is made: of the many millions of parts of UMLS, most hold one parent or one type alone
     cid = concept.concept_id
@@ -202,7 +203,7 @@ def _one_line(text: str) -> str:
     return " ".join((text if text.isascii() else text.encode("utf-8", "ignore").decode("utf-8")).split())
 
 
-def _flush(database: sqlite3.Connection, rows: Dict[str, List[Tuple]]) -> None:
+def _flush(database: sqlite3.Connection, rows: Dict[str, List[Tuple[Any, ...]]]) -> None:
     for table, values in rows.items():
         if values:
             database.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(values[0]))})", values)
@@ -241,7 +242,7 @@ def _leave_unknown(database: sqlite3.Connection, adding: Sequence[int]) -> int:
     names, concepts = database.execute(f"SELECT COUNT(*), COUNT(DISTINCT id) {left}", adding).fetchone()
     if names:
         examples = ", ".join(i for (i,) in database.execute(f"SELECT DISTINCT id {left} ORDER BY id LIMIT 5", adding))
-        warnings.warn(f"[W006] {Errors.W006.format(names=names, concepts=concepts, examples=examples)}", stacklevel=4)
+        warn("W006", stacklevel=4, names=names, concepts=concepts, examples=examples)
         database.execute(f"DELETE {left}", adding)
     return int(names)
 
@@ -345,10 +346,10 @@ class _Names(NamedTuple):
     tie: rank in a tie, see `_write_pairs`. source: place in `sources`.
     """
 
-    string: np.ndarray
-    concept: np.ndarray
-    tie: np.ndarray
-    source: np.ndarray
+    string: Ints32
+    concept: Ints32
+    tie: Ints32
+    source: Ints32
     sources: List[str]
     languages: Dict[str, int]
     concepts: int
@@ -443,7 +444,7 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
     return _Names(string_of[chosen], concept, _ints(ties), _ints(sources), list(places), languages, int(concept[-1]) + 1, n_strings)
 
 
-def _ints(values: array[int]) -> np.ndarray:
+def _ints(values: array[int]) -> Ints32:
     return np.frombuffer(values, dtype=np.intc)
 
 
@@ -575,7 +576,7 @@ def _finish(path: Path, pairs_path: Path, names: _Names) -> Dict[str, Any]:
     return counts
 
 
-def _write_pairs(path: Path, names: _Names, type_set: np.ndarray, vocabulary_set: np.ndarray, defined: np.ndarray) -> int:
+def _write_pairs(path: Path, names: _Names, type_set: Ints32, vocabulary_set: Ints32, defined: Ints32) -> int:
     """int32 (6, m): string, concept, rank in a tie, set of types, set of vocabularies, has a definition. One line is contiguous,
     so that looking a name up by bisection touches a few pages of the map. RETURNS: strings of several concepts.
 
@@ -587,7 +588,7 @@ def _write_pairs(path: Path, names: _Names, type_set: np.ndarray, vocabulary_set
     order = order[np.concatenate([[True], key[1:] != key[:-1]])]  # the best name of each string and concept
     del key
     order = order[np.lexsort((names.tie[order], names.string[order]))]  # stable: by concept within
-    pairs = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(6, len(order)))
+    pairs = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(6, len(order)))  # type: ignore[no-untyped-call]
     reserve(path)
     concepts = names.concept[order]
     for line, values in enumerate((names.string[order], concepts, names.tie[order])):
@@ -600,7 +601,7 @@ def _write_pairs(path: Path, names: _Names, type_set: np.ndarray, vocabulary_set
     return several
 
 
-def _type_sets(database: sqlite3.Connection, n_concepts: int) -> np.ndarray:
+def _type_sets(database: sqlite3.Connection, n_concepts: int) -> Ints32:
     """Number the distinct sets of semantic types, and write them. RETURNS: set of each concept (concepts,)."""
     numbers: Dict[str, int] = {"": 0}
     sets = np.zeros(n_concepts, dtype=np.int32)
@@ -610,7 +611,7 @@ def _type_sets(database: sqlite3.Connection, n_concepts: int) -> np.ndarray:
     return sets
 
 
-def _vocabulary_sets(database: sqlite3.Connection, names: _Names) -> Tuple[np.ndarray, Dict[str, int], List[str]]:
+def _vocabulary_sets(database: sqlite3.Connection, names: _Names) -> Tuple[Ints32, Dict[str, int], List[str]]:
     """Number the distinct sets of vocabularies that concepts have names or codes in, and write them.
 
     RETURNS: set of each concept (concepts,), codes by vocabulary, and all vocabularies, sorted.

@@ -1,4 +1,4 @@
-"""The knowledge base: one SQLite file, opened read-only and memory-mapped, and one integer array name -> concept.
+"""The knowledge base: one SQLite file, opened read-only and memory-mapped, and the name table.
 
 `kb_builder.py` writes it. Both are shared by worker processes: what is read lies in the page cache once.
 """
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import DamagedFile, fail
 from ..files import read_manifest
@@ -21,11 +20,10 @@ from ..types import Bools1d
 from . import semantic_types
 from .additions import Additions, Overlay
 from .concept import DOTLESS, Concept, Name, normalise
+from .name_table import NameTable
 
 KIND, VERSION = "knowledge base", 1
-DATABASE, PAIRS = "kb.sqlite", "names.npy"
-# lines of the integer array; a column for each (distinct name, concept), sorted by name
-STRING, CONCEPT, RANK, TYPES, VOCABULARIES, DEFINED = range(6)
+DATABASE, NAME_TABLE = "kb.sqlite", "names.npy"
 MAPPED_UP_TO = 1 << 30  # bytes of a database
 _CACHED = 20_000  # concepts kept as Entity
 _VARIABLES = 500  # in one SQL statement; SQLite's oldest limit is 999
@@ -59,9 +57,9 @@ class KnowledgeBase:
         self.path = Path(path)
         self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, VERSION, missing="E101", damaged="E102", full=verify)
         try:
-            self.pairs: npt.NDArray[np.int32] = np.load(self.path / PAIRS, mmap_mode="r", allow_pickle=False)  # (6, m)
+            self.name_table = NameTable.open(self.path / NAME_TABLE)
         except ValueError as error:
-            raise fail("E102", DamagedFile, path=self.path, why=f"{PAIRS}: {error}") from error
+            raise fail("E102", DamagedFile, path=self.path, why=f"{NAME_TABLE}: {error}") from error
         self.added: Optional[Overlay] = None
         self._local = threading.local()
         self._file = _file(self.path / DATABASE)
@@ -77,25 +75,27 @@ class KnowledgeBase:
         """Concepts."""
         return int(self.manifest["counts"]["concepts"]) + (len(self.added.rows) if self.added is not None else 0)
 
-    def extend(self, additions: Additions) -> None:
-        """Lay a user's names and concepts over what the files hold, in place of those laid over it before. The files stay as they are.
+    def with_additions(self, additions: Additions) -> KnowledgeBase:
+        """Return this knowledge base with a user's names and concepts, in place of those it has. It shares files and connections with this one.
 
-        RAISES: SapbertError E022 for a name of a concept that is not there.
+        Raises:
+            SapbertError: E022, a name belongs to no concept.
         """
-        self.added = None
-        self._concepts.clear()
+        view = KnowledgeBase.__new__(KnowledgeBase)
+        view.__dict__.update(self.__dict__, added=None, _concepts={})
         if additions:
 
             def find(text: str, language: str) -> Optional[int]:
-                return self.find([text], language).get(text)
+                return view.find([text], language).get(text)
 
             def defined(row: int) -> bool:
-                return bool(self._sql("SELECT definition IS NOT NULL FROM concept WHERE row = ?", row).fetchone()[0])
+                return bool(view._sql("SELECT definition IS NOT NULL FROM concept WHERE row = ?", row).fetchone()[0])
 
-            self.added = Overlay(additions, self.row_of, find, defined, (self.n_strings, len(self)))
+            view.added = Overlay(additions, view.row_of, find, defined, (view.n_surface_forms, len(view)))
+        return view
 
     @property
-    def n_strings(self) -> int:
+    def n_surface_forms(self) -> int:
         """Distinct names; the rows of an index."""
         return int(self.manifest["counts"]["strings"])
 
@@ -120,12 +120,12 @@ class KnowledgeBase:
 
     # -- names ----------------------------------------------------------------------------------------------------------
 
-    def strings(self, start: int = 0) -> Iterator[str]:
+    def surface_forms(self, start: int = 0) -> Iterator[str]:
         """The distinct names, normalised, in the order of their rows."""
         for (norm,) in self._sql("SELECT norm FROM string WHERE row >= ? ORDER BY row", start):
             yield norm
 
-    def strings_at(self, rows: Sequence[int]) -> List[str]:
+    def surface_forms_at(self, rows: Sequence[int]) -> List[str]:
         """The distinct names, normalised, in these rows, in their order; for reading a part of many millions."""
         texts: Dict[int, str] = {}
         for start in range(0, len(rows), _VARIABLES):
@@ -145,21 +145,21 @@ class KnowledgeBase:
                 found[name] = self.added.by_norm[norm]
         return found
 
-    def names_of_string(self, row: int) -> List[Tuple[int, Name]]:
+    def names_of_surface_form(self, row: int) -> List[Tuple[int, Name]]:
         """(concept row, Name) of one distinct name, best first."""
         sql = "SELECT concept, text, source, language, term_type, rank FROM name WHERE string = ? ORDER BY concept, rank, rowid"
-        added = [] if self.added is None else self.added.of_string(row)
+        added = [] if self.added is None else self.added.of_surface_form(row)
         return [*added, *((found[0], Name(*found[1:])) for found in self._sql(sql, row))]
 
-    def matched_name(self, string: int, concept: int) -> Name:
-        """The name, as its source writes it, by which a string stands for a concept."""
-        if self.added is not None and (string, concept) in self.added.names:
-            return self.added.names[string, concept]
+    def matched_name(self, surface_form: int, concept: int) -> Name:
+        """The name, as its source writes it, by which a surface form stands for a concept."""
+        if self.added is not None and (surface_form, concept) in self.added.names:
+            return self.added.names[surface_form, concept]
         sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
-        return Name(*self._sql(sql, string, concept).fetchone())
+        return Name(*self._sql(sql, surface_form, concept).fetchone())
 
     def names_in(self, languages: Sequence[str]) -> Iterator[Tuple[int, int, str]]:
-        """(concept row, string row, language) of every name in these, by concept; of a concept the canonical name first, then by rank."""
+        """(concept row, surface form row, language) of every name in these, by concept; of a concept the canonical name first, then by rank."""
         marks = ",".join("?" * len(languages))
         yield from self._sql(
             "SELECT name.concept, name.string, name.language FROM name JOIN concept ON concept.row = name.concept"
@@ -323,11 +323,11 @@ class KnowledgeBase:
     # -- filters: asked before the search, as masks over the array's sets --------------------------------------------
 
     def allowed_type_sets(self, tuis: Iterable[str]) -> Bools1d:
-        """Combinations of semantic types (line TYPES) that hold one of `tuis` -> mask."""
+        """Combinations of semantic types (column `types`) that hold one of `tuis` -> mask."""
         return self._mask("type_sets", set(tuis))
 
     def allowed_vocabulary_sets(self, vocabularies: Iterable[str]) -> Bools1d:
-        """Combinations of vocabularies (line VOCABULARIES) that hold one of these -> mask.
+        """Combinations of vocabularies (column `vocabularies`) that hold one of these -> mask.
 
         RAISES: SapbertError E105 for a vocabulary that no concept has.
         """
@@ -342,19 +342,19 @@ class KnowledgeBase:
         for language in sorted(set(languages) - set(known)):
             raise fail("E107", value=language, known=", ".join(f"{name} ({count:,})" for name, count in known.items()))
 
-    def lines_of_languages(self, languages: Iterable[str]) -> Bools1d:
-        """Columns of the integer array (name, concept) whose concept has the name in one of these -> mask (m,).
+    def rows_of_languages(self, languages: Iterable[str]) -> Bools1d:
+        """Rows of the name table whose concept has the name in one of these -> mask (m,).
 
         RAISES: SapbertError E107 for a language that no name is in.
         """
         wanted = set(languages)
         self.check_languages(wanted)
         if wanted == set(self.languages):
-            return np.ones(self.pairs.shape[1], dtype=np.bool_)
+            return np.ones(len(self.name_table), dtype=np.bool_)
         marks = ",".join("?" * len(wanted))
         rows = self._sql(f"SELECT DISTINCT string * {len(self)} + concept FROM name WHERE language IN ({marks})", *sorted(wanted))
         keys = np.fromiter((key for (key,) in rows), dtype=np.int64)
-        return np.isin(self.pairs[STRING].astype(np.int64) * len(self) + self.pairs[CONCEPT], keys)
+        return np.isin(self.name_table.surface_form.astype(np.int64) * len(self) + self.name_table.concept, keys)
 
     def _mask(self, table: str, wanted: Set[str]) -> Bools1d:
         sets = [set(members.split(" ")) for (members,) in self._sql(f"SELECT members FROM {table} ORDER BY no")]
@@ -388,7 +388,8 @@ class KnowledgeBase:
                 if _file(self.path / DATABASE) != self._file:  # its rows would not be those of the array that is open
                     local.pid = None
                     raise fail("E108", path=self.path)
-            return local.connection.execute(statement, values)
+            connection: sqlite3.Connection = local.connection
+            return connection.execute(statement, values)
         except sqlite3.DatabaseError as error:
             raise fail("E102", DamagedFile, path=self.path, why=f"{DATABASE}: {error}") from error
 
@@ -445,7 +446,7 @@ class _Aliases(Mapping[str, Set[str]]):
     def __getitem__(self, alias: str) -> Set[str]:
         # a Turkish name was lower-cased in another way than a mention of no known language is
         rows = {row for language in ("", DOTLESS[0]) for row in self._kb.find([alias], language).values()}
-        names = [found for row in sorted(rows) for found in self._kb.names_of_string(row)]
+        names = [found for row in sorted(rows) for found in self._kb.names_of_surface_form(row)]
         cuis = {self._kb.concept_id(concept) for concept, name in names if name.text == alias}
         if not cuis:
             raise KeyError(alias)

@@ -5,10 +5,7 @@ to right. One look-up for each possible length of a run that begins with a word 
 to make than to use, and know no plurals.
 """
 
-from __future__ import annotations
-
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -19,17 +16,20 @@ from spacy.lang.en.stop_words import STOP_WORDS
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
+from spacy.training import Example
 from spacy.util import filter_spans
 from tqdm import tqdm
 
-from ..build import linker_folder as bundles
+from .. import bundle
+from ..build import default_linkers
 from ..doc.spans import set_spans
-from ..errors import DamagedFile, Errors, MissingFile, SapbertError, fail
+from ..errors import DamagedFile, MissingFile, SapbertError, fail, warn
 from ..files import writing_folder
 from ..kb import semantic_types
 from ..kb.additions import Additions
 from ..kb.concept import ENGLISH, lower_case, normalise
 from ..kb.knowledge_base import KnowledgeBase
+from ..registry import check_linker_name
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
 
 # letters and digits ("'s" stays with its word and is cut by `stem`), or what parts the words of a name: punctuation and empty
@@ -101,8 +101,8 @@ def make_concept_matcher(
     overwrite: bool,
     min_chars: int,
     weak_names: bool,
-    scorer: Optional[Callable],
-) -> ConceptMatcher:
+    scorer: Optional[Callable[..., Any]],
+) -> "ConceptMatcher":
     """Build the component; see ConceptMatcher. Nothing is read from disk."""
     return ConceptMatcher(
         nlp,
@@ -143,12 +143,12 @@ class ConceptMatcher(Pipe):
         overwrite: bool = False,
         min_chars: int = 2,
         weak_names: bool = True,
-        scorer: Optional[Callable] = None,
+        scorer: Optional[Callable[..., Any]] = None,
     ) -> None:
         if min_chars < 1:
             raise fail("E002", setting="min_chars", component=name, value=min_chars, why="it must be at least 1.")
         if linker_name is not None and not _is_kb(Path(linker_name)):
-            bundles.check_linker_name(linker_name)
+            check_linker_name(linker_name)
         self.nlp, self.name, self.scorer = nlp, name, scorer
         self.linker_name, self.spans_key, self.label, self.overwrite = linker_name, spans_key, label, overwrite
         self.min_chars, self.weak_names = max(2, min_chars), weak_names
@@ -192,14 +192,14 @@ class ConceptMatcher(Pipe):
                     return component.kb
         if self.linker_name is not None and _is_kb(Path(self.linker_name)):
             return KnowledgeBase(self.linker_name)
-        return KnowledgeBase(bundles.find_linker(self.linker_name) / bundles.KB)
+        return KnowledgeBase(default_linkers.find_linker(self.linker_name) / bundle.KB)
 
     def set_kb(self, kb: KnowledgeBase) -> None:
         """Look for the names of this knowledge base; where they are many, they are made ready once, and kept in the cache as hashes.
 
         WARNS: W009 where the cache can't be written. RAISES: SapbertError E103 where no name is left.
         """
-        if kb.n_strings < KEPT_FROM:
+        if kb.n_surface_forms < KEPT_FROM:
             self._phrases = self._of(kb)
             return
         # all that they depend on
@@ -212,7 +212,7 @@ class ConceptMatcher(Pipe):
                 self._of(kb).to_disk(fresh)
 
         try:
-            folder = bundles.cached("names", [kb.fingerprint, bundles.digest([*rules, *own, *text])], build)
+            folder = default_linkers.cached("names", [kb.fingerprint, default_linkers.digest([*rules, *own, *text])], build)
             try:
                 self._phrases = Phrases.from_disk(folder)
             except DamagedFile:  # it can be made again
@@ -221,13 +221,12 @@ class ConceptMatcher(Pipe):
         except (OSError, SapbertError) as error:
             if isinstance(error, SapbertError) and error.code not in ("E007", "E008"):
                 raise
-            why = Errors.W009.format(component=self.name, path=bundles.cache_folder(), error=error, env=bundles.CACHE_VARIABLE)
-            warnings.warn(f"[W009] {why}", stacklevel=2)
+            warn("W009", stacklevel=2, component=self.name, path=default_linkers.cache_folder(), error=error, env=default_linkers.CACHE_VARIABLE)
             self._phrases = self._of(kb)
 
     def _of(self, kb: KnowledgeBase) -> Phrases:
         names = kb.matchable_names(weak_names=self.weak_names, tuis=self.types)
-        with tqdm(names, desc="reading names to look for", unit=" names", total=kb.n_strings, disable=kb.n_strings < SHOWN_FROM) as shown:
+        with tqdm(names, desc="reading names to look for", unit=" names", total=kb.n_surface_forms, disable=kb.n_surface_forms < SHOWN_FROM) as shown:
             found = self._collect(shown)
         if not len(found):
             raise fail("E103", detail="no name of these types is long enough to look for")
@@ -326,7 +325,7 @@ class ConceptMatcher(Pipe):
     def score(self, examples: Iterable[Any], **kwargs: Any) -> Dict[str, Any]:
         return dict(self.scorer(examples, **kwargs)) if self.scorer else {}
 
-    def initialize(self, get_examples: Optional[Callable] = None, *, nlp: Optional[Language] = None) -> None:
+    def initialize(self, get_examples: Optional[Callable[[], Iterable[Example]]] = None, *, nlp: Optional[Language] = None) -> None:
         """Read the names of the knowledge base anew: now, or where it is that of a linker that may not be initialised yet, on first use."""
         self._phrases, self._added, self._more = None, {}, None
         if self.linker_name is not None:
@@ -340,7 +339,7 @@ class ConceptMatcher(Pipe):
         with writing_folder(Path(path) / FOLDER) as folder:  # a new one: the old one's files may be mapped
             whole.to_disk(folder)
 
-    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> ConceptMatcher:
+    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "ConceptMatcher":
         """RAISES: SapbertError E030."""
         if (Path(path) / "names.jsonl.gz").is_file() and not (Path(path) / FOLDER).is_dir():
             raise fail("E030", MissingFile, path=path, why="an earlier version wrote its names.jsonl.gz.")
@@ -350,9 +349,9 @@ class ConceptMatcher(Pipe):
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         import srsly
 
-        return srsly.msgpack_dumps(self._whole().to_dict())
+        return bytes(srsly.msgpack_dumps(self._whole().to_dict()))
 
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> ConceptMatcher:
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "ConceptMatcher":
         import srsly
 
         self._phrases = Phrases.from_dict(srsly.msgpack_loads(bytes_data))

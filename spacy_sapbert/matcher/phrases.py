@@ -107,9 +107,9 @@ class Phrases:
 class Collected:
     """Phrases on their way into arrays: the words of all, one after another."""
 
-    words: array = field(default_factory=lambda: array("Q"))
-    counts: array = field(default_factory=lambda: array("B"))
-    labels: array = field(default_factory=lambda: array("H"))
+    words: array[int] = field(default_factory=lambda: array("Q"))
+    counts: array[int] = field(default_factory=lambda: array("B"))
+    labels: array[int] = field(default_factory=lambda: array("H"))
     names: Dict[str, int] = field(default_factory=dict)
 
     def add(self, words: Sequence[int], label: str) -> None:

@@ -40,9 +40,10 @@ def get_reader(kind: str) -> Callable[..., Iterator[Concept]]:
         raise fail("E406", name=kind, known=", ".join(sorted(_FUNCTIONS)))
     module, function = _FUNCTIONS[kind].split(".")
     try:
-        return getattr(importlib.import_module(f"{__name__}.{module}"), function)
+        found: Callable[..., Iterator[Concept]] = getattr(importlib.import_module(f"{__name__}.{module}"), function)
     except ModuleNotFoundError as error:
         raise fail("E407", path=f"a file of kind '{kind}'", package=error.name) from error
+    return found
 
 
 def _call(kind: str, path: Path, stats: ReadStats, **options: Any) -> Iterator[Concept]:

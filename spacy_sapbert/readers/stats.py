@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable, Concatenate, Dict, Iterator, List, Optional, ParamSpec
+from typing import Callable, Concatenate, Dict, Iterator, List, Optional, ParamSpec, cast
 
-from ..errors import DamagedFile, Errors, fail
+from ..errors import DamagedFile, fail, warn
 from ..kb.concept import Concept
 
 P = ParamSpec("P")
@@ -72,8 +71,7 @@ class ReadStats:
         if share == 1 or (self.malformed > FEW_ROWS and share > self.max_bad_share):
             values = {"path": self.path, "bad": self.malformed, "total": self.rows, "lines": lines, "why": self.reason}
             raise fail("E405", DamagedFile, share=self.max_bad_share, **values)
-        message = Errors.W001.format(bad=self.malformed, total=self.rows, path=self.path, lines=lines, why=self.reason)
-        warnings.warn(f"[W001] {message}", UserWarning, stacklevel=3)
+        warn("W001", stacklevel=3, bad=self.malformed, total=self.rows, path=self.path, lines=lines, why=self.reason)
 
     def _add_to(self, whole: ReadStats) -> None:
         whole.rows += self.rows
@@ -98,6 +96,6 @@ def reader(kind: str) -> Callable[[Read[P]], Read[P]]:
                 yield concept
             stats.finish()
 
-        return run
+        return cast(Read[P], run)  # mypy does not see that the names of the arguments are the same
 
     return wrap

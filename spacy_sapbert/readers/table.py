@@ -101,5 +101,5 @@ def _concept(records: List[Dict[str, str]], source: Optional[str], language: str
         concept.parents += map(curies.canonical, _values(record, "parents"))
         concept.cuis += filter(None, map(curies.cui, _values(record, "cuis")))
     for field, values in (("codes", codes), ("types", concept.types), ("parents", concept.parents), ("cuis", concept.cuis)):
-        setattr(concept, field, list(dict.fromkeys(values)))  # type: ignore[call-overload]
+        setattr(concept, field, list(dict.fromkeys(values)))
     return concept

@@ -83,7 +83,7 @@ def unpacked(file: BinaryIO, path: Path) -> BinaryIO:
     buffered = io.BufferedReader(file, _BLOCK)  # type: ignore[type-var]
     if buffered.peek(3)[:3] == BOM:
         buffered.read(3)
-    return buffered  # type: ignore[return-value]
+    return buffered
 
 
 @contextmanager

@@ -17,13 +17,15 @@ import pytest
 from filelock import FileLock
 from thinc.api import Model
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
+from spacy_sapbert.build import default_linkers, loaders
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import MissingFile, SapbertError
-from spacy_sapbert.files import writing_folder
+from spacy_sapbert.files import package_file, writing_folder
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
-from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.kb.builder import Filters
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.linker import SapBertLinker
 from spacy_sapbert.registry import registry
 
@@ -33,7 +35,7 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(bundles.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(default_linkers.CACHE_VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -57,18 +59,18 @@ def letter_model() -> Model:
 
 
 def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setenv(bundles.CACHE_VARIABLE, str(tmp_path))
-    assert bundles.cache_folder() == tmp_path
-    monkeypatch.setenv(bundles.CACHE_VARIABLE, "")
-    assert bundles.cache_folder().name == "spacy-sapbert"
-    monkeypatch.delenv(bundles.CACHE_VARIABLE)
-    assert bundles.cache_folder().is_absolute()
+    monkeypatch.setenv(default_linkers.CACHE_VARIABLE, str(tmp_path))
+    assert default_linkers.cache_folder() == tmp_path
+    monkeypatch.setenv(default_linkers.CACHE_VARIABLE, "")
+    assert default_linkers.cache_folder().name == "spacy-sapbert"
+    monkeypatch.delenv(default_linkers.CACHE_VARIABLE)
+    assert default_linkers.cache_folder().is_absolute()
 
 
 def test_find_linker(tmp_path: Path):
-    assert bundles.find_linker(str(tmp_path)) == tmp_path
+    assert default_linkers.find_linker(str(tmp_path)) == tmp_path
     with pytest.raises(MissingFile, match=r"E001.*'nowhere'.*hpo") as info:
-        bundles.find_linker("nowhere")
+        default_linkers.find_linker("nowhere")
     assert isinstance(info.value, (FileNotFoundError, ValueError))
 
 
@@ -87,13 +89,13 @@ def registered(cache: Path, tiny_linker: Path, tmp_path: Path) -> Iterator[Path]
         with writing_folder(out) as folder:
             shutil.copytree(tiny_linker, folder, dirs_exist_ok=True, copy_function=os.link)
 
-    registry.sapbert_linkers.register("test-tiny", func=lambda: bundles.cached("test-tiny", ["1"], build))  # type: ignore[attr-defined]
+    registry.sapbert_linkers.register("test-tiny", func=lambda: default_linkers.cached("test-tiny", ["1"], build))  # type: ignore[attr-defined]
     yield log
     catalogue._remove(("spacy", "sapbert_linkers", "test-tiny"))
 
 
 def _find(queue: Any) -> None:
-    folder = bundles.find_linker("test-tiny")
+    folder = default_linkers.find_linker("test-tiny")
     queue.put((str(folder), len(KnowledgeBase(folder / "kb"))))
 
 
@@ -106,7 +108,7 @@ def test_processes_that_start_together_build_once(registered: Path, cache: Path,
     for worker in workers:
         worker.join(60)
     assert [worker.exitcode for worker in workers] == [0] * 5
-    assert {folder for folder, _ in found} == {str(bundles.find_linker("test-tiny"))}
+    assert {folder for folder, _ in found} == {str(default_linkers.find_linker("test-tiny"))}
     assert {size for _, size in found} == {len(tiny_kb)}
     assert len(registered.read_text().split()) == 1
     assert [p.name for p in cache.iterdir() if p.is_dir()] == [Path(found[0][0]).name]
@@ -120,7 +122,7 @@ def _killed(cache: Path, started: Any) -> None:
             started.set()
             time.sleep(60)
 
-    bundles.cached("killed", [], build)
+    default_linkers.cached("killed", [], build)
 
 
 def test_a_killed_build_leaves_no_half_folder_and_is_taken_up(cache: Path):
@@ -137,7 +139,7 @@ def test_a_killed_build_leaves_no_half_folder_and_is_taken_up(cache: Path):
         with writing_folder(out) as folder:
             (folder / "manifest.json").write_text("{}")
 
-    folder = bundles.cached("killed", [], build)  # the dead process's lock is free
+    folder = default_linkers.cached("killed", [], build)  # the dead process's lock is free
     assert sorted(p.name for p in folder.iterdir()) == ["manifest.json"]
 
 
@@ -152,21 +154,21 @@ def test_a_build_that_fails_is_tried_again(cache: Path):
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        bundles.cached("x", ["1"], build)
+        default_linkers.cached("x", ["1"], build)
     assert [p for p in cache.iterdir() if p.is_dir()] == []
-    first = bundles.cached("x", ["1"], build)
-    assert bundles.cached("x", ["1"], build) == first
+    first = default_linkers.cached("x", ["1"], build)
+    assert default_linkers.cached("x", ["1"], build) == first
     assert len(tries) == 2
-    assert bundles.cached("x", ["2"], build) != first  # another version of what it depends on
+    assert default_linkers.cached("x", ["2"], build) != first  # another version of what it depends on
 
 
 def test_a_build_that_holds_the_lock_too_long(cache: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(bundles, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(default_linkers, "LOCK_SECONDS", 0.05)
 
     cache.mkdir()
-    held = bundles.cache_folder() / f"y-v{bundles.VERSION}-{bundles.__version__}.lock"
+    held = default_linkers.cache_folder() / f"y-v{bundle.VERSION}-{default_linkers.__version__}.lock"
     with FileLock(held), pytest.raises(SapbertError, match=r"E007") as info:
-        bundles.cached("y", [], lambda out: None)
+        default_linkers.cached("y", [], lambda out: None)
     assert str(held) in str(info.value)
 
 
@@ -184,7 +186,7 @@ def test_build_linker_with_someone_elses_encoder(small_tsv: Path, tmp_path: Path
     import spacy
     from spacy.tokens import Span
 
-    out = bundles.build_linker([bundles.read_source(small_tsv)], tmp_path / "linker", model=letter_model(), index=ExactIndex(), progress=False)
+    out = building.build_linker([building.read_source(small_tsv)], tmp_path / "linker", model=letter_model(), index=ExactIndex(), progress=False)
     assert sorted(p.name for p in out.iterdir()) == ["encoder", "index", "kb", "manifest.json"]
     assert json.loads((out / "manifest.json").read_text())["index"] == "spacy-sapbert.ExactIndex.v1"
     linker = SapBertLinker(letter_model(), AnnoyIndex(), linker_name=str(out))
@@ -199,7 +201,7 @@ def test_build_again_replaces_and_a_failed_build_keeps_the_old(small_tsv: Path, 
     out = tmp_path / "linker"
 
     def build(**more: Any) -> None:
-        bundles.build_linker([bundles.read_source(small_tsv)], out, model=letter_model(), index=ExactIndex(), progress=False, **more)
+        building.build_linker([building.read_source(small_tsv)], out, model=letter_model(), index=ExactIndex(), progress=False, **more)
 
     build()
     before = (out / "kb" / "manifest.json").read_text()
@@ -208,19 +210,19 @@ def test_build_again_replaces_and_a_failed_build_keeps_the_old(small_tsv: Path, 
     assert (out / "kb" / "manifest.json").read_text() == before
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
     build()
-    assert bundles.open_index(out).dim == 27
+    assert bundle.open_index(out).dim == 27
 
 
 def test_build_from_a_kb_built_before(tiny_linker: Path, tmp_path: Path):
-    out = bundles.build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", model=letter_model(), index=ExactIndex(), progress=False)
+    out = building.build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", model=letter_model(), index=ExactIndex(), progress=False)
     assert KnowledgeBase(out / "kb", verify=True).fingerprint == KnowledgeBase(tiny_linker / "kb").fingerprint
     with pytest.raises(MissingFile, match="E101"):
-        bundles.build_linker([], tmp_path / "other", kb=tmp_path / "nowhere", model=letter_model(), index=ExactIndex(), progress=False)
+        building.build_linker([], tmp_path / "other", kb=tmp_path / "nowhere", model=letter_model(), index=ExactIndex(), progress=False)
     assert not (tmp_path / "other").exists()
 
 
 def test_the_report_says_what_the_index_was_built_for(tiny_linker: Path, tiny_kb: KnowledgeBase):
-    report = bundles.open_index(tiny_linker).report
+    report = bundle.open_index(tiny_linker).report
     assert report["built_for"]["kb"] == tiny_kb.fingerprint
     assert len(report["built_for"]["encoder"]) == 32
     assert "MiniLM" in report["built_for"]["encoder_name"]
@@ -228,10 +230,10 @@ def test_the_report_says_what_the_index_was_built_for(tiny_linker: Path, tiny_kb
 
 
 def test_engine_name():
-    assert bundles.engine_name(AnnoyIndex()) == "spacy-sapbert.AnnoyIndex.v1"
-    assert bundles.engine_name(ExactIndex()) == "spacy-sapbert.ExactIndex.v1"
+    assert bundle.engine_name(AnnoyIndex()) == "spacy-sapbert.AnnoyIndex.v1"
+    assert bundle.engine_name(ExactIndex()) == "spacy-sapbert.ExactIndex.v1"
     with pytest.raises(SapbertError, match="E006"):
-        bundles.engine_name(object())
+        bundle.engine_name(object())
 
 
 def test_an_engine_that_is_not_installed(tiny_linker: Path, tmp_path: Path):
@@ -240,34 +242,34 @@ def test_an_engine_that_is_not_installed(tiny_linker: Path, tmp_path: Path):
     (tmp_path / "linker" / "manifest.json").unlink()  # a link: don't write through it
     (tmp_path / "linker" / "manifest.json").write_text(json.dumps({**manifest, "index": "other.HnswIndex.v1"}))
     with pytest.raises((SapbertError, catalogue.RegistryError), match="HnswIndex"):
-        bundles.open_index(tmp_path / "linker")
+        bundle.open_index(tmp_path / "linker")
 
 
 # -- kb_loader ------------------------------------------------------------------------------------------------------------
 
 
 def test_from_folder(tmp_path: Path):
-    assert bundles.from_folder(tmp_path)(None, None) == tmp_path
+    assert loaders.from_folder(tmp_path)(None, None) == tmp_path
     with pytest.raises(MissingFile, match="E101"):
-        bundles.from_folder(tmp_path / "nowhere")(None, None)
+        loaders.from_folder(tmp_path / "nowhere")(None, None)
 
 
 def test_from_sources(small_tsv: Path, tmp_path: Path, cache: Path):
     with pytest.raises(MissingFile, match="E401"):
-        bundles.from_sources([tmp_path / "nothing.obo"], out=tmp_path / "out")(letter_model(), ExactIndex())
+        loaders.from_sources([tmp_path / "nothing.obo"], out=tmp_path / "out")(letter_model(), ExactIndex())
     assert not (tmp_path / "out").exists()
-    load = bundles.from_sources([str(small_tsv)], types=["T033"], progress=False)
+    load = loaders.from_sources([str(small_tsv)], types=["T033"], progress=False)
     folder = load(letter_model(), ExactIndex())
     assert folder.is_relative_to(cache)
     assert len(KnowledgeBase(folder / "kb")) == 2
-    other = bundles.from_sources([str(small_tsv)], kinds={"small.tsv": "table"}, cui_only=True, progress=False)(letter_model(), ExactIndex())
+    other = loaders.from_sources([str(small_tsv)], kinds={"small.tsv": "table"}, cui_only=True, progress=False)(letter_model(), ExactIndex())
     assert other != folder
     with pytest.raises(SapbertError, match="E103"):
-        bundles.from_sources([str(small_tsv)], types=["T121"], progress=False)(letter_model(), ExactIndex())
+        loaders.from_sources([str(small_tsv)], types=["T121"], progress=False)(letter_model(), ExactIndex())
     with pytest.raises(SapbertError, match="E104"):
-        bundles.from_sources([str(small_tsv)], types=["medicine"], progress=False)(letter_model(), ExactIndex())
+        loaders.from_sources([str(small_tsv)], types=["medicine"], progress=False)(letter_model(), ExactIndex())
     with pytest.raises(SapbertError, match="E406"):
-        bundles.from_sources([str(small_tsv)], kinds={"small.tsv": "spreadsheet"}, progress=False)(letter_model(), ExactIndex())
+        loaders.from_sources([str(small_tsv)], kinds={"small.tsv": "spreadsheet"}, progress=False)(letter_model(), ExactIndex())
 
 
 def test_changed_sources_are_read_again(tmp_path: Path, cache: Path):
@@ -275,10 +277,10 @@ def test_changed_sources_are_read_again(tmp_path: Path, cache: Path):
     sizes = []
     for row in ("", "C0000002\tcough\n"):
         path.write_text("concept_id\tname\nC0000001\tfever\n" + row)
-        sizes.append(len(KnowledgeBase(bundles.from_sources([path], progress=False)(letter_model(), ExactIndex()) / "kb")))
+        sizes.append(len(KnowledgeBase(loaders.from_sources([path], progress=False)(letter_model(), ExactIndex()) / "kb")))
     assert sizes == [1, 2]
 
 
 def test_a_package_that_is_not_installed():
     with pytest.raises(SapbertError, match=r"E004.*no_such_package.*pip install"):
-        bundles.package_file("no_such_package", "x")
+        package_file("no_such_package", "x")

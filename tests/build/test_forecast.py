@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacy_sapbert.build import linker_folder as bundles, resources as forecast
-from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.build import linker as building
+from spacy_sapbert.build import resources as forecast
 from spacy_sapbert.build.resources import Forecast, engine_bytes, foresee, free_memory
+from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.indexes.faiss import FaissIndex
@@ -100,11 +101,11 @@ def test_too_little_is_refused(free: Any, what: str) -> None:
 
 
 def test_a_build_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch, tiny_linker: Path, tmp_path: Path) -> None:
-    monkeypatch.setattr(bundles, "FORESEEN_FROM", 1)
+    monkeypatch.setattr(building, "FORESEEN_FROM", 1)
     monkeypatch.setattr(forecast, "free_memory", lambda: 1_000_000)
-    monkeypatch.setattr(bundles, "encoded", lambda *_, **__: pytest.fail("names were encoded"))
+    monkeypatch.setattr(building, "encoded", lambda *_, **__: pytest.fail("names were encoded"))
     with pytest.raises(SapbertError, match=r"\[E028\] Not enough memory .* Nothing was encoded"):
-        bundles.build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=ExactIndex(), progress=False)
+        building.build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=ExactIndex(), progress=False)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -18,13 +18,15 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from spacy_sapbert.build import linker_folder as bundles, vectors as name_vectors
+from spacy_sapbert import bundle
+from spacy_sapbert.build import linker as building
+from spacy_sapbert.build import vectors as name_vectors
+from spacy_sapbert.build.vectors import Known, Ready, Shard, Tick, Workers, here, in_processes
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.indexes.usearch import UsearchIndex
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from spacy_sapbert.build.vectors import Known, Ready, Shard, Tick, Workers, here, in_processes
 
 DATA = Path(__file__).parents[1] / "data"
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -72,13 +74,13 @@ def stopped(kb: KnowledgeBase, out: Path, shard: int, **settings: Any) -> Path:
 
 
 def shards_of(kb: KnowledgeBase) -> int:
-    return -(-kb.n_strings // SIZE)
+    return -(-kb.n_surface_forms // SIZE)
 
 
 def test_all_names_in_their_order_and_nothing_is_left(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     recorder = Recorder()
     vectors = run(tiny_kb, tmp_path / "linker", recorder)
-    names = list(tiny_kb.strings())
+    names = list(tiny_kb.surface_forms())
     assert shards_of(tiny_kb) >= 3
     assert recorder.numbers == list(range(shards_of(tiny_kb)))
     assert recorder.names == names
@@ -92,7 +94,7 @@ def test_a_second_run_encodes_what_the_first_did_not(tiny_kb: KnowledgeBase, tmp
     second = Recorder()
     vectors = run(tiny_kb, tmp_path / "linker", second)
     assert second.numbers == list(range(2, shards_of(tiny_kb)))
-    assert np.array_equal(vectors, code(list(tiny_kb.strings())).astype(np.float16))
+    assert np.array_equal(vectors, code(list(tiny_kb.surface_forms())).astype(np.float16))
     assert not folder.exists()
 
 
@@ -103,7 +105,7 @@ def test_nothing_done_leaves_nothing(tiny_kb: KnowledgeBase, tmp_path: Path) -> 
 def test_a_damaged_shard_and_a_torn_line_are_done_again(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     folder = stopped(tiny_kb, tmp_path / "linker", 3)
     with open(folder / "vectors.npy", "r+b") as file:
-        file.seek(-tiny_kb.n_strings * WIDTH * 2 + SIZE * WIDTH * 2 + 5, os.SEEK_END)  # in the second shard
+        file.seek(-tiny_kb.n_surface_forms * WIDTH * 2 + SIZE * WIDTH * 2 + 5, os.SEEK_END)  # in the second shard
         file.write(b"\xff")
     with open(folder / "done.jsonl", "a") as file:
         file.write('{"shard": 3, "sta')
@@ -111,7 +113,7 @@ def test_a_damaged_shard_and_a_torn_line_are_done_again(tiny_kb: KnowledgeBase, 
     with pytest.warns(UserWarning, match=r"\[W007\] 1 shards \(numbers 1\) in .*linker\.vectors' were damaged"):
         vectors = run(tiny_kb, tmp_path / "linker", second)
     assert second.numbers == [1, *range(3, shards_of(tiny_kb))]
-    assert np.array_equal(vectors, code(list(tiny_kb.strings())).astype(np.float16))
+    assert np.array_equal(vectors, code(list(tiny_kb.surface_forms())).astype(np.float16))
 
 
 @pytest.mark.parametrize("line", ["5", "null", '{"shard": "x", "blake2b": ""}', '{"shard": 99, "blake2b": ""}', '{"shard": -1, "blake2b": ""}'])
@@ -124,7 +126,7 @@ def test_a_list_that_somebody_wrote_into_is_read_with_care(tiny_kb: KnowledgeBas
     with pytest.warns(UserWarning, match="W007"):
         vectors = run(tiny_kb, tmp_path / "linker", second)
     assert second.numbers == list(range(shards_of(tiny_kb)))
-    assert np.array_equal(vectors, code(list(tiny_kb.strings())).astype(np.float16))
+    assert np.array_equal(vectors, code(list(tiny_kb.surface_forms())).astype(np.float16))
 
 
 @pytest.mark.parametrize("damage", ["longer", "shorter", "header", "empty"])
@@ -136,7 +138,7 @@ def test_a_file_of_another_size_is_begun_anew(tiny_kb: KnowledgeBase, tmp_path: 
     with pytest.warns(UserWarning, match=r"\[W007\] vectors\.npy in .* were damaged"):
         vectors = run(tiny_kb, tmp_path / "linker", second)
     assert second.numbers == list(range(shards_of(tiny_kb)))
-    assert np.array_equal(vectors, code(list(tiny_kb.strings())).astype(np.float16))
+    assert np.array_equal(vectors, code(list(tiny_kb.surface_forms())).astype(np.float16))
 
 
 @pytest.mark.parametrize("change", [{"encoder": "other"}, {"dtype": np.float32}])
@@ -151,10 +153,10 @@ def test_what_was_begun_otherwise_is_not_gone_on_with(tiny_kb: KnowledgeBase, tm
 
 def test_another_knowledge_base_is_not_gone_on_with(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     stopped(tiny_kb, tmp_path / "linker", 2)
-    out = bundles.build_kb([bundles.read_source(DATA / "tiny.obo")], tmp_path / "kb")
+    out = building.build_kb([building.read_source(DATA / "tiny.obo")], tmp_path / "kb")
     with pytest.warns(UserWarning, match=r"\[W008\] .*kb: .*names: "):
         vectors = run(out, tmp_path / "linker", Recorder())
-    assert np.array_equal(vectors, code(list(out.strings())).astype(np.float16))
+    assert np.array_equal(vectors, code(list(out.surface_forms())).astype(np.float16))
 
 
 def test_what_fails_after_encoding_leaves_the_vectors(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
@@ -185,11 +187,11 @@ def test_an_encoder_without_a_fingerprint_begins_anew(tiny_kb: KnowledgeBase, tm
 
 
 def test_known_vectors_are_not_encoded(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
-    n = tiny_kb.n_strings
+    n = tiny_kb.n_surface_forms
     rows = np.arange(n)[::-1].copy()  # of an index that has them in another order
     rows[[3, SIZE + 1]] = -1
     rows[2 * SIZE : 3 * SIZE] = -1
-    names = list(tiny_kb.strings())
+    names = list(tiny_kb.surface_forms())
     old = 1000 + np.arange(n, dtype=np.float32)[:, None] * np.ones(WIDTH, dtype=np.float32)
     recorder = Recorder()
     vectors = run(tiny_kb, tmp_path / "linker", recorder, dtype=np.float32, known=Known(rows, lambda wanted: old[wanted]))
@@ -207,7 +209,7 @@ def test_one_build_at_a_time(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
         with pytest.raises(SapbertError, match=r"\[E026\].*another build.*Wait for it"):
             run(tiny_kb, tmp_path / "linker", Recorder())
         with pytest.raises(SapbertError, match=r"\[E026\]"):  # before anything else is built
-            bundles.build_linker([], tmp_path / "linker", kb=tmp_path / "is not looked at", index=ExactIndex(), progress=False)
+            building.build_linker([], tmp_path / "linker", kb=tmp_path / "is not looked at", index=ExactIndex(), progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["linker.vectors"]
 
 
@@ -225,10 +227,10 @@ def test_a_full_disk_is_said(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch
 
 
 def test_a_build_that_fails_at_its_end_keeps_the_vectors(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, encode, asked = bundles.write_manifest, name_vectors.encode_names, []
+    write, encode, asked = building.write_manifest, name_vectors.encode_names, []
 
     def full(folder: Path, kind: str, *rest: Any, **more: Any) -> Any:
-        if kind == bundles.KIND:
+        if kind == bundle.KIND:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(folder, kind, *rest, **more)
 
@@ -238,12 +240,12 @@ def test_a_build_that_fails_at_its_end_keeps_the_vectors(tiny_kb: KnowledgeBase,
 
     monkeypatch.setattr(name_vectors, "encode_names", counting)
     with monkeypatch.context() as broken:
-        broken.setattr(bundles, "write_manifest", full)
+        broken.setattr(building, "write_manifest", full)
         with pytest.raises(SapbertError, match="E008"):
-            bundles.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=ExactIndex(), progress=False)
+            building.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=ExactIndex(), progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["linker.vectors"]
     assert len(asked) == shards_of(tiny_kb)
-    bundles.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=ExactIndex(), progress=False)
+    building.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=ExactIndex(), progress=False)
     assert len(asked) == shards_of(tiny_kb)
     assert [path.name for path in tmp_path.iterdir()] == ["linker"]
 
@@ -251,7 +253,7 @@ def test_a_build_that_fails_at_its_end_keeps_the_vectors(tiny_kb: KnowledgeBase,
 SLOW = """
     import sys, time
     from pathlib import Path
-    from spacy_sapbert import bundles, encoder, name_vectors
+    from spacy_sapbert.build import linker as building, vectors as name_vectors
     from spacy_sapbert.indexes.exact import ExactIndex
 
     name_vectors.SHARD = 40
@@ -264,7 +266,7 @@ SLOW = """
         return encode(model, names, progress)
 
     name_vectors.encode_names = slowly
-    bundles.build_linker([], sys.argv[2], kb=sys.argv[1], index=ExactIndex(), progress=False)
+    building.build_linker([], sys.argv[2], kb=sys.argv[1], index=ExactIndex(), progress=False)
 """
 
 
@@ -289,18 +291,18 @@ def test_a_killed_build_goes_on(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     second = start("second", "0")
     said = second.communicate()[1]
     assert second.returncode == 0, said
-    names = list(tiny_kb.strings())
+    names = list(tiny_kb.surface_forms())
     assert (tmp_path / "second").read_text().splitlines()[: shards_of(tiny_kb) - whole] == names[whole * SIZE :: SIZE]
     assert not done.exists()
-    index = bundles.open_index(out)
+    index = bundle.open_index(out)
     model = NameEncoder().initialize()
-    assert len(index) == tiny_kb.n_strings
-    assert (np.sum(index.vectors(np.arange(len(names))) * bundles.encode(model, names), axis=1) > 0.999).all()
+    assert len(index) == tiny_kb.n_surface_forms
+    assert (np.sum(index.vectors(np.arange(len(names))) * building.encode(model, names), axis=1) > 0.999).all()
 
 
 def test_two_processes_give_the_same_vectors(tiny_linker: Path, tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     workers = Workers.make(2)
-    load = partial(bundles.worker_encoder, tiny_linker / "encoder", {"dtype": "float32"})
+    load = partial(bundle.worker_encoder, tiny_linker / "encoder", {"dtype": "float32"})
     model = load("cpu")
     found = []
     for encode in (here(model), in_processes(load, workers)):
@@ -354,9 +356,9 @@ def test_workers() -> None:
 
 @pytest.mark.parametrize("index", [ExactIndex(), UsearchIndex(dtype="i8", pca=128, rescore=100)])
 def test_an_index_of_encoded_names_finds_them(tiny_kb: KnowledgeBase, tmp_path: Path, index: Any) -> None:
-    out = bundles.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=index, workers=Workers.make(1), progress=False)
-    opened = bundles.open_index(out)
-    rows = np.arange(0, tiny_kb.n_strings, 7)
+    out = building.build_linker([], tmp_path / "linker", kb=tiny_kb.path, index=index, workers=Workers.make(1), progress=False)
+    opened = bundle.open_index(out)
+    rows = np.arange(0, tiny_kb.n_surface_forms, 7)
     found, cosines = opened.query(opened.vectors(rows), 1)
     assert (found[:, 0] == rows).mean() > 0.97  # a name and its plural may be one vector
     assert (cosines[:, 0] > 0.999).all()

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from spacy_sapbert.build import tune as tune_module
+from spacy_sapbert.build.tune import choose, measure, perturb, right_concept, tune
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
-from spacy_sapbert.build.tune import choose, concepts_of_rows, measure, perturb, right_concept, tune
+from spacy_sapbert.kb.name_table import NameTable
 
 NAMES = [f"{a} {b} {c}" for a in ("acute", "chronic", "mild") for b in ("left", "right") for c in ("knee pain", "hip ache", "toe itch", "arm cramp")]
 
@@ -124,10 +125,10 @@ def test_measure_adds_up(clock: Any) -> None:
 
 
 def test_the_right_concept() -> None:
-    pairs = np.array([[0, 0, 1, 2, 3], [5, 6, 6, 7, 5], [0, 0, 0, 0, 0]])
-    concepts = concepts_of_rows(pairs, [0, 1, 2, 3, 4, -1, 0])
+    names = NameTable.from_rows((form, concept, 0, 0, 0, 0) for form, concept in [(0, 5), (0, 6), (1, 6), (2, 7), (3, 5)])
+    concepts = names.concepts_of([0, 1, 2, 3, 4, -1, 0])
     assert concepts == [frozenset({5, 6}), frozenset({6}), frozenset({7}), frozenset({5}), frozenset(), frozenset(), frozenset({5, 6})]
-    right = right_concept([0, 0, 1, 1, 2, 3], pairs)
+    right = right_concept([0, 0, 1, 1, 2, 3], names)
     assert right(np.array([1, 2, 0, 3, -1, 0])).tolist() == [True, False, True, False, False, True]
 
 
@@ -209,7 +210,7 @@ def test_a_real_forest_reaches_exact_search() -> None:
     oracle = ExactIndex()
     oracle.build(vectors)
     index = AnnoyIndex(n_trees=4, pca=16)
-    right = right_concept(list(range(200)), np.tile(np.arange(1500), (2, 1)))
+    right = right_concept(list(range(200)), NameTable.from_rows((row, row, 0, 0, 0, 0) for row in range(1500)))
     best, report = tune(index, index.settings_to_try(1500), vectors, oracle, queries, right, lambda: None)
     assert report["within_0.3_points"]
     assert report["chosen"]["acc_at_1"] >= report["exact"]["acc_at_1"] - 0.003

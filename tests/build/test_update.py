@@ -14,15 +14,17 @@ from readers.helpers import atom, sab, write_release
 from spacy.tokens import Doc, DocBin
 from typer.testing import CliRunner
 
-from spacy_sapbert.build import linker_folder as bundles, update
+from spacy_sapbert import bundle
+from spacy_sapbert.build import linker as building
+from spacy_sapbert.build import update
+from spacy_sapbert.build.update import Change, Difference, changed_links, in_words, joined, update_linker
+from spacy_sapbert.build.vectors import Ready, Shard, Tick
 from spacy_sapbert.cli import app
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
-from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.kb.builder import Filters, Source
-from spacy_sapbert.build.vectors import Ready, Shard, Tick
-from spacy_sapbert.build.update import Change, Difference, changed_links, in_words, joined, update_linker
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -42,8 +44,8 @@ def release(folder: Path, names: Dict[str, List[str]], retired: List[Tuple[str, 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("old")
-    source = bundles.read_source(release(folder / "META", OLD_NAMES))
-    return bundles.build_linker([source], folder / "linker", index=ExactIndex(), progress=False)
+    source = building.read_source(release(folder / "META", OLD_NAMES))
+    return building.build_linker([source], folder / "linker", index=ExactIndex(), progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,7 @@ class Encoder:
         model = NameEncoder().initialize()
         for number, names in shards:
             self.names += names
-            yield number, bundles.encode(model, names)
+            yield number, building.encode(model, names)
 
 
 def contents(folder: Path) -> Dict[str, bytes]:
@@ -70,15 +72,15 @@ def contents(folder: Path) -> Dict[str, bytes]:
 
 def test_only_names_that_changed_are_encoded(old: Path, new_release: Path, tmp_path: Path) -> None:
     encoder, before = Encoder(), contents(old)
-    folder, found = update_linker(old, [bundles.read_source(new_release)], tmp_path / "linker", encode=encoder, progress=False)
+    folder, found = update_linker(old, [building.read_source(new_release)], tmp_path / "linker", encode=encoder, progress=False)
     assert encoder.names == ["hiccup", "tussis"]
     assert found == Difference(added=[NEW], retired=[GOUT], merged={RASH: FEVER}, kept=3, names_kept=5, names_new=2, names_gone=3)
     assert json.loads((folder / "difference.json").read_text())["merged"] == {RASH: FEVER}
     assert contents(old) == before
-    index, kb = bundles.open_index(folder), KnowledgeBase(folder / "kb")
+    index, kb = bundle.open_index(folder), KnowledgeBase(folder / "kb")
     assert type(index) is ExactIndex
     # the vectors are those that encoding all would give
-    every = bundles.encode(NameEncoder().initialize(), list(kb.strings()))
+    every = building.encode(NameEncoder().initialize(), list(kb.surface_forms()))
     assert (np.sum(index.vectors(np.arange(len(index))) * every, axis=1) > 0.999).all()
     nlp = spacy.blank("en")
     nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder)})
@@ -95,12 +97,12 @@ def test_in_the_old_ones_place_and_only_when_it_is_whole(old: Path, new_release:
         raise RuntimeError("out of memory")
 
     with pytest.raises(RuntimeError, match="out of memory"):
-        update_linker(mine, [bundles.read_source(new_release)], encode=broken, progress=False)
+        update_linker(mine, [building.read_source(new_release)], encode=broken, progress=False)
     assert contents(mine) == before
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-    assert update_linker(mine, [bundles.read_source(new_release)], progress=False)[0] == mine
+    assert update_linker(mine, [building.read_source(new_release)], progress=False)[0] == mine
     assert NEW in KnowledgeBase(mine / "kb")
-    again = update_linker(mine, [bundles.read_source(new_release)], progress=False)[1]  # nothing is new
+    again = update_linker(mine, [building.read_source(new_release)], progress=False)[1]  # nothing is new
     assert again == Difference(kept=4, names_kept=7)
 
 
@@ -111,7 +113,7 @@ def test_what_was_added_comes_along(old: Path, new_release: Path, tmp_path: Path
     linker.add_concept("WARD:7", "ward fever")
     linker.add_concept(NEW, "singultus")  # the next release has it
     linker.to_disk(tmp_path / "mine")
-    folder, found = update_linker(tmp_path / "mine" / "linker", [bundles.read_source(new_release)], tmp_path / "linker", progress=False)
+    folder, found = update_linker(tmp_path / "mine" / "linker", [building.read_source(new_release)], tmp_path / "linker", progress=False)
     assert [name.text for name in found.additions_left_out] == ["big toe"]
     updated: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder)})
     updated.load()
@@ -124,7 +126,7 @@ def test_what_was_added_comes_along(old: Path, new_release: Path, tmp_path: Path
 def test_a_calibration_is_left_out_and_that_is_said(old: Path, new_release: Path, tmp_path: Path) -> None:
     shutil.copytree(old, tmp_path / "mine")
     (tmp_path / "mine" / "calibration.json").write_text("{}")
-    folder, found = update_linker(tmp_path / "mine", [bundles.read_source(new_release)], tmp_path / "linker", progress=False)
+    folder, found = update_linker(tmp_path / "mine", [building.read_source(new_release)], tmp_path / "linker", progress=False)
     assert not (folder / "calibration.json").exists()
     assert in_words(found).splitlines()[-1].startswith("the calibration was left out")
 
@@ -135,7 +137,7 @@ def test_links_of_a_corpus_that_change(old: Path, new_release: Path, tmp_path: P
         Doc(nlp.vocab, words=["cough", "rash", "gout"], ents=["B-X"] * 3),
         Doc(nlp.vocab, words=["no", "hiccup", "lung"], ents=["O", "B-X", "B-X"]),
     ]
-    folder, found = update_linker(old, [bundles.read_source(new_release)], tmp_path / "linker", progress=False)
+    folder, found = update_linker(old, [building.read_source(new_release)], tmp_path / "linker", progress=False)
     changes, mentions = changed_links(old, folder, docs, found, threshold=0.95)
     assert mentions == 5
     assert changes == [
@@ -154,11 +156,11 @@ def test_links_of_a_corpus_that_change(old: Path, new_release: Path, tmp_path: P
 def test_filters_are_those_of_before(tmp_path: Path) -> None:
     table = tmp_path / "a.tsv"
     table.write_text("concept_id\tname\tlanguage\ttypes\nC9000001\tcough\ten\tT184\nC9000001\ttos\tes\tT184\nC9000002\tlung\ten\tT023\n")
-    first = bundles.build_linker(
-        [bundles.read_source(table)], tmp_path / "linker", index=ExactIndex(), filters=Filters(["en", "es"], ["T184"]), progress=False
+    first = building.build_linker(
+        [building.read_source(table)], tmp_path / "linker", index=ExactIndex(), filters=Filters(["en", "es"], ["T184"]), progress=False
     )
-    assert list(KnowledgeBase(first / "kb").strings()) == ["cough", "tos"]
-    folder, found = update_linker(first, [bundles.read_source(table)], progress=False)
+    assert list(KnowledgeBase(first / "kb").surface_forms()) == ["cough", "tos"]
+    folder, found = update_linker(first, [building.read_source(table)], progress=False)
     assert (found.kept, found.names_kept, found.names_new) == (1, 2, 0)
     assert KnowledgeBase(folder / "kb").manifest["filters"]["languages"] == ["en", "es"]
 
@@ -167,8 +169,8 @@ def test_settings_of_engine_and_reader_are_those_of_before(tmp_path: Path) -> No
     rows = [atom(COUGH, "cough", SAB="TOY"), atom(LUNG, "lung", SAB="TOY"), atom(GOUT, "gout", SAB="MSH")]
     path = write_release(tmp_path / "META", {"MRCONSO": rows})
     index = AnnoyIndex(n_trees=3, search_k=500, pca=0, rescore=7, tune=False, threads=1, seed=5)
-    source = bundles.read_source(path, sources=["TOY"], relations=["causes"])
-    first = bundles.build_linker([source], tmp_path / "linker", index=index, progress=False)
+    source = building.read_source(path, sources=["TOY"], relations=["causes"])
+    first = building.build_linker([source], tmp_path / "linker", index=index, progress=False)
     assert KnowledgeBase(first / "kb").manifest["sources"][0]["options"] == {"sources": ["TOY"], "relations": ["causes"]}
     done = CliRunner().invoke(app, ["kb", "update", str(first), str(path), "--out", str(tmp_path / "new")])
     assert done.exit_code == 0, done.output

@@ -506,3 +506,257 @@ def test_adapters_without_peft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(SapbertError, match="pip install peft") as error:
         NameEncoder(str(tmp_path)).initialize()
     assert error.value.code == "E301"
+
+
+# -- code of a repository ------------------------------------------------------------------------------------------------
+
+OWN_CODE = """
+from pathlib import Path
+from transformers import BertConfig, BertModel, BertTokenizerFast
+Path({marker!r}).write_text("run")
+class OwnConfig(BertConfig):
+    model_type = "own-bert"
+class OwnModel(BertModel):
+    config_class = OwnConfig
+class OwnTokenizerFast(BertTokenizerFast):
+    pass
+"""
+TRUSTED = {"trust_remote_code": True}
+
+
+def with_code(folder: Path, marker: Path, *, config: bool = True, tokenizer: bool = False, names: str = "Own") -> Path:
+    """Make an encoder's folder need a Python file, `own.py`. marker: written by that file when it is run. names: of the classes."""
+    (folder / "own.py").write_text(OWN_CODE.format(marker=str(marker)))
+    if config:
+        change_json(folder / "config.json", model_type="own-bert", auto_map={"AutoConfig": f"own.{names}Config", "AutoModel": f"own.{names}Model"})
+    if tokenizer:
+        auto_map = {"AutoTokenizer": [None, "own.OwnTokenizerFast"]}
+        change_json(folder / "tokenizer_config.json", tokenizer_class="OwnTokenizer", auto_map=auto_map)
+    return folder
+
+
+def change_json(path: Path, **values: Any) -> None:
+    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    path.unlink(missing_ok=True)  # it may be a link
+    path.write_text(json.dumps({**content, **values}), encoding="utf-8")
+
+
+@pytest.fixture
+def no_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> List[str]:
+    """What was asked on standard input, each answered by yes. Modules of repositories are copied into the test's folder."""
+    asked: List[str] = []
+
+    def answer(prompt: str = "") -> str:
+        asked.append(prompt)
+        return "y"
+
+    monkeypatch.setattr("builtins.input", answer)
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    return asked
+
+
+@pytest.mark.parametrize("settings", [{}, {"transformer_config": TRUSTED, "tokenizer_config": TRUSTED}], ids=["plain", "trusting"])
+@pytest.mark.parametrize("needs", [{"config": True}, {"config": False, "tokenizer": True}], ids=["model", "tokenizer"])
+def test_code_in_a_linkers_folder_is_never_run(bert: Path, tmp_path: Path, no_answers: List[str], settings: dict, needs: dict) -> None:
+    saved = tmp_path / "encoder"
+    saved.mkdir()
+    to_folder(tiny(bert), saved)
+    with_code(saved, tmp_path / "marker", **needs)
+    for code_is_there in (True, False):
+        with pytest.raises(SapbertError, match="not run") as error:
+            from_folder(NameEncoder(dtype="float32", **settings), saved)
+        assert error.value.code == "E307"
+        assert str(saved) in str(error.value)
+        assert (no_answers, (tmp_path / "marker").exists()) == ([], False)
+        if code_is_there:
+            (saved / "own.py").unlink()  # without the file, the settings still ask for code
+
+
+def test_code_beside_a_known_architecture_is_refused_too(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    """`auto_map` with a known model_type: transformers would take its own class, which is another model."""
+    saved = tmp_path / "encoder"
+    saved.mkdir()
+    to_folder(tiny(bert), saved)
+    with_code(saved, tmp_path / "marker")
+    change_json(saved / "config.json", model_type="bert")
+    with pytest.raises(SapbertError) as error:
+        from_folder(NameEncoder(transformer_config=TRUSTED), saved)
+    assert (error.value.code, no_answers, (tmp_path / "marker").exists()) == ("E307", [], False)
+
+
+def test_settings_that_say_where_to_read_are_not_those_of_a_folder(bert: Path, tmp_path: Path) -> None:
+    """A model that was read from a repository's subfolder or revision is loaded from a linker's folder as it was saved."""
+    saved = tmp_path / "encoder"
+    saved.mkdir()
+    to_folder(tiny(bert), saved)
+    expected = tiny(bert).predict(NAMES)
+    where = {"subfolder": "elsewhere", "revision": "v2", "cache_dir": str(tmp_path / "cache")}
+    other = {"vocab_file": str(tmp_path / "other.txt"), "tokenizer_file": str(tmp_path / "other.json")}
+    model = NameEncoder(dtype="float32", transformer_config={**where, "attn_implementation": "eager"}, tokenizer_config={**where, **other})
+    assert np.allclose(from_folder(model, saved).predict(NAMES), expected, atol=1e-6)
+    assert model.layers[0].shims[0]._hfmodel.transformer.config._attn_implementation == "eager"  # how to compute still counts
+
+
+def test_a_name_whose_code_is_not_trusted(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    folder = with_code(Path(shutil.copytree(bert, tmp_path / "own")), tmp_path / "marker")
+    with pytest.raises(SapbertError, match="--trust-remote-code") as error:
+        NameEncoder(str(folder)).initialize()
+    assert (error.value.code, no_answers, (tmp_path / "marker").exists()) == ("E306", [], False)
+
+
+def test_a_name_whose_code_is_trusted(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    """Its vectors can be had; it can't be saved, as a saved one could not be loaded."""
+    folder = with_code(Path(shutil.copytree(bert, tmp_path / "own")), tmp_path / "marker")
+    model = tiny(folder, transformer_config=TRUSTED)
+    assert (tmp_path / "marker").read_text() == "run"
+    assert np.allclose(model.predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
+    with pytest.raises(SapbertError, match="OwnModel") as error:
+        to_folder(model, tmp_path / "saved")
+    assert error.value.code == "E308"
+    assert not (tmp_path / "saved").exists()
+
+
+def test_what_is_saved_does_not_name_code(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    """A model that names code, and that transformers can load without it."""
+    folder = Path(shutil.copytree(bert, tmp_path / "own"))
+    change_json(folder / "config.json", auto_map={"AutoModel": "someone/model--own.OwnModel"})
+    change_json(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": [None, "someone/model--own.OwnTokenizerFast"]})
+    (tmp_path / "saved").mkdir()
+    to_folder(tiny(folder), tmp_path / "saved")
+    assert "auto_map" not in "".join((tmp_path / "saved" / file).read_text() for file in ("config.json", "tokenizer_config.json"))
+    assert np.allclose(from_folder(NameEncoder(dtype="float32"), tmp_path / "saved").predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
+    assert no_answers == []
+
+
+def test_bytes_run_no_code(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
+    import srsly
+
+    model = tiny(bert)
+    shim = model.layers[0].shims[0]
+    message = srsly.msgpack_loads(shim.to_bytes())
+    auto_map = {"AutoConfig": "someone/model--own.OwnConfig", "AutoModel": "someone/model--own.OwnModel"}
+    message["config"] = json.dumps({**json.loads(message["config"]), "model_type": "own-bert", "auto_map": auto_map})
+    with pytest.raises(SapbertError) as error:
+        shim.from_bytes(srsly.msgpack_dumps(message))
+    assert (error.value.code, no_answers) == ("E307", [])
+
+
+# -- a folder that leads outside itself -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(bert: Path, tmp_path: Path) -> Path:
+    """A linker's encoder, with a different model of the same vocabulary beside it, in `other`."""
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    to_folder(tiny(bert), folder)
+    make_bert(tmp_path / "other", seed=1)
+    return folder
+
+
+def by_adapter(folder: Path) -> str:
+    change_json(folder / "adapter_config.json", base_model_name_or_path=str(folder.parent / "other"), peft_type="LORA")
+    return "adapter_config.json"
+
+
+def by_adapter_of_a_name(folder: Path) -> str:
+    change_json(folder / "adapter_config.json", base_model_name_or_path="someone/model", peft_type="LORA")
+    return "adapter_config.json"
+
+
+def by_vocabulary(folder: Path) -> str:
+    change_json(folder / "tokenizer_config.json", tokenizer_file=str(folder.parent / "other" / "tokenizer.json"))
+    return "tokenizer_file"
+
+
+def by_versioned_tokenizer(folder: Path) -> str:
+    shutil.copyfile(folder.parent / "other" / "tokenizer.json", folder.parent / "other" / "tokenizer.4.0.json")
+    change_json(folder / "tokenizer_config.json", fast_tokenizer_files=["../other/tokenizer.4.0.json"])
+    return "fast_tokenizer_files"
+
+
+def by_first_argument(folder: Path) -> str:
+    change_json(folder / "tokenizer_config.json", init_inputs=[str(folder.parent / "other" / "vocab.txt")])
+    return "init_inputs"
+
+
+def by_shard(folder: Path) -> str:
+    from safetensors import safe_open
+
+    with safe_open(str(folder / "model.safetensors"), framework="pt") as file:
+        keys = list(file.keys())
+    (folder / "model.safetensors").unlink()
+    weight_map = dict.fromkeys(keys, "../other/model.safetensors")
+    change_json(folder / "model.safetensors.index.json", metadata={"total_size": 1}, weight_map=weight_map)
+    return "model.safetensors.index.json"
+
+
+def by_kernel(folder: Path) -> str:
+    change_json(folder / "config.json", attn_implementation="someone/kernels:forward")
+    return "attn_implementation"
+
+
+def by_backbone(folder: Path) -> str:
+    change_json(folder / "config.json", model_type="detr", backbone="someone/model", use_pretrained_backbone=True, use_timm_backbone=False)
+    return "backbone"
+
+
+def by_code_of_a_part(folder: Path) -> str:
+    part = {"model_type": "bert", "auto_map": {"AutoModel": "someone/model--own.OwnModel"}}
+    change_json(folder / "config.json", model_type="llava", text_config=part)
+    return "auto_map"
+
+
+WAYS_OUT = [by_adapter, by_adapter_of_a_name, by_vocabulary, by_versioned_tokenizer, by_first_argument, by_shard, by_kernel, by_backbone]
+
+
+@pytest.mark.parametrize("way_out", [*WAYS_OUT, by_code_of_a_part])
+def test_a_folder_that_leads_outside_is_refused(saved: Path, way_out: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is read by transformers."""
+    said = way_out(saved)
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("it is read")
+
+    monkeypatch.setattr(AutoModel, "from_pretrained", refuse)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
+    with pytest.raises(SapbertError, match="outside") as error:
+        from_folder(NameEncoder(dtype="float32"), saved)
+    assert error.value.code == "E309"
+    assert said in str(error.value)
+
+
+def test_what_leads_nowhere_is_no_harm(saved: Path, bert: Path) -> None:
+    """Keys that models of the hub have, and that name no file or a file of the folder."""
+    change_json(saved / "tokenizer_config.json", tokenizer_file=None, special_tokens_map_file="/home/someone/special_tokens_map.json")
+    change_json(saved / "config.json", _name_or_path="someone/model", attn_implementation="eager", backbone=None)
+    weights = (saved / "model.safetensors").rename(saved / "model-00001-of-00001.safetensors")
+    from safetensors import safe_open
+
+    with safe_open(str(weights), framework="pt") as file:
+        weight_map = dict.fromkeys(file.keys(), weights.name)
+    change_json(saved / "model.safetensors.index.json", metadata={"total_size": 1}, weight_map=weight_map)
+    assert np.allclose(from_folder(NameEncoder(dtype="float32"), saved).predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
+
+
+def test_weights_that_may_hold_code_are_not_read(saved: Path) -> None:
+    """`to_folder` writes safetensors alone; PyTorch's own files are pickles."""
+    from safetensors.torch import load_file
+
+    torch.save(load_file(str(saved / "model.safetensors")), saved / "pytorch_model.bin")
+    (saved / "model.safetensors").unlink()
+    with pytest.raises(SapbertError, match="safetensors") as error:
+        from_folder(NameEncoder(dtype="float32"), saved)
+    assert error.value.code == "E301"
+
+
+def test_bytes_that_lead_outside_are_refused(bert: Path, tmp_path: Path) -> None:
+    import srsly
+
+    shim = tiny(bert).layers[0].shims[0]
+    message = srsly.msgpack_loads(shim.to_bytes())
+    settings = json.loads(message["tokenizer"]["tokenizer_config.json"])
+    message["tokenizer"]["tokenizer_config.json"] = json.dumps({**settings, "tokenizer_file": str(bert / "tokenizer.json")}).encode()
+    with pytest.raises(SapbertError, match="tokenizer_file") as error:
+        shim.from_bytes(srsly.msgpack_dumps(message))
+    assert error.value.code == "E309"

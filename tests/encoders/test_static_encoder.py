@@ -25,7 +25,8 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from typer.testing import CliRunner
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.build.update import update_linker
 from spacy_sapbert.cli import app
 from spacy_sapbert.encoders import static as module
@@ -90,7 +91,7 @@ def test_nothing_is_read_before_initialize(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_it_is_registered_and_its_setting_is_checked() -> None:
     model = registry.resolve({"model": {"@architectures": "spacy-sapbert.StaticEncoder.v1", "max_length": 3}})["model"]
-    assert (model.name, model.attrs["architecture"], model.attrs["max_length"]) == ("sapbert-static-encoder", bundles.STATIC_ENCODER, 3)
+    assert (model.name, model.attrs["architecture"], model.attrs["max_length"]) == ("sapbert-static-encoder", bundle.STATIC_ENCODER, 3)
     with pytest.raises(SapbertError) as error:
         StaticEncoder(max_length=0)
     assert error.value.code == "E002"
@@ -181,8 +182,8 @@ def test_folders_and_bytes(tmp_path: Path, ours: Path, kind: str) -> None:
     expected = model.predict(NAMES)
     out = tmp_path / "out"
     out.mkdir()
-    bundles.save_encoder(model, out)
-    for again in (bundles.open_encoder(out, StaticEncoder()), bundles.open_encoder(out, NameEncoder()), StaticEncoder().from_bytes(model.to_bytes())):
+    bundle.save_encoder(model, out)
+    for again in (bundle.open_encoder(out, StaticEncoder()), bundle.open_encoder(out, NameEncoder()), StaticEncoder().from_bytes(model.to_bytes())):
         np.testing.assert_array_equal(again.predict(NAMES), expected)
         assert {key: again.attrs[key] for key in ("name", "max_length")} == {"name": str(source), "max_length": 5}
         assert again.attrs["fingerprint"] == model.attrs["fingerprint"]
@@ -238,7 +239,7 @@ def test_what_ships_is_small_and_knows_synonyms(shipped: Any) -> None:
 
 @pytest.fixture(scope="module")
 def fast_linker(tmp_path_factory: pytest.TempPathFactory, tiny_linker: Path) -> Path:
-    return bundles.build_linker([], tmp_path_factory.mktemp("fast") / "linker", kb=tiny_linker / "kb", model=StaticEncoder(), progress=False)
+    return building.build_linker([], tmp_path_factory.mktemp("fast") / "linker", kb=tiny_linker / "kb", model=StaticEncoder(), progress=False)
 
 
 def doc_of(nlp: Any, *mentions: str) -> Doc:
@@ -270,14 +271,14 @@ def test_a_linker_with_the_fast_encoder(fast_linker: Path, tiny_linker: Path) ->
     nlp = pipeline(fast_linker, encoder="fast")
     linker = nlp.get_pipe("sapbert_linker")
     found = links(nlp, *MENTIONS)
-    assert linker.model.attrs["architecture"] == bundles.STATIC_ENCODER
+    assert linker.model.attrs["architecture"] == bundle.STATIC_ENCODER
     assert found[2] == ""  # nothing is known of it
     slow = links(pipeline(tiny_linker), *MENTIONS)
     assert found[3] == slow[3] != ""
     # a folder brings its encoder, whatever `model` is by default
     unasked = pipeline(fast_linker)
     assert links(unasked, *MENTIONS) == found
-    assert unasked.get_pipe("sapbert_linker").model.attrs["architecture"] == bundles.STATIC_ENCODER
+    assert unasked.get_pipe("sapbert_linker").model.attrs["architecture"] == bundle.STATIC_ENCODER
 
 
 def test_it_survives_disk_bytes_and_worker_processes(fast_linker: Path, tmp_path: Path) -> None:
@@ -290,7 +291,7 @@ def test_it_survives_disk_bytes_and_worker_processes(fast_linker: Path, tmp_path
     from_bytes = pipeline(fast_linker, encoder="fast").from_bytes(nlp.to_bytes())
     assert links(from_bytes, *MENTIONS) == expected
     linker = pickle.loads(pickle.dumps(nlp.get_pipe("sapbert_linker")))
-    assert linker.model.attrs["architecture"] == bundles.STATIC_ENCODER
+    assert linker.model.attrs["architecture"] == bundle.STATIC_ENCODER
     docs = list(nlp.pipe([doc_of(nlp, *MENTIONS) for _ in range(4)], n_process=2, batch_size=2))
     assert [[ent.kb_id_ for ent in doc.ents] for doc in docs] == [expected] * 4
 
@@ -323,7 +324,7 @@ def test_workers_load_it_for_themselves(fast_linker: Path, tmp_path: Path) -> No
 
 def test_what_the_encoder_does_not_know_is_near_to_nothing(tiny_linker: Path, tmp_path: Path) -> None:
     model = StaticEncoder(str(model2vec(tmp_path / "m")))
-    folder = bundles.build_linker([], tmp_path / "m2v", kb=tiny_linker / "kb", model=model, progress=False)
+    folder = building.build_linker([], tmp_path / "m2v", kb=tiny_linker / "kb", model=model, progress=False)
     linker = pipeline(folder, threshold=-1.0).get_pipe("sapbert_linker")
     linker.load()
     assert not linker.model.predict(["zzqx"]).any()
@@ -334,9 +335,9 @@ def test_what_the_encoder_does_not_know_is_near_to_nothing(tiny_linker: Path, tm
 def test_the_configured_encoder_comes_back_after_a_folder_of_the_other_kind(fast_linker: Path, tiny_linker: Path) -> None:
     linker = pipeline(tiny_linker, model={"@architectures": "spacy-sapbert.NameEncoder.v1", "dtype": "float32"}).get_pipe("sapbert_linker")
     linker.set_folder(fast_linker)
-    assert linker.model.attrs["architecture"] == bundles.STATIC_ENCODER
+    assert linker.model.attrs["architecture"] == bundle.STATIC_ENCODER
     linker.set_folder(tiny_linker)
-    assert (linker.model.attrs["architecture"], linker.model.attrs["dtype"]) == (bundles.NAME_ENCODER, "float32")
+    assert (linker.model.attrs["architecture"], linker.model.attrs["dtype"]) == (bundle.NAME_ENCODER, "float32")
 
 
 def test_the_wrong_encoder_is_refused(fast_linker: Path, tiny_linker: Path, tmp_path: Path) -> None:
@@ -357,13 +358,13 @@ def test_the_wrong_encoder_is_refused(fast_linker: Path, tiny_linker: Path, tmp_
     assert "Leave linker_name out" in code(Path("hpo"), encoder="fast")
     assert code(fast_linker, encoder="fast", model={"@architectures": "spacy-sapbert.NameEncoder.v1", "name": "some/bert"}).startswith("E002")
     assert code(fast_linker, encoder="fast", model={**static, "name": "minishlab/potion-base-8M"}).startswith("E002")
-    other = bundles.build_linker([], tmp_path / "m2v", kb=tiny_linker / "kb", model=StaticEncoder(str(model2vec(tmp_path / "m"))), progress=False)
+    other = building.build_linker([], tmp_path / "m2v", kb=tiny_linker / "kb", model=StaticEncoder(str(model2vec(tmp_path / "m"))), progress=False)
     assert code(other, encoder="fast").startswith("E203")
     assert links(pipeline(other, threshold=0.5), "heart failure")[0] != ""
 
 
 def test_an_update_keeps_the_encoder(fast_linker: Path, tmp_path: Path) -> None:
-    sources = [bundles.read_source(DATA / "tiny_clinic.tsv")]
+    sources = [building.read_source(DATA / "tiny_clinic.tsv")]
     folder, _ = update_linker(fast_linker, sources, tmp_path / "new", progress=False)
     assert links(pipeline(folder, encoder="fast"), "diabetes mellitus type 2") == links(pipeline(fast_linker), "diabetes mellitus type 2")
 
@@ -388,7 +389,7 @@ def test_index_and_link_take_it(tiny_linker: Path, tmp_path: Path) -> None:
     exact = ["--engine", "spacy-sapbert.ExactIndex.v1"]
     done = run(app, ["index", kb, "--out", str(out), "--encoder", "fast", *exact])
     assert done.exit_code == 0, done.output
-    assert json.loads((out / "encoder" / "manifest.json").read_text())["architecture"] == bundles.STATIC_ENCODER
+    assert json.loads((out / "encoder" / "manifest.json").read_text())["architecture"] == bundle.STATIC_ENCODER
     told = run(app, ["link", "Known hypertension.", "--linker-name", str(out), "--encoder", "fast", "--format", "jsonl"])
     assert told.exit_code == 0, told.output
     assert json.loads(told.output.splitlines()[-1])["mention"] == "hypertension"

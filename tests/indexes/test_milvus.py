@@ -562,8 +562,9 @@ def test_a_linker_links_as_with_any_engine(place: str, tmp_path: Path, tiny_link
     """Built and measured, used by several processes, saved and loaded again, updated to a new release."""
     import spacy
 
-    from spacy_sapbert.build.linker_folder import build_linker, open_index, read_source
+    from spacy_sapbert.build.linker import build_linker, read_source
     from spacy_sapbert.build.update import update_linker
+    from spacy_sapbert.bundle import open_index
 
     uri = milvus_server() if place == "server" else ""
     folder = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=MilvusIndex(uri, tune=False, timeout=20.0), progress=False)

@@ -15,7 +15,7 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_sapbert.build.linker_folder import read_source
+from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.errors import DamagedFile, SapbertError
 from spacy_sapbert.files import checksum
 from spacy_sapbert.kb.builder import Filters, build_kb

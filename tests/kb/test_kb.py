@@ -12,19 +12,21 @@ import sys
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, List
 
 import numpy as np
 import pytest
 
-from spacy_sapbert.build.linker_folder import read_source
+from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.files import write_manifest
 from spacy_sapbert.kb import knowledge_base as kb_module
 from spacy_sapbert.kb.builder import Filters, Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name
 from spacy_sapbert.kb.knowledge_base import Entity, KnowledgeBase
+from spacy_sapbert.kb.name_table import NameTable
 
 DATA = Path(__file__).parents[1] / "data"
 MI, HEART_ATTACK = ["C9100003", "C9100005"], "C9100003"
@@ -49,9 +51,9 @@ def copy(folder: Path, tmp_path: Path) -> Path:
 
 
 def test_names_are_found_however_they_are_written(kb: KnowledgeBase) -> None:
-    strings = list(kb.strings())
+    strings = list(kb.surface_forms())
     assert strings == sorted(set(strings))
-    assert len(strings) == kb.n_strings
+    assert len(strings) == kb.n_surface_forms
     found = kb.find(["Heart  Attack", "heart attack", "HEART\u00a0ATTACK\u200b", "heart attacks", "", "\ud800", "parkinson’s disease"])
     row = strings.index("heart attack")
     assert found == {
@@ -60,12 +62,14 @@ def test_names_are_found_however_they_are_written(kb: KnowledgeBase) -> None:
         "HEART\u00a0ATTACK\u200b": row,
         "parkinson’s disease": strings.index("parkinson's disease"),
     }
-    assert list(kb.strings(start=row)) == strings[row:]
+    assert list(kb.surface_forms(start=row)) == strings[row:]
 
 
 def test_a_name_of_several_concepts(kb: KnowledgeBase) -> None:
     row = kb.find(["mi"])["mi"]
-    assert [(kb.concept_id(concept), name) for concept, name in kb.names_of_string(row)] == [(cui, Name("MI", "UMLS", "en", "AB", 3)) for cui in MI]
+    assert [(kb.concept_id(concept), name) for concept, name in kb.names_of_surface_form(row)] == [
+        (cui, Name("MI", "UMLS", "en", "AB", 3)) for cui in MI
+    ]
     assert kb.matched_name(row, kb.row_of(MI[1])).text == "MI"
     assert kb.manifest["counts"]["strings_of_several_concepts"] == 4  # cold, MI, MS, PE
 
@@ -257,8 +261,9 @@ def test_scispacys_own_file_gives_scispacys_own_view(tmp_path: Path) -> None:
 
 def test_opening_reads_no_names(folder: Path) -> None:
     kb = KnowledgeBase(folder)
-    assert isinstance(kb.pairs, np.memmap)
-    assert not kb.pairs.flags.writeable
+    for column in (getattr(kb.name_table, field.name) for field in fields(NameTable)):
+        assert isinstance(column, np.memmap)
+        assert not column.flags.writeable
     held = [value for value in vars(kb).values() if isinstance(value, (list, dict, set, tuple)) and value is not kb.manifest]
     assert not any(held)
     gc.collect()
@@ -271,7 +276,7 @@ def test_the_database_is_not_writable_and_no_file_appears(folder: Path) -> None:
     kb = KnowledgeBase(folder)
     with pytest.raises(SapbertError, match="readonly"):
         kb._sql("DELETE FROM name")
-    list(kb.strings())
+    list(kb.surface_forms())
     assert sorted(path.name for path in folder.iterdir()) == before == ["kb.sqlite", "manifest.json", "names.npy"]
 
 
@@ -317,7 +322,7 @@ def test_missing_and_foreign_folders(copy: Path, tmp_path: Path) -> None:
 
 
 def read_all(kb: KnowledgeBase) -> List[Any]:
-    return [list(kb.strings()), [(c.concept_id, c.names, c.codes) for c in kb.concepts()], kb.find(["mi", "cold"])]
+    return [list(kb.surface_forms()), [(c.concept_id, c.names, c.codes) for c in kb.concepts()], kb.find(["mi", "cold"])]
 
 
 def test_many_threads_read_at_once(folder: Path) -> None:
@@ -329,7 +334,7 @@ def test_many_threads_read_at_once(folder: Path) -> None:
 
 def test_an_iterator_goes_on_while_others_ask(folder: Path) -> None:
     kb = KnowledgeBase(folder)
-    assert [kb.find([name])[name] for name in kb.strings()] == list(range(kb.n_strings))
+    assert [kb.find([name])[name] for name in kb.surface_forms()] == list(range(kb.n_surface_forms))
 
 
 def _child(kb: KnowledgeBase, queue: Any) -> None:

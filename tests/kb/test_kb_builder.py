@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from readers.helpers import atom, hp_obo, relation, sab, write_release
 
-from spacy_sapbert.build.linker_folder import read_source
+from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import folder_to_bytes
 from spacy_sapbert.kb import builder as kb_builder
 from spacy_sapbert.kb.builder import Filters, Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name
-from spacy_sapbert.kb.knowledge_base import CONCEPT, DEFINED, RANK, STRING, TYPES, VOCABULARIES, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 C1, C2, C3, C4, C9 = "C9000001", "C9000002", "C9000003", "C9000004", "C9000009"
 Build = Callable[..., KnowledgeBase]
@@ -135,7 +135,7 @@ def test_cui_only_leaves_out_what_has_no_cui(build: Build) -> None:
     kb = build([term("X:1", "knee pain", cuis=[C1]), term("X:2", "hip pain", parents=["X:1"])], cui_only=True)
     assert ids(kb) == [C1]
     assert "X:2" not in kb
-    assert list(kb.strings()) == ["knee pain"]
+    assert list(kb.surface_forms()) == ["knee pain"]
     counts = kb.manifest["counts"]
     assert (counts["concepts"], counts["cuis"], counts["concepts_without_cui"]) == (1, 1, 0)
 
@@ -202,7 +202,7 @@ def test_a_name_given_twice_keeps_its_best_line_whole(build: Build) -> None:
     # the same name of two sources is two lines, in the order of sources, and one string
     kb = build([term("X:1", "Foot drop", cuis=[C1])], [term("Y:1", "Foot drop", "foot drop", cuis=[C1])])
     assert [(n.text, n.source) for n in at(kb, C1).names] == [("Foot drop", "X"), ("Foot drop", "Y"), ("foot drop", "Y")]
-    assert (kb.n_strings, kb.manifest["counts"]["names"]) == (1, 3)
+    assert (kb.n_surface_forms, kb.manifest["counts"]["names"]) == (1, 3)
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -311,7 +311,7 @@ def test_counts_and_sources_in_the_manifest(tmp_path: Path) -> None:
         {"name": "toy.obo", "kind": "obo", "version": "7.1", "rows": 99, "malformed": 2, "concepts": 6},
         {"name": "bare", "kind": "table"},
     ]
-    assert (len(kb), kb.n_strings, kb.vocabularies) == (5, 4, ["RXNORM", "UMLS", "X"])
+    assert (len(kb), kb.n_surface_forms, kb.vocabularies) == (5, 4, ["RXNORM", "UMLS", "X"])
 
 
 def test_the_array_is_sorted_and_says_all_that_ranking_needs(build: Build) -> None:
@@ -321,11 +321,14 @@ def test_the_array_is_sorted_and_says_all_that_ranking_needs(build: Build) -> No
         Concept("X:3", "X", names=[Name("chill", "X", "en", "PT", 0), Name("Cold", "X", "en", "SY", 1)], codes=[("MSH", "D1")], types=["T033"]),
     ]
     kb = build(concepts, [term("Y:1", "frost", "cold")])
-    strings = list(kb.strings())
+    strings = list(kb.surface_forms())
     assert strings == ["chill", "cold", "frost", "rhinitis"]
-    assert (kb.pairs.dtype, kb.pairs.shape, kb.pairs.flags["C_CONTIGUOUS"]) == (np.int32, (6, 7), True)
-    pairs = kb.pairs.tolist()
-    found = [(strings[s], kb.concept_id(c), r) for s, c, r in zip(pairs[STRING], pairs[CONCEPT], pairs[RANK])]
+    on_disk = np.load(kb.path / "names.npy")
+    assert (on_disk.dtype, on_disk.shape, on_disk.flags["C_CONTIGUOUS"]) == (np.int32, (6, 7), True)
+    names = kb.name_table
+    columns = (names.surface_form, names.concept, names.rank, names.types, names.vocabularies, names.defined)
+    assert np.array_equal(on_disk, np.stack(columns))  # in this order on disk
+    found = [(strings[s], kb.concept_id(c), r) for s, c, r in zip(*(column.tolist() for column in columns[:3]))]
     assert found == [
         ("chill", "X:3", 0),
         ("cold", "X:2", 0),  # its canonical name
@@ -335,7 +338,7 @@ def test_the_array_is_sorted_and_says_all_that_ranking_needs(build: Build) -> No
         ("frost", "Y:1", 1),
         ("rhinitis", "X:1", 0),
     ]
-    by_concept = {kb.concept_id(c): (t, v, d) for c, t, v, d in zip(*(pairs[line] for line in (CONCEPT, TYPES, VOCABULARIES, DEFINED)))}
+    by_concept = {kb.concept_id(c): (t, v, d) for c, t, v, d in zip(*(column.tolist() for column in columns[1:2] + columns[3:]))}
     assert {key for key, row in by_concept.items() if kb.allowed_type_sets(["T033"])[row[0]]} == {"X:1", "X:3"}
     assert {key for key, row in by_concept.items() if kb.allowed_type_sets(["T047", "T121"])[row[0]]} == {"X:1"}
     assert not kb.allowed_type_sets(["T121"]).any()
@@ -386,7 +389,7 @@ def test_a_reader_that_fails_halfway_leaves_the_old_folder(build: Build, tmp_pat
 
     with pytest.raises(UnicodeDecodeError):
         build(broken())
-    assert list(KnowledgeBase(tmp_path / "kb").strings()) == ["old"]
+    assert list(KnowledgeBase(tmp_path / "kb").surface_forms()) == ["old"]
     assert [path.name for path in tmp_path.iterdir()] == ["kb"]
 
 
@@ -446,7 +449,7 @@ def test_real_hpo(hpo: Tuple[KnowledgeBase, Path]) -> None:
     counts = kb.manifest["counts"]
     assert (counts["concepts"], counts["cuis"], counts["strings"]) == (18_929, 11_407, 41_487)
     assert counts["concepts"] == counts["cuis"] + counts["concepts_without_cui"] == kb._sql("SELECT COUNT(*) FROM concept").fetchone()[0]
-    assert counts["strings"] == sum(1 for _ in kb.strings())
+    assert counts["strings"] == sum(1 for _ in kb.surface_forms())
     seizure = at(kb, "HP:0001250")
     assert seizure.concept_id == "C0014544"  # listed before C0036572, and no other term of HPO names either
     assert kb.row_of("C0036572") == kb.row_of("C0014544")
@@ -454,10 +457,10 @@ def test_real_hpo(hpo: Tuple[KnowledgeBase, Path]) -> None:
     assert kb.row_of("HP:0001303") == kb.row_of("HP:0001250")  # an alt_id
     assert not [c for c in kb.concepts() if not c.types]
     # the array and the database say the same
-    assert kb.pairs.shape[1] == kb._sql("SELECT COUNT(*) FROM (SELECT DISTINCT string, concept FROM name)").fetchone()[0]
-    assert (np.lexsort((kb.pairs[CONCEPT], kb.pairs[RANK], kb.pairs[STRING])) == np.arange(kb.pairs.shape[1])).all()
-    assert set(kb.pairs[CONCEPT].tolist()) == set(range(len(kb)))
-    assert set(kb.pairs[STRING].tolist()) == set(range(kb.n_strings))
+    assert len(kb.name_table) == kb._sql("SELECT COUNT(*) FROM (SELECT DISTINCT string, concept FROM name)").fetchone()[0]
+    assert (np.lexsort((kb.name_table.concept, kb.name_table.rank, kb.name_table.surface_form)) == np.arange(len(kb.name_table))).all()
+    assert set(kb.name_table.concept.tolist()) == set(range(len(kb)))
+    assert set(kb.name_table.surface_form.tolist()) == set(range(kb.n_surface_forms))
 
 
 def test_real_hpo_again_is_the_same(hpo: Tuple[KnowledgeBase, Path], tmp_path: Path) -> None:

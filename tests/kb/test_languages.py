@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Dict, List
 
-import numpy as np
 import pytest
 import spacy
 from readers.helpers import RELEASE, atom, write_release
@@ -13,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from typer.testing import CliRunner
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.cli import app
 from spacy_sapbert.doc.abbreviations import definitions
 from spacy_sapbert.doc.spans import get_mention, long_forms
@@ -21,7 +20,7 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.builder import Filters, Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name
-from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.matcher.component import ConceptMatcher
 
 DATA = Path(__file__).parents[1] / "data"
@@ -49,7 +48,7 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
 
 
 def test_translations_join_what_is_there(tmp_path: Path) -> None:
-    sources = [bundles.read_source(DATA / name) for name in ("tiny.obo", "tiny_babelon.tsv")]
+    sources = [building.read_source(DATA / name) for name in ("tiny.obo", "tiny_babelon.tsv")]
     with pytest.warns(UserWarning, match="W001"):
         kb = build_kb(sources, tmp_path / "kb", filters=Filters(languages=("en", "de")))
     knee = kb.concept(kb.row_of("TOY:0000001"))
@@ -68,7 +67,7 @@ def test_translations_join_what_is_there(tmp_path: Path) -> None:
 
 
 def test_translations_that_are_given_first_name_no_concept(tmp_path: Path) -> None:
-    sources = [bundles.read_source(DATA / name) for name in ("tiny_babelon.tsv", "tiny.obo")]
+    sources = [building.read_source(DATA / name) for name in ("tiny_babelon.tsv", "tiny.obo")]
     with pytest.warns(UserWarning, match="W001"):
         kb = build_kb(sources, tmp_path / "kb", filters=Filters(languages=("en", "de")))
     assert kb.concept(kb.row_of("TOY:0000001")).names[0].text == "wandering knee"
@@ -76,7 +75,7 @@ def test_translations_that_are_given_first_name_no_concept(tmp_path: Path) -> No
 
 def test_regions_of_a_language_are_one(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text("concept_id\tname\tlanguage\nX:1\tresfriado\tpt-BR\nX:1\tcold\ten\n", encoding="utf-8")
-    kb = build_kb([bundles.read_source(tmp_path / "x.tsv")], tmp_path / "kb", filters=Filters(languages=("en", "pt")))
+    kb = build_kb([building.read_source(tmp_path / "x.tsv")], tmp_path / "kb", filters=Filters(languages=("en", "pt")))
     assert kb.languages == {"en": 1, "pt": 1}
 
 
@@ -100,24 +99,24 @@ def test_a_name_written_alike_is_a_name_in_each_language(kb: KnowledgeBase) -> N
 
 
 def test_names_are_normalised_by_their_own_language(kb: KnowledgeBase) -> None:
-    assert list(kb.strings()) == ["atassia", "ataxia", "iki", "incoordination", "kısa boy", "short stature", "talla baja", "tos rara"]
+    assert list(kb.surface_forms()) == ["atassia", "ataxia", "iki", "incoordination", "kısa boy", "short stature", "talla baja", "tos rara"]
     assert list(kb.find(["KISA BOY"], "tr")) == ["KISA BOY"]
     assert kb.find(["KISA BOY"]) == {}
     assert kb.alias_to_cuis["KISA boy"] == kb.alias_to_cuis["İki"] == {"T:2"}
 
 
-def test_lines_of_languages(kb: KnowledgeBase) -> None:
-    strings = list(kb.strings())
+def test_rows_of_languages(kb: KnowledgeBase) -> None:
+    strings = list(kb.surface_forms())
 
     def said(*languages: str) -> List[Any]:
-        mask = kb.lines_of_languages(languages)
-        return [(strings[s], kb.concept_id(c)) for s, c in kb.pairs[[STRING, CONCEPT]][:, mask].T.tolist()]
+        mask = kb.rows_of_languages(languages)
+        return [(strings[s], kb.concept_id(c)) for s, c in zip(kb.name_table.surface_form[mask].tolist(), kb.name_table.concept[mask].tolist())]
 
     assert said("es") == [("ataxia", "T:1"), ("talla baja", "T:2"), ("tos rara", "T:3")]
     assert said("en") == [("ataxia", "T:1"), ("incoordination", "T:1"), ("short stature", "T:2")]
-    assert len(said("en", "es", "it", "tr")) == kb.pairs.shape[1] == 8
+    assert len(said("en", "es", "it", "tr")) == len(kb.name_table) == 8
     with pytest.raises(SapbertError, match=r"'de' is not in this knowledge base. It has names in: en \(3\), es \(3\), tr \(2\), it \(1\)") as error:
-        kb.lines_of_languages(["en", "de"])
+        kb.rows_of_languages(["en", "de"])
     assert error.value.code == "E107"
 
 
@@ -148,7 +147,7 @@ def test_names_of_umls_keep_their_language(tmp_path: Path) -> None:
 
 class Names:
     def __init__(self, *names: str) -> None:
-        self.names, self.n_strings = names, len(names)
+        self.names, self.n_surface_forms = names, len(names)
 
     def matchable_names(self, *, weak_names: bool = True, tuis: Any = None) -> Any:
         return iter([(name, "T047") for name in self.names])
@@ -197,7 +196,7 @@ def test_a_mention_is_no_english_plural_elsewhere() -> None:
 
 @pytest.fixture(scope="module")
 def folder(kb: KnowledgeBase, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bundles.build_linker([], tmp_path_factory.mktemp("linker") / "linker", kb=kb.path, index=ExactIndex(), progress=False)
+    return building.build_linker([], tmp_path_factory.mktemp("linker") / "linker", kb=kb.path, index=ExactIndex(), progress=False)
 
 
 def pipeline(language: str, folder: Path, **settings: Any) -> Language:
@@ -248,4 +247,4 @@ def test_a_language_that_is_not_there_is_refused_at_once(folder: Path) -> None:
 def test_the_array_of_a_knowledge_base_in_english_has_no_new_lines(tmp_path: Path) -> None:
     english = build_kb([Source("test", CONCEPTS)], tmp_path / "en")
     assert english.languages == {"en": 3}
-    assert np.asarray(english.pairs).shape == (6, 3)
+    assert len(english.name_table) == 3

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import common, umls, umls_release
 from benchmarks.umls_release import write_release
-from spacy_sapbert.build.linker_folder import read_source
+from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.kb.builder import build_kb
 from spacy_sapbert.kb.concept import is_cui, normalise
 from spacy_sapbert.kb.semantic_types import load
@@ -132,7 +132,7 @@ def test_the_knowledge_base_holds_what_the_tables_say(release: Path, tables: Tab
     named = sorted({row[0] for row, _ in short})
     counts = kb.manifest["counts"]
     assert [kb.concept_id(row) for row in range(len(kb))] == named
-    assert list(kb.strings()) == sorted({norm for _, norm in short})
+    assert list(kb.surface_forms()) == sorted({norm for _, norm in short})
     assert counts["names"] == len({(row[0], " ".join(row[14].split()), row[11]) for row, _ in short})
     assert counts["names_left_out"]["too_long"] == len(kept) - len(short)
     of_norm: Dict[str, set] = {}

@@ -24,7 +24,7 @@ class Names:
 
     def __init__(self, names: Iterable[Tuple[str, Optional[str]]]) -> None:
         self.names = list(names)
-        self.n_strings = len(self.names)
+        self.n_surface_forms = len(self.names)
 
     def matchable_names(self, *, weak_names: bool = True, tuis: Any = None) -> Iterable[Tuple[str, Optional[str]]]:
         return iter(self.names)
@@ -215,7 +215,7 @@ EXPECTED = [
 
 def test_a_blank_pipeline_annotates(nlp: Language, tiny_kb: KnowledgeBase):
     assert seen(nlp) == EXPECTED
-    assert 150 < len(nlp.get_pipe("concept_matcher")) < 1.1 * tiny_kb.n_strings  # type: ignore[arg-type]
+    assert 150 < len(nlp.get_pipe("concept_matcher")) < 1.1 * tiny_kb.n_surface_forms  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def test_many_names_without_a_cache(tiny_linker: Path, tmp_path: Path, monkeypat
     def full(*_: Any) -> Path:
         raise fail("E008", path="cache", error="No space left on device", env="SPACY_SAPBERT_CACHE")
 
-    monkeypatch.setattr("spacy_sapbert.build.linker_folder.cached", full)
+    monkeypatch.setattr("spacy_sapbert.build.default_linkers.cached", full)
     with pytest.warns(UserWarning, match=r"W009.*No space left"):
         made.get_pipe("concept_matcher").set_kb(KnowledgeBase(tiny_linker / "kb"))  # type: ignore[attr-defined]
     assert seen(made) == EXPECTED

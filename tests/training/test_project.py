@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -10,23 +9,28 @@ import shlex
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any, Dict, List, Set
 
+import click
 import pytest
-from spacy.cli._util import app
+import srsly
+import typer
+from spacy.cli._util import app, parse_config_overrides
 from typer.testing import CliRunner
+from weasel.cli import run as weasel_run
 from weasel.util import load_project_config
 
 from spacy_sapbert.errors import MissingFile
+from training import cli
 
 ROOT = Path(__file__).parents[2]
 MADE = ("artifacts", "metrics", "packages")
 COMMANDS = ["assets", "kb", "pairs", "definitions", "train", "assemble", "evaluate", "report", "package", "compare", "clean"]
 LANGUAGES = ["languages-assets", "languages-kb", "languages-train", "languages-evaluate"]
 NESTED = ["run-smoke", "run-umls"]  # they run the workflow `all` with other vars
-# modules of which an edit does not make a trained encoder another one; pairs has a command of its own
-NO_DEPENDENCY = {"errors", "card", "pairs"}
+CLEANS = "find spacy_sapbert training -type d -name __pycache__ -prune -exec rm -rf {} +"
 
 
 @pytest.fixture
@@ -66,10 +70,10 @@ def test_variants_are_kept_apart(project: Path) -> None:
         assert all(path.split("/")[1] == "smoke" for path in moved.get("outputs", [])), name
 
 
-def test_source_files_that_commands_depend_on_exist(config: Dict[str, Any]) -> None:
+def test_sources_that_commands_depend_on_exist(config: Dict[str, Any]) -> None:
     given = [dep for command in config["commands"] for dep in command.get("deps", []) if dep.partition("/")[0] not in MADE]
-    assert {"project.yml", "training/loop/losses.py", config["vars"]["recipe"], "spacy_sapbert/kb/builder.py"} <= set(given)
-    assert [dep for dep in given if not (ROOT / dep).is_file()] == []
+    assert {"project.yml", "training/loop", config["vars"]["recipe"], "spacy_sapbert/kb"} <= set(given)
+    assert [dep for dep in given if not (ROOT / dep).exists()] == []
 
 
 def test_what_is_made_is_made_before_it_is_used(config: Dict[str, Any]) -> None:
@@ -80,51 +84,151 @@ def test_what_is_made_is_made_before_it_is_used(config: Dict[str, Any]) -> None:
         made.update(command["outputs"])
 
 
-def imported(module: str) -> Set[str]:
-    """Modules of the training package that one imports, directly or not, and itself; those of a folder as `corpora/tables`."""
-    found: Set[str] = set()
-    wanted = [module]
-    while wanted:
-        name = wanted.pop()
-        if (ROOT / "training" / name / "__init__.py").is_file():
-            name = f"{name}/__init__"
-        path = ROOT / "training" / f"{name}.py"
-        if name in found or not path.is_file():
-            continue
-        found.add(name)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                folder = name.split("/")[: -node.level]
-                wanted.extend("/".join([*folder, part]) for part in ([node.module] if node.module else [alias.name for alias in node.names]))
-    return found
+# -- what an edit runs again --------------------------------------------------------------------------------------------
+
+# an edited file -> the commands that are run again because of it, beside `assets`, which always runs
+EDITS = {
+    "spacy_sapbert/kb/builder.py": {"kb", "assemble", "evaluate", "languages-kb"},
+    "spacy_sapbert/readers/obo.py": {"kb", "languages-kb"},
+    "spacy_sapbert/encoders/transformer.py": {
+        *("train", "assemble", "evaluate", "report", "compare"),
+        *("languages-train", "languages-evaluate"),
+    },
+    "spacy_sapbert/indexes/annoy.py": {"assemble", "evaluate"},
+    "spacy_sapbert/build/tune.py": {"assemble"},
+    "spacy_sapbert/doc/abbreviations.py": {"assemble", "evaluate", "compare"},
+    "spacy_sapbert/matcher/phrases.py": {"assemble", "evaluate"},
+    "spacy_sapbert/candidates.py": {"assemble", "evaluate"},
+    "spacy_sapbert/calibration.py": {"assemble", "evaluate"},
+    "spacy_sapbert/search.py": {"assemble", "evaluate"},
+    "spacy_sapbert/linker.py": {"assemble", "evaluate"},
+    "spacy_sapbert/corpus/notes.py": set(),  # annotates notes; no command does
+    "spacy_sapbert/cli.py": set(),
+    "training/corpora/brat.py": {"assemble", "evaluate", "compare", "languages-evaluate"},
+    "training/data/pairs.py": {
+        *("pairs", "definitions", "train", "evaluate", "report", "compare"),
+        *("languages-kb", "languages-train", "languages-evaluate"),
+    },
+    "training/loop/losses.py": {"train", "evaluate", "report", "compare", "languages-train", "languages-evaluate"},
+    "training/tasks/multitask.py": {"train", "report", "compare", "languages-train"},
+    "training/fit.py": {"train", "compare", "languages-train"},
+    "training/recipe.py": {"train", "compare", "languages-train"},
+    "training/soup.py": {"train", "compare", "languages-train"},
+    "training/compare.py": {"compare"},
+    "training/evaluation/metrics.py": {"assemble", "evaluate", "report", "compare", "languages-evaluate"},
+    "training/report/page.py": {"report"},
+    "training/cli.py": set(),
+    "training/configs/sap_small.cfg": {"train", "compare"},
+    "training/configs/compare.cfg": {"compare"},
+    "training/configs/pipeline.cfg": {"assemble"},
+}
 
 
-def test_imports_are_followed_into_folders() -> None:
-    assert {"evaluate", "corpora/__init__", "corpora/tables", "corpora/ids", "errors", "metrics"} <= imported("evaluate")
-    assert "evaluate" not in imported("corpora")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources and project.yml, with outputs of every command, and the lock that says that they are made."""
+    folder = tmp_path_factory.mktemp("made")
+    shutil.copy(ROOT / "project.yml", folder)
+    for package in ("spacy_sapbert", "training"):
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "data" if package == "spacy_sapbert" else ""))
+    config = load_project_config(folder)
+    for command in config["commands"]:
+        for output in command.get("outputs", []):
+            path = folder / output
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(output)
+    for command in config["commands"]:
+        weasel_run.update_lockfile(folder, command)
+    return folder
 
 
-@pytest.mark.parametrize("name", ["assets", "pairs", "definitions", "train", "assemble", "evaluate", "report", "compare", *LANGUAGES])
-def test_an_edited_module_runs_its_command_again(config: Dict[str, Any], name: str) -> None:
-    command = commands(config)[name]
-    modules = [words[2] for words in map(shlex.split, command["script"]) if words[:2] == ["python", "-m"] and words[2].startswith("training.")]
-    found = set().union(*(imported(module.removeprefix("training.")) for module in modules))
-    needed = {f"training/{part}.py" for part in found - (NO_DEPENDENCY - {name})}
-    assert needed <= set(command["deps"])
+def again(folder: Path) -> set[str]:
+    """The commands that weasel would run, beside those that always run. Its own decision, with each file read once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weasel_run, "get_checksum", cache(weasel_run.get_checksum))
+        patch.setattr(srsly, "read_yaml", cache(srsly.read_yaml))
+        given = [command for command in project_of(folder)["commands"] if command.get("outputs") and not command.get("no_skip")]
+        return {command["name"] for command in given if weasel_run.check_rerun(folder, command)}
+
+
+@cache
+def project_of(folder: Path) -> Dict[str, Any]:
+    return dict(load_project_config(folder))
+
+
+def test_nothing_is_run_again_without_an_edit(made: Path) -> None:
+    assert again(made) == set()
+
+
+@pytest.mark.parametrize("file", EDITS)
+def test_an_edit_runs_the_right_commands_again(made: Path, file: str) -> None:
+    path = made / file
+    before = path.read_bytes()
+    path.write_bytes(before + b"\n# edited\n")
+    try:
+        assert again(made) == EDITS[file]
+    finally:
+        path.write_bytes(before)
+
+
+def test_every_room_is_edited_above() -> None:
+    rooms = {path.relative_to(ROOT).parts[:2] for package in ("spacy_sapbert", "training") for path in (ROOT / package).glob("*/*.py")}
+    assert {"/".join(room) for room in rooms} <= {file.rpartition("/")[0] for file in EDITS}
+
+
+def test_a_file_of_bytecode_in_a_room_is_removed_before_anything_is_compared(made: Path, config: Dict[str, Any]) -> None:
+    """Weasel hashes all that lies in a folder: so no command writes bytecode, and the first one removes that of other runs of Python."""
+    cache = made / "training" / "loop" / "__pycache__"
+    cache.mkdir()
+    (cache / "losses.cpython-311.pyc").write_bytes(b"bytecode")
+    for first in ("assets", "languages-assets"):
+        assert commands(config)[first]["script"][0] == CLEANS
+        assert commands(config)[first]["no_skip"]
+    subprocess.run(shlex.split(CLEANS), cwd=made, check=True)
+    assert not cache.exists()
+    assert again(made) == set()
+    scripts = [line for command in config["commands"] for line in command["script"] if line.startswith("python")]
+    assert [line for line in scripts if not line.startswith("python -B ") and "-m pip wheel" not in line] == []
+
+
+def check_options(words: List[str]) -> None:
+    """Parse the words of a command as `python -m training` does; an option or command that it does not know raises."""
+    found: Any = typer.main.get_command(cli.app)
+    context = click.Context(found)
+    while isinstance(found, click.Group):
+        found = found.get_command(context, words[0])
+        assert found is not None, words[0]
+        words = words[1:]
+    context = click.Context(found, **found.context_settings)
+    found.parse_args(context, list(words))
+
+
+@pytest.mark.parametrize("baselines", ["baselines", "no-baselines"])
+def test_baselines_are_a_word_without_dashes(project: Path, baselines: str) -> None:
+    """Weasel would take a value that begins with dashes for an option of its own."""
+    given = load_project_config(project, overrides=parse_config_overrides(["--vars.baselines", baselines]))
+    words = shlex.split(commands(given)["evaluate"]["script"][0])
+    assert words[-1] == f"--{baselines}"
+    check_options(words[4:])
 
 
 def test_scripts_are_commands_without_code(config: Dict[str, Any]) -> None:
     modules = {"training", "spacy_sapbert", "spacy", "pip"}
     for command in config["commands"]:
         for words in map(shlex.split, command["script"]):
-            if words[0] == "rm":
+            if words[0] == "find":
+                assert shlex.join(words) == shlex.join(shlex.split(CLEANS))  # bytecode alone
+            elif words[0] == "rm":
                 made = [*MADE, f"packages/en_{config['vars']['name']}-{config['vars']['version']}"]
                 assert words[:2] == ["rm", "-rf"]
                 assert set(words[2:]) <= set(made)  # never training/
             else:
-                assert words[:2] == ["python", "-m"]
-                assert words[2].partition(".")[0] in modules
+                assert [word for word in words[:3] if word != "-B"][:2] == ["python", "-m"]
+                module = words.index("-m") + 1
+                assert words[module] in modules
                 assert "-c" not in words
+                if words[module] == "training":
+                    check_options(words[module + 1 :])
 
 
 def test_vars_that_the_readme_names(config: Dict[str, Any]) -> None:
@@ -164,8 +268,8 @@ def test_umls_without_files_says_where_to_get_them(project: Path, monkeypatch: p
 
     monkeypatch.chdir(project)
     (words,) = map(shlex.split, commands(load_project_config(project))["run-umls"]["script"])
-    assert words[:7] == ["python", "-m", "spacy", "project", "run", "all", "."]
-    given = dict(zip(words[7::2], words[8::2]))
+    assert words[:8] == ["python", "-B", "-m", "spacy", "project", "run", "all", "."]
+    given = dict(zip(words[8::2], words[9::2]))
     with pytest.raises(MissingFile, match=re.escape("https://www.nlm.nih.gov/research/umls/")):
         assets(given["--vars.inputs"].split(), umls=Path(given["--vars.umls"]))
 

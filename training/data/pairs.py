@@ -21,7 +21,7 @@ from tqdm import tqdm
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import read_manifest, write_manifest, writing_folder
 from spacy_sapbert.kb.concept import is_cui, normalise
-from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..errors import fail
 
@@ -92,7 +92,7 @@ def build_pairs(
     if max_pairs < 1:
         raise fail("E503", setting="max_pairs", value=max_pairs, why="it must be at least 1")
     spoken = check_languages(kb, languages)
-    lines = kb.lines_of_languages(spoken)
+    lines = kb.rows_of_languages(spoken)
     if leave_out is not None:
         lines &= ~leave_out
     labels, joins = assign_labels(kb)
@@ -221,8 +221,8 @@ def _trade_names(kb: KnowledgeBase) -> Iterator[Tuple[int, int]]:
 def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: Optional[Lines] = None) -> Tuple[Names, Dict[str, int]]:
     """The distinct names of each label that are names of no other label, among the `lines` that take part."""
     chosen = slice(None) if lines is None or lines.all() else lines
-    strings = np.asarray(kb.pairs[STRING])[chosen]  # (m,), sorted
-    label_of = labels[np.asarray(kb.pairs[CONCEPT])[chosen]]  # (m,)
+    strings = np.asarray(kb.name_table.surface_form)[chosen]  # (m,), sorted
+    label_of = labels[np.asarray(kb.name_table.concept)[chosen]]  # (m,)
     starts = np.flatnonzero(np.r_[True, strings[1:] != strings[:-1]]) if len(strings) else np.zeros(0, dtype=np.int64)
     lowest, highest = (f.reduceat(label_of, starts) if len(starts) else starts for f in (np.minimum, np.maximum))
     clear = lowest == highest
@@ -278,7 +278,7 @@ def check_folder(folder: Union[str, Path]) -> Dict[str, Any]:
 
 
 def _write_queries(kb: KnowledgeBase, queries: Sequence[Drawn], path: Path) -> None:
-    texts = kb.strings_at([row for row, _, _ in queries])
+    texts = kb.surface_forms_at([row for row, _, _ in queries])
     rows = [{"query": text, "split": split, "label": label} for text, (_, split, label) in zip(texts, queries)]
     pq.write_table(pa.Table.from_pylist(rows, schema=QUERY_SCHEMA), path)
 
@@ -321,7 +321,7 @@ def choose_pairs(n: int, max_pairs: int, seed: Tuple[int, int]) -> List[Tuple[in
 
 def _flush(kb: KnowledgeBase, rows: List[Tuple[int, int, int]], writer: Any) -> None:
     needed = sorted({row for a, b, _ in rows for row in (a, b)})
-    text = dict(zip(needed, kb.strings_at(needed)))
+    text = dict(zip(needed, kb.surface_forms_at(needed)))
     columns: List[Sequence[Any]] = [[text[a] for a, _, _ in rows], [text[b] for _, b, _ in rows], [label for _, _, label in rows]]
     if rows:
         write_columns(writer, columns, SCHEMA)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import checksum, read_manifest, write_manifest, writing_folder
-from spacy_sapbert.kb.knowledge_base import STRING, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.readers.stats import ReadStats
 
 from ..errors import fail
@@ -96,7 +96,7 @@ def of_kb(kb: KnowledgeBase, languages: Sequence[str] = (ALL,)) -> Material:
             batch.clear()
     rows.append(np.array(batch, dtype=np.int32).reshape(-1, 4))
     c, e, t, s = np.concatenate(rows).T
-    return Material(c, e, t, s, wanted, len(kb), kb.strings_at, kb.concept_id, left)
+    return Material(c, e, t, s, wanted, len(kb), kb.surface_forms_at, kb.concept_id, left)
 
 
 def _by_concept(names: Iterable[Tuple[int, int, str]]) -> Iterator[Tuple[int, List[Tuple[int, str]]]]:
@@ -227,8 +227,8 @@ def build_cross_lingual_pairs(
         raise fail("E607", parallel=parallel, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
     held = {row.translation for row in read_parallel(parallel, HELD_OUT)}
     rows = np.array(sorted(kb.find(held).values()), dtype=np.int64)
-    english = kb.lines_of_languages([ENGLISH]) if ENGLISH in kb.languages else np.zeros(kb.pairs.shape[1], dtype=np.bool_)
-    leave_out = np.isin(kb.pairs[STRING], rows) & ~english
+    english = kb.rows_of_languages([ENGLISH]) if ENGLISH in kb.languages else np.zeros(len(kb.name_table), dtype=np.bool_)
+    leave_out = np.isin(kb.name_table.surface_form, rows) & ~english
     about = {"parallel": checksum(Path(parallel) / PARALLEL), "held_out_translations": int(leave_out.sum())}
     return build_pairs(kb, out, languages=languages, leave_out=leave_out, about=about, **settings)
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 
 from spacy_sapbert.about import __version__
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import checksum
 from spacy_sapbert.kb.builder import build_kb
@@ -568,10 +569,10 @@ class BenchmarkReader:
 
     def _dictionary(self, name: str) -> tuple[KnowledgeBase, Dictionary]:
         title, file, kind = DICTIONARIES[name]
-        path = self.data / file if file else bundles.hpo_file()
+        path = self.data / file if file else default_linkers.hpo_file()
         folder = self.work / f"{name}-{__version__}-{KB_VERSION}-{checksum(path)[:12]}"  # another file or version: another folder
         if not folder.is_dir():
-            build_kb([bundles.read_source(path, kind=kind)], folder, progress=self.progress)
+            build_kb([building.read_source(path, kind=kind)], folder, progress=self.progress)
         kb = KnowledgeBase(folder)
         return kb, of_kb(kb, title)
 

@@ -16,8 +16,10 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc, Span
 
+from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.calibration import Calibration, Observed
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
@@ -184,14 +186,14 @@ def measure_calibration(made: Calibration, observed: Sequence[Observed], linker:
     for coverage in COVERAGES:
         try:
             reach = made.reach(coverage)
-            linker.aim(coverage=coverage)
+            linker.set_targets(coverage=coverage)
         except SapbertError as error:
             found["not_reached"].append(str(error))
             continue
         sizes = [len(each.answer.candidates) for prediction in linker.predict(docs) for each in prediction.found]
         covered = sum(value <= reach for value in behind) / len(behind)
         found["conformal"].append({"asked": coverage, "reach": reach, "covered": covered, "size": float(np.mean(sizes))})
-    linker.aim()
+    linker.set_targets()
     return found
 
 
@@ -212,7 +214,7 @@ def index_recall(linker: Any, docs: Sequence[Doc]) -> dict[str, Any]:
     if texts and len(linker.index) <= MOST_NAMES:
         exact = ExactIndex()
         exact.build(linker.index.vectors(np.arange(len(linker.index))))
-        recall = neighbour_recall(linker.index, exact, bundles.encode(linker.model, texts))
+        recall = neighbour_recall(linker.index, exact, building.encode(linker.model, texts))
         found["recall"] = {f"at_{k}": value for k, value in recall.items()}
     return found
 
@@ -330,12 +332,12 @@ def calibrate_and_write(
             raise
         return write_absent(out, "calibration", str(error))
     if linker_name is None:
-        made = replace(made, built_for={**made.built_for, **bundles.hpo_inputs()})
-    elif linker_name == bundles.HPO_FAST:
-        made = replace(made, built_for={**made.built_for, **bundles.hpo_fast_inputs()})
+        made = replace(made, built_for={**made.built_for, **default_linkers.hpo_inputs()})
+    elif linker_name == default_linkers.HPO_FAST:
+        made = replace(made, built_for={**made.built_for, **default_linkers.hpo_fast_inputs()})
     if calibration is not None:
         write_text(calibration, made.to_json())
     else:
-        bundles.write_calibration(folder, made)
+        bundle.write_calibration(folder, made)
     write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     return summary(found)

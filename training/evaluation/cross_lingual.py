@@ -16,7 +16,7 @@ import numpy as np
 from spacy_sapbert.files import checksum
 from spacy_sapbert.kb import semantic_types
 from spacy_sapbert.kb.concept import normalise
-from spacy_sapbert.kb.knowledge_base import CONCEPT, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.readers.languages import language_code
 
 from ..corpora import read_corpus
@@ -76,10 +76,10 @@ def of_languages(kb: KnowledgeBase, source: str, languages: Sequence[str] = (ALL
     """
     spoken = check_languages(kb, languages)
     whole = of_kb(kb, source)
-    lines = kb.lines_of_languages(spoken)
+    lines = kb.rows_of_languages(spoken)
     if lines.all():
         return replace(whole, about={**whole.about, "languages": spoken})
-    order = np.argsort(kb.pairs[CONCEPT].astype(np.int64), kind="stable")  # as the dictionary's pairs are
+    order = np.argsort(kb.name_table.concept.astype(np.int64), kind="stable")  # as the dictionary's pairs are
     return select(whole, lines[order], {"languages": spoken})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..loop.retrieval import Ints1d
 from .breakdown import DictionaryView
@@ -89,7 +89,7 @@ def of_kb(kb: KnowledgeBase, source: str, labels: npt.NDArray[np.int32] | None =
         labels: (concepts,) what counts as one concept; None: each by itself.
         leave_out: Normalised names that are left out.
     """
-    concepts = kb.pairs[CONCEPT].astype(np.int64)
+    concepts = kb.name_table.concept.astype(np.int64)
     targets = concepts if labels is None else labels[concepts].astype(np.int64)
     n_labels = len(kb) if labels is None else int(labels.max(initial=-1)) + 1
     known, first = np.unique(np.arange(len(kb)) if labels is None else labels, return_index=True)  # a concept of each label
@@ -99,7 +99,7 @@ def of_kb(kb: KnowledgeBase, source: str, labels: npt.NDArray[np.int32] | None =
         return kb.concept_id(row), kb.concept(row).names[0].text
 
     about = {"source": source, "kb": kb.fingerprint}
-    whole = make_dictionary(list(kb.strings()), kb.pairs[STRING].astype(np.int64), targets, n_labels, about, entry)
+    whole = make_dictionary(list(kb.surface_forms()), kb.name_table.surface_form.astype(np.int64), targets, n_labels, about, entry)
     if not leave_out:
         return whole
     left = np.array([name not in leave_out for name in whole.names], dtype=np.bool_)

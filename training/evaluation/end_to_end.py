@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
-from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.corpus.pipeline import make_pipeline
 from spacy_sapbert.doc.spans import get_spans
 from spacy_sapbert.files import checksum, write_text
@@ -172,7 +172,7 @@ def evaluate_pipelines(
     for system, pipeline in systems.items():
         nlp = make_pipeline(config if not pipeline else {}, pipeline or None, abbreviations=not pipeline)  # a given one stays as it is
         linker = nlp.get_pipe("sapbert_linker")
-        made_of = {"kb": linker.kb.fingerprint, "encoder": bundles.fingerprint(linker.model)}  # the knowledge base first: it loads both
+        made_of = {"kb": linker.kb.fingerprint, "encoder": bundle.fingerprint(linker.model)}  # the knowledge base first: it loads both
         content[system] = {"made_of": made_of, "pipeline": pipeline or "concept_matcher, sapbert_linker", "components": list(nlp.pipe_names)}
         content[system]["sets"] = {
             name: {"title": BENCHMARKS[name][0], **measure_pipeline(nlp, corpus, BENCHMARKS[name][3], progress=progress)}

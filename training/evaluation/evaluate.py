@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
+from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
-from spacy_sapbert.build import linker_folder as bundles
 from spacy_sapbert.files import write_text
 
 from ..errors import fail
@@ -386,7 +386,7 @@ def measure_encoders(
     for name, folder in encoders.items():
         model = load_encoder(folder)
         measured[name] = measure_encoder(model, benchmarks, progress=progress)
-        used[name] = {"fingerprint": bundles.fingerprint(model), "base_package": not folder, "max_length": model.attrs["max_length"]}
+        used[name] = {"fingerprint": bundle.fingerprint(model), "base_package": not folder, "max_length": model.attrs["max_length"]}
     return measured, used
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 from tqdm import tqdm
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.types import Floats2d
@@ -137,7 +137,7 @@ def measure_encoder(model: Any, benchmarks: Sequence[Benchmark], *, progress: bo
     for benchmark in of_concepts:
         for text in (*benchmark.dictionary.names, *benchmark.queries):
             rows.setdefault(text, len(rows))
-    vectors = bundles.encode(model, list(rows), progress=progress) if rows else np.zeros((0, 1), dtype=np.float32)  # (texts, d)
+    vectors = building.encode(model, list(rows), progress=progress) if rows else np.zeros((0, 1), dtype=np.float32)  # (texts, d)
     found: dict[str, Measured] = {}
     for benchmark in tqdm(of_concepts, desc="searching", unit=" benchmarks", disable=not progress):
         names = vectors[[rows[name] for name in benchmark.dictionary.names]]
@@ -166,7 +166,7 @@ def measure_similarity(model: Any, benchmarks: Sequence[SimilarityBenchmark]) ->
         found = {}
         for benchmark in benchmarks:
             left, right = normalised_pairs(benchmark)
-            both = bundles.encode(model, [*left, *right])  # L2-normalised
+            both = building.encode(model, [*left, *right])  # L2-normalised
             found[benchmark.name] = (both[: len(left)] * both[len(left) :]).sum(axis=1, dtype=np.float64)
         return found
     finally:

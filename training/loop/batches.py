@@ -1,11 +1,11 @@
-"""Which pairs make a batch: no concept dominates it, and concepts that look alike can be put side by side as hard negatives."""
+"""Which pairs make a batch: no concept dominates it, and concepts that look alike can stand side by side as hard negatives."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, Deque, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +22,19 @@ _CHUNK = 65_536
 
 
 class ConceptBatches(DefaultBatchSampler):
-    """Batches of rows of pairs.parquet (whose pairs lie in the order of labels).
+    """Batches of rows of pairs.parquet, whose pairs are sorted by label.
 
-    A label's pairs are cut into runs of at most `pairs_per_concept` that follow each other, so that they share names: 3 pairs are 4
-    names or fewer, each with each a positive. A label stands in a batch once. Every pair is used once an epoch, save the last few of
-    labels that have many more than the others. The order depends on seed and epoch alone.
+    A label's pairs are cut into runs of at most `pairs_per_concept` neighbouring pairs, so that they share names: 3 pairs have 4 names or fewer, all
+    of them positives of each other. A label stands in a batch once. Every pair is used once an epoch, except the last few of labels that have many
+    more than the others. The order depends on seed and epoch alone.
+
+    Args:
+        dataset: Has a column `label`; its rows are sorted by it.
+        batch_size: Pairs.
+        seed: Of the order.
+        pairs_per_concept: Pairs of a run at most.
+        near: Number of nearest concepts that follow each concept into the batch.
+        neighbours: int32 (largest label + 1, m), the nearest labels of each label, -1 for none.
     """
 
     def __init__(
@@ -34,18 +42,14 @@ class ConceptBatches(DefaultBatchSampler):
         dataset: Any,
         batch_size: int,
         drop_last: bool = False,
-        valid_label_columns: Optional[List[str]] = None,
+        valid_label_columns: list[str] | None = None,
         generator: Any = None,
         seed: int = 0,
         *,
         pairs_per_concept: int = 1,
         near: int = 0,
-        neighbours: Optional[Neighbours] = None,
+        neighbours: Neighbours | None = None,
     ) -> None:
-        """dataset: with a column `label`, its rows sorted by it. batch_size (int): pairs.
-
-        near (int): of each concept's nearest concepts so many follow it into the batch. neighbours: int32 (largest label + 1, m), -1 for none.
-        """
         super().__init__(SequentialSampler(dataset), batch_size=batch_size, drop_last=drop_last)
         labels = dataset.with_format("numpy")["label"] if hasattr(dataset, "with_format") else dataset["label"]
         self.labels: Ints = np.asarray(labels[:], dtype=np.int64)
@@ -59,19 +63,20 @@ class ConceptBatches(DefaultBatchSampler):
         return max(1, -(-len(self.labels) // self.batch_size))
 
     def set_epoch(self, epoch: int) -> None:
+        """Set the epoch, which decides the order."""
         self.epoch = epoch
 
-    def __iter__(self) -> Iterator[List[int]]:
+    def __iter__(self) -> Iterator[list[int]]:
         # what is over comes in another epoch, whose order is another
         yield from islice(self._batches(), len(self))
 
-    def _batches(self) -> Iterator[List[int]]:
+    def _batches(self) -> Iterator[list[int]]:
         chance = np.random.default_rng([self.seed, self.epoch])
         starts, ends = self._runs(chance)
         coming = ((int(starts[run]), int(ends[run])) for run in self._order(starts, chance))
-        batch: List[int] = []
+        batch: list[int] = []
         inside: set[int] = set()
-        waiting: Deque[Tuple[int, int]] = deque()  # runs whose label is in the batch
+        waiting: deque[tuple[int, int]] = deque()  # runs whose label is in the batch
         while True:
             run = None
             for _ in range(len(waiting)):  # first those that wait longest
@@ -104,7 +109,7 @@ class ConceptBatches(DefaultBatchSampler):
             batch, inside = [], set()
 
     def _runs(self, chance: np.random.Generator) -> tuple[Ints, Ints]:
-        """Starts and ends of runs; where a label's first run ends is drawn, so that runs differ between epochs."""
+        """Return starts and ends of runs. Where a label's first run ends is drawn, so that runs differ between epochs."""
         size = self.pairs_per_concept
         edges = np.flatnonzero(np.r_[True, self.labels[1:] != self.labels[:-1], True])
         lengths = np.diff(edges)
@@ -115,7 +120,7 @@ class ConceptBatches(DefaultBatchSampler):
         return starts, np.r_[starts[1:], len(self.labels)].astype(np.int64)
 
     def _order(self, starts: Ints, chance: np.random.Generator) -> Iterator[int]:
-        """Runs in random order; with `near`, each is followed by runs of its label's nearest labels that are still to come."""
+        """Yield runs in random order; with `near`, each is followed by runs of its nearest labels that were not used yet."""
         order = chance.permutation(len(starts))
         if not self.near or self.neighbours is None:
             yield from _numbers(order)
@@ -136,7 +141,7 @@ class ConceptBatches(DefaultBatchSampler):
                     used[grouped[at[label]]] = True
                     yield int(grouped[at[label]])
 
-    def _near(self, label: int, chance: np.random.Generator) -> List[int]:
+    def _near(self, label: int, chance: np.random.Generator) -> list[int]:
         assert self.neighbours is not None
         known = self.neighbours[label]
         known = known[known >= 0]
@@ -144,8 +149,10 @@ class ConceptBatches(DefaultBatchSampler):
 
 
 class ShuffledBatches(DefaultBatchSampler):
-    """All rows in an order that depends on seed and epoch alone, in full batches: the last one is filled from the beginning of the order, and
-    there are as many batches for each process."""
+    """All rows in an order that depends on seed and epoch alone, in full batches.
+
+    The last batch is filled from the beginning of the order, and there are equally many batches for each process.
+    """
 
     def __init__(self, dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0) -> None:
         super().__init__(SequentialSampler(dataset), batch_size=batch_size, drop_last=drop_last)
@@ -155,23 +162,24 @@ class ShuffledBatches(DefaultBatchSampler):
 
     @classmethod
     def make(cls, dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, **_: Any) -> ShuffledBatches:
-        """As the trainer asks for it."""
+        """Make the sampler with the arguments that the trainer gives."""
         return cls(dataset, batch_size, drop_last, seed)
 
     def __len__(self) -> int:
         return self.count
 
     def set_epoch(self, epoch: int) -> None:
+        """Set the epoch, which decides the order."""
         self.epoch = epoch
 
-    def __iter__(self) -> Iterator[List[int]]:
+    def __iter__(self) -> Iterator[list[int]]:
         order = np.random.default_rng([self.seed, self.epoch, 5]).permutation(self.rows)
         for start in range(0, self.count * self.batch_size, self.batch_size):
             yield order[np.arange(start, start + self.batch_size) % self.rows].tolist()
 
 
 def _numbers(array: Ints) -> Iterator[int]:
-    """An array's numbers; as one list, 12 million of them would take half a gigabyte."""
+    """Yield an array's numbers in chunks: as one list, 12 million of them would take half a gigabyte."""
     for start in range(0, len(array), _CHUNK):
         yield from array[start : start + _CHUNK].tolist()
 
@@ -181,10 +189,15 @@ Make = Callable[..., ConceptBatches]
 
 @registry.batches("spacy-sapbert.ConceptBatches.v1")
 def concept_batches(pairs: int = 128, pairs_per_concept: int = 1, near: int = 0) -> Batches:
-    """pairs (int): in a batch, of one process. pairs_per_concept (int): of one concept in one batch. near (int): concepts put beside each
-    concept because their names look like its own (`training.data.neighbours`), as hard negatives; 0: none.
+    """Make the settings of `ConceptBatches`.
 
-    RAISES: SapbertError E511.
+    Args:
+        pairs: Pairs in a batch, of one process.
+        pairs_per_concept: Pairs of one concept in one batch.
+        near: Concepts put beside each concept because their names look like its own (`training.data.neighbours`), as hard negatives; 0: none.
+
+    Raises:
+        SapbertError: E511.
     """
     for setting, value, least in (("pairs", pairs, 2), ("pairs_per_concept", pairs_per_concept, 1), ("near", near, 0)):
         if value < least:
@@ -195,12 +208,14 @@ def concept_batches(pairs: int = 128, pairs_per_concept: int = 1, near: int = 0)
 
 
 class Batches:
-    """The settings of `ConceptBatches`, and its maker in the form in which the trainer calls it."""
+    """The settings of `ConceptBatches`."""
 
     def __init__(self, pairs: int, pairs_per_concept: int, near: int) -> None:
         self.pairs, self.pairs_per_concept, self.near = pairs, pairs_per_concept, near
 
-    def maker(self, neighbours: Optional[Neighbours]) -> Make:
+    def maker(self, neighbours: Neighbours | None) -> Make:
+        """Return a function that makes the sampler, with the arguments that the trainer gives it."""
+
         def make(dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, **_: Any) -> ConceptBatches:
             settings = {"pairs_per_concept": self.pairs_per_concept, "near": self.near, "neighbours": neighbours}
             return ConceptBatches(dataset, batch_size, drop_last, seed=seed, **settings)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
@@ -61,8 +61,14 @@ The weights come from those of the base, and from the texts of the sources: see 
 """
 
 
-def write_card(path: Path, report: Dict[str, Any], words: Words) -> None:
-    """report (Dict[str, Any]): what `training.train.train` gives. words (Words): what the task says of it."""
+def write_card(path: Path, report: dict[str, Any], words: Words) -> None:
+    """Write the model card of a trained encoder.
+
+    Args:
+        path: The file.
+        report: What `training.fit.fit` returns.
+        words: What the task says of it.
+    """
     settings = report["settings"]
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # Markdown, not HTML
     text = environment.from_string(TEMPLATE).render(
@@ -99,8 +105,13 @@ the model on; with UMLS data, UMLS's licence applies. Made by `python -m trainin
 """
 
 
-def write_soup_card(path: Path, report: Dict[str, Any]) -> None:
-    """report (Dict[str, Any]): what `training.soup.make_soup` gives."""
+def write_soup_card(path: Path, report: dict[str, Any]) -> None:
+    """Write the model card of a soup.
+
+    Args:
+        path: The file.
+        report: What `training.soup.make_soup` returns.
+    """
     environment = Environment(undefined=StrictUndefined, autoescape=False)
     versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
     path.write_text(environment.from_string(SOUP).render(**report, default=BASE, versions=versions), encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.bundle import FAST
 from spacy_sapbert.errors import MissingFile
 
 from ..errors import fail
@@ -40,6 +40,6 @@ def load_encoder(folder: str) -> Any:
     from spacy_sapbert.encoders.static import StaticEncoder, is_static
     from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder  # imported here: it takes seconds, and most of the room does not need it
 
-    if folder == bundles.FAST or (folder and Path(folder).is_dir() and is_static(folder)):
-        return StaticEncoder("" if folder == bundles.FAST else folder).initialize()
+    if folder == FAST or (folder and Path(folder).is_dir() and is_static(folder)):
+        return StaticEncoder("" if folder == FAST else folder).initialize()
     return NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()

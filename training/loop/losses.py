@@ -19,7 +19,7 @@ written on the library's base class with (n, n) arrays; tests hold it to the lib
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any
 
 import torch
 from pytorch_metric_learning import losses
@@ -37,9 +37,10 @@ from training.registry import registry
 class BatchLoss(torch.nn.Module):
     """A loss over the names of one batch: what all losses have in common (see the module's docstring).
 
-    name (str): The registered name, for messages.
-    method (Module): The library's loss, called with float32 vectors, labels and an index tuple.
-    triplets (bool): Whether `method` takes triplets (a, p, n); else pairs (a1, p, a2, n).
+    Args:
+        name: The registered name, for messages.
+        method: The library's loss, called with float32 vectors, labels and an index tuple.
+        triplets: Whether `method` takes triplets (a, p, n); else pairs (a1, p, a2, n).
     """
 
     def __init__(self, name: str, method: torch.nn.Module, *, triplets: bool = False) -> None:
@@ -48,14 +49,19 @@ class BatchLoss(torch.nn.Module):
         self.method = method
         self.triplets = triplets
 
-    def forward(self, embeddings: torch.Tensor, labels: torch.Tensor, pairs: Optional[Indices] = None) -> torch.Tensor:
+    def forward(self, embeddings: torch.Tensor, labels: torch.Tensor, pairs: Indices | None = None) -> torch.Tensor:
         """The loss of a batch.
 
-        embeddings (Tensor): Float (n, d), normalised or not, of any floating dtype.
-        labels (Tensor): Int (n,).
-        pairs (Optional[Tuple[Tensor, ...]]): A miner's result; None for all pairs.
-        RETURNS (Tensor): A scalar, float32 (float64 for float64 embeddings), always with a gradient for the embeddings.
-        RAISES: E522 for other shapes or types, E523 for a tuple of another form.
+        Args:
+            embeddings: Float (n, d), normalised or not, of any floating dtype.
+            labels: Int (n,).
+            pairs: A miner's result; None for all pairs.
+
+        Returns:
+            A scalar, float32 (float64 for float64 embeddings), always with a gradient for the embeddings.
+
+        Raises:
+            SapbertError: E522 for other shapes or types, E523 for a tuple of another form.
         """
         check_batch(self.name, embeddings, labels)
         if pairs is not None and not (len(pairs) in (3, 4) and all(index.ndim == 1 for index in pairs)):
@@ -71,12 +77,15 @@ class BatchLoss(torch.nn.Module):
             return loss + nothing
 
 
-def distinct_pairs(pairs: Optional[Indices], labels: torch.Tensor) -> Indices:
+def distinct_pairs(pairs: Indices | None, labels: torch.Tensor) -> Indices:
     """Every positive and every negative pair once.
 
-    pairs (Optional[Tuple[Tensor, ...]]): Triplets (a, p, n), pairs (a1, p, a2, n), or None for all pairs.
-    labels (Tensor): Int (n,).
-    RETURNS (Tuple[Tensor, Tensor, Tensor, Tensor]): anchor1, positive, anchor2, negative, sorted by anchor.
+    Args:
+        pairs: Triplets (a, p, n), pairs (a1, p, a2, n), or None for all pairs.
+        labels: Int (n,).
+
+    Returns:
+        anchor1, positive, anchor2, negative, sorted by anchor.
     """
     anchor1, positive, anchor2, negative = lmu.convert_to_pairs(pairs, labels)
     if pairs is not None:
@@ -100,7 +109,7 @@ def _log_sum(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return torch.logsumexp(scores.masked_fill(~mask.bool(), lowest), dim=1, keepdim=True)
 
 
-def _for_positives(values: torch.Tensor, pos_mask: torch.Tensor) -> Dict[str, Any]:
+def _for_positives(values: torch.Tensor, pos_mask: torch.Tensor) -> dict[str, Any]:
     """One loss a positive pair, in the form that the library's reducers take."""
     found = torch.where(pos_mask)
     return {"loss": {"losses": values[found], "indices": found, "reduction_type": "pos_pair"}}
@@ -113,7 +122,7 @@ class _InfoNCE(GenericPairLoss):  # type: ignore[misc]
         super().__init__(mat_based_loss=True, distance=CosineSimilarity())
         self.temperature = temperature
 
-    def _compute_loss(self, mat: torch.Tensor, pos_mask: torch.Tensor, neg_mask: torch.Tensor) -> Dict[str, Any]:
+    def _compute_loss(self, mat: torch.Tensor, pos_mask: torch.Tensor, neg_mask: torch.Tensor) -> dict[str, Any]:
         scores = mat / self.temperature  # (n, n)
         return _for_positives(softplus(_log_sum(scores, neg_mask) - scores), pos_mask)
 
@@ -125,7 +134,7 @@ class _LiftedStructure(GenericPairLoss):  # type: ignore[misc]
         super().__init__(mat_based_loss=True, distance=LpDistance(p=2))
         self.margin = margin
 
-    def _compute_loss(self, mat: torch.Tensor, pos_mask: torch.Tensor, neg_mask: torch.Tensor) -> Dict[str, Any]:
+    def _compute_loss(self, mat: torch.Tensor, pos_mask: torch.Tensor, neg_mask: torch.Tensor) -> dict[str, Any]:
         pushed = _log_sum(self.margin - mat, neg_mask)  # (n, 1)
         both = torch.logaddexp(pushed, pushed.T)  # (n, n): the negatives of either end of a pair
         return _for_positives(torch.relu(both + mat) ** 2 / 2, pos_mask)
@@ -138,7 +147,7 @@ class _NCA(GenericPairLoss):  # type: ignore[misc]
         super().__init__(mat_based_loss=True, distance=LpDistance(p=2, power=2))
         self.scale = scale
 
-    def _compute_loss(self, mat: torch.Tensor, pos_mask: torch.Tensor, neg_mask: torch.Tensor) -> Dict[str, Any]:
+    def _compute_loss(self, mat: torch.Tensor, pos_mask: torch.Tensor, neg_mask: torch.Tensor) -> dict[str, Any]:
         scores = -self.scale * mat  # (n, n)
         values = softplus(_log_sum(scores, neg_mask) - _log_sum(scores, pos_mask)).squeeze(1)  # (n,)
         anchors = torch.where(pos_mask.any(dim=1))[0]
@@ -151,13 +160,16 @@ def make_multi_similarity(alpha: float = 2.0, beta: float = 50.0, base: float = 
 
         1/α log(1 + Σ_{p ∈ P_a} e^(−α (S_ap − ε))) + 1/β log(1 + Σ_{n ∈ N_a} e^(β (S_an − ε)))
 
-    alpha (float): α, for positives, as in Wang et al. and in the library, whatever letters an equation elsewhere prints.
-    beta (float): β, for negatives.
-    base (float): ε, a cosine: the library's `base`.
-    RAISES: E521 unless alpha > 0, beta > 0 and −1 < base <= 1.
-
     The paper's appendix searches α in 1, 2, 3 and β in 40, 50, 60. The defaults are the library's and in the middle of that;
     the released code ends with α 1, β 60, ε 0.5. A name without pairs counts as 0 in the mean.
+
+    Args:
+        alpha: α, for positives, as in Wang et al. and in the library, whatever letters an equation elsewhere prints.
+        beta: β, for negatives.
+        base: ε, a cosine: the library's `base`.
+
+    Raises:
+        SapbertError: E521 unless alpha > 0, beta > 0 and −1 < base <= 1.
     """
     name = "spacy-sapbert.MultiSimilarity.v1"
     check_setting(name, "alpha", alpha, above=0.0)
@@ -175,8 +187,11 @@ def make_cosine(margin: float = 0.0) -> BatchLoss:
     Two means, so that the many negatives of a batch do not drown its positives. SapBERT's released code names a cosine loss
     but holds none; this is torch's `CosineEmbeddingLoss` per pair.
 
-    margin (float): The cosine from which on negatives are pushed apart.
-    RAISES: E521 unless −1 < margin <= 1.
+    Args:
+        margin: The cosine from which on negatives are pushed apart.
+
+    Raises:
+        SapbertError: E521 unless −1 < margin <= 1.
     """
     name = "spacy-sapbert.Cosine.v1"
     check_setting(name, "margin", margin, above=-1.0, at_most=1.0)
@@ -190,8 +205,11 @@ def make_triplet(margin: float = 0.2) -> BatchLoss:
     The margin is Schroff et al.'s, CVPR 2015 (there on D²); the mean over violating triplets is Hermans et al.'s, 2017. The triplets are the
     miner's; from pairs (a1, p, a2, n) all that share an anchor. A miner with the same margin keeps just those that are not 0 anyway.
 
-    margin (float): How much farther than its positive a negative has to be. The released code leaves the library's 0.05.
-    RAISES: E521 unless 0 < margin <= 2.
+    Args:
+        margin: How much farther than its positive a negative has to be. The released code leaves the library's 0.05.
+
+    Raises:
+        SapbertError: E521 unless 0 < margin <= 2.
     """
     name = "spacy-sapbert.Triplet.v1"
     check_setting(name, "margin", margin, above=0.0, at_most=2.0)
@@ -205,8 +223,11 @@ def make_nca(softmax_scale: float = 1.0) -> BatchLoss:
 
         −log(Σ_{p ∈ P_a} e^(−s D_ap²) / (Σ_{p ∈ P_a} e^(−s D_ap²) + Σ_{n ∈ N_a} e^(−s D_an²)))
 
-    softmax_scale (float): s. 1 in the original and in the released code; D² is at most 4, so larger ones look at near names more.
-    RAISES: E521 unless softmax_scale > 0.
+    Args:
+        softmax_scale: s. 1 in the original and in the released code; D² is at most 4, so larger ones look at near names more.
+
+    Raises:
+        SapbertError: E521 unless softmax_scale > 0.
     """
     name = "spacy-sapbert.NCA.v1"
     check_setting(name, "softmax_scale", softmax_scale, above=0.0)
@@ -220,8 +241,11 @@ def make_lifted_structure(margin: float = 1.0) -> BatchLoss:
 
         ½ max(0, D_ap + log(Σ_{n ∈ N_a} e^(margin − D_an) + Σ_{n ∈ N_p} e^(margin − D_pn)))²
 
-    margin (float): The distance up to which negatives are pushed; 1 in the original and in the released code.
-    RAISES: E521 unless 0 < margin <= 2.
+    Args:
+        margin: The distance up to which negatives are pushed; 1 in the original and in the released code.
+
+    Raises:
+        SapbertError: E521 unless 0 < margin <= 2.
     """
     name = "spacy-sapbert.LiftedStructure.v1"
     check_setting(name, "margin", margin, above=0.0, at_most=2.0)
@@ -236,8 +260,11 @@ def make_info_nce(temperature: float = 0.07) -> BatchLoss:
 
     Other positives of a are not in the denominator: they are never negatives.
 
-    temperature (float): τ, 0.07 in MoCo and in the released code.
-    RAISES: E521 unless temperature > 0.
+    Args:
+        temperature: τ, 0.07 in MoCo and in the released code.
+
+    Raises:
+        SapbertError: E521 unless temperature > 0.
     """
     name = "spacy-sapbert.InfoNCE.v1"
     check_setting(name, "temperature", temperature, above=0.0)
@@ -252,11 +279,14 @@ def make_circle(m: float = 0.4, gamma: float = 80.0) -> BatchLoss:
 
     The brackets are weights: no gradient flows through them.
 
-    m (float): The relaxation: positives aim at 1 − m, negatives at m.
-    gamma (float): The scale γ.
-    RAISES: E521 unless 0 < m <= 1 and gamma > 0.
-
     The original takes m 0.25 with γ 256 for faces, and m 0.4 with γ 80 for fine-grained retrieval; the released code the latter.
+
+    Args:
+        m: The relaxation: positives aim at 1 − m, negatives at m.
+        gamma: The scale γ.
+
+    Raises:
+        SapbertError: E521 unless 0 < m <= 1 and gamma > 0.
     """
     name = "spacy-sapbert.Circle.v1"
     check_setting(name, "m", m, above=0.0, at_most=1.0)

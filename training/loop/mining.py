@@ -8,7 +8,6 @@ What "mined" means is the same for every loss, see `training.loop.losses`.
 from __future__ import annotations
 
 import math
-from typing import Optional, Tuple
 
 import torch
 from pytorch_metric_learning.distances import LpDistance
@@ -17,7 +16,7 @@ from pytorch_metric_learning.miners import TripletMarginMiner
 from training.errors import fail
 from training.registry import registry
 
-Indices = Tuple[torch.Tensor, ...]
+Indices = tuple[torch.Tensor, ...]
 
 
 def check_setting(owner: str, setting: str, value: float, above: float, at_most: float = math.inf) -> None:
@@ -47,11 +46,16 @@ class HardTriplets(torch.nn.Module):
     def forward(self, embeddings: torch.Tensor, labels: torch.Tensor) -> Indices:
         """The triplets of the batch that are hard.
 
-        embeddings (Tensor): Float (n, d) of any dtype, normalised or not: they are normalised here, and computed in float32 at least.
-        labels (Tensor): Int (n,); names of one concept have one label.
-        RETURNS (Tuple[Tensor, Tensor, Tensor]): int64 anchor, positive, negative, each (t,); t = 0 where nothing is hard.
+        Args:
+            embeddings: Float (n, d) of any dtype, normalised or not: they are normalised here, and computed in float32 at least.
+            labels: Int (n,); names of one concept have one label.
+
+        Returns:
+            int64 anchor, positive, negative, each (t,); t = 0 where nothing is hard.
             A vector that holds NaN is in no triplet; the losses, which see it too, give NaN then.
-        RAISES: E522 for other shapes or types.
+
+        Raises:
+            SapbertError: E522 for other shapes or types.
         """
         check_batch("spacy-sapbert.HardTriplets.v1", embeddings, labels)
         with torch.autocast(device_type=embeddings.device.type, enabled=False):
@@ -63,8 +67,8 @@ class HardTriplets(torch.nn.Module):
 class NoMining(torch.nn.Module):
     """Keeps everything, see `make_no_mining`."""
 
-    def forward(self, embeddings: torch.Tensor, labels: torch.Tensor) -> Optional[Indices]:
-        """RETURNS (None): What every loss reads as "all pairs"."""
+    def forward(self, embeddings: torch.Tensor, labels: torch.Tensor) -> Indices | None:
+        """Return None, which every loss reads as "all pairs"."""
         return None
 
 
@@ -73,15 +77,20 @@ def make_hard_triplets(margin: float = 0.2) -> HardTriplets:
     """Online hard mining, equation (1) of SapBERT: of all triplets of a batch (two names of one label, one name of another)
     those are kept that violate ||f(a) − f(p)|| < ||f(a) − f(n)|| + λ, with Euclidean distance on normalised vectors.
 
-    margin (float): −λ. A triplet is kept when ||f(a) − f(n)|| − ||f(a) − f(p)|| <= margin, the boundary included: with 0.2 a triplet
-        is hard unless its negative is more than 0.2 farther away than its positive. Distances lie in [0, 2]; 2 keeps every triplet.
-        The paper's Table 9 searches λ = −0.05, −0.1, −0.2 and −0.3; its released code has margin 0.2.
-    RETURNS (HardTriplets): Each kept triplet stands for one positive pair (a, p) and one negative pair (a, n).
-    RAISES: E521 unless −2 < margin <= 2.
-
     Size: every ordered triplet is looked at. n names, m to a label, have n (m − 1)(n − m) of them: 65,024 for 128 pairs (n = 256),
     1,046,528 for 512 pairs. The library builds an (n, n, n) array of bytes to list them (16 MiB and 1 GiB), and from 1,291 names
     on goes anchor by anchor. Kept triplets take 24 bytes each.
+
+    Args:
+        margin: −λ. A triplet is kept when ||f(a) − f(n)|| − ||f(a) − f(p)|| <= margin, the boundary included: with 0.2 a triplet
+            is hard unless its negative is more than 0.2 farther away than its positive. Distances lie in [0, 2]; 2 keeps every triplet.
+            The paper's Table 9 searches λ = −0.05, −0.1, −0.2 and −0.3; its released code has margin 0.2.
+
+    Returns:
+        Each kept triplet stands for one positive pair (a, p) and one negative pair (a, n).
+
+    Raises:
+        SapbertError: E521 unless −2 < margin <= 2.
     """
     check_setting("spacy-sapbert.HardTriplets.v1", "margin", margin, above=-2.0, at_most=2.0)
     return HardTriplets(margin)

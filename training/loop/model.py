@@ -1,11 +1,11 @@
-"""The model that is trained: a Hugging Face or sentence-transformers base, its pooling, and what of it learns."""
+"""The model that is trained: a Hugging Face or sentence-transformers base, its pooling, and which of its weights learn."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Iterator, List, Tuple, cast
+from typing import Any, cast
 
 import torch
 from safetensors.torch import load_file
@@ -24,12 +24,17 @@ HEAD = "head_output"  # what a head adds to the model's outputs
 
 
 def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout: float = 0.1) -> SentenceTransformer:
-    """names -> L2-normalised (n, d): transformer, pooling, normalisation.
+    """Open a base as a model that gives L2-normalised vectors (n, d): transformer, pooling, normalisation.
 
-    name (str): any Hugging Face or sentence-transformers name or folder, or a folder of PEFT adapters, which are merged; "" is the all-MiniLM-L6-v2 that comes as a package.
-    pooling (str): "cls" (SapBERT, section 2), "mean", or "auto": what the base's own settings say, else "cls".
-    max_length (int): tokens read of a name (SapBERT: 25). dropout (float): of hidden states and attention (BERT's 0.1).
-    RAISES: SapbertError E512 where it can't be loaded.
+    Args:
+        name: A Hugging Face or sentence-transformers name or folder, or a folder of PEFT adapters, which are merged; "" is the all-MiniLM-L6-v2
+            that comes as a package.
+        pooling: "cls" (SapBERT, section 2), "mean", or "auto": what the base's own settings say, else "cls".
+        max_length: Tokens read of a name (SapBERT: 25).
+        dropout: Of hidden states and attention (BERT: 0.1).
+
+    Raises:
+        SapbertError: E512 where it cannot be loaded.
     """
     base = local_name(name) or base_encoder()
     try:
@@ -53,15 +58,22 @@ def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout
 
 
 def transformer_of(model: SentenceTransformer) -> torch.nn.Module:
-    """The Hugging Face model inside."""
+    """Return the Hugging Face model inside."""
     return cast(torch.nn.Module, model[0].model)
 
 
 def freeze(model: SentenceTransformer, *, embeddings: bool, layers: int) -> None:
-    """Keep the embeddings, and so many of the lowest layers, as they are; a pooler head, which nothing reads, always.
+    """Keep the embeddings and the lowest layers as they are, and always a pooler head, which nothing reads.
 
     Without a gradient for the embeddings a step on two CPU cores is a quarter faster: each micro-batch would make one as large as the vocabulary.
-    RAISES: SapbertError E511.
+
+    Args:
+        model: The encoder.
+        embeddings: Whether the embeddings are kept.
+        layers: Number of layers that are kept, counted from the lowest.
+
+    Raises:
+        SapbertError: E511.
     """
     found = list(_layers(transformer_of(model)))
     if layers > len(found):
@@ -78,8 +90,8 @@ def _layers(transformer: torch.nn.Module) -> Iterator[torch.nn.Module]:
     yield from max(lists, key=len, default=[])
 
 
-def trainable(model: torch.nn.Module) -> Tuple[int, int]:
-    """Parameters that learn, and all."""
+def trainable(model: torch.nn.Module) -> tuple[int, int]:
+    """Return the number of parameters that learn, and of all."""
     sizes = [(p.numel(), p.requires_grad) for p in model.parameters()]
     return sum(n for n, learns in sizes if learns), sum(n for n, _ in sizes)
 
@@ -88,8 +100,11 @@ def trainable(model: torch.nn.Module) -> Tuple[int, int]:
 
 
 def add_head(model: SentenceTransformer, width: int) -> None:
-    """A new linear layer from the vector (L2-normalised, so that what a linker compares holds everything) to `width` numbers, HEAD among
-    the model's outputs. It is a module of the model: checkpoints hold it and processes share its gradients; `save_model` leaves it out."""
+    """Add a linear layer that leads from the vector to `width` numbers, as HEAD among the model's outputs.
+
+    It reads the L2-normalised vector, so that all that is learned lies in what a linker compares. It is a module of the model: checkpoints hold it and
+    processes share its gradients. `save_model` leaves it out.
+    """
     transformer: Any = transformer_of(model)
     size = int(transformer.config.hidden_size)
     head = Dense(size, width, activation_function=torch.nn.Identity(), module_output_name=HEAD)
@@ -97,7 +112,7 @@ def add_head(model: SentenceTransformer, width: int) -> None:
 
 
 def load_head(model: SentenceTransformer, checkpoint: Path) -> None:
-    """The head's weights of a checkpoint, where the model has one."""
+    """Load the head's weights from a checkpoint, where the model has a head."""
     for i, module in enumerate(model):
         if isinstance(module, Dense):
             state = load_file(str(checkpoint / f"{i}_Dense" / "model.safetensors"))
@@ -105,7 +120,7 @@ def load_head(model: SentenceTransformer, checkpoint: Path) -> None:
 
 
 def without_head(model: SentenceTransformer) -> SentenceTransformer:
-    """The same weights, the vector as the only output."""
+    """Return a model of the same weights whose only output is the vector."""
     kept = [module for module in model if not isinstance(module, Dense)]
     return model if len(kept) == len(model) else SentenceTransformer(modules=kept, device=str(model.device))
 
@@ -115,13 +130,20 @@ def without_head(model: SentenceTransformer) -> SentenceTransformer:
 
 @registry.adapters("spacy-sapbert.Lora.v1")
 def lora(rank: int = 0, share: float = 0.0, alpha: float = 2.0, dropout: float = 0.0, first_layer: int = 0) -> Adapter:
-    """LoRA (Hu et al. 2021) on every linear layer of the encoder, by PEFT; all else stays as it is.
+    """Make LoRA adapters, by PEFT, on every linear layer of the encoder; all other weights stay as they are.
 
-    rank (int): of each update; or share (float): parameters of the adapter over those of the base. SapBERT's section 4 tunes adapters of
-        13% and 1% of the parameters; theirs are bottleneck adapters, here these are the sizes.
-    alpha (float): the update is scaled by this (PEFT's lora_alpha / r). dropout (float): before the update.
-    first_layer (int): layers below have none.
-    RAISES: SapbertError E511.
+    Args:
+        rank: Of each update.
+        share: Instead of a rank, parameters of the adapters over those of the base.
+        alpha: Factor of the update (PEFT's lora_alpha / r).
+        dropout: Before the update.
+        first_layer: Layers below it have no adapters.
+
+    Raises:
+        SapbertError: E511.
+
+    Source:
+        Hu et al. 2021. SapBERT's section 4 tunes bottleneck adapters of 13% and 1% of the parameters; here these are sizes of LoRA.
     """
     if (rank > 0) == (share > 0):
         raise fail("E511", setting="encoder.adapter", value={"rank": rank, "share": share}, why="give either rank (1 or more) or share (above 0)")
@@ -141,19 +163,28 @@ def lora(rank: int = 0, share: float = 0.0, alpha: float = 2.0, dropout: float =
     return add
 
 
-def _linear_layers(transformer: torch.nn.Module, first_layer: int) -> List[str]:
+def _linear_layers(transformer: torch.nn.Module, first_layer: int) -> list[str]:
     names = {module: name for name, module in transformer.named_modules()}
     layers = list(_layers(transformer))[first_layer:]
     return [names[module] for layer in layers for module in layer.modules() if isinstance(module, torch.nn.Linear)]
 
 
 def add_adapter(model: SentenceTransformer, adapter: Adapter) -> None:
+    """Put adapters into a model."""
     model[0].model = adapter(transformer_of(model))
 
 
 def save_model(model: SentenceTransformer, folder: Path, base: str) -> None:
-    """A sentence-transformers folder with safetensors, without a head. Of a model with adapters, these are merged; `adapter/` has them alone,
-    as PEFT loads them over `base`, in half precision (what is lost is below the vectors' own rounding: see the model card)."""
+    """Write a sentence-transformers folder with safetensors, without a head.
+
+    Adapters are merged. They also lie alone in `adapter/`, as PEFT loads them over the base, in half precision; what that loses is below the
+    rounding of the vectors (see the model card).
+
+    Args:
+        model: The encoder; its adapters are merged in place.
+        folder: Where to write.
+        base: The base that the adapters belong to.
+    """
     model = without_head(model)
     inner = transformer_of(model)
     if hasattr(inner, "merge_and_unload"):

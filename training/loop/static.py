@@ -1,8 +1,8 @@
-"""The default encoder -> a static one: `python -m training static artifacts/kb artifacts/pairs spacy_sapbert/data/static_encoder`.
+"""Make a static encoder from the default one: `python -m training static artifacts/kb artifacts/pairs spacy_sapbert/data/static_encoder`.
 
-A table with a row for each frequent word and for each bucket of character n-grams; a name is the sum of its rows. The table learns two
-things at once: the teacher's vector of each name, in fewer dimensions (PCA), by its cosine; and which names are of one concept (InfoNCE, SapBERT's
-pairs). Names of the held-out queries, and of the concepts kept out, are in neither. Reads top to bottom: names, features, fit, folder, command.
+It is a table with a row for each frequent word and for each bucket of character n-grams; a name is the sum of its rows. The table learns two
+things at once: the teacher's vector of each name, in fewer dimensions (PCA), by its cosine; and which names belong to one concept (InfoNCE on
+SapBERT's pairs). Held-out queries and the names of unseen concepts are in neither. Reads top to bottom: names, features, fit, folder, the whole.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +20,16 @@ import torch
 from safetensors.torch import save_file
 from tqdm import tqdm
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.encoders.static import CONFIG, KIND, TABLE, WORDS, WordParts, add_up, split
 from spacy_sapbert.files import writing_folder
-from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.types import Floats2d
 
 from ..data.augment import augment
 from ..data.pairs import ZERO_SHOT, names_of_labels, read_labels, read_queries
 from ..errors import fail
+from ..made import Stamp, contents, fingerprint, stamp_of
 from .encoders import SHIPPED, load_encoder
 
 Ints1d = npt.NDArray[np.int64]
@@ -35,9 +37,23 @@ TAUGHT = 40_000
 
 
 class Settings(NamedTuple):
-    """dim (int): of the vectors. words (int): with a row of their own, the most frequent. buckets (int): rows shared by n-grams of `shortest` to
-    `longest` characters. batch (int): concepts in a step, two names of each. distil (float): how much the teacher counts beside InfoNCE, of
-    temperature `temperature`. augmented (float): share of names as notes might write them."""
+    """Settings of the table and of its training.
+
+    Attributes:
+        dim: Dimensions of the vectors.
+        words: Words with a row of their own, the most frequent.
+        buckets: Rows that n-grams share.
+        shortest: Characters of the shortest n-grams.
+        longest: Characters of the longest n-grams.
+        epochs: Passes over the concepts.
+        batch: Concepts in a step, two names of each.
+        learning_rate: Of the first step; it falls to a fiftieth.
+        temperature: Of InfoNCE.
+        distil: Weight of the teacher beside InfoNCE.
+        augmented: Share of names that are changed a little.
+        modified: Share of names with modifiers before them.
+        seed: Of all draws.
+    """
 
     dim: int = 256
     words: int = 20_000
@@ -58,39 +74,54 @@ class Settings(NamedTuple):
 
 
 class Material(NamedTuple):
-    """names (n): those that may be seen. labels (n,): the concept of each, -1 where it is the name of several."""
+    """Names to learn from.
 
-    names: List[str]
+    Attributes:
+        names: (n,) names that may be seen.
+        labels: (n,) the concept of each, -1 where it is a name of several.
+    """
+
+    names: list[str]
     labels: Ints1d
 
 
 def read_material(kb_folder: Path, pairs: Path) -> Material:
-    """Every name of the knowledge base but the held-out queries and the names of the concepts kept out whole. RAISES: SapbertError E1xx, E502."""
+    """Read every name of the knowledge base except held-out queries and the names of unseen concepts.
+
+    Raises:
+        SapbertError: E1xx (knowledge base), E502 (pairs).
+    """
     kb = KnowledgeBase(kb_folder)
     labels = read_labels(pairs)
     queries = read_queries(pairs)
-    strings = list(kb.strings())
-    owners = labels[np.asarray(kb.pairs[CONCEPT])]
-    rows = np.asarray(kb.pairs[STRING])
+    strings = list(kb.surface_forms())
+    owners = labels[np.asarray(kb.name_table.concept)]
+    rows = np.asarray(kb.name_table.surface_form)
     barred = np.zeros(len(strings), dtype=np.bool_)
     barred[rows[np.isin(owners, [query.label for query in queries if query.split == ZERO_SHOT])]] = True
     held = {query.query for query in queries}
     barred |= np.array([text in held for text in strings], dtype=np.bool_)
     label_of = np.full(len(strings), -1, dtype=np.int64)
-    clear, _ = names_of_labels(kb, labels, kb.lines_of_languages(["en"]))
+    clear, _ = names_of_labels(kb, labels, kb.rows_of_languages(["en"]))
     label_of[clear.strings] = np.repeat(clear.labels, np.diff(clear.starts))
     kept = np.flatnonzero(~barred)
     return Material([strings[i] for i in kept.tolist()], label_of[kept])
 
 
-def choose_words(names: Sequence[str], most: int) -> List[str]:
-    """The most frequent words of the names that are in two names or more; ties in the order of the alphabet."""
+def choose_words(names: Sequence[str], most: int) -> list[str]:
+    """Return the most frequent words that are in two names or more; ties in alphabetical order."""
     counts = Counter(word for name in names for word in set(split(name)))
     return [word for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most] if count > 1]
 
 
 def project(vectors: Floats2d, dim: int) -> Floats2d:
-    """(n, d) -> (n, dim), L2-normalised: on the directions that keep most of the cosines (principal ones, not centred)."""
+    """Project vectors (n, d) on the directions that keep most of the cosines.
+
+    The directions are the principal ones, not centred.
+
+    Returns:
+        (n, dim), L2-normalised.
+    """
     _, directions = np.linalg.eigh(vectors.T @ vectors)  # ascending
     made = vectors @ directions[:, ::-1][:, :dim]
     return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), dtype=np.float32)
@@ -103,7 +134,7 @@ class AddUp(torch.autograd.Function):
     """`add_up` with its gradient as one sparse product: torch's own takes three times as long on a CPU."""
 
     @staticmethod
-    def forward(ctx: Any, table: torch.Tensor, rows: List[int], starts: List[int]) -> torch.Tensor:
+    def forward(ctx: Any, table: torch.Tensor, rows: list[int], starts: list[int]) -> torch.Tensor:
         ctx.rows, ctx.starts, ctx.size = rows, starts, len(table)
         return add_up(table, (rows, starts))
 
@@ -117,21 +148,22 @@ class AddUp(torch.autograd.Function):
 
 
 class Features:
-    """Names -> sums of a table's rows, as the encoder does it, each word's rows kept for the next batch."""
+    """Sums of a table's rows for names, as the encoder makes them. Each word's rows are kept for the next batch."""
 
     def __init__(self, parts: WordParts) -> None:
         self.parts = parts
-        self._rows: Dict[str, List[int]] = {}
+        self._rows: dict[str, list[int]] = {}
 
     def sums(self, names: Sequence[str], table: torch.Tensor) -> torch.Tensor:
-        known: Dict[str, int] = {}
-        places: List[int] = []
-        starts: List[int] = []
+        """Return the sums (n, dim) of the rows of `table` for n names."""
+        known: dict[str, int] = {}
+        places: list[int] = []
+        starts: list[int] = []
         for name in names:
             starts.append(len(places))
             places.extend(known.setdefault(word, len(known)) for word in split(name))
-        rows: List[int] = []
-        begins: List[int] = []
+        rows: list[int] = []
+        begins: list[int] = []
         for word in known:
             own = self._rows.get(word)
             if own is None:
@@ -151,10 +183,22 @@ def fit(
     words: Sequence[str],
     settings: Settings,
     *,
-    watch: Optional[Callable[[int, torch.Tensor], None]] = None,
+    watch: Callable[[int, torch.Tensor], None] | None = None,
     progress: bool = False,
 ) -> torch.Tensor:
-    """The table (words + buckets, dim). targets (names, dim), L2-normalised. watch: called at the end of each epoch with the table."""
+    """Train the table.
+
+    Args:
+        material: The names.
+        targets: (names, dim) the teacher's vectors, L2-normalised; zeros where it gives none.
+        words: Words with a row of their own.
+        settings: Of the table and of its training.
+        watch: Called with the step and the table at the end of each epoch.
+        progress: Whether a progress bar is shown.
+
+    Returns:
+        The table (words + buckets, dim).
+    """
     torch.manual_seed(settings.seed)
     draw = np.random.default_rng(settings.seed)
     config = {"shortest": settings.shortest, "longest": settings.longest, "buckets": settings.buckets}
@@ -207,7 +251,7 @@ def fit(
 
 
 def write_folder(table: torch.Tensor, words: Sequence[str], settings: Settings, out: Path) -> None:
-    """The table as whole numbers of 8 bits with a scale for each row, the words, the settings."""
+    """Write the table as 8-bit integers with a scale for each row, the words and the settings."""
     scales = (table.abs().amax(dim=1) / 127.0).clamp(min=1e-8)
     quantised = torch.round(table / scales[:, None]).to(torch.int8)
     config = {"model_type": KIND, "shortest": settings.shortest, "longest": settings.longest, "buckets": settings.buckets, "dim": settings.dim}
@@ -259,18 +303,37 @@ def make_static(
     return {**settings._asdict(), "taught": taught, "names": len(material.names), "words": len(words), "bytes": size, **seconds}
 
 
-def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *, kept: Optional[Path] = None, progress: bool = False) -> Floats2d:
-    """(names, dim): the teacher's vectors of `taught` names at random, fewer dimensions; zeros for the others. kept: a .npy file of its vectors, read if
-    it is there, else written."""
+def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *, kept: Path | None = None, progress: bool = False) -> Floats2d:
+    """Return the teacher's vectors of some names, in fewer dimensions.
+
+    Args:
+        material: The names.
+        teacher: Folder of an encoder.
+        taught: Number of names, drawn at random.
+        dim: Dimensions.
+        seed: Of the draw.
+        kept: A .npy file of the teacher's vectors. It is read if it was made from the same teacher and names, else written.
+        progress: Whether a progress bar is shown.
+
+    Returns:
+        (names, dim), zeros for names that were not drawn.
+
+    Raises:
+        SapbertError: E511 where `kept` holds vectors of other names or of another teacher.
+    """
     order = np.random.default_rng(seed).permutation(len(material.names))[:taught]
+    inputs = {"teacher": teacher, "weights": contents(teacher), "names": fingerprint([material.names[i] for i in order.tolist()])}
     if kept is not None and kept.is_file():
+        if differences := Stamp(stamp_of(kept)).differences(inputs) or []:
+            raise fail("E511", setting="--vectors", value=kept, why=f"it was made from other inputs ({'; '.join(differences)}): delete it")
         vectors = np.load(kept, allow_pickle=False)
         if len(vectors) != len(order):
             raise fail("E511", setting="--vectors", value=kept, why=f"it holds {len(vectors):,} vectors, not {len(order):,}: delete it")
     else:
-        vectors = bundles.encode(load_encoder(teacher), [material.names[i] for i in order.tolist()], progress=progress).astype(np.float16)
+        vectors = building.encode(load_encoder(teacher), [material.names[i] for i in order.tolist()], progress=progress).astype(np.float16)
         if kept is not None:
             np.save(kept, vectors, allow_pickle=False)
+            Stamp(stamp_of(kept)).write(inputs)
     targets: Floats2d = np.zeros((len(material.names), dim), dtype=np.float32)
     if len(order):
         targets[order] = project(vectors.astype(np.float32), dim)
@@ -278,7 +341,11 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
 
 
 def _check(settings: Settings, taught: int) -> None:
-    """RAISES: SapbertError E511."""
+    """Check the settings.
+
+    Raises:
+        SapbertError: E511.
+    """
     for name, fits, why in (
         ("dim", settings.dim >= 1, "it must be at least 1"),
         ("words", settings.words >= 0, "it can't be negative"),

@@ -1,4 +1,4 @@
-"""The loop: sentence-transformers' trainer with our loss, batches of unique names, held-out accuracy, and a log in names a second."""
+"""The loop: sentence-transformers' trainer with our batches and losses, held-out accuracy, and a log in names a second."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 import math
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 LossFunction = Callable[..., torch.Tensor]
 Miner = Callable[[torch.Tensor, torch.Tensor], Any]
-Part = Tuple[List[int], int]  # a micro-batch: rows of the batch, by length, and the longest one's tokens
+Part = tuple[list[int], int]  # a micro-batch: rows of the batch, by length, and the longest one's tokens
 MIN_ROWS = 16  # names in a micro-batch before a longer name may begin the next
 
 
@@ -47,19 +47,25 @@ torch.serialization.register_package(5, lambda storage: None, _on_cpu)
 
 
 class NameCollator:
-    """Pairs -> the names in them, each once, tokenised. Rows: {"anchor", "positive", "label"}.
+    """Turn rows of pairs into the tokens of the names in them, each name once.
 
-    augment: see `training.data.augment`; None leaves names as they are. seed (int): decides, with the pair, what becomes of a name.
-    RETURNS: "name_input_ids" and "name_attention_mask", both (n, longest), and "label" (n,): the form that the trainer hands to a loss.
+    A row is {"anchor", "positive", "label"}. The result has "name_input_ids" and "name_attention_mask", both (n, longest), and "label" (n,):
+    the form in which the trainer hands a batch to a loss.
+
+    Args:
+        tokenizer: The tokenizer of the encoder.
+        max_length: Tokens of a name at most.
+        augment: See `training.data.augment`; None leaves names as they are.
+        seed: Decides, with the pair, how a name is changed.
     """
 
     valid_label_columns = ["label"]
 
-    def __init__(self, tokenizer: Any, max_length: int, augment: Optional[Augment] = None, seed: int = 0) -> None:
+    def __init__(self, tokenizer: Any, max_length: int, augment: Augment | None = None, seed: int = 0) -> None:
         self.tokenizer, self.max_length, self.augment, self.seed = tokenizer, max_length, augment, seed
 
-    def __call__(self, rows: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
-        labels: Dict[str, int] = {}
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        labels: dict[str, int] = {}
         for row in rows:
             for column, other in (("anchor", "positive"), ("positive", "anchor")):
                 name = row[column] if self.augment is None else self.augment(row[column], f"{self.seed}\t{row[other]}")
@@ -67,37 +73,58 @@ class NameCollator:
         return features(self.tokenizer, list(labels), self.max_length, torch.tensor(list(labels.values()), dtype=torch.long))
 
 
-def features(tokenizer: Any, texts: List[str], max_length: int, label: torch.Tensor) -> Dict[str, torch.Tensor]:
-    """Texts and their label in the form that the trainer hands to a loss, each key after the name of a column."""
+def features(tokenizer: Any, texts: list[str], max_length: int, label: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Tokenise texts, in the form in which the trainer hands a batch to a loss.
+
+    Args:
+        tokenizer: The tokenizer of the encoder.
+        texts: (n,) texts.
+        max_length: Tokens of a text at most.
+        label: (n,) or (n, d), what the loss compares with.
+
+    Returns:
+        The tokens, with keys that begin with the name of a column, and "label".
+    """
     tokens = tokenizer(texts, padding=True, truncation=True, max_length=max_length, return_tensors="pt")
     return {"name_input_ids": tokens["input_ids"], "name_attention_mask": tokens["attention_mask"], "label": label}
 
 
 class TextCollator:
-    """Rows -> the texts in `columns`, column after column, tokenised, with a label.
+    """Turn rows into the tokens of the texts in some columns, column after column, with a label.
 
-    label: rows -> "label", of any shape.
-    RETURNS: as `NameCollator`, with len(columns) x len(rows) texts.
+    The result is that of `NameCollator`, with len(columns) x len(rows) texts.
+
+    Args:
+        tokenizer: The tokenizer of the encoder.
+        max_length: Tokens of a text at most.
+        columns: Names of the columns that hold texts.
+        label: Makes "label", of any shape, from rows.
     """
 
     valid_label_columns = ["label"]
 
-    def __init__(self, tokenizer: Any, max_length: int, columns: Sequence[str], label: Callable[[Sequence[Dict[str, Any]]], torch.Tensor]) -> None:
+    def __init__(self, tokenizer: Any, max_length: int, columns: Sequence[str], label: Callable[[Sequence[dict[str, Any]]], torch.Tensor]) -> None:
         self.tokenizer, self.max_length, self.columns, self.label = tokenizer, max_length, columns, label
 
-    def __call__(self, rows: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
         texts = [str(row[column]) for column in self.columns for row in rows]
         return features(self.tokenizer, texts, self.max_length, self.label(rows))
 
 
 class Objective(torch.nn.Module):
-    """What is learnt from a batch: its texts, encoded in micro-batches, and a loss over all of them. Subclasses say `measure`.
+    """Encode the texts of a batch in micro-batches, and take a loss over all of them. Subclasses define `measure`.
 
-    batch_tokens (int): of a micro-batch. Texts are sorted by length and cut into micro-batches, so that padding is hardly computed; the loss
-        sees all of them at once.
-    cache_gradients (bool): GradCache (Gao et al., RepL4NLP 2021, section 3): the texts are first encoded without a graph, the loss gives the
-        gradient of each vector, and micro-batch by micro-batch is encoded again, with the same dropout, and handed its part. The
-        gradient is that of the whole batch, memory that of one micro-batch, time about a fifth more (measured; so the paper).
+    Texts are sorted by length and cut into micro-batches, so that little padding is computed. The loss sees all of them at once.
+
+    Args:
+        model: The encoder.
+        batch_tokens: Tokens of a micro-batch.
+        cache_gradients: Use GradCache. The texts are first encoded without a graph, and the loss gives the gradient of each vector. Then each
+            micro-batch is encoded again, with the same dropout, and takes its part of the gradient. The gradient is that of the whole
+            batch; the memory is that of one micro-batch; it takes about a fifth more time (measured here, and in the paper).
+
+    Source:
+        GradCache: Gao et al., RepL4NLP 2021, section 3.
     """
 
     output = "sentence_embedding"  # which of the model's outputs
@@ -110,11 +137,24 @@ class Objective(torch.nn.Module):
         self.names = 0  # texts encoded so far, of all processes
 
     def measure(self, vectors: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """(n, d) in the order of the batch, what the collator calls "label" -> scalar. Counts the texts."""
+        """Return the loss of a batch, and count its texts.
+
+        Args:
+            vectors: (n, d) in the order of the batch.
+            labels: What the collator calls "label".
+
+        Returns:
+            A scalar.
+        """
         raise NotImplementedError
 
-    def forward(self, sentence_features: Iterable[Dict[str, torch.Tensor]], labels: torch.Tensor) -> torch.Tensor:
-        """One feature dictionary of n texts, labels -> scalar."""
+    def forward(self, sentence_features: Iterable[dict[str, torch.Tensor]], labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss of a batch, a scalar.
+
+        Args:
+            sentence_features: One dictionary of the tokens of n texts.
+            labels: What the collator calls "label".
+        """
         (found,) = sentence_features
         ids, mask = found["input_ids"], found["attention_mask"]
         parts = self._parts(mask)
@@ -123,7 +163,7 @@ class Objective(torch.nn.Module):
         vectors = torch.cat([self._embed(ids, mask, part) for part in parts])  # (n, d)
         return self.measure(vectors[_back(parts, ids.device)], labels)
 
-    def _parts(self, mask: torch.Tensor) -> List[Part]:
+    def _parts(self, mask: torch.Tensor) -> list[Part]:
         lengths = mask.sum(dim=1).tolist()
         order = sorted(range(len(lengths)), key=lambda row: lengths[row])
         ranges = micro_batches([lengths[row] for row in order], self.batch_tokens)
@@ -137,7 +177,7 @@ class Objective(torch.nn.Module):
             vectors = vectors + 0 * found[HEAD].sum()
         return vectors
 
-    def _cached(self, ids: torch.Tensor, mask: torch.Tensor, parts: List[Part], labels: torch.Tensor) -> torch.Tensor:
+    def _cached(self, ids: torch.Tensor, mask: torch.Tensor, parts: list[Part], labels: torch.Tensor) -> torch.Tensor:
         kind = ids.device.type
         # as around this call, also in the backward pass; weights that were cast without a graph must not be taken for those with one
         precision = partial(torch.autocast, kind, dtype=torch.get_autocast_dtype(kind), enabled=torch.is_autocast_enabled(kind), cache_enabled=False)
@@ -163,8 +203,8 @@ class Objective(torch.nn.Module):
         return loss
 
 
-def _back(parts: List[Part], device: torch.device) -> torch.Tensor:
-    """Where each row of the batch stands among the micro-batches."""
+def _back(parts: list[Part], device: torch.device) -> torch.Tensor:
+    """Return the row in the micro-batches of each row of the batch."""
     order = torch.tensor([row for rows, _ in parts for row in rows], device=device)
     back = torch.empty_like(order)
     back[order] = torch.arange(len(order), device=device)
@@ -172,7 +212,18 @@ def _back(parts: List[Part], device: torch.device) -> torch.Tensor:
 
 
 class SelfAlignment(Objective):
-    """Encode the names of a batch, gather those of the other processes, mine, and weigh (Liu et al. 2021, section 2)."""
+    """The loss of self-alignment: gather the names of all processes, mine, and weigh.
+
+    Args:
+        model: The encoder.
+        loss: A loss of `training.loop.losses`.
+        miner: A miner of `training.loop.mining`.
+        batch_tokens: See `Objective`.
+        cache_gradients: See `Objective`.
+
+    Source:
+        Liu et al., NAACL 2021, section 2.
+    """
 
     def __init__(self, model: SentenceTransformer, loss: LossFunction, miner: Miner, batch_tokens: int, cache_gradients: bool = False) -> None:
         super().__init__(model, batch_tokens, cache_gradients)
@@ -180,16 +231,26 @@ class SelfAlignment(Objective):
         self.miner = miner
 
     def measure(self, vectors: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """(n, d), (n,) -> scalar."""
+        """Return the loss of vectors (n, d) with labels (n,), a scalar."""
         vectors, labels, scale = gather(vectors, labels)
         self.names += len(labels)
         loss = self.loss(vectors, labels, self.miner(vectors, labels))
         return loss * scale - loss.detach() * (scale - 1)  # the gradient is scaled, the value that is logged is not
 
 
-def micro_batches(lengths: Sequence[int], batch_tokens: int) -> List[range]:
-    """Ascending lengths -> ranges of at most `batch_tokens` tokens with their padding (one name may have more), cut too where the length
-    grows and MIN_ROWS names are in."""
+def micro_batches(lengths: Sequence[int], batch_tokens: int) -> list[range]:
+    """Cut texts into micro-batches.
+
+    A micro-batch ends before it would have more than `batch_tokens` tokens with its padding; a single text may have more. It also ends where the
+    length grows and it has MIN_ROWS texts.
+
+    Args:
+        lengths: Tokens of each text, in ascending order.
+        batch_tokens: Tokens of a micro-batch at most.
+
+    Returns:
+        Ranges of rows.
+    """
     cuts = [0]
     for row, length in enumerate(lengths):
         first = cuts[-1]
@@ -201,15 +262,22 @@ def micro_batches(lengths: Sequence[int], batch_tokens: int) -> List[range]:
 
 
 def processes() -> int:
-    """How many train together."""
+    """Return how many processes train together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
-def gather(vectors: torch.Tensor, labels: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, float]:
-    """(n, d), (n,) of this process -> those of all processes, so that mining sees the whole batch; what the loss is multiplied by.
+def gather(vectors: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """Gather the vectors of all processes, so that mining sees the whole batch.
 
-    Gradients flow into this process's own vectors. DistributedDataParallel averages them over the processes, where the gradient of the
-    loss over the whole batch is their sum: hence the factor.
+    Gradients flow into this process's own vectors. DistributedDataParallel averages them over the processes, while the gradient of the loss
+    over the whole batch is their sum. So the loss has to be multiplied by a factor.
+
+    Args:
+        vectors: (n, d) of this process.
+        labels: (n,) of this process.
+
+    Returns:
+        Vectors and labels of all processes, and the factor.
     """
     world = processes()
     if world == 1:
@@ -230,22 +298,30 @@ def gather(vectors: torch.Tensor, labels: torch.Tensor) -> Tuple[torch.Tensor, t
 
 
 class HeldOut(NamedTuple):
-    """queries, query_labels, splits: one for each query; names, name_labels: the dictionary, in which no query is."""
+    """Held-out queries and a dictionary that holds none of them.
 
-    queries: List[str]
+    Attributes:
+        queries: (q,) texts.
+        query_labels: (q,) label of the right concept.
+        splits: (q,) name of the split.
+        names: (n,) the dictionary.
+        name_labels: (n,) label of each name.
+    """
+
+    queries: list[str]
     query_labels: Ints
-    splits: List[str]
-    names: List[str]
+    splits: list[str]
+    names: list[str]
     name_labels: Ints
 
 
 def primary_split(data: HeldOut) -> str:
-    """Whose accuracy decides: synonyms of concepts that are in training, or where there are none, unseen concepts."""
+    """Return the split whose accuracy decides: held-out synonyms, or unseen concepts where there are no such synonyms."""
     return HELD_OUT if HELD_OUT in data.splits or not data.splits else data.splits[0]
 
 
 class HeldOutAccuracy(BaseEvaluator):
-    """Per cent of held-out synonyms whose concept is nearest by exact search; ties as their expectation. For early stopping.
+    """Measure the per cent of held-out queries whose concept is nearest by exact search; ties count as their expectation.
 
     The dictionary is a sample, so the figures are higher than over the whole knowledge base: they compare steps, not systems.
     """
@@ -256,27 +332,32 @@ class HeldOutAccuracy(BaseEvaluator):
         self.batch_size = batch_size
         self.primary_metric = f"{primary_split(data)}_at1"
 
-    def __call__(self, model: Any, output_path: Optional[str] = None, epoch: int = -1, steps: int = -1) -> Dict[str, float]:
+    def __call__(self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
+        """Return the accuracy at 1 and at 5 of each group of queries, in per cent."""
         names, queries = (encode(model, texts, self.batch_size) for texts in (self.data.names, self.data.queries))
-        found: Dict[str, float] = {}
+        found: dict[str, float] = {}
         for split, rows in self.groups().items():
             at = retrieval_accuracy(queries[rows], names, self.data.name_labels, self.data.query_labels[rows])
             found[f"{split}_at1"], found[f"{split}_at5"] = (round(float(value), 3) for value in at)
         return of_the_first(found)
 
-    def groups(self) -> Dict[str, Bools]:
-        """Name -> which queries, bool (q,): what is measured apart."""
+    def groups(self) -> dict[str, Bools]:
+        """Return name -> bool (q,): which queries are measured together."""
         return {split: np.array([s == split for s in self.data.splits]) for split in sorted(set(self.data.splits))}
 
 
-def encode(model: SentenceTransformer, texts: List[str], batch_size: int = 64) -> Floats2d:
-    """(n, d); each process encodes its share."""
+def encode(model: SentenceTransformer, texts: list[str], batch_size: int = 64) -> Floats2d:
+    """Encode texts; each process encodes its share, and all get the whole.
+
+    Returns:
+        (n, d) in the order of the texts.
+    """
     world, rank = processes(), dist.get_rank() if processes() > 1 else 0
     encoded = model.encode(texts[rank::world], batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
     mine = np.asarray(encoded, dtype=np.float32)
     if world == 1:
         return mine
-    parts: List[Any] = [None] * world
+    parts: list[Any] = [None] * world
     dist.all_gather_object(parts, mine)
     vectors = np.empty((len(texts), parts[0].shape[-1]), dtype=np.float32)
     for start, part in enumerate(parts[: len(texts)]):  # fewer texts than processes: the others have none
@@ -284,8 +365,11 @@ def encode(model: SentenceTransformer, texts: List[str], batch_size: int = 64) -
     return vectors
 
 
-def of_the_first(found: Dict[str, float]) -> Dict[str, float]:
-    """The first process's figures for all: a difference in the last digit, and one would stop while the others wait for it."""
+def of_the_first(found: dict[str, float]) -> dict[str, float]:
+    """Return the first process's figures in all processes.
+
+    They may differ in the last digit; then one process would stop early while the others wait for it.
+    """
     if processes() > 1:
         shared = [found]
         dist.broadcast_object_list(shared, src=0)
@@ -294,35 +378,46 @@ def of_the_first(found: Dict[str, float]) -> Dict[str, float]:
 
 
 class Trainer(SentenceTransformerTrainer):
-    """With our batches; stops where the loss is not finite, before it reaches the weights."""
+    """The trainer with our batches. It stops where the loss is not finite, before that reaches the weights.
 
-    def __init__(self, *arguments: Any, batches: Callable[..., Any], hooks: Hooks, mix: Optional[Callable[..., Any]] = None, **settings: Any) -> None:
+    Args:
+        batches: Makes the sampler of a data set.
+        hooks: See `Hooks`.
+        mix: Makes one sampler of those of several data sets.
+    """
+
+    def __init__(self, *arguments: Any, batches: Callable[..., Any], hooks: Hooks, mix: Callable[..., Any] | None = None, **settings: Any) -> None:
         self.batches, self.hooks, self.mix = batches, hooks, mix
         super().__init__(*arguments, **settings)
         self.add_callback(hooks)  # type: ignore[attr-defined]
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, *_: Any, seed: int = 0, **__: Any) -> Any:
+        """Make the sampler of one data set."""
         self.hooks.sampler = self.batches(dataset, batch_size, drop_last, seed=seed)
         return self.hooks.sampler
 
-    def get_multi_dataset_batch_sampler(self, dataset: Any, batch_samplers: List[Any], *_: Any, seed: Optional[int] = 0, **__: Any) -> Any:
+    def get_multi_dataset_batch_sampler(self, dataset: Any, batch_samplers: list[Any], *_: Any, seed: int | None = 0, **__: Any) -> Any:
+        """Make one sampler of those of several data sets."""
         assert self.mix is not None
         self.hooks.sampler = self.mix(dataset, batch_samplers, seed=seed)
         return self.hooks.sampler
 
     def save_model(self, *arguments: Any, **settings: Any) -> None:
-        """Every process goes on when the first has written: those that look for the best checkpoint before it is there would not wait at
-        the barrier before it is loaded, and the first would wait there for ever."""
+        """Save a checkpoint; every process waits until the first has written it.
+
+        Otherwise a process could look for the best checkpoint before it exists and skip loading it. The first process would then wait for ever at
+        the barrier that comes before loading.
+        """
         super().save_model(*arguments, **settings)  # type: ignore[misc]
         self.accelerator.wait_for_everyone()  # type: ignore[attr-defined]
 
-    def _load_best_model(self) -> None:  # sentence-transformers' own goes on with the last weights where this fails
+    def _load_best_model(self) -> None:  # where this fails, sentence-transformers' own method would keep the last weights
         best = self.state.best_model_checkpoint  # type: ignore[attr-defined]
         if best is not None:
             self._load_from_checkpoint(best)
 
     def _load_from_checkpoint(self, checkpoint_path: str) -> None:
-        """Adapters too: sentence-transformers would look for the keys of a whole model."""
+        """Load a checkpoint, of adapters too: sentence-transformers would look for the keys of a whole model."""
         inner = transformer_of(self.model)
         if not hasattr(inner, "merge_and_unload"):
             super()._load_from_checkpoint(checkpoint_path)
@@ -333,20 +428,25 @@ class Trainer(SentenceTransformerTrainer):
         load_head(self.model, Path(checkpoint_path))
 
     def training_step(self, *arguments: Any, **settings: Any) -> torch.Tensor:
+        """Train one step.
+
+        Raises:
+            SapbertError: E515 for a loss that is not finite.
+        """
         loss: torch.Tensor = super().training_step(*arguments, **settings)  # type: ignore[misc]
         if not math.isfinite(float(loss)):
             raise fail("E515", loss=float(loss), step=self.state.global_step + 1, checkpoint=last_good(self.args.output_dir))  # type: ignore[attr-defined]
         return loss
 
 
-def last_good(folder: Optional[str]) -> str:
-    """The last checkpoint in words."""
+def last_good(folder: str | None) -> str:
+    """Say in words which checkpoint is the last one."""
     found = last_checkpoint(Path(folder)) if folder else None
     return f"the last good checkpoint is '{found}'" if found else "no checkpoint was written yet"
 
 
-def last_checkpoint(folder: Path) -> Optional[str]:
-    """The newest checkpoint that was written to its end (its state comes last), None for none."""
+def last_checkpoint(folder: Path) -> str | None:
+    """Return the newest checkpoint that was written whole (its state is written last); None for none."""
     steps = sorted(
         (int(path.name.rpartition("-")[2]) for path in folder.glob("checkpoint-*") if (path / "trainer_state.json").is_file()), reverse=True
     )
@@ -361,17 +461,26 @@ def last_checkpoint(folder: Path) -> Optional[str]:
 
 
 class Hooks(TrainerCallback):
-    """What the trainer leaves out: batches that differ between epochs, an evaluation after the last step, gradients that are no numbers."""
+    """What the trainer does not do by itself.
+
+    Batches differ between epochs; the last step is evaluated and saved; a gradient that is not finite stops the training.
+    """
 
     def __init__(self, evaluates: bool) -> None:
         self.evaluates = evaluates
         self.sampler: Any = None
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Tell the sampler its epoch."""
         if self.sampler is not None:
             self.sampler.set_epoch(int(state.epoch + 1e-6))
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        """Check that all gradients are finite.
+
+        Raises:
+            SapbertError: E515.
+        """
         if args.fp16:  # its scaler meets infinite gradients, and leaves such steps out
             return
         sums = [parameter.grad.sum() for parameter in model.parameters() if parameter.grad is not None]
@@ -379,15 +488,21 @@ class Hooks(TrainerCallback):
             raise fail("E515", loss="finite, but its gradient is not,", step=state.global_step + 1, checkpoint=last_good(args.output_dir))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Save and evaluate after the last step."""
         if state.global_step >= state.max_steps:
             control.should_save = True
             control.should_evaluate = self.evaluates
 
 
 class Log(TrainerCallback):
-    """A line of JSON for each log and evaluation: step, epoch, loss, learning rate, names/s since the line before, seconds, peak memory in MB.
+    """Write a line of JSON for each log and each evaluation.
 
-    names/s: of training steps alone, all processes together. A resumed training goes on in the same file, after the lines up to its checkpoint.
+    A line has step, epoch, loss, learning rate, names a second since the line before, seconds, and peak memory in MB. Names a second count
+    training steps alone, of all processes together. A resumed training continues the file after the lines up to its checkpoint.
+
+    Args:
+        path: The file.
+        losses: The losses that count names.
     """
 
     def __init__(self, path: Path, *losses: Objective) -> None:
@@ -397,10 +512,11 @@ class Log(TrainerCallback):
         self.speed = 0.0
 
     def encoded(self) -> int:
-        """Names so far."""
+        """Return the names encoded so far."""
         return sum(loss.names for loss in self.losses)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Keep the lines up to the checkpoint that the training is resumed from."""
         if not state.is_world_process_zero:
             return
         lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.is_file() and state.global_step else []
@@ -408,13 +524,16 @@ class Log(TrainerCallback):
         self.path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Start the clock of a step."""
         self.step_began = time.monotonic()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Stop the clock of a step."""
         self.busy += time.monotonic() - self.step_began
         self.speed = (self.encoded() - self.names) / self.busy
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, float]] = None, **_: Any) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
+        """Append a line."""
         if not state.is_world_process_zero or not logs:
             return
         line = {"step": state.global_step, **logs}
@@ -429,7 +548,7 @@ class Log(TrainerCallback):
 
 
 def _step_of(line: str) -> float:
-    """Infinity for a line that a kill cut short."""
+    """Return the step of a line; infinity for a line that a kill cut short."""
     try:
         return float(json.loads(line)["step"])
     except ValueError:
@@ -437,25 +556,27 @@ def _step_of(line: str) -> float:
 
 
 def peak_memory_mb() -> int:
-    """Of this one process so far; of its GPU where one is used."""
+    """Return the peak memory of this process so far, in MB; of its GPU where one is used."""
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         return int(torch.cuda.max_memory_allocated() >> 20)
     return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 
 
 class Progress(ProgressCallback):
-    """transformers' bar (steps, time left) with the loss and names/s beside it, instead of a line printed for each log."""
+    """A progress bar with steps and time left, the loss and names a second, instead of a printed line for each log."""
 
-    def __init__(self, log: Log, metric: Optional[str] = None) -> None:
+    def __init__(self, log: Log, metric: str | None = None) -> None:
         super().__init__()
         self.log, self.metric = log, metric
 
     def on_step_end(self, args: Any, state: Any, control: Any, **settings: Any) -> None:
+        """Show names a second."""
         super().on_step_end(args, state, control, **settings)  # type: ignore[no-untyped-call]
         if self.training_bar is not None:
             self.training_bar.set_postfix_str(f"{self.log.speed:.0f} names/s", refresh=False)
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, float]] = None, **_: Any) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **_: Any) -> None:
+        """Show the loss, or the figure of an evaluation."""
         if self.training_bar is not None and logs:
             for key in ("loss", f"eval_{self.metric}"):
                 if key in logs:

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Dict, Optional, Sequence
+from collections.abc import Sequence
 
 import torch
 
 from spacy_sapbert.encoders.transformer import NameEncoder
 
-Weights = Dict[str, torch.Tensor]
+Weights = dict[str, torch.Tensor]
 
 
 def read_weights(name: str) -> Weights:
-    """Of the transformer alone, in float32; adapters merged. RAISES: SapbertError E301."""
+    """Read the weights of an encoder's transformer, in float32, with adapters merged.
+
+    Raises:
+        SapbertError: E301.
+    """
     encoder = NameEncoder(name=name, dtype="float32")
     encoder.initialize()
     return {key: value.detach().clone() for key, value in encoder.layers[0].shims[0]._hfmodel.transformer.state_dict().items()}  # type: ignore[attr-defined]
 
 
-def shape_difference(one: Weights, other: Weights) -> Optional[str]:
-    """The first weight that one has and the other has not, or in another shape; None for none."""
+def shape_difference(one: Weights, other: Weights) -> str | None:
+    """Return the first weight of `one` that `other` lacks or has in another shape; None for none."""
     return next((key for key in one if key not in other or one[key].shape != other[key].shape), None)
 
 
 def average(models: Sequence[Weights], shares: Sequence[float]) -> Weights:
-    """Σ share · weight, summed in float64; the shares sum to 1. What is no floating number is the first one's."""
+    """Return Σ share · weight, summed in float64.
+
+    Args:
+        models: Weights of equal shapes.
+        shares: One for each model; they sum to 1.
+
+    Returns:
+        The sums. Where a weight is no floating-point number, that of the first model.
+    """
     made: Weights = {}
     for key, first in models[0].items():
         if first.is_floating_point():

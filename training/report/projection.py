@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 import torch
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -73,7 +74,7 @@ def choose_concepts(
         raise fail("E580", kb=kb.path, found=len(pool), least=LEAST, most=MOST, count=count)
     chance = np.random.default_rng([seed, 3])
     pool = np.sort(chance.choice(pool, min(LOOKED_AT, len(pool)), replace=False))
-    texts = [kb.strings_at(names.of(i).tolist()) for i in pool.tolist()]
+    texts = [kb.surface_forms_at(names.of(i).tolist()) for i in pool.tolist()]
     matrix = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 4), dtype=np.float32).fit_transform(" | ".join(own) for own in texts)
     left = np.ones(len(pool), dtype=np.bool_)
     chosen: list[int] = []
@@ -228,8 +229,8 @@ def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: i
     used = {}
     for key, name in (("before", before), ("after", after)):
         model = load_encoder(name)
-        used[key] = bundles.fingerprint(model)
-        vectors = np.asarray(bundles.encode(model, list(rows), progress=progress), dtype=np.float32)  # (names, d)
+        used[key] = bundle.fingerprint(model)
+        vectors = np.asarray(building.encode(model, list(rows), progress=progress), dtype=np.float32)  # (names, d)
         places[key] = in_plane(vectors[[rows[name] for name, _ in points]], seed)
         for batch in batch_list:
             mine, labels = vectors[[rows[name] for name in batch]], np.array(list(batch.values()), dtype=np.int64)

@@ -1,14 +1,17 @@
-"""The task of cross-lingual distillation (Reimers and Gurevych, EMNLP 2020): a student learns to give a name's translation, and the English
-name itself, the teacher's vector of the English name, by mean squared error.
+"""The task of cross-lingual distillation: a student learns the teacher's vector of an English name, for that name and for its translations.
 
-Where student and teacher have the same width, the student's vectors come near to the teacher's. Where they differ, a linear layer leads from the
-student's vector to the teacher's width; it is dropped when the student is saved. Either way the index of English names is made with the student. The teacher's vectors are L2-normalised, like all of this project's.
+The loss is the mean squared error. Where student and teacher have the same width, the student's vectors come near to the teacher's. Where the widths
+differ, a linear layer leads from the student's vector to the teacher's width; it is dropped when the student is saved. In both cases the index of
+English names is made with the student. The teacher's vectors are L2-normalised, like all vectors of this project.
+
+Source: Reimers and Gurevych, EMNLP 2020.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -39,22 +42,26 @@ SPLITS = ("train", HELD_OUT)
 
 
 class Parallel(NamedTuple):
-    """Rows of one split."""
+    """Rows of one split: names, their translations, the languages of these, and the concepts."""
 
-    english: List[str]
-    translation: List[str]
-    language: List[str]
-    concept: List[str]
+    english: list[str]
+    translation: list[str]
+    language: list[str]
+    concept: list[str]
 
 
 @registry.tasks("spacy-sapbert.CrossLingualDistillation.v1")
 def cross_lingual_distillation(teacher: str, parallel: str, pairs: int = 64, teacher_length: int = 0) -> CrossLingualDistillationTask:
-    """See the module. Measured by held-out translations: whether the nearest English name, among those of the table, is one of the concept's.
+    """Make the task. It is measured by held-out translations: whether the nearest English name of the table belongs to the concept.
 
-    teacher (str): folder or name of an English encoder. parallel (str): folder with parallel.parquet (`python -m training translations`);
-        the teacher's vectors are kept in it.
-    pairs (int): in a batch, of one process: twice as many texts. teacher_length (int): tokens the teacher reads of a name; 0: as the student.
-    RAISES: SapbertError E511.
+    Args:
+        teacher: Folder or name of an English encoder.
+        parallel: Folder with parallel.parquet (`python -m training translations cross-lingual`); the teacher's vectors are kept in it.
+        pairs: Pairs in a batch, of one process: twice as many texts.
+        teacher_length: Tokens that the teacher reads of a name; 0: as many as the student.
+
+    Raises:
+        SapbertError: E511.
     """
     for setting, value, least in (("pairs", pairs, 1), ("teacher_length", teacher_length, 0)):
         if value < least:
@@ -63,11 +70,17 @@ def cross_lingual_distillation(teacher: str, parallel: str, pairs: int = 64, tea
 
 
 class CrossLingualDistillationTask(Task):
+    """Cross-lingual distillation, measured by held-out translations."""
+
     def __init__(self, teacher: str, parallel: str, pairs: int, teacher_length: int) -> None:
         self.teacher, self.parallel, self.pairs, self.teacher_length = teacher, Path(parallel), pairs, teacher_length
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
-        """RAISES: SapbertError E610 (the table), E611 (nothing to learn), E512 (the teacher)."""
+        """Read the table, and encode its English names with the teacher, once.
+
+        Raises:
+            SapbertError: E610 (the table), E611 (nothing to learn), E512 (the teacher).
+        """
         from datasets import Dataset
 
         given, path = recipe.training, self.parallel / PARALLEL
@@ -79,7 +92,7 @@ class CrossLingualDistillationTask(Task):
         teacher = Teacher(self.teacher, self.teacher_length or recipe.encoder.max_length, given.gpu_id)
         data_settings = {"parallel": checksum(path), "teacher": teacher.fingerprint}
 
-        def make(folder: Path) -> Dict[str, Any]:
+        def make(folder: Path) -> dict[str, Any]:
             np.save(folder / TARGETS, teacher.encode(names), allow_pickle=False)  # as many vectors as the table has English names
             return {"names": len(names)}
 
@@ -93,7 +106,7 @@ class CrossLingualDistillationTask(Task):
         table = pa.table({"english": train.english, "translation": train.translation, "name": [place[name] for name in train.english]})
         sample = held_out_translations(held, splits, given.seed, given.eval_queries, given.eval_names)
 
-        def label(rows: Sequence[Dict[str, Any]]) -> torch.Tensor:
+        def label(rows: Sequence[dict[str, Any]]) -> torch.Tensor:
             return torch.from_numpy(np.array(targets[[row["name"] for row in rows]])).repeat(2, 1)  # for both columns
 
         return Prepared(
@@ -115,12 +128,16 @@ class CrossLingualDistillationTask(Task):
         )
 
 
-def _counts(words: Sequence[str]) -> Dict[str, int]:
+def _counts(words: Sequence[str]) -> dict[str, int]:
     return {word: words.count(word) for word in sorted(set(words))}
 
 
-def read_parallel(path: Path) -> Dict[str, Parallel]:
-    """Split -> its rows; texts as they stand, without outer white space. RAISES: SapbertError E610 (the table, an empty text)."""
+def read_parallel(path: Path) -> dict[str, Parallel]:
+    """Read the table: split -> its rows, texts without outer white space.
+
+    Raises:
+        SapbertError: E610 (the table, an empty text).
+    """
     table = read_table(path, EXPECTED, pa.schema([(name, pa.string()) for name in COLUMNS]))
     split = codes(table.column("split"), SPLITS, path, EXPECTED)
     columns = {name: [text.strip() for text in table.column(name).to_pylist()] for name in COLUMNS[:4]}
@@ -131,9 +148,12 @@ def read_parallel(path: Path) -> Dict[str, Parallel]:
     return {name: Parallel(*([columns[column][row] for row in rows[name]] for column in COLUMNS[:4])) for name in SPLITS}
 
 
-def apart(train: Parallel, held: Parallel) -> tuple[Parallel, Parallel, Dict[str, int]]:
-    """Both splits without what would flatter: training rows whose translation is a held-out one of that language, and held-out
-    translations that are written as an English name of the concept."""
+def apart(train: Parallel, held: Parallel) -> tuple[Parallel, Parallel, dict[str, int]]:
+    """Remove from both splits what would flatter the figures, and count it.
+
+    Removed are training rows whose translation is a held-out one of the same language, and held-out translations that are written like an English
+    name of the concept.
+    """
     queries = {(normalise(text), language) for text, language in zip(held.translation, held.language)}
     rows = [i for i, (text, language) in enumerate(zip(train.translation, train.language)) if (normalise(text), language) not in queries]
     english = {(normalise(text), concept) for part in (train, held) for text, concept in zip(part.english, part.concept)}
@@ -150,8 +170,8 @@ def _rows(part: Parallel, rows: Sequence[int]) -> Parallel:
     return Parallel(*([column[row] for row in rows] for column in part))
 
 
-def held_out_translations(held: Parallel, splits: Dict[str, Parallel], seed: int, eval_queries: int, eval_names: int) -> HeldOut:
-    """Held-out translations, and a dictionary of the English names of the table: those of their concepts and a sample of the others."""
+def held_out_translations(held: Parallel, splits: dict[str, Parallel], seed: int, eval_queries: int, eval_names: int) -> HeldOut:
+    """Return held-out translations, and a dictionary of English names of the table: those of their concepts and a sample of the others."""
     chance = np.random.default_rng([seed, 4])
     chosen = sorted(chance.choice(len(held.english), min(eval_queries, len(held.english)), replace=False).tolist()) if held.english else []
     asked = _rows(held, chosen)
@@ -167,17 +187,19 @@ def held_out_translations(held: Parallel, splits: Dict[str, Parallel], seed: int
 
 
 class TranslationAccuracy(HeldOutAccuracy):
-    """`HeldOutAccuracy` of all held-out translations together, which decides, and of each language."""
+    """The accuracy of all held-out translations together, which decides, and of each language."""
 
     def __init__(self, data: HeldOut, batch_size: int = 64) -> None:
         super().__init__(data, batch_size)
         self.primary_metric = f"{HELD_OUT}_at1"
 
-    def groups(self) -> Dict[str, Bools]:
+    def groups(self) -> dict[str, Bools]:
+        """Return all queries as one group, and those of each language."""
         return {HELD_OUT: np.ones(len(self.data.splits), dtype=np.bool_), **super().groups()}
 
 
-def words(report: Dict[str, Any]) -> Words:
+def words(report: dict[str, Any]) -> Words:
+    """Write the report of this task in the card's words."""
     counts, held = report["parallel"], report["held_out"]
     data = (
         f"{counts['pairs']:,} names and their translations ({listed(counts['languages'])}; {', '.join(report['sources'])}) of {counts['english_names']:,} "

@@ -20,8 +20,9 @@ What the paper leaves open, and what is done here:
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,13 +61,21 @@ TARGETS, MEAN, COMPONENTS = "targets.npy", "mean.npy", "components.npy"
 
 
 class Texts(NamedTuple):
-    """Texts of concepts. text: Arrow column (n,). concept (n,): row of the targets. kind (n,): place in KINDS. counts: read and left out."""
+    """Texts of concepts.
+
+    Attributes:
+        text: (n,) Arrow column.
+        concept: (n,) row of the targets.
+        kind: (n,) position in KINDS.
+        concepts: Number of concepts.
+        counts: What was read and left out.
+    """
 
     text: Any
     concept: Ints
     kind: Ints
     concepts: int
-    counts: Dict[str, int]
+    counts: dict[str, int]
 
 
 @registry.tasks("spacy-sapbert.SelfDistillation.v1")
@@ -75,21 +84,28 @@ def self_distillation(
     texts: str,
     dimensions: int = 64,
     whiten: bool = False,
-    kinds: List[str] = ["name", "synonym", "definition"],
+    kinds: list[str] = ["name", "synonym", "definition"],
     size: int = 128,
     teacher_length: int = 0,
     head: str = "fitted",
 ) -> SelfDistillationTask:
-    """See the module. With `paths.pairs` and `paths.kb` it is measured by held-out synonyms; these, and the concepts kept out whole, are then
-    left out of the texts. Without them nothing is measured, and the last weights are kept.
+    """Make the task, see the module.
 
-    teacher (str): folder or name of the contrastive model. texts (str): folder with texts.parquet (`python -m training definitions`);
-        targets are kept in it.
-    dimensions (int): of the targets; 0: all of the teacher's, without PCA. whiten (bool): whether each direction is scaled to variance 1.
-    kinds (List[str]): of texts that the student learns ("description" too, if wanted). size (int): texts in a batch, of one process.
-    teacher_length (int): tokens the teacher reads of a text; 0: as the student.
-    head (str): how the new layer begins, "fitted" or "random".
-    RAISES: SapbertError E511.
+    With `paths.pairs` and `paths.kb` it is measured by held-out synonyms; these and the unseen concepts are then left out of the texts. Without them
+    nothing is measured, and the last weights are kept.
+
+    Args:
+        teacher: Folder or name of the contrastive model.
+        texts: Folder with texts.parquet (`python -m training definitions`); the targets are kept in it.
+        dimensions: Of the targets; 0: all of the teacher's, without PCA.
+        whiten: Whether each direction is scaled to variance 1.
+        kinds: Kinds of texts that the student learns; "description" can be added.
+        size: Texts in a batch, of one process.
+        teacher_length: Tokens that the teacher reads of a text; 0: as many as the student.
+        head: How the new layer begins, "fitted" or "random".
+
+    Raises:
+        SapbertError: E511.
     """
     if head not in HEADS:
         raise fail("E511", setting="task.head", value=head, why=f"name one of {', '.join(HEADS)}")
@@ -105,6 +121,8 @@ def self_distillation(
 
 
 class SelfDistillationTask(Task):
+    """Self-distillation, measured by held-out synonyms where pairs are given."""
+
     def __init__(
         self, teacher: str, texts: str, dimensions: int, whiten: bool, kinds: Sequence[str], size: int, teacher_length: int, head: str = "fitted"
     ) -> None:
@@ -113,12 +131,17 @@ class SelfDistillationTask(Task):
         self.kinds, self.size, self.teacher_length = list(kinds), size, teacher_length
 
     def check(self, recipe: Recipe) -> None:
+        """Check the recipe: pairs and knowledge base go together."""
         super().check(recipe)
         if bool(recipe.paths.pairs) != bool(recipe.paths.kb):
             raise ValueError("give both paths.pairs and paths.kb, or neither")
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
-        """RAISES: SapbertError E610 (the table), E611 (nothing to learn), E511 (dimensions), E512 (the teacher), E502 (pairs)."""
+        """Read the texts, and make the targets with the teacher, once.
+
+        Raises:
+            SapbertError: E610 (the table), E611 (nothing to learn), E511 (dimensions), E512 (the teacher), E502 (pairs).
+        """
         from datasets import Dataset
 
         given = recipe.training
@@ -143,7 +166,7 @@ class SelfDistillationTask(Task):
         if first is not None:
             fit_head(encoder, first, np.asarray(targets)[texts.concept[rows][some]])
 
-        def label(batch: Sequence[Dict[str, Any]]) -> torch.Tensor:
+        def label(batch: Sequence[dict[str, Any]]) -> torch.Tensor:
             return torch.from_numpy(np.array(targets[[row["concept"] for row in batch]]))
 
         return Prepared(
@@ -159,8 +182,8 @@ class SelfDistillationTask(Task):
             paths=("teacher", "texts"),
         )
 
-    def _read(self, recipe: Recipe) -> Tuple[Texts, Dict[str, Any], Any, Dict[str, Any]]:
-        """Texts without what is held out; fingerprints; the evaluator; the report's part on both."""
+    def _read(self, recipe: Recipe) -> tuple[Texts, dict[str, Any], Any, dict[str, Any]]:
+        """Return the texts without what is held out, fingerprints, the evaluator, and the report's part on both."""
         path = self.texts / TEXTS
         held: set[str] = set()
         unseen: set[int] = set()
@@ -195,7 +218,7 @@ def fit_head(encoder: SentenceTransformer, vectors: Floats2d, targets: Floats2d)
         head.linear.bias.copy_(torch.from_numpy(mean_y - weight @ mean_x).to(head.linear.bias))
 
 
-def _manifest(folder: Path) -> Dict[str, Any]:
+def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         return {}
@@ -206,9 +229,15 @@ def _manifest(folder: Path) -> Dict[str, Any]:
 
 
 def read_texts(path: Path, held: set[str], unseen: set[int]) -> Texts:
-    """The table without empty texts, without texts in `held` (normalised), and without concepts in `unseen`; each counted.
+    """Read the table without empty texts, held-out texts and unseen concepts, and count what is left out.
 
-    RAISES: SapbertError E610 (missing file or column, null values, a kind that is none of KINDS), E611 (nothing is left).
+    Args:
+        path: The table.
+        held: Held-out texts, normalised.
+        unseen: Labels of unseen concepts.
+
+    Raises:
+        SapbertError: E610 (missing file or column, null values, an unknown kind), E611 (nothing is left).
     """
     table = read_table(path, EXPECTED, SCHEMA)
     kind = codes(table.column("kind"), KINDS, path, EXPECTED)
@@ -238,9 +267,12 @@ def read_texts(path: Path, held: set[str], unseen: set[int]) -> Texts:
 # -- targets ------------------------------------------------------------------------------------------------------------
 
 
-def shares(texts: Texts) -> Tuple[npt.NDArray[np.float64], Dict[str, int]]:
-    """Of each text in its concept's target, float (n,); they sum to 1 for a concept. And how many concepts have a definition, only a
-    description, or neither."""
+def shares(texts: Texts) -> tuple[npt.NDArray[np.float64], dict[str, int]]:
+    """Return the share of each text in its concept's target.
+
+    Returns:
+        float (n,), the shares, which sum to 1 for a concept; and how many concepts have a definition, a description alone, or neither.
+    """
     count = np.stack([np.bincount(texts.concept[texts.kind == place], minlength=texts.concepts) for place in range(len(KINDS))])  # (kinds, concepts)
     grounding = np.where(count[DEFINITION] > 0, DEFINITION, np.where(count[DESCRIPTION] > 0, DESCRIPTION, -1))  # (concepts,)
     naming = np.where(count[NAME] > 0, NAME, np.where(count[SYNONYM] > 0, SYNONYM, -1))
@@ -258,8 +290,8 @@ def shares(texts: Texts) -> Tuple[npt.NDArray[np.float64], Dict[str, int]]:
     }
 
 
-def mean_vectors(texts: Texts, teacher: Any) -> Tuple[Floats2d, Dict[str, int]]:
-    """float32 (concepts, d): the mean of name and definition; only texts that have a share are encoded."""
+def mean_vectors(texts: Texts, teacher: Any) -> tuple[Floats2d, dict[str, int]]:
+    """Return float32 (concepts, d), the mean of name and definition. Only texts with a share are encoded."""
     share, counts = shares(texts)
     rows = np.flatnonzero(share > 0)
     means = np.zeros((texts.concepts, teacher.width), dtype=np.float32)
@@ -272,11 +304,13 @@ def mean_vectors(texts: Texts, teacher: Any) -> Tuple[Floats2d, Dict[str, int]]:
     return means, {**counts, "encoded": len(rows)}
 
 
-def write_targets(folder: Path, texts: Texts, teacher: Any, dimensions: int, whiten: bool, path: Path) -> Dict[str, Any]:
-    """targets.npy (concepts, dimensions), and the PCA as mean.npy (d,) and components.npy (dimensions, d): with whitening, its rows are divided
-    by the deviations, so that targets are always (means − mean) components^T.
+def write_targets(folder: Path, texts: Texts, teacher: Any, dimensions: int, whiten: bool, path: Path) -> dict[str, Any]:
+    """Write targets.npy (concepts, dimensions), and the PCA as mean.npy (d,) and components.npy (dimensions, d).
 
-    RAISES: SapbertError E511 where there are fewer concepts, or fewer dimensions, than asked for.
+    With whitening, the components are divided by the deviations, so that targets are always (means − mean) components^T.
+
+    Raises:
+        SapbertError: E511 where there are fewer concepts, or fewer dimensions, than wanted.
     """
     means, counts = mean_vectors(texts, teacher)
     kept_variance = 1.0
@@ -302,7 +336,8 @@ def write_targets(folder: Path, texts: Texts, teacher: Any, dimensions: int, whi
     return {"targets": {**counts, "dimensions": int(targets.shape[1]), "variance_kept": round(kept_variance, 4), "whitened": whiten}}
 
 
-def words(report: Dict[str, Any]) -> Words:
+def words(report: dict[str, Any]) -> Words:
+    """Write the report of this task in the card's words."""
     texts, targets = report["texts"], report["targets"]
     data = (
         f"Sources: {', '.join(report['sources'])}. {texts['concepts']:,} concepts ({targets['with_definition']:,} with a definition, "

@@ -1,14 +1,16 @@
-"""Two tasks in one training: after so many batches of the one, a batch of the other.
+"""Two tasks in one training: after a number of batches of one task, a batch of the other.
 
-BioLORD-2023 (Remy et al., JAMIA 2024) keeps sentence similarity in the mix while concepts are learnt. sentence-transformers' trainer does the
-rest: one data set and one loss for each task, chosen by the batch.
+BioLORD-2023 keeps sentence similarity in the training while concepts are learned. sentence-transformers' trainer does the rest: one data set and
+one loss for each task, chosen by the batch.
+
+Source: Remy et al., JAMIA 2024.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sentence_transformers.base.evaluation import BaseEvaluator
 
@@ -27,8 +29,15 @@ MAIN, ALSO = "main", "also"
 
 @registry.tasks("spacy-sapbert.Multitask.v1")
 def multitask(main: Any, also: Any, every: int = 10) -> MultitaskTask:
-    """main, also (Task): the tasks, as `[task.main]` and `[task.also]`; what main measures decides which weights are kept. every (int): after so many
-    batches of main, one of also. An epoch is one of main. RAISES: SapbertError E511.
+    """Make the task of two tasks. What the first one measures decides which weights are kept. An epoch is one of the first task.
+
+    Args:
+        main: The first task, as `[task.main]`.
+        also: The other task, as `[task.also]`.
+        every: Number of batches of the first task before one of the other.
+
+    Raises:
+        SapbertError: E511.
     """
     for name, task in ((MAIN, main), (ALSO, also)):
         if not isinstance(task, Task) or isinstance(task, MultitaskTask):
@@ -41,6 +50,8 @@ def multitask(main: Any, also: Any, every: int = 10) -> MultitaskTask:
 
 
 class MultitaskTask(Task):
+    """Two tasks in one training."""
+
     def __init__(self, main: Task, also: Task, every: int) -> None:
         self.main, self.also, self.every = main, also, every
         self.needs = (*main.needs, *also.needs)
@@ -48,12 +59,17 @@ class MultitaskTask(Task):
         self.paths = (*main.paths, *also.paths)
 
     def check(self, recipe: Recipe) -> None:
+        """Check the recipe for both tasks."""
         super().check(recipe)
         for task in (self.main, self.also):
             task.check(_only(recipe, task))
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
-        """RAISES: SapbertError of both."""
+        """Prepare both tasks, and join them.
+
+        Raises:
+            SapbertError: Those of both tasks.
+        """
         from datasets import DatasetDict
 
         main, also = self.main.prepare(recipe, encoder), self.also.prepare(recipe, encoder)
@@ -62,10 +78,10 @@ class MultitaskTask(Task):
             one = main if set(main.data.column_names) == set(dataset.column_names) else also
             return one.batches(dataset, one.batch_size, drop_last, **more)
 
-        def mix(dataset: Any, samplers: List[Any], **_: Any) -> Interleaved:
+        def mix(dataset: Any, samplers: list[Any], **_: Any) -> Interleaved:
             return Interleaved(samplers[0], samplers[1], len(main.data), self.every)
 
-        def words(report: Dict[str, Any]) -> Words:
+        def words(report: dict[str, Any]) -> Words:
             one, other = (part.words({**report, **part.report}) for part in (main, also))
             return one._replace(
                 what=f"{one.what}; after {self.every} batches one of {other.method}: {other.what}",
@@ -92,33 +108,33 @@ class MultitaskTask(Task):
 
 
 def _only(recipe: Recipe, task: Task) -> Recipe:
-    """The recipe as it would be for one of the tasks."""
+    """Return the recipe as one of the tasks reads it."""
     left_out = {section: None for section in ("batches", "loss", "miner", "augment") if section not in (*task.needs, *task.takes)}
     return recipe.model_copy(update=left_out)
 
 
 class Collators:
-    """The collator of the data set that a batch is of."""
+    """The collators of both tasks; the data set that a batch comes from chooses."""
 
     valid_label_columns = ["label"]
 
-    def __init__(self, parts: Dict[str, Any]) -> None:
+    def __init__(self, parts: dict[str, Any]) -> None:
         self.parts = parts
 
-    def __call__(self, rows: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         name = str(rows[0]["dataset_name"])
         return {"dataset_name": name, **self.parts[name](rows)}
 
 
 class Evaluators(BaseEvaluator):
-    """All figures; the first one's decides."""
+    """The figures of both tasks; that of the first one decides."""
 
     def __init__(self, parts: Sequence[Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.parts = list(parts)
         self.primary_metric = self.parts[0].primary_metric
 
-    def __call__(self, model: Any, output_path: Optional[str] = None, epoch: int = -1, steps: int = -1) -> Dict[str, float]:
+    def __call__(self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
         found = [part(model, output_path, epoch, steps) for part in self.parts]
         return {key: value for figures in reversed(found) for key, value in figures.items()}
 
@@ -126,8 +142,14 @@ class Evaluators(BaseEvaluator):
 class Interleaved:
     """Batches of one sampler, and after each `every` of them one of another, which begins again when it is used up.
 
-    Processes take batches in turn, so as many in a row are of one task as there are processes: all of a step do the same. What is over of
-    the first sampler comes in another epoch. offset (int): of the other's rows, which follow those of the first.
+    Processes take batches in turn. So as many batches in a row are of one task as there are processes: all processes of a step do the same. The last
+    batches of the first sampler that do not fill a round are left out of this epoch.
+
+    Args:
+        main: The first sampler.
+        also: The other sampler.
+        offset: Of the other sampler's rows, which follow those of the first.
+        every: Batches of the first sampler before one of the other.
     """
 
     batch_size = None  # batches differ in size
@@ -139,6 +161,7 @@ class Interleaved:
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
+        """Set the epoch, which decides the order."""
         self.epoch = epoch
         self.main.set_epoch(epoch)
 
@@ -146,7 +169,7 @@ class Interleaved:
         rounds = len(self.main) // self.world
         return (rounds + rounds // self.every) * self.world
 
-    def __iter__(self) -> Iterator[List[int]]:
+    def __iter__(self) -> Iterator[list[int]]:
         others = self._others()
         coming = iter(self.main)
         for number in range(1, len(self.main) // self.world + 1):
@@ -159,7 +182,7 @@ class Interleaved:
                 for _ in range(self.world):
                     yield [row + self.offset for row in next(others)]
 
-    def _others(self) -> Iterator[List[int]]:
+    def _others(self) -> Iterator[list[int]]:
         for turn in count(self.epoch * 1000):  # no epoch of main holds a thousand of the other
             self.also.set_epoch(turn)
             yield from self.also

@@ -1,17 +1,19 @@
-"""The task of self-alignment (SapBERT: Liu et al., NAACL 2021): pairs of texts of one concept, pulled together by a loss over the batch.
+"""The task of self-alignment: pairs of texts of one concept, pulled together by a loss over the batch.
 
-The pairs are those of `training.data.pairs` (names), of `training.data.definitions` (names with definitions and descriptions: the contrastive phase
-of BioLORD-2023), or of `training.data.mentions`.
+The pairs come from `training.data.pairs` (names), from `training.data.definitions` (names with definitions and descriptions: the contrastive phase
+of BioLORD-2023), or from `training.data.mentions`.
+
+Source: SapBERT, Liu et al., NAACL 2021.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Tuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..data import pairs as pairs_module
 from ..errors import fail
@@ -29,19 +31,23 @@ SPLITS = (("held_out", "a synonym kept out, concept seen"), ("zero_shot", "conce
 
 @registry.tasks("spacy-sapbert.SelfAlignment.v1")
 def self_alignment() -> SelfAlignmentTask:
-    """Names of one concept against those of the others, as `[batches]`, `[miner]`, `[loss]` and `[augment]` say."""
+    """Make the task: names of one concept against those of the others, as `[batches]`, `[miner]`, `[loss]` and `[augment]` say."""
     return SelfAlignmentTask()
 
 
 class SelfAlignmentTask(Task):
-    """Measured by held-out synonyms and concepts."""
+    """Self-alignment, measured by held-out synonyms and unseen concepts."""
 
     needs = ("batches", "loss", "miner")
     takes = ("augment",)
     paths = ("pairs", "kb")
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
-        """RAISES: SapbertError E502 (pairs), E1xx (knowledge base)."""
+        """Read the pairs and a sample of the held-out queries.
+
+        Raises:
+            SapbertError: E502 (pairs), E1xx (knowledge base).
+        """
         import pyarrow.parquet as pq
         from datasets import Dataset
 
@@ -76,8 +82,12 @@ class SelfAlignmentTask(Task):
         )
 
 
-def open_pairs(recipe: Recipe) -> Tuple[KnowledgeBase, Dict[str, Any]]:
-    """The knowledge base, and the manifest of the pairs that were made of it. RAISES: SapbertError E502, E1xx."""
+def open_pairs(recipe: Recipe) -> tuple[KnowledgeBase, dict[str, Any]]:
+    """Open the knowledge base, and the manifest of the pairs that were made from it.
+
+    Raises:
+        SapbertError: E502, E1xx.
+    """
     manifest = pairs_module.check_folder(recipe.paths.pairs)
     kb = KnowledgeBase(recipe.paths.kb)
     if manifest["kb"] != kb.fingerprint:
@@ -86,15 +96,27 @@ def open_pairs(recipe: Recipe) -> Tuple[KnowledgeBase, Dict[str, Any]]:
 
 
 def held_out_sample(kb: KnowledgeBase, recipe: Recipe) -> HeldOut:
-    """Queries of both splits, and a dictionary: all names of their concepts and a sample of the others, never a query.
+    """Return held-out queries of both splits and a dictionary, as the recipe says; see `sample_of_queries`.
 
-    RAISES: SapbertError E502.
+    Raises:
+        SapbertError: E502.
     """
     return sample_of_queries(kb, recipe.paths.pairs, recipe.training.seed, recipe.training.eval_queries, recipe.training.eval_names)
 
 
 def sample_of_queries(kb: KnowledgeBase, pairs: str, seed: int, eval_queries: int, eval_names: int) -> HeldOut:
-    """`held_out_sample` without a recipe."""
+    """Return held-out queries, and a dictionary: all names of their concepts and a sample of the others, never a query.
+
+    Args:
+        kb: The knowledge base.
+        pairs: Folder of pairs that were made from it.
+        seed: Of the draws.
+        eval_queries: Number of queries at most.
+        eval_names: Number of names beside those of the queries' concepts.
+
+    Raises:
+        SapbertError: E502.
+    """
     from ..loop.trainer import HeldOut
 
     chance = np.random.default_rng([seed, 3])
@@ -102,18 +124,18 @@ def sample_of_queries(kb: KnowledgeBase, pairs: str, seed: int, eval_queries: in
     labels = pairs_module.read_labels(pairs)
     count = min(eval_queries, len(every))
     chosen = [every[i] for i in sorted(chance.choice(len(every), count, replace=False))] if every else []
-    strings, owners = np.asarray(kb.pairs[STRING]), labels[np.asarray(kb.pairs[CONCEPT])]
+    strings, owners = np.asarray(kb.name_table.surface_form), labels[np.asarray(kb.name_table.concept)]
     held = set(kb.find([query.query for query in every]).values())
     mine = np.isin(owners, [query.label for query in chosen])
     others = np.flatnonzero(~mine)
     mine[chance.choice(others, min(eval_names, len(others)), replace=False)] = True
     rows = np.array([row for row in np.flatnonzero(mine) if int(strings[row]) not in held], dtype=np.int64)
-    names = kb.strings_at(strings[rows].tolist()) if len(rows) else []
-    return HeldOut([q.query for q in chosen], np.array([q.label for q in chosen]), [q.split for q in chosen], names, owners[rows])
+    names = kb.surface_forms_at(strings[rows].tolist()) if len(rows) else []
+    return HeldOut([q.query for q in chosen], np.array([q.label for q in chosen]), [q.split for q in chosen], names, owners[rows].astype(np.int64))
 
 
-def held_out_table(report: Dict[str, Any]) -> Tuple[str, Table]:
-    """What the figures of held-out queries are of, and the figures."""
+def held_out_table(report: dict[str, Any]) -> tuple[str, Table]:
+    """Return what the figures of held-out queries measure, and their table."""
     rows = [(said, (f"{split}_at1", f"{split}_at5")) for split, said in SPLITS if f"{split}_at1" in report["after"]]
     measured = (
         f"Held-out synonyms by exact search, ties as their expectation, over a sample of {report['held_out']['names']:,} names "
@@ -122,8 +144,8 @@ def held_out_table(report: Dict[str, Any]) -> Tuple[str, Table]:
     return measured, Table(("@1", "@5"), rows)
 
 
-def words(report: Dict[str, Any]) -> Words:
-    """A report of this task in the card's words."""
+def words(report: dict[str, Any]) -> Words:
+    """Write the report of this task in the card's words."""
     pairs, sources = report["pairs"], report["sources"]
     used = [source for source in sources if "medic" in source.lower() or "ctd_diseases" in source.lower()]
     grounded = pairs.get("pairs_with_definitions", 0) + pairs.get("pairs_with_descriptions", 0)  # of `training.data.definitions`

@@ -1,18 +1,19 @@
-"""The task of sentence similarity: pairs of texts with a human score, so that what the base knows of sentences is not forgotten.
+"""The task of sentence similarity: pairs of texts with a human score, so that the encoder keeps what its base knows of sentences.
 
-BioLORD-2023 (Remy et al., JAMIA 2024) adapts its base so before the contrastive phase and after it. The pairs here are those of the training
-part of STS-B (Cer et al., SemEval 2017), or any file in a layout named below. SICK (Marelli et al., LREC 2014) is in such a layout too, but its
-licence is non-commercial: nothing that is shipped may be trained on it.
+BioLORD-2023 adapts its base so before the contrastive phase and after it. The pairs here are those of the training part of STS-B, or any file in a
+layout named below. SICK is in such a layout too, but its licence is non-commercial: nothing that is shipped may be trained on it.
+
+Source: Remy et al., JAMIA 2024; STS-B: Cer et al., SemEval 2017; SICK: Marelli et al., LREC 2014.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -43,15 +44,20 @@ SHOWN = 60  # characters of a line in a message
 
 
 class Scored(NamedTuple):
-    """Pairs of one or several files. unscored: lines whose score is empty, which are left out."""
+    """Pairs of one or several files.
 
-    pairs: List[TextPair]
+    Attributes:
+        pairs: The pairs.
+        unscored: Number of lines whose score is empty, which are left out.
+    """
+
+    pairs: list[TextPair]
     unscored: int
 
 
 @registry.tasks("spacy-sapbert.SentenceSimilarity.v1")
 def sentence_similarity(
-    train: List[str],
+    train: list[str],
     dev: str = "",
     loss: Literal["cosent", "cosine"] = "cosent",
     scale: float = 20.0,
@@ -59,13 +65,23 @@ def sentence_similarity(
     lowest: float = 0.0,
     highest: float = 5.0,
 ) -> SentenceSimilarityTask:
-    """Cosines of pairs of texts that follow what people say of their likeness.
+    """Make the task: cosines of pairs of texts learn to follow human scores.
 
-    train (List[str]), dev (str): files of pairs, see `read_scored`; "" measures nothing. A pair of dev is left out of training.
-    loss (str): "cosent" (Huang et al., TASLP 2024: the order of the scores alone) or "cosine" (squared difference from the score, scaled
-        to 0 to 1), both sentence-transformers'. scale (float): CoSENT's, one over its temperature.
-    pairs (int): in a batch, of one process. lowest, highest (float): the scale of the scores (STS-B: 0 to 5).
-    RAISES: SapbertError E511.
+    Args:
+        train: Files of pairs, see `read_scored`.
+        dev: A file of pairs to measure on, none of which is trained on; "" measures nothing.
+        loss: "cosent" (the order of the scores alone) or "cosine" (squared difference from the score, scaled to 0 to 1), both of
+            sentence-transformers.
+        scale: CoSENT's, one over its temperature.
+        pairs: Pairs in a batch, of one process.
+        lowest: Lowest score of the scale (STS-B: 0).
+        highest: Highest score of the scale (STS-B: 5).
+
+    Raises:
+        SapbertError: E511.
+
+    Source:
+        CoSENT: Huang et al., TASLP 2024.
     """
     if not train:
         raise fail("E511", setting="task.train", value=train, why="name at least one file of pairs")
@@ -79,14 +95,18 @@ def sentence_similarity(
 
 
 class SentenceSimilarityTask(Task):
-    """Measured by Spearman's correlation on the dev pairs."""
+    """Sentence similarity, measured by Spearman's correlation on the dev pairs."""
 
     def __init__(self, train: Sequence[str], dev: str, loss: str, scale: float, pairs: int, lowest: float, highest: float) -> None:
         self.train, self.dev, self.loss, self.scale = list(train), dev, loss, scale
         self.pairs, self.lowest, self.highest = pairs, lowest, highest
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
-        """RAISES: SapbertError E526 (a line), E527 (no pairs)."""
+        """Read the pairs.
+
+        Raises:
+            SapbertError: E526 (a line), E527 (no pairs).
+        """
         from datasets import Dataset
 
         files = [Path(name) for name in self.train]
@@ -108,7 +128,7 @@ class SentenceSimilarityTask(Task):
             }
         )
 
-        def scores(rows: Sequence[Dict[str, Any]]) -> torch.Tensor:
+        def scores(rows: Sequence[dict[str, Any]]) -> torch.Tensor:
             return torch.tensor([row["score"] for row in rows], dtype=torch.float32)
 
         counts = {
@@ -131,12 +151,20 @@ class SentenceSimilarityTask(Task):
         )
 
 
-def _key(pair: TextPair) -> Tuple[str, ...]:
+def _key(pair: TextPair) -> tuple[str, ...]:
     return tuple(sorted((pair.left, pair.right)))
 
 
 class SimilarityLoss(Objective):
-    """CoSENT or cosine loss of the pairs of a batch; each process looks at its own."""
+    """CoSENT or cosine loss of the pairs of a batch; each process takes its own pairs.
+
+    Args:
+        model: The encoder.
+        loss: "cosent" or "cosine".
+        scale: CoSENT's.
+        batch_tokens: See `Objective`.
+        cache_gradients: See `Objective`.
+    """
 
     def __init__(self, model: SentenceTransformer, loss: str, scale: float, batch_tokens: int, cache_gradients: bool = False) -> None:
         super().__init__(model, batch_tokens, cache_gradients)
@@ -144,7 +172,7 @@ class SimilarityLoss(Objective):
         self.loss: Any = CoSENTLoss(None, scale=scale) if loss == "cosent" else CosineSimilarityLoss(None)  # type: ignore[arg-type]
 
     def measure(self, vectors: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """(2n, d): n left texts, then n right ones; scores (n,) from 0 to 1 -> scalar."""
+        """Return the loss of vectors (2n, d), n left texts and then n right ones, and scores (n,) from 0 to 1; a scalar."""
         self.names += len(vectors) * processes()
         left, right = vectors.float().chunk(2)
         loss: torch.Tensor = self.loss.compute_loss_from_embeddings([left, right], labels.float())
@@ -152,7 +180,7 @@ class SimilarityLoss(Objective):
 
 
 class SimilarityCorrelation(BaseEvaluator):
-    """Spearman's correlation x 100 of cosines and human scores."""
+    """Measure Spearman's correlation x 100 of cosines and human scores."""
 
     def __init__(self, pairs: Sequence[TextPair]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -160,7 +188,8 @@ class SimilarityCorrelation(BaseEvaluator):
         self.scores = [pair.score for pair in pairs]
         self.primary_metric = METRIC
 
-    def __call__(self, model: Any, output_path: Optional[str] = None, epoch: int = -1, steps: int = -1) -> Dict[str, float]:
+    def __call__(self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
+        """Return the figure."""
         from scipy.stats import spearmanr
 
         left, right = np.split(encode(model, self.texts), 2)  # (n, d), L2-normalised
@@ -168,7 +197,8 @@ class SimilarityCorrelation(BaseEvaluator):
         return of_the_first({METRIC: round(found, 3)})
 
 
-def words(report: Dict[str, Any]) -> Words:
+def words(report: dict[str, Any]) -> Words:
+    """Write the report of this task in the card's words."""
     counts = report["sts"]
     data = (
         f"{counts['pairs']:,} pairs of texts with a human score ({', '.join(report['sources'])}); left out: {counts['unscored']:,} lines "
@@ -180,7 +210,8 @@ def words(report: Dict[str, Any]) -> Words:
     )
 
 
-def similarity_table(report: Dict[str, Any]) -> Tuple[str, List[Table]]:
+def similarity_table(report: dict[str, Any]) -> tuple[str, list[Table]]:
+    """Return what the figure measures, and its table."""
     if METRIC not in report["after"]:
         return "", []
     measured = f"Spearman's correlation × 100 of cosines and human scores, over {report['sts']['dev_pairs']:,} pairs of texts."
@@ -190,13 +221,20 @@ def similarity_table(report: Dict[str, Any]) -> Tuple[str, List[Table]]:
 # -- files of pairs -----------------------------------------------------------------------------------------------------
 
 
-def read_scored(path: Union[str, Path], *, lowest: float = 0.0, highest: float = 5.0) -> Scored:
-    """Pairs of texts and their score from a tab- or comma-separated file (.gz or not, UTF-8).
+def read_scored(path: str | Path, *, lowest: float = 0.0, highest: float = 5.0) -> Scored:
+    """Read pairs of texts and their score from a tab- or comma-separated file (.gz or not, UTF-8).
 
-    Three columns without a head (STS-B: sentence, sentence, score), or columns that the first line names (LEFT, RIGHT, SCORE above);
-    others are passed over. Quotes are read in files with commas alone. A line without a score is counted and left out.
-    RAISES: SapbertError E526 with the line (columns missing, an empty text, a score that is no number or out of its scale, not UTF-8),
-    E527 (nothing in it, or no such columns).
+    The file has three columns without a header (STS-B: sentence, sentence, score), or columns that its first line names (LEFT, RIGHT, SCORE above);
+    other columns are ignored. Quotes are read in files with commas alone. A line without a score is counted and left out.
+
+    Args:
+        path: The file.
+        lowest: Lowest score of the scale.
+        highest: Highest score of the scale.
+
+    Raises:
+        SapbertError: E526 with the line (columns missing, an empty text, a score that is no number or outside its scale); E527 (it is empty, not
+            UTF-8, or has no such columns).
     """
     path = Path(path)
     rows = _rows(path)
@@ -211,7 +249,7 @@ def read_scored(path: Union[str, Path], *, lowest: float = 0.0, highest: float =
             )
             raise fail("E527", path=path, why=why)
         rows, columns = chain([(number, first)], rows), (0, 1, 2)
-    pairs: List[TextPair] = []
+    pairs: list[TextPair] = []
     unscored = 0
     for number, row in rows:
         if len(row) != len(first):
@@ -229,8 +267,8 @@ def read_scored(path: Union[str, Path], *, lowest: float = 0.0, highest: float =
     return Scored(pairs, unscored)
 
 
-def _rows(path: Path) -> Iterator[Tuple[int, List[str]]]:
-    """Number of a row's last line, and its cells."""
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of a row's last line, and its cells."""
     try:
         with (
             gzip.open(path, "rt", encoding="utf-8-sig", newline="") if path.suffix == ".gz" else open(path, encoding="utf-8-sig", newline="") as file
@@ -248,13 +286,13 @@ def _rows(path: Path) -> Iterator[Tuple[int, List[str]]]:
         raise fail("E527", MissingFile, path=path, why=str(error)) from error
 
 
-def _columns(head: Sequence[str]) -> Optional[Tuple[int, int, int]]:
+def _columns(head: Sequence[str]) -> tuple[int, int, int] | None:
     names = [name.strip().lower() for name in head]
     found = [next((names.index(name) for name in known if name in names), None) for known in (LEFT, RIGHT, SCORE)]
     return None if None in found else (found[0], found[1], found[2])  # type: ignore[return-value]
 
 
-def _number(text: str) -> Optional[float]:
+def _number(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:

@@ -1,13 +1,13 @@
-"""Vectors of a teacher: encoded once, kept on disk under a name that says which teacher and which texts they are of."""
+"""Vectors of a teacher: encoded once, and kept on disk under a name that depends on the teacher and the texts."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from spacy_sapbert.types import Floats2d
 from ..errors import fail
 from ..loop.model import open_base, transformer_of
 from ..loop.trainer import Objective, processes
+from ..made import fingerprint
 
 KIND, VERSION = "targets", 1
 CHUNK = 5_000  # texts whose vectors lie in memory
@@ -31,9 +32,13 @@ Ints = npt.NDArray[np.int64]
 
 
 class Distance(Objective):
-    """Mean squared error between what the student gives for texts and their targets, over all texts of a batch and all dimensions.
+    """Mean squared error between the student's vectors of texts and their targets, over all texts of a batch and all dimensions.
 
-    output (str): of the model; `training.loop.model.HEAD` where a linear layer leads to the targets' width.
+    Args:
+        model: The student.
+        output: Which of the model's outputs; `training.loop.model.HEAD` where a linear layer leads to the targets' width.
+        batch_tokens: See `Objective`.
+        cache_gradients: See `Objective`.
     """
 
     def __init__(self, model: Any, output: str, batch_tokens: int, cache_gradients: bool = False) -> None:
@@ -41,16 +46,24 @@ class Distance(Objective):
         self.output = output
 
     def measure(self, vectors: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """(n, d) and targets (n, d) -> scalar."""
+        """Return the loss of vectors (n, d) and targets (n, d), a scalar."""
         self.names += len(vectors) * processes()
         return torch.nn.functional.mse_loss(vectors.float(), labels.float())
 
 
 class Teacher:
-    """An encoder that is read from: texts -> L2-normalised float32 (n, width), computed in bfloat16 where the hardware does (as the linker's are)."""
+    """An encoder whose vectors are learned, L2-normalised float32 (n, width). It computes in bfloat16 where the hardware does, as a linker's encoder.
+
+    Args:
+        name: As `paths.base`.
+        max_length: Tokens read of a text.
+        gpu_id: -1 is the CPU.
+
+    Raises:
+        SapbertError: E512.
+    """
 
     def __init__(self, name: str, max_length: int, gpu_id: int = -1) -> None:
-        """name (str): as `paths.base`. max_length (int): tokens read of a text. RAISES: SapbertError E512."""
         self.device = torch.device("cpu" if gpu_id < 0 else "cuda")
         self.bfloat16 = use_bfloat16("auto", self.device)
         self.model = open_base(name, max_length=max_length, dropout=0.0).eval()
@@ -60,6 +73,7 @@ class Teacher:
         self.width = int(transformer.config.hidden_size)
 
     def encode(self, texts: Sequence[str]) -> Floats2d:
+        """Return the vectors (n, width) of texts."""
         threads = torch.get_num_threads()
         torch.set_num_threads(threads * int(os.environ.get("WORLD_SIZE", "1")))  # the other processes wait: see `kept`
         try:
@@ -78,12 +92,20 @@ class Teacher:
         return digest.hexdigest()
 
 
-def kept(parent: Path, key: Dict[str, Any], make: Callable[[Path], Dict[str, Any]]) -> Path:
-    """The folder below `parent` for `key`, made where it is not there or damaged. Processes of one training wait for the first to make it.
+def kept(parent: Path, key: dict[str, Any], make: Callable[[Path], dict[str, Any]]) -> Path:
+    """Return the folder below `parent` for the inputs `key`; make it where it does not exist or is damaged.
 
-    make: writes the files into a folder, and returns what else the manifest is to say. RAISES: SapbertError E610 where nothing can be written.
+    Processes of one training wait for the first one to make it.
+
+    Args:
+        parent: The folder to keep it in.
+        key: The inputs: fingerprints and settings.
+        make: Writes the files into a folder, and returns further entries of the manifest.
+
+    Raises:
+        SapbertError: E610 where nothing can be written.
     """
-    name = f"targets-{hashlib.blake2b(json.dumps(key, sort_keys=True).encode(), digest_size=8).hexdigest()}"
+    name = f"targets-{fingerprint(key, size=8)}"
     folder = parent / name
     try:
         with FileLock(parent / f".{name}.lock"):
@@ -103,7 +125,8 @@ def _is_whole(folder: Path) -> bool:
     return True
 
 
-def manifest_of(folder: Path) -> Dict[str, Any]:
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a folder of targets, with its files checked."""
     return read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
 
 
@@ -111,7 +134,16 @@ def manifest_of(folder: Path) -> Dict[str, Any]:
 
 
 def read_table(path: Path, expected: str, schema: pa.Schema) -> pa.Table:
-    """A parquet file's columns that `schema` names, in its types, without null values. RAISES: SapbertError E610."""
+    """Read the columns of a parquet file that `schema` names, in its types, without null values.
+
+    Args:
+        path: The file.
+        expected: What the file should be, for messages.
+        schema: Names and types.
+
+    Raises:
+        SapbertError: E610.
+    """
     if not path.is_file():
         raise fail("E610", MissingFile, path=path, expected=expected, why="there is no such file")
     try:
@@ -129,9 +161,13 @@ def read_table(path: Path, expected: str, schema: pa.Schema) -> pa.Table:
 
 
 def codes(column: Any, known: Sequence[str], path: Path, expected: str) -> Ints:
-    """A column of words -> their places in `known`. RAISES: SapbertError E610 naming a word that is not there."""
+    """Return the position in `known` of each word of a column.
+
+    Raises:
+        SapbertError: E610, with a word that is not in `known`.
+    """
     encoded = column.combine_chunks().dictionary_encode()
-    words: List[str] = encoded.dictionary.to_pylist()
+    words: list[str] = encoded.dictionary.to_pylist()
     unknown = [word for word in words if word not in known]
     if unknown:
         raise fail("E610", path=path, expected=expected, why=f"'{unknown[0]}' is none of {', '.join(known)}")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from spacy_sapbert.build.linker_folder import read_source
+from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.builder import Filters, Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name, normalise

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from spacy_sapbert.build.linker_folder import hpo_file, read_source
+from spacy_sapbert.build.default_linkers import hpo_file
+from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.builder import Filters, Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name
@@ -152,7 +153,7 @@ def test_what_is_held_out_of_hpo_is_in_no_pair(hpo: Tuple[KnowledgeBase, Path, D
     assert not {q.label for q in unseen} & labels_trained
     for query in (*held[:50], *unseen[:50]):  # a query is a name of its label, and its label has another name to be found by
         row = kb.find([query.query])[query.query]
-        owners = {int(labels[c]) for c, _ in kb.names_of_string(row)}
+        owners = {int(labels[c]) for c, _ in kb.names_of_surface_form(row)}
         assert owners == {query.label}
     assert counts["pairs"] == table.num_rows
     assert counts["names_in_pairs"] == len(trained)

@@ -218,7 +218,7 @@ def test_no_held_out_translation_is_in_a_pair_or_query(many: KnowledgeBase, tmp_
     }
     settings = json.loads((tmp_path / "pairs" / "manifest.json").read_text())["settings"]
     assert (settings["languages"], settings["held_out_translations"]) == (["en", "es", "it"], len(held))
-    assert counts["names"] == len(list(many.strings())) - len(held)
+    assert counts["names"] == len(list(many.surface_forms())) - len(held)
 
 
 def test_parallel_names_of_another_knowledge_base_are_refused(many: KnowledgeBase, small: KnowledgeBase, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert import bundle
 from spacy_sapbert.calibration import Calibration, Observed, read_calibration
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -139,7 +139,7 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     assert found["ece"] < found["ece_raw"]
     assert len(found["targets"]) + len(found["conformal"]) + len(found["not_reached"]) == 9
     assert summary(found) in shown
-    assert not (tiny_linker / bundles.CALIBRATION).exists()
+    assert not (tiny_linker / bundle.CALIBRATION).exists()
 
 
 def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
@@ -187,7 +187,7 @@ def test_too_little_to_fit_on_leaves_the_linker_without(tiny_linker: Path, data:
     shown = command("calibrate", ["--linker", str(tiny_linker), "--data", str(data), "--out", str(tmp_path / "m.json")])
     assert "[E012]" in json.loads((tmp_path / "m.json").read_text())["absent"]
     assert "at least 50" in shown
-    assert not (tiny_linker / bundles.CALIBRATION).exists()
+    assert not (tiny_linker / bundle.CALIBRATION).exists()
 
 
 def test_nothing_to_fit_on_is_said(tmp_path: Path, command: Any):

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import zstandard
 
-from spacy_sapbert.build import linker_folder as bundles
+from spacy_sapbert.build import default_linkers
+from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import checksum, write_text
 from spacy_sapbert.kb.builder import build_kb
@@ -69,7 +70,7 @@ DEV = pubtator(
 @pytest.fixture(scope="module")
 def small_kb(tmp_path_factory):
     """60 clinical concepts."""
-    return build_kb([bundles.read_source(TESTS / "tiny_clinic.tsv")], tmp_path_factory.mktemp("small") / "kb")
+    return build_kb([building.read_source(TESTS / "tiny_clinic.tsv")], tmp_path_factory.mktemp("small") / "kb")
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def data(tmp_path, monkeypatch):
         "similarity/UMNSRS_similarity.csv",
         '"Mean","Stdev","Term1","Term2"\n9,1,"cancer","cancer"\n5,1,"cancer","breast cancer"\n1,1,"cancer","zebra"\n',
     )
-    monkeypatch.setattr(bundles, "hpo_file", lambda: TESTS / "tiny.obo")
+    monkeypatch.setattr(default_linkers, "hpo_file", lambda: TESTS / "tiny.obo")
     return folder
 
 
@@ -153,7 +154,7 @@ def test_a_knowledge_base_with_merged_labels_and_without_queries(small_kb):
     assert merged.about == {
         "source": "tiny",
         "kb": small_kb.fingerprint,
-        "names": small_kb.n_strings - 1,
+        "names": small_kb.n_surface_forms - 1,
         "concepts": 2,
         "names_left_out": 1,
     }
@@ -571,14 +572,14 @@ def test_held_out_names_are_not_in_the_dictionary(small_kb, tmp_path):
     labels = pairs.read_labels(tmp_path / "pairs")
     query, gold = made.queries[0], made.golds[0]
     row = small_kb.find([query])[query]
-    assert queries[query] in {labels[concept] for concept, _ in small_kb.names_of_string(row)}
+    assert queries[query] in {labels[concept] for concept, _ in small_kb.names_of_surface_form(row)}
     if gold.answerable:
         assert gold.alternatives == ((queries[query],),)
 
 
 def test_pairs_of_another_knowledge_base_are_refused(small_kb, tmp_path):
     pairs.build_pairs(small_kb, tmp_path / "pairs")
-    build_kb([bundles.read_source(TESTS / "tiny.obo")], tmp_path / "kb")
+    build_kb([building.read_source(TESTS / "tiny.obo")], tmp_path / "kb")
     with pytest.raises(SapbertError, match="E549"):
         benchmarks.BenchmarkReader(tmp_path, tmp_path / "kb", tmp_path / "pairs", tmp_path / "work").make("held_out")
 

