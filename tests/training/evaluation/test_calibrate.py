@@ -79,7 +79,7 @@ def test_gold_docs_carry_all_alternatives():
 class NoLinker:
     """Gives one and four candidates, whatever is asked."""
 
-    def aim(self, **asked: Any) -> None:
+    def set_targets(self, **asked: Any) -> None:
         pass
 
     def predict(self, docs: Any) -> List[Any]:
@@ -87,7 +87,7 @@ class NoLinker:
         return [SimpleNamespace(found=found)]
 
 
-def test_measure_by_hand(monkeypatch: pytest.MonkeyPatch):
+def test_measure_by_hand():
     by_hand = Calibration((0.0, 2.0, 0.0, 0.0), "hand", {}, {}, tuple([0.9] * 9 + [0.6]), tuple([True] * 9 + [False]), tuple([0.0] * 9 + [0.3]))
     found = measure_calibration(
         by_hand, [Observed(1.0, 0, False, True, 0.0), Observed(0.1, 0, False, False, 0.2), Observed(0.9, 0, False, False, None)], NoLinker(), []
