@@ -9,15 +9,17 @@ import shlex
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any, Dict, List, Set
 
 import click
 import pytest
+import srsly
 import typer
 from spacy.cli._util import app, parse_config_overrides
 from typer.testing import CliRunner
-from weasel.cli.run import check_rerun, update_lockfile
+from weasel.cli import run as weasel_run
 from weasel.util import load_project_config
 
 from spacy_sapbert.errors import MissingFile
@@ -136,14 +138,22 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(output)
     for command in config["commands"]:
-        update_lockfile(folder, command)
+        weasel_run.update_lockfile(folder, command)
     return folder
 
 
 def again(folder: Path) -> set[str]:
-    """The commands that weasel would run, beside those that always run."""
-    given = [command for command in load_project_config(folder)["commands"] if command.get("outputs") and not command.get("no_skip")]
-    return {command["name"] for command in given if check_rerun(folder, command)}
+    """The commands that weasel would run, beside those that always run. Its own decision, with each file read once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weasel_run, "get_checksum", cache(weasel_run.get_checksum))
+        patch.setattr(srsly, "read_yaml", cache(srsly.read_yaml))
+        given = [command for command in project_of(folder)["commands"] if command.get("outputs") and not command.get("no_skip")]
+        return {command["name"] for command in given if weasel_run.check_rerun(folder, command)}
+
+
+@cache
+def project_of(folder: Path) -> Dict[str, Any]:
+    return dict(load_project_config(folder))
 
 
 def test_nothing_is_run_again_without_an_edit(made: Path) -> None:
