@@ -5,15 +5,16 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PIP := $(PY) -m pip --disable-pip-version-check --no-input
 PARALLEL ?= -n auto --dist worksteal
-CODE := $(wildcard spacy_sapbert training tests benchmarks setup.py)
+CODE := $(wildcard spacy_sapbert training tests benchmarks docs setup.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-ci test-all lint format bench clean install
+.PHONY: help run test test-ci test-all lint format docs bench clean install
 
 help:
 	@echo "make run     link the example notes: a table here, JSON Lines and an HTML page in artifacts/demo"
 	@echo "make test    run the unit tests    make lint   check style and types"
 	@echo "make test-all  run all tests, also whole workflows and those that read the corpora beside the repository"
+	@echo "make docs    build the documentation into artifacts/docs, where a broken link is an error"
 	@echo "make bench   print the figures     make clean  remove what these commands made (never training/)"
 
 run: $(STAMP)
@@ -39,6 +40,9 @@ format: $(STAMP)
 	$(PY) -m ruff check --fix $(CODE)
 	$(PY) -m ruff format $(CODE)
 
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
 bench: $(STAMP)
 	$(PY) -m benchmarks $(if $(DATA),--data $(DATA))
 
@@ -61,7 +65,7 @@ $(STAMP): setup.py constraints.txt
 	  echo "A C++ compiler is needed: Annoy comes as source. On Debian and Ubuntu: apt-get install g++ python3-dev"; exit 1; }
 	@rm -rf *.egg-info # an old one hides names that were registered since
 	@echo "Installing into $(VENV): about 140 packages, several minutes the first time ..."
-	@$(PIP) install --progress-bar off -c constraints.txt -e ".[dev,abbreviations,train]" > $(VENV)/install.log 2>&1 & pid=$$!; \
+	@$(PIP) install --progress-bar off -c constraints.txt -e ".[dev,docs,abbreviations,train]" > $(VENV)/install.log 2>&1 & pid=$$!; \
 	  trap 'kill $$pid 2> /dev/null' INT TERM; \
 	  while kill -0 $$pid 2> /dev/null; do sleep 1; n=$$((n + 1)); \
 	    if [ $$((n % 15)) -eq 0 ]; then \

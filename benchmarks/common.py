@@ -1,17 +1,23 @@
-"""Folders, built linkers, tables, and the JSON report."""
+"""Data folders, linkers that are built once, tables, and the JSON report."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Union
+
+import rich.table
+from rich import box
+from rich.console import Console
+from rich.text import Text
 
 from spacy_sapbert.build import default_linkers
 from spacy_sapbert.build import linker as building
@@ -21,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ARTEFACTS = ROOT / "artifacts" / "benchmarks"
 REPORT = ROOT / "metrics" / "benchmarks.json"
 DATA_VARIABLE = "SPACY_SAPBERT_DATA"
-DEFAULT_DATA = ROOT.parent / "shared" / "data"
+WIDEST = 400  # characters of a printed table; wide enough that no cell is cut
 Cell = Union[str, int, float, None]
 
 MONDO = "ontologies/mondo/MONDO-ontology-v2026-05-05.json.zst"
@@ -30,27 +36,41 @@ MEDIC = "dictionaries/medic_06Jul2012.txt.gz"
 
 
 class Missing(Exception):
-    """Data or a package that a benchmark needs is not there; the message says what to do."""
+    """A benchmark needs data or a package that is missing; the message says what to do."""
 
 
 def data_folder(given: Optional[str]) -> Path:
-    """`--data`, else $SPACY_SAPBERT_DATA, else ../shared/data. RAISES: Missing."""
-    folder = Path(given or os.environ.get(DATA_VARIABLE) or DEFAULT_DATA)
-    if not folder.is_dir():
-        why = f"There is no data folder '{folder}'. The benchmarks read real ontologies and corpora: name their folder by --data or ${DATA_VARIABLE}."
+    """Return the folder of ontologies and corpora: `--data`, else $SPACY_SAPBERT_DATA.
+
+    Raises:
+        Missing: neither is given, or there is no such folder.
+    """
+    named = given or os.environ.get(DATA_VARIABLE)
+    folder = Path(named or "")
+    if not named or not folder.is_dir():
+        said = f"There is no data folder '{folder}'" if named else "There is no data folder"
+        why = f"{said}. The benchmarks read real ontologies and corpora: give their folder with --data or ${DATA_VARIABLE}."
         raise Missing(why)
     return folder
 
 
 def data_file(data: Path, name: str) -> Path:
-    """RAISES: Missing."""
+    """Return the path of a file in the data folder.
+
+    Raises:
+        Missing: there is no such file.
+    """
     if not (data / name).exists():
         raise Missing(f"'{name}' is not in the data folder '{data}'.")
     return data / name
 
 
 def need(package: str, extra: str) -> None:
-    """RAISES: Missing where a package for comparison is not installed."""
+    """Check that a package for comparison is installed.
+
+    Raises:
+        Missing: it is not.
+    """
     import importlib.util
 
     if importlib.util.find_spec(package) is None:
@@ -58,7 +78,7 @@ def need(package: str, extra: str) -> None:
 
 
 def once(name: str, build: Callable[[Path], Any]) -> Path:
-    """A folder of artifacts/benchmarks, built if it is not there."""
+    """Return a folder of artifacts/benchmarks, and build it if it is missing."""
     folder = ARTEFACTS / name
     if not folder.is_dir():
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
@@ -85,7 +105,16 @@ def medic_linker(data: Path) -> Path:
 
 @dataclass
 class Table:
-    """One printed table. protocol: in words, what was measured and how."""
+    """A table of figures.
+
+    Attributes:
+        name: its key in the JSON report.
+        title: what is printed above it.
+        protocol: what was measured and how, in words.
+        columns: headings.
+        rows: cells.
+        notes: remarks below the table.
+    """
 
     name: str
     title: str
@@ -95,29 +124,36 @@ class Table:
     notes: List[str] = field(default_factory=list)
 
     def add(self, *cells: Cell) -> None:
+        """Add a row, one cell for each column."""
         if len(cells) != len(self.columns):
             raise ValueError(f"{len(cells)} cells for {len(self.columns)} columns")
         self.rows.append(list(cells))
 
     def render(self) -> str:
-        grid = [self.columns, *([show(cell) for cell in row] for row in self.rows)]
-        widths = [max(len(row[i]) for row in grid) for i in range(len(self.columns))]
-        numbers = [all(not isinstance(row[i], str) for row in self.rows) for i in range(len(self.columns))]
-
-        def line(row: Sequence[str]) -> str:
-            return "  ".join(text.rjust(w) if number else text.ljust(w) for text, w, number in zip(row, widths, numbers)).rstrip()
-
-        parts = [f"## {self.title}", *wrap(self.protocol), "", line(grid[0]), "  ".join("-" * w for w in widths), *map(line, grid[1:])]
+        """Return the table as text: title, protocol, rows and notes."""
+        grid = rich.table.Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for i, column in enumerate(self.columns):
+            number = all(not isinstance(row[i], str) for row in self.rows)
+            grid.add_column(Text(column), justify="right" if number else "left", no_wrap=True)
+        for row in self.rows:
+            grid.add_row(*(Text(show(cell)) for cell in row))
+        console = Console(file=io.StringIO(), width=WIDEST, color_system=None)
+        with console.capture() as drawn:
+            console.print(grid)
+        lines = [line.rstrip() for line in drawn.get().splitlines()]
+        parts = [f"## {self.title}", *wrap(self.protocol), "", *lines]
         for note in self.notes:
             parts.extend(wrap(note, "* "))
         return "\n".join(parts) + "\n"
 
     def as_dict(self) -> Dict[str, Any]:
+        """Return the table as the JSON report has it."""
         rows = [dict(zip(self.columns, row)) for row in self.rows]
         return {"title": self.title, "protocol": self.protocol, "rows": rows, "notes": self.notes}
 
 
 def show(cell: Cell) -> str:
+    """Return a cell as it is printed: numbers with three digits or so, – for nothing."""
     if cell is None:
         return "–"
     if isinstance(cell, float):
@@ -126,18 +162,20 @@ def show(cell: Cell) -> str:
 
 
 def wrap(text: str, start: str = "") -> List[str]:
+    """Break a text into lines of at most 140 characters."""
     import textwrap
 
     return textwrap.wrap(text, 140, initial_indent=start, subsequent_indent=" " * len(start))
 
 
 class Report:
-    """Collects tables: each is printed at once and written into metrics/benchmarks.json beside what other runs left there."""
+    """Prints each table at once and writes it into metrics/benchmarks.json, where the tables of other runs stay."""
 
     def __init__(self, path: Path = REPORT) -> None:
         self.path = path
 
     def add(self, section: str, table: Table) -> None:
+        """Print a table and write it into the report."""
         print("\n" + table.render(), flush=True)
         content = json.loads(self.path.read_text(encoding="utf-8")) if self.path.is_file() else {}
         measured = {**table.as_dict(), "measured": time.strftime("%Y-%m-%d %H:%M"), "on": machine()}
@@ -147,6 +185,6 @@ class Report:
 
 
 def machine() -> Dict[str, Any]:
-    """What a figure depends on; no names and no paths."""
+    """Return what figures depend on: versions and number of cores, no names and no paths."""
     packages = {name: version(name) for name in ("spacy-sapbert", "spacy", "torch", "annoy")}
     return {"python": platform.python_version(), "system": platform.system(), "cpus": len(os.sched_getaffinity(0)), **packages}

@@ -10,7 +10,6 @@ from typing import Any, Dict, List
 
 import torch
 
-from spacy_sapbert.build import linker as building
 from spacy_sapbert.encoders.static import StaticEncoder, fast_encoder
 from spacy_sapbert.encoders.transformer import NameEncoder, base_encoder, default_encoder
 from spacy_sapbert.kb.concept import normalise
@@ -43,7 +42,7 @@ def compare(names: List[str]) -> Table:
         found: Dict[str, List[Dict[str, float]]] = {name: [] for name in encoders}
         for _ in range(ROUNDS + 1):  # the first is not counted
             for name, (model, some) in encoders.items():
-                found[name].append(timed(lambda model=model, some=some: building.encode(model, some), len(some)))  # type: ignore[misc]
+                found[name].append(timed(lambda model=model, some=some: model.encode(some), len(some)))  # type: ignore[misc]
     finally:
         torch.set_num_threads(before)
     rate = {name: {key: statistics.median(row[key] for row in rows[1:]) for key in ("wall", "cpu")} for name, rows in found.items()}
@@ -53,12 +52,12 @@ def compare(names: List[str]) -> Table:
     for name, (model, _) in encoders.items():
         ratios = {key: rate[name][key] / rate["default"][key] for key in ("wall", "cpu")}
         target = "≥ 20" if name == "fast" else None
-        table.add(name, model.get_dim("nO"), rate[name]["wall"], ratios["wall"], rate[name]["cpu"], ratios["cpu"], target, sizes[name])
+        table.add(name, model.dim, rate[name]["wall"], ratios["wall"], rate[name]["cpu"], ratios["cpu"], target, sizes[name])
     return table
 
 
 def timed(action: Callable[[], Any], count: int) -> Dict[str, float]:
-    """Names a second: "wall", and "cpu", of all threads."""
+    """Return names per second: "wall" by the clock, and "cpu" by the CPU time of all threads."""
     wall, cpu = time.perf_counter(), time.process_time()
     action()
     return {"wall": count / (time.perf_counter() - wall), "cpu": count / (time.process_time() - cpu)}

@@ -10,8 +10,7 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 
 from spacy_sapbert import bundle
-from spacy_sapbert.build import linker as building
-from spacy_sapbert.build.tune import perturb
+from spacy_sapbert.build.tune import misspell
 from spacy_sapbert.indexes.auto import GRAPH, LISTS, SMALL_GRAPH, lists_of
 from spacy_sapbert.indexes.base import exact_search
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -101,13 +100,13 @@ def engines(vectors: Path, asked: Path, folder: Path, size: int) -> Table:
 
 
 def queries(linker: Path, folder: Path) -> Path:
-    """The file of perturbed names' vectors (q, d)."""
+    """Return the file with the vectors of misspelt names (q, d)."""
     path = folder / "queries.npy"
     if not path.is_file():
         from spacy_sapbert.encoders.transformer import NameEncoder
 
         kb = KnowledgeBase(linker / bundle.KB)
-        texts = [text for text, _ in perturb(list(kb.surface_forms()), lambda text: bool(kb.find([text])), QUERIES)]
+        texts = [text for text, _ in misspell(list(kb.surface_forms()), lambda text: bool(kb.find([text])), QUERIES)]
         folder.mkdir(parents=True, exist_ok=True)
-        np.save(path, building.encode(NameEncoder().initialize(), texts))
+        np.save(path, NameEncoder().initialize().encode(texts))
     return path

@@ -147,7 +147,7 @@ def notes(golds: Sequence[Gold], mentions: Sequence[GoldMention]) -> List[str]:
 
 
 def thresholds(data: Path) -> Table:
-    """What each threshold lets through: right links of gold mentions, and links of text that names nothing."""
+    """Count for each threshold the right links of gold mentions, and the links of text that has no name."""
     linker = default_linkers.find_linker(None)
     columns = ["threshold"]
     points = []
@@ -202,7 +202,7 @@ def noise_scores(data: Path, linker: Path) -> List[float]:
 
 
 def noise_texts(notes: Sequence[str], matcher: Any, count: int, seed: int = SEED) -> List[str]:
-    """Distinct runs of 1 to 4 words in which the matcher finds no name. At most `count`; fewer where the notes are short."""
+    """Return at most `count` distinct runs of 1 to 4 words in which the matcher finds no name; fewer if the notes are short."""
     chance = random.Random(seed)
     blank = spacy.blank("en")
     found: Dict[str, str] = {}

@@ -13,7 +13,7 @@ PROC = Path("/proc")
 
 
 def peak_mb() -> float:
-    """The most that this process ever had resident, mapped files included."""
+    """Return the peak of resident memory of this process, with mapped files."""
     peak = field_mb(PROC / "self" / "status", "VmHWM")  # rusage's also counts what its parent had when it was started
     if peak is not None:
         return peak
@@ -21,7 +21,7 @@ def peak_mb() -> float:
 
 
 def field_mb(path: Path, field: str) -> Optional[float]:
-    """`VmRSS:   1234 kB` -> 1.264. None where the file or the field is not there."""
+    """Return a field such as `VmRSS:   1234 kB` in MB (1.264); None if the file or the field is missing."""
     try:
         for line in path.read_text(encoding="ascii").splitlines():
             if line.startswith(field + ":"):
@@ -40,12 +40,12 @@ def pss_mb(pid: Optional[int] = None) -> Optional[float]:
 
 
 def own_mb(pid: Optional[int] = None) -> Optional[float]:
-    """What is resident and not mapped from files: the system can't take it back."""
+    """Return resident memory that is not mapped from files, so that the system cannot take it back."""
     return field_mb(PROC / str(pid or os.getpid()) / "status", "RssAnon")
 
 
 class Peak:
-    """The most of `own_mb` that was seen, looked at five times a second while the block runs."""
+    """Measure the peak of `own_mb` while the block runs, five times a second."""
 
     def __enter__(self) -> Peak:
         self.mb, self._ended = own_mb() or 0.0, threading.Event()
@@ -63,7 +63,7 @@ class Peak:
 
 
 def tree(root: Optional[int] = None) -> List[int]:
-    """A process and its descendants."""
+    """Return a process and its descendants."""
     parents: Dict[int, int] = {}
     for entry in PROC.glob("[0-9]*"):
         try:
@@ -77,12 +77,12 @@ def tree(root: Optional[int] = None) -> List[int]:
 
 
 def total_pss_mb() -> Optional[float]:
-    """Of this process and its workers together."""
+    """Return the memory of this process and its workers together."""
     return _together("Pss")
 
 
 def total_own_mb() -> Optional[float]:
-    """Of `total_pss_mb` what is not mapped from files."""
+    """Return the part of `total_pss_mb` that is not mapped from files."""
     return _together("Pss_Anon")
 
 

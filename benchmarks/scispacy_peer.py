@@ -23,7 +23,7 @@ GRAPH = {"efConstruction": 100}
 
 
 def peer(kb: KnowledgeBase, name: str) -> Path:
-    """The folder of scispaCy's linker for a knowledge base: its JSONL, and TF-IDF vectors and nmslib graph of the same names."""
+    """Return the folder of scispaCy's linker for a knowledge base: JSONL, TF-IDF vectors and nmslib graph of the same names."""
     need("scispacy", EXTRA)
     if not MAY_BUILD and not (ARTEFACTS / f"scispacy-{name}").is_dir():
         raise Missing("Its index of these names is not built yet, and --no-peer-build was given.")
@@ -54,7 +54,7 @@ def _build(kb: KnowledgeBase, out: Path) -> None:
 
 
 def load(folder: Path, **settings: Any) -> Any:
-    """scispaCy's EntityLinker, from its own files."""
+    """Load scispaCy's EntityLinker from its own files."""
     from scispacy.linking import EntityLinker
     from scispacy.linking_utils import KnowledgeBase as ScispacyKB
 
@@ -81,7 +81,7 @@ def native_threads() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[Tuple[io.StringIO, io.StringIO]]:
-    """Without scispaCy's prints and warnings."""
+    """Silence the prints and warnings of scispaCy."""
     import warnings
 
     out, err = io.StringIO(), io.StringIO()

@@ -17,7 +17,7 @@ from spacy_sapbert import bundle
 from spacy_sapbert.build import default_linkers
 from spacy_sapbert.files import write_manifest
 from spacy_sapbert.indexes.auto import recommended
-from spacy_sapbert.indexes.base import exact_search
+from spacy_sapbert.indexes.stored import exact_search
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.registry import registry
 from training.corpora import read_notes
@@ -112,8 +112,8 @@ def encoded(data: Path, kb: Path, folder: Path) -> Table:
     for key, label in (("recall_at_1", "recall@1"), ("recall_at_10", "recall@10"), ("queries_per_s", "queries/s")):
         table.add(label, built["chosen"][key], None)
     for key in ("acc_at_1", "acc_at_5"):
-        table.add(f"the right concept of a perturbed name, {key[-1]} first, exact search", built["exact"][key], None)
-        table.add(f"the right concept of a perturbed name, {key[-1]} first, this index", built["chosen"][key], None)
+        table.add(f"the right concept of a misspelt name, {key[-1]} first, exact search", built["exact"][key], None)
+        table.add(f"the right concept of a misspelt name, {key[-1]} first, this index", built["chosen"][key], None)
     _used(table, linker, _docs(data, folder))
     return table
 

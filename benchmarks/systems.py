@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 
 from spacy_sapbert import bundle
 from spacy_sapbert.candidates import Rules, rank
-from spacy_sapbert.indexes.base import exact_search
+from spacy_sapbert.indexes.stored import exact_search
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.corpora import GOLD, Corpus, make_docs
@@ -32,7 +32,7 @@ class Ranked(NamedTuple):
 
 
 def pipeline(linker: Path, *, abbreviations: bool, **settings: Any) -> Language:
-    """A blank pipeline with the linker over the gold spans; nothing is cut."""
+    """Make a blank pipeline with the linker over the gold spans, which keeps all candidates."""
     nlp = spacy.blank("en")
     if abbreviations:
         import scispacy.abbreviation  # noqa: F401  (registers the detector)
@@ -44,13 +44,13 @@ def pipeline(linker: Path, *, abbreviations: bool, **settings: Any) -> Language:
 
 
 def gold_docs(corpus: Corpus) -> Tuple[List[Doc], List[GoldMention]]:
-    """Docs with their gold spans, and the mentions in the order in which a linker comes to them."""
+    """Return Docs with their gold spans, and the mentions in the order in which a linker reads them."""
     pairs = make_docs(corpus, spacy.blank("en"))
     return [doc for doc, _ in pairs], [mention for _, mentions in pairs for mention in mentions]
 
 
 def ours(corpus: Corpus, linker: Path, *, abbreviations: bool, **settings: Any) -> Ranked:
-    """The component itself, through Docs."""
+    """Rank by the component itself, through Docs."""
     nlp = pipeline(linker, abbreviations=abbreviations, **settings)
     kb = KnowledgeBase(linker / bundle.KB)
     docs = [doc for doc, _ in make_docs(corpus, nlp)]
@@ -65,7 +65,7 @@ def _ranked(kb: KnowledgeBase, rows: np.ndarray, cosines: np.ndarray) -> Ranked:
 
 
 def exact_encoder(texts: Sequence[str], kb: KnowledgeBase, linker: Path, model: Any) -> Ranked:
-    """Exact search by the bare encoder: no abbreviations, no look-up of names found verbatim."""
+    """Rank by exact search with the encoder alone: without abbreviations and exact matches of names."""
     stored = bundle.open_index(linker)._stored
     queries = model.predict([normalise(text) for text in texts])
     return _ranked(kb, *exact_search(stored, queries, NAMES))
@@ -90,7 +90,7 @@ def tfidf(texts: Sequence[str], kb: KnowledgeBase, analyzer: str = "char") -> Ra
 
 
 def exact_match(texts: Sequence[str], kb: KnowledgeBase) -> Ranked:
-    """Names found verbatim, after normalising."""
+    """Rank by exact match of normalised names."""
     found = kb.find(texts)
     rows = np.array([[found.get(text, -1)] for text in texts], dtype=np.int64)
     return _ranked(kb, rows, np.ones(rows.shape, dtype=np.float32))

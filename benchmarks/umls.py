@@ -29,7 +29,7 @@ def run(data: Path, report: Report) -> None:
 
 
 def make(folder: Path, concepts: int, relations: float = RELATIONS) -> None:
-    """Write a release and what was counted; the folder is there when all of it is."""
+    """Write a release and its counts; the folder appears when it is complete."""
     scratch = folder.with_name(folder.name + ".new")
     made = measure("make_umls", scratch, concepts, SEED, relations)
     (scratch / "counts.json").write_text(json.dumps(made), encoding="utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from spacy_sapbert.indexes.base import exact_search
+from spacy_sapbert.indexes.stored import exact_search
 
 BLOCK = 50_000
 SAMPLE = 2_000  # real vectors whose nearest neighbour is looked for
@@ -48,6 +48,6 @@ def like(real: npt.NDArray[np.float16], count: int, out: Path, seed: int = 13) -
 
 
 def nearest(vectors: npt.NDArray[np.float16], queries: Vectors) -> Vectors:
-    """(q,): the distance of each query, which is one of the vectors, to the nearest other one."""
+    """Return the distance of each query, which is one of the vectors, to the nearest other vector (q,)."""
     _, cosines = exact_search(vectors, queries, 2)
     return np.sqrt(np.maximum(2 - 2 * cosines[:, 1], 0)).astype(np.float32)

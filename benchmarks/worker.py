@@ -363,7 +363,7 @@ def encode_and_bare(kb: str, count: str) -> Dict[str, Any]:
     opened = KnowledgeBase(kb)
     names = opened.surface_forms_at(np.sort(np.random.default_rng(13).permutation(opened.n_surface_forms)[: int(count)]).tolist())
     model = NameEncoder().initialize()
-    objects = model.layers[0].shims[0]._hfmodel  # type: ignore[attr-defined]
+    objects = model.hf_model
     ids = sorted(objects.tokenizer(names, truncation=True, max_length=25)["input_ids"], key=len)
     batches = [objects.tokenizer.pad({"input_ids": ids[i : i + 64]}, return_tensors="pt") for i in range(0, len(ids), 64)]
     fastest = {"bare": 0.0, "ours": 0.0}
@@ -429,7 +429,7 @@ def throughput_ours(folder: str, path: str) -> Dict[str, Any]:
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": folder, **SETTINGS})
     loaded = _loaded(linker, nlp)
-    model, index = Clock(linker.model, ["predict"]), Clock(linker.index, ["query", "vectors"])
+    model, index = Clock(linker.model, ["encode"]), Clock(linker.index, ["query", "vectors"])
     linker.bundle = replace(linker.bundle, encoder=model, index=index)
     inside: List[float] = []
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
 from .calibration import Calibration, read_calibration
+from .encoders.base import Encoder, as_encoder
 from .errors import fail, warn
-from .files import MANIFEST, keep_the_others, read_manifest, told_where_full, write_manifest, write_text, writing_folder
+from .files import MANIFEST, disk_full_as_error, keep_other_files, read_manifest, write_manifest, write_text, writing_folder
+from .indexes.base import report_of
 from .kb.additions import Additions
 from .kb.concept import normalise
 from .kb.knowledge_base import KnowledgeBase
@@ -52,7 +52,7 @@ class LinkerBundle:
 
     folder: Path
     kb: KnowledgeBase
-    encoder: Any
+    encoder: Encoder
     index: VectorIndex
     calibration: Calibration | None
     additions: Additions
@@ -63,7 +63,7 @@ class LinkerBundle:
     def open(
         cls,
         folder: str | Path,
-        encoder: Any,
+        encoder: Encoder,
         index: VectorIndex,
         *,
         component: str = "sapbert_linker",
@@ -101,7 +101,7 @@ class LinkerBundle:
                 loaded = open_encoder(folder / ENCODER, encoder)
             else:
                 loaded = encoder if opened is None else opened.encoder
-                if not loaded.has_dim("nO"):
+                if not loaded.dim:
                     raise fail("E003", component=component, what="encoder")
             if opening is not None:
                 found = opening.result()
@@ -110,7 +110,7 @@ class LinkerBundle:
         _check_built_for_each_other(kb, loaded, found, encoder)
         why = ""
         if calibration is None:
-            calibration, why = open_calibration(folder, fingerprint(loaded), kb.fingerprint)
+            calibration, why = open_calibration(folder, loaded.fingerprint, kb.fingerprint)
         return cls(folder, kb, loaded, found, calibration, Additions(), why, temporary).with_additions(added)
 
     def with_additions(self, additions: Additions) -> LinkerBundle:
@@ -119,12 +119,12 @@ class LinkerBundle:
         Raises:
             SapbertError: E022, an added name belongs to no concept of the knowledge base.
         """
-        encoder = fingerprint(self.encoder)
+        encoder = self.encoder.fingerprint
         vectors = dict(additions.vectors) if additions.encoder == encoder else {}
         forms = dict.fromkeys(normalise(name.text, name.language) for name in additions.names)
         missing = [form for form in forms if form not in vectors]
         if missing:
-            vectors.update(zip(missing, np.asarray(self.encoder.predict(missing), dtype=np.float32)))
+            vectors.update(zip(missing, self.encoder.encode(missing)))
         complete = replace(additions, vectors=vectors, encoder=encoder)
         return replace(self, additions=complete, kb=self.kb.with_additions(complete))
 
@@ -141,12 +141,12 @@ class LinkerBundle:
         if target.is_symlink():
             target = target.resolve()  # replace what the link leads to, not the link
         if target.resolve() == self.folder.resolve():
-            with told_where_full(target):
+            with disk_full_as_error(target):
                 self._write_changeable(target)
             return
         parts = [folder for part, folder in PARTS.items() if part not in set(exclude)]
         with writing_folder(target) as folder:
-            keep_the_others(target, folder, [*parts, MANIFEST])
+            keep_other_files(target, folder, [*parts, MANIFEST])
             for part in parts:
                 shutil.copytree(self.folder / part, folder / part)
             shutil.copyfile(self.folder / MANIFEST, folder / MANIFEST)
@@ -168,20 +168,19 @@ class LinkerBundle:
             warn("W004", stacklevel=3, path=self.folder, differences=shown)
 
 
-def _check_built_for_each_other(kb: KnowledgeBase, encoder: Any, index: VectorIndex, asked: Any) -> None:
+def _check_built_for_each_other(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, asked: Encoder) -> None:
     """Check that an index holds the vectors of a knowledge base by an encoder, and that it is the encoder that was asked for.
 
     Raises:
         SapbertError: E203.
     """
-    built_for = getattr(index, "report", {}).get("built_for", {})
-    width, name, wanted = encoder.get_dim("nO"), encoder.attrs.get("name") or "", asked.attrs.get("name") or ""
+    built_for = report_of(index).get("built_for", {})
     same = (
         len(index) == kb.n_surface_forms
-        and index.dim == width
-        and built_for.get("encoder", fingerprint(encoder)) == fingerprint(encoder)
+        and index.dim == encoder.dim
+        and built_for.get("encoder", encoder.fingerprint) == encoder.fingerprint
         and built_for.get("kb", kb.fingerprint) == kb.fingerprint
-        and wanted in ("", name)
+        and asked.name in ("", encoder.name)
         and (is_fast(encoder) or not is_fast(asked))
     )
     if not same:
@@ -191,45 +190,41 @@ def _check_built_for_each_other(kb: KnowledgeBase, encoder: Any, index: VectorIn
             dim=index.dim,
             built=built_for.get("encoder_name", "unknown"),
             names=kb.n_surface_forms,
-            encoder=FAST if is_fast(asked) else wanted or name or "all-MiniLM-L6-v2",
-            width=width,
+            encoder=FAST if is_fast(asked) else asked.name or encoder.name or "all-MiniLM-L6-v2",
+            width=encoder.dim,
         )
 
 
 # -- encoder ------------------------------------------------------------------------------------------------------------
 
 
-def save_encoder(model: Any, folder: Path) -> None:
+def save_encoder(encoder: Encoder, folder: Path) -> None:
     """Write an encoder and its manifest into a folder that is there."""
-    if "to_folder" in model.attrs:
-        model.attrs["to_folder"](model, folder)
-    else:  # another Thinc model
-        model.to_disk(folder / "model")
-    about = {key: model.attrs[key] for key in ("architecture",) if key in model.attrs}
-    write_manifest(folder, "encoder", VERSION, {"name": model.attrs.get("name", model.name), **about})
+    encoder.save(folder)
+    about = {"architecture": encoder.architecture} if encoder.architecture else {}
+    write_manifest(folder, "encoder", VERSION, {"name": encoder.name, **about})
 
 
-def open_encoder(folder: Path, like: Any) -> Any:
+def open_encoder(folder: Path, like: Encoder) -> Encoder:
     """Return the encoder of a linker folder, loaded.
 
     Args:
         folder: the encoder's folder.
-        like: an encoder whose settings are used where it has the same architecture. It is not changed, unless it is a Thinc model without an
-            architecture of this package: then it is loaded itself.
+        like: an encoder whose settings are used where it has the same architecture. It is not changed, unless it has no architecture: then no
+            other like it can be made, and it is loaded itself.
 
     Raises:
         SapbertError: E101, E102, E301, E307, E309, the folder is missing, damaged or not to be trusted.
     """
     manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
-    architecture = manifest.get("architecture")
-    if architecture is not None:
-        settings = encoder_settings(like) if like.attrs.get("architecture") == architecture else {}
-        like = registry.get("architectures", architecture)(**settings)
-    _load_into(like, folder)
-    return like
+    encoder, architecture = like, manifest.get("architecture", like.architecture)
+    if architecture:
+        encoder = make_encoder(architecture, like.get_config() if like.architecture == architecture else {})
+    encoder.load(folder)
+    return encoder
 
 
-def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Any:
+def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Encoder:
     """Return the encoder of a linker folder, in a process that encodes.
 
     Args:
@@ -238,33 +233,20 @@ def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Any:
         device: "cpu" or "cuda:0".
     """
     manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
-    model = registry.get("architectures", manifest["architecture"])(**settings)
-    _load_into(model, folder)
-    if "to_device" in model.attrs:
-        model.attrs["to_device"](model, device)
-    return model
+    encoder = make_encoder(manifest["architecture"], settings)
+    encoder.load(folder)
+    encoder.to(device)
+    return encoder
 
 
-def _load_into(model: Any, folder: Path) -> None:
-    if "from_folder" in model.attrs:
-        model.attrs["from_folder"](model, folder)
-    else:
-        model.from_disk(folder / "model")
+def make_encoder(architecture: str, settings: dict[str, Any]) -> Encoder:
+    """Return a new encoder of a registered architecture; nothing is read."""
+    return as_encoder(registry.get("architectures", architecture)(**settings))
 
 
-def encoder_settings(model: Any) -> dict[str, Any]:
-    """Return the settings of an encoder's architecture."""
-    return {key: model.attrs[key] for key in ("name", "pooling", "max_length", "dtype", "batch_tokens") if key in model.attrs}
-
-
-def fingerprint(model: Any) -> str:
-    """Return the hash of an encoder: equal where two give the same vectors."""
-    return str(model.attrs.get("fingerprint", ""))
-
-
-def is_fast(model: Any) -> bool:
+def is_fast(encoder: Encoder) -> bool:
     """Return whether an encoder is the static one that comes with this package."""
-    return model.attrs.get("architecture") == STATIC_ENCODER and not model.attrs.get("name")
+    return encoder.architecture == STATIC_ENCODER and not encoder.name
 
 
 # -- index --------------------------------------------------------------------------------------------------------------

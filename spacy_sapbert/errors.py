@@ -63,40 +63,42 @@ class Errors:
     E005 = "Extension '{attr}' of Span exists already with other settings. Choose another attr_name for '{component}'."
     E006 = "'{what}' is a {got}, not a {expected}."
     E007 = "Folder '{path}' is locked by another build for more than {seconds:.0f} s. If none is running, delete '{lock}'."
-    E008 = "No room left to write '{path}' ({error}). Nothing half-written was kept; free space, or name another folder ({env} moves the cache)."
-    E009 = "'{path}' can't be written ({error}). Name another file."
+    E008 = "No room left to write '{path}' ({error}). Nothing half-written was kept; free space, or give another folder ({env} moves the cache)."
+    E009 = "'{path}' can't be written ({error}). Give another file."
     E010 = (
         "Setting '{setting}' of '{component}' needs a calibration, and linker '{path}' has none{why}. Fit one on annotated notes: "
         "`python -m spacy_sapbert calibrate LINKER GOLD.spacy`, or linker.calibrate(docs)."
     )
     E011 = "{what} = {value} is not reached on the {n:,} mentions the calibration was fit on ({fit_on}): at most {best:.3f}. Ask for less, or fit on more."
-    E012 = "A calibration needs at least {fewest} annotated mentions, right and wrong ones; given were {n}, of which {right} are linked rightly."
+    E012 = "A calibration needs at least {fewest} annotated mentions, right and wrong ones; {n} were given, and {right} of them are linked rightly. Annotate more."
     E013 = "{what} needs the package '{package}'. Install it: pip install {package}"
     E014 = "The annotated Docs hold no span with a kb_id ({where}). Set span.kb_id_ to the gold concept's id, `|` between alternatives."
     E015 = "Calibration '{path}' is damaged: {why}. Delete it, or fit it again: `python -m spacy_sapbert calibrate`."
-    E016 = "None of the {n:,} gold ids is in the knowledge base ({examples}): nothing can be learnt. Annotate with its ids or codes, such as {known}."
+    E016 = "None of the {n:,} gold ids is in the knowledge base ({examples}): nothing can be learnt. Use its ids in the annotations, such as {known}."
     E017 = (
-        "'{path}' was begun with other settings or from another input: {differences}. Ask for the same again to go on with it, name another "
+        "'{path}' was begun with other settings or from another input: {differences}. Give the same settings and input to resume it, give another "
         "folder, or delete this one."
     )
-    E018 = "'{path}' is being written by another `annotate`. Wait for it, or name another folder. If none is running, delete '{lock}'."
-    E019 = "No room left to write '{path}' ({error}). The partitions that are done are kept: free space, and give the same command again."
-    E020 = "No Ray cluster answers at '{address}' ({error}). Give the address of a running one, or leave --ray-address out for one on this machine."
-    E021 = "A worker died {times} times while it loaded the pipeline ({why}). Ask for fewer --workers: each holds one."
+    E018 = "'{path}' is being written by another `annotate`. Wait until it ends, or give another folder. If none is running, delete '{lock}'."
+    E019 = "No room left to write '{path}' ({error}). The partitions that are done are kept: free some space, and run the same command again."
+    E020 = "No Ray cluster answers at '{address}' ({error}). Give the address of a running cluster, or leave --ray-address out to start one on this machine."
+    E021 = "A worker died {times} times while it loaded the pipeline ({why}). Use fewer --workers: each of them loads the whole pipeline."
     E022 = "Concept '{id}' is not in the knowledge base, so it can't have another name. linker.add_concept('{id}', names) makes a new one."
-    E023 = "What was added to the linker can't be read from '{path}': {why}. Delete that file, and add it again."
+    E023 = "The linker's additions can't be read from '{path}': {why}. Delete that file, and add the names again."
     E024 = "{name!r} can't be a name: it must be a text with a letter or a digit, of at most {most} characters."
     E025 = "Concept '{id}' is in the knowledge base already ({name}). linker.add_alias('{id}', name) gives it another name."
-    E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait for it, or name another folder."
+    E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait for it, or give another folder."
     E027 = (
-        "One of {count} processes that encode names died ({error}), often for want of memory. The shards that are whole are kept: give the same command "
-        "again, with fewer processes. A script that builds a linker so needs `if __name__ == '__main__':`."
+        "One of {count} processes that encode names died ({error}), often because memory ran out. The shards that are whole are kept: run the same command "
+        "again with fewer processes. A script that builds a linker with processes needs `if __name__ == '__main__':`."
     )
     E028 = (
         "Not enough {what} for {names:,} names of {dim} dimensions and {engine}: about {need:.1f} GB are needed, {free:.1f} GB are free. {advice} "
-        "Nothing was encoded; check=False, or --no-check, begins all the same."
+        "Nothing was encoded. To build anyway, pass check=False or --no-check."
     )
-    E029 = "No room left to write '{path}' ({error}). The shards that are whole are kept there: free some and build again, or delete that folder."
+    E029 = (
+        "No room left to write '{path}' ({error}). The shards that are whole are kept there: free some space and build again, or delete that folder."
+    )
     E030 = "'{path}' holds no saved concept_matcher that can be read: {why} Save the pipeline again, or add the component anew."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
@@ -104,7 +106,7 @@ class Errors:
         "Knowledge base '{path}' is damaged or was changed: {why}. Build it again with `python -m spacy_sapbert kb build`; "
         "the default linker's cached folder can just be deleted."
     )
-    E103 = "The sources hold no names after filtering ({detail}): there is nothing to link to."
+    E103 = "The sources hold no names after filtering ({detail}), so there is nothing to link to. Use fewer filters or other sources."
     E104 = "Semantic type or group '{value}' is not known. Use a TUI such as T047, or a group: {groups}."
     E105 = "Vocabulary '{value}' is not in this knowledge base. It has: {known}."
     E106 = "'{path}' was written by format {found}; this version reads {expected}. Build it again, or install the matching spacy-sapbert."
@@ -122,7 +124,7 @@ class Errors:
         "Milvus at '{uri}' refuses the token: the environment variable {env} {what} ({why}). Put a valid one there, 'user:password' or an API key, "
         "whose role may do this."
     )
-    E232 = "Milvus at '{uri}' was asked to {doing} and gave no answer within {seconds:g} s, {times} times. Try later, or give a longer timeout."
+    E232 = "Milvus at '{uri}' was asked to {doing} and did not answer within {seconds:g} s, {times} times. Try later, or give a longer timeout."
     E233 = (
         "Collection '{collection}' is not in Milvus at '{uri}': it was dropped, or the index was built elsewhere. Give the uri it was built on, or build "
         "the index again with `python -m spacy_sapbert index`."
@@ -173,19 +175,19 @@ class Errors:
     E408 = "'{path}' has no {what} '{name}' ({option}). It has: {known}."
     E409 = (
         "{count:,} of {total:,} partitions are not done: {which}. All others are, and are kept. Each was tried {times} times; the last reason: {why}. "
-        "Give the same command again to try only these."
+        "Run the same command again to try only these."
     )
     # warnings
     W001 = "{bad:,} of {total:,} rows of '{path}' were malformed and left out (lines {lines}): {why}"
     W002 = "The calibration of '{path}' was fit for another {what}: probabilities are left out. Fit it again: `python -m spacy_sapbert calibrate`."
-    W004 = "The calibration of '{path}' was fit with other settings ({differences}): its probabilities may be off. Fit it again with these."
-    W005 = "{count:,} of {n:,} gold ids are not in the knowledge base ({examples}): their links count as wrong."
-    W006 = "{names:,} translations of {concepts:,} ids that no other source names are left out ({examples}): a translation only adds to a concept that is there."
-    W007 = "{what} in '{path}' were damaged since they were written; the names are encoded again."
-    W008 = "What '{path}' holds of an earlier build is left aside, as this one differs ({differences}): all names are encoded."
+    W004 = "The calibration of '{path}' was fit with other settings ({differences}), so its probabilities may be wrong. Fit it again with these settings."
+    W005 = "{count:,} of {n:,} gold ids are not in the knowledge base ({examples}): their links count as wrong. Check the ids, or add their source."
+    W006 = "{names:,} translations of {concepts:,} ids that no other source names are left out ({examples}): translations are only added to concepts of other sources. Give the source that has these ids."
+    W007 = "{what} in '{path}' were damaged since they were written; these names are encoded again."
+    W008 = "The vectors in '{path}' are from another build ({differences}) and are not used: all names are encoded."
     W009 = (
-        "The names that '{component}' looks for can't be kept in the cache, '{path}' ({error}): each process makes them for itself. Name a folder that "
-        "can be written with {env}."
+        "The names that '{component}' looks for can't be kept in the cache '{path}' ({error}), so each process prepares them itself. Set {env} to a "
+        "folder that can be written."
     )
     W003 = "No setting of the index links within {points:.1f} points of exact search; the best found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 

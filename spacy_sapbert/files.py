@@ -1,4 +1,4 @@
-"""Artefact folders: a manifest with checksums, written beside and renamed, so that nothing half-written is ever seen."""
+"""Folders with a manifest of checksums. They are written beside their target and then renamed, so a half-written one is never seen."""
 
 from __future__ import annotations
 
@@ -23,13 +23,18 @@ from .errors import DamagedFile, MissingFile, SapbertError, fail
 MANIFEST = "manifest.json"
 FULL_HASH_BYTES = 64 * 1024 * 1024  # larger files are sampled when opened, so that opening stays under 0.3 s whatever the size
 _SAMPLES, _BLOCK = 64, 64 * 1024
-_LOCK, _NEW, _OLD = "lock", "new", "old"  # in a temporary folder: held while it is written, what is written, what it replaces
+_LOCK, _NEW, _OLD = "lock", "new", "old"  # in a temporary folder: a lock held while it is written, the new folder, the one it replaces
 _GRACE_SECONDS = 60.0
 _DISK_FULL = ("no space left", "disk is full", "quota exceeded", " requested and ")
 
 
 def checksum(path: Path, *, full: bool = True) -> str:
-    """blake2b of a file; with `full=False` files over 64 MiB give the hash of their size and 64 evenly spaced blocks."""
+    """Return the blake2b hash of a file.
+
+    Args:
+        path: the file.
+        full: hash every byte; else, of a file over 64 MiB, only its size and 64 evenly spaced blocks.
+    """
     size = path.stat().st_size
     digest = hashlib.blake2b(digest_size=32)
     with open(path, "rb", buffering=0) as file:
@@ -45,9 +50,17 @@ def checksum(path: Path, *, full: bool = True) -> str:
 
 
 def write_manifest(folder: Path, kind: str, version: int, content: Dict[str, Any], *, deep: bool = True) -> Dict[str, Any]:
-    """Write manifest.json last: `content` plus kind, format version, and size and checksums of every other file.
+    """Write manifest.json, after all other files: their sizes and checksums, with kind, format version and further content.
 
-    deep (bool): also of files in folders below; False where these have manifests of their own.
+    Args:
+        folder: the folder, complete but for the manifest.
+        kind: what the folder holds, such as "knowledge base".
+        version: number of the format.
+        content: what else the manifest says.
+        deep: list the files of folders below, too; False where these have manifests of their own.
+
+    Returns:
+        The manifest.
     """
     files = {}
     for path in sorted(p for p in (folder.rglob("*") if deep else folder.glob("*")) if p.is_file() and p != folder / MANIFEST):
@@ -61,11 +74,20 @@ def write_manifest(folder: Path, kind: str, version: int, content: Dict[str, Any
 
 
 def read_manifest(folder: Union[str, Path], kind: str, version: int, *, missing: str, damaged: str, full: bool = False) -> Dict[str, Any]:
-    """The manifest of an artefact folder, after checking that its files are the ones that were written.
+    """Return the manifest of a folder, after checking that its files are unchanged.
 
-    missing, damaged (str): codes of the errors to raise, e.g. "E101" and "E102".
-    full (bool): hash every byte, also of files over 64 MiB.
-    RAISES: MissingFile, DamagedFile, SapbertError (another format version).
+    Args:
+        folder: the folder.
+        kind: what the folder must hold.
+        version: the format that this version reads.
+        missing: code of the error for a missing folder or manifest, such as "E101".
+        damaged: code of the error for a changed file, such as "E102".
+        full: hash every byte, also of files over 64 MiB.
+
+    Raises:
+        MissingFile: there is no such folder, or it has no manifest.
+        DamagedFile: a file is missing or was changed, or the manifest is of another kind.
+        SapbertError: E106, another format.
     """
     folder = Path(folder)
     path = folder / MANIFEST
@@ -96,6 +118,11 @@ def read_manifest(folder: Union[str, Path], kind: str, version: int, *, missing:
 
 
 def check_file(folder: Path, name: str, entry: Dict[str, Any], damaged: str, full: bool) -> None:
+    """Compare a file with its entry in the manifest.
+
+    Raises:
+        DamagedFile: with the code `damaged`, if the file is missing, was changed or is outside the folder.
+    """
     file = folder / name
     if file.is_absolute() != folder.is_absolute() or ".." in Path(name).parts:
         raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} names '{name}', which is outside the folder")
@@ -111,18 +138,23 @@ def check_file(folder: Path, name: str, entry: Dict[str, Any], damaged: str, ful
 
 @contextmanager
 def writing_folder(target: Union[str, Path]) -> Iterator[Path]:
-    """A new folder, in a temporary sibling of the target, that takes the target's place when the block ends well and is removed when
-    it does not. What a killed process has left is cleared away by the next one that writes the same target.
+    """Give a new folder that replaces the target when the block ends without an error, and is removed otherwise.
 
-    RAISES: SapbertError E008 where the disk is full.
+    The folder is a temporary one beside the target. What a killed process leaves is removed by the next process that writes the same target.
+
+    Args:
+        target: where the folder will be.
+
+    Raises:
+        SapbertError: E008, the disk is full.
     """
     target = Path(target)
-    with told_where_full(target):
+    with disk_full_as_error(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         clear_abandoned(target)
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
     try:
-        with told_where_full(target), FileLock(scratch / _LOCK):
+        with disk_full_as_error(target), FileLock(scratch / _LOCK):
             (scratch / _NEW).mkdir()
             yield scratch / _NEW
             _replace_folder(scratch, target)
@@ -131,23 +163,37 @@ def writing_folder(target: Union[str, Path]) -> Iterator[Path]:
 
 
 @contextmanager
-def told_where_full(path: Path) -> Iterator[None]:
-    """Errors of a full disk, whoever raises them, as SapbertError E008 of this path."""
+def disk_full_as_error(path: Path) -> Iterator[None]:
+    """Turn every error of a full disk into one.
+
+    Raises:
+        SapbertError: E008, the disk is full.
+    """
     try:
         yield
     except Exception as error:
         if not is_disk_full(error):
             raise
         said: object = error
-        if isinstance(error, SapbertError) and error.code == "E008":  # of a file in the folder
+        if isinstance(error, SapbertError) and error.code == "E008":  # raised for a file in the folder
             said = error.__cause__ or error
-        elif isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):  # of copytree: (source, target, why) of each file
+        elif (
+            isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list)
+        ):  # raised by copytree: (source, target, why) of each file
             said = next((why for _, _, why in error.args[0] if is_disk_full(OSError(why))), error)
         raise fail("E008", path=path, error=said, env="SPACY_SAPBERT_CACHE") from error
 
 
-def keep_the_others(old: Path, new: Path, replaced: Iterable[str]) -> None:
-    """Take over what lies in an old folder and is not replaced: as hard links where the disk has them, since no file of ours is written in place."""
+def keep_other_files(old: Path, new: Path, replaced: Iterable[str]) -> None:
+    """Copy to a new folder what an old one has besides the parts that are replaced.
+
+    Files become hard links if the disk has them, which is safe because this package writes no file in place.
+
+    Args:
+        old: the old folder.
+        new: the new folder.
+        replaced: names in the old folder that are not copied.
+    """
     for path in sorted(old.iterdir()) if old.is_dir() else ():
         if path.name in replaced:
             continue
@@ -167,7 +213,11 @@ def _link(source: Any, target: Any) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """The file appears whole or not at all. RAISES: SapbertError E008 where the disk is full."""
+    """Write a text file that appears complete or not at all.
+
+    Raises:
+        SapbertError: E008, the disk is full.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
@@ -183,19 +233,23 @@ def write_text(path: Path, text: str) -> None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Only Python's own file calls set errno; NumPy, SQLite, Annoy and safetensors just say it, each in its words."""
+    """Say whether an error means that the disk is full.
+
+    Python's own file calls set errno. NumPy, SQLite, Annoy and safetensors only have a message, each its own.
+    """
     said = str(error).lower()
     return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or any(words in said for words in _DISK_FULL)
 
 
 def reserve(path: Path) -> None:
-    """Take the room of a sparse file that will be written through a map: on a full disk that would be a bus error, this is an OSError."""
+    """Take the disk space of a sparse file before it is written through a map: a full disk is then an OSError, not a bus error."""
     if hasattr(os, "posix_fallocate"):
         with open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def _replace_folder(scratch: Path, target: Path) -> None:
+    """Move the new folder to the target. If that fails, the old one is moved back."""
     if not target.exists():
         os.replace(scratch / _NEW, target)
         return
@@ -208,11 +262,11 @@ def _replace_folder(scratch: Path, target: Path) -> None:
 
 
 def clear_abandoned(target: Path) -> None:
-    """Remove what killed builds of a folder have left beside it, and put the folder back where one was killed while it replaced it."""
+    """Remove what killed builds of a folder left beside it. If one was killed while it replaced the folder, put the old folder back."""
     for scratch in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
         if "." in scratch.name[len(target.name) + 2 : -len(".tmp")]:
-            continue  # of a target with a longer name
-        with suppress(Timeout, OSError):  # held by a build that is running
+            continue  # it belongs to a target with a longer name
+        with suppress(Timeout, OSError):  # a running build holds it
             lost = (scratch / _OLD).exists() and not target.exists()  # killed between the two renames
             if time.time() - scratch.stat().st_mtime < _GRACE_SECONDS and not lost:
                 continue  # perhaps made just now, and not locked yet
@@ -223,7 +277,11 @@ def clear_abandoned(target: Path) -> None:
 
 
 def package_file(package: str, file: str) -> Path:
-    """A file of an installed package, which is found, not imported. RAISES: SapbertError E004 where it is not installed."""
+    """Return the path of a file in an installed package, without importing the package.
+
+    Raises:
+        SapbertError: E004, the package is not installed.
+    """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise fail("E004", package=package, install=package.replace("_", "-"))
@@ -231,18 +289,23 @@ def package_file(package: str, file: str) -> Path:
 
 
 def copy_folder(source: Path, target: Path, names: List[str]) -> None:
-    """Copy the named files (relative paths) and the manifest."""
+    """Copy some files, named by their paths relative to the folder, and the manifest."""
     for name in [*names, MANIFEST]:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, target / name)
 
 
 def folder_to_bytes(folder: Path) -> Dict[str, bytes]:
+    """Return the content of every file below a folder, by its relative path."""
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def folder_from_bytes(content: Dict[str, bytes], folder: Path) -> None:
-    """RAISES: DamagedFile where a name would leave the folder."""
+    """Write what `folder_to_bytes` returned.
+
+    Raises:
+        DamagedFile: E102, a name points outside the folder.
+    """
     for name, data in content.items():
         path = (folder / name).resolve()
         if folder.resolve() not in path.parents:

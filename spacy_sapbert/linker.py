@@ -21,13 +21,13 @@ from spacy.pipeline import Pipe
 from spacy.scorer import Scorer
 from spacy.tokens import Doc, Span
 from spacy.training import Example
-from thinc.api import Model
 
 from .build.default_linkers import HPO_FAST, find_linker
 from .build.loaders import Loader
-from .bundle import NAME_ENCODER, STATIC_ENCODER, LinkerBundle, encoder_settings, fingerprint, is_fast
+from .bundle import NAME_ENCODER, STATIC_ENCODER, LinkerBundle, is_fast, make_encoder
 from .calibration import Calibration, Observed, fit_calibration
 from .doc.spans import Link, Mention, get_mention, get_spans, long_forms, set_extensions, write_links
+from .encoders.base import Encoder, as_encoder
 from .errors import fail, warn
 from .files import clear_abandoned, folder_from_bytes, folder_to_bytes
 from .kb import semantic_types
@@ -36,7 +36,7 @@ from .kb.concept import MAX_NAME_CHARS, Concept, Name
 from .kb.knowledge_base import KnowledgeBase
 from .search import CandidateSearch, Found, MentionCandidate, Query
 from .settings import Settings, default_config, takes_settings
-from .types import Floats2d, VectorIndex
+from .types import VectorIndex
 
 LINKER_FOLDER = "linker"  # in the component's folder of a saved pipeline
 DEFAULT_CONFIG = {
@@ -67,7 +67,7 @@ class Prediction(NamedTuple):
 )
 @takes_settings
 def make_sapbert_linker(
-    nlp: Language, name: str, model: Model[list[str], Floats2d], index: VectorIndex, scorer: Optional[Callable[..., Any]], **settings: Any
+    nlp: Language, name: str, model: Any, index: VectorIndex, scorer: Optional[Callable[..., Any]], **settings: Any
 ) -> "SapBertLinker":
     """Make the component; see `Settings`. Nothing is read from disk."""
     return SapBertLinker(model, index, name, scorer=scorer, language=nlp.lang or "", **settings)
@@ -84,7 +84,7 @@ class SapBertLinker(Pipe):
     Each setting is also an attribute: `linker.threshold`. To set one checks it, and takes effect at once.
 
     Args:
-        model: the encoder that is asked for, n names -> (n, d), L2-normalised. A linker folder brings its own; it must be this kind.
+        model: the encoder that is asked for, an `Encoder` or a Thinc model from names to (n, d). A linker folder brings its own of this kind.
         index: the engine to build a linker with; a linker folder brings its own, which takes these settings if it is of the same engine.
         name: of the component in its pipeline.
         scorer: for `nlp.evaluate`.
@@ -99,7 +99,7 @@ class SapBertLinker(Pipe):
 
     def __init__(
         self,
-        model: Model[list[str], Floats2d],
+        model: object,
         index: VectorIndex,
         name: str = "sapbert_linker",
         *,
@@ -107,17 +107,16 @@ class SapBertLinker(Pipe):
         **settings: Any,
     ) -> None:
         self.name = name
-        for what, part, kind in (("model", model, Model), ("index", index, VectorIndex)):
-            if not isinstance(part, kind):
-                raise fail("E006", what=what, got=type(part).__name__, expected=kind.__name__)
+        if not isinstance(index, VectorIndex):
+            raise fail("E006", what="index", got=type(index).__name__, expected="VectorIndex")
         self._settings = Settings(**settings, component=name)
-        self._asked_model, self._asked_index = self._pick_encoder(model), index  # a linker folder brings its own
+        self._asked_model, self._asked_index = self._pick_encoder(as_encoder(model)), index  # a linker folder brings its own
         self.scorer = scorer
         self._search: Optional[CandidateSearch] = None  # all that was opened; None before the first use
         self._lock = threading.RLock()  # neither loading a model nor a fast tokenizer bears two threads
         set_extensions(self._settings.attr_name, name)
 
-    def _pick_encoder(self, model: Any) -> Any:
+    def _pick_encoder(self, model: Encoder) -> Encoder:
         """Return the encoder that `encoder` and `model` ask for.
 
         Raises:
@@ -125,10 +124,10 @@ class SapBertLinker(Pipe):
         """
         if self._settings.encoder is None or is_fast(model):
             return model
-        if model.attrs.get("architecture") != NAME_ENCODER or model.attrs.get("name"):
+        if model.architecture != NAME_ENCODER or model.name:
             why = "`model` names another encoder. Leave one of the two out."
             raise fail("E002", setting="encoder", component=self.name, value=self._settings.encoder, why=why)
-        return util.registry.get("architectures", STATIC_ENCODER)()
+        return make_encoder(STATIC_ENCODER, {})
 
     if not TYPE_CHECKING:
 
@@ -178,7 +177,7 @@ class SapBertLinker(Pipe):
         return self._search
 
     @property
-    def model(self) -> Any:
+    def model(self) -> Encoder:
         """The encoder in use; before anything is loaded, the one that was asked for."""
         return self._asked_model if self._search is None else self._search.bundle.encoder
 
@@ -426,7 +425,7 @@ class SapBertLinker(Pipe):
                 raise fail("E014", where=f"looked in {self._settings.spans_key or 'doc.ents'}")
             self._warn_of_unknown(search, given)
             bundle = search.bundle
-            built_for = {"encoder": fingerprint(bundle.encoder), "kb": bundle.kb.fingerprint}
+            built_for = {"encoder": bundle.encoder.fingerprint, "kb": bundle.kb.fingerprint}
             made = fit_calibration(observed, fit_on=fit_on, built_for=built_for, settings=search.settings.scores_depend_on())
             self.bundle = replace(bundle, calibration=made, why_not_calibrated="")
         return made
@@ -508,7 +507,9 @@ class SapBertLinker(Pipe):
         if kb_loader is None:
             self.set_folder(self._named_folder())
         elif callable(kb_loader):
-            self.set_folder(kb_loader(self._asked_model, self._asked_index))
+            asked = self._asked_model  # a loader may load the encoder: it gets one of its own
+            fresh = make_encoder(asked.architecture, asked.get_config()) if asked.architecture else asked
+            self.set_folder(kb_loader(fresh, self._asked_index))
         else:
             raise fail("E006", what="kb_loader", got=type(kb_loader).__name__, expected="function, such as spacy-sapbert.Folder.v1 makes")
 
@@ -564,8 +565,8 @@ class SapBertLinker(Pipe):
     def __getstate__(self) -> dict[str, Any]:
         left_out = ("_search", "_lock", "_asked_model", "_asked_index")
         state = {key: value for key, value in self.__dict__.items() if key not in left_out}
-        ours = {"architecture", "from_folder"} <= set(self._asked_model.attrs)
-        state["model"] = (self._asked_model.attrs["architecture"], encoder_settings(self._asked_model)) if ours else self._asked_model
+        asked = self._asked_model
+        state["model"] = (asked.architecture, asked.get_config()) if asked.architecture else asked
         state["index"] = type(self._asked_index), self._asked_index.get_config()
         if self._search is not None:
             bundle = self._search.bundle
@@ -576,7 +577,7 @@ class SapBertLinker(Pipe):
         model, (make_index, settings), opened = state.pop("model"), state.pop("index"), state.pop("opened", None)
         self.name = state.pop("name")
         self.__dict__.update(state, _search=None, _lock=threading.RLock())
-        self._asked_model = util.registry.get("architectures", model[0])(**model[1]) if isinstance(model, tuple) else model
+        self._asked_model = make_encoder(*model) if isinstance(model, tuple) else model
         self._asked_index = make_index(**settings)
         set_extensions(self._settings.attr_name, self.name)
         if opened is not None:

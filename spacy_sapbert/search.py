@@ -24,7 +24,7 @@ from .types import Bools1d, Floats2d, Ints2d
 NO_THRESHOLD = -2.0  # below every cosine
 NOISE = 1e-9  # of a probability
 MAX_MENTION_CHARS = 1_000  # of a mention that the encoder is given; it reads 25 tokens
-EXACT_EFFORT = 0.5  # search budget of an exact match: its link is known, only its neighbours are searched
+EXACT_BUDGET = 0.5  # search budget of an exact match: its link is known, only its neighbours are searched
 
 Query = tuple[str, Filter]  # a mention's text and the semantic types that it may be linked to
 
@@ -231,12 +231,12 @@ class CandidateSearch:
             if kb.added is not None and (row := exact[i]) is not None and row >= n:
                 vectors[i] = kb.added.vectors[row - n]
         if unknown:
-            vectors[unknown] = bundle.encoder.predict([names[i] for i in unknown])
+            vectors[unknown] = bundle.encoder.encode([names[i] for i in unknown])
         k = min(self.settings.k, n)
         found, cosines = np.full((len(names), k), -1, dtype=np.int64), np.full((len(names), k), -np.inf, dtype=np.float32)
-        for part, effort in ((known, EXACT_EFFORT), (unknown, 1.0)):
+        for part, budget in ((known, EXACT_BUDGET), (unknown, 1.0)):
             if part:
-                found[part], cosines[part] = index.query(vectors[part], k, allowed=mask.names, effort=effort)
+                found[part], cosines[part] = index.query(vectors[part], k, allowed=mask.names, budget=budget)
         found, cosines = self._with_added(vectors, found, cosines, mask.added_names)
         found[~vectors.any(axis=1)] = -1  # the encoder knows none of its words
         added = None if kb.added is None else kb.added.name_table
@@ -266,7 +266,7 @@ class CandidateSearch:
         kb, index = self.bundle.kb, self.bundle.index
         names = [self.normal(text) for text in texts]
         with self._lock:
-            vectors = self.bundle.encoder.predict(names)
+            vectors = self.bundle.encoder.encode(names)
         rows, cosines = self._with_added(vectors, *index.query(vectors, min(k, len(index))))
         says = np.array([_says_something(name) for name in names], dtype=np.bool_)
         rows[~(says & vectors.any(axis=1))] = -1

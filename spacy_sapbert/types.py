@@ -1,9 +1,9 @@
-"""What the parts know of each other: small Protocols and array aliases. No logic."""
+"""Array types, and the contract of an index. No logic."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, Optional, Protocol, Tuple, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,32 +16,55 @@ Bools1d = npt.NDArray[np.bool_]
 
 @runtime_checkable
 class VectorIndex(Protocol):
-    """Nearest neighbours by cosine. Rows are the knowledge base's distinct names, in its order."""
+    """Nearest neighbours by cosine. A row is the number of a name among the knowledge base's distinct names, in their order.
 
-    dim: int
+    A class that fulfils this is an engine. Register the class itself under spaCy's registry `sapbert_indexes`, so that
+    `type(index)(**index.get_config())` makes an equal index that is not built yet. What an engine may offer besides stands in
+    `spacy_sapbert.indexes.base`.
+    """
 
-    def __len__(self) -> int: ...
+    dim: int  # width of a vector; 0 before it is built
 
-    def build(self, vectors: Floats2d, *, progress: bool = False) -> None:
-        """vectors (n, dim), L2-normalised."""
+    def __len__(self) -> int:
+        """Return the number of rows."""
         ...
 
-    def query(self, vectors: Floats2d, k: int, *, allowed: Optional[Bools1d] = None, effort: float = 1.0) -> Tuple[Ints2d, Floats2d]:
-        """(q, dim) -> rows (q, k) and cosines (q, k), best first; -1 and -inf where fewer than k are allowed.
+    def build(self, vectors: Floats2d, *, progress: bool = False) -> None:
+        """Build the index.
 
-        allowed (n,): search only these rows; never fewer than min(k, allowed.sum()) come back.
-        effort: below 1.0 an approximate engine may look at that share of what it usually does: for queries whose best answer is known.
+        Args:
+            vectors: (n, dim), L2-normalised; float32, or in the index's own precision. They may be mapped from a file.
+            progress: Show a progress bar.
         """
         ...
 
-    def vectors(self, rows: npt.NDArray[np.int64]) -> Floats2d:
-        """The stored vectors of some rows (r,) -> (r, dim)."""
+    def query(self, vectors: Floats2d, k: int, *, allowed: Bools1d | None = None, budget: float = 1.0) -> tuple[Ints2d, Floats2d]:
+        """Find the nearest rows.
+
+        Args:
+            vectors: Queries (q, dim), L2-normalised.
+            k: Rows to return per query.
+            allowed: (n,), True for the rows that may be found; None for all. Never fewer than min(k, allowed.sum()) are returned.
+            budget: The search budget: the share of the usual work that an approximate engine may do. Below 1.0 for queries whose best
+                answer is known.
+
+        Returns:
+            Rows (q, k) and cosines (q, k), best first; -1 and -inf where fewer than k are allowed.
+        """
         ...
 
-    def get_config(self) -> Dict[str, Any]:
-        """The settings that make this index again, JSON-able."""
+    def vectors(self, rows: Ints1d) -> Floats2d:
+        """Return the stored vectors of rows (r,) as float32 (r, dim)."""
         ...
 
-    def to_disk(self, path: Path) -> None: ...
+    def get_config(self) -> dict[str, Any]:
+        """Return the settings that make this index again, JSON-able."""
+        ...
 
-    def from_disk(self, path: Path) -> VectorIndex: ...
+    def to_disk(self, path: Path) -> None:
+        """Write the index into a folder, with a manifest (`files.write_manifest`) whose "config" is `get_config()`."""
+        ...
+
+    def from_disk(self, path: Path) -> VectorIndex:
+        """Open the index of a folder, and return it."""
+        ...

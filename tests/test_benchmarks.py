@@ -52,7 +52,7 @@ def test_table():
     table = common.Table("t", "Title", "As was said.", ["system", "x"], notes=["a note"])
     table.add("ours", 81.25)
     table.add("theirs", None)
-    assert table.render() == "## Title\nAs was said.\n\nsystem     x\n------  ----\nours    81.2\ntheirs     –\n* a note\n"
+    assert table.render() == "## Title\nAs was said.\n\nsystem      x\n─────────────\nours     81.2\ntheirs      –\n* a note\n"
     assert table.as_dict()["rows"] == [{"system": "ours", "x": 81.25}, {"system": "theirs", "x": None}]
     with pytest.raises(ValueError, match="1 cells for 2 columns"):
         table.add("short")

@@ -213,7 +213,7 @@ def test_calibrate_writes_probabilities(other: Any, annotated: List[Doc]):
     found = linker.calibrate(annotated, fit_on="invented notes")
     assert linker.calibration is found
     assert found.fit_on == "invented notes"
-    assert found.built_for == {"encoder": bundle.fingerprint(linker.model), "kb": linker.kb.fingerprint}
+    assert found.built_for == {"encoder": linker.model.fingerprint, "kb": linker.kb.fingerprint}
     assert len(found.right) == len(annotated)
     (known,) = linker(gold("heart attacks", "")).ents
     assert known._.kb_prob == known._.kb_explain["probability"]

@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List
 import pytest
 import spacy
 from readers.helpers import RELEASE, relation, write_release
-from test_encoder import make_bert, with_code
+from tiny_encoders import make_bert, with_code
 from typer.testing import CliRunner
 
 from spacy_sapbert.build import default_linkers
@@ -286,7 +286,7 @@ def test_build_show_index_and_link(tmp_path: Path):
     linker = tmp_path / "linker"
     shown = run("index", out, "--out", linker, "--engine", "auto").stdout
     assert shown.startswith("spacy-sapbert.ExactIndex.v1: ")
-    assert "perturbed names" in shown
+    assert "misspelt names" in shown
     assert "acc_at_1" in shown
     assert json.loads((linker / "manifest.json").read_text())["index"] == "spacy-sapbert.ExactIndex.v1"
     assert run("kb", "info", linker).stdout.splitlines()[-1] == info.splitlines()[-1]

@@ -548,7 +548,7 @@ def test_pickled_component_keeps_its_settings(linker: Any, other: Any, tiny_link
     copy = pickle.loads(pickle.dumps(unloaded))
     assert copy.folder is None
     assert type(copy.index) is ExactIndex
-    assert copy.model.attrs["max_length"] == 11
+    assert copy.model.max_length == 11
 
 
 def test_threads_share_one_linker(tiny_linker: Path, one_by_one: List[Doc]):
@@ -579,12 +579,12 @@ def test_cache_is_bounded_and_says_so(other: Any):
 def test_equal_mentions_are_encoded_once(other: Any):
     linker = other()
     asked: List[str] = []
-    predict = linker.model.predict
+    encode = linker.model.encode
 
     class Counting:
-        def predict(self, names: List[str]) -> Any:
+        def encode(self, names: List[str]) -> Any:
             asked.extend(names)
-            return predict(names)
+            return encode(names)
 
     linker.bundle = replace(linker.bundle, encoder=Counting())
     list(
@@ -1080,7 +1080,7 @@ def test_an_index_of_another_encoder_dimension_or_kb_is_refused(linker: Any, oth
     folder = copy_of(tiny_linker, tmp_path / "linker")
     kb = KnowledgeBase(folder / "kb")
     vectors = linker.model.predict(list(kb.surface_forms()))
-    right = {"encoder": bundle.fingerprint(linker.model), "encoder_name": "the right one", "kb": kb.fingerprint}
+    right = {"encoder": linker.model.fingerprint, "encoder_name": "the right one", "kb": kb.fingerprint}
     rebuilt(folder, vectors, right)
     made = other()
     made.set_folder(folder, exclude=["model"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -10,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
@@ -21,32 +19,32 @@ from ..bundle import (
     INDEX,
     KB,
     KIND,
-    NAME_ENCODER,
     VERSION,
     engine_name,
-    fingerprint,
     is_fast,
     save_encoder,
     worker_encoder,
     write_calibration,
 )
 from ..calibration import Calibration
-from ..errors import fail
+from ..encoders.base import ChecksSaving, Encoder, SizedInMemory, as_encoder
+from ..errors import fail, logger
 from ..files import copy_folder, write_manifest, writing_folder
+from ..indexes.base import NeedsLibrary, Reported
 from ..kb.builder import Filters, Source, build_kb
 from ..kb.knowledge_base import KnowledgeBase
-from ..types import Floats2d, VectorIndex
-from .resources import foresee
-from .vectors import Encode, Known, Workers, bytes_begun, check_free, encode_names, here, in_processes, name_vectors
+from ..types import VectorIndex
+from .resources import estimate_resources, stored_as
+from .vectors import Encode, Known, Workers, bytes_begun, check_free, here, in_processes, name_vectors
 
-FORESEEN_FROM = 200_000  # names; for fewer, resources are not estimated
+ESTIMATED_FROM = 200_000  # names; for fewer, resources are not estimated
 
 
 def build_linker(
     sources: Sequence[Source],
     out: str | Path,
     *,
-    model: Any = None,
+    model: object = None,
     index: VectorIndex | None = None,
     filters: Filters | None = None,
     kb: str | Path | None = None,
@@ -63,7 +61,7 @@ def build_linker(
     Args:
         sources: in order of preference; none where `kb` is given.
         out: the linker folder.
-        model: the encoder; None is `spacy-sapbert.NameEncoder.v1`.
+        model: the encoder, or a Thinc model; None is `spacy-sapbert.NameEncoder.v1`.
         index: None is `spacy-sapbert.AnnoyIndex.v1`.
         filters: which concepts and names are kept.
         kb: folder of a knowledge base that was built before.
@@ -79,31 +77,31 @@ def build_linker(
         SapbertError: E028, too little disk or memory; E026, E027, see `name_vectors`; E308, the encoder is code of its repository; what
             sources, encoder and index raise.
     """
-    from ..encoders.transformer import NameEncoder, refuse_own_code  # here: they take a second to import
+    from ..encoders.transformer import NameEncoder  # here: it takes a second to import
     from ..indexes.annoy import AnnoyIndex
 
-    model = NameEncoder() if model is None else model
+    encoder = NameEncoder() if model is None else as_encoder(model)
     index = AnnoyIndex() if index is None else index
     out = Path(out)
     engine_name(index)  # one that is not registered fails now, not after hours of encoding
-    if hasattr(index, "require"):
+    if isinstance(index, NeedsLibrary):
         index.require()
     check_free(out)
-    model.initialize()
-    if model.attrs.get("architecture") == NAME_ENCODER:
-        refuse_own_code(model)
+    encoder.initialize()
+    if isinstance(encoder, ChecksSaving):
+        encoder.check_saving()
     if kb is not None:
-        check_room(KnowledgeBase(kb), model, index, out, workers=workers, check=check, copied=True, progress=progress)
+        check_room(KnowledgeBase(kb), encoder, index, out, workers=workers, check=check, copied=True, progress=progress)
     with ExitStack() as until_whole, writing_folder(out) as folder:  # the vectors are kept until the linker is in its place
         if kb is None:
             built = build_kb(sources, folder / KB, filters=filters, progress=progress)
-            check_room(built, model, index, out, workers=workers, check=check, progress=progress)
+            check_room(built, encoder, index, out, workers=workers, check=check, progress=progress)
         else:
             copy_folder(Path(kb), folder / KB, list(KnowledgeBase(kb).manifest["files"]))
             built = KnowledgeBase(folder / KB)
-        fill_linker(folder, built, model, index, out, until_whole, workers=workers, progress=progress)
+        fill_linker(folder, built, encoder, index, out, until_whole, workers=workers, progress=progress)
         if calibration is not None:
-            built_for = {**calibration.built_for, "encoder": fingerprint(model), "kb": built.fingerprint}
+            built_for = {**calibration.built_for, "encoder": encoder.fingerprint, "kb": built.fingerprint}
             write_calibration(folder, replace(calibration, built_for=built_for))
     return out
 
@@ -111,7 +109,7 @@ def build_linker(
 def fill_linker(
     folder: Path,
     kb: KnowledgeBase,
-    model: Any,
+    encoder: Encoder,
     index: VectorIndex,
     out: Path,
     until_whole: ExitStack,
@@ -126,7 +124,7 @@ def fill_linker(
     Args:
         folder: holds the knowledge base; it will become `out`.
         kb: the knowledge base.
-        model: the encoder, initialised.
+        encoder: it is initialised.
         index: its settings; it is built.
         out: the linker folder to be.
         until_whole: on its exit the file of vectors is removed.
@@ -136,18 +134,18 @@ def fill_linker(
         progress: show progress bars.
     """
     (folder / ENCODER).mkdir()
-    save_encoder(model, folder / ENCODER)
+    save_encoder(encoder, folder / ENCODER)
     vectors = until_whole.enter_context(
-        encoded(kb, model, index, out, folder / ENCODER, workers=workers, known=known, encode=encode, progress=progress)
+        encoded(kb, encoder, index, out, folder / ENCODER, workers=workers, known=known, encode=encode, progress=progress)
     )
-    made = build_index(kb, model, index, vectors, progress=progress)
+    made = build_index(kb, encoder, index, vectors, progress=progress)
     made.to_disk(folder / INDEX)
     write_manifest(folder, KIND, VERSION, {"made_by": __version__, "index": engine_name(made)}, deep=False)
 
 
 def check_room(
     kb: KnowledgeBase,
-    model: Any,
+    encoder: Encoder,
     index: VectorIndex,
     out: Path,
     *,
@@ -160,7 +158,7 @@ def check_room(
 
     Args:
         kb: the knowledge base.
-        model: the encoder, initialised.
+        encoder: it is initialised.
         index: its settings.
         out: the linker folder to be.
         workers: processes that encode.
@@ -171,28 +169,22 @@ def check_room(
     Raises:
         SapbertError: E028, too little disk or memory.
     """
-    if kb.n_surface_forms < FORESEEN_FROM:
+    if kb.n_surface_forms < ESTIMATED_FROM:
         return
     size = sum(entry["bytes"] for entry in kb.manifest["files"].values()) if copied else 0
     processes = len((workers or Workers()).devices)
-    forecast = foresee(
-        kb.n_surface_forms, model.get_dim("nO"), index, out, kb_bytes=size, begun=bytes_begun(out), processes=processes, weights=weights(model)
-    )
+    weights = encoder.weight_bytes() if isinstance(encoder, SizedInMemory) else 0
+    begun = bytes_begun(out)
+    estimate = estimate_resources(kb.n_surface_forms, encoder.dim, index, out, kb_bytes=size, begun=begun, processes=processes, weights=weights)
     if progress:
-        print(forecast.in_words(), file=sys.stderr, flush=True)
+        logger.info(estimate.in_words())
     if check:
-        forecast.check()
-
-
-def weights(model: Any) -> int:
-    """Return the bytes of an encoder's parameters, as far as they are PyTorch's."""
-    modules = [getattr(shim, "_model", None) for layer in model.walk() for shim in layer.shims]
-    return sum(p.numel() * p.element_size() for module in modules if module is not None for p in module.parameters())
+        estimate.check()
 
 
 def encoded(
     kb: KnowledgeBase,
-    model: Any,
+    encoder: Encoder,
     index: VectorIndex,
     out: Path,
     saved: Path,
@@ -206,7 +198,7 @@ def encoded(
 
     Args:
         kb: the knowledge base.
-        model: the encoder, initialised.
+        encoder: it is initialised.
         index: decides the precision.
         out: the linker folder to be; the file lies beside it.
         saved: the encoder's folder, for processes of their own.
@@ -219,15 +211,14 @@ def encoded(
         SapbertError: E002, workers were asked for and the encoder can't be loaded by them; see `name_vectors`.
     """
     workers = workers or Workers()
-    settings = {key: model.attrs[key] for key in ("dtype", "batch_tokens") if key in model.attrs}  # the folder has the others
+    settings = encoder.get_config()
     if encode is None and workers.devices != ("",):
-        if "from_folder" not in model.attrs:
-            why = f"'{model.name}' can't be loaded by processes of their own. Leave processes and GPUs out."
+        if not encoder.architecture:
+            why = f"'{encoder.name}' can't be loaded by processes of their own. Leave processes and GPUs out."
             raise fail("E002", setting="workers", component="build_linker", value=len(workers.devices), why=why)
         encode = in_processes(partial(worker_encoder, saved, settings), workers)
-    known_by = f"{fingerprint(model)} {settings.get('dtype', '')}".strip() if fingerprint(model) else ""  # the vectors depend on the precision
-    dtype = getattr(index, "storage", np.float32)
-    return name_vectors(kb, out, encode or here(model), encoder=known_by, dim=model.get_dim("nO"), dtype=dtype, known=known, progress=progress)
+    known_by = f"{encoder.fingerprint} {settings.get('dtype', '')}".strip() if encoder.fingerprint else ""  # vectors depend on the precision
+    return name_vectors(kb, out, encode or here(encoder), encoder=known_by, dim=encoder.dim, dtype=stored_as(index), known=known, progress=progress)
 
 
 class _SurfaceForms(Sequence[str]):
@@ -249,12 +240,12 @@ class _SurfaceForms(Sequence[str]):
         return self._kb.surface_forms_at([row])[0]
 
 
-def build_index(kb: KnowledgeBase, model: Any, index: Any, vectors: npt.NDArray[Any], *, progress: bool = True) -> Any:
-    """Build and tune an index, and measure it with changed names as queries.
+def build_index(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, vectors: npt.NDArray[Any], *, progress: bool = True) -> VectorIndex:
+    """Build and tune an index, and measure it with misspelt names as queries.
 
     Args:
         kb: the knowledge base.
-        model: the encoder, initialised.
+        encoder: it is initialised.
         index: its settings.
         vectors: (n, d), of the surface forms.
         progress: show a progress bar.
@@ -263,28 +254,23 @@ def build_index(kb: KnowledgeBase, model: Any, index: Any, vectors: npt.NDArray[
         The index, with a `report` of how it was measured and what it was built for.
     """
     from ..indexes.exact import ExactIndex
-    from .tune import perturb, right_concept, tune
+    from .tune import misspell, right_concept, tune
 
-    perturbed = perturb(_SurfaceForms(kb), lambda text: bool(kb.find([text])))
+    misspelt = misspell(_SurfaceForms(kb), lambda text: bool(kb.find([text])))
     oracle = ExactIndex.over(vectors)
-    settings = index.settings_to_try(len(vectors)) if hasattr(index, "settings_to_try") else []
-    if perturbed:
-        queries = encode(model, [text for text, _ in perturbed])
-        right = right_concept([row for _, row in perturbed], kb.name_table)
+    if misspelt:
+        queries = encoder.encode([text for text, _ in misspelt])
+        right = right_concept([row for _, row in misspelt], kb.name_table)
         show = tqdm(desc="measuring the index", unit=" settings", disable=not progress)
         with show:
-            index, report = tune(index, settings, vectors, oracle, queries, right, show.update)
+            index, report = tune(index, vectors, oracle, queries, right, show.update)
     else:
         index.build(vectors, progress=progress)
-        report = {"protocol": "not measured: no perturbed name is outside the dictionary"}
-    name = model.attrs.get("name", "") or (FAST if is_fast(model) else "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)")
-    index.report = {**report, "built_for": {"encoder": fingerprint(model), "encoder_name": name, "kb": kb.fingerprint}}
+        report = {"protocol": "not measured: no misspelt name is outside the dictionary"}
+    name = encoder.name or (FAST if is_fast(encoder) else "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)")
+    if isinstance(index, Reported):
+        index.report = {**report, "built_for": {"encoder": encoder.fingerprint, "encoder_name": name, "kb": kb.fingerprint}}
     return index
-
-
-def encode(model: Any, names: list[str], *, progress: bool = False) -> Floats2d:
-    """Return the vectors of names, (n, d)."""
-    return encode_names(model, names, progress)
 
 
 def read_source(path: str | Path, *, kind: str | None = None, **options: Any) -> Source:

@@ -4,12 +4,13 @@ from collections.abc import Callable  # no `from __future__ import annotations`:
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Union
 
+from ..encoders.base import as_encoder
 from ..errors import MissingFile, fail
 from ..kb.builder import Filters
+from ..types import VectorIndex
 from .default_linkers import cache_folder, digest, hpo_file
 from .linker import build_linker, read_source
 
-ENCODER_SETTINGS = ("architecture", "name", "pooling", "max_length")  # that vectors depend on
 Loader = Callable[[Any, Any], Path]  # (encoder, index) -> the folder of a linker
 
 
@@ -20,7 +21,7 @@ def from_folder(path: Union[str, Path]) -> Loader:
         path: the linker's folder.
     """
 
-    def load(encoder: Any, index: Any) -> Path:
+    def load(model: object, index: VectorIndex) -> Path:
         if not Path(path).is_dir():
             raise fail("E101", MissingFile, path=path, why="there is no such folder.")
         return Path(path)
@@ -51,10 +52,11 @@ def from_sources(
         progress: show a progress bar.
     """
 
-    def load(encoder: Any, index: Any) -> Path:
+    def load(model: object, index: VectorIndex) -> Path:
+        encoder = as_encoder(model)
         files = [hpo_file() if str(path) == "hpo" else Path(path) for path in paths]
         sources = [read_source(file, kind=(kinds or {}).get(file.name)) for file in files]
-        made_of = [paths, kinds, languages, types, cui_only, index.get_config(), *(encoder.attrs.get(key) for key in ENCODER_SETTINGS)]
+        made_of = [paths, kinds, languages, types, cui_only, index.get_config(), encoder.architecture, encoder.get_config()]
         target = cache_folder() / "from-config" / digest(made_of) if out is None else Path(out)
         return build_linker(sources, target, model=encoder, index=index, filters=Filters(languages, types, cui_only), progress=progress)
 

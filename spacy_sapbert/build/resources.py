@@ -1,27 +1,41 @@
-"""What building a linker will take, before hours of encoding: room on the disk and memory, by the figures of `python -m benchmarks engines`."""
+"""Estimate how much disk and memory a build takes, before hours of encoding, by the figures of `python -m benchmarks engines`."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import SapbertError, fail
+from ..indexes.base import LearnsFromSample, SizedOnDisk, StoresAs
+from ..types import VectorIndex
+from .tune import indexes_to_build
 
 GB = 1e9
 PROCESS = 0.7 * GB  # Python, PyTorch, batches
-WORKER = 0.5 * GB  # each process more that encodes
+WORKER = 0.5 * GB  # each further process that encodes
 MEASURING = 1.2 * GB  # exact search over many vectors: similarities of 2,000 queries with 33,554 names at a time, and their order
-NAME = 16  # bytes of memory a name: rows of an old index in `kb update`, a sample's numbers
+NAME = 16  # bytes of memory per name: rows of an old index in `kb update`, a sample's numbers
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
-class Forecast(NamedTuple):
-    """Sizes in bytes. work: the encoded names, while it is built; begun: what of it an earlier build has written. stays, kb: index and knowledge base that
-    are written into the linker's folder. memory: that this process and its workers will take beside what they have, at most; what is mapped from files is
-    not counted. free_*: None where the system does not say."""
+class ResourceEstimate(NamedTuple):
+    """What a build takes, in bytes.
+
+    Args:
+        names: Number of distinct names.
+        dim: Width of a vector.
+        engine: Class of the index.
+        work: The encoded names, needed while the linker is built.
+        begun: The part of `work` that an earlier build has written.
+        stays: The index in the linker's folder.
+        kb: The knowledge base in the linker's folder, where it is yet to be copied.
+        memory: What this process and its workers will take besides what they have, at most. Memory-mapped files are not counted.
+        free_disk: Free space; None where the system does not say.
+        free_memory: Free memory; None where the system does not say.
+    """
 
     names: int
     dim: int
@@ -31,14 +45,16 @@ class Forecast(NamedTuple):
     stays: int
     kb: int
     memory: int
-    free_disk: Optional[int]
-    free_memory: Optional[int]
+    free_disk: int | None
+    free_memory: int | None
 
     @property
     def disk(self) -> int:
+        """Space that the build still needs."""
         return max(0, self.work - self.begun) + self.stays + self.kb
 
     def in_words(self) -> str:
+        """Return the estimate as a line for the screen."""
         free_disk = "" if self.free_disk is None else f" of {self.free_disk / GB:.1f} GB that are free"
         free_memory = "" if self.free_memory is None else f" of {self.free_memory / GB:.1f} GB"
         return (
@@ -47,7 +63,11 @@ class Forecast(NamedTuple):
         )
 
     def check(self) -> None:
-        """RAISES: SapbertError E028 where there is less than it takes."""
+        """Refuse a build for which there is too little space or memory.
+
+        Raises:
+            SapbertError: E028.
+        """
         for what, need, free, advice in (
             ("room on the disk", self.disk, self.free_disk, "Free some, or name a folder on another disk by --out."),
             ("memory", self.memory, self.free_memory, "Take fewer processes, or an engine with a smaller index, such as `index --engine auto`."),
@@ -57,38 +77,44 @@ class Forecast(NamedTuple):
                 raise fail("E028", SapbertError, what=what, need=need / GB, free=free / GB, advice=advice, **asked)
 
 
-def foresee(names: int, dim: int, index: Any, out: Path, *, kb_bytes: int = 0, begun: int = 0, processes: int = 1, weights: int = 0) -> Forecast:
-    """For `names` distinct names of `dim` dimensions, an index of any engine that is not built yet, and the folder `out`.
+def estimate_resources(
+    names: int, dim: int, index: VectorIndex, out: Path, *, kb_bytes: int = 0, begun: int = 0, processes: int = 1, weights: int = 0
+) -> ResourceEstimate:
+    """Estimate what it takes to encode names and to build their index.
 
-    kb_bytes: of the knowledge base, where it is yet to be copied. begun: bytes of an earlier build's vectors. weights: bytes of the encoder's.
+    Args:
+        names: Number of distinct names.
+        dim: Width of a vector.
+        index: An index of any engine, not built yet.
+        out: The linker's folder.
+        kb_bytes: Of the knowledge base, where it is yet to be copied.
+        begun: Bytes of the vectors that an earlier build has written.
+        processes: Processes that encode.
+        weights: Bytes of the encoder's weights.
     """
-    width = np.dtype(getattr(index, "storage", np.float32)).itemsize
+    width = stored_as(index).itemsize
     vectors = names * dim * width
-    grown = _grown(index, names)
-    tried = [names * engine_bytes(one, dim) for one in grown]  # all are in memory until the best is chosen
-    learning = max(int(one.learning_bytes(names, dim)) if hasattr(one, "learning_bytes") else 0 for one in grown)
+    tried = indexes_to_build(index, names)
+    sizes = [names * engine_bytes(one, dim) for one in tried]  # all are in memory until the best is chosen
+    learning = max(int(one.learning_bytes(names, dim)) if isinstance(one, LearnsFromSample) else 0 for one in tried)
     has = PROCESS + weights - resident()  # the rest of it is there already
-    memory = int(max(0.0, has) + (WORKER + weights) * (processes - 1) + max(MEASURING, learning) + NAME * names + sum(tried))
+    memory = int(max(0.0, has) + (WORKER + weights) * (processes - 1) + max(MEASURING, learning) + NAME * names + sum(sizes))
     name = type(index).__name__
-    return Forecast(names, dim, name, vectors, begun, vectors + max(tried), kb_bytes, memory, _free_disk(out), free_memory())
+    return ResourceEstimate(names, dim, name, vectors, begun, vectors + max(sizes), kb_bytes, memory, _free_disk(out), free_memory())
 
 
-def _grown(index: Any, names: int) -> List[Any]:
-    """The indexes that building makes and measures."""
-    tried: Dict[Tuple[str, ...], Any] = {}
-    for setting in index.settings_to_try(names) if hasattr(index, "settings_to_try") else []:
-        key = tuple(repr(setting.get(name)) for name in getattr(index, "grown", ()))
-        if key not in tried:
-            tried[key] = type(index)(**{**index.get_config(), **setting})
-    return list(tried.values()) or [index]
+def engine_bytes(index: VectorIndex, dim: int) -> int:
+    """Return the bytes per name of the engine's own files, which are in memory while it is built; 0 where the engine does not say."""
+    return int(index.engine_bytes(dim)) if isinstance(index, SizedOnDisk) else 0
 
 
-def engine_bytes(index: Any, dim: int) -> int:
-    """Bytes a name of the engine's own files, which it holds in memory while it is built, as the engine itself says; 0 where nothing is known."""
-    return int(index.engine_bytes(dim)) if hasattr(index, "engine_bytes") else 0
+def stored_as(index: VectorIndex) -> np.dtype[Any]:
+    """Return the type in which an index stores vectors; float32 where it does not say."""
+    return np.dtype(index.storage if isinstance(index, StoresAs) else np.float32)
 
 
-def _free_disk(out: Path) -> Optional[int]:
+def _free_disk(out: Path) -> int | None:
+    """Return the free space of the disk that a folder will be on."""
     folder = out.absolute().parent
     while not folder.exists():
         folder = folder.parent
@@ -96,7 +122,7 @@ def _free_disk(out: Path) -> Optional[int]:
 
 
 def resident() -> int:
-    """Bytes that this process has to itself."""
+    """Return the bytes of memory that this process has to itself."""
     try:
         lines = (PROC / "self" / "status").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
@@ -104,8 +130,8 @@ def resident() -> int:
         return 0
 
 
-def free_memory() -> Optional[int]:
-    """What the system can still give, page cache included; in a container, or under a scheduler's limit, at most what is left of that."""
+def free_memory() -> int | None:
+    """Return the bytes that the system can still give, page cache included, within the limits of a container or a scheduler."""
     try:
         lines = dict(line.split(":", 1) for line in (PROC / "meminfo").read_text(encoding="ascii").splitlines())
         free = int(lines["MemAvailable"].split()[0]) * 1024
@@ -122,8 +148,8 @@ def free_memory() -> Optional[int]:
     return max(free, 0)
 
 
-def _groups() -> List[Path]:
-    """This process's control group and those above it."""
+def _groups() -> list[Path]:
+    """Return this process's control group and those above it."""
     try:
         lines = (PROC / "self" / "cgroup").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -1,46 +1,63 @@
-"""Measure an index where it will be used: on mentions near the names, not on the names. Choose its search settings by that.
+"""Measure an index with queries like mentions, and choose its search settings by that.
 
-The queries are *perturbed* names: a typo, other word order, a dropped word; none is in the dictionary. Exact search is the truth.
+The queries are misspelt names: a typo, other word order, a dropped word; none of them is in the dictionary. Exact search is the truth.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
+from collections.abc import Callable, Sequence
+from typing import Any, Union
 
 import numpy as np
 
 from ..errors import warn
+from ..indexes.base import Tunable
 from ..kb.name_table import NameTable
-from ..types import Floats2d, VectorIndex
+from ..types import Bools1d, Floats2d, Ints1d, Ints2d, VectorIndex
 
 POINTS = 0.003  # linking Acc@1 and Acc@5 may be this far below exact search's: 0.3 points
 QUERIES = 2_000
-_SHUFFLED = 1_000_000  # names; of more a sample is drawn
-TIMED_TWICE = 500_000  # vectors; over more, exact search is timed by the search that gives the truth
+_SHUFFLED = 1_000_000  # names; of more, a sample is drawn
+TIMED_TWICE = 500_000  # vectors; with more, the search that gives the truth is the one that is timed
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def perturb(names: Sequence[str], known: Callable[[str], bool], count: int = QUERIES, seed: int = 13) -> List[Tuple[str, int]]:
-    """(perturbed name, row of the name it came from), at most `count`, none of which is `known`. names: read by row, so they may lie in a file."""
+Names = Sequence[str]
+RightConcept = Callable[[Ints1d], Bools1d]  # rows (q,) -> whether each is a name of the right concept
+
+
+def misspell(names: Names, known: Callable[[str], bool], count: int = QUERIES, seed: int = 13) -> list[tuple[str, int]]:
+    """Misspell names, as mentions are: queries whose right answer is known.
+
+    Args:
+        names: The names by row. They are read one by one, so they may lie in a file.
+        known: Whether a text is one of the names; such a text is left out.
+        count: Misspelt names to return, at most.
+        seed: Of the choice.
+
+    Returns:
+        The misspelt name and the row of the name it was made from.
+    """
     chance = random.Random(seed)
     if len(names) > _SHUFFLED:
         rows = chance.sample(range(len(names)), min(len(names), 10 * count))
     else:
         rows = list(range(len(names)))
         chance.shuffle(rows)
-    made: List[Tuple[str, int]] = []
+    made: list[tuple[str, int]] = []
     for row in rows:
         if len(made) == count:
             break
-        text = _perturbed(names[row], chance)
+        text = _misspelt(names[row], chance)
         if text != names[row] and len(text) > 2 and not known(text):
             made.append((text, row))
     return made
 
 
-def _perturbed(name: str, chance: random.Random) -> str:
+def _misspelt(name: str, chance: random.Random) -> str:
+    """Drop a word, change the order of words, or make a typo."""
     words = name.split()
     kind = chance.random()
     if len(words) > 2 and kind < 0.3:
@@ -56,10 +73,14 @@ def _perturbed(name: str, chance: random.Random) -> str:
     return chance.choice(typo)
 
 
-def measure(index: VectorIndex, queries: Floats2d, truth: np.ndarray, right: Callable[[np.ndarray], np.ndarray]) -> Dict[str, float]:
-    """Recall@1 and @10 against exact search, Acc@1 and @5 of linking, and queries/s.
+def measure(index: VectorIndex, queries: Floats2d, truth: Ints2d, right: RightConcept) -> dict[str, float]:
+    """Measure recall@1 and @10 against exact search, Acc@1 and @5 of linking, and queries per second.
 
-    truth (q, 10): exact search's rows. right: rows (q,) -> whether each is a name of the right concept.
+    Args:
+        index: The index, built.
+        queries: (q, dim).
+        truth: Exact search's rows (q, 10).
+        right: Whether rows are names of the right concepts.
     """
     seconds = float("inf")
     for _ in range(1 if len(queries) > 500 else 3):
@@ -68,13 +89,14 @@ def measure(index: VectorIndex, queries: Floats2d, truth: np.ndarray, right: Cal
     return _figures(rows, seconds, truth, right)
 
 
-def _timed(index: VectorIndex, queries: Floats2d, k: int) -> Tuple[np.ndarray, float]:
+def _timed(index: VectorIndex, queries: Floats2d, k: int) -> tuple[Ints2d, float]:
+    """Return the rows that are found, and the seconds it took."""
     start = time.perf_counter()
     rows, _cosines = index.query(queries, k)
     return rows, time.perf_counter() - start
 
 
-def _figures(rows: np.ndarray, seconds: float, truth: np.ndarray, right: Callable[[np.ndarray], np.ndarray]) -> Dict[str, float]:
+def _figures(rows: Ints2d, seconds: float, truth: Ints2d, right: RightConcept) -> dict[str, float]:
     shared = [len(set(a) & set(b)) / max(1, len(b)) for a, b in zip(rows.tolist(), _without_padding(truth))]
     return {
         "recall_at_1": round(float((rows[:, 0] == truth[:, 0]).mean()), 4),
@@ -85,76 +107,92 @@ def _figures(rows: np.ndarray, seconds: float, truth: np.ndarray, right: Callabl
     }
 
 
-def _without_padding(rows: np.ndarray) -> List[List[int]]:
+def _without_padding(rows: Ints2d) -> list[list[int]]:
     return [[row for row in line if row >= 0] for line in rows.tolist()]
 
 
-def near_enough(measured: Dict[str, Any], exact: Dict[str, float], points: float = POINTS) -> bool:
-    """Within 0.3 points of exact search in Acc@1, and in Acc@5: candidates are shown and reranked too."""
+def near_enough(measured: dict[str, Any], exact: dict[str, float], points: float = POINTS) -> bool:
+    """Return whether Acc@1 and Acc@5 are within 0.3 points of exact search's. Acc@5 counts because candidates are shown and reranked."""
     return all(measured[key] >= exact[key] - points for key in ("acc_at_1", "acc_at_5") if key in exact)
 
 
-def choose(measured: List[Dict[str, Any]], exact: Dict[str, float], points: float = POINTS) -> Tuple[Dict[str, Any], bool]:
-    """The fastest setting within 0.3 points of exact search, and True; or the most accurate one, and False."""
+def choose(measured: list[dict[str, Any]], exact: dict[str, float], points: float = POINTS) -> tuple[dict[str, Any], bool]:
+    """Return the fastest setting within 0.3 points of exact search, and True; or the most accurate one, and False."""
     near = [m for m in measured if near_enough(m, exact, points)]
     if near:
         return max(near, key=lambda m: m["queries_per_s"]), True
     return max(measured, key=lambda m: (m["acc_at_1"], m["queries_per_s"])), False
 
 
-def right_concept(sources: Sequence[int], names: NameTable) -> Callable[[np.ndarray], np.ndarray]:
-    """For queries made from the names `sources`: rows (q,) -> whether the row's concepts include one of the source's."""
+def right_concept(sources: Sequence[int], names: NameTable) -> RightConcept:
+    """Return the function that says whether rows found for queries are right: they share a concept with the query's source.
+
+    Args:
+        sources: The row of the name that each query was made from.
+        names: The concepts of all names.
+    """
     own = names.concepts_of(sources)
 
-    def right(rows: np.ndarray) -> np.ndarray:
+    def right(rows: Ints1d) -> Bools1d:
         return np.array([bool(found & gold) for found, gold in zip(names.concepts_of(rows), own)])
 
     return right
 
 
 def tune(
-    index: Any,
-    settings: List[Dict[str, int]],
+    index: VectorIndex,
     vectors: Floats2d,
     oracle: VectorIndex,
     queries: Floats2d,
-    right: Callable[[np.ndarray], np.ndarray],
+    right: RightConcept,
     tick: Callable[[], Any],
-) -> Tuple[Any, Dict[str, Any]]:
-    """Build and measure `index` as it is, or with each of `settings`, of which the best is kept.
+) -> tuple[VectorIndex, dict[str, Any]]:
+    """Build an index, with the best of the settings that it wants to have tried, and measure it.
 
-    RETURNS (Tuple[VectorIndex, Dict[str, Any]]): the index, and the report that goes into its manifest.
+    Args:
+        index: The index, not built yet. Where it is not `Tunable`, or names no settings, it is measured as it is.
+        vectors: Of the names (n, dim).
+        oracle: Exact search over them.
+        queries: (q, dim).
+        right: Whether rows are names of the right concepts.
+        tick: Called after each setting that was measured.
+
+    Returns:
+        The built index, and the report that goes into its manifest.
+
+    Warns:
+        W003 where no setting is near enough to exact search.
     """
     truth, took = _timed(oracle, queries, min(10, len(oracle)))
     exact = _figures(truth, took, truth, right) if len(oracle) > TIMED_TWICE else measure(oracle, queries, truth, right)
-    points = max(POINTS, 1 / len(queries))  # a small dictionary: one query is more than 0.3 points
-    grown: Dict[Any, Any] = {}
-    measured: List[Dict[str, Any]] = []
+    points = max(POINTS, 1 / len(queries))  # in a small dictionary, one query is more than 0.3 points
+    tunable = index if isinstance(index, Tunable) else None
+    settings = tunable.settings_to_try(len(vectors)) if tunable is not None else []
+    built: dict[Any, VectorIndex] = {}  # by build params
+    measured: list[dict[str, Any]] = []
 
-    made_with = getattr(index, "grown", ())  # the rest is search, not growth
-
-    def try_out(setting: Dict[str, Any]) -> bool:
-        key = _growth(setting, made_with)
-        if key not in grown:
-            grown[key] = type(index)(**{**index.get_config(), **setting})
-            grown[key].build(vectors)
-        _set(grown[key], setting)
-        measured.append({**setting, **measure(grown[key], queries, truth, right)})
+    def try_out(setting: dict[str, Any]) -> bool:
+        key = _build_key(setting, tunable)
+        if key not in built:
+            built[key] = _made_with(index, setting)
+            built[key].build(vectors)
+        _search_with(built[key], setting)
+        measured.append({**setting, **measure(built[key], queries, truth, right)})
         tick()
         return near_enough(measured[-1], exact, points)
 
-    for steps in _by_growth(settings or [index.get_config()], made_with):
-        low, high = 0, len(steps)  # accuracy rises with search_k, speed falls: the first step that is near enough, by bisection
+    for steps in _by_build(settings or [index.get_config()], tunable):
+        low, high = 0, len(steps)  # accuracy rises with the search, speed falls: the first step that is near enough, by bisection
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if try_out(steps[middle]) else (middle + 1, high)
     chosen, reached = choose(measured, exact, points)
-    winner = grown[_growth(chosen, made_with)]
-    _set(winner, {key: chosen[key] for key in index.get_config() if key in chosen})
+    winner = built[_build_key(chosen, tunable)]
+    _search_with(winner, {key: chosen[key] for key in index.get_config() if key in chosen})
     if not reached:
         warn("W003", stacklevel=2, points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
     protocol = (
-        f"{len(queries)} perturbed names (typo, word order, dropped word), none in the dictionary; exact search over the stored vectors is the truth"
+        f"{len(queries)} misspelt names (typo, word order, dropped word), none in the dictionary; exact search over the stored vectors is the truth"
     )
     report = {
         "protocol": protocol,
@@ -167,17 +205,33 @@ def tune(
     return winner, report
 
 
-def _growth(setting: Dict[str, Any], made_with: Sequence[str]) -> Tuple[Any, ...]:
-    return tuple(repr(setting.get(key)) for key in made_with)  # some are dicts
+def indexes_to_build(index: VectorIndex, names: int) -> list[VectorIndex]:
+    """Return the indexes that tuning builds for so many names, not built yet: one for each combination of build params."""
+    if not isinstance(index, Tunable):
+        return [index]
+    tried: dict[Any, VectorIndex] = {}
+    for setting in index.settings_to_try(names):
+        tried.setdefault(_build_key(setting, index), _made_with(index, setting))
+    return list(tried.values()) or [index]
 
 
-def _by_growth(settings: List[Dict[str, Any]], made_with: Sequence[str]) -> List[List[Dict[str, Any]]]:
-    groups: Dict[Any, List[Dict[str, Any]]] = {}
+def _made_with(index: VectorIndex, setting: dict[str, Any]) -> VectorIndex:
+    """Return a new index of the same engine, with other settings."""
+    return type(index)(**{**index.get_config(), **setting})
+
+
+def _build_key(setting: dict[str, Any], tunable: Union[Tunable, None]) -> tuple[str, ...]:
+    """Return what is equal for settings that can share one built index."""
+    return tuple(repr(setting.get(key)) for key in tunable.build_params) if tunable is not None else ()  # some are dicts
+
+
+def _by_build(settings: list[dict[str, Any]], tunable: Union[Tunable, None]) -> list[list[dict[str, Any]]]:
+    groups: dict[Any, list[dict[str, Any]]] = {}
     for setting in settings:
-        groups.setdefault(_growth(setting, made_with), []).append(setting)
+        groups.setdefault(_build_key(setting, tunable), []).append(setting)
     return list(groups.values())
 
 
-def _set(index: Any, settings: Dict[str, Any]) -> None:
-    for key, value in settings.items():
-        setattr(index, key, value)
+def _search_with(index: VectorIndex, setting: dict[str, Any]) -> None:
+    if isinstance(index, Tunable):
+        index.set_search(setting)

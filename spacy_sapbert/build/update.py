@@ -1,4 +1,4 @@
-"""A new release of a knowledge base under a linker: only names that changed are encoded, and what became of its concepts is told."""
+"""Update a linker to a new release of its sources: only new names are encoded, and the changes of concepts are reported."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
 from .. import bundle
 from ..errors import fail
 from ..files import MANIFEST, write_text, writing_folder
+from ..indexes.base import NeedsLibrary, reader_params_of, report_of
 from ..kb.additions import AddedName, Additions
 from ..kb.builder import Filters, Source, build_kb
 from ..kb.knowledge_base import KnowledgeBase
@@ -28,22 +29,33 @@ FILE = "difference.json"  # in the folder of a linker that was made from another
 
 @dataclass
 class Difference:
-    """What a new release changed. added, retired: concept ids. merged: old id -> the concept it leads to now. names_*: distinct names; kept
-    ones have their old vectors. additions_left_out: added names whose concept is gone."""
+    """What a new release changed.
 
-    added: List[str] = field(default_factory=list)
-    retired: List[str] = field(default_factory=list)
-    merged: Dict[str, str] = field(default_factory=dict)
+    Args:
+        added: Ids of new concepts.
+        retired: Ids of concepts that are gone.
+        merged: Old id -> id of the concept that it is part of now.
+        kept: Number of concepts that are in both.
+        names_kept: Number of distinct names that are in both; their vectors are not encoded again.
+        names_new: Number of new names.
+        names_gone: Number of names that are gone.
+        additions_left_out: Added names whose concept is gone.
+        calibration_left_out: The old linker had a calibration.
+    """
+
+    added: list[str] = field(default_factory=list)
+    retired: list[str] = field(default_factory=list)
+    merged: dict[str, str] = field(default_factory=dict)
     kept: int = 0
     names_kept: int = 0
     names_new: int = 0
     names_gone: int = 0
-    additions_left_out: List[AddedName] = field(default_factory=list)
+    additions_left_out: list[AddedName] = field(default_factory=list)
     calibration_left_out: bool = False
 
 
 class Change(NamedTuple):
-    """One mention of a corpus that is linked otherwise. kind: "merged" (to what its concept became), "other", "lost" or "gained"."""
+    """A mention of a corpus whose link changed. kind: "merged" (to the concept that its own became), "other", "lost" or "gained"."""
 
     document: int
     start: int
@@ -56,44 +68,54 @@ class Change(NamedTuple):
 def update_linker(
     old: Path,
     sources: Sequence[Source],
-    out: Optional[Path] = None,
+    out: Path | None = None,
     *,
-    filters: Optional[Filters] = None,
-    encode: Optional[Encode] = None,
-    workers: Optional[Workers] = None,
+    filters: Filters | None = None,
+    encode: Encode | None = None,
+    workers: Workers | None = None,
     check: bool = True,
     progress: bool = True,
-) -> Tuple[Path, Difference]:
-    """A linker of new sources, with the encoder and the engine of an old one, whose vectors serve where a name is the same.
+) -> tuple[Path, Difference]:
+    """Build a linker of new sources, with the encoder and the engine of an old one, and reuse the vectors of names that are in both.
 
-    old (Path): a linker's folder. It stays as it is until the new one is whole. sources: as of `build_kb`.
-    out (Optional[Path]): the new one's folder; None: it takes the old one's place.
-    filters (Optional[Filters]): default: those that the old knowledge base was built with.
-    encode: who encodes, instead of the workers. workers, check: as of `building.build_linker`.
-    RETURNS (Tuple[Path, Difference]): the folder, in which `difference.json` says the same. Names that were added come along, a calibration does not:
-        it was fit for another knowledge base.
-    RAISES: SapbertError E1xx, E2xx, E3xx (the old linker), E4xx (the sources), E008 (disk full), E026, E027, E028 (see `building.build_linker`).
+    Args:
+        old: The old linker's folder. It stays as it is until the new one is complete.
+        sources: See `build_kb`.
+        out: The new linker's folder; None to replace the old one.
+        filters: Default: those that the old knowledge base was built with.
+        encode: What encodes, instead of the workers.
+        workers: See `build_linker`.
+        check: See `build_linker`.
+        progress: Show progress bars.
+
+    Returns:
+        The folder, in which `difference.json` holds the difference, and the difference. Added names are kept; a calibration is not, because it
+        was fit for another knowledge base.
+
+    Raises:
+        SapbertError: E1xx, E2xx, E3xx (the old linker), E4xx (the sources), E008 (disk full), E026, E027, E028 (see `build_linker`).
     """
     from ..encoders.transformer import NameEncoder
 
     before = KnowledgeBase(old / bundle.KB)
     index = bundle.open_index(old)
     model = bundle.open_encoder(old / bundle.ENCODER, NameEncoder())
-    if index.report.get("built_for", {}).get("encoder", "") != bundle.fingerprint(model) or len(index) != before.n_surface_forms:
-        built = index.report.get("built_for", {}).get("encoder_name", "unknown")
-        width = model.get_dim("nO")
-        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_surface_forms, encoder=bundle.fingerprint(model), width=width)
+    report = report_of(index).get("built_for", {})
+    if report.get("encoder", "") != model.fingerprint or len(index) != before.n_surface_forms:
+        built = report.get("encoder_name", "unknown")
+        width = model.dim
+        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_surface_forms, encoder=model.fingerprint, width=width)
     kept = {key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names")}
     target = old if out is None else out
-    # what it was built with; a reader's defaults are others
+    # as it was built: an index that was just opened has the reader's defaults for some settings
     config = json.loads((old / bundle.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"]
-    config.update({key: value for key, value in index.get_config().items() if key in getattr(index, "readers", ()) and key != "threads"})
+    config.update({key: value for key, value in index.get_config().items() if key in reader_params_of(index) and key != "threads"})
     fresh = type(index)(**config)
-    if hasattr(fresh, "require"):
+    if isinstance(fresh, NeedsLibrary):
         fresh.require()
     check_free(target)
     added = Additions.from_disk(old)
-    with ExitStack() as until_whole, writing_folder(target) as folder:  # the vectors are kept until the linker has taken its place
+    with ExitStack() as until_whole, writing_folder(target) as folder:  # the vectors are kept until the linker is in its place
         after = build_kb(sources, folder / bundle.KB, filters=filters or Filters(**kept), progress=progress)
         building.check_room(after, model, fresh, target, workers=workers, check=check, progress=progress)
         found = compare(before, after)
@@ -107,7 +129,7 @@ def update_linker(
 
 
 def compare(before: KnowledgeBase, after: KnowledgeBase) -> Difference:
-    """The concepts of two knowledge bases, by their ids."""
+    """Compare the concepts of two knowledge bases, by their ids."""
     found = Difference()
     old, new = (((concept_id, row) for row, concept_id, _ in kb.canonical_names()) for kb in (before, after))
     for concept_id, first, second in joined(old, new):
@@ -124,7 +146,7 @@ def compare(before: KnowledgeBase, after: KnowledgeBase) -> Difference:
 
 
 def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) -> Ints1d:
-    """For each name of the new knowledge base its row in the old one, or -1: (n,)."""
+    """Return for each name of the new knowledge base its row in the old one, or -1: (n,)."""
     rows = np.full(after.n_surface_forms, -1, dtype=np.int64)
     old, new = (((name, row) for row, name in enumerate(kb.surface_forms())) for kb in (before, after))
     for _, first, second in joined(old, new):
@@ -139,9 +161,9 @@ def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) 
 
 
 def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> Additions:
-    """Added names whose concept is still there, under the id that it has now; a concept that was added and is now in the release is that one."""
+    """Return the additions that fit the new knowledge base: concepts that it lacks, and names under the ids that their concepts have now."""
     concepts = {concept_id: concept for concept_id, concept in additions.concepts.items() if concept_id not in after}
-    names: List[AddedName] = []
+    names: list[AddedName] = []
     for name in additions.names:
         if name.concept_id in concepts:
             names.append(name)
@@ -152,15 +174,23 @@ def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> A
     return Additions(concepts, list(dict.fromkeys(names)), additions.vectors, additions.encoder)
 
 
-def changed_links(old: Path, new: Path, docs: Iterable[Any], difference: Difference, **settings: Any) -> Tuple[List[Change], int]:
-    """Which links of annotated Docs another linker makes otherwise, and how many mentions there are. settings: of the component.
+def changed_links(old: Path, new: Path, docs: Iterable[Any], difference: Difference, **settings: Any) -> tuple[list[Change], int]:
+    """Find the mentions that two linkers link to different concepts.
 
-    docs (Iterable[Doc]): with entities, or the spans of `spans_key`; they are not changed.
+    Args:
+        old: The old linker's folder.
+        new: The new linker's folder.
+        docs: Docs with entities, or with the spans of `spans_key`; they are not changed.
+        difference: Between the two linkers' concepts.
+        **settings: Of the component.
+
+    Returns:
+        The changes, and the number of all mentions.
     """
     import spacy
 
     docs = list(docs)
-    links: List[List[Tuple[int, int, int, str]]] = []
+    links: list[list[tuple[int, int, int, str]]] = []
     for folder in (old, new):
         component: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), **settings})
         found = []
@@ -176,13 +206,14 @@ def changed_links(old: Path, new: Path, docs: Iterable[Any], difference: Differe
 
 
 def _kind(before: str, after: str, difference: Difference) -> str:
+    """Return the kind of a change, see `Change`."""
     if not before or not after:
         return "lost" if before else "gained"
     return "merged" if difference.merged.get(before) == after else "other"
 
 
-def in_words(difference: Difference, changes: Optional[Tuple[List[Change], int]] = None) -> str:
-    """Lines for a screen: counts, and the first few ids."""
+def in_words(difference: Difference, changes: tuple[list[Change], int] | None = None) -> str:
+    """Return lines for the screen: counts, and the first few ids."""
     d = difference
     lines = [
         f"concepts: {d.kept:,} kept, {len(d.added):,} added{_some(d.added)}, {len(d.retired):,} retired{_some(d.retired)}, {len(d.merged):,} merged"
@@ -197,18 +228,22 @@ def in_words(difference: Difference, changes: Optional[Tuple[List[Change], int]]
         lines.append("the calibration was left out, as it was fit for another knowledge base: `python -m spacy_sapbert calibrate` fits a new one")
     if changes is not None:
         kinds = Counter(change.kind for change in changes[0])
-        told = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items())) or "none"
-        lines.append(f"links of {changes[1]:,} mentions that change: {len(changes[0]):,} ({told})")
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items())) or "none"
+        lines.append(f"links of {changes[1]:,} mentions that change: {len(changes[0]):,} ({counts})")
     return "\n".join(lines)
 
 
 def _some(ids: Sequence[str]) -> str:
+    """Return the first three ids in parentheses."""
     return f" ({', '.join(ids[:3])}{' …' if len(ids) > 3 else ''})" if ids else ""
 
 
-def joined(old: Iterable[Tuple[str, int]], new: Iterable[Tuple[str, int]]) -> Iterator[Tuple[str, Optional[int], Optional[int]]]:
-    """Two ascending streams of (text, row) -> (text, row in the first, row in the second), None where it has none. Nothing is held: UMLS has
-    twelve million names."""
+def joined(old: Iterable[tuple[str, int]], new: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int | None, int | None]]:
+    """Join two streams of (text, row), both in ascending order of texts. No more than one pair of each is in memory.
+
+    Yields:
+        A text, its row in the first stream and its row in the second; None where the stream lacks it.
+    """
     first, second = iter(old), iter(new)
     one, two = next(first, None), next(second, None)
     while one is not None or two is not None:

@@ -1,7 +1,7 @@
-"""The vectors of all names of a knowledge base, in one file: encoded in shards, by one process or several, and gone on with after a kill.
+"""The vectors of all names of a knowledge base, in one file: encoded in shards, by one process or several; a killed build can be resumed.
 
-The file lies in a folder beside what is built, `OUT.vectors`. A shard that is whole has a line with its checksum in done.jsonl; the same build, begun
-again, checks these and encodes the others. The folder is taken away when what is built is whole.
+The file lies in a folder beside what is built, `OUT.vectors`. A complete shard has a line with its checksum in done.jsonl. The same build,
+started again, checks these shards and encodes the others. The folder is removed when the build is complete.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
+from ..encoders.base import Encoder
 from ..errors import fail, warn
 from ..files import is_disk_full, reserve, write_text
 from ..kb.knowledge_base import KnowledgeBase
@@ -34,29 +35,41 @@ SHARD = 50_000  # names: under a minute of a CPU's work, 38 MB of float16
 SUFFIX, VECTORS, PLAN, DONE, LOCK = ".vectors", "vectors.npy", "plan.json", "done.jsonl", "lock"
 _SHOW_FROM = 1_000  # names; fewer take under 3 s
 
-Shard = Tuple[int, List[str]]  # its number, names that are to be encoded
-Ready = Tuple[int, Floats2d]
-Tick = Callable[[int], object]  # told how many names more are done
+Shard = tuple[int, list[str]]  # number, names to encode
+Ready = tuple[int, Floats2d]
+Tick = Callable[[int], object]  # called with the number of names that are newly done
 Encode = Callable[[Iterator[Shard], Tick], Iterator[Ready]]  # shards in order -> their vectors, in any order
 
 
 class Known(NamedTuple):
-    """Vectors that are there already. rows (n,): for each name its row there, or -1. read: rows (r,) -> (r, d)."""
+    """Vectors that need not be encoded, such as those of an older index."""
 
-    rows: Ints1d
-    read: Callable[[Ints1d], Floats2d]
+    rows: Ints1d  # (n,): for each name its row there, or -1
+    read: Callable[[Ints1d], Floats2d]  # rows (r,) -> (r, d)
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Who encodes. devices: one process each, "cpu" or "cuda:0"; one "" is this process, on the device that it is set to. On a CPU a process of
-    several takes one core."""
+    """The processes that encode.
 
-    devices: Tuple[str, ...] = ("",)
+    Args:
+        devices: One process for each, "cpu" or "cuda:0"; a single "" stands for this process, on the device that it is set to. Where
+            several processes encode on a CPU, each takes one core.
+    """
+
+    devices: tuple[str, ...] = ("",)
 
     @classmethod
     def make(cls, processes: int = 1, gpu_ids: Sequence[int] = ()) -> Workers:
-        """gpu_ids: a process for each; else `processes` on the CPU. RAISES: SapbertError E002, E305 (no such GPU)."""
+        """Choose the processes.
+
+        Args:
+            processes: Processes on the CPU.
+            gpu_ids: GPUs with a process each, instead.
+
+        Raises:
+            SapbertError: E002, E305 (no such GPU).
+        """
         if processes < 1:
             raise fail("E002", setting="processes", component="index", value=processes, why="it must be at least 1.")
         if gpu_ids and processes > 1:
@@ -82,15 +95,29 @@ def name_vectors(
     encoder: str,
     dim: int,
     dtype: npt.DTypeLike = np.float32,
-    known: Optional[Known] = None,
+    known: Known | None = None,
     progress: bool = False,
 ) -> Iterator[npt.NDArray[Any]]:
-    """The vectors of kb's distinct names (n, dim), mapped from a file beside `out`, which is gone when the block has ended well.
+    """Encode the distinct names of a knowledge base; a context manager.
 
-    encode: see `here` and `in_processes`. encoder: the fingerprint of what encodes; "" where it has none, and then nothing is gone on with.
-    known: vectors that need not be encoded.
-    WARNS: W007 for what was damaged since, W008 for what was begun otherwise.
-    RAISES: SapbertError E026 (another build of `out` is encoding), E027 (a process died), E029 (disk full), E204 (what an encoder gave).
+    Args:
+        kb: The knowledge base, with n distinct names.
+        out: What is built from the vectors; their file lies beside it.
+        encode: See `here` and `in_processes`.
+        encoder: Fingerprint of the encoder. "" where it has none; then an earlier build is not resumed.
+        dim: Width of a vector.
+        dtype: Precision of the file.
+        known: Vectors that need not be encoded.
+        progress: Show a progress bar.
+
+    Yields:
+        The vectors (n, dim), mapped from a file that is removed when the block ends without an error.
+
+    Warns:
+        W007 for shards that were damaged since they were written, W008 for those of a different build.
+
+    Raises:
+        SapbertError: E026 (another build of `out` is encoding), E027 (a process died), E029 (disk full), E204 (an encoder's result is wrong).
     """
     folder = folder_of(out)
     lock = _hold(folder, out)
@@ -111,31 +138,39 @@ def name_vectors(
         nothing = not (folder / DONE).is_file() or not (folder / DONE).stat().st_size
         if ended or nothing or not encoder:
             gone = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-            os.replace(folder, gone)  # while it is held: who waits for it must not lose what he writes
+            os.replace(folder, gone)  # while the lock is held: a build that waits for it must not lose what it writes
             lock.release()
             shutil.rmtree(gone, ignore_errors=True)
         lock.release()
 
 
 def folder_of(out: Path) -> Path:
-    """Where the vectors lie while `out` is built."""
+    """Return the folder of the vectors while `out` is built."""
     return out.with_name(out.name + SUFFIX)
 
 
 def bytes_begun(out: Path) -> int:
-    """What an earlier build of `out`, which was stopped, takes on the disk."""
+    """Return the bytes on the disk of a stopped build of `out`."""
     path = folder_of(out) / VECTORS
     return path.stat().st_blocks * 512 if path.is_file() else 0
 
 
 def check_free(out: Path) -> None:
-    """RAISES: SapbertError E026 where another build of `out` is encoding."""
+    """Refuse a second build.
+
+    Raises:
+        SapbertError: E026 where another build of `out` is encoding.
+    """
     if folder_of(out).is_dir():
         _hold(folder_of(out), out).release()
 
 
 def _hold(folder: Path, out: Path) -> FileLock:
-    """RAISES: SapbertError E026."""
+    """Lock the folder of the vectors.
+
+    Raises:
+        SapbertError: E026.
+    """
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / LOCK, timeout=0)
@@ -143,19 +178,19 @@ def _hold(folder: Path, out: Path) -> FileLock:
             lock.acquire()
         except Timeout as error:
             raise fail("E026", path=folder, out=out) from error
-        except FileNotFoundError:  # taken away just now by the build that held it
+        except FileNotFoundError:  # removed just now by the build that held it
             continue
         if (folder / LOCK).exists():
             return lock
         lock.release()
 
 
-def _fill(kb: KnowledgeBase, file: _File, encode: Encode, known: Optional[Known], progress: bool) -> None:
+def _fill(kb: KnowledgeBase, file: _File, encode: Encode, known: Known | None, progress: bool) -> None:
     """Encode and write the shards that are missing."""
     n = kb.n_surface_forms
     done = file.done()
     spans = {number: (start, min(start + SHARD, n)) for number, start in enumerate(range(0, n, SHARD))}
-    fresh: Dict[int, npt.NDArray[np.bool_]] = {}  # of the shards that are being encoded: which of their names are
+    fresh: dict[int, npt.NDArray[np.bool_]] = {}  # for the shards that are being encoded: which of their names are new
 
     def shards() -> Iterator[Shard]:
         for number, (start, stop) in spans.items():
@@ -184,27 +219,29 @@ def _fill(kb: KnowledgeBase, file: _File, encode: Encode, known: Optional[Known]
 
 
 class _File:
-    """The folder: a plan, the vectors, and the list of what is done."""
+    """The folder: a plan, the vectors, and the list of complete shards."""
 
     def __init__(self, folder: Path, rows: int, dim: int, dtype: np.dtype[Any]) -> None:
         self.folder, self.rows, self.dim, self.dtype = folder, rows, dim, dtype
         self.offset = 0  # of the first row in the file
 
-    def begin(self, plan: Dict[str, Any]) -> None:
-        """Go on with what is there, if it was begun by this plan; else begin. WARNS: W007, W008."""
+    def begin(self, plan: dict[str, Any]) -> None:
+        """Resume a build with the same plan; else begin. Warns W007, W008."""
         path = self.folder / VECTORS
         if plan["encoder"] and self._same(plan) and self._look():
             return
         for name in (PLAN, DONE, VECTORS):
             (self.folder / name).unlink(missing_ok=True)
-        made = np.lib.format.open_memmap(path, mode="w+", dtype=self.dtype, shape=(self.rows, self.dim))
+        made: np.memmap[Any, Any] = np.lib.format.open_memmap(  # type: ignore[no-untyped-call]
+            path, mode="w+", dtype=self.dtype, shape=(self.rows, self.dim)
+        )
         self.offset = int(made.offset)
         del made
         reserve(path)
         write_text(self.folder / PLAN, json.dumps(plan, indent=1) + "\n")
 
-    def _same(self, plan: Dict[str, Any]) -> bool:
-        """Whether the plan that is there is this one. WARNS: W008."""
+    def _same(self, plan: dict[str, Any]) -> bool:
+        """Return whether the earlier build had the same plan. Warns W008."""
         path = self.folder / PLAN
         if not path.is_file():
             return False
@@ -218,21 +255,21 @@ class _File:
         return not different
 
     def _look(self) -> bool:
-        """Whether the file of vectors is of this shape and whole; where its rows begin. WARNS: W007."""
+        """Return whether the file of vectors has the right shape and is complete, and note where its rows begin. Warns W007."""
         path = self.folder / VECTORS
         try:
             found = np.load(path, mmap_mode="r", allow_pickle=False)
             self.offset = int(found.offset)
-            fits = found.shape == (self.rows, self.dim) and found.dtype == self.dtype
-            fits = fits and path.stat().st_size == self.offset + found.nbytes
+            shaped = bool(found.shape == (self.rows, self.dim) and found.dtype == self.dtype)
+            fits = shaped and path.stat().st_size == self.offset + found.nbytes
         except (OSError, ValueError, EOFError, AttributeError):
             fits = False
         if not fits:
             warn("W007", stacklevel=6, what=VECTORS, path=self.folder)
-        return fits
+        return bool(fits)
 
     def write(self, number: int, start: int, vectors: Floats2d) -> None:
-        """A shard's rows, then its line: what has a line is whole."""
+        """Write a shard's rows, then its line in done.jsonl: a shard with a line is complete."""
         data = vectors.astype(self.dtype).tobytes()
         with open(self.folder / VECTORS, "r+b") as file:
             file.seek(self.offset + start * self.dim * self.dtype.itemsize)
@@ -244,9 +281,9 @@ class _File:
             lines.flush()
             os.fsync(lines.fileno())
 
-    def done(self) -> List[int]:
-        """The shards that are whole. WARNS: W007."""
-        whole: Dict[int, str] = {}
+    def done(self) -> list[int]:
+        """Return the complete shards. Warns W007."""
+        whole: dict[int, str] = {}
         damaged = set()
         path = self.folder / DONE
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
@@ -276,51 +313,44 @@ def _digest(number: int, data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16, salt=str(number).encode()).hexdigest()
 
 
-# -- who encodes --------------------------------------------------------------------------------------------------------
+# -- encoding -----------------------------------------------------------------------------------------------------------
 
 
-def here(model: Any) -> Encode:
-    """In this process."""
+def here(encoder: Encoder) -> Encode:
+    """Return the function that encodes in this process."""
 
     def encode(shards: Iterator[Shard], tick: Tick) -> Iterator[Ready]:
         for number, names in shards:
-            yield number, encode_names(model, names, tick)
+            yield number, encoder.encode(names, progress=tick)
 
     return encode
 
 
-def encode_names(model: Any, names: List[str], progress: Union[bool, Tick] = False) -> Floats2d:
-    """Names -> (n, d), by the model's own `encode` where it has one. progress: a bar of its own, or who is told of the names that are done."""
-    told = bool(model.attrs.get("tells_progress"))  # ours do, batch by batch; another one is asked for all, and then it is told
-    if "encode" in model.attrs:
-        vectors = np.asarray(model.attrs["encode"](model, names, progress if told or not callable(progress) else False))
-    else:
-        vectors = np.asarray(model.predict(names), dtype=np.float32)
-    if callable(progress) and not told:
-        progress(len(names))
-    return vectors
+def in_processes(load: Callable[[str], Encoder], workers: Workers) -> Encode:
+    """Return the function that encodes in processes of their own, one for each device.
 
+    Args:
+        load: Returns the encoder for a device, in a worker process; it must be picklable.
+        workers: The devices.
 
-def in_processes(load: Callable[[str], Any], workers: Workers) -> Encode:
-    """In processes of their own, one a device, each with the encoder that `load` gives for it; `load` must be picklable.
-
-    RAISES: SapbertError E027 where a process died, and what an encoder raises; shards that are done are kept.
+    Raises:
+        SapbertError: E027 where a process died, and what an encoder raises; complete shards are kept.
     """
 
     def encode(shards: Iterator[Shard], tick: Tick) -> Iterator[Ready]:
-        context = multiprocessing.get_context("spawn")  # neither CUDA nor a thread pool lives through a fork
+        context = multiprocessing.get_context("spawn")  # neither CUDA nor a thread pool survives a fork
         devices = context.SimpleQueue()
         for device in workers.devices:
             devices.put(device)
         count = len(workers.devices)
-        waiting: Dict[Future[Floats2d], Shard] = {}
+        waiting: dict[Future[Floats2d], Shard] = {}
         pool = ProcessPoolExecutor(count, context, _load, (load, devices))
         try:
             for shard in islice(shards, 2 * count):  # two each: names of millions are not held
                 waiting[pool.submit(_encode, shard[1])] = shard
             while waiting:
                 done = wait(waiting, return_when=FIRST_COMPLETED).done
-                for ready in sorted(done, key=lambda future: future.exception() is not None):  # what is good is kept before what failed is raised
+                for ready in sorted(done, key=lambda future: future.exception() is not None):  # results are kept before an error is raised
                     number, names = waiting.pop(ready)
                     vectors = ready.result()
                     tick(len(names))
@@ -335,18 +365,19 @@ def in_processes(load: Callable[[str], Any], workers: Workers) -> Encode:
     return encode
 
 
-_MODEL: Any = None  # of a worker process, or why it has none
+_ENCODER: Encoder | Exception | None = None  # of a worker process, or why it has none
 
 
-def _load(load: Callable[[str], Any], devices: Any) -> None:
-    global _MODEL
+def _load(load: Callable[[str], Encoder], devices: Any) -> None:
+    global _ENCODER
     try:
-        _MODEL = load(devices.get())
+        _ENCODER = load(devices.get())
     except Exception as error:  # raised by the first shard: raised here, it would only be a process that died
-        _MODEL = error
+        _ENCODER = error
 
 
-def _encode(names: List[str]) -> Floats2d:
-    if isinstance(_MODEL, Exception):
-        raise _MODEL
-    return encode_names(_MODEL, names)
+def _encode(names: list[str]) -> Floats2d:
+    if isinstance(_ENCODER, Exception):
+        raise _ENCODER
+    assert _ENCODER is not None
+    return _ENCODER.encode(names)

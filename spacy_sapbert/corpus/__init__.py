@@ -1,1 +1,1 @@
-"""Annotating many notes: what is read, who works, what is written."""
+"""Annotate many notes: read a corpus, run workers, write Parquet files."""

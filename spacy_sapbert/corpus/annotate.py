@@ -1,6 +1,6 @@
-"""A corpus of notes -> a folder of Parquet files, one a partition: begun, gone on with, finished.
+"""Annotate a corpus of notes into a folder of Parquet files, one for each partition.
 
-A finished partition is a file that is there. So a run that was killed is taken up by the same command, and a folder that is whole is left as it is.
+A partition is finished when its file exists. So the same command resumes a killed run, and leaves a finished folder as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ SHOWN = 5  # numbers of partitions in an error
 
 
 class Report(NamedTuple):
-    """counts: of the whole corpus; partitions: in all, and those that an earlier run had finished; rate: notes/s of this run, starting workers and all."""
+    """What a run did.
+
+    Attributes:
+        counts: counts of the whole corpus.
+        partitions: number of partitions.
+        kept: number of partitions that an earlier run had finished.
+        rate: notes per second of this run, with the start of its workers.
+    """
 
     counts: Counts
     partitions: int
@@ -45,16 +52,28 @@ def annotate(
     ray_address: Optional[str] = None,
     progress: bool = True,
 ) -> Report:
-    """Annotate a corpus into part-00000.parquet, part-00001.parquet … of the folder `out`, by any number of workers to the same bytes.
+    """Annotate a corpus into the files part-00000.parquet, part-00001.parquet … of a folder.
 
-    source: see `open_corpus`. engine: "local" or "ray". partition_size: notes a partition. ray_address: of a cluster.
-    Beside the parts: _failed/part-….jsonl (note_id, place, reason), _manifest.json (settings and input), and when all is done _summary.json.
-    RAISES: SapbertError E002 (engine, workers, partition_size, out inside source), E017 (other settings or input), E018 (somebody else writes), E409 (partitions
-        that could not be done; all others are), those of `open_corpus`, of loading and of writing.
+    The bytes of the files do not depend on the number of workers. Besides the parts, the folder has _failed/part-….jsonl (note_id, place,
+    reason), _manifest.json (settings and input), and _summary.json when all partitions are done.
+
+    Args:
+        source: the corpus, see `open_corpus`.
+        out: the folder.
+        settings: how notes are annotated.
+        engine: "local" or "ray".
+        workers: number of pipelines at the same time.
+        partition_size: number of notes in a partition.
+        ray_address: address of a Ray cluster.
+        progress: show a progress bar.
+
+    Raises:
+        SapbertError: E002, a setting is wrong, or `out` is inside `source`; E017, the folder was begun with other settings or input; E018,
+            another run writes the folder; E409, some partitions could not be done. Also the errors of `open_corpus`, of loading and of writing.
     """
     settings = settings or Settings()
     settings = replace(settings, linker_name=_absolute(settings.linker_name), pipeline=_absolute(settings.pipeline))
-    out = Path(os.path.abspath(out))  # Ray's workers stand elsewhere
+    out = Path(os.path.abspath(out))  # Ray's workers have another working directory
     for setting, value, fits, why in (
         ("engine", engine, engine in ENGINES, f"known are {', '.join(ENGINES)}."),
         ("workers", workers, workers >= 1, "it must be at least 1."),
@@ -65,7 +84,7 @@ def annotate(
     corpus = open_corpus(source, partition_size, text_field=settings.text_field, id_field=settings.id_field)
     if out.resolve() == Path(source).resolve() or Path(source).resolve() in out.resolve().parents:
         raise fail("E002", setting="out", component="annotate", value=str(out), why="it must not be in the folder that is read.")
-    with Annotator(settings, out) as annotator, _held(out):  # made here too: what is wrong with the settings is said before anything is written
+    with Annotator(settings, out) as annotator, _held(out):  # also made here, so that wrong settings raise before anything is written
         manifest = {"settings": {**annotator.fingerprint(), "partition_size": partition_size}, "input": corpus.description}
         _begin(out, manifest, corpus)
         finished = {partition.number: read_counts(out, partition.number) for partition in corpus.partitions}
@@ -81,7 +100,7 @@ def annotate(
 
 
 def _absolute(given: Optional[str]) -> Optional[str]:
-    """A path; a registered or installed name stays as it is."""
+    """Return the absolute path of a folder; a registered or installed name stays as it is."""
     return os.path.abspath(given) if given and os.path.isdir(given) else given
 
 
@@ -101,7 +120,7 @@ def _outcomes(annotator: Annotator, todo: Sequence[Partition], engine: str, work
 
 
 def _shown(outcomes: Iterator[Outcome], corpus: Corpus, todo: Sequence[Partition], progress: bool) -> Iterator[Outcome]:
-    """With a bar of notes and notes/s."""
+    """Show a progress bar of notes."""
     from tqdm import tqdm
 
     waiting = sum(partition.notes for partition in todo)
@@ -113,7 +132,11 @@ def _shown(outcomes: Iterator[Outcome], corpus: Corpus, todo: Sequence[Partition
 
 
 def _finish(out: Path, corpus: Corpus, kept: Dict[int, Counts], outcomes: Iterator[Outcome]) -> Counts:
-    """RAISES: SapbertError E409 where partitions are left."""
+    """Collect the outcomes and write the summary.
+
+    Raises:
+        SapbertError: E409, some partitions could not be done.
+    """
     done, lost = dict(kept), {}
     for outcome in outcomes:
         if outcome.counts is not None:
@@ -129,7 +152,7 @@ def _finish(out: Path, corpus: Corpus, kept: Dict[int, Counts], outcomes: Iterat
     counts = Counts()
     for number in sorted(done):
         counts = counts.plus(done[number])
-    _write(out / SUMMARY, {**counts._asdict(), "partitions": len(done)})  # no times: the same corpus gives the same bytes
+    _write(out / SUMMARY, {**counts._asdict(), "partitions": len(done)})  # without times, so that the same corpus gives the same bytes
     return counts
 
 
@@ -137,9 +160,13 @@ def _finish(out: Path, corpus: Corpus, kept: Dict[int, Counts], outcomes: Iterat
 
 
 def _begin(out: Path, manifest: Dict[str, Any], corpus: Corpus) -> None:
-    """Write the manifest, or see that it is the one that is there. RAISES: SapbertError E017, E402 for a folder of something else."""
+    """Write the manifest, or compare it with the one in the folder.
+
+    Raises:
+        SapbertError: E017, the manifest differs; E402, the folder holds something else.
+    """
     manifest = {"kind": KIND, "format": VERSION, **manifest, "partitions": len(corpus.partitions)}
-    for scratch in [*out.glob(".part-*.tmp"), *out.glob(f"{FAILED}/.part-*.tmp")]:  # of workers that were killed
+    for scratch in [*out.glob(".part-*.tmp"), *out.glob(f"{FAILED}/.part-*.tmp")]:  # left by workers that were killed
         scratch.unlink(missing_ok=True)
     path = out / MANIFEST
     parts = any(out.glob("part-*.parquet"))
@@ -155,13 +182,13 @@ def _begin(out: Path, manifest: Dict[str, Any], corpus: Corpus) -> None:
     strange = sorted(file.name for file in out.iterdir() if file.name not in (MANIFEST, SUMMARY, FAILED) and not file.name.startswith("."))
     if strange:
         raise fail("E402", path=out, expected="a folder that `annotate` made", why=f"it holds {', '.join(strange[:SHOWN])}. Name another one.")
-    for side in out.glob(f"{FAILED}/part-*.jsonl"):  # of a run that finished no partition
+    for side in out.glob(f"{FAILED}/part-*.jsonl"):  # left by a run that finished no partition
         side.unlink(missing_ok=True)
     _write(path, manifest)
 
 
 def _differences(before: Dict[str, Any], now: Dict[str, Any], above: str = "") -> List[str]:
-    """What is not the same, as "threshold: was 0.8, is 0.5"."""
+    """Return the differences of two manifests, as "threshold: was 0.8, is 0.5"."""
     found = []
     for key in dict.fromkeys([*before, *now]):
         one, other = before.get(key), now.get(key)
@@ -173,7 +200,11 @@ def _differences(before: Dict[str, Any], now: Dict[str, Any], above: str = "") -
 
 
 def _write(path: Path, content: Dict[str, Any]) -> None:
-    """RAISES: SapbertError E009, E019."""
+    """Write a JSON file.
+
+    Raises:
+        SapbertError: E009, the file cannot be written; E019, the disk is full.
+    """
     try:
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     except SapbertError as error:
@@ -184,7 +215,11 @@ def _write(path: Path, content: Dict[str, Any]) -> None:
 
 @contextmanager
 def _held(out: Path) -> Iterator[None]:
-    """The folder, for one run at a time. RAISES: SapbertError E009, E018."""
+    """Hold the folder, so that only one run writes it.
+
+    Raises:
+        SapbertError: E009, the folder cannot be written; E018, another run holds it.
+    """
     from filelock import FileLock, Timeout
 
     try:

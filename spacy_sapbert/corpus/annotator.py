@@ -1,7 +1,8 @@
-"""What a worker of `annotate` does: it holds the pipeline once, and makes a Parquet file of each partition that it is given.
+"""The work of one worker of `annotate`: load the pipeline once, and make a Parquet file of each partition.
 
-The unit of work is always the same partition with the same batches inside, the linker forgets what it found in the last one, and every worker
-computes with the same number of threads: a vector's last bits depend on all three. So the bytes do not depend on the number of workers.
+The last bits of a vector depend on the batch it is in, on what the linker's cache holds, and on the number of threads. So the batches of a
+partition are always the same, the cache is emptied before each partition, and all workers use the same number of threads. Then the bytes of
+the files do not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -19,20 +20,29 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import SapbertError, fail
 from ..files import checksum, is_disk_full, write_text
+from ..indexes.base import Threaded, reader_params_of
 from .notes import Note, NoteReader, Partition
 
 FAILED = "_failed"  # readers of Parquet folders skip what begins with _ or .
-METADATA = b"spacy_sapbert"  # of a part file: its counts
+METADATA = b"spacy_sapbert"  # key of a part file's metadata that holds its counts
 LINKER = "sapbert_linker"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How notes are annotated; what a worker needs to know.
+    """How notes are annotated.
 
-    linker_name, encoder, threshold, types, vocabularies: as of `sapbert_linker`. pipeline: a spaCy pipeline with entities; None: `concept_matcher`.
-    threads (int): of one worker; a setting, since scores may depend on it in their last digit.
-    text_field, id_field: see `open_corpus`.
+    Attributes:
+        linker_name: see `sapbert_linker`, as for `threshold`, `types`, `vocabularies` and `encoder`.
+        pipeline: a spaCy pipeline with entities; None for `concept_matcher`.
+        threshold: score that a link must be above.
+        types: semantic types or groups to keep.
+        vocabularies: vocabularies to keep.
+        abbreviations: resolve abbreviations.
+        threads: threads of one worker. The last digit of scores may depend on it.
+        text_field: see `open_corpus`.
+        id_field: see `open_corpus`.
+        encoder: "fast" for the static encoder.
     """
 
     linker_name: Optional[str] = None
@@ -47,7 +57,7 @@ class Settings:
     encoder: Optional[str] = None
 
     def config(self) -> Dict[str, Any]:
-        """Of the linker: what is set."""
+        """Return the settings of the linker that are given."""
         config: Dict[str, Any] = {"linker_name": self.linker_name}
         if self.encoder is not None:
             config["encoder"] = self.encoder
@@ -58,7 +68,14 @@ class Settings:
 
 
 class Counts(NamedTuple):
-    """notes: all, with those that failed. mentions: rows; linked: those with a concept."""
+    """Counts of a partition or a corpus.
+
+    Attributes:
+        notes: all notes, with those that failed.
+        mentions: rows.
+        linked: rows with a link.
+        failed: notes that failed.
+    """
 
     notes: int = 0
     mentions: int = 0
@@ -66,11 +83,18 @@ class Counts(NamedTuple):
     failed: int = 0
 
     def plus(self, other: Counts) -> Counts:
+        """Return the sums."""
         return Counts(*(a + b for a, b in zip(self, other)))
 
 
 class Outcome(NamedTuple):
-    """counts: None where the partition could not be done in several tries; then `reason` says why."""
+    """What became of a partition.
+
+    Attributes:
+        number: the partition.
+        counts: its counts; None if it could not be done in several tries.
+        reason: why it could not be done.
+    """
 
     number: int
     counts: Optional[Counts]
@@ -78,11 +102,12 @@ class Outcome(NamedTuple):
 
 
 def part_name(number: int) -> str:
+    """Return the name of a partition's files, without their suffix."""
     return f"part-{number:05d}"
 
 
 def read_counts(out: Path, number: int) -> Optional[Counts]:
-    """Of a partition that is finished; None of one that is not, or whose files are damaged or incomplete."""
+    """Return the counts of a finished partition; None if it is not finished, or its files are damaged or incomplete."""
     import pyarrow
     import pyarrow.parquet
 
@@ -95,9 +120,16 @@ def read_counts(out: Path, number: int) -> Optional[Counts]:
 
 
 class Annotator:
-    """The pipeline, loaded once. A context manager: at its end torch and BLAS have the threads that they had before.
+    """Holds the loaded pipeline and annotates partitions.
 
-    RAISES: SapbertError for settings and for what can't be loaded.
+    It is a context manager: at its end, torch and BLAS get back the number of threads that they had before.
+
+    Args:
+        settings: how notes are annotated.
+        out: folder to write into.
+
+    Raises:
+        SapbertError: a setting is wrong, or something cannot be loaded.
     """
 
     def __init__(self, settings: Settings, out: Path) -> None:
@@ -112,7 +144,7 @@ class Annotator:
         self._threads_before = torch.get_num_threads()
         self._blas = _limit_blas(settings.threads)
         torch.set_num_threads(settings.threads)
-        self._alone = False  # whether a note is tried by itself: then what it raises is its reason
+        self._alone = False  # a note is tried alone; then the error it raises is the reason why it failed
         try:
             self.nlp = make_pipeline(settings.config(), settings.pipeline, settings.abbreviations)
             for _, component in self.nlp.pipeline:
@@ -120,8 +152,9 @@ class Annotator:
                     component.load()
             self.nlp.set_error_handler(self._on_error)
             self.linker: Any = self.nlp.get_pipe(LINKER)
-            if hasattr(self.linker.index, "threads"):
-                self.linker.index.threads = settings.threads
+            index = self.linker.index
+            if isinstance(index, Threaded):
+                index.threads = settings.threads
         except BaseException:
             self.close()
             raise
@@ -133,13 +166,14 @@ class Annotator:
         self.close()
 
     def close(self) -> None:
+        """Give torch and BLAS back their threads."""
         import torch
 
         torch.set_num_threads(self._threads_before)
         self._blas.restore_original_limits()
 
     def fingerprint(self) -> Dict[str, Any]:
-        """What the output depends on: settings, and digests of linker and pipeline."""
+        """Return what the output depends on: the settings, and hashes of linker and pipeline."""
         from importlib.util import find_spec
 
         from ..about import __version__
@@ -161,30 +195,32 @@ class Annotator:
         }
 
     def _linker_digest(self) -> str:
-        """By content: a linker that was copied or built again to the same bytes is the same."""
+        """Return a hash of the linker's content. A copy of a linker, or one built again to the same bytes, has the same hash."""
         from .. import bundle
 
         folder, index = Path(self.linker.folder), self.linker.index
         files = json.loads((folder / bundle.INDEX / "manifest.json").read_text(encoding="utf-8"))["files"]
-        config = {key: value for key, value in index.get_config().items() if key not in getattr(index, "readers", ("threads",))}
+        config = {key: value for key, value in index.get_config().items() if key not in reader_params_of(index)}
         calibration = folder / bundle.CALIBRATION
-        parts = [self.linker.kb.fingerprint, bundle.fingerprint(self.linker.model), type(index).__name__, config, files]
+        parts = [self.linker.kb.fingerprint, self.linker.model.fingerprint, type(index).__name__, config, files]
         parts.append(checksum(calibration) if calibration.is_file() else None)
         added = self.linker.additions
         parts.append([added.names, [[concept.concept_id, concept.types, concept.codes] for concept in added.concepts.values()]] if added else None)
         return _digest(json.dumps(parts, sort_keys=True, default=str))
 
     def _pipeline_digest(self) -> str:
-        if self.nlp.path is None:  # made by a package's own code
+        if self.nlp.path is None:  # the code of a package made it
             return _digest(json.dumps(self.nlp.meta, sort_keys=True, default=str) + self.nlp.config.to_str())
         return _folder_digest(self.nlp.path)
 
     # -- a partition --------------------------------------------------------------------------------------------------------
 
     def annotate_partition(self, partition: Partition) -> Counts:
-        """Write part-….parquet, and before it the side file where notes failed: a part that is there is finished.
+        """Annotate a partition and write its Parquet file. The file with failed notes is written before it.
 
-        RAISES: SapbertError E009, E019 where nothing can be written; what reading raises where a file of many notes is gone.
+        Raises:
+            SapbertError: E009, nothing can be written; E019, the disk is full.
+            Exception: what reading raises if a file with many notes is missing.
         """
         notes = list(self._reader.read(partition))
         rows, failed = self.annotate(notes)
@@ -202,11 +238,15 @@ class Annotator:
         return counts
 
     def annotate(self, notes: List[Note]) -> Tuple[List[Dict[str, Any]], List[Dict[str, str]]]:
-        """RETURNS: rows of all mentions, in the order of the notes; note_id, place and reason of each note that failed."""
+        """Annotate some notes.
+
+        Returns:
+            The rows of all mentions, in the order of the notes, and note_id, place and reason of each note that failed.
+        """
         self._forget()
         found: Dict[int, List[Dict[str, Any]]] = {}
         reasons: Dict[int, str] = {i: note.error for i, note in enumerate(notes) if note.text is None}
-        with suppress(Exception):  # one of a component that asks no error handler: the notes that are missing are tried alone
+        with suppress(Exception):  # a component without an error handler raised; the notes that are missing are tried alone below
             for doc, i in self.nlp.pipe(self._docs(notes), as_tuples=True):
                 found[i] = list(self._rows_of(doc, notes[i].note_id))
         for i, note in enumerate(notes):
@@ -228,7 +268,7 @@ class Annotator:
 
     def _docs(self, notes: List[Note]) -> Iterator[Tuple[Any, int]]:
         for i, note in enumerate(notes):
-            with suppress(Exception):  # the tokenizer asks no error handler; the note is tried alone, and then its reason is taken down
+            with suppress(Exception):  # the tokenizer has no error handler; the note is tried alone later
                 if note.text is not None:
                     yield self.nlp.make_doc(note.text), i
 
@@ -256,7 +296,10 @@ class Annotator:
 
 
 def describe(error: BaseException) -> str:
-    """The reason without a word of the note: what others' messages quote is not known, so of them only type, spaCy's code and place are told."""
+    """Return the reason of a failure without any text of the note.
+
+    Messages of other libraries may quote the note, so only their type, spaCy's code and the place in the code are given.
+    """
     if isinstance(error, SapbertError):
         return str(error)
     if isinstance(error, OSError) and error.errno:
@@ -268,7 +311,7 @@ def describe(error: BaseException) -> str:
 
 
 def schema(counts: Counts) -> Any:
-    """Of a part file."""
+    """Return the Arrow schema of a part file."""
     import pyarrow as pa
 
     text, whole, real = pa.string(), pa.int32(), pa.float32()
@@ -283,7 +326,7 @@ def _write_parquet(path: Path, rows: List[Dict[str, Any]], counts: Counts) -> No
 
     table = pa.Table.from_pylist(rows, schema=schema(counts))
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # of this worker alone, also where several machines write
+    scratch = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # unique to this worker, also if several machines write
     try:
         with open(scratch, "wb") as file:
             pyarrow.parquet.write_table(table, file, compression="zstd")
@@ -301,12 +344,16 @@ def _unwritable(out: Path, error: Exception) -> SapbertError:
 
 
 def _limit_blas(threads: int) -> Any:
-    """RAISES: SapbertError E013."""
+    """Limit the threads of BLAS.
+
+    Raises:
+        SapbertError: E013, threadpoolctl is not installed.
+    """
     try:
         from threadpoolctl import threadpool_limits
     except ImportError as error:
         raise fail("E013", what="`annotate`", package="threadpoolctl") from error
-    import numpy  # noqa: F401  its BLAS must be there to be limited
+    import numpy  # noqa: F401  its BLAS must be loaded to be limited
 
     return threadpool_limits(limits=threads)
 

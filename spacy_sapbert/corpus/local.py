@@ -1,4 +1,8 @@
-"""Processes of this machine, each with its own pipeline. One that is killed is replaced, and its partition is done again."""
+"""Run workers as processes of this machine, each with its own pipeline. A killed worker is replaced, and its partition is done again.
+
+This is our own code, because the pools of libraries lose behaviour: `concurrent.futures` breaks the whole pool when a worker dies, and
+`pebble` breaks it when a worker dies or raises while it loads, without saying why. Here the coded error of the worker is raised.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,23 @@ WAIT_SECONDS, STOP_SECONDS = 5.0, 10.0
 
 
 class _Answer(NamedTuple):
-    """value: counts of what is done, the reason of what failed, the error that ends all."""
+    """What a worker sends.
+
+    Attributes:
+        kind: READY, DONE, FAILED or FATAL.
+        value: counts for DONE, the reason for FAILED, the error that ends the run for FATAL.
+    """
 
     kind: str
     value: Any = None
 
 
 def annotate_here(annotator: Annotator, partitions: Sequence[Partition]) -> Iterator[Outcome]:
-    """One after the other, without a process. RAISES: SapbertError E009, E019."""
+    """Annotate partitions one after the other in this process.
+
+    Raises:
+        SapbertError: E009, nothing can be written; E019, the disk is full.
+    """
     for partition in partitions:
         for tried in range(1, TRIES + 1):
             answer = _try(annotator, partition)
@@ -41,7 +54,11 @@ def annotate_here(annotator: Annotator, partitions: Sequence[Partition]) -> Iter
 
 
 def annotate_in_processes(settings: Settings, out: Path, partitions: Sequence[Partition], workers: int) -> Iterator[Outcome]:
-    """RAISES: SapbertError that a worker raises while it loads or writes; E021 where workers die while they load."""
+    """Annotate partitions by processes; yield their outcomes as they come.
+
+    Raises:
+        SapbertError: what a worker raises while it loads or writes; E021, workers die while they load.
+    """
     crew = _Crew(settings, out, partitions, workers)
     try:
         yield from crew.run()
@@ -59,8 +76,8 @@ def _try(annotator: Annotator, partition: Partition) -> _Answer:
 
 
 def _work(connection: Connection, settings: Settings, out: Path) -> None:
-    """A worker's life: it gets a partition, answers, gets the next; it ends when nobody is at the other end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that started it
+    """Annotate each partition that comes through the connection and answer; end when the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent process, which stops the workers
     try:
         with Annotator(settings, out) as annotator:
             connection.send(_Answer(READY))
@@ -73,22 +90,24 @@ def _work(connection: Connection, settings: Settings, out: Path) -> None:
 
 
 class _Worker:
+    """A worker's process and the connection to it."""
+
     def __init__(self, settings: Settings, out: Path) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork would take threads of torch along that do not run any more
+        context = multiprocessing.get_context("spawn")  # after a fork, the threads of torch would not run
         self.connection, other = context.Pipe()
         self.process = context.Process(target=_work, args=(other, settings, out), daemon=True)
         self.process.start()
-        other.close()  # so that the worker's death is the end of what can be read
+        other.close()  # so that reading ends when the worker dies
         self.ready = False
         self.partition: Optional[Partition] = None
 
     def give(self, partition: Partition) -> None:
         self.partition = partition
-        with suppress(OSError):  # it died while it was waiting: what is read next is the end
+        with suppress(OSError):  # it died while it was waiting, which the next read shows
             self.connection.send(partition)
 
     def end(self) -> str:
-        """How it died."""
+        """Close the connection and return how the worker ended."""
         self.connection.close()
         self.process.join()
         code = self.process.exitcode or 0
@@ -96,11 +115,13 @@ class _Worker:
 
 
 class _Crew:
+    """All workers, and the partitions that wait for them."""
+
     def __init__(self, settings: Settings, out: Path, partitions: Sequence[Partition], workers: int) -> None:
         self.settings, self.out, self.workers = settings, out, workers
         self.waiting: Deque[Partition] = deque(partitions)
         self.tries: Counted[int] = Counter()
-        self.died_early = 0  # one after the other, while they loaded
+        self.died_early = 0  # workers in a row that died while they loaded
         self.crew: Dict[Connection, _Worker] = {}
 
     def run(self) -> Iterator[Outcome]:
@@ -146,14 +167,14 @@ class _Crew:
     def _again(self, partition: Partition, why: str) -> Iterator[Outcome]:
         self.tries[partition.number] += 1
         if self.tries[partition.number] < TRIES:
-            self.waiting.append(partition)  # behind the others: what kills workers should not keep them waiting
+            self.waiting.append(partition)  # after the others, so that a partition that kills workers does not delay them
         else:
             yield Outcome(partition.number, None, why)
 
     def stop(self) -> None:
         for worker in self.crew.values():
             if worker.ready and worker.partition is None:
-                worker.connection.close()  # it reads the end, and ends
+                worker.connection.close()  # it ends when it reads this
             else:
                 worker.process.terminate()
         for worker in self.crew.values():

@@ -1,6 +1,6 @@
-"""Notes in files: text files, JSON Lines, Parquet. A corpus of them is cut into partitions in one pass that holds no text.
+"""Read notes from text files, JSON Lines and Parquet. A corpus is cut into partitions in one pass, without keeping texts in memory.
 
-A partition is numbers and paths: any worker reads its own. A note that can't be read is an error of that note, not of its partition.
+A partition has only paths and numbers, so any worker can read it. If a note cannot be read, this note fails and not its partition.
 """
 
 from __future__ import annotations
@@ -20,12 +20,19 @@ JSON_LINES = (".jsonl",)
 PARQUET = (".parquet", ".pq")
 KINDS = {"texts": TEXTS, "jsonl": JSON_LINES, "parquet": PARQUET}
 FORMS = "Give a .parquet or .jsonl file, or a folder of .parquet, .jsonl or text files (.txt, .text, .md)"
-LINES_LOOKED_AT = 100  # of a JSON Lines file, for the field that holds the text
-ROWS_AT_ONCE = 256  # of a Parquet file
+LINES_LOOKED_AT = 100  # lines of a JSON Lines file in which the text field must occur
+ROWS_AT_ONCE = 256  # rows of a Parquet file that are read at once
 
 
 class Note(NamedTuple):
-    """place: where in the corpus, for a person. text: None where it can't be read, and then `error` says why, without a word of the note."""
+    """One note.
+
+    Attributes:
+        note_id: its id.
+        place: where in the corpus it is, for people.
+        text: its text, None if it cannot be read.
+        error: why it cannot be read, without any text of the note.
+    """
 
     note_id: str
     place: str
@@ -34,8 +41,15 @@ class Note(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Part of a file. texts: all of it, and `name` is the note's id. jsonl: bytes start to stop, `line` is the number of the first line.
-    parquet: rows start to stop."""
+    """A part of a file.
+
+    Attributes:
+        path: the file.
+        name: name of the file in ids; for a text file, the id of the note.
+        start: first byte of JSON Lines, or first row of Parquet.
+        stop: byte or row after the last one.
+        line: number of the first line in JSON Lines.
+    """
 
     path: str
     name: str
@@ -46,7 +60,14 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Partition:
-    """What is annotated as one, by one worker."""
+    """Notes that one worker annotates together.
+
+    Attributes:
+        number: its number, from 0.
+        kind: "texts", "jsonl" or "parquet".
+        pieces: where its notes are.
+        notes: number of its notes.
+    """
 
     number: int
     kind: str
@@ -56,7 +77,13 @@ class Partition:
 
 @dataclass(frozen=True)
 class Corpus:
-    """description: by which another run knows whether it is the same input: files, bytes, notes, and a digest of names, sizes and times."""
+    """A corpus, cut into partitions.
+
+    Attributes:
+        kind: "texts", "jsonl" or "parquet".
+        partitions: its partitions, in order.
+        description: what identifies the input: number of files, bytes and notes, and a hash of names, sizes and times.
+    """
 
     kind: str
     partitions: List[Partition]
@@ -64,6 +91,7 @@ class Corpus:
 
     @property
     def notes(self) -> int:
+        """Number of notes."""
         return sum(partition.notes for partition in self.partitions)
 
 
@@ -71,23 +99,32 @@ class Corpus:
 
 
 def find_files(folder: Path, suffixes: Sequence[str]) -> List[Path]:
-    """Files in a folder and those below it with one of these suffixes, in any case, sorted."""
+    """Return the files in a folder and below it that have one of some suffixes, in any case, sorted."""
     return sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes and path.is_file())
 
 
 def names_of(files: Sequence[Path], folder: Path) -> List[str]:
-    """Ids: paths in the folder without their suffix; with it where two would be the same."""
+    """Return the ids of files: paths in the folder without suffix, or with it if two ids would be equal."""
     short = [file.relative_to(folder).with_suffix("").as_posix() for file in files]
     twice = {name for name, following in zip(sorted(short), sorted(short)[1:]) if name == following}
     return [_valid(file.relative_to(folder).as_posix() if name in twice else name) for file, name in zip(files, short)]
 
 
 def read_text(path: Path) -> str:
+    """Read a text file.
+
+    Raises:
+        SapbertError: E404, it is not UTF-8.
+    """
     return decode(path.read_bytes(), path)
 
 
 def decode(data: bytes, path: Union[str, Path]) -> str:
-    """RAISES: SapbertError E404 for what is not UTF-8."""
+    """Decode UTF-8, with or without a byte-order mark.
+
+    Raises:
+        SapbertError: E404, it is not UTF-8.
+    """
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -95,7 +132,7 @@ def decode(data: bytes, path: Union[str, Path]) -> str:
 
 
 def read_record(line: str, name: str, place: str, text_field: str = "text", id_field: str = "id") -> Note:
-    """The note of a line of JSON; `name` is its id where it has none."""
+    """Return the note in a line of JSON; its id is `name` if it has none."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -109,7 +146,7 @@ def read_record(line: str, name: str, place: str, text_field: str = "text", id_f
 
 
 def _valid(note_id: str) -> str:
-    """File names may hold bytes that are no text, and JSON half a character."""
+    """Return an id that is valid UTF-8: file names may hold other bytes, and JSON halves of surrogate pairs."""
     return note_id.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -117,18 +154,24 @@ def _valid(note_id: str) -> str:
 
 
 def open_corpus(source: Union[str, Path], size: int = 1000, *, text_field: str = "text", id_field: Optional[str] = None) -> Corpus:
-    """Cut a corpus into partitions of `size` notes.
+    """Cut a corpus into partitions.
 
-    source: a .parquet or .jsonl file, or a folder of such files or of text files, with those in folders below.
-    text_field, id_field: fields of JSON Lines, columns of Parquet; None: "id" where there is one, else file and line.
-    RAISES: SapbertError E002 (size), E401 (nothing there), E402 (of a kind that is not read, damaged, without notes), E408 (no such field), E013.
+    Args:
+        source: a .parquet or .jsonl file, or a folder of such files or of text files, also in folders below.
+        size: number of notes in a partition.
+        text_field: field of JSON Lines or column of Parquet with the text.
+        id_field: field or column with the id of the note; None: "id" if there is one, else file and line.
+
+    Raises:
+        SapbertError: E002, the size is wrong; E401, there is no such file; E402, it is not a corpus, damaged or without notes; E408, there is
+            no such field; E013, pyarrow is not installed.
     """
     if size < 1:
         raise fail("E002", setting="partition_size", component="annotate", value=size, why="it must be at least 1.")
-    root = Path(os.path.abspath(source))  # workers may stand elsewhere
+    root = Path(os.path.abspath(source))  # workers may have another working directory
     kind, files, names = _files_of(root)
     cut = _Cutter(kind, size)
-    known: List[str] = []  # fields seen in JSON Lines; empty once the text's was found
+    known: List[str] = []  # fields seen in JSON Lines, empty as soon as the text field was found
     digest, total = hashlib.blake2b(digest_size=16), 0
     for file, name in zip(files, names):
         status = file.stat()
@@ -155,10 +198,10 @@ def open_corpus(source: Union[str, Path], size: int = 1000, *, text_field: str =
 
 
 def _files_of(root: Path) -> Tuple[str, List[Path], List[str]]:
-    """kind, files, and the name of each."""
+    """Return the kind of a corpus, its files and their names."""
     if root.is_dir():
         found = {kind: find_files(root, suffixes) for kind, suffixes in KINDS.items()}
-        # what Spark and we ourselves write beside the data
+        # Spark and `annotate` write such files beside the data
         found["parquet"] = [file for file in found["parquet"] if not any(part[0] in "._" for part in file.relative_to(root).parts)]
         found = {kind: files for kind, files in found.items() if files}
         if not found:
@@ -177,7 +220,7 @@ def _files_of(root: Path) -> Tuple[str, List[Path], List[str]]:
 
 
 class _Cutter:
-    """Notes in order -> partitions of `size`; neighbours in a file become one piece."""
+    """Collects notes in order into partitions of `size`. Neighbours in a file become one piece."""
 
     def __init__(self, kind: str, size: int) -> None:
         self.kind, self.size, self.notes = kind, size, 0
@@ -187,7 +230,7 @@ class _Cutter:
 
     @property
     def room(self) -> int:
-        """Notes that still fit into the partition that is being filled."""
+        """Number of notes that still fit into the current partition."""
         return self.size - self._count
 
     def add(self, path: str, name: str, start: int, stop: int, line: int = 0, notes: int = 1) -> None:
@@ -212,7 +255,11 @@ class _Cutter:
 
 
 def _cut_lines(cut: _Cutter, file: Path, name: str, text_field: str, known: List[str]) -> List[str]:
-    """Find where lines start. RETURNS: the fields of the first lines of all files as long as none of them holds the text's."""
+    """Add the lines of a file to the partitions.
+
+    Returns:
+        The fields in the first lines of all files, empty if one of them is the text field.
+    """
     at = 0
     look = cut.notes == 0 or bool(known)
     with open(file, "rb") as lines:
@@ -228,7 +275,7 @@ def _cut_lines(cut: _Cutter, file: Path, name: str, text_field: str, known: List
 
 
 def _fields(line: bytes) -> List[str]:
-    """Those that hold text."""
+    """Return the fields of a line that hold text."""
     try:
         record = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -240,15 +287,21 @@ def _fields(line: bytes) -> List[str]:
 
 
 class NoteReader:
-    """Reads the notes of partitions. It keeps a Parquet file open: the next partition mostly starts behind the last one, and its row group
-    need not be decoded again."""
+    """Reads the notes of partitions.
+
+    It keeps a Parquet file open: the next partition usually starts after the last one, and its row group need not be decoded again.
+    """
 
     def __init__(self, text_field: str = "text", id_field: Optional[str] = None) -> None:
         self.text_field, self.id_field = text_field, id_field
         self._rows: Optional[_Rows] = None
 
     def read(self, partition: Partition) -> Iterator[Note]:
-        """RAISES: OSError and pyarrow's errors where a file of many notes is gone or was damaged since."""
+        """Yield the notes of a partition.
+
+        Raises:
+            OSError: a file with many notes is missing. A damaged one raises errors of pyarrow.
+        """
         one = {"texts": self._text, "jsonl": self._lines, "parquet": self._table}[partition.kind]
         for piece in partition.pieces:
             yield from one(piece)
@@ -281,7 +334,7 @@ class NoteReader:
             yield self._row(piece, row, text, note_id)
             row += 1
         if row < piece.stop:
-            raise OSError(f"'{piece.path}' ends at row {row:,}, and {piece.stop:,} were there")
+            raise OSError(f"'{piece.path}' ends at row {row:,}, but it had {piece.stop:,} rows")
 
     def _row(self, piece: Piece, row: int, text: Any, note_id: Any) -> Note:
         name, place = f"{piece.name}:{row + 1}", f"{_valid(piece.path)}, row {row + 1}"
@@ -297,7 +350,12 @@ class NoteReader:
 
 
 class _Rows:
-    """Rows of a Parquet file, forwards only. at: the next one."""
+    """Reads rows of a Parquet file, forwards only.
+
+    Attributes:
+        path: the file.
+        at: the next row.
+    """
 
     def __init__(self, piece: Piece, text_field: str, id_field: Optional[str]) -> None:
         parquet = _parquet()
@@ -317,7 +375,7 @@ class _Rows:
         self._left: Any = None
 
     def take(self, start: int, stop: int) -> Iterator[Tuple[Any, Any]]:
-        """(text, id) scalars of rows start to stop; id None where there is no such column."""
+        """Yield (text, id) of some rows as Arrow scalars; the id is None if there is no such column."""
         while self.at < stop:
             batch = self._left if self._left is not None else next(self._batches, None)
             if batch is None:
@@ -332,7 +390,11 @@ class _Rows:
 
 
 def _parquet() -> Any:
-    """RAISES: SapbertError E013."""
+    """Import pyarrow.parquet.
+
+    Raises:
+        SapbertError: E013, pyarrow is not installed.
+    """
     try:
         import pyarrow.parquet
     except ImportError as error:
@@ -341,7 +403,11 @@ def _parquet() -> Any:
 
 
 def _check_parquet(file: Path, text_field: str, id_field: Optional[str]) -> None:
-    """RAISES: SapbertError E402, E408."""
+    """Check that a Parquet file has the columns.
+
+    Raises:
+        SapbertError: E402, it is not a Parquet file, or its text column holds no text; E408, it lacks a column.
+    """
     parquet = _parquet()
     import pyarrow
 

@@ -1,4 +1,4 @@
-"""The spaCy pipeline of the commands that read notes: one that the user names, or a blank one that needs no training."""
+"""Make the spaCy pipeline of the commands that read notes: the one that the user names, or one that needs no training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from ..errors import fail
 
 
 def make_pipeline(config: Dict[str, Any], pipeline: Optional[str] = None, abbreviations: bool = True) -> Any:
-    """A spaCy pipeline that ends in sapbert_linker; without `pipeline`, a blank one with concept_matcher."""
+    """Return a spaCy pipeline that ends in sapbert_linker.
+
+    Args:
+        config: settings of the linker.
+        pipeline: name or folder of a spaCy pipeline whose entities are linked; None for a blank one with concept_matcher.
+        abbreviations: resolve abbreviations; with scispacy installed, also by its detector.
+
+    Raises:
+        SapbertError: E402, the pipeline cannot be loaded; E002, a setting is given, but the pipeline has a linker with its own settings.
+    """
     import importlib.util
 
     import spacy
@@ -22,7 +31,7 @@ def make_pipeline(config: Dict[str, Any], pipeline: Optional[str] = None, abbrev
     has_linker = "sapbert_linker" in nlp.pipe_names
     for setting, value in config.items():
         if has_linker and value is not None:
-            why = f"'{pipeline}' has a sapbert_linker with settings of its own. Leave this one out, or give a pipeline without a linker."
+            why = f"'{pipeline}' has a sapbert_linker with its own settings. Leave this setting out, or give a pipeline without a linker."
             raise fail("E002", setting=setting, component="link", value=value, why=why)
     if not pipeline:
         nlp.max_length = sys.maxsize  # the limit is for parsers
@@ -30,7 +39,7 @@ def make_pipeline(config: Dict[str, Any], pipeline: Optional[str] = None, abbrev
     if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):
         from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
 
-        warnings.filterwarnings("ignore", message=".*W036.*")  # its second matcher has no patterns in most notes: meant so
+        warnings.filterwarnings("ignore", message=".*W036.*")  # its second matcher has no patterns in most notes, which is no fault
         nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
     if not has_linker:
         nlp.add_pipe("sapbert_linker", config={**config, "resolve_abbreviations": abbreviations})

@@ -1,4 +1,4 @@
-"""Actors of Ray Data, on this machine or a cluster whose machines see the same folders. Ray carries paths, numbers and counts: no text."""
+"""Run workers as actors of Ray Data, on this machine or a cluster with shared folders. Ray gets only paths, numbers and counts, no text."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from .workers import TRIES
 
 TRIED = ".tries"
 CONNECT_SECONDS = 10.0
-STORE_BYTES = 128 * 1024 * 1024  # of a Ray of our own: nothing but paths goes through it
+STORE_BYTES = 128 * 1024 * 1024  # object store of a cluster that is started here; only paths go through it
 
 
 class Actor:
-    """Holds the pipeline; a row names a partition, and what it gives back says what became of it."""
+    """A worker: it holds the pipeline, gets a partition in each row, and returns what became of it."""
 
     def __init__(self, settings: Settings, out: str) -> None:
         self.out = Path(out)
         self.error: Optional[SapbertError] = None
         try:
             self.annotator = Annotator(settings, Path(out))
-        except SapbertError as error:  # raised here it would come as one of Ray's
+        except SapbertError as error:  # raised here, it would become an error of Ray
             self.error = error
 
     def __call__(self, row: Dict[str, Any]) -> Dict[str, Any]:
@@ -39,7 +39,7 @@ class Actor:
         try:
             if self.error is not None:
                 raise self.error
-            if self._count_try(partition.number) > TRIES:  # Ray itself tries for ever what kills an actor
+            if self._count_try(partition.number) > TRIES:  # Ray would try a partition that kills actors for ever
                 answer: Any = f"{TRIES} workers died"
             else:
                 answer = self.annotator.annotate_partition(partition)
@@ -56,9 +56,17 @@ class Actor:
 
 
 def annotate_in_ray(settings: Settings, out: Path, partitions: Sequence[Partition], workers: int, address: Optional[str] = None) -> Iterator[Outcome]:
-    """address: of a cluster ("host:6379", "ray://host:10001", "auto"); None starts a Ray here, for this run. One that runs in this process is used.
+    """Annotate partitions by actors of Ray; yield their outcomes as they come.
 
-    RAISES: SapbertError E013 (no Ray), E020 (no cluster there), and what an actor raises while it loads or writes.
+    Args:
+        settings: how notes are annotated.
+        out: folder to write into.
+        partitions: what is to be annotated.
+        workers: number of actors.
+        address: address of a cluster ("host:6379", "ray://host:10001", "auto"). None uses the Ray of this process, else starts one for this run.
+
+    Raises:
+        SapbertError: E013, Ray is not installed; E020, no cluster answers; what an actor raises while it loads or writes.
     """
     with _ray(workers * settings.threads, address) as ray, _tries(out):
         rows = [{"partition": pickle.dumps(partition)} for partition in partitions]
@@ -81,7 +89,7 @@ def annotate_in_ray(settings: Settings, out: Path, partitions: Sequence[Partitio
 
 @contextmanager
 def _tries(out: Path) -> Iterator[None]:
-    """A folder for files with a byte for each time that a partition was begun in this run."""
+    """Make a folder with a file for each partition. It gets a byte each time that the partition is begun."""
     shutil.rmtree(out / TRIED, ignore_errors=True)
     (out / TRIED).mkdir()
     yield
@@ -91,7 +99,7 @@ def _tries(out: Path) -> Iterator[None]:
 @contextmanager
 def _ray(cpus: int, address: Optional[str]) -> Iterator[Any]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # nothing leaves the machine
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its warnings are about Ray Data's own ways
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its warnings are about the inside of Ray Data
     try:
         import ray
         import ray.data
@@ -114,7 +122,7 @@ def _ray(cpus: int, address: Optional[str]) -> Iterator[Any]:
     context = ray.data.DataContext.get_current()
     before = context.max_errored_blocks, context.enable_progress_bars
     try:
-        context.max_errored_blocks, context.enable_progress_bars = -1, False  # the others are finished first; progress is shown by the notes
+        context.max_errored_blocks, context.enable_progress_bars = -1, False  # the other partitions are finished first; progress is shown in notes
         yield ray
     finally:
         context.max_errored_blocks, context.enable_progress_bars = before

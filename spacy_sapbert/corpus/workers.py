@@ -1,3 +1,3 @@
-"""Who annotates partitions. An engine: (settings, out, partitions, workers, …) -> outcomes, as they come."""
+"""What all engines that run workers share. An engine takes (settings, out, partitions, workers, …) and yields outcomes as they come."""
 
-TRIES = 3  # of a partition whose worker dies
+TRIES = 3  # times that a partition is tried when its worker dies

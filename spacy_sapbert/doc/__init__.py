@@ -1,1 +1,1 @@
-"""Where mentions and links sit in a Doc."""
+"""Read mentions from a Doc and write links into it."""

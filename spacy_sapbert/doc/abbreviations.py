@@ -1,4 +1,4 @@
-"""Abbreviations that a text defines: "myotonic dystrophy (DM)" -> {"DM": "myotonic dystrophy"}. Plain text, no spaCy."""
+"""Find the abbreviations that a text defines: "myotonic dystrophy (DM)" -> {"DM": "myotonic dystrophy"}. Plain text, no spaCy."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from itertools import takewhile
 from typing import Dict, List, Optional, Tuple
 
 MAX_LETTERS = 8
-MAX_CHARS_BEFORE = 240  # of the text before a bracket that may hold the long form
-MAX_SHARED = 4  # words that several long forms may have in common at their end
+MAX_CHARS_BEFORE = 240  # a long form is looked for in so much text before the bracket
+MAX_SHARED = 4  # words that several long forms may share at their end
 _BRACKET = re.compile(r"[(\[]([^()\[\]]{2,80})[)\]]")
 _SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.'/&-]{1,11}")
 _ROMAN = re.compile(r"[IVX]+")
 _PLURAL = re.compile(r"(.+[A-Z])'?s")
 _JOINED = re.compile(r"\s*[/,;&]\s*|\s+(?:and/or|and|or)\s+")
 _WORD = re.compile(r"[^\W_]+(?:'s)?")
-_END = re.compile(r"[.;:!?]\s|[()\[\]]|\n\s*\n|\n\s*(?=[-*#•\d])")  # a definition does not go over these
+_END = re.compile(r"[.;:!?]\s|[()\[\]]|\n\s*\n|\n\s*(?=[-*#•\d])")  # a definition does not cross these
 _SMALL = frozenset(["a", "an", "and", "by", "due", "for", "from", "in", "of", "on", "or", "plus", "the", "to", "versus", "with"])
-# What stands in brackets of notes without being defined there: believed only where its letters are the words' initials, in their order
+# These often stand in brackets without a definition before them. They count only where their letters are the initials of the words, in order
 _USUAL = frozenset(
     [
         *("AM", "BID", "CT", "DO", "IM", "INR", "IU", "MD", "MR", "MRI", "NA", "NONE", "NOS", "NP", "NPO", "OD", "OS", "OT", "OU", "PA", "PHD", "PM"),
@@ -28,14 +28,23 @@ _USUAL = frozenset(
 
 
 def definitions(text: str, *, english: bool = True) -> Dict[str, str]:
-    """Short form -> long form, of every definition in brackets; with the singular of a plural, and of a form with a hyphen what stands
-    behind it. The first definition of a form counts.
+    """Find every abbreviation that the text defines in brackets.
 
-    By initials; of three letters and more also by Schwartz and Hearst's algorithm (PSB 2003, figure 1) with the last letter in the last
-    word; of two by initials the other way round ("myotonic dystrophy (DM)"). Several in one bracket ("Duchenne and Becker muscular
-    dystrophy (DMD/BMD)") are read side by side, and a long form may stand in the bracket ("FAP (familial adenomatous polyposis)").
+    The initials of the words are tried first. A short form of three or more letters is also tried by the algorithm of Schwartz and Hearst,
+    with its last letter in the last word; one of two letters by the initials in reverse order ("myotonic dystrophy (DM)"). Several short
+    forms in one bracket ("Duchenne and Becker muscular dystrophy (DMD/BMD)") are read side by side. The long form may also stand in the
+    bracket ("FAP (familial adenomatous polyposis)").
 
-    english: whether the text is: its plurals and its small words, which an abbreviation may skip, say nothing of other languages.
+    Args:
+        text: a note.
+        english: the text is English. Only then plurals have a singular, and small words such as "of" may be missing in the short form.
+
+    Returns:
+        Short form -> long form. A plural is also given in the singular, and a form with a hyphen also by its part after the hyphen. If a
+        short form is defined twice, the first definition counts.
+
+    Source:
+        Schwartz and Hearst, A simple algorithm for identifying abbreviation definitions in biomedical text, PSB 2003, figure 1.
     """
     found: Dict[str, str] = {}
     for bracket in _BRACKET.finditer(text):
@@ -47,12 +56,13 @@ def definitions(text: str, *, english: bool = True) -> Dict[str, str]:
 
 
 def _clause(text: str) -> str:
+    """Return what follows the last end of a sentence or line."""
     ends = list(_END.finditer(text))
     return (text[ends[-1].end() :] if ends else text).strip()
 
 
 def _read(before: str, inside: str, english: bool) -> Iterator[Tuple[str, str]]:
-    """The definitions of one bracket."""
+    """Yield the short and long forms of one bracket."""
     shorts = list(takewhile(is_short, _JOINED.split(inside)))
     if len(shorts) > 1:
         longs = _side_by_side(before, shorts, english)
@@ -73,20 +83,20 @@ def _read(before: str, inside: str, english: bool) -> Iterator[Tuple[str, str]]:
 
 
 def is_short(text: str) -> bool:
-    """Whether it can be a short form: 2 to 8 letters and digits, half of them capitals; no Roman number."""
+    """Say whether a text can be a short form: 2 to 8 letters and digits, at least half of them capitals, and no Roman number."""
     letters = [c for c in text if c.isalnum()]
     fits = _SHORT.fullmatch(text) is not None and _ROMAN.fullmatch(text) is None and 2 <= len(letters) <= MAX_LETTERS
     return fits and 2 * sum(c.isupper() for c in letters) >= len(letters)
 
 
 def _forms(short: str, english: bool) -> List[str]:
-    """With its singular, if it is an English plural: "VSDs", "VSD"; "As" is none."""
+    """Return the short form, and its singular if it is an English plural: "VSDs" and "VSD". "As" is no plural."""
     plural = _PLURAL.fullmatch(short) if english else None
     return [short, plural[1]] if plural and len(plural[1]) > 1 else [short]
 
 
 def _side_by_side(before: str, shorts: List[str], english: bool) -> List[Optional[str]]:
-    """Of several short forms each with its part of the text; what the last part ends with may belong to the others too."""
+    """Give each of several short forms its part of the text. The other parts may share the last words of the last one."""
     parts = _JOINED.split(before)[-len(shorts) :]
     if len(parts) < len(shorts):
         return [None] * len(shorts)
@@ -97,7 +107,7 @@ def _side_by_side(before: str, shorts: List[str], english: bool) -> List[Optiona
 
 
 def _long(text: str, short: str, english: bool) -> Optional[str]:
-    """What at the end of `text` the short form stands for."""
+    """Return the end of `text` that the short form stands for."""
     letters = [c.lower() for c in _forms(short, english)[-1] if c.isalnum()]
     exact = _initials(text, letters, small=english and (len(letters) > 2 or "&" in short))
     if exact or short.upper() in _USUAL:
@@ -108,8 +118,12 @@ def _long(text: str, short: str, english: bool) -> Optional[str]:
 
 
 def _schwartz_hearst(text: str, letters: List[str], english: bool) -> Optional[str]:
-    """From the right, each letter at its last place before the one that follows it; the first one at the beginning of a word, the last in the last word."""
-    lowered = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)  # "İ" would become two
+    """Return the long form by Schwartz and Hearst's algorithm.
+
+    From the right, each letter is matched at its last place before the letter that follows it. The first letter must begin a word, and the
+    last letter must be in the last word. A long form has at most min(|A| + 5, 2 |A|) words, where |A| is the number of letters.
+    """
+    lowered = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)  # lower-cased, "İ" would become two characters
     at = len(text)
     for place, letter in reversed(list(enumerate(letters))):
         at = lowered.rfind(letter, 0, at)
@@ -126,7 +140,14 @@ def _schwartz_hearst(text: str, letters: List[str], english: bool) -> Optional[s
 
 
 def _initials(text: str, letters: List[str], *, small: bool = False, turned: bool = False) -> Optional[str]:
-    """The words at the end of `text` whose initials are the letters. small: small words may lack theirs. turned: two, the other way round."""
+    """Return the words at the end of `text` whose initials are the letters.
+
+    Args:
+        text: the text before the bracket.
+        letters: letters of the short form, in lower case.
+        small: small words may have no letter in the short form.
+        turned: compare two letters in reverse order.
+    """
     got = ""
     for word in reversed(list(_WORD.finditer(text))):
         initial = word[0][0].lower()

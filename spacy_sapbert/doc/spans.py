@@ -1,4 +1,4 @@
-"""The only file that knows where links sit in a Doc: which spans are linked, which text stands for a span, how links are written."""
+"""Know where links sit in a Doc: which spans are linked, which text is looked up for a span, how links are written."""
 
 from __future__ import annotations
 
@@ -14,15 +14,27 @@ SpansKey = Union[None, str, List[str]]
 
 
 class Mention(NamedTuple):
-    """text: what is looked up. long_form: the abbreviation's expansion that took part in it, or None."""
+    """The text that is looked up for a span.
+
+    Attributes:
+        text: the text of the span, with abbreviations replaced by their long forms.
+        long_form: the long form that was put in, None if there was none.
+    """
 
     text: str
     long_form: Optional[str]
 
 
 class Link(NamedTuple):
-    """What is written on one span. kb_id: primary concept, or the nil string. candidates: (id, score), best first. probability: that the
-    first candidate is right, None without a calibration or a candidate."""
+    """What is written on one span.
+
+    Attributes:
+        kb_id: id of the linked concept, or the NIL string.
+        candidates: (concept id, score), best first.
+        codes: vocabulary -> codes of the linked concept.
+        explain: how the link was found.
+        probability: how likely the first candidate is right; None without a calibration or a candidate.
+    """
 
     kb_id: str
     candidates: List[Tuple[str, float]]
@@ -32,15 +44,16 @@ class Link(NamedTuple):
 
 
 def attribute_names(attr_name: str) -> Tuple[str, str, str, str]:
-    """`kb_ents` -> kb_ents, kb_codes, kb_explain, kb_prob; `other_ents` -> other_ents, other_codes, other_explain, other_prob."""
+    """Return the names of a linker's four attributes: "other_ents" gives other_ents, other_codes, other_explain and other_prob."""
     stem = attr_name[: -len("_ents")] if attr_name.endswith("_ents") else attr_name
     return attr_name, f"{stem}_codes", f"{stem}_explain", f"{stem}_prob"
 
 
 def set_extensions(attr_name: str, component: str) -> None:
-    """Declare the four attributes; one that is there already must be the same (scispaCy's `kb_ents` is).
+    """Declare the four attributes of spans. One that exists already must have the same default, as scispaCy's `kb_ents` has.
 
-    RAISES: SapbertError E005.
+    Raises:
+        SapbertError: E005, an attribute exists with another default.
     """
     defaults: Tuple[Any, ...] = ([], {}, {}, None)
     for name, default in zip(attribute_names(attr_name), defaults):
@@ -51,7 +64,16 @@ def set_extensions(attr_name: str, component: str) -> None:
 
 
 def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ()) -> List[Tuple[Optional[str], int, Span]]:
-    """(group or None for doc.ents, place in it, span) of every span to link. A missing group is an empty one."""
+    """Return every span to link.
+
+    Args:
+        doc: the Doc.
+        spans_key: name of a span group, several names, or None for `doc.ents`. A group that the Doc does not have counts as empty.
+        labels_discard: spans with one of these labels are left out.
+
+    Returns:
+        (name of the group, None for `doc.ents`; place in the group; span).
+    """
     discard = set(labels_discard)
     groups: Sequence[Optional[str]] = [None] if spans_key is None else [spans_key] if isinstance(spans_key, str) else spans_key
     found: List[Tuple[Optional[str], int, Span]] = []
@@ -62,12 +84,18 @@ def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ())
 
 
 def long_forms(doc: Doc, *, english: bool = True) -> Dict[str, str]:
-    """Short form -> long form: as scispaCy's abbreviation_detector left them (Spans, strings or, serialisable, dicts), else as `definitions` finds."""
+    """Return the abbreviations of a Doc, short form -> long form.
+
+    What scispaCy's `abbreviation_detector` found counts before what `definitions` finds in the text.
+    """
     return {**definitions(doc.text, english=english), **detected(doc)}
 
 
 def detected(doc: Doc) -> Dict[str, str]:
-    """Short form -> long form, as a detector in the pipeline left them."""
+    """Return the abbreviations that a detector in the pipeline found, short form -> long form.
+
+    The detector's results may be Spans, or dicts where they were made serialisable.
+    """
     if not Doc.has_extension("abbreviations"):
         return {}
     _default, _method, getter, _setter = Doc.get_extension("abbreviations")
@@ -86,10 +114,14 @@ def detected(doc: Doc) -> Dict[str, str]:
 
 
 def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True) -> Mention:
-    """The text to look up: abbreviations in it, as a whole or as words, take their long form.
+    """Return the text to look up for a span: abbreviations in it are replaced by their long forms.
 
-    "VSD repair" -> "ventricular septal defect repair"; "ventricular septal defect (VSD)" loses the part in brackets.
-    english: whether the text is; then "VSDs" is a plural.
+    "VSD repair" becomes "ventricular septal defect repair"; "ventricular septal defect (VSD)" loses the part in brackets.
+
+    Args:
+        span: the span to link.
+        forms: short form -> long form, see `long_forms`.
+        english: the text is English, so "VSDs" is the plural of "VSD".
     """
     text = span.text
     used: List[str] = []  # long forms
@@ -126,7 +158,15 @@ def _plurals(short: str) -> List[str]:
 
 
 def write_links(doc: Doc, spans: List[Tuple[Optional[str], int, Span]], links: List[Link], attr_name: str, overwrite: bool) -> None:
-    """Write links on the spans of one Doc; `overwrite=False` leaves a kb_id that is there already."""
+    """Write links on the spans of one Doc.
+
+    Args:
+        doc: the Doc.
+        spans: what `get_spans` returned.
+        links: one link for each span.
+        attr_name: name of the candidates' attribute, see `attribute_names`.
+        overwrite: replace a kb_id that is there already.
+    """
     ents_name, codes_name, explain_name, prob_name = attribute_names(attr_name)
     by_group: Dict[str, Dict[int, str]] = {}
     for (group, place, span), link in zip(spans, links):
@@ -134,11 +174,11 @@ def write_links(doc: Doc, spans: List[Tuple[Optional[str], int, Span]], links: L
         span._.set(codes_name, link.codes)
         span._.set(explain_name, link.explain)
         span._.set(prob_name, link.probability)
-        # another linker's id is replaced by a link, not by the lack of one; its own attribute tells what each found
+        # NIL does not replace the id that another linker wrote; the attributes of each linker show what it found
         if span.kb_id_ and (not overwrite or (link.kb_id in ("", "NIL") and attr_name != "kb_ents")):
             continue
         if group is None:
-            for token in span:  # doc.ents makes new Spans each time: what is set on one is lost, the tokens keep it
+            for token in span:  # doc.ents makes new Spans each time, so the id is set on the tokens
                 token.ent_kb_id_ = link.kb_id
         else:
             by_group.setdefault(group, {})[place] = link.kb_id
@@ -151,7 +191,7 @@ def write_links(doc: Doc, spans: List[Tuple[Optional[str], int, Span]], links: L
 
 
 def set_spans(doc: Doc, spans_key: Optional[str], spans: List[Span]) -> None:
-    """doc.ents (which must not overlap) or a span group."""
+    """Set `doc.ents`, whose spans must not overlap, or a span group."""
     if spans_key is None:
         doc.ents = tuple(spans)
     else:

@@ -1,29 +1,30 @@
-"""Names to vectors without a transformer: a sum of table rows for each name, L2-normalised. Hundreds of times as fast on a CPU, at a small cost in accuracy.
+"""The static encoder: a name is a sum of table rows, L2-normalised. Fast on a CPU, at a small cost in accuracy.
 
-Two kinds of folder: ours (words and hashed character n-grams; training/loop/static.py makes it) and model2vec's (tokenizer.json; van Dongen and
-Tulkens 2024). Reads top to bottom: architecture, forward, the two kinds, initialisation, folders.
+Two kinds of folder are read: ours (words and hashed character n-grams; training/loop/static.py makes it) and model2vec's (tokenizer.json;
+van Dongen and Tulkens 2024). Reads top to bottom: the class, its table in Thinc, the two kinds, names and folders.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
 import re
 import unicodedata
 import zlib
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union, cast
+from typing import Any, Optional, Union, cast
 
 import numpy as np
 import srsly
 import torch
 from safetensors.torch import load as load_safetensors
 from thinc.api import Model, Shim
-from tqdm import tqdm
 
 from ..errors import MissingFile, SapbertError, fail
 from ..types import Floats2d
-from .transformer import PROGRESS_FROM, SETTINGS, settle_in_worker
+from .base import Progress
+from .common import SETTINGS, Kept, progress_bar, settle_in_worker
+
+# confection reads the annotations of an architecture at run time: no `from __future__ import annotations` in this module
 
 ARCHITECTURE = "spacy-sapbert.StaticEncoder.v1"
 FAST_ENCODER = "data/static_encoder"  # what comes with this package; see the model card there
@@ -32,54 +33,155 @@ FILES = (CONFIG, TABLE, WORDS)  # of a folder of ours
 KIND, MODEL2VEC = "spacy-sapbert-static", "model2vec"  # `model_type` of the two kinds
 SLAB = 20_000  # names at once
 _WORD = re.compile(r"[^\W_]+")
-Bags = Tuple[List[int], List[int]]  # rows of all names, one after another; where each name begins
+Bags = tuple[list[int], list[int]]  # rows of all names, one after another; where each name begins
 
 
-def StaticEncoder(name: str = "", max_length: int = 128) -> Model[List[str], Floats2d]:
-    """Architecture `spacy-sapbert.StaticEncoder.v1`: n names -> float32 (n, d), L2-normalised. What `encoder = "fast"` picks.
+class StaticEncoder(Model[list[str], Floats2d]):
+    """Architecture `spacy-sapbert.StaticEncoder.v1`: n names -> float32 (n, d), L2-normalised; `encoder = "fast"` picks it.
 
-    A name of which no part is known (no letter and no digit) is a vector of zeros: its cosine with everything is 0, below any threshold.
-    name (str): "" is the one that comes with this package; else a model2vec folder or hub name (minishlab/potion-base-8M), or a folder of
-        `training.loop.static`. Nothing is read before `initialize()`.
-    max_length (int): words or tokens read of a name; the others are passed over.
-    RETURNS (Model[List[str], Floats2d]): attrs "encode" (progress bar), "to_folder", "from_folder", "fingerprint", as NameEncoder's.
-    RAISES: SapbertError E002 (max_length), E301 (can't be loaded), E302 (used before initialize).
+    It is an `Encoder`, and a Thinc model. A name without a known part (no letter and no digit) is a vector of zeros: its cosine with
+    every name is 0, below any threshold. Nothing is read before `initialize`.
+
+    Args:
+        name: "" is the encoder that comes with this package; else a model2vec folder or hub name (minishlab/potion-base-8M), or a
+            folder of `training.loop.static`.
+        max_length: Words or tokens read per name; the others are ignored.
+
+    Raises:
+        SapbertError: E002 for max_length. `initialize` raises E301 (cannot be loaded), `encode` E302 (not initialised).
     """
-    if max_length < 1:
-        raise fail("E002", setting="max_length", component="StaticEncoder", value=max_length, why="it must be at least 1.")
-    model: Model[List[str], Floats2d] = Model(
-        "sapbert-static-encoder",
-        forward,
-        init=initialize,
-        dims={"nO": None},
-        shims=[TableShim(None)],
-        attrs={
-            "architecture": ARCHITECTURE,
-            "name": name,
-            "max_length": max_length,
-            "fingerprint": "",
-            "encode": encode,
-            "tells_progress": True,
-            "to_folder": to_folder,
-            "from_folder": from_folder,
-        },
-    )
-    return model
+
+    architecture = ARCHITECTURE
+    max_length = Kept[int]()
+    fingerprint = Kept[str]()
+
+    def __init__(self, name: str = "", max_length: int = 128) -> None:
+        if max_length < 1:
+            raise fail("E002", setting="max_length", component="StaticEncoder", value=max_length, why="it must be at least 1.")
+        super().__init__(name, forward, dims={"nO": None}, shims=[TableShim(None)], attrs={"max_length": max_length, "fingerprint": ""})
+
+    @property
+    def dim(self) -> int:
+        """Width of a vector; 0 before the table is read."""
+        return self.get_dim("nO") if self.has_dim("nO") else 0
+
+    @property
+    def shim(self) -> "TableShim":
+        """The table, and how names are split."""
+        return cast(TableShim, self.shims[0])
+
+    def initialize(self, X: Any = None, Y: Any = None) -> "StaticEncoder":
+        """Read the table. Only this and `load` touch disk or network."""
+        if self.shim.parts is None:
+            self._read(self.name or fast_encoder())
+        return self
+
+    def encode(self, names: Sequence[str], *, progress: Progress = False) -> Floats2d:
+        """Turn names into vectors; see `Encoder.encode`.
+
+        Raises:
+            SapbertError: E302 before `initialize`.
+        """
+        parts, table = self.shim.parts, self.shim.table
+        if parts is None:
+            raise fail("E302")
+        settle_in_worker()
+        vectors = np.zeros((len(names), table.shape[1]), dtype=np.float32)
+        show = progress_bar(len(names), progress)
+        tick = progress if callable(progress) else show.update
+        with torch.inference_mode(), show:
+            for start in range(0, len(names), SLAB):
+                slab = names[start : start + SLAB]
+                sums = parts.sums(slab, self.max_length, table)
+                vectors[start : start + SLAB] = torch.nn.functional.normalize(sums, dim=1).numpy()
+                tick(len(slab))
+        return vectors
+
+    def to(self, device: str) -> None:
+        """Do nothing: a sum of table rows is computed on the CPU."""
+
+    def weight_bytes(self) -> int:
+        """Return the bytes of the table."""
+        return self.shim.table.numel() * self.shim.table.element_size()
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the settings of the constructor."""
+        return {"name": self.name, "max_length": self.max_length}
+
+    def save(self, folder: Path) -> None:
+        """Write the files as they were read, with a settings file of ours; a model2vec folder stays one.
+
+        Raises:
+            SapbertError: E302 before `initialize`.
+        """
+        if self.shim.parts is None:
+            raise fail("E302")
+        for file, content in self.shim.files.items():
+            (folder / file).write_bytes(content)
+        settings = {"architecture": ARCHITECTURE, "name": self.name, "max_length": self.max_length, "fingerprint": self.fingerprint}
+        (folder / SETTINGS).write_text(json.dumps({**settings, "dim": self.dim}, indent=1) + "\n", encoding="utf-8")
+
+    def load(self, folder: Path) -> None:
+        """Load what `save` wrote; max_length is the folder's: an index was built with it.
+
+        Raises:
+            SapbertError: E301.
+        """
+        path = folder / SETTINGS
+        if not path.is_file():
+            raise fail("E301", MissingFile, name=folder, why=f"it holds no {SETTINGS}, so it is not a linker's encoder.")
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        if settings.get("architecture") != ARCHITECTURE:
+            raise fail("E301", MissingFile, name=folder, why="it holds a transformer, not a static encoder.")
+        self._read(str(folder))
+        self.name, self.max_length, self.fingerprint = settings["name"], settings["max_length"], settings["fingerprint"]
+
+    def _read(self, name: str) -> None:
+        """Read the table of a folder or hub name."""
+        if not name.strip() or (Path(name).exists() and not Path(name).is_dir()):
+            raise fail("E301", MissingFile, name=name, why="it is not a folder.")
+        settle_in_worker()  # making the table uses several threads, too: in a forked process it would wait for those of its parent
+        try:
+            self.shim.fill(_read_files(name))
+        except SapbertError:
+            raise
+        except Exception as error:  # json, safetensors, tokenizers and the hub each have their own
+            why = " ".join(str(error).split())[:300] or type(error).__name__
+            raise fail("E301", MissingFile, name=name, why=why + ("" if why.endswith(".") else ".")) from error
+        self.set_dim("nO", self.shim.table.shape[1], force=True)  # a folder may hold another model than the one before
+        self.fingerprint = _fingerprint(self)
+
+    def _copy(self, seen: Optional[dict[int, Any]] = None) -> "StaticEncoder":  # Thinc's own makes a plain Model
+        copied = type(self)(**self.get_config())
+        copied.from_bytes(self.to_bytes())
+        return copied
+
+
+def forward(model: StaticEncoder, names: list[str], is_train: bool) -> tuple[Floats2d, Callable[[Floats2d], list[str]]]:
+    """Turn n names into (n, d). The table is trained by training/loop/static.py, not through Thinc: no gradient flows back."""
+    return model.encode(names), lambda d_vectors: []
+
+
+# -- the table in Thinc -------------------------------------------------------------------------------------------------
 
 
 class TableShim(Shim):
-    """What was read of a folder: its files as they are, which make the bytes, and what is computed with."""
+    """The files of a folder as they were read, which make the bytes, and what is computed with."""
 
-    files: Dict[str, bytes]
-    parts: Optional[Union[WordParts, TokenParts]]
+    files: dict[str, bytes]
+    parts: Optional[Union["WordParts", "TokenParts"]]
     table: torch.Tensor
 
     def __init__(self, model: Any, config: Any = None, optimizer: Any = None) -> None:
         super().__init__(model, config, optimizer)
         self.files, self.parts, self.table = {}, None, torch.zeros((0, 0))
 
-    def fill(self, files: Dict[str, bytes]) -> None:
-        """RAISES: ValueError, KeyError … where the files are damaged or do not belong together."""
+    def fill(self, files: dict[str, bytes]) -> None:
+        """Take over the files of a folder.
+
+        Raises:
+            ValueError, KeyError and others: The files are damaged or do not belong together.
+        """
         config = json.loads(files[CONFIG])
         tensors = load_safetensors(files[TABLE])
         key = next((key for key in ("embeddings", "embedding.weight") if key in tensors), None)  # the second: sentence-transformers' name
@@ -96,9 +198,11 @@ class TableShim(Shim):
         self.files, self.parts, self.table = files, parts, table
 
     def to_bytes(self) -> bytes:
+        """Return the files as msgpack."""
         return bytes(srsly.msgpack_dumps(self.files))
 
-    def from_bytes(self, bytes_data: bytes) -> TableShim:
+    def from_bytes(self, bytes_data: bytes) -> "TableShim":
+        """Take over what `to_bytes` returned."""
         files = srsly.msgpack_loads(bytes_data)
         settle_in_worker()
         if files:
@@ -106,46 +210,33 @@ class TableShim(Shim):
         return self
 
 
-# -- forward ------------------------------------------------------------------------------------------------------------
-
-
-def forward(model: Model, names: List[str], is_train: bool) -> Tuple[Floats2d, Callable]:
-    """n names -> (n, d). The table is trained by training/loop/static.py, not through Thinc: nothing flows back."""
-    return encode(model, names), lambda d_vectors: []
-
-
-def encode(model: Model, names: List[str], progress: Union[bool, Callable[[int], object]] = False) -> Floats2d:
-    """Names -> L2-normalised float32 (n, d); zeros for a name of which nothing is known. progress: as of `NameEncoder`.
-
-    RAISES: SapbertError E302 before initialize.
-    """
-    shim = _shim(model)
-    if shim.parts is None:
-        raise fail("E302")
-    settle_in_worker()
-    vectors = np.zeros((len(names), shim.table.shape[1]), dtype=np.float32)
-    show = tqdm(total=len(names), desc="encoding names", unit="name", mininterval=1.0, disable=progress is not True or len(names) < PROGRESS_FROM)
-    tick = progress if callable(progress) else show.update
-    with torch.inference_mode(), show:
-        for start in range(0, len(names), SLAB):
-            slab = names[start : start + SLAB]
-            sums = shim.parts.sums(slab, model.attrs["max_length"], shim.table)
-            vectors[start : start + SLAB] = torch.nn.functional.normalize(sums, dim=1).numpy()
-            tick(len(slab))
-    return vectors
+# -- the two kinds -----------------------------------------------------------------------------------------------------
 
 
 def add_up(table: torch.Tensor, bags: Bags) -> torch.Tensor:
-    """table (rows, d), n bags of its rows -> their sums (n, d); zeros for an empty bag. A bag is summed in its own order, whatever stands beside it."""
+    """Add up bags of table rows.
+
+    Args:
+        table: (rows, d).
+        bags: n bags of rows.
+
+    Returns:
+        The sums (n, d); zeros for an empty bag. The order within a bag decides the last bits of its sum, other bags do not.
+    """
     rows, starts = (torch.tensor(part, dtype=torch.int64, device="cpu") for part in bags)
     return torch.nn.functional.embedding_bag(rows, table, starts, mode="sum")
 
 
 class WordParts:
-    """Ours: a name is its words; a word is its own row, if it has one, and the rows of its character n-grams, which have none of their own but
-    share `buckets` rows by hash (fastText: Bojanowski et al., TACL 2017)."""
+    """Our kind of table: a name is its words, and a word is its own row, if it has one, and the rows of its character n-grams.
 
-    def __init__(self, config: Dict[str, Any], words: bytes) -> None:
+    N-grams share `buckets` rows by hash.
+
+    Source:
+        fastText: Bojanowski et al., TACL 2017.
+    """
+
+    def __init__(self, config: dict[str, Any], words: bytes) -> None:
         self.rows = {word: row for row, word in enumerate(words.decode("utf-8").split("\n")) if word}
         self.shortest, self.longest, self.buckets = int(config["shortest"]), int(config["longest"]), int(config["buckets"])
         if not 1 <= self.shortest <= self.longest or self.buckets < 1:
@@ -153,18 +244,19 @@ class WordParts:
         self.rows_needed = len(self.rows) + self.buckets
 
     def sums(self, names: Iterable[str], most: int, table: torch.Tensor) -> torch.Tensor:
-        """n names -> (n, d). Each distinct word is added up once."""
-        known: Dict[str, int] = {}
-        places: List[int] = []
-        starts: List[int] = []
+        """Return the sums (n, d) of n names. Each distinct word is added up once."""
+        known: dict[str, int] = {}
+        places: list[int] = []
+        starts: list[int] = []
         for name in names:
             starts.append(len(places))
             places.extend([known.setdefault(word, len(known)) for word in split(name)[:most]])
         return add_up(add_up(table, self.of_words(known)), (places, starts))
 
     def of_words(self, words: Iterable[str]) -> Bags:
-        rows: List[int] = []
-        starts: List[int] = []
+        """Return the rows of each word and of its n-grams."""
+        rows: list[int] = []
+        starts: list[int] = []
         first, buckets, crc = len(self.rows), self.buckets, zlib.crc32
         for word in words:
             starts.append(len(rows))
@@ -181,8 +273,8 @@ class WordParts:
         return rows, starts
 
 
-def split(name: str) -> List[str]:
-    """The words of a name: letters and digits, lower-cased, without accents."""
+def split(name: str) -> list[str]:
+    """Return the words of a name: letters and digits, lower-cased, without accents."""
     text = name.lower()
     if not text.isascii():
         text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
@@ -190,10 +282,12 @@ def split(name: str) -> List[str]:
 
 
 class TokenParts:
-    """model2vec's: a name is the tokens of a fast tokenizer, each with a row, by `mapping` where there is one, times a weight. A mean and a sum are
-    the same once they are normalised."""
+    """model2vec's kind of table: a name is the tokens of a fast tokenizer, and each token has a row and perhaps a weight.
 
-    def __init__(self, tokenizer: bytes, tensors: Dict[str, torch.Tensor]) -> None:
+    Where there is a `mapping`, it gives each token's row. Once they are normalised, a mean and a sum are the same.
+    """
+
+    def __init__(self, tokenizer: bytes, tensors: dict[str, torch.Tensor]) -> None:
         from tokenizers import Tokenizer
 
         self.tokenizer = Tokenizer.from_str(tokenizer.decode("utf-8"))
@@ -213,9 +307,9 @@ class TokenParts:
         self.rows_needed = tokens if self.mapping is None else int(self.mapping.max()) + 1
 
     def sums(self, names: Iterable[str], most: int, table: torch.Tensor) -> torch.Tensor:
-        """n names -> (n, d)."""
-        tokens: List[int] = []
-        starts: List[int] = []
+        """Return the sums (n, d) of n names."""
+        tokens: list[int] = []
+        starts: list[int] = []
         batch = getattr(self.tokenizer, "encode_batch_fast", self.tokenizer.encode_batch)  # without offsets; tokenizers before 0.20 lack it
         for encoding in batch([name.encode("utf-8", "replace").decode() for name in names], add_special_tokens=False):
             starts.append(len(tokens))
@@ -227,53 +321,32 @@ class TokenParts:
         return torch.nn.functional.embedding_bag(rows, table, starts_of_names, mode="sum", per_sample_weights=weights)
 
 
-# -- initialisation -----------------------------------------------------------------------------------------------------
-
-
-def initialize(model: Model, X: Any = None, Y: Any = None) -> Model:
-    """Read the table. The only place, with `from_folder`, that touches disk or network."""
-    if _shim(model).parts is None:
-        _load(model, model.attrs["name"] or fast_encoder())
-    return model
+# -- names and folders --------------------------------------------------------------------------------------------------
 
 
 def fast_encoder() -> str:
-    """The folder of the static encoder that comes with this package."""
+    """Return the folder of the static encoder that comes with this package."""
     return str(Path(__file__).parents[1] / FAST_ENCODER)
 
 
 def is_static(name: str) -> bool:
-    """Whether a folder or hub name is a static encoder's: ours, or model2vec's."""
+    """Return whether a folder or hub name is that of a static encoder: ours, or model2vec's."""
     try:
         kind = json.loads(_find_file(name, CONFIG).read_bytes()).get("model_type")
-    except Exception:  # no such name or file: whoever loads it says why
+    except Exception:  # no such name or file: loading it says why
         return False
     return kind in (KIND, MODEL2VEC)
 
 
-def _load(model: Model, name: str) -> None:
-    if not name.strip() or (Path(name).exists() and not Path(name).is_dir()):
-        raise fail("E301", MissingFile, name=name, why="it is not a folder.")
-    settle_in_worker()  # making the table is work of several threads, too: in a forked process it would wait for those of its parent
-    try:
-        _shim(model).fill(_read(name))
-    except SapbertError:
-        raise
-    except Exception as error:  # json, safetensors, tokenizers and the hub each have their own
-        why = " ".join(str(error).split())[:300] or type(error).__name__
-        raise fail("E301", MissingFile, name=name, why=why + ("" if why.endswith(".") else ".")) from error
-    model.set_dim("nO", _shim(model).table.shape[1], force=True)  # a folder may hold another model than the one before
-    model.attrs["fingerprint"] = _fingerprint(model)
-
-
-def _read(name: str) -> Dict[str, bytes]:
-    """The files of a folder or hub name. RAISES: OSError …"""
+def _read_files(name: str) -> dict[str, bytes]:
+    """Return the files of a folder or hub name."""
     files = {CONFIG: _find_file(name, CONFIG).read_bytes()}
     words = WORDS if json.loads(files[CONFIG]).get("model_type") == KIND else TOKENIZER
     return {**files, **{file: _find_file(name, file).read_bytes() for file in (TABLE, words)}}
 
 
 def _find_file(name: str, file: str) -> Path:
+    """Return the path of a file of a folder or hub name."""
     if Path(name).is_dir():
         return Path(name) / file
     from huggingface_hub import hf_hub_download
@@ -281,43 +354,11 @@ def _find_file(name: str, file: str) -> Path:
     return Path(hf_hub_download(name, file))
 
 
-# -- folders ------------------------------------------------------------------------------------------------------------
-
-
-def to_folder(model: Model, folder: Path) -> None:
-    """Write the files as they were read, with a settings file of ours; a model2vec folder stays one."""
-    shim = _shim(model)
-    if shim.parts is None:
-        raise fail("E302")
-    for file, content in shim.files.items():
-        (folder / file).write_bytes(content)
-    settings = {key: model.attrs[key] for key in ("architecture", "name", "max_length", "fingerprint")}
-    (folder / SETTINGS).write_text(json.dumps({**settings, "dim": model.get_dim("nO")}, indent=1) + "\n", encoding="utf-8")
-
-
-def from_folder(model: Model, folder: Path) -> Model:
-    """Load what `to_folder` wrote; max_length is the folder's: an index was built with it. RAISES: SapbertError E301."""
-    path = folder / SETTINGS
-    if not path.is_file():
-        raise fail("E301", MissingFile, name=folder, why=f"it holds no {SETTINGS}, so it is not a linker's encoder.")
-    settings = json.loads(path.read_text(encoding="utf-8"))
-    if settings.get("architecture") != ARCHITECTURE:
-        raise fail("E301", MissingFile, name=folder, why="it holds a transformer, not a static encoder.")
-    _load(model, str(folder))
-    for key in ("name", "max_length", "fingerprint"):
-        model.attrs[key] = settings[key]
-    return model
-
-
-def _fingerprint(model: Model) -> str:
-    """A hash of the files and of max_length: equal where vectors are equal, so an index knows its encoder. The same on every machine."""
+def _fingerprint(model: StaticEncoder) -> str:
+    """Hash the files and max_length: what vectors depend on. The same on every machine."""
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(json.dumps(model.attrs["max_length"]).encode())
-    for file, content in sorted(_shim(model).files.items()):
+    digest.update(json.dumps(model.max_length).encode())
+    for file, content in sorted(model.shim.files.items()):
         digest.update(f"{file} {len(content)} ".encode())
         digest.update(content)
     return digest.hexdigest()
-
-
-def _shim(model: Model) -> TableShim:
-    return cast(TableShim, model.shims[0])

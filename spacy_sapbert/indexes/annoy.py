@@ -1,54 +1,56 @@
-"""Annoy (Spotify): a forest of random hyperplanes in one memory-mapped file. The linker's default.
+"""Annoy (Spotify): a forest of random hyperplanes in one memory-mapped file. The default engine.
 
 Measured: at Annoy's own defaults a quarter of the neighbours of ontology names are lost, so `search_k` is a setting and building measures it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import numpy as np
 
 from ..errors import DamagedFile, fail
 from ..types import Floats2d, Ints2d
+from .params import build_param, param, reader_param, search_param
 from .rescored import RescoredIndex, steps
 
 FOREST = "forest.ann"
 PCA_TO_TRY, SEARCH_K_TO_TRY = (64, 128), [1000, 2000, 5000, 10_000, 20_000, 40_000, 80_000]
 
 
+@dataclass(eq=False)
 class AnnoyIndex(RescoredIndex):
     """`spacy-sapbert.AnnoyIndex.v1`.
 
-    n_trees (int): trees; more are larger, and find more only where search_k stays far below the number of names. Measured on
-        41,487 HPO names: 8 trees with a large search_k reach exact search's accuracy sooner than 50, whose lists repeat each other.
-    search_k (int): nodes looked at per query; 0 leaves it to Annoy (n_trees × k), which loses neighbours.
-    pca (int): dimensions the trees see; 0 for all. A node gets cheaper.
-    rescore (int): candidates per query compared in full.
-    tune (bool): when a linker is built, measure a grid of settings and keep the fastest that is within 0.3 points of exact
-        search; False keeps the settings given here, and measures those. A folder that is read brings the settings it was
-        measured with; with False, the search_k and rescore given here are used on it.
-    threads (int): for searching; 0 for one per core. Building takes one. The forest does not depend on it.
-    seed (int): of the hyperplanes and of the PCA's sample.
-    RAISES: SapbertError E002 (a setting), E205 (Annoy is not installed).
+    Args:
+        n_trees: Trees. More are larger, and find more only where search_k stays far below the number of names. Measured on 41,487 HPO
+            names: 8 trees with a large search_k reach exact search's accuracy sooner than 50, whose lists repeat each other.
+        search_k: Nodes looked at per query; 0 leaves it to Annoy (n_trees × k), which loses neighbours.
+        pca: Dimensions the trees see; 0 for all. With fewer, a node is cheaper.
+        rescore: Candidates per query that are compared in full precision.
+        tune: When a linker is built, measure a grid of settings and keep the fastest that is within 0.3 points of exact search. False keeps
+            the settings given here, and measures those. A folder that is opened brings the settings it was measured with; with False, the
+            search_k and rescore given here are used on it.
+        threads: Threads of a search; 0 for one per core. Building takes one. The forest does not depend on it.
+        seed: Of the hyperplanes and of the PCA's sample.
+
+    Raises:
+        SapbertError: E002 (a setting), E205 (Annoy is not installed).
     """
 
+    n_trees: int = build_param(10, least=1)
+    search_k: int = search_param(10_000, least=0)
+    pca: int = build_param(64, least=0)
+    rescore: int = search_param(200, least=1)
+    tune: bool = param(True)
+    threads: int = reader_param(0, least=0)
+    seed: int = build_param(13)
+
     kind = "annoy index"
-    own = ("n_trees", "search_k")
-    grown = ("n_trees", "pca")
-    searched = ("search_k", "rescore")
 
-    def __init__(
-        self, n_trees: int = 10, search_k: int = 10_000, pca: int = 64, rescore: int = 200, tune: bool = True, threads: int = 0, seed: int = 13
-    ) -> None:
-        super().__init__(pca, rescore, tune, threads, seed)
-        self.n_trees, self.search_k = n_trees, search_k
-        self._at_least(n_trees=1, search_k=0)
-
-    def settings_to_try(self, size: int) -> List[Dict[str, int]]:
-        """What building may measure, for an index of `size` names, search_k rising; [] where `tune` is off."""
+    def settings_to_try(self, size: int) -> list[dict[str, int]]:
+        """Return what building measures for `size` names: rising values of search_k, for each pca; [] where `tune` is off."""
         if not self.tune:
             return []
         projections = sorted({min(pca, self.dim) if self.dim else pca for pca in PCA_TO_TRY})
@@ -56,14 +58,15 @@ class AnnoyIndex(RescoredIndex):
         return [{"pca": pca, "n_trees": self.n_trees, "rescore": self.rescore, "search_k": k} for pca in projections for k in every]
 
     def engine_bytes(self, dim: int) -> float:
-        """See `RescoredIndex.engine_bytes`: leaves and splits; a leaf holds up to seen + 2 rows."""
+        """Return the bytes per name of leaves and splits; a leaf holds up to seen + 2 rows."""
         seen = self._seen(dim)
         return (4 * seen + 12) * (1 + 3.4 * self.n_trees / (seen + 2))
 
     def require(self) -> None:
+        """Load the library; see `NeedsLibrary`."""
         _new_forest(1)
 
-    def _grow(self, blocks: Iterator[Tuple[int, Floats2d]], total: int) -> Any:
+    def _build_engine(self, blocks: Iterator[tuple[int, Floats2d]], total: int) -> Any:
         forest = _new_forest(self.tree_dim)
         forest.set_seed(self.seed)
         for start, block in blocks:
@@ -73,8 +76,8 @@ class AnnoyIndex(RescoredIndex):
         forest.build(self.n_trees, n_jobs=1)
         return forest
 
-    def _nearest(self, queries: Floats2d, fetch: int, effort: float) -> Ints2d:
-        search_k = max(int(self.search_k * effort), fetch) if self.search_k else -1
+    def _nearest(self, queries: Floats2d, fetch: int, budget: float) -> Ints2d:
+        search_k = max(int(self.search_k * budget), fetch) if self.search_k else -1
         rows = np.full((len(queries), fetch), -1, dtype=np.int64)
         for i, query in enumerate(queries.tolist()):
             found = self._engine.get_nns_by_vector(query, fetch, search_k)

@@ -1,183 +1,109 @@
-"""What every index does alike: check its input, keep its vectors in one memory-mapped file, search a subset exactly."""
+"""What an engine may offer besides `VectorIndex`: small Protocols, each asked for by isinstance where it is used.
+
+An engine is a class that is registered under `sapbert_indexes` and fulfils `spacy_sapbert.types.VectorIndex`. It works without any of the
+Protocols below; each says what is lost without it.
+"""
 
 from __future__ import annotations
 
-import mmap
-import os
-import weakref
-from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import numpy.typing as npt
 
-from ..errors import DamagedFile, fail
-from ..files import read_manifest, write_manifest
-from ..types import Bools1d, Floats2d, Ints2d
 
-VERSION = 1
-VECTORS = "vectors.npy"
-_CHECKED_ROWS = 50_000  # at once, where vectors are many
-KEPT_MAPPED = 1 << 30  # bytes of vectors; more of them are not looked at through a map
-_BLOCK_CELLS = 1 << 26  # similarities held at once: 256 MB of float32
+@runtime_checkable
+class NeedsLibrary(Protocol):
+    """An engine of an optional library. Without this, a missing library is noticed only after hours of encoding."""
 
-
-def as_queries(vectors: Any, dim: int) -> Floats2d:
-    """RAISES: SapbertError E204 where the shape is wrong or a value is not finite."""
-    array = np.asarray(vectors, dtype=np.float32)
-    if array.ndim != 2 or array.shape[1] != dim:
-        raise fail("E204", dim=dim, got=f"shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise fail("E204", dim=dim, got=f"{int((~np.isfinite(array).all(axis=1)).sum())} rows with NaN or infinite values")
-    return array
+    def require(self) -> None:
+        """Raise an error that says what to install, if the library is missing (or its server cannot be reached)."""
+        ...
 
 
-def best(rows: Ints2d, cosines: Floats2d, k: int) -> Tuple[Ints2d, Floats2d]:
-    """Sort each line by cosine, then by row number, and keep k: ties never fall by chance."""
-    order = np.lexsort((rows, -cosines), axis=1)[:, :k]
-    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(cosines, order, axis=1)
+@runtime_checkable
+class Tunable(Protocol):
+    """An engine whose search can be made faster or more accurate. Without this, building measures the settings as they are given."""
+
+    @property
+    def build_params(self) -> Sequence[str]:
+        """Names of the settings that the index's files depend on: where one of them changes, the index is built anew."""
+        ...
+
+    def settings_to_try(self, size: int) -> list[dict[str, Any]]:
+        """Return the settings that building measures.
+
+        Args:
+            size: Number of names.
+
+        Returns:
+            Settings by name; those with equal build params one after another, from the fastest search to the most accurate. [] for none.
+        """
+        ...
+
+    def set_search(self, settings: Mapping[str, Any]) -> None:
+        """Use other search params from now on. Build params among the settings are those that this index was built with."""
+        ...
 
 
-def exact_search(stored: npt.NDArray[Any], queries: Floats2d, k: int, subset: Optional[npt.NDArray[np.int64]] = None) -> Tuple[Ints2d, Floats2d]:
-    """Brute force over `stored` (n, d) or its rows `subset`: rows (q, k) and cosines (q, k), best first, padded with -1, -inf."""
-    total = len(stored) if subset is None else len(subset)
-    rows = np.full((len(queries), k), -1, dtype=np.int64)
-    cosines = np.full((len(queries), k), -np.inf, dtype=np.float32)
-    per_block = max(1, min(100_000, _BLOCK_CELLS // max(1, len(queries))))
-    for start in range(0, total, per_block):
-        part = np.arange(start, min(start + per_block, total)) if subset is None else subset[start : start + per_block]
-        block = stored[part[0] : part[-1] + 1] if subset is None else stored[part]
-        found = queries @ np.asarray(block, dtype=np.float32).T  # (q, block)
-        keep = min(k, found.shape[1])
-        top = _top(found, keep)
-        rows, cosines = best(np.hstack([rows, part[top]]), np.hstack([cosines, np.take_along_axis(found, top, axis=1)]), k)
-    rows[np.isneginf(cosines)] = -1
-    return rows, cosines
+@runtime_checkable
+class SizedOnDisk(Protocol):
+    """An engine that knows the size of its files. Without this, estimates count the stored vectors alone."""
+
+    def engine_bytes(self, dim: int) -> float:
+        """Return the bytes per name, for vectors of `dim` dimensions, that the engine's own files take; in memory while it is built, too."""
+        ...
 
 
-def _top(found: Floats2d, keep: int) -> Ints2d:
-    """Columns of the `keep` largest of each line, unsorted; of equal ones at the edge those that come first."""
-    top = np.argpartition(-found, keep - 1, axis=1)[:, :keep]
-    least = np.take_along_axis(found, top, axis=1).min(axis=1)
-    for line in np.flatnonzero((found >= least[:, None]).sum(axis=1) > keep):
-        top[line] = np.argsort(-found[line], kind="stable")[:keep]
-    return top
+@runtime_checkable
+class LearnsFromSample(Protocol):
+    """An engine that learns from a sample of the vectors before it is built. Without this, estimates leave that memory out."""
+
+    def learning_bytes(self, names: int, dim: int) -> float:
+        """Return the bytes of memory that learning takes."""
+        ...
 
 
-def _as_stored(vectors: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    given = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors, dtype=np.float32)
-    if given.ndim != 2:
-        raise fail("E204", dim="d", got=f"shape {given.shape}")
-    stored = given if given.dtype == dtype else np.empty(given.shape, dtype=dtype)
-    wrong = 0
-    for start in range(0, len(given), _CHECKED_ROWS):
-        block = given[start : start + _CHECKED_ROWS]
-        wrong += int((~np.isfinite(block).all(axis=1)).sum())
-        if stored is not given:
-            stored[start : start + _CHECKED_ROWS] = block
-    if wrong:
-        raise fail("E204", dim=given.shape[1], got=f"{wrong} rows with NaN or infinite values")
-    return stored
+@runtime_checkable
+class StoresAs(Protocol):
+    """An engine that stores vectors with another precision than float32. Encoded names are then kept with that precision only."""
+
+    @property
+    def storage(self) -> npt.DTypeLike:
+        """NumPy's type of a stored value, such as float16."""
+        ...
 
 
-class StoredVectors:
-    """Base of the indexes that keep their vectors beside them as float16 or float32, for rescoring and for subsets."""
+@runtime_checkable
+class Reported(Protocol):
+    """An index that keeps the report of its tuning, through `to_disk` and `from_disk`. Without this, it cannot be checked that an index was
+    built for the knowledge base and the encoder it is used with."""
 
-    kind = ""
-    storage: npt.DTypeLike = np.float16
-
-    def __init__(self) -> None:
-        self.dim = 0
-        self._stored: npt.NDArray[Any] = np.zeros((0, 0), dtype=self.storage)
-        self._path: Optional[Path] = None
-        self._file: Optional[int] = None  # of the stored vectors, open for reading, where they are many
-        self.report: Dict[str, Any] = {}  # what was measured when the index was built
-
-    def __len__(self) -> int:
-        return len(self._stored)
-
-    def get_config(self) -> Dict[str, Any]:
-        raise NotImplementedError
-
-    def vectors(self, rows: npt.NDArray[np.int64]) -> Floats2d:
-        """rows (r,) -> (r, dim). Of a large file they are read, not looked at in a map: a page that is touched there maps the sixteen around it, so a few
-        thousand queries would have all of it resident, in every worker."""
-        if self._file is None:
-            return np.asarray(self._stored[rows], dtype=np.float32)
-        width, first = self._stored.strides[0], int(getattr(self._stored, "offset", 0))
-        data = b"".join([os.pread(self._file, width, first + row * width) for row in rows.tolist()])
-        return np.frombuffer(data, dtype=self._stored.dtype).reshape(-1, self.dim).astype(np.float32)
-
-    def build(self, vectors: Floats2d, *, progress: bool = False) -> None:
-        """vectors (n, dim), L2-normalised; where they have this index's own precision they are kept, not copied: ten million of them may be
-        mapped from a file. RAISES: SapbertError E204 for NaN or no vectors."""
-        if len(vectors) == 0:
-            raise fail("E204", dim=self.dim or "d", got="no vectors")
-        self._stored = _as_stored(vectors, np.dtype(self.storage))
-        self.dim = int(self._stored.shape[1])
-        self._path = self._file = None
-
-    def _check(self, vectors: Any, k: int, allowed: Optional[Bools1d]) -> Floats2d:
-        if k < 1:
-            raise fail("E206", k=k)
-        if allowed is not None and np.shape(allowed) != (len(self),):
-            raise fail("E204", dim=self.dim, got=f"a mask of shape {np.shape(allowed)} for {len(self):,} rows")
-        return as_queries(vectors, self.dim)
-
-    def _let_go(self) -> None:
-        """Give back the pages of a large file that are mapped after all; they stay in the system's cache."""
-        mapped = getattr(self._stored, "_mmap", None)
-        if self._file is not None and mapped is not None and hasattr(mapped, "madvise"):
-            mapped.madvise(mmap.MADV_DONTNEED)
-
-    def _open_large(self, path: Path) -> None:
-        self._file = None
-        if self._stored.nbytes > KEPT_MAPPED and hasattr(os, "pread"):
-            self._file = os.open(path, os.O_RDONLY)
-            weakref.finalize(self, os.close, self._file)
-            if hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_RANDOM)
-
-    def _read_folder(self, path: Path) -> Dict[str, Any]:
-        manifest = read_manifest(path, self.kind, VERSION, missing="E201", damaged="E202")
-        try:
-            self._stored = np.load(path / VECTORS, mmap_mode="r", allow_pickle=False)
-        except ValueError as error:
-            raise fail("E202", DamagedFile, path=path, why=f"{VECTORS}: {error}") from error
-        self._open_large(path / VECTORS)
-        self.dim = int(self._stored.shape[1])
-        self.report = manifest["report"]
-        self._path = path
-        return manifest
-
-    def _write_folder(self, path: Path, **content: Any) -> None:
-        write_manifest(path, self.kind, VERSION, {"config": self.get_config(), "size": len(self), "dim": self.dim, **content, "report": self.report})
-
-    def to_disk(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
-        fresh = path / f"{VECTORS}.new"
-        with open(fresh, "wb") as file:  # beside: what is saved may be mapped from the file that is replaced
-            np.save(file, self._stored)
-        os.replace(fresh, path / VECTORS)
-        self._write_files(path)
-        self._write_folder(path)
-
-    def _write_files(self, path: Path) -> None:
-        """The engine's own files."""
-
-    # an index is its folder: worker processes that pickle it (spawn) map the same files again
-    def __getstate__(self) -> Dict[str, Any]:
-        if self._path is None:
-            raise TypeError("An index that was not written to disk can't go to another process: call to_disk and from_disk first.")
-        return {"config": self.get_config(), "path": self._path}
-
-    def __setstate__(self, state: Dict[str, Any]) -> None:
-        self.__init__(**state["config"])  # type: ignore[misc]
-        self.from_disk(state["path"])
-
-    def from_disk(self, path: Path) -> StoredVectors:
-        raise NotImplementedError
+    report: dict[str, Any]  # JSON-able
 
 
-def settings_of(index: Any, names: List[str]) -> Dict[str, Any]:
-    return {name: getattr(index, name) for name in names}
+@runtime_checkable
+class HasReaderParams(Protocol):
+    """An engine with settings that belong to whoever searches, such as time-outs. Without this, each setting counts as the folder's."""
+
+    @property
+    def reader_params(self) -> Sequence[str]:
+        """Names of the settings that no result depends on."""
+        ...
+
+
+@runtime_checkable
+class Threaded(Protocol):
+    """An engine that searches with several threads. `threads` is one of its reader params."""
+
+    threads: int  # 0 for one per core
+
+
+def report_of(index: object) -> dict[str, Any]:
+    """Return the report of an index's tuning, {} where it keeps none."""
+    return index.report if isinstance(index, Reported) else {}
+
+
+def reader_params_of(index: object) -> Sequence[str]:
+    """Return the names of the settings that no result depends on."""
+    return index.reader_params if isinstance(index, HasReaderParams) else ()

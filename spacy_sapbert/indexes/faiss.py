@@ -1,74 +1,72 @@
-"""Faiss (Meta): any index that its factory strings name."""
-
-from __future__ import annotations
+"""Faiss (Meta): any index that a factory string names."""
 
 import os
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import numpy as np
 
 from ..errors import DamagedFile, fail
 from ..types import Floats2d, Ints2d
+from .params import build_param, param, reader_param, search_param
 from .rescored import BLOCK, RescoredIndex
 
 FILE = "index.faiss"
-TRAINED_ON = 200_000  # vectors that the clusters and codes of an index are learnt from, and
-PER_LIST = 39  # for each of its lists: with fewer Faiss warns
+TRAINED_ON = 200_000  # vectors that clusters and codes are learnt from at least, and
+PER_LIST = 39  # for each list: with fewer, Faiss warns
 SEARCH_TO_TRY = {"efSearch": [16, 32, 64, 128, 256, 512, 1024], "nprobe": [4, 8, 16, 32, 64, 128, 256, 512, 1024]}
 
 
+@dataclass(eq=False)
 class FaissIndex(RescoredIndex):
     """`spacy-sapbert.FaissIndex.v1`; `pip install spacy-sapbert[faiss]`.
 
-    factory (str): what to build, in Faiss's own words (github.com/facebookresearch/faiss/wiki/The-index-factory): "HNSW32", "IVF1024,SQ8",
-        "OPQ64,IVF4096,PQ64", "Flat" … Candidates are compared in full whatever it is.
-    search (int): nodes looked at per query (efSearch, of HNSW), or lists (nprobe, of IVF); others have no such setting.
-    pca (int): dimensions the index sees; 0 for all.
-    rescore (int): candidates per query compared in full.
-    tune (bool): as of `AnnoyIndex`, over `search`.
-    threads (int): for searching; 0 for one per core.
-    build_threads (int): for building; 0 for one per core. With several, an HNSW graph is not the same each time.
-    seed (int): of the PCA's sample, and of the vectors that clusters are learnt from.
-    RAISES: SapbertError E002 (a setting), E205 (Faiss is not installed).
+    Args:
+        factory: What to build, in Faiss's own words (github.com/facebookresearch/faiss/wiki/The-index-factory): "HNSW32", "IVF1024,SQ8",
+            "OPQ64,IVF4096,PQ64", "Flat" … Candidates are compared in full precision in any case.
+        search: Nodes looked at per query (efSearch, of HNSW), or lists (nprobe, of IVF); other kinds have no such setting.
+        build_threads: Threads of a build; 0 for one per core. With several, an HNSW graph is not the same each time.
+        pca: Dimensions the index sees; 0 for all.
+        rescore: Candidates per query that are compared in full precision.
+        tune: As for `AnnoyIndex`, over `search`.
+        threads: Threads of a search; 0 for one per core.
+        seed: Of the PCA's sample, and of the vectors that clusters are learnt from.
+
+    Raises:
+        SapbertError: E002 (a setting), E205 (Faiss is not installed).
     """
 
-    kind = "faiss index"
-    own = ("factory", "search", "build_threads")
-    grown = ("factory", "pca")
-    searched = ("search", "rescore")
+    factory: str = build_param("HNSW32")
+    search: int = search_param(64, least=1)
+    build_threads: int = param(1, least=0)
+    pca: int = build_param(0, least=0)
+    rescore: int = search_param(50, least=1)
+    tune: bool = param(True)
+    threads: int = reader_param(0, least=0)
+    seed: int = build_param(13)
 
-    def __init__(
-        self,
-        factory: str = "HNSW32",
-        search: int = 64,
-        pca: int = 0,
-        rescore: int = 50,
-        tune: bool = True,
-        threads: int = 0,
-        build_threads: int = 1,
-        seed: int = 13,
-    ) -> None:
-        super().__init__(pca, rescore, tune, threads, seed)
-        self.factory, self.search, self.build_threads = factory, search, build_threads
-        self._at_least(search=1, build_threads=0)
+    kind = "faiss index"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._lock = threading.Lock()
-        self._looked_at = 0
+        self._searched_with = 0  # nodes or lists that Faiss is set to look at
 
     @property
     def search_setting(self) -> str:
-        """What Faiss calls `search` for this factory; "" where it has nothing of the kind."""
+        """Faiss's name for `search` with this factory; "" where there is no such setting."""
         return "nprobe" if "IVF" in self.factory else "efSearch" if "HNSW" in self.factory else ""
 
-    def settings_to_try(self, size: int) -> List[Dict[str, Any]]:
-        """As `AnnoyIndex.settings_to_try`, `search` rising; of an index without such a setting there is nothing to try."""
+    def settings_to_try(self, size: int) -> list[dict[str, Any]]:
+        """Return rising values of `search`; [] for an index without such a setting. See `Tunable`."""
         return self._rising("search", SEARCH_TO_TRY[self.search_setting], size) if self.search_setting else []
 
     def engine_bytes(self, dim: int) -> float:
-        """See `RescoredIndex.engine_bytes`: a code and edges, as the factory says, and a row's number."""
+        """Return the bytes per name: a code and edges, as the factory says, and a row's number."""
         seen = self._seen(dim)
         code, links = 4 * seen, 0
         for part in self.factory.split(","):
@@ -81,19 +79,20 @@ class FaissIndex(RescoredIndex):
         return code + links + 8
 
     def learning_bytes(self, names: int, dim: int) -> float:
-        """See `RescoredIndex.learning_bytes`: the sample, and Faiss's copy of it."""
+        """Return the bytes of the sample that clusters are learnt from, and of Faiss's copy of it."""
         return 2 * 4 * self._learnt_from(names) * self._seen(dim)
 
     def _learnt_from(self, names: int) -> int:
-        """How many vectors of `names`."""
+        """Return the number of vectors that clusters are learnt from."""
         found = re.search(r"IVF(\d+)(k|M)?", self.factory)
         lists = int(found[1]) * {"k": 2**10, "M": 2**20}.get(found[2] or "", 1) if found else 0
         return min(names, max(TRAINED_ON, PER_LIST * lists))
 
     def require(self) -> None:
+        """Load the library; see `NeedsLibrary`."""
         _library()
 
-    def _grow(self, blocks: Iterator[Tuple[int, Floats2d]], total: int) -> Any:
+    def _build_engine(self, blocks: Iterator[tuple[int, Floats2d]], total: int) -> Any:
         library = _library()
         try:
             index = library.index_factory(self.tree_dim, self.factory, library.METRIC_INNER_PRODUCT)
@@ -116,22 +115,22 @@ class FaissIndex(RescoredIndex):
             raise fail("E002", setting="factory", component="FaissIndex", value=self.factory, why=f"Faiss says: {_reason(error)}") from error
         finally:
             library.omp_set_num_threads(before)
-        self._looked_at = 0
+        self._searched_with = 0
         return index
 
-    def _nearest(self, queries: Floats2d, fetch: int, effort: float) -> Ints2d:
-        looked_at = max(1, int(self.search * effort))
+    def _nearest(self, queries: Floats2d, fetch: int, budget: float) -> Ints2d:
+        looked_at = max(1, int(self.search * budget))
         if self.search_setting == "efSearch":
             looked_at = max(looked_at, fetch)
         library = _library()
         with self._lock:  # it is a setting of the index
-            if self.search_setting and looked_at != self._looked_at:
+            if self.search_setting and looked_at != self._searched_with:
                 try:
                     library.ParameterSpace().set_index_parameter(self._engine, self.search_setting, looked_at)
                 except RuntimeError as error:
                     why = f"its {self.search_setting} can't be set. Faiss says: {_reason(error)}"
                     raise fail("E002", setting="factory", component="FaissIndex", value=self.factory, why=why) from error
-                self._looked_at = looked_at
+                self._searched_with = looked_at
         before = library.omp_get_max_threads()
         library.omp_set_num_threads(1)  # of the thread that calls; how many of these there are is `threads`
         try:
@@ -147,7 +146,7 @@ class FaissIndex(RescoredIndex):
 
     def _open_engine(self, path: Path) -> Any:
         library = _library()
-        self._looked_at = 0
+        self._searched_with = 0
         try:
             index = library.read_index(str(path / FILE), getattr(library, "IO_FLAG_MMAP_IFC", 0))
         except RuntimeError as error:  # only after _read_folder has seen that the file is there and whole
@@ -163,7 +162,7 @@ class FaissIndex(RescoredIndex):
 
 
 def _reason(error: RuntimeError) -> str:
-    """Without the place in Faiss's sources."""
+    """Return what Faiss says, without the place in its sources."""
     return str(error).rpartition(": ")[2].strip()
 
 

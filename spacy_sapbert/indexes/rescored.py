@@ -1,141 +1,182 @@
-"""What approximate engines share: they find, we compare. A PCA before the engine, full-precision rescoring after it, filters that hold.
+"""What approximate engines share: they name candidates, we compare them.
 
 The engine sees the vectors, or the first axes of their PCA (BioLORD-2023 uses 64 dimensions), in whatever precision it likes, and names the
-`rescore` rows that seem nearest; those are compared with the query in full, from a memory-mapped float16 file.
+`rescore` rows that seem nearest; those are compared with the query in full precision, from a memory-mapped float16 file.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Optional
 
 import numpy as np
 
-from ..errors import fail
 from ..types import Bools1d, Floats2d, Ints1d, Ints2d
-from .base import StoredVectors, best, exact_search, settings_of
+from .params import BUILD, READER, SEARCH, check_params, names_of, params_of
+from .stored import StoredVectors, best, exact_search
 
 PROJECTION = "projection.npy"
 PCA_SAMPLE = 50_000  # vectors the projection is fitted on
 EXACT_PER_FETCHED = 350  # allowed rows that are compared one by one in the time in which an engine finds, and we compare, one row more
+OVERFETCH, EXTRA = 1.5, 10  # under a filter: rows fetched for each that should be left, and besides
 BLOCK = 10_000  # vectors handed to an engine at once
 
 
 class RescoredIndex(StoredVectors):
-    """Subclasses say what the engine is (`_grow`, `_nearest`), its files (`_save_engine`, `_open_engine`) and its settings.
+    """Base of the approximate engines.
+
+    A subclass is a dataclass of its params (see `params`), and says what the engine is (`_build_engine`, `_nearest`) and which files it has
+    (`_save_engine`, `_open_engine`).
 
     A filtered query never gives fewer allowed rows than there are, up to k: the engine is asked for more, and where that is not enough the
     allowed rows are searched exactly, as they are from the start where they are few.
     """
 
-    own: Tuple[str, ...] = ()  # the engine's settings, first in get_config
-    grown: Tuple[str, ...] = ("pca",)  # settings that the engine's files are made with; others are the search's
-    searched: Tuple[str, ...] = ("rescore",)  # settings of the search that are measured when a linker is built
+    pca: int
+    rescore: int
+    tune: bool
+    threads: int
+    seed: int
 
-    readers: Tuple[str, ...] = ("threads",)  # settings that are the reader's, not the folder's: no answer depends on them
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._engine: Any = None
+        self._projection: Optional[Floats2d] = None  # (dim, pca)
+        check_params(self)
+
+    @property
+    def build_params(self) -> Sequence[str]:
+        """Names of the settings that the engine's files depend on."""
+        return names_of(self, BUILD)
+
+    @property
+    def reader_params(self) -> Sequence[str]:
+        """Names of the settings that no result depends on."""
+        return names_of(self, READER)
 
     @property
     def queries_at_once(self) -> int:
-        """Searched by one thread at a time."""
+        """Queries that one thread searches at once."""
         return 32
 
-    def __init__(self, pca: int, rescore: int, tune: bool, threads: int, seed: int) -> None:
-        super().__init__()
-        self.pca, self.rescore, self.tune, self.threads, self.seed = pca, rescore, tune, threads, seed
-        self._engine: Any = None
-        self._projection: Optional[Floats2d] = None  # (dim, pca)
+    def get_config(self) -> dict[str, Any]:
+        """Return the settings that make this index again."""
+        return params_of(self)
 
-    def _at_least(self, **least: int) -> None:
-        """RAISES: SapbertError E002."""
-        for name, value in {**least, "pca": 0, "rescore": 1, "threads": 0}.items():
-            if getattr(self, name) < value:
-                why = f"it must be at least {value}."
-                raise fail("E002", setting=name, component=type(self).__name__, value=getattr(self, name), why=why)
-
-    def get_config(self) -> Dict[str, Any]:
-        return settings_of(self, [*self.own, "pca", "rescore", "tune", "threads", "seed"])
+    def set_search(self, settings: Mapping[str, Any]) -> None:
+        """Use other search params from now on."""
+        for name in names_of(self, SEARCH):
+            setattr(self, name, settings.get(name, getattr(self, name)))
 
     def engine_bytes(self, dim: int) -> float:
-        """Of the engine's own files, bytes a name of `dim` dimensions, before it is built; 0 where they are not in this process."""
-        return 0
-
-    def learning_bytes(self, names: int, dim: int) -> float:
-        """Of memory, while it learns from a sample before it is built."""
+        """Return the bytes per name of the engine's own files; 0 where the engine runs elsewhere."""
         return 0
 
     def _seen(self, dim: int) -> int:
-        """Dimensions that the engine will see of `dim`."""
+        """Return how many of `dim` dimensions the engine will see."""
         return min(self.pca or dim, dim)
 
-    def _rising(self, setting: str, values: List[int], size: int) -> List[Dict[str, Any]]:
-        """What building measures of an index of `size` names: a setting of the search over rising values, all others as they are; [] where `tune` is off."""
+    def _rising(self, setting: str, values: list[int], size: int) -> list[dict[str, Any]]:
+        """Return the settings to try for an index of `size` names: rising values of one search param, all others as they are.
+
+        [] where `tune` is off.
+        """
         if not self.tune:
             return []
-        fixed = {name: getattr(self, name) for name in (*self.grown, "rescore")}
+        fixed = {name: getattr(self, name) for name in (*self.build_params, "rescore") if name != "seed"}
         return [{**fixed, setting: value} for value in steps(values, min(size, values[-1] * 2))]
 
     # -- the engine -----------------------------------------------------------------------------------------------------
 
     def require(self) -> None:
-        """RAISES: SapbertError E205 where its library is missing: now, and not after hours of encoding."""
+        """Load the engine's library.
+
+        Raises:
+            SapbertError: E205 where it is missing.
+        """
         raise NotImplementedError
 
-    def _grow(self, blocks: Iterator[Tuple[int, Floats2d]], total: int) -> Any:
-        """(first row, vectors (≤ BLOCK, tree_dim)) in order, `total` vectors in all -> the engine. RAISES: SapbertError E205."""
+    def _build_engine(self, blocks: Iterator[tuple[int, Floats2d]], total: int) -> Any:
+        """Build the engine.
+
+        Args:
+            blocks: The number of a first row, and vectors (at most BLOCK, tree_dim) from there on; in order.
+            total: Number of all vectors.
+
+        Raises:
+            SapbertError: E205 where the library is missing.
+        """
         raise NotImplementedError
 
-    def _nearest(self, queries: Floats2d, fetch: int, effort: float) -> Ints2d:
-        """queries (q, tree_dim) -> the rows that seem nearest (q, at most `fetch`), in any order; -1 where there are fewer."""
+    def _nearest(self, queries: Floats2d, fetch: int, budget: float) -> Ints2d:
+        """Return the rows that seem nearest, in any order.
+
+        Args:
+            queries: (q, tree_dim).
+            fetch: Rows to return per query, at most.
+            budget: The search budget, see `VectorIndex.query`.
+
+        Returns:
+            Rows (q, at most `fetch`); -1 where there are fewer.
+        """
         raise NotImplementedError
 
     def _save_engine(self, path: Path) -> None:
+        """Write the engine's files into a folder."""
         raise NotImplementedError
 
     def _open_engine(self, path: Path) -> Any:
-        """RAISES: SapbertError E202, E205."""
+        """Open the engine's files of a folder.
+
+        Raises:
+            SapbertError: E202 (damaged), E205 (no library).
+        """
         raise NotImplementedError
 
-    # -- what all do alike ----------------------------------------------------------------------------------------------
+    # -- what all engines share -------------------------------------------------------------------------------------------
 
     def build(self, vectors: Floats2d, *, progress: bool = False) -> None:
+        """Store the vectors and build the engine; see `VectorIndex.build`."""
         super().build(vectors, progress=progress)
         self._projection = principal_axes(vectors, self.pca, self.seed) if 0 < self.pca < self.dim else None
         blocks = ((start, self._project(np.asarray(vectors[start : start + BLOCK], dtype=np.float32))) for start in range(0, len(vectors), BLOCK))
-        self._engine = self._grow(blocks, len(vectors))
+        self._engine = self._build_engine(blocks, len(vectors))
 
-    def query(self, vectors: Floats2d, k: int, *, allowed: Optional[Bools1d] = None, effort: float = 1.0) -> Tuple[Ints2d, Floats2d]:
-        """See `VectorIndex.query`. RAISES: SapbertError E204 (shape, NaN), E206 (k)."""
+    def query(self, vectors: Floats2d, k: int, *, allowed: Optional[Bools1d] = None, budget: float = 1.0) -> tuple[Ints2d, Floats2d]:
+        """Find the nearest rows; see `VectorIndex.query`.
+
+        Raises:
+            SapbertError: E204 (shape, NaN), E206 (k).
+        """
         queries = self._check(vectors, k, allowed)
         if len(queries) == 0:
             return np.zeros((0, k), dtype=np.int64), np.zeros((0, k), dtype=np.float32)
         subset = None if allowed is None else np.flatnonzero(allowed)
         total = len(self) if subset is None else len(subset)
-        fetch = k if subset is None else int(k * len(self) / max(total, 1) * 1.5) + 10
+        fetch = k if subset is None else int(k * len(self) / max(total, 1) * OVERFETCH) + EXTRA
         if subset is not None and total < EXACT_PER_FETCHED * fetch:
             return self._exact(queries, k, subset)
-        rows, cosines = self._search(queries, k, fetch, allowed, effort)
+        rows, cosines = self._search(queries, k, fetch, allowed, budget)
         short = np.flatnonzero((rows >= 0).sum(axis=1) < min(k, total))  # the promise: all that are allowed, up to k
         if len(short):
             rows[short], cosines[short] = self._exact(queries[short], k, subset)
         return rows, cosines
 
-    def _exact(self, queries: Floats2d, k: int, subset: Optional[Ints1d]) -> Tuple[Ints2d, Floats2d]:
+    def _exact(self, queries: Floats2d, k: int, subset: Optional[Ints1d]) -> tuple[Ints2d, Floats2d]:
         try:
             return exact_search(self._stored, queries, k, subset)
         finally:
             self._let_go()
 
-    def _search(self, queries: Floats2d, k: int, fetch: int, allowed: Optional[Bools1d], effort: float) -> Tuple[Ints2d, Floats2d]:
+    def _search(self, queries: Floats2d, k: int, fetch: int, allowed: Optional[Bools1d], budget: float) -> tuple[Ints2d, Floats2d]:
         fetch = min(max(fetch, self.rescore), len(self))
         projected = np.ascontiguousarray(self._project(queries))
 
-        def search(lines: range) -> Tuple[Ints2d, Floats2d]:
+        def search(lines: range) -> tuple[Ints2d, Floats2d]:
             rows = np.full((len(lines), max(fetch, k)), -1, dtype=np.int64)
             cosines = np.full(rows.shape, -np.inf, dtype=np.float32)
-            for i, found in enumerate(self._nearest(projected[lines.start : lines.stop], fetch, effort)):
+            for i, found in enumerate(self._nearest(projected[lines.start : lines.stop], fetch, budget)):
                 kept = found[found >= 0]
                 if allowed is not None:
                     kept = kept[allowed[kept]]
@@ -159,7 +200,7 @@ class RescoredIndex(StoredVectors):
 
     @property
     def tree_dim(self) -> int:
-        """Dimensions that the engine sees."""
+        """Number of dimensions that the engine sees."""
         return self.dim if self._projection is None else self._projection.shape[1]
 
     def _write_files(self, path: Path) -> None:
@@ -167,11 +208,11 @@ class RescoredIndex(StoredVectors):
         if self._projection is not None:
             np.save(path / PROJECTION, self._projection)
 
-    def from_disk(self, path: Path) -> RescoredIndex:
+    def from_disk(self, path: Path) -> "RescoredIndex":
+        """Open the index of a folder. Build params are the folder's; so are search params, unless `tune` is off."""
         path = Path(path)
         manifest = self._read_folder(path)
-        # how the engine was grown is the file's; how it is searched is what was measured, unless the reader tunes nothing
-        for name in (*self.grown, "seed", *(self.searched if self.tune else ())):
+        for name in (*self.build_params, *(names_of(self, SEARCH) if self.tune else ())):
             setattr(self, name, manifest["config"][name])
         self._projection = np.load(path / PROJECTION, allow_pickle=False) if (path / PROJECTION).is_file() else None
         self._engine = self._open_engine(path)
@@ -179,11 +220,12 @@ class RescoredIndex(StoredVectors):
 
 
 def cores() -> int:
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def principal_axes(vectors: Floats2d, dims: int, seed: int) -> Floats2d:
-    """The first `dims` eigenvectors of the uncentred second moment of a seeded sample -> (dim, dims)."""
+    """Return the first `dims` eigenvectors (dim, dims) of the uncentred second moment of a seeded sample."""
     chosen = np.random.default_rng(seed).permutation(len(vectors))[:PCA_SAMPLE]
     sample = np.asarray(vectors[np.sort(chosen)], dtype=np.float32).astype(np.float64)
     _, axes = np.linalg.eigh(sample.T @ sample)  # ascending
@@ -192,6 +234,6 @@ def principal_axes(vectors: Floats2d, dims: int, seed: int) -> Floats2d:
     return np.ascontiguousarray(axes, dtype=np.float32)
 
 
-def steps(below: List[int], size: int) -> List[int]:
-    """Values of a search setting to try: those below `size`, and `size`."""
+def steps(below: list[int], size: int) -> list[int]:
+    """Return the values of a search param to try: those below `size`, and `size`."""
     return [k for k in below if k < size] + [size]

@@ -1,16 +1,16 @@
 """USearch (Unum): a navigable small-world graph (HNSW: Malkov and Yashunin, TPAMI 2018) in one memory-mapped file, of float32, bfloat16 or int8."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import numpy as np
 
 from ..errors import DamagedFile, fail
 from ..types import Floats2d, Ints2d
+from .params import build_param, param, reader_param, search_param
 from .rescored import RescoredIndex
 
 GRAPH = "graph.usearch"
@@ -18,59 +18,58 @@ DTYPES = ("f32", "bf16", "i8")
 EXPANSION_TO_TRY = [32, 64, 128, 256, 512, 1024]
 
 
+@dataclass(eq=False)
 class UsearchIndex(RescoredIndex):
     """`spacy-sapbert.UsearchIndex.v1`; `pip install spacy-sapbert[usearch]`.
 
-    dtype (str): f32, bf16 or i8: of the graph's own copy of the vectors. Candidates are compared in full whatever it is.
-    connectivity (int): edges of a node (M in the paper). expansion_add (int): nodes looked at for a new one (efConstruction).
-    expansion_search (int): nodes looked at per query (ef); at least `rescore` are.
-    pca (int): dimensions the graph sees; 0 for all.
-    rescore (int): candidates per query compared in full.
-    tune (bool): as of `AnnoyIndex`, over expansion_search.
-    threads (int): for searching; 0 for one per core.
-    build_threads (int): for building; 0 for one per core. With several, the graph depends on which thread comes first: as good, but not the same
-        bytes each time.
-    seed (int): of the PCA's sample.
-    RAISES: SapbertError E002 (a setting), E205 (USearch is not installed).
+    Args:
+        dtype: f32, bf16 or i8: precision of the graph's own copy of the vectors. Candidates are compared in full precision in any case.
+        connectivity: Edges of a node (M in the paper).
+        expansion_add: Nodes looked at for a new one (efConstruction).
+        expansion_search: Nodes looked at per query (ef); at least `rescore`.
+        build_threads: Threads of a build; 0 for one per core. With several, the graph depends on which thread comes first: it is as good,
+            but not the same bytes each time.
+        pca: Dimensions the graph sees; 0 for all.
+        rescore: Candidates per query that are compared in full precision.
+        tune: As for `AnnoyIndex`, over expansion_search.
+        threads: Threads of a search; 0 for one per core.
+        seed: Of the PCA's sample.
+
+    Raises:
+        SapbertError: E002 (a setting), E205 (USearch is not installed).
     """
 
+    dtype: str = build_param("bf16")
+    connectivity: int = build_param(16, least=2)
+    expansion_add: int = build_param(128, least=1)
+    expansion_search: int = search_param(64, least=1)
+    build_threads: int = param(1, least=0)
+    pca: int = build_param(0, least=0)
+    rescore: int = search_param(50, least=1)
+    tune: bool = param(True)
+    threads: int = reader_param(0, least=0)
+    seed: int = build_param(13)
+
     kind = "usearch index"
-    own = ("dtype", "connectivity", "expansion_add", "expansion_search", "build_threads")
-    grown = ("dtype", "connectivity", "expansion_add", "pca")
-    searched = ("expansion_search", "rescore")
 
-    def __init__(
-        self,
-        dtype: str = "bf16",
-        connectivity: int = 16,
-        expansion_add: int = 128,
-        expansion_search: int = 64,
-        pca: int = 0,
-        rescore: int = 50,
-        tune: bool = True,
-        threads: int = 0,
-        build_threads: int = 1,
-        seed: int = 13,
-    ) -> None:
-        super().__init__(pca, rescore, tune, threads, seed)
-        self.dtype, self.connectivity, self.expansion_add, self.expansion_search = dtype, connectivity, expansion_add, expansion_search
-        self.build_threads = build_threads
-        if dtype not in DTYPES:
-            raise fail("E002", setting="dtype", component="UsearchIndex", value=dtype, why=f"known are {', '.join(DTYPES)}.")
-        self._at_least(connectivity=2, expansion_add=1, expansion_search=1, build_threads=0)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dtype not in DTYPES:
+            raise fail("E002", setting="dtype", component="UsearchIndex", value=self.dtype, why=f"known are {', '.join(DTYPES)}.")
 
-    def settings_to_try(self, size: int) -> List[Dict[str, Any]]:
-        """As `AnnoyIndex.settings_to_try`, expansion_search rising."""
+    def settings_to_try(self, size: int) -> list[dict[str, Any]]:
+        """Return rising values of expansion_search; see `Tunable`."""
         return self._rising("expansion_search", EXPANSION_TO_TRY, size)
 
     def engine_bytes(self, dim: int) -> float:
-        """See `RescoredIndex.engine_bytes`: a vector, edges of its node, a row's number."""
+        """Return the bytes per name: a vector, the edges of its node, a row's number."""
         return {"f32": 4, "bf16": 2, "i8": 1}[self.dtype] * self._seen(dim) + 9 * self.connectivity + 8
 
     def require(self) -> None:
+        """Load the library; see `NeedsLibrary`."""
         _library()
 
-    def _grow(self, blocks: Iterator[Tuple[int, Floats2d]], total: int) -> Any:
+    def _build_engine(self, blocks: Iterator[tuple[int, Floats2d]], total: int) -> Any:
         library = _library()
         kind = {"f32": library.ScalarKind.F32, "bf16": library.ScalarKind.BF16, "i8": library.ScalarKind.I8}[self.dtype]
         graph = library.Index(
@@ -86,11 +85,11 @@ class UsearchIndex(RescoredIndex):
             graph.add(np.arange(start, start + len(block), dtype=np.uint64), block, threads=self.build_threads)
         return graph
 
-    def _nearest(self, queries: Floats2d, fetch: int, effort: float) -> Ints2d:
-        self._engine.expansion_search = max(int(self.expansion_search * effort), fetch)
+    def _nearest(self, queries: Floats2d, fetch: int, budget: float) -> Ints2d:
+        self._engine.expansion_search = max(int(self.expansion_search * budget), fetch)
         # two at least: of one query it gives another kind of answer
         found = self._engine.search(queries if len(queries) > 1 else queries.repeat(2, axis=0), fetch, threads=1)
-        rows = found.keys[: len(queries)].astype(np.int64)
+        rows: Ints2d = found.keys[: len(queries)].astype(np.int64)
         rows[np.arange(rows.shape[1]) >= np.asarray(found.counts)[: len(queries), None]] = -1
         return rows
 

@@ -1,1 +1,1 @@
-"""The knowledge base: concepts, their names, the files that hold them, and what a user adds."""
+"""The knowledge base: concepts, their names, the files that hold them, and the additions of a user."""

@@ -1,15 +1,16 @@
-"""Concepts of any number of sources -> one knowledge base folder. Everything streams through a staging SQLite file.
+"""Join the concepts of any number of sources into one knowledge base folder, by way of a temporary SQLite file.
 
 How concepts are joined:
-1. A CUI is a concept. A source's term belongs to its *primary* CUI: the one listed first for it (sources in the order given),
-   unless another of its CUIs fits better, that is, has a preferred name of its own (of a term that maps to it alone, or of UMLS)
-   that equals the term's label, or failing that one of its exact synonyms, where the first one's does not.
+1. A CUI is a concept. A term of a source belongs to its *primary* CUI. This is the CUI that is listed first for the term, with sources
+   in the order given, unless another of its CUIs fits better. A CUI fits best if it has a preferred name of its own that equals the
+   term's label; second best if that name equals an exact synonym of the term. "Of its own" means: from UMLS, or from a term that maps to
+   this CUI alone.
 2. Terms that a curated mapping calls the same (`same_as`) are one term: their CUIs are put in one list, and rule 1 applies.
-3. Terms without any CUI keep their identifier, that of the first source among those mapped to each other (unless `cui_only`).
-4. Terms whose primary CUI is the same are one concept. Its other CUIs, its sources' identifiers and retired ids all lead to it
-   (`KnowledgeBase.row_of`), except where they are concepts of their own.
-The canonical name is the best-ranked of the first source given that has one; ties go to what was read first. The same holds for the
-definition; further ones that differ from it are kept beside it.
+3. Terms without any CUI keep their identifier (unless `cui_only`); of terms mapped to each other, that of the first source.
+4. Terms with the same primary CUI are one concept. Its other CUIs, the identifiers of its sources and retired ids all lead to it
+   (`KnowledgeBase.row_of`), unless they are concepts of their own.
+The canonical name is the best-ranked name of the first source that has one; of equal ranks, the name that was read first. The definition
+is chosen in the same way; further ones that differ are kept, too.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from . import semantic_types
 from .concept import MAX_NAME_CHARS, Concept, is_cui, normalise
 from .knowledge_base import DATABASE, KIND, NAME_TABLE, VERSION, KnowledgeBase
 
-WEAK = ("NRW", "REL", "BRD", "LAY")  # names that are near the concept, not the concept: last in a tie
+WEAK = ("NRW", "REL", "BRD", "LAY")  # narrower, related, broader and lay names; they come last in a tie
 _BATCH = 20_000
 Ints32 = npt.NDArray[np.int32]
 
@@ -67,21 +68,39 @@ CREATE TABLE vocabulary_sets (no INTEGER PRIMARY KEY, members TEXT NOT NULL);
 
 @dataclass
 class Source:
-    """One input: concepts, and what the manifest says of them. `stats` (a reader's) is read when the stream has ended. only_adds: its names
-    (translations) are taken only for concepts that another source names."""
+    """One input of a knowledge base.
+
+    Attributes:
+        name: its name in the manifest.
+        concepts: its concepts, read once.
+        kind: the reader's name.
+        stats: the reader's counters, complete when `concepts` has ended.
+        only_adds: its names (translations) are used only for concepts that another source names.
+        options: options that the reader was given, for the manifest.
+    """
 
     name: str
     concepts: Iterable[Concept]
     kind: str = ""
     stats: Any = None
     only_adds: bool = False
-    options: Dict[str, Any] = field(default_factory=dict)  # that the reader was given, for the manifest
+    options: Dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Filters:
-    """languages: ISO 639-1, empty for all. types: TUIs, groups or names, empty for all. cui_only: leave out concepts without a CUI.
-    weak_names: keep narrower, related, broader and lay synonyms."""
+    """Which names and concepts a knowledge base keeps.
+
+    Attributes:
+        languages: ISO 639-1, empty for all.
+        types: TUIs, groups or names of semantic types, empty for all.
+        cui_only: leave out concepts without a CUI.
+        weak_names: keep narrower, related, broader and lay synonyms.
+        tuis: the TUIs that `types` stand for.
+
+    Raises:
+        SapbertError: E104, a type is not known.
+    """
 
     languages: Sequence[str] = ("en",)
     types: Sequence[str] = ()
@@ -93,13 +112,24 @@ class Filters:
         self.tuis = semantic_types.expand(self.types) if self.types else frozenset()
 
     def as_dict(self) -> Dict[str, Any]:
+        """Return the filters as the manifest has them."""
         return {"languages": list(self.languages), "types": sorted(self.tuis), "cui_only": self.cui_only, "weak_names": self.weak_names}
 
 
 def build_kb(sources: Sequence[Source], out: Union[str, Path], *, filters: Optional[Filters] = None, progress: bool = False) -> KnowledgeBase:
-    """Join `sources`, in their order of preference, into the folder `out`, which is replaced when all is done.
+    """Join sources into a knowledge base folder.
 
-    RAISES: SapbertError E103 (no names), E4xx (a source), E008 (disk full).
+    Args:
+        sources: the inputs, the preferred one first.
+        out: the folder; an old one is replaced when the new one is complete.
+        filters: which names and concepts to keep.
+        progress: show progress bars.
+
+    Returns:
+        The knowledge base, opened.
+
+    Raises:
+        SapbertError: E103, no name is left; E4xx, a source cannot be read; E008, the disk is full.
     """
     filters = filters or Filters()
     sources = sorted(sources, key=lambda source: source.only_adds)  # translations come after what they add to, and name no concept
@@ -165,7 +195,7 @@ def _stage(database: sqlite3.Connection, sources: Sequence[Source], filters: Fil
 def _stage_concept(
     rows: Dict[str, List[Tuple[Any, ...]]], concept: Concept, number: int, languages: Set[str], weak_names: bool, skipped: Dict[str, int]
 ) -> None:
-    # asked before anything is made: of the many millions of parts of UMLS, most hold one parent or one type alone
+    # most of the many millions of parts of UMLS hold only one parent or one type, so each field is tested first
     cid = concept.concept_id
     for text, source, language, term_type, rank in concept.names:
         line = _one_line(text)
@@ -199,7 +229,7 @@ def _stage_concept(
 
 
 def _one_line(text: str) -> str:
-    """Single spaces, and no halves of surrogate pairs, which JSON may hold and UTF-8 can't."""
+    """Return a text with single spaces and without halves of surrogate pairs, which JSON may hold but UTF-8 cannot."""
     return " ".join((text if text.isascii() else text.encode("utf-8", "ignore").decode("utf-8")).split())
 
 
@@ -217,7 +247,7 @@ def _index_stage(database: sqlite3.Connection) -> None:
 
 
 def _follow_replaced(database: sqlite3.Connection, adding: Sequence[int]) -> None:
-    """What a source that only adds says of a retired id is said of the one that replaced it; of a chain, of the last."""
+    """Move the names that only-adding sources give a retired id to the id that replaced it, at the end of the chain."""
     marks = ",".join("?" * len(adding))
     later = dict(database.execute("SELECT old, id FROM s_retired ORDER BY rowid DESC"))
     named = {i for (i,) in database.execute(f"SELECT DISTINCT id FROM s_name WHERE input NOT IN ({marks})", adding)}
@@ -227,7 +257,11 @@ def _follow_replaced(database: sqlite3.Connection, adding: Sequence[int]) -> Non
 
 
 def _leave_unknown(database: sqlite3.Connection, adding: Sequence[int]) -> int:
-    """Take away what sources that only add say of concepts that no other source names. RETURNS: names. WARNS: W006."""
+    """Delete the names that only-adding sources give concepts that no other source names; warn with W006.
+
+    Returns:
+        Number of names deleted.
+    """
     marks = ",".join("?" * len(adding))
     database.execute(
         "CREATE TEMP TABLE named AS SELECT DISTINCT COALESCE(key.cid, s_name.id) AS cid FROM s_name LEFT JOIN key ON key.id = s_name.id"
@@ -251,7 +285,7 @@ def _leave_unknown(database: sqlite3.Connection, adding: Sequence[int]) -> int:
 
 
 def _assign_keys(database: sqlite3.Connection) -> Dict[str, int]:
-    """Fill `key` (term -> concept id) for every id that is not a CUI. Memory grows with the sources' terms, not with UMLS."""
+    """Fill the table `key` (term -> concept id) for every id that is not a CUI. Memory grows with these terms, not with the size of UMLS."""
     first_seen: Dict[str, int] = {}
     not_cui = "NOT GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
     for (term,) in database.execute(f"SELECT id FROM s_name WHERE id {not_cui} GROUP BY id ORDER BY MIN(rowid)"):
@@ -284,7 +318,7 @@ def _assign_keys(database: sqlite3.Connection) -> Dict[str, int]:
 
 
 def _same_terms(database: sqlite3.Connection, terms: Iterable[str]) -> List[List[str]]:
-    """Terms that `same_as` joins, each group in the order in which its terms were first seen (union-find)."""
+    """Return the groups of terms that `same_as` joins, by union-find; in a group, terms are in the order in which they were first seen."""
     parent: Dict[str, str] = {term: term for term in terms}
 
     def root(term: str) -> str:
@@ -305,7 +339,7 @@ def _same_terms(database: sqlite3.Connection, terms: Iterable[str]) -> List[List
 
 
 class _OwnNames:
-    """Which of several CUIs fits a group of terms best: see rule 1 above."""
+    """Choose which of several CUIs fits a group of terms best, see rule 1 above."""
 
     def __init__(self, database: sqlite3.Connection, groups: List[List[str]], cuis: Dict[str, List[Tuple[int, str]]]) -> None:
         self._database = database
@@ -340,10 +374,19 @@ class _OwnNames:
 
 
 class _Names(NamedTuple):
-    """The lines of table `name` as int32 arrays (names,), in the order of concepts, and what was counted on the way. A few numbers a name are
-    all that memory grows with; sorting them takes a tenth of the time that asking SQLite for them takes.
+    """The rows of the table `name` as int32 arrays (names,), in the order of concepts, and some counts.
 
-    tie: rank in a tie, see `_write_pairs`. source: place in `sources`.
+    Memory grows by these few numbers for each name. Sorting them takes a tenth of the time that SQLite needs to return them sorted.
+
+    Attributes:
+        string: row of the surface form.
+        concept: row of the concept.
+        tie: rank in a tie, see `_write_name_table`.
+        source: place of the name's source in `sources`.
+        sources: vocabularies that names are from.
+        languages: number of names by language.
+        concepts: number of concepts.
+        strings: number of surface forms.
     """
 
     string: Ints32
@@ -371,8 +414,11 @@ def _write(database: sqlite3.Connection, folder: Path, filters: Filters) -> _Nam
 
 
 def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
-    """Tables concept, string and name. Each is written from end to end, from a source that is read in its order: what is looked up here
-    and there in tables of ten million rows takes most of the time else."""
+    """Write the tables concept, string and name.
+
+    Each is written in its order, from input that is read in the same order. Look-ups at random places in tables of ten million rows would
+    take most of the time.
+    """
     columns = "text, norm, source, language, term_type, rank, input"
     where = "WHERE cid GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'" if filters.cui_only else ""
     if database.execute("SELECT 1 FROM key LIMIT 1").fetchone() or filters.tuis:
@@ -385,7 +431,7 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
             marks = ",".join("?" * len(filters.tuis))
             database.execute(f"DELETE FROM n WHERE cid NOT IN (SELECT cid FROM t WHERE tui IN ({marks}))", sorted(filters.tuis))
         database.execute("CREATE INDEX n_cid ON n (cid, input, rank)")
-    else:  # as it is with UMLS alone: nothing has to be moved
+    else:  # UMLS alone: nothing has to be moved
         database.execute(f"CREATE TEMP VIEW n AS SELECT * FROM (SELECT rowid AS seq, id AS cid, {columns} FROM s_name) {where}")
     if database.execute("SELECT 1 FROM n LIMIT 1").fetchone() is None:
         raise fail("E103", detail=f"filters: {filters.as_dict()}")
@@ -394,8 +440,10 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
     languages: Dict[str, int] = defaultdict(int)
 
     def canonical() -> Iterator[Tuple[int, str, str, None, str]]:
-        """Rows of `concept`: the name of the first source given, then of the best rank, then the one read first. On the way, one line for
-        each (text, source, language) of a concept is chosen in the same order, whole: its term type goes with its rank."""
+        """Yield the rows of `concept`. The canonical name is of the first source, then of the best rank, then the one read first.
+
+        Meanwhile one name is chosen, in the same order, for each (text, source, language) of a concept, with its term type and rank.
+        """
         last, row, name = None, -1, ""
         seen: Set[Tuple[str, str, str]] = set()
         for cid, seq, text, source, language, term_type, number in database.execute(
@@ -449,7 +497,7 @@ def _ints(values: array[int]) -> Ints32:
 
 
 def _write_parts(database: sqlite3.Connection) -> None:
-    """All other tables."""
+    """Write all other tables."""
     database.execute("INSERT OR IGNORE INTO out.type SELECT concept.row, tui FROM t JOIN out.concept ON concept.id = t.cid ORDER BY 1, 2")
     by_concept = "FROM {0} LEFT JOIN key ON key.id = {0}.id JOIN out.concept ON concept.id = COALESCE(key.cid, {0}.id)"
     database.execute(
@@ -458,7 +506,7 @@ def _write_parts(database: sqlite3.Connection) -> None:
         + by_concept.format("s_definition")
         + ") AS d WHERE d.row = concept.row AND d.place = 1"
     )
-    # every distinct definition with its source; the text of the first, which stands in `concept`, is not kept twice
+    # every distinct definition with its source. The text of the first one is in `concept` and is not stored twice
     once = "ROW_NUMBER() OVER (PARTITION BY concept.row, s_definition.definition ORDER BY input, s_definition.rowid) AS again "
     database.execute(
         "INSERT INTO out.definition SELECT row, place, CASE place WHEN 0 THEN NULL ELSE definition END, source FROM"
@@ -497,7 +545,7 @@ def _write_parts(database: sqlite3.Connection) -> None:
 
 
 def _follow_retired(database: sqlite3.Connection) -> None:
-    """An id that was replaced by one that was replaced itself leads to the last of the chain; a circle is left as it is."""
+    """Let a retired id lead to the end of its chain of replacements. A circle is left as it is."""
     later = dict(database.execute("SELECT old, id FROM s_retired ORDER BY rowid DESC"))
     moved = [(last, old) for old, new in later.items() if (last := _last(new, later)) != new]
     if moved:
@@ -516,7 +564,7 @@ def _last(term: str, later: Dict[str, str]) -> str:
 
 
 def _write_types(database: sqlite3.Connection) -> None:
-    """Temporary table t (cid, tui): types that a source states; for terms without, those of their branch in the ontology."""
+    """Make the temporary table t (cid, tui): the types that sources state, else the types of the term's branch in its ontology."""
     database.execute(
         "CREATE TEMP TABLE t AS SELECT DISTINCT COALESCE(key.cid, s_type.id) AS cid, tui FROM s_type LEFT JOIN key ON key.id = s_type.id"
     )
@@ -537,8 +585,8 @@ def _write_types(database: sqlite3.Connection) -> None:
     database.executemany("INSERT INTO t VALUES (?, ?)", found)
 
 
-def _finish(path: Path, pairs_path: Path, names: _Names) -> Dict[str, Any]:
-    """Indexes, the integer array, counts."""
+def _finish(path: Path, table_path: Path, names: _Names) -> Dict[str, Any]:
+    """Write the indexes of the tables and the name table; return the counts of the manifest."""
     database = sqlite3.connect(path, isolation_level=None)
     try:
         database.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000;")
@@ -564,7 +612,7 @@ def _finish(path: Path, pairs_path: Path, names: _Names) -> Dict[str, Any]:
             "definitions": int(defined.sum()),
             "further_definitions": count("definition WHERE place > 0"),
             "relations": count("relation"),
-            "strings_of_several_concepts": _write_pairs(pairs_path, names, type_set, vocabulary_set, defined),
+            "strings_of_several_concepts": _write_name_table(table_path, names, type_set, vocabulary_set, defined),
             "languages": _most_first(names.languages),
             "codes": _most_first(codes),
             "vocabularies": vocabularies,
@@ -576,11 +624,11 @@ def _finish(path: Path, pairs_path: Path, names: _Names) -> Dict[str, Any]:
     return counts
 
 
-def _write_pairs(path: Path, names: _Names, type_set: Ints32, vocabulary_set: Ints32, defined: Ints32) -> int:
-    """int32 (6, m): string, concept, rank in a tie, set of types, set of vocabularies, has a definition. One line is contiguous,
-    so that looking a name up by bisection touches a few pages of the map. RETURNS: strings of several concepts.
+def _write_name_table(path: Path, names: _Names, type_set: Ints32, vocabulary_set: Ints32, defined: Ints32) -> int:
+    """Write the name table, see `NameTable` for its columns.
 
-    Rank in a tie: canonical name, then names of the concept itself, then names near it; within these the order of sources.
+    Returns:
+        Number of surface forms that stand for several concepts.
     """
     key = names.string.astype(np.int64) * names.concepts + names.concept
     order = np.lexsort((names.tie, key))
@@ -588,21 +636,25 @@ def _write_pairs(path: Path, names: _Names, type_set: Ints32, vocabulary_set: In
     order = order[np.concatenate([[True], key[1:] != key[:-1]])]  # the best name of each string and concept
     del key
     order = order[np.lexsort((names.tie[order], names.string[order]))]  # stable: by concept within
-    pairs = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(6, len(order)))  # type: ignore[no-untyped-call]
+    table = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(6, len(order)))  # type: ignore[no-untyped-call]
     reserve(path)
     concepts = names.concept[order]
     for line, values in enumerate((names.string[order], concepts, names.tie[order])):
-        pairs[line] = values
+        table[line] = values
     for line, of_concept in enumerate((type_set, vocabulary_set, defined), 3):
-        pairs[line] = of_concept[concepts]
-    pairs.flush()
-    several = int((np.bincount(pairs[0], minlength=1) > 1).sum())
-    del pairs
+        table[line] = of_concept[concepts]
+    table.flush()
+    several = int((np.bincount(table[0], minlength=1) > 1).sum())
+    del table
     return several
 
 
 def _type_sets(database: sqlite3.Connection, n_concepts: int) -> Ints32:
-    """Number the distinct sets of semantic types, and write them. RETURNS: set of each concept (concepts,)."""
+    """Number the distinct sets of semantic types and write them.
+
+    Returns:
+        Number of the set of each concept (concepts,).
+    """
     numbers: Dict[str, int] = {"": 0}
     sets = np.zeros(n_concepts, dtype=np.int32)
     for concept, members in database.execute("SELECT concept, GROUP_CONCAT(tui, ' ') FROM (SELECT * FROM type ORDER BY 1, 2) GROUP BY concept"):
@@ -612,9 +664,10 @@ def _type_sets(database: sqlite3.Connection, n_concepts: int) -> Ints32:
 
 
 def _vocabulary_sets(database: sqlite3.Connection, names: _Names) -> Tuple[Ints32, Dict[str, int], List[str]]:
-    """Number the distinct sets of vocabularies that concepts have names or codes in, and write them.
+    """Number the distinct sets of vocabularies in which concepts have names or codes, and write them.
 
-    RETURNS: set of each concept (concepts,), codes by vocabulary, and all vocabularies, sorted.
+    Returns:
+        Number of the set of each concept (concepts,), number of codes by vocabulary, and all vocabularies, sorted.
     """
     places = {vocabulary: place for place, vocabulary in enumerate(names.sources)}
     counted: Dict[str, int] = defaultdict(int)
@@ -650,5 +703,5 @@ def _most_first(counted: Dict[str, int]) -> Dict[str, int]:
 
 
 def _write_sets(database: sqlite3.Connection, table: str, numbers: Dict[str, int]) -> None:
-    """Members of each set, by its number; 0 is the empty set."""
+    """Write the members of each set by its number; 0 is the empty set."""
     database.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(number, members) for members, number in numbers.items()])

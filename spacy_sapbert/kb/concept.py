@@ -1,4 +1,4 @@
-"""One concept and its names, as readers yield them and as the knowledge base gives them back. No logic but normalising."""
+"""Define a concept and its names, as readers yield them and as the knowledge base returns them. The only logic is normalising."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ _CHARACTERS = {**_DASHES, **_QUOTES}
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn")  # control, format, surrogate, private use, unassigned
 _DOTLESS = {ord("I"): "ı", ord("İ"): "i"}
 DOTLESS = ("az", "tr")  # languages in which a capital I is that of ı, and the capital of i is İ (Unicode's SpecialCasing)
-ENGLISH = ("", "en", "xx")  # spaCy's codes of pipelines in which rules of English apply: xx is its multi-language one
+ENGLISH = ("", "en", "xx")  # pipelines with these codes of spaCy use the rules of English; xx is the multi-language one
 MAX_NAME_CHARS = 500  # longer strings are sentences, not names; an encoder reads 25 tokens of them
 
 
 class Name(NamedTuple):
     """One name of a concept.
 
-    text: as the source writes it. source: its vocabulary in UMLS's spelling ("HPO", "SNOMEDCT_US", "NCI", "MSH" …).
-    language: ISO 639-1 ("en"). term_type: UMLS TTY, or for ontologies PT (label), SY (exact), NRW, BRD, REL (scopes), AB
-    (abbreviation), LAY (lay term), OB (obsolete). rank: 0 is best; the canonical name is the concept's best-ranked one.
+    Attributes:
+        text: the name as the source writes it.
+        source: its vocabulary in UMLS's spelling, such as "HPO", "SNOMEDCT_US", "NCI" or "MSH".
+        language: ISO 639-1, such as "en".
+        term_type: term type of UMLS (TTY); for ontologies PT (label), SY (exact), NRW, BRD, REL (scopes), AB (abbreviation), LAY (lay
+            term) or OB (obsolete).
+        rank: 0 is best; the canonical name of a concept is the best-ranked one.
     """
 
     text: str
@@ -35,14 +39,23 @@ class Name(NamedTuple):
 
 @dataclass
 class Concept:
-    """What one source says of one concept. A reader may yield the same `concept_id` many times, each time with a part
-    (a mapping has no names, an edge only `parents`): the knowledge base joins them. Readers decide nothing.
+    """What one source says about one concept.
 
-    concept_id: CUI, or the source's own identifier as a CURIE ("HP:0001250", "MONDO:0005148", "NCIT:C2985").
-    source: vocabulary the record comes from. cuis: CUIs the source maps this term to, in its order (empty where
-    `concept_id` is a CUI itself). types: semantic types (TUIs). codes: (vocabulary, code). parents: concept ids.
-    same_as: ids of terms in other sources that a curated mapping calls an exact match.
-    retired: ids that this concept replaces. relations: (relation, other concept id), e.g. ("has_tradename", "C0699142").
+    A reader may yield the same `concept_id` many times, each time with a part: a mapping has no names, an edge only `parents`. The
+    knowledge base joins the parts; a reader decides nothing.
+
+    Attributes:
+        concept_id: CUI, or the source's own identifier as a CURIE ("HP:0001250", "MONDO:0005148", "NCIT:C2985").
+        source: vocabulary that the record comes from.
+        names: names of the concept.
+        cuis: CUIs that the source maps this term to, in its order; empty if `concept_id` is a CUI.
+        types: semantic types (TUIs).
+        definition: definition of the concept.
+        codes: (vocabulary, code).
+        parents: concept ids.
+        same_as: ids of terms in other sources that a curated mapping calls an exact match.
+        retired: ids that this concept replaces.
+        relations: (relation, id of the other concept), such as ("has_tradename", "C0699142").
     """
 
     concept_id: str
@@ -59,24 +72,29 @@ class Concept:
 
 
 def is_cui(concept_id: str) -> bool:
+    """Say whether an identifier has the form of a CUI of UMLS: C and seven digits."""
     return CUI_PATTERN.fullmatch(concept_id) is not None
 
 
 def normalise(text: str, language: str = "") -> str:
-    """The form under which names are equal: NFKC, lower case, one kind of dash and quote, no invisible or control
-    characters, single spaces. It is also what the encoder reads (SapBERT lower-cases too).
+    """Return the form in which names are compared.
 
-    language: ISO 639-1, of the name or of the text that a mention stands in. It matters to lower case alone, and there to Turkish and
-        Azeri. German ß stays: it is what the encoder's words have, and "ss" in its place would be another spelling, not another case.
+    It is NFKC, in lower case, with one kind of dash and of quote, without invisible and control characters, and with single spaces. The
+    encoder reads the same form, as SapBERT lower-cases too.
+
+    Args:
+        text: a name or mention.
+        language: ISO 639-1, of the name or of the text around the mention. Only the lower case of Turkish and Azeri depends on it.
+            German ß stays: the encoder's vocabulary has it, and "ss" is another spelling, not another case.
     """
-    if text.isascii() and text.isprintable() and not (language in DOTLESS and "I" in text):  # the common case, much cheaper
+    if text.isascii() and text.isprintable() and not (language in DOTLESS and "I" in text):  # the common case, and much faster
         return " ".join(text.lower().split())
-    # what is invisible goes first and NFKC comes last, or a second pass could still change the text
+    # invisible characters are removed first and NFKC comes last, so that normalising twice changes nothing more
     visible = (" " if c.isspace() else c for c in text.translate(_CHARACTERS) if c.isspace() or unicodedata.category(c) not in _INVISIBLE)
     text = lower_case(unicodedata.normalize("NFKC", "".join(visible)).translate(_CHARACTERS), language)
     return " ".join(unicodedata.normalize("NFKC", text).split())
 
 
 def lower_case(text: str, language: str = "") -> str:
-    """As the language has it: in Turkish and Azeri "I" is the capital of "ı" and "İ" that of "i"."""
+    """Return a text in the lower case of its language: in Turkish and Azeri "I" is the capital of "ı", and "İ" that of "i"."""
     return (text.translate(_DOTLESS) if language in DOTLESS else text).lower()

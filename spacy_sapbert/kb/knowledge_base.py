@@ -1,6 +1,6 @@
-"""The knowledge base: one SQLite file, opened read-only and memory-mapped, and the name table.
+"""Read a knowledge base: one SQLite file, opened read-only and memory-mapped, and the name table.
 
-`kb_builder.py` writes it. Both are shared by worker processes: what is read lies in the page cache once.
+`builder.py` writes both. Worker processes share them: what one has read is in the page cache for all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,15 @@ _VARIABLES = 500  # in one SQL statement; SQLite's oldest limit is 999
 
 
 class Entity(NamedTuple):
-    """A concept as scispaCy shows it."""
+    """A concept as scispaCy shows it.
+
+    Attributes:
+        concept_id: CUI, or the identifier of a source.
+        canonical_name: the best name.
+        aliases: all names, the canonical one first.
+        types: semantic types (TUIs).
+        definition: the definition, None if there is none.
+    """
 
     concept_id: str
     canonical_name: str
@@ -48,9 +56,19 @@ class Entity(NamedTuple):
 class KnowledgeBase:
     """Concepts, names and codes of a folder that `kb build` wrote.
 
-    path (Union[str, Path]): the folder.
-    verify (bool): hash every byte of every file; else files over 64 MiB are sampled, so that opening takes < 0.3 s.
-    RAISES: MissingFile (E101), DamagedFile (E102), SapbertError (E106, another format).
+    Args:
+        path: the folder.
+        verify: hash every byte of every file; else files over 64 MiB are sampled, so that opening takes less than 0.3 s.
+
+    Attributes:
+        name_table: which concepts each surface form stands for.
+        added: what a user added, None if there is nothing.
+        manifest: content of the folder's manifest.json.
+
+    Raises:
+        MissingFile: E101, there is no such folder, or it holds no knowledge base.
+        DamagedFile: E102, a file is missing or was changed.
+        SapbertError: E106, another format.
     """
 
     def __init__(self, path: Union[str, Path], *, verify: bool = False) -> None:
@@ -66,13 +84,11 @@ class KnowledgeBase:
         self._concepts: Dict[int, Concept] = {}
         self._ids: Dict[int, str] = {}
         self._sql("SELECT 1 FROM concept LIMIT 1")  # a foreign file shows itself here
-        # folders written before further definitions were kept have no such table
-        self._all_definitions = self._sql("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'definition'").fetchone() is not None
 
     # -- size and settings ----------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Concepts."""
+        """Return the number of concepts, with those that were added."""
         return int(self.manifest["counts"]["concepts"]) + (len(self.added.rows) if self.added is not None else 0)
 
     def with_additions(self, additions: Additions) -> KnowledgeBase:
@@ -96,37 +112,33 @@ class KnowledgeBase:
 
     @property
     def n_surface_forms(self) -> int:
-        """Distinct names; the rows of an index."""
+        """Number of surface forms, which is the number of rows of an index."""
         return int(self.manifest["counts"]["strings"])
 
     @property
     def vocabularies(self) -> List[str]:
-        """Vocabularies that any concept has a name or a code in."""
+        """Vocabularies in which any concept has a name or a code."""
         return list(self.manifest["counts"]["vocabularies"])
 
     @property
     def languages(self) -> Dict[str, int]:
-        """Language -> names in it, the most frequent first."""
-        counted = self.manifest["counts"].get("languages")
-        if counted is None:  # a knowledge base of an earlier version
-            counted = dict(self._sql("SELECT language, COUNT(*) FROM name GROUP BY language ORDER BY 2 DESC, 1"))
-            self.manifest["counts"]["languages"] = counted
-        return dict(counted)
+        """Number of names by language, the most frequent language first."""
+        return dict(self.manifest["counts"]["languages"])
 
     @property
     def fingerprint(self) -> str:
-        """Changes with any name, concept or code."""
+        """Hash of the content: it is another one if any name, concept or code is."""
         return str(self.manifest["files"][DATABASE]["blake2b"])
 
     # -- names ----------------------------------------------------------------------------------------------------------
 
     def surface_forms(self, start: int = 0) -> Iterator[str]:
-        """The distinct names, normalised, in the order of their rows."""
+        """Yield the surface forms in the order of their rows, from row `start` on."""
         for (norm,) in self._sql("SELECT norm FROM string WHERE row >= ? ORDER BY row", start):
             yield norm
 
     def surface_forms_at(self, rows: Sequence[int]) -> List[str]:
-        """The distinct names, normalised, in these rows, in their order; for reading a part of many millions."""
+        """Return the surface forms of some rows, in the order of the rows given."""
         texts: Dict[int, str] = {}
         for start in range(0, len(rows), _VARIABLES):
             part = [int(row) for row in rows[start : start + _VARIABLES]]
@@ -134,7 +146,15 @@ class KnowledgeBase:
         return [texts[int(row)] for row in rows]
 
     def find(self, names: Iterable[str], language: str = "") -> Dict[str, int]:
-        """Names found verbatim (after `normalise`, as names of that language are): name as given -> row."""
+        """Find exact matches of some names.
+
+        Args:
+            names: names or mentions; they are normalised here.
+            language: ISO 639-1, see `normalise`.
+
+        Returns:
+            Row of the surface form by the name as it was given; names without an exact match are missing.
+        """
         found: Dict[str, int] = {}
         for name in names:
             norm = normalise(name, language)
@@ -146,20 +166,23 @@ class KnowledgeBase:
         return found
 
     def names_of_surface_form(self, row: int) -> List[Tuple[int, Name]]:
-        """(concept row, Name) of one distinct name, best first."""
+        """Return (concept row, Name) of every name with this surface form, best first."""
         sql = "SELECT concept, text, source, language, term_type, rank FROM name WHERE string = ? ORDER BY concept, rank, rowid"
         added = [] if self.added is None else self.added.of_surface_form(row)
         return [*added, *((found[0], Name(*found[1:])) for found in self._sql(sql, row))]
 
     def matched_name(self, surface_form: int, concept: int) -> Name:
-        """The name, as its source writes it, by which a surface form stands for a concept."""
+        """Return the name by which a surface form (a row) stands for a concept (a row), as its source writes it."""
         if self.added is not None and (surface_form, concept) in self.added.names:
             return self.added.names[surface_form, concept]
         sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
         return Name(*self._sql(sql, surface_form, concept).fetchone())
 
     def names_in(self, languages: Sequence[str]) -> Iterator[Tuple[int, int, str]]:
-        """(concept row, surface form row, language) of every name in these, by concept; of a concept the canonical name first, then by rank."""
+        """Yield (concept row, surface form row, language) of every name in some languages.
+
+        Rows are in the order of concepts; of a concept, the canonical name comes first, then the others by rank.
+        """
         marks = ",".join("?" * len(languages))
         yield from self._sql(
             "SELECT name.concept, name.string, name.language FROM name JOIN concept ON concept.row = name.concept"
@@ -168,7 +191,12 @@ class KnowledgeBase:
         )
 
     def matchable_names(self, *, weak_names: bool = True, tuis: Optional[Iterable[str]] = None) -> Iterator[Tuple[str, Optional[str]]]:
-        """(normalised name, first semantic type of its best concept) for finding names in text, in the order of rows."""
+        """Yield every surface form with the first semantic type of its best concept, to find names in text.
+
+        Args:
+            weak_names: give narrower, related, broader and lay names, too.
+            tuis: give only names of concepts with one of these types; None for all.
+        """
         only = None if tuis is None else set(tuis)
         weak = "" if weak_names else "WHERE term_type NOT IN ('NRW', 'REL', 'BRD', 'LAY')"
         types: Dict[int, Optional[str]] = {}
@@ -186,6 +214,7 @@ class KnowledgeBase:
     # -- concepts -------------------------------------------------------------------------------------------------------
 
     def concept_id(self, row: int) -> str:
+        """Return the id of the concept in a row."""
         if self.added is not None and self.added.is_new(row):
             return self.added.id_of(row)
         known = self._ids.get(row)
@@ -196,9 +225,13 @@ class KnowledgeBase:
         return known
 
     def row_of(self, concept_id: str) -> int:
-        """The row of a concept, given its id, another of its CUIs, a retired id or a source's identifier.
+        """Return the row of a concept.
 
-        RAISES: KeyError.
+        Args:
+            concept_id: its id, another of its CUIs, a retired id or the identifier of a source.
+
+        Raises:
+            KeyError: there is no such concept.
         """
         try:
             hit = self._sql("SELECT row FROM concept WHERE id = ?", concept_id).fetchone()
@@ -218,7 +251,7 @@ class KnowledgeBase:
             return False
 
     def concept(self, row: int) -> Concept:
-        """Everything known of the concept in a row. `names[0]` is the canonical name; `codes` are sorted."""
+        """Return all that is known about the concept in a row. `names[0]` is the canonical name."""
         concept = self._concepts.get(row)
         if concept is None:
             if len(self._concepts) >= _CACHED:
@@ -246,7 +279,7 @@ class KnowledgeBase:
         )
 
     def names_of(self, row: int) -> List[Name]:
-        """The names of the concept in a row, the canonical one first; `concept` reads all else, too."""
+        """Return only the names of the concept in a row, the canonical one first."""
         if self.added is not None and self.added.is_new(row):
             return self.added.names_of(row)
         return self._names(row, self._sql("SELECT name FROM concept WHERE row = ?", row).fetchone()[0])
@@ -257,19 +290,14 @@ class KnowledgeBase:
         return [*sorted(names, key=lambda n: n.text != canonical), *added]  # stable
 
     def definitions(self) -> Iterator[Tuple[int, str, str]]:
-        """(concept row, definition, source) of every definition, in the order of rows; of a concept's, the canonical one first.
-
-        A folder that was built before further definitions were kept gives the one it has, with the source of the concept's name.
-        """
+        """Yield (concept row, definition, source) of every definition, in the order of rows; of a concept, the canonical one first."""
         yield from self._definitions("", ())
 
     def definitions_of(self, row: int) -> List[Tuple[str, str]]:
-        """(definition, source) of the concept in a row, as in `definitions`."""
+        """Return (definition, source) of every definition of the concept in a row, the canonical one first."""
         return [(text, source) for _, text, source in self._definitions("AND concept.row = ?", (row,))]
 
     def _definitions(self, only: str, values: Tuple[int, ...]) -> sqlite3.Cursor:
-        if not self._all_definitions:
-            return self._sql(f"SELECT row, definition, source FROM concept WHERE definition IS NOT NULL {only} ORDER BY row", *values)
         return self._sql(  # CROSS JOIN: in this order, so that nothing is sorted
             "SELECT concept.row, COALESCE(text, definition), definition.source FROM definition CROSS JOIN concept ON concept.row = definition.concept"
             f" WHERE TRUE {only} ORDER BY definition.concept, place",
@@ -277,7 +305,7 @@ class KnowledgeBase:
         )
 
     def codes(self, row: int) -> Dict[str, List[str]]:
-        """Vocabulary -> codes; "UMLS" holds every CUI of the concept, the primary first."""
+        """Return the codes of the concept in a row by vocabulary; "UMLS" has every CUI of the concept, the primary one first."""
         codes: Dict[str, List[str]] = {}
         new = self.added is not None and self.added.is_new(row)
         for vocabulary, code in (
@@ -287,49 +315,55 @@ class KnowledgeBase:
         return codes
 
     def concepts_of_codes(self, vocabulary: str) -> Iterator[Tuple[str, int]]:
-        """(code, concept row) of every code of a vocabulary, sorted by code. For "UMLS": every CUI a concept's source terms map to."""
+        """Yield (code, concept row) of every code of a vocabulary, sorted by code. For "UMLS" these are all CUIs that source terms map to."""
         yield from self._sql("SELECT code, concept FROM code WHERE vocabulary = ? ORDER BY code, concept", vocabulary)
 
     def every_code(self) -> Iterator[Tuple[str, str, int]]:
-        """(vocabulary, code, concept row) of all codes."""
+        """Yield (vocabulary, code, concept row) of all codes."""
         yield from self._sql("SELECT vocabulary, code, concept FROM code ORDER BY rowid")
 
     def canonical_names(self) -> Iterator[Tuple[int, str, str]]:
-        """(row, concept id, canonical name as its source writes it) of every concept, in the order of rows."""
+        """Yield (row, concept id, canonical name as its source writes it) of every concept, in the order of rows."""
         yield from self._sql("SELECT row, id, name FROM concept ORDER BY row")
 
     def relations(self, kinds: Optional[Sequence[str]] = None) -> Iterator[Tuple[int, str, str]]:
-        """(concept row, relation, id of the other concept) of these kinds of relation, None for all: the other one is what the concept has."""
+        """Yield (concept row, relation, id of the other concept), such as (row, "has_finding_site", id of the site).
+
+        Args:
+            kinds: relations to give, None for all.
+        """
         where = "" if kinds is None else f"WHERE relation IN ({','.join('?' * len(kinds))})"
         yield from self._sql(f"SELECT concept, relation, target FROM relation {where} ORDER BY concept, relation, target", *(kinds or ()))
 
     def parents(self) -> Iterator[Tuple[int, int]]:
-        """(concept row, row of a parent) of every is-a edge, in the order of rows; -1 for a parent that is no concept here."""
+        """Yield (concept row, row of a parent) of every is-a edge, in the order of rows; -1 for a parent that is not in the knowledge base."""
         yield from self._sql(
             "SELECT p.concept, COALESCE((SELECT row FROM concept WHERE id = p.parent), (SELECT concept FROM other_id WHERE id = p.parent), -1)"
             " FROM parent AS p ORDER BY p.concept, p.parent"
         )
 
     def entity(self, row: int) -> Entity:
+        """Return the concept in a row as scispaCy shows it."""
         concept = self.concept(row)
         aliases = list(dict.fromkeys(name.text for name in concept.names))
         return Entity(concept.concept_id, concept.names[0].text, aliases, list(concept.types), concept.definition)
 
     def concepts(self) -> Iterator[Concept]:
-        """All concepts in the order of their ids; nothing is kept."""
+        """Yield all concepts in the order of their ids, without keeping them in memory."""
         for row in range(len(self)):
             yield self._read_concept(row)
 
-    # -- filters: asked before the search, as masks over the array's sets --------------------------------------------
+    # -- filters: masks that are made before a search -------------------------------------------------------------------
 
     def allowed_type_sets(self, tuis: Iterable[str]) -> Bools1d:
-        """Combinations of semantic types (column `types`) that hold one of `tuis` -> mask."""
+        """Return which sets of semantic types (column `types`) have one of `tuis`, as a mask over the sets."""
         return self._mask("type_sets", set(tuis))
 
     def allowed_vocabulary_sets(self, vocabularies: Iterable[str]) -> Bools1d:
-        """Combinations of vocabularies (column `vocabularies`) that hold one of these -> mask.
+        """Return which sets of vocabularies (column `vocabularies`) have one of these, as a mask over the sets.
 
-        RAISES: SapbertError E105 for a vocabulary that no concept has.
+        Raises:
+            SapbertError: E105, no concept is in one of the vocabularies.
         """
         wanted = set(vocabularies)
         for name in sorted(wanted - set(self.vocabularies)):
@@ -337,15 +371,20 @@ class KnowledgeBase:
         return self._mask("vocabulary_sets", wanted)
 
     def check_languages(self, languages: Iterable[str]) -> None:
-        """RAISES: SapbertError E107 for a language that no name is in."""
+        """Check that there are names in each of some languages.
+
+        Raises:
+            SapbertError: E107, no name is in one of them.
+        """
         known = self.languages
         for language in sorted(set(languages) - set(known)):
             raise fail("E107", value=language, known=", ".join(f"{name} ({count:,})" for name, count in known.items()))
 
     def rows_of_languages(self, languages: Iterable[str]) -> Bools1d:
-        """Rows of the name table whose concept has the name in one of these -> mask (m,).
+        """Return which rows of the name table are of a name in one of some languages, as a mask (m,).
 
-        RAISES: SapbertError E107 for a language that no name is in.
+        Raises:
+            SapbertError: E107, no name is in one of them.
         """
         wanted = set(languages)
         self.check_languages(wanted)
@@ -364,16 +403,17 @@ class KnowledgeBase:
 
     @property
     def cui_to_entity(self) -> Mapping[str, Entity]:
-        """A lazy view: nothing is loaded but what is asked for. Iterates over concept ids; also knows retired and secondary ids."""
+        """Concept id -> entity, read when it is asked for. Iterating gives concept ids; retired and secondary ids are found, too."""
         return _Entities(self)
 
     @property
     def alias_to_cuis(self) -> Mapping[str, Set[str]]:
-        """A lazy view: name as a source writes it -> concept ids."""
+        """Name as a source writes it -> concept ids, read when it is asked for."""
         return _Aliases(self)
 
     @property
     def semantic_type_tree(self) -> semantic_types.SemanticTypeTree:
+        """The tree of semantic types."""
         return semantic_types.tree()
 
     # -- SQLite ---------------------------------------------------------------------------------------------------------
@@ -385,7 +425,7 @@ class KnowledgeBase:
             if getattr(local, "pid", None) != os.getpid():
                 local.connection = _connect(self.path / DATABASE)
                 local.pid = os.getpid()
-                if _file(self.path / DATABASE) != self._file:  # its rows would not be those of the array that is open
+                if _file(self.path / DATABASE) != self._file:  # its rows would not be those of the name table that is open
                     local.pid = None
                     raise fail("E108", path=self.path)
             connection: sqlite3.Connection = local.connection
@@ -402,7 +442,7 @@ class KnowledgeBase:
 
 
 def _file(path: Path) -> str:
-    """Which file lies at a path: another one, once it was replaced."""
+    """Return what identifies the file at a path; it differs after the file was replaced."""
     found = path.stat()
     return f"{found.st_dev}:{found.st_ino}"
 
@@ -410,7 +450,7 @@ def _file(path: Path) -> str:
 def _connect(path: Path) -> sqlite3.Connection:
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-    # the map is the cache; of a large file it would grow with every look-up, in every worker, and what is read stays in the system's cache anyway
+    # a small file is mapped whole. A map of a large one would grow with every look-up in every worker, and the system caches it anyway
     mapped = path.stat().st_size if path.stat().st_size <= MAPPED_UP_TO else 0
     connection.execute(f"PRAGMA mmap_size = {mapped}")
     connection.execute(f"PRAGMA cache_size = {-2000 if mapped else -16000}")
@@ -444,7 +484,7 @@ class _Aliases(Mapping[str, Set[str]]):
         return isinstance(alias, str) and super().__contains__(alias)
 
     def __getitem__(self, alias: str) -> Set[str]:
-        # a Turkish name was lower-cased in another way than a mention of no known language is
+        # Turkish names are lower-cased in another way than mentions without a language
         rows = {row for language in ("", DOTLESS[0]) for row in self._kb.find([alias], language).values()}
         names = [found for row in sorted(rows) for found in self._kb.names_of_surface_form(row)]
         cuis = {self._kb.concept_id(concept) for concept, name in names if name.text == alias}

@@ -1,4 +1,4 @@
-"""The UMLS semantic types, their groups and tree, and the types of terms from ontologies that state none."""
+"""The semantic types of UMLS, their groups and tree, and types for terms of ontologies that state none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 class SemanticType(NamedTuple):
-    """tui: "T047". name: "Disease or Syndrome". stn: tree number, "B2.2.1.2.1". group: "DISO"."""
+    """A semantic type of UMLS.
+
+    Attributes:
+        tui: its identifier, such as "T047".
+        name: its name, such as "Disease or Syndrome".
+        stn: its tree number, such as "B2.2.1.2.1".
+        group: its semantic group, such as "DISO".
+    """
 
     tui: str
     name: str
@@ -21,7 +28,14 @@ class SemanticType(NamedTuple):
 
 
 class SemanticTypeNode(NamedTuple):
-    """A node of `tree()`, as scispaCy has it. level: 0 for the root above Entity and Event."""
+    """A node of `tree()`, as scispaCy has it.
+
+    Attributes:
+        type_id: TUI.
+        full_name: name of the type.
+        children: nodes below it.
+        level: 0 for the root above Entity and Event.
+    """
 
     type_id: str
     full_name: str
@@ -36,19 +50,26 @@ def _rows(name: str) -> List[List[str]]:
 
 @lru_cache(maxsize=1)
 def load() -> Dict[str, SemanticType]:
-    """All 127 types by TUI, in the order of their tree numbers."""
+    """Return all 127 types by TUI, in the order of their tree numbers."""
     return {row[0]: SemanticType(*row) for row in _rows("semantic_types.tsv")}
 
 
 @lru_cache(maxsize=1)
 def groups() -> Dict[str, FrozenSet[str]]:
-    """The TUIs of each of the 15 semantic groups: ACTI, ANAT, CHEM, CONC, DEVI, DISO, GENE, GEOG, LIVB, OBJC, OCCU, ORGA, PHEN, PHYS, PROC."""
+    """Return the TUIs of each of the 15 semantic groups: ACTI, ANAT, CHEM, CONC, DEVI, DISO, GENE, GEOG, LIVB, OBJC, OCCU, ORGA, PHEN, PHYS, PROC."""
     names = sorted({t.group for t in load().values()})
     return {name: frozenset(t.tui for t in load().values() if t.group == name) for name in names}
 
 
 def expand(values: Iterable[str]) -> FrozenSet[str]:
-    """TUIs ("T047"), groups ("DISO") or full names ("disease or syndrome"), in any case -> TUIs. Raises E104 for anything else."""
+    """Return the TUIs that some values stand for.
+
+    Args:
+        values: TUIs ("T047"), groups ("DISO") or full names ("disease or syndrome"), in any case.
+
+    Raises:
+        SapbertError: E104, a value is none of these.
+    """
     by_name = {t.name.lower(): t.tui for t in load().values()}
     found: FrozenSet[str] = frozenset()
     for value in values:
@@ -66,18 +87,23 @@ def expand(values: Iterable[str]) -> FrozenSet[str]:
 
 @lru_cache(maxsize=1)
 def branch_types() -> Dict[str, Tuple[str, ...]]:
-    """TUIs by the id of an ontology's branch, and by `VOCABULARY *` for terms outside all branches (data/branch_types.tsv)."""
+    """Return TUIs by the id of an ontology's branch, and by "VOCABULARY *" for terms outside all branches (data/branch_types.tsv)."""
     return {row[0]: tuple(row[1].split(",")) for row in _rows("branch_types.tsv")}
 
 
 def types_of(concept_id: str, vocabulary: str, parents_of: Callable[[str], Sequence[str]]) -> Tuple[str, ...]:
-    """The semantic types of an ontology's term: those of its nearest ancestors in `branch_types`, sorted.
+    """Return the semantic types of an ontology's term: those of its nearest ancestors in `branch_types`.
 
-    concept_id: the term, which counts as its own nearest ancestor. vocabulary: its source ("HPO"), for the default.
-    parents_of: parents of an id; it may give cycles and ids that nothing is known of.
+    A listed ancestor that is above another listed one does not count, even if it is nearer: by some short path every tumour is also just
+    a "disease".
 
-    A listed ancestor that is above another one does not count, however near it is: by some short path every tumour is also just a
-    "disease". Returns () if no ancestor is listed and the vocabulary has no default.
+    Args:
+        concept_id: the term; it counts as its own nearest ancestor.
+        vocabulary: its source, such as "HPO", for the default.
+        parents_of: returns the parents of an id. There may be cycles, and parents that no file describes.
+
+    Returns:
+        TUIs, sorted; () if no ancestor is listed and the vocabulary has no default.
     """
     branches = branch_types()
     distances = _ancestors(concept_id, parents_of)
@@ -91,7 +117,7 @@ def types_of(concept_id: str, vocabulary: str, parents_of: Callable[[str], Seque
 
 
 def _ancestors(concept_id: str, parents_of: Callable[[str], Sequence[str]]) -> Dict[str, int]:
-    """Every ancestor and the term itself -> steps up to it, the fewest."""
+    """Return the fewest steps up to every ancestor, and to the term itself."""
     distances, level = {concept_id: 0}, [concept_id]
     while level:
         level = [p for p in dict.fromkeys(parent for term in level for parent in parents_of(term)) if p not in distances]
@@ -100,7 +126,7 @@ def _ancestors(concept_id: str, parents_of: Callable[[str], Sequence[str]]) -> D
 
 
 class SemanticTypeTree:
-    """What scispaCy's `kb.semantic_type_tree` offers, over the same nodes and levels; its depth is 8."""
+    """The methods of scispaCy's `kb.semantic_type_tree`, with the same nodes and levels. The depth is 8."""
 
     def __init__(self, root: SemanticTypeNode) -> None:
         self.flat_nodes: List[SemanticTypeNode] = [*self.get_children(root), root]
@@ -109,24 +135,27 @@ class SemanticTypeTree:
         self._parents = {child.type_id: node for node in self.flat_nodes for child in node.children}
 
     def get_node_from_id(self, type_id: str) -> SemanticTypeNode:
+        """Return the node of a TUI."""
         return self.type_id_to_node[type_id]
 
     def get_canonical_name(self, type_id: str) -> str:
+        """Return the name of a TUI."""
         return self.type_id_to_node[type_id].full_name
 
     def get_nodes_at_depth(self, level: int) -> List[SemanticTypeNode]:
+        """Return the nodes of one level."""
         return [node for node in self.flat_nodes if node.level == level]
 
     def get_children(self, node: SemanticTypeNode) -> List[SemanticTypeNode]:
-        """All descendants, depth first."""
+        """Return all descendants, depth first."""
         return [found for child in node.children for found in (child, *self.get_children(child))]
 
     def get_parent(self, node: SemanticTypeNode) -> Optional[SemanticTypeNode]:
-        """None for the root."""
+        """Return the parent of a node, None for the root."""
         return self._parents.get(node.type_id)
 
     def get_collapsed_type_id_map_at_level(self, level: int) -> Dict[str, str]:
-        """Every type -> its ancestor at `level`, or itself if it is not below that level."""
+        """Return for every type its ancestor at `level`, or itself if it is not below that level."""
         collapsed = {type_id: type_id for type_id in self.type_id_to_node}
         for node in self.get_nodes_at_depth(level):
             collapsed.update({child.type_id: node.type_id for child in self.get_children(node)})
@@ -135,7 +164,7 @@ class SemanticTypeTree:
 
 @lru_cache(maxsize=1)
 def tree() -> SemanticTypeTree:
-    """The types as a tree. Its root is scispaCy's "UnknownType", which joins UMLS's two roots, Entity and Event."""
+    """Return the types as a tree. Its root is scispaCy's "UnknownType", which joins the two roots of UMLS, Entity and Event."""
     root = SemanticTypeNode("UnknownType", "UnknownType", [], 0)
     nodes = {"": root}
     for kind in load().values():  # sorted by tree number, so a parent comes before its children
@@ -146,7 +175,7 @@ def tree() -> SemanticTypeTree:
 
 
 def _above(stn: str) -> str:
-    """Tree number of the parent: B2.2.1 -> B2.2 -> B2 -> B -> ""."""
+    """Return the tree number of the parent: B2.2.1 -> B2.2 -> B2 -> B -> ""."""
     if "." in stn:
         return stn.rsplit(".", 1)[0]
     return stn[:1] if len(stn) > 1 else ""

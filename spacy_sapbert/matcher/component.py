@@ -1,8 +1,8 @@
-"""`concept_matcher`: finds the knowledge base's own names in text, so that a blank pipeline annotates with no trained recogniser.
+"""The component `concept_matcher`: find names of the knowledge base in text, so that a pipeline needs no trained recogniser.
 
-Names and text are compared as runs of words, lower-cased, in English without possessive and plural endings; the longest run wins, from left
-to right. One look-up for each possible length of a run that begins with a word (`phrases.py`): tokenised phrase patterns would take longer
-to make than to use, and know no plurals.
+Names and text are compared as runs of lower-cased words, in English without possessive and plural endings. The longest run is taken, from
+left to right. At each word there is one look-up for every possible length of a run (`phrases.py`). spaCy's phrase patterns would take longer
+to make than to use, and would not find plurals.
 """
 
 import re
@@ -23,7 +23,7 @@ from tqdm import tqdm
 from .. import bundle
 from ..build import default_linkers
 from ..doc.spans import set_spans
-from ..errors import DamagedFile, MissingFile, SapbertError, fail, warn
+from ..errors import DamagedFile, SapbertError, fail, warn
 from ..files import writing_folder
 from ..kb import semantic_types
 from ..kb.additions import Additions
@@ -32,21 +32,24 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..registry import check_linker_name
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
 
-# letters and digits ("'s" stays with its word and is cut by `stem`), or what parts the words of a name: punctuation and empty
-# lines. Spaces, hyphens, slashes and apostrophes do not
+# A word is letters and digits; "'s" belongs to its word, and `stem` removes it. Punctuation and empty lines are words, too, as no name
+# crosses them. Spaces, hyphens, slashes and apostrophes only separate words
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
-KEPT_FROM = 20_000  # names: what is made of so many, in part of a second or in minutes, is kept in the cache
-SHOWN_FROM = 1_000_000  # names: making takes more than ten seconds
-RULES = 1  # of what is kept: one more with every change to how a name becomes words (`_form`, `stem`, `_collect`) or words a hash
-FOLDER = "phrases"  # in the component's folder of a saved pipeline
-_REMEMBERED = 500_000  # words, while names are read
-_LONG = 64  # letters; longer runs (base64) are not worth remembering
+KEPT_FROM = 20_000  # from so many names on, the phrases are kept in the cache
+SHOWN_FROM = 1_000_000  # from so many names on, making the phrases takes more than ten seconds, and progress is shown
+RULES = 1  # add one with every change to how a name becomes words (`_form`, `stem`, `_collect`), so that older caches are not used
+FOLDER = "phrases"  # name of a folder in a saved component
+_REMEMBERED = 500_000  # words kept in memory while names are read
+_LONG = 64  # letters; hashes of longer words (base64) are not kept
 Names = Iterable[Tuple[str, Optional[str]]]  # (normalised name, semantic type)
 
 
 def stem(word: str) -> str:
-    """A lower-cased word without possessive and English plural ending: "crohn's" -> "crohn", "palates" -> "palate", "biopsies" ->
-    "biopsy". Endings that are no plural ("-ss", "-us", "-is") and words under four letters stay."""
+    """Return a lower-cased English word without its possessive and plural endings.
+
+    "crohn's" becomes "crohn", "palates" "palate", "biopsies" "biopsy". Words that end in "-ss", "-us" or "-is" are no plurals; they and
+    words of fewer than four letters stay as they are.
+    """
     word = word.replace("’", "'").removesuffix("'s").removesuffix("'")
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
@@ -58,7 +61,12 @@ def stem(word: str) -> str:
 
 
 def words(text: str, language: str = "") -> List[Tuple[str, int, int]]:
-    """(word or mark, start, end) of a text; offsets in characters. language: of the text; English words are stemmed."""
+    """Return (word or punctuation mark, start, end) of a text, with offsets in characters.
+
+    Args:
+        text: a text.
+        language: language of the text, ISO 639-1; English words are stemmed.
+    """
     return [(_form(m.group(), language), m.start(), m.end()) for m in _WORD.finditer(text)]
 
 
@@ -103,7 +111,7 @@ def make_concept_matcher(
     weak_names: bool,
     scorer: Optional[Callable[..., Any]],
 ) -> "ConceptMatcher":
-    """Build the component; see ConceptMatcher. Nothing is read from disk."""
+    """Make the component, see `ConceptMatcher`, without reading anything from disk."""
     return ConceptMatcher(
         nlp,
         name,
@@ -119,16 +127,23 @@ def make_concept_matcher(
 
 
 class ConceptMatcher(Pipe):
-    """Sets doc.ents, or a span group, to the knowledge base's names found in the text.
+    """Find names of the knowledge base in text, and set `doc.ents` or a span group to them.
 
-    linker_name (Optional[str]): a registered linker, a linker's folder or a knowledge base's folder; None: the knowledge base of a
-        `sapbert_linker` in the same pipeline, else "hpo".
-    spans_key (Optional[str]): a span group; None for doc.ents.
-    types (Optional[List[str]]): semantic types or groups whose names are looked for; None for all.
-    label (str): "group" (DISO, ANAT, PROC …) or "type" (T047 …) of the name's first concept, or any other text as it stands.
-    overwrite (bool): for doc.ents, whether matches displace entities that overlap them; else entities that are there stay.
-    min_chars (int): shorter names are ignored. Names of one letter, or of stop words or digits alone, always are.
-    weak_names (bool): look for narrower, related, broader and lay names too.
+    Args:
+        nlp: the pipeline.
+        name: name of the component in the pipeline.
+        linker_name: a registered linker, or the folder of a linker or a knowledge base. None: the knowledge base of a `sapbert_linker` in
+            the same pipeline, else "hpo".
+        spans_key: a span group; None for `doc.ents`.
+        types: semantic types or groups whose names are looked for; None for all.
+        label: "group" (DISO, ANAT, PROC …) or "type" (T047 …) of the name's first concept; any other text is the label itself.
+        overwrite: for `doc.ents`, matches replace entities that overlap them; else these entities stay.
+        min_chars: shorter names are ignored. Names of one letter, and names of only stop words or digits, are always ignored.
+        weak_names: look for narrower, related, broader and lay names, too.
+        scorer: spaCy's scorer of entities.
+
+    Raises:
+        SapbertError: E001, linker_name is not known; E002, a setting is wrong; E104, a type is not known.
     """
 
     def __init__(
@@ -157,23 +172,24 @@ class ConceptMatcher(Pipe):
         own = set() if self._language in ENGLISH else nlp.Defaults.stop_words
         self._stop_words: Set[str] = STOP_WORDS | own  # a knowledge base may hold English names beside those of the text's language
         self._phrases: Optional[Phrases] = None
-        # what was added to linkers of the pipeline, by their names: where it was read from, and the phrases
+        # additions of the linkers in the pipeline, by the linkers' names, and their phrases
         self._added: Dict[str, Tuple[Additions, Phrases]] = {}
-        self._more: Optional[Phrases] = None  # of all of them
+        self._more: Optional[Phrases] = None  # the phrases of all additions
 
     def __len__(self) -> int:
+        """Return the number of phrases that are looked for."""
         return 0 if self._phrases is None else len(self._phrases)
 
     def load(self) -> None:
-        """Read the names, if that was not done yet."""
+        """Read the names, unless they were read before."""
         if self._phrases is None:
             self.set_kb(self._find_kb())
         changed = False
         for name, component in self.nlp.pipeline:
             linker: Any = component
             if isinstance(getattr(linker, "additions", None), Additions):
-                linker.load()  # its folder may hold some
-                if self._added.get(name, (None, None))[0] is not linker.additions:  # each change is an object of its own
+                linker.load()  # its folder may hold additions
+                if self._added.get(name, (None, None))[0] is not linker.additions:  # each change makes a new object
                     self._added[name] = linker.additions, self._collect(self._added_names(linker.kb, linker.additions))
                     changed = True
         if changed:
@@ -195,14 +211,17 @@ class ConceptMatcher(Pipe):
         return KnowledgeBase(default_linkers.find_linker(self.linker_name) / bundle.KB)
 
     def set_kb(self, kb: KnowledgeBase) -> None:
-        """Look for the names of this knowledge base; where they are many, they are made ready once, and kept in the cache as hashes.
+        """Look for the names of a knowledge base. If there are many, their hashes are made once and kept in the cache.
 
-        WARNS: W009 where the cache can't be written. RAISES: SapbertError E103 where no name is left.
+        Warns with W009 if the cache cannot be written.
+
+        Raises:
+            SapbertError: E103, no name is left.
         """
         if kb.n_surface_forms < KEPT_FROM:
             self._phrases = self._of(kb)
             return
-        # all that they depend on
+        # everything that the phrases depend on
         rules = [RULES, VERSION, MAX_WORDS, {tui: kind.group for tui, kind in semantic_types.load().items()}]
         own = [self.min_chars, self.weak_names, self.label, sorted(self.types or ()), self.types is None]
         text = [self._language if self._language not in ENGLISH else "en", sorted(self._stop_words), _WORD.pattern]
@@ -215,7 +234,7 @@ class ConceptMatcher(Pipe):
             folder = default_linkers.cached("names", [kb.fingerprint, default_linkers.digest([*rules, *own, *text])], build)
             try:
                 self._phrases = Phrases.from_disk(folder)
-            except DamagedFile:  # it can be made again
+            except DamagedFile:
                 build(folder)
                 self._phrases = Phrases.from_disk(folder)
         except (OSError, SapbertError) as error:
@@ -254,7 +273,10 @@ class ConceptMatcher(Pipe):
         return union([whole.phrases(), unmarked.phrases()])
 
     def _looked_at(self, word: str) -> Tuple[int, bool]:
-        """A word's hash, and whether a name of such words alone is none. Stemmed too: "Wells" must not find "well"."""
+        """Return a word's hash, and whether it says too little to be a name alone.
+
+        The stemmed form is tested, too: "Wells" must not find "well".
+        """
         form = _form(word, self._language)
         return word_hash(form), word in self._stop_words or form in self._stop_words or word.isdigit() or len(form) == 1
 
@@ -269,6 +291,7 @@ class ConceptMatcher(Pipe):
     # -- calling --------------------------------------------------------------------------------------------------------
 
     def __call__(self, doc: Doc) -> Doc:
+        """Find names in one Doc."""
         self.load()
         try:
             self.set_annotations([doc], self.predict([doc]))
@@ -277,6 +300,7 @@ class ConceptMatcher(Pipe):
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Find names in a stream of Docs."""
         self.load()
         for doc in stream:
             try:
@@ -287,15 +311,15 @@ class ConceptMatcher(Pipe):
                 yield doc
 
     def predict(self, docs: Iterable[Doc]) -> List[List[Span]]:
-        """The longest names found, left to right, without overlap."""
+        """Return the longest names in each Doc, from left to right, without overlap."""
         self.load()
         return [list(self._match(doc)) for doc in docs]
 
     def _match(self, doc: Doc) -> Iterator[Span]:
         found = list(_WORD.finditer(doc.text))
         words = np.fromiter((_hash(match.group(), self._language) for match in found), dtype=np.uint64, count=len(found))
-        phrases, more = self._phrases, self._more  # as they are now: `load` in another thread may put others in their places
-        assert phrases is not None  # `load`
+        phrases, more = self._phrases, self._more  # read once: `load` in another thread may replace them
+        assert phrases is not None
         lengths, labels = phrases.longest(words)
         added: Dict[int, str] = {}
         if more is not None:
@@ -314,6 +338,7 @@ class ConceptMatcher(Pipe):
                 next_word, end_token = end, span.end
 
     def set_annotations(self, docs: Iterable[Doc], predictions: List[List[Span]]) -> None:
+        """Write the names that were found into the Docs."""
         for doc, spans in zip(docs, predictions):
             if self.spans_key is None:
                 first, second = (spans, list(doc.ents)) if self.overwrite else (list(doc.ents), spans)
@@ -323,10 +348,14 @@ class ConceptMatcher(Pipe):
                 set_spans(doc, self.spans_key, spans)
 
     def score(self, examples: Iterable[Any], **kwargs: Any) -> Dict[str, Any]:
+        """Score annotated Docs with the scorer."""
         return dict(self.scorer(examples, **kwargs)) if self.scorer else {}
 
     def initialize(self, get_examples: Optional[Callable[[], Iterable[Example]]] = None, *, nlp: Optional[Language] = None) -> None:
-        """Read the names of the knowledge base anew: now, or where it is that of a linker that may not be initialised yet, on first use."""
+        """Read the names of the knowledge base again: now, or on first use if the knowledge base is that of a linker in the pipeline.
+
+        A linker in the pipeline may be initialised after this component.
+        """
         self._phrases, self._added, self._more = None, {}, None
         if self.linker_name is not None:
             self.load()
@@ -334,24 +363,32 @@ class ConceptMatcher(Pipe):
     # -- files ----------------------------------------------------------------------------------------------------------
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
-        """Write what is looked for, so that a saved pipeline needs nothing else; as hashes, which say no name."""
+        """Write the phrases as hashes, so that a saved pipeline needs no knowledge base to find names. No name can be read from them."""
         whole = self._whole()
-        with writing_folder(Path(path) / FOLDER) as folder:  # a new one: the old one's files may be mapped
+        with writing_folder(Path(path) / FOLDER) as folder:  # a new folder, as files of the old one may be mapped
             whole.to_disk(folder)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "ConceptMatcher":
-        """RAISES: SapbertError E030."""
-        if (Path(path) / "names.jsonl.gz").is_file() and not (Path(path) / FOLDER).is_dir():
-            raise fail("E030", MissingFile, path=path, why="an earlier version wrote its names.jsonl.gz.")
+        """Read what `to_disk` wrote.
+
+        Raises:
+            SapbertError: E030, the folder holds nothing that can be read.
+        """
         self._phrases = Phrases.from_disk(Path(path) / FOLDER)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Return what `to_disk` writes as bytes."""
         import srsly
 
         return bytes(srsly.msgpack_dumps(self._whole().to_dict()))
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "ConceptMatcher":
+        """Read what `to_bytes` returned.
+
+        Raises:
+            SapbertError: E030, the bytes cannot be read.
+        """
         import srsly
 
         self._phrases = Phrases.from_dict(srsly.msgpack_loads(bytes_data))

@@ -1,7 +1,7 @@
-"""Runs of words to look for in text, millions of them: 64-bit hashes in sorted arrays, some ten bytes each, that processes can map from files.
+"""Find runs of words in text among millions of phrases: sorted arrays of 64-bit hashes, which processes map from files.
 
-A dictionary of UMLS's names takes five gigabytes of each process and minutes to make. Two runs share a hash by chance once in
-2^64 / n look-ups: for ten million names, once in 10^12.
+A phrase takes some ten bytes. A Python dict of the names of UMLS takes five gigabytes in each process and minutes to make. By chance, two
+runs have the same hash once in 2^64 / n look-ups: for ten million names, once in 10^12.
 """
 
 from __future__ import annotations
@@ -22,29 +22,37 @@ from ..files import MANIFEST, read_manifest, write_manifest
 KIND, VERSION = "phrases", 1
 MAX_WORDS = 12
 ARRAYS = {"hashes": np.uint64, "labels": np.uint16, "firsts": np.uint64, "lengths": np.uint16}
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no bit is lost: 2^64 over the golden ratio (Knuth, TAOCP 3, 6.4)
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio (Knuth, TAOCP 3, 6.4); odd, so that no bit is lost
 Hashes1d = npt.NDArray[np.uint64]
 
 
 def word_hash(word: str) -> int:
-    """64 bits, the same in every process and on every machine."""
+    """Return the 64-bit hash of a word, the same in every process and on every machine."""
     return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 @dataclass
 class Phrases:
-    """hashes (n,), ascending, and for each the place of its label in `names`: labels (n,). firsts (f,), ascending: the words that phrases begin
-    with; lengths (f,): bit i is set where one of i + 1 words begins so."""
+    """Phrases to look for in text.
+
+    Attributes:
+        hashes: (n,) hashes of the phrases, ascending.
+        labels: (n,) place of each phrase's label in `names`.
+        firsts: (f,) hashes of the words that phrases begin with, ascending.
+        lengths: (f,) bit i is set if a phrase of i + 1 words begins with this word.
+        names: the labels.
+        folder: folder that the arrays are mapped from, None if they are in memory.
+    """
 
     hashes: Hashes1d
     labels: npt.NDArray[np.uint16]
     firsts: Hashes1d
     lengths: npt.NDArray[np.uint16]
     names: Tuple[str, ...] = ()
-    folder: Optional[Path] = field(default=None, compare=False)  # that the arrays are mapped from
+    folder: Optional[Path] = field(default=None, compare=False)
 
     def __getstate__(self) -> Dict[str, Any]:
-        """What is mapped goes to another process as the name of its folder."""
+        """Pickle mapped arrays as the name of their folder."""
         kept = self.folder is not None and (self.folder / MANIFEST).is_file()
         return {"folder": self.folder} if kept else {**self.__dict__, "folder": None}
 
@@ -52,11 +60,18 @@ class Phrases:
         self.__dict__.update(state if "hashes" in state else self.from_disk(state["folder"]).__dict__)
 
     def __len__(self) -> int:
+        """Return the number of phrases, n."""
         return len(self.hashes)
 
     def longest(self, words: Hashes1d) -> Tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """words (m,) of a text in order -> at each the number of words of the longest phrase that begins there, 0 where none does, and its
-        label: (m,), (m,)."""
+        """Find the longest phrase that begins at each word of a text.
+
+        Args:
+            words: (m,) hashes of the words, in order.
+
+        Returns:
+            Two arrays (m,): the number of words of the phrase, 0 where none begins, and the place of its label in `names`.
+        """
         found, labels = np.zeros(len(words), dtype=np.int64), np.zeros(len(words), dtype=np.int64)
         if not len(self) or not len(words):
             return found, labels
@@ -73,13 +88,18 @@ class Phrases:
         return found, labels
 
     def to_disk(self, folder: Path) -> None:
+        """Write the arrays and a manifest into a folder."""
         for name in ARRAYS:
             np.save(folder / f"{name}.npy", getattr(self, name))
         write_manifest(folder, KIND, VERSION, {"labels": list(self.names)})
 
     @classmethod
     def from_disk(cls, folder: Path) -> Phrases:
-        """Mapped, not read. RAISES: SapbertError E030, E106 (of another format)."""
+        """Map the arrays of a folder.
+
+        Raises:
+            SapbertError: E030, the folder holds no phrases or was changed; E106, another format.
+        """
         try:
             manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
         except (MissingFile, DamagedFile) as error:
@@ -88,11 +108,16 @@ class Phrases:
         return cls(**arrays, names=tuple(manifest["labels"]), folder=folder.absolute())
 
     def to_dict(self) -> Dict[str, Any]:
+        """Return the arrays as bytes, for a pipeline's `to_bytes`."""
         return {**{name: getattr(self, name).tobytes() for name in ARRAYS}, "names": list(self.names)}
 
     @classmethod
     def from_dict(cls, content: Dict[str, Any]) -> Phrases:
-        """RAISES: SapbertError E030."""
+        """Read what `to_dict` returned.
+
+        Raises:
+            SapbertError: E030, the arrays are damaged.
+        """
         try:
             arrays: Dict[str, Any] = {name: np.frombuffer(content[name], dtype=kind) for name, kind in ARRAYS.items()}
             made = cls(**arrays, names=tuple(content["names"]))
@@ -105,7 +130,14 @@ class Phrases:
 
 @dataclass
 class Collected:
-    """Phrases on their way into arrays: the words of all, one after another."""
+    """Collects phrases before they are sorted into arrays.
+
+    Attributes:
+        words: hashes of the words of all phrases, one after another.
+        counts: number of words of each phrase.
+        labels: place of each phrase's label in `names`.
+        names: label -> its place.
+    """
 
     words: array[int] = field(default_factory=lambda: array("Q"))
     counts: array[int] = field(default_factory=lambda: array("B"))
@@ -113,13 +145,13 @@ class Collected:
     names: Dict[str, int] = field(default_factory=dict)
 
     def add(self, words: Sequence[int], label: str) -> None:
-        """words: hashes, MAX_WORDS at most."""
+        """Add a phrase of at most MAX_WORDS words, given by their hashes."""
         self.words.extend(words)
         self.counts.append(len(words))
         self.labels.append(self.names.setdefault(label, len(self.names)))
 
     def phrases(self) -> Phrases:
-        """Of equal ones, the first keeps its label."""
+        """Return the phrases collected. Of equal ones, the first keeps its label."""
         words, counts = np.frombuffer(self.words, dtype=np.uint64), np.frombuffer(self.counts, dtype=np.uint8)
         starts = np.cumsum(counts, dtype=np.int64) - counts
         hashes = np.zeros(len(counts), dtype=np.uint64)
@@ -132,7 +164,7 @@ class Collected:
 
 
 def union(parts: Iterable[Phrases]) -> Phrases:
-    """Of equal phrases, the first part's label."""
+    """Join several sets of phrases. Equal phrases have the label of the first set."""
     parts = list(parts)
     names: Dict[str, int] = {}
     places: List[npt.NDArray[np.uint16]] = []
@@ -152,12 +184,12 @@ def _sorted(hashes: Hashes1d, labels: npt.NDArray[np.uint16], firsts: Hashes1d, 
 
 
 def _longer(run: Hashes1d, word: Hashes1d) -> Hashes1d:
-    """The hashes of runs with one word more."""
+    """Return the hashes of runs with one more word."""
     mixed = (run ^ word) * _STEP
     return mixed ^ (mixed >> np.uint64(29))
 
 
 def _look_up(among: Hashes1d, wanted: Hashes1d) -> Tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Where each is in an ascending array, and whether it is there."""
+    """Return where each hash is in an ascending array, and whether it is there."""
     at = np.minimum(np.searchsorted(among, wanted), len(among) - 1)
     return at, among[at] == wanted

@@ -227,18 +227,19 @@ def test_a_full_disk_is_said(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch
 
 
 def test_a_build_that_fails_at_its_end_keeps_the_vectors(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, encode, asked = building.write_manifest, name_vectors.encode_names, []
+    write, encode, asked = building.write_manifest, NameEncoder.encode, []
 
     def full(folder: Path, kind: str, *rest: Any, **more: Any) -> Any:
         if kind == bundle.KIND:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(folder, kind, *rest, **more)
 
-    def counting(model: Any, names: List[str], progress: Any = False) -> np.ndarray:
-        asked.append(names[0])
-        return encode(model, names, progress)
+    def counting(model: Any, names: List[str], *, progress: Any = False) -> np.ndarray:
+        if callable(progress):  # a shard, not the queries that the index is measured with
+            asked.append(names[0])
+        return encode(model, names, progress=progress)
 
-    monkeypatch.setattr(name_vectors, "encode_names", counting)
+    monkeypatch.setattr(NameEncoder, "encode", counting)
     with monkeypatch.context() as broken:
         broken.setattr(building, "write_manifest", full)
         with pytest.raises(SapbertError, match="E008"):
@@ -253,19 +254,21 @@ def test_a_build_that_fails_at_its_end_keeps_the_vectors(tiny_kb: KnowledgeBase,
 SLOW = """
     import sys, time
     from pathlib import Path
-    from spacy_sapbert.build import linker as building, vectors as name_vectors
+    from spacy_sapbert.build import linker as building
+    from spacy_sapbert.build import vectors as name_vectors
+    from spacy_sapbert.encoders.transformer import NameEncoder
     from spacy_sapbert.indexes.exact import ExactIndex
 
     name_vectors.SHARD = 40
-    encode = name_vectors.encode_names
+    encode = NameEncoder.encode
 
-    def slowly(model, names, progress=False):
+    def slowly(model, names, *, progress=False):
         with open(sys.argv[3], "a") as log:
             log.write(f"{names[0]}\\n")
         time.sleep(float(sys.argv[4]))
-        return encode(model, names, progress)
+        return encode(model, names, progress=progress)
 
-    name_vectors.encode_names = slowly
+    NameEncoder.encode = slowly
     building.build_linker([], sys.argv[2], kb=sys.argv[1], index=ExactIndex(), progress=False)
 """
 
@@ -297,7 +300,7 @@ def test_a_killed_build_goes_on(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     index = bundle.open_index(out)
     model = NameEncoder().initialize()
     assert len(index) == tiny_kb.n_surface_forms
-    assert (np.sum(index.vectors(np.arange(len(names))) * building.encode(model, names), axis=1) > 0.999).all()
+    assert (np.sum(index.vectors(np.arange(len(names))) * model.encode(names), axis=1) > 0.999).all()
 
 
 def test_two_processes_give_the_same_vectors(tiny_linker: Path, tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
@@ -313,9 +316,7 @@ def test_two_processes_give_the_same_vectors(tiny_linker: Path, tiny_kb: Knowled
 
 def _dies_at(marker: Path, device: str) -> Any:
     class Model:
-        attrs: dict = {}
-
-        def predict(self, names: List[str]) -> np.ndarray:
+        def encode(self, names: List[str], *, progress: Any = False) -> np.ndarray:
             if marker.is_file():
                 os.kill(os.getpid(), signal.SIGKILL)
             marker.write_text("the next one dies")

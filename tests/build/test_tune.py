@@ -1,4 +1,4 @@
-"""Measuring an index on perturbed names, and choosing its settings."""
+"""Measuring an index on misspelt names, and choosing its settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from spacy_sapbert.build import tune as tune_module
-from spacy_sapbert.build.tune import choose, measure, perturb, right_concept, tune
+from spacy_sapbert.build.tune import choose, measure, misspell, right_concept, tune
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.name_table import NameTable
@@ -20,12 +20,12 @@ from spacy_sapbert.kb.name_table import NameTable
 NAMES = [f"{a} {b} {c}" for a in ("acute", "chronic", "mild") for b in ("left", "right") for c in ("knee pain", "hip ache", "toe itch", "arm cramp")]
 
 
-# -- perturbed names -----------------------------------------------------------------------------------------------------
+# -- misspelt names -----------------------------------------------------------------------------------------------------
 
 
-def test_perturbed_names_are_never_known_and_come_from_their_row() -> None:
+def test_misspelt_names_are_never_known_and_come_from_their_row() -> None:
     known = {*NAMES, *(" ".join(name.split()[1:]) for name in NAMES)}  # also without the first word
-    made = perturb(NAMES, known.__contains__, count=20)
+    made = misspell(NAMES, known.__contains__, count=20)
     assert 10 < len(made) <= 20
     assert len({row for _, row in made}) == len(made)
     for text, row in made:
@@ -35,15 +35,15 @@ def test_perturbed_names_are_never_known_and_come_from_their_row() -> None:
         assert words == was or not words - was or typo, (text, NAMES[row])  # other order, a dropped word, or a typo
 
 
-def test_perturbing_is_seeded() -> None:
+def test_misspelling_is_seeded() -> None:
     nothing = set().__contains__
-    assert perturb(NAMES, nothing) == perturb(NAMES, nothing) == perturb(NAMES, nothing, seed=13)
-    assert perturb(NAMES, nothing, seed=14) != perturb(NAMES, nothing)
-    assert perturb(NAMES, nothing, count=5) == perturb(NAMES, nothing)[:5]
+    assert misspell(NAMES, nothing) == misspell(NAMES, nothing) == misspell(NAMES, nothing, seed=13)
+    assert misspell(NAMES, nothing, seed=14) != misspell(NAMES, nothing)
+    assert misspell(NAMES, nothing, count=5) == misspell(NAMES, nothing)[:5]
 
 
 def test_all_kinds_of_change_are_made() -> None:
-    made = perturb([f"alpha beta gamma delta n{n}" for n in range(300)], set().__contains__)
+    made = misspell([f"alpha beta gamma delta n{n}" for n in range(300)], set().__contains__)
     dropped = sum(len(text.split()) == 4 for text, _ in made)
     moved = sum(sorted(text.split()) == sorted(f"alpha beta gamma delta n{row}".split()) for text, row in made)
     assert dropped > 50
@@ -53,11 +53,11 @@ def test_all_kinds_of_change_are_made() -> None:
 
 @pytest.mark.parametrize("names", [[], ["a"], ["ab", "abc", ""], ["é"]])
 def test_names_too_short_to_change_give_no_queries(names: List[str]) -> None:
-    assert perturb(names, set().__contains__) == []
+    assert misspell(names, set().__contains__) == []
 
 
 def test_if_all_is_known_there_is_nothing() -> None:
-    assert perturb(NAMES, lambda text: True) == []
+    assert misspell(NAMES, lambda text: True) == []
 
 
 # -- measuring -----------------------------------------------------------------------------------------------------------
@@ -80,14 +80,22 @@ class Fake:
         return 1000
 
 
-def make_fake(clock: Any, log: List[Any], accuracy: Dict[Any, float], seconds: Dict[Any, float]) -> Any:
+def make_fake(clock: Any, log: List[Any], accuracy: Dict[Any, float], seconds: Dict[Any, float], settings: List[Dict[str, int]]) -> Any:
     """A class whose objects are right for a share of 1,000 queries, by (n_trees, search_k)."""
 
     class Index(Fake):
-        grown = ("n_trees",)
+        build_params = ("n_trees",)
 
         def __init__(self, search_k: int = 1, n_trees: int = 1) -> None:
             super().__init__(clock, search_k, n_trees, log)
+
+        def settings_to_try(self, size: int) -> List[Dict[str, int]]:
+            assert size == 1000
+            return settings
+
+        def set_search(self, settings: Dict[str, int]) -> None:
+            assert settings["n_trees"] == self.n_trees
+            self.search_k = settings["search_k"]
 
         def build(self, vectors: np.ndarray) -> None:
             log.append(("build", self.n_trees))
@@ -147,11 +155,11 @@ STEPS = [10, 20, 40, 80, 160]
 
 def run(clock: Any, accuracy: Dict[Any, float], seconds: Dict[Any, float], settings: List[Dict[str, int]]) -> Any:
     log: List[Any] = []
-    make = make_fake(clock, log, {ORACLE: 0.9, **accuracy}, {ORACLE: 1.0, **seconds})
+    make = make_fake(clock, log, {ORACLE: 0.9, **accuracy}, {ORACLE: 1.0, **seconds}, settings)
     ticks: List[int] = []
     oracle = make(search_k=0, n_trees=0)
     right = lambda rows: rows == 1  # noqa: E731
-    best, report = tune(make(), settings, np.zeros((1000, 2)), oracle, np.zeros((1000, 2)), right, lambda: ticks.append(1))
+    best, report = tune(make(), np.zeros((1000, 2)), oracle, np.zeros((1000, 2)), right, lambda: ticks.append(1))
     json.dumps(report)
     assert len(ticks) == len(report["measured"])
     return best, report, [entry for entry in log if entry != ORACLE]
@@ -173,7 +181,7 @@ def test_bisection_finds_the_fastest_that_is_near_enough(clock: Any) -> None:
     assert report["exact_is_as_fast"] is False
     assert [entry for entry in log if entry[0] == "build"] == [("build", 1), ("build", 2)]  # a forest for each growth, no more
     assert len(report["measured"]) < len(settings)
-    assert "1000 perturbed names" in report["protocol"]
+    assert "1000 misspelt names" in report["protocol"]
 
 
 def test_the_slower_of_two_that_reach_it_is_not_taken(clock: Any) -> None:
@@ -211,7 +219,7 @@ def test_a_real_forest_reaches_exact_search() -> None:
     oracle.build(vectors)
     index = AnnoyIndex(n_trees=4, pca=16)
     right = right_concept(list(range(200)), NameTable.from_rows((row, row, 0, 0, 0, 0) for row in range(1500)))
-    best, report = tune(index, index.settings_to_try(1500), vectors, oracle, queries, right, lambda: None)
+    best, report = tune(index, vectors, oracle, queries, right, lambda: None)
     assert report["within_0.3_points"]
     assert report["chosen"]["acc_at_1"] >= report["exact"]["acc_at_1"] - 0.003
     assert report["exact"]["recall_at_1"] == report["exact"]["recall_at_10"] == 1.0

@@ -63,7 +63,7 @@ class Encoder:
         model = NameEncoder().initialize()
         for number, names in shards:
             self.names += names
-            yield number, building.encode(model, names)
+            yield number, model.encode(names)
 
 
 def contents(folder: Path) -> Dict[str, bytes]:
@@ -80,7 +80,7 @@ def test_only_names_that_changed_are_encoded(old: Path, new_release: Path, tmp_p
     index, kb = bundle.open_index(folder), KnowledgeBase(folder / "kb")
     assert type(index) is ExactIndex
     # the vectors are those that encoding all would give
-    every = building.encode(NameEncoder().initialize(), list(kb.surface_forms()))
+    every = NameEncoder().initialize().encode(list(kb.surface_forms()))
     assert (np.sum(index.vectors(np.arange(len(index))) * every, axis=1) > 0.999).all()
     nlp = spacy.blank("en")
     nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder)})

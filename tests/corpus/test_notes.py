@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import pickle
+import tempfile
 from pathlib import Path
 from typing import Any, List, Optional
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spacy_sapbert.cli import read_notes
 from spacy_sapbert.corpus.notes import NoteReader, open_corpus
@@ -169,3 +172,19 @@ def test_fields_that_are_not_there(tmp_path: Path):
     assert "no column 'text' (--text-field). It has: body, n" in refused(tmp_path / "c.parquet")
     assert "no column 'id' (--id-field)" in refused(tmp_path / "c.parquet", text_field="body", id_field="id")
     assert "holds int64, not text" in refused(tmp_path / "c.parquet", text_field="n")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(st.text(st.characters(codec="utf-8"), max_size=6) | st.none(), max_size=6), min_size=1, max_size=4), st.integers(1, 7))
+def test_no_note_is_lost_or_read_twice(files: List[List[Optional[str]]], size: int) -> None:
+    """Lines of JSON in several files, blank lines (None) among them, in partitions of any size."""
+    expected = [(f"f{i}:{number}", text) for i, lines in enumerate(files) for number, text in enumerate(lines, 1) if text is not None]
+    with tempfile.TemporaryDirectory() as folder:
+        for i, lines in enumerate(files):
+            rows = ["" if text is None else json.dumps({"text": text}, ensure_ascii=i % 2 == 0) for text in lines]
+            (Path(folder) / f"f{i}.jsonl").write_text("\n".join(rows), encoding="utf-8", newline="")
+        if expected:
+            assert read_all(Path(folder), size) == expected
+        else:
+            with pytest.raises(SapbertError, match="E402"):
+                open_corpus(folder, size)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Dict
+from typing import Dict, List, Tuple
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spacy_sapbert.doc.abbreviations import definitions
 
@@ -102,3 +104,36 @@ def test_left_alone(text: str) -> None:
 
 def test_a_tail_with_a_digit_is_none() -> None:
     assert definitions("programmed death ligand 1 (PD-L1)") == {"PD-L1": "programmed death ligand 1"}
+
+
+@pytest.mark.parametrize(("short", "last", "most"), [("HEM", "gem", 6), ("HEMK", "gemk", 8), ("HEMKIP", "gemkip", 11), ("HEMKIPLU", "gemkiplu", 13)])
+def test_a_long_form_has_no_more_words_than_schwartz_and_hearst_allow(short: str, last: str, most: int) -> None:
+    """min(|A| + 5, 2 |A|) words: 2 * 3, 2 * 4, 6 + 5, 8 + 5. The first letter begins the long form, all others are in the last word."""
+    longest = " ".join(["hala", *["bada"] * (most - 2), last])
+    assert definitions(f"{longest} ({short})") == {short: longest}
+    assert definitions(f"{longest.replace('bada', 'bada bada', 1)} ({short})") == {}
+
+
+def test_two_letters_with_a_hyphen_have_four_words_at_most() -> None:
+    assert definitions("hala bada bada gem (H-M)") == {"H-M": "hala bada bada gem"}
+    assert definitions("hala bada bada bada gem (H-M)") == {}
+
+
+PLAIN = st.lists(
+    st.sampled_from(
+        ["heart", "failure", "of", "the", "left", "Ventricle", "and", "atrial", "fibrillation", "mild,type-2", "acute.", "disease;", "lung's", "é"]
+    ),
+    max_size=8,
+)
+SHORTS = st.sampled_from(["HF", "AF", "LVF", "MAD", "VSDs", "HF/AF", "HF, AF", "X-ALD", "D&C", "hFL", "see below", "AF (LVF"])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(PLAIN, SHORTS), max_size=4), PLAIN, st.booleans())
+def test_every_long_form_stands_in_the_text(parts: List[Tuple[List[str], str]], end: List[str], english: bool) -> None:
+    text = " ".join([*(f"{' '.join(before)} ({short})" for before, short in parts), *end])
+    for short, long in definitions(text, english=english).items():
+        assert long in text
+        assert long == long.strip() != ""
+        assert short in text
+        assert short not in long.split()

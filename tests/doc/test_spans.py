@@ -6,7 +6,10 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import pytest
 import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from spacy.tokens import Doc, Span, SpanGroup
+from spacy.vocab import Vocab
 
 from spacy_sapbert.doc.spans import Link, Mention, attribute_names, get_mention, get_spans, long_forms, set_extensions, set_spans, write_links
 from spacy_sapbert.errors import SapbertError
@@ -328,3 +331,20 @@ def test_a_second_linker_that_finds_nothing_leaves_the_first_ones_id() -> None:
     assert doc.ents[0].kb_id_ == "C0000001"
     write_links(doc, get_spans(doc, None), [Link("C0000002", [("C0000002", 1.0)], {}, {})], "second_ents", True)
     assert doc.ents[0].kb_id_ == "C0000002"
+
+
+WORDS = st.sampled_from(["pain", "in", "left", "knee", "repair", "of"])
+FORMS = st.dictionaries(
+    st.sampled_from(["AB", "ABC", "CA", "B1", "X-A"]), st.sampled_from(["long one", "far two words", "short (three)"]), max_size=4
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(FORMS, st.lists(WORDS | st.sampled_from(["AB", "ABC", "CA", "B1"]), min_size=1, max_size=6))
+def test_each_word_that_is_an_abbreviation_takes_its_long_form(forms: Dict[str, str], given_words: List[str]) -> None:
+    """The slow way: word by word. No long form is in the text, so none is left out as said already."""
+    doc = Doc(Vocab(), words=given_words)
+    used = [forms[word] for word in given_words if word in forms]
+    mention = get_mention(doc[:], forms, english=False)
+    assert mention.text.strip() == " ".join(forms.get(word, word) for word in given_words)
+    assert mention.long_form == (used[0] if used else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 import shutil
@@ -14,17 +15,18 @@ import pytest
 import torch
 from spacy import registry
 from thinc.api import Adam
-from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, BertTokenizerFast
+from tiny_encoders import VOCAB, change_json, make_bert, with_code
+from transformers import AutoModel, AutoTokenizer
 
 from spacy_sapbert.encoders import transformer as encoder_module
-from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder, base_encoder, encode, from_folder, pool, read_pooling, to_folder
+from spacy_sapbert.encoders.base import Encoder
+from spacy_sapbert.encoders.static import StaticEncoder
+from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder, base_encoder, pool, read_pooling
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import folder_to_bytes
 
 NAMES = ["heart failure", "fever", "acute lymphoblastic leukaemia of childhood", "mi", "left-sided weakness", "type 2 diabetes mellitus", "fever"]
 STRANGE = ["", " ", "?!", "🤒", "الركبة", "a\x00b", "\u200b", "x" * 100_000, "word " * 20_000]
-VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz0123456789-", "heart", "fever", "failure"]
-VOCAB += [f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz0123456789"]
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +34,6 @@ def default() -> Any:
     model = NameEncoder(dtype="float32")
     model.initialize()
     return model
-
-
-def make_bert(folder: Path, seed: int = 0, width: int = 32, dropout: float = 0.0) -> Path:
-    """A Hugging Face folder as SapBERT's: a plain transformer with random weights and no sentence-transformers settings."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
-    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(str(folder))
-    torch.manual_seed(seed)
-    config = BertConfig(
-        vocab_size=len(VOCAB), hidden_size=width, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, max_position_embeddings=64,
-        hidden_dropout_prob=dropout, attention_probs_dropout_prob=0.0, initializer_range=0.3,
-    )  # fmt: skip
-    BertModel(config).save_pretrained(str(folder), safe_serialization=True)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +44,11 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny(name: Path, **settings: Any) -> Any:
     model = NameEncoder(str(name), dtype="float32", **settings)
     model.initialize()
+    return model
+
+
+def opened(model: NameEncoder, folder: Path) -> NameEncoder:
+    model.load(folder)
     return model
 
 
@@ -88,7 +81,7 @@ def test_nothing_is_read_before_initialize(monkeypatch: pytest.MonkeyPatch, tmp_
     for name in ("", "no-such-org/no-such-model", str(tmp_path / "nowhere")):
         model = NameEncoder(name)
         assert model.has_dim("nO") is None
-        for act in (lambda m: m.predict(["a"]), lambda m: m.begin_update(["a"]), lambda m: encode(m, ["a"]), lambda m: to_folder(m, tmp_path)):
+        for act in (lambda m: m.predict(["a"]), lambda m: m.begin_update(["a"]), lambda m: m.encode(["a"]), lambda m: m.save(tmp_path)):
             with pytest.raises(SapbertError, match=r"initialize\(\)") as error:
                 act(model)
             assert error.value.code == "E302"
@@ -96,7 +89,24 @@ def test_nothing_is_read_before_initialize(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_it_is_registered_and_built_from_a_config() -> None:
     model = registry.resolve({"model": {"@architectures": "spacy-sapbert.NameEncoder.v1", "max_length": 12, "pooling": "mean"}})["model"]
-    assert (model.name, model.attrs["max_length"], model.attrs["pooling"]) == ("sapbert-name-encoder", 12, "mean")
+    assert isinstance(model, Encoder)
+    assert (model.name, model.max_length, model.pooling) == ("", 12, "mean")
+
+
+@pytest.mark.parametrize("make", [NameEncoder, StaticEncoder])
+def test_annotations_are_types(make: Any) -> None:
+    """Older versions of spaCy's config library cannot resolve annotations that are strings."""
+    assert [name for name, setting in inspect.signature(make).parameters.items() if isinstance(setting.annotation, str)] == []
+
+
+def test_a_copy_is_an_encoder_of_its_own(bert: Path) -> None:
+    model = tiny(bert, max_length=9)
+    copied = model.copy()
+    assert isinstance(copied, NameEncoder)
+    assert (copied.fingerprint, copied.max_length, copied.dim) == (model.fingerprint, 9, 32)
+    assert (copied.predict(NAMES) == model.predict(NAMES)).all()
+    copied.max_length = 8
+    assert model.max_length == 9
 
 
 @pytest.mark.parametrize(
@@ -201,7 +211,7 @@ def test_the_default_is_trained(default: Any) -> None:
             vectors = model.predict([one, other, unlike])
             margins.append(float(vectors[0] @ vectors[1] - vectors[0] @ vectors[2]))
         assert margins[0] > margins[1], one
-    assert default.attrs["fingerprint"] != base.attrs["fingerprint"]
+    assert default.fingerprint != base.fingerprint
 
 
 def test_order_and_batches_do_not_matter(bert: Path) -> None:
@@ -260,7 +270,7 @@ def test_pooling_of_a_plain_transformer(bert: Path, pooling: str) -> None:
     assert np.abs(tiny(bert, pooling=pooling).predict(NAMES) - expected).max() < 1e-5
     auto = tiny(bert, pooling="auto").predict(NAMES)
     assert np.abs(auto - reference(bert, NAMES, "cls")).max() < 1e-5  # SapBERT's
-    assert tiny(bert).attrs["pooling"] == "auto"
+    assert tiny(bert).pooling == "auto"
 
 
 def test_pool_by_hand() -> None:
@@ -356,7 +366,7 @@ def test_gradients_are_those_of_a_finite_difference(bert: Path) -> None:
 def test_steps_make_the_loss_smaller_and_dropout_stays_out_of_predictions(tmp_path: Path) -> None:
     model = tiny(make_bert(tmp_path, dropout=0.1))
     names = ["heart attack", "myocardial infarction", "broken toe"]
-    fingerprint = model.attrs["fingerprint"]
+    fingerprint = model.fingerprint
     before = model.predict(names)
     optimizer = Adam(1e-3)
     for _ in range(5):
@@ -391,7 +401,7 @@ def test_bytes_bring_the_same_vectors_without_pickle(bert: Path, monkeypatch: py
     again = NameEncoder(dtype="float32").from_bytes(data)
     assert (again.predict(NAMES) == expected).all()
     for attr in ("name", "pooling", "max_length", "fingerprint"):
-        assert again.attrs[attr] == model.attrs[attr]
+        assert getattr(again, attr) == getattr(model, attr)
     assert again.get_dim("nO") == 32
     again.initialize()  # it has its weights: nothing is read again
     assert (again.predict(NAMES) == expected).all()
@@ -407,11 +417,11 @@ def test_an_encoder_without_weights_has_bytes_too() -> None:
 def test_a_folder_is_read_by_all_three_libraries(default: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         refuse_pickle(patch)
-        to_folder(default, tmp_path)
-        again = from_folder(NameEncoder(dtype="float32", pooling="cls", max_length=9), tmp_path)
+        default.save(tmp_path)
+        again = opened(NameEncoder(dtype="float32", pooling="cls", max_length=9), tmp_path)
     expected = default.predict(NAMES)
     assert (again.predict(NAMES) == expected).all()
-    assert (again.attrs["max_length"], again.attrs["fingerprint"]) == (25, default.attrs["fingerprint"])
+    assert (again.max_length, again.fingerprint) == (25, default.fingerprint)
     assert not list(tmp_path.rglob("*.bin"))
     assert np.abs(reference(tmp_path, NAMES, "mean") - expected).max() < 1e-5
     theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path), device="cpu")
@@ -421,7 +431,7 @@ def test_a_folder_is_read_by_all_three_libraries(default: Any, tmp_path: Path, m
 
 def test_a_cls_folder_is_cls_for_sentence_transformers(bert: Path, tmp_path: Path) -> None:
     model = tiny(bert)
-    to_folder(model, tmp_path)
+    model.save(tmp_path)
     theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path), device="cpu")
     assert np.abs(theirs.encode(NAMES, show_progress_bar=False) - model.predict(NAMES)).max() < 1e-5
     assert np.abs(tiny(tmp_path).predict(NAMES) - model.predict(NAMES)).max() < 1e-6  # read_pooling of what to_folder wrote
@@ -430,8 +440,8 @@ def test_a_cls_folder_is_cls_for_sentence_transformers(bert: Path, tmp_path: Pat
 def test_a_folder_of_another_width_takes_the_place_of_what_was_there(bert: Path, tmp_path: Path) -> None:
     wide = tiny(make_bert(tmp_path / "wide", seed=5, width=48))
     (tmp_path / "written").mkdir()
-    to_folder(wide, tmp_path / "written")
-    model = from_folder(tiny(bert), tmp_path / "written")
+    wide.save(tmp_path / "written")
+    model = opened(tiny(bert), tmp_path / "written")
     assert model.get_dim("nO") == 48
     assert (model.predict(NAMES) == wide.predict(NAMES)).all()
 
@@ -440,45 +450,45 @@ def test_what_is_written_does_not_depend_on_where_it_was_read(bert: Path, tmp_pa
     written = []
     for place in ("a", "b"):
         model = tiny(Path(shutil.copytree(bert, tmp_path / place / "model")))
-        model.attrs["name"] = "mine"
+        model.name = "mine"
         (tmp_path / place / "out").mkdir()
-        to_folder(model, tmp_path / place / "out")
+        model.save(tmp_path / place / "out")
         written.append((model.to_bytes(), folder_to_bytes(tmp_path / place / "out")))
     assert written[0] == written[1]
 
 
 def test_a_folder_that_is_no_linkers(bert: Path) -> None:
     with pytest.raises(MissingFile, match=r"spacy_sapbert_encoder\.json") as error:
-        from_folder(NameEncoder(), bert)
+        opened(NameEncoder(), bert)
     assert error.value.code == "E301"
 
 
 def test_fingerprints(bert: Path, tmp_path: Path) -> None:
-    prints = [tiny(bert, **settings).attrs["fingerprint"] for settings in ({}, {"pooling": "mean"}, {"max_length": 24})]
-    prints.append(tiny(make_bert(tmp_path / "other", seed=1)).attrs["fingerprint"])
+    prints = [tiny(bert, **settings).fingerprint for settings in ({}, {"pooling": "mean"}, {"max_length": 24})]
+    prints.append(tiny(make_bert(tmp_path / "other", seed=1)).fingerprint)
     vocabulary = Path(shutil.copytree(bert, tmp_path / "vocabulary"))
     swapped = [*VOCAB]
     swapped[5], swapped[6] = swapped[6], swapped[5]
     for file in ("tokenizer.json", "vocab.txt"):
         (vocabulary / file).unlink()
     (vocabulary / "vocab.txt").write_text("\n".join(swapped) + "\n")
-    prints.append(tiny(vocabulary).attrs["fingerprint"])
+    prints.append(tiny(vocabulary).fingerprint)
     assert len(set(prints)) == 5
     assert all(prints)
-    assert prints[0] == tiny(bert, pooling="cls", batch_tokens=99).attrs["fingerprint"]  # equal vectors
+    assert prints[0] == tiny(bert, pooling="cls", batch_tokens=99).fingerprint  # equal vectors
     moved = Path(shutil.copytree(bert, tmp_path / "moved"))
-    assert prints[0] == tiny(moved).attrs["fingerprint"]
+    assert prints[0] == tiny(moved).fingerprint
 
 
 def test_a_folder_written_after_training_has_the_fingerprint_of_its_weights(bert: Path, tmp_path: Path) -> None:
     model = tiny(bert)
-    before = model.attrs["fingerprint"]
+    before = model.fingerprint
     with torch.no_grad():
         model.layers[0].shims[0]._hfmodel.transformer.embeddings.LayerNorm.bias += 0.1
-    to_folder(model, tmp_path)
-    after = from_folder(NameEncoder(), tmp_path).attrs["fingerprint"]
-    assert after == model.attrs["fingerprint"] != before
-    assert after == tiny(tmp_path, pooling="cls").attrs["fingerprint"]
+    model.save(tmp_path)
+    after = opened(NameEncoder(), tmp_path).fingerprint
+    assert after == model.fingerprint != before
+    assert after == tiny(tmp_path, pooling="cls").fingerprint
 
 
 @pytest.mark.parametrize("with_tokenizer", [False, True])
@@ -497,7 +507,7 @@ def test_peft_adapters_are_merged(default: Any, tmp_path: Path, with_tokenizer: 
         expected = pool(adapted(**tokens).last_hidden_state, tokens["attention_mask"], "mean").numpy()  # the base's own pooling
     assert cosines(model.predict(NAMES), expected).min() > 0.9999
     assert cosines(model.predict(NAMES), default.predict(NAMES)).max() < 0.999  # the adapters do something
-    assert model.attrs["fingerprint"] != default.attrs["fingerprint"]
+    assert model.fingerprint != default.fingerprint
 
 
 def test_adapters_without_peft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bert: Path) -> None:
@@ -510,35 +520,7 @@ def test_adapters_without_peft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 # -- code of a repository ------------------------------------------------------------------------------------------------
 
-OWN_CODE = """
-from pathlib import Path
-from transformers import BertConfig, BertModel, BertTokenizerFast
-Path({marker!r}).write_text("run")
-class OwnConfig(BertConfig):
-    model_type = "own-bert"
-class OwnModel(BertModel):
-    config_class = OwnConfig
-class OwnTokenizerFast(BertTokenizerFast):
-    pass
-"""
 TRUSTED = {"trust_remote_code": True}
-
-
-def with_code(folder: Path, marker: Path, *, config: bool = True, tokenizer: bool = False, names: str = "Own") -> Path:
-    """Make an encoder's folder need a Python file, `own.py`. marker: written by that file when it is run. names: of the classes."""
-    (folder / "own.py").write_text(OWN_CODE.format(marker=str(marker)))
-    if config:
-        change_json(folder / "config.json", model_type="own-bert", auto_map={"AutoConfig": f"own.{names}Config", "AutoModel": f"own.{names}Model"})
-    if tokenizer:
-        auto_map = {"AutoTokenizer": [None, "own.OwnTokenizerFast"]}
-        change_json(folder / "tokenizer_config.json", tokenizer_class="OwnTokenizer", auto_map=auto_map)
-    return folder
-
-
-def change_json(path: Path, **values: Any) -> None:
-    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    path.unlink(missing_ok=True)  # it may be a link
-    path.write_text(json.dumps({**content, **values}), encoding="utf-8")
 
 
 @pytest.fixture
@@ -560,11 +542,11 @@ def no_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> List[str]:
 def test_code_in_a_linkers_folder_is_never_run(bert: Path, tmp_path: Path, no_answers: List[str], settings: dict, needs: dict) -> None:
     saved = tmp_path / "encoder"
     saved.mkdir()
-    to_folder(tiny(bert), saved)
+    tiny(bert).save(saved)
     with_code(saved, tmp_path / "marker", **needs)
     for code_is_there in (True, False):
         with pytest.raises(SapbertError, match="not run") as error:
-            from_folder(NameEncoder(dtype="float32", **settings), saved)
+            opened(NameEncoder(dtype="float32", **settings), saved)
         assert error.value.code == "E307"
         assert str(saved) in str(error.value)
         assert (no_answers, (tmp_path / "marker").exists()) == ([], False)
@@ -576,11 +558,11 @@ def test_code_beside_a_known_architecture_is_refused_too(bert: Path, tmp_path: P
     """`auto_map` with a known model_type: transformers would take its own class, which is another model."""
     saved = tmp_path / "encoder"
     saved.mkdir()
-    to_folder(tiny(bert), saved)
+    tiny(bert).save(saved)
     with_code(saved, tmp_path / "marker")
     change_json(saved / "config.json", model_type="bert")
     with pytest.raises(SapbertError) as error:
-        from_folder(NameEncoder(transformer_config=TRUSTED), saved)
+        opened(NameEncoder(transformer_config=TRUSTED), saved)
     assert (error.value.code, no_answers, (tmp_path / "marker").exists()) == ("E307", [], False)
 
 
@@ -588,12 +570,12 @@ def test_settings_that_say_where_to_read_are_not_those_of_a_folder(bert: Path, t
     """A model that was read from a repository's subfolder or revision is loaded from a linker's folder as it was saved."""
     saved = tmp_path / "encoder"
     saved.mkdir()
-    to_folder(tiny(bert), saved)
+    tiny(bert).save(saved)
     expected = tiny(bert).predict(NAMES)
     where = {"subfolder": "elsewhere", "revision": "v2", "cache_dir": str(tmp_path / "cache")}
     other = {"vocab_file": str(tmp_path / "other.txt"), "tokenizer_file": str(tmp_path / "other.json")}
     model = NameEncoder(dtype="float32", transformer_config={**where, "attn_implementation": "eager"}, tokenizer_config={**where, **other})
-    assert np.allclose(from_folder(model, saved).predict(NAMES), expected, atol=1e-6)
+    assert np.allclose(opened(model, saved).predict(NAMES), expected, atol=1e-6)
     assert model.layers[0].shims[0]._hfmodel.transformer.config._attn_implementation == "eager"  # how to compute still counts
 
 
@@ -611,7 +593,7 @@ def test_a_name_whose_code_is_trusted(bert: Path, tmp_path: Path, no_answers: Li
     assert (tmp_path / "marker").read_text() == "run"
     assert np.allclose(model.predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
     with pytest.raises(SapbertError, match="OwnModel") as error:
-        to_folder(model, tmp_path / "saved")
+        model.save(tmp_path / "saved")
     assert error.value.code == "E308"
     assert not (tmp_path / "saved").exists()
 
@@ -622,9 +604,9 @@ def test_what_is_saved_does_not_name_code(bert: Path, tmp_path: Path, no_answers
     change_json(folder / "config.json", auto_map={"AutoModel": "someone/model--own.OwnModel"})
     change_json(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": [None, "someone/model--own.OwnTokenizerFast"]})
     (tmp_path / "saved").mkdir()
-    to_folder(tiny(folder), tmp_path / "saved")
+    tiny(folder).save(tmp_path / "saved")
     assert "auto_map" not in "".join((tmp_path / "saved" / file).read_text() for file in ("config.json", "tokenizer_config.json"))
-    assert np.allclose(from_folder(NameEncoder(dtype="float32"), tmp_path / "saved").predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
+    assert np.allclose(opened(NameEncoder(dtype="float32"), tmp_path / "saved").predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
     assert no_answers == []
 
 
@@ -649,7 +631,7 @@ def saved(bert: Path, tmp_path: Path) -> Path:
     """A linker's encoder, with a different model of the same vocabulary beside it, in `other`."""
     folder = tmp_path / "encoder"
     folder.mkdir()
-    to_folder(tiny(bert), folder)
+    tiny(bert).save(folder)
     make_bert(tmp_path / "other", seed=1)
     return folder
 
@@ -721,7 +703,7 @@ def test_a_folder_that_leads_outside_is_refused(saved: Path, way_out: Any, monke
     monkeypatch.setattr(AutoModel, "from_pretrained", refuse)
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
     with pytest.raises(SapbertError, match="outside") as error:
-        from_folder(NameEncoder(dtype="float32"), saved)
+        opened(NameEncoder(dtype="float32"), saved)
     assert error.value.code == "E309"
     assert said in str(error.value)
 
@@ -736,7 +718,7 @@ def test_what_leads_nowhere_is_no_harm(saved: Path, bert: Path) -> None:
     with safe_open(str(weights), framework="pt") as file:
         weight_map = dict.fromkeys(file.keys(), weights.name)
     change_json(saved / "model.safetensors.index.json", metadata={"total_size": 1}, weight_map=weight_map)
-    assert np.allclose(from_folder(NameEncoder(dtype="float32"), saved).predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
+    assert np.allclose(opened(NameEncoder(dtype="float32"), saved).predict(NAMES), tiny(bert).predict(NAMES), atol=1e-6)
 
 
 def test_weights_that_may_hold_code_are_not_read(saved: Path) -> None:
@@ -746,7 +728,7 @@ def test_weights_that_may_hold_code_are_not_read(saved: Path) -> None:
     torch.save(load_file(str(saved / "model.safetensors")), saved / "pytorch_model.bin")
     (saved / "model.safetensors").unlink()
     with pytest.raises(SapbertError, match="safetensors") as error:
-        from_folder(NameEncoder(dtype="float32"), saved)
+        opened(NameEncoder(dtype="float32"), saved)
     assert error.value.code == "E301"
 
 

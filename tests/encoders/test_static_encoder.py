@@ -30,7 +30,7 @@ from spacy_sapbert.build import linker as building
 from spacy_sapbert.build.update import update_linker
 from spacy_sapbert.cli import app
 from spacy_sapbert.encoders import static as module
-from spacy_sapbert.encoders.static import KIND, StaticEncoder, encode, is_static, split, to_folder
+from spacy_sapbert.encoders.static import KIND, StaticEncoder, is_static, split
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import MissingFile, SapbertError
 
@@ -79,11 +79,11 @@ def test_nothing_is_read_before_initialize(monkeypatch: pytest.MonkeyPatch, tmp_
     def refuse(*args: Any) -> None:
         raise AssertionError("the constructor reads")
 
-    monkeypatch.setattr(module, "_read", refuse)
+    monkeypatch.setattr(module, "_read_files", refuse)
     for name in ("", "no-such-org/no-such-model", str(tmp_path / "nowhere")):
         model = StaticEncoder(name)
         assert model.has_dim("nO") is None
-        for act in (lambda m: m.predict(["a"]), lambda m: encode(m, ["a"]), lambda m: to_folder(m, tmp_path)):
+        for act in (lambda m: m.predict(["a"]), lambda m: m.encode(["a"]), lambda m: m.save(tmp_path)):
             with pytest.raises(SapbertError, match=r"initialize\(\)") as error:
                 act(model)
             assert error.value.code == "E302"
@@ -91,7 +91,7 @@ def test_nothing_is_read_before_initialize(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_it_is_registered_and_its_setting_is_checked() -> None:
     model = registry.resolve({"model": {"@architectures": "spacy-sapbert.StaticEncoder.v1", "max_length": 3}})["model"]
-    assert (model.name, model.attrs["architecture"], model.attrs["max_length"]) == ("sapbert-static-encoder", bundle.STATIC_ENCODER, 3)
+    assert (model.name, model.architecture, model.max_length) == ("", bundle.STATIC_ENCODER, 3)
     with pytest.raises(SapbertError) as error:
         StaticEncoder(max_length=0)
     assert error.value.code == "E002"
@@ -138,7 +138,7 @@ def test_alone_and_in_a_batch_a_vector_is_the_same(shipped: Any, monkeypatch: py
     np.testing.assert_array_equal(together[: len(NAMES)], np.concatenate([shipped.predict([name]) for name in NAMES]))
     monkeypatch.setattr(module, "SLAB", 4)
     np.testing.assert_array_equal(shipped.predict(NAMES * 3), together)
-    np.testing.assert_array_equal(shipped.attrs["encode"](shipped, NAMES * 3, True), together)
+    np.testing.assert_array_equal(shipped.encode(NAMES * 3, progress=True), together)
 
 
 # -- model2vec -----------------------------------------------------------------------------------------------------------
@@ -185,9 +185,9 @@ def test_folders_and_bytes(tmp_path: Path, ours: Path, kind: str) -> None:
     bundle.save_encoder(model, out)
     for again in (bundle.open_encoder(out, StaticEncoder()), bundle.open_encoder(out, NameEncoder()), StaticEncoder().from_bytes(model.to_bytes())):
         np.testing.assert_array_equal(again.predict(NAMES), expected)
-        assert {key: again.attrs[key] for key in ("name", "max_length")} == {"name": str(source), "max_length": 5}
-        assert again.attrs["fingerprint"] == model.attrs["fingerprint"]
-    assert loaded(source).attrs["fingerprint"] != model.attrs["fingerprint"]  # another max_length reads other words
+        assert {key: getattr(again, key) for key in ("name", "max_length")} == {"name": str(source), "max_length": 5}
+        assert again.fingerprint == model.fingerprint
+    assert loaded(source).fingerprint != model.fingerprint  # another max_length reads other words
     for file in ("config.json", "model.safetensors"):
         assert (out / file).read_bytes() == (source / file).read_bytes()
 
@@ -271,14 +271,14 @@ def test_a_linker_with_the_fast_encoder(fast_linker: Path, tiny_linker: Path) ->
     nlp = pipeline(fast_linker, encoder="fast")
     linker = nlp.get_pipe("sapbert_linker")
     found = links(nlp, *MENTIONS)
-    assert linker.model.attrs["architecture"] == bundle.STATIC_ENCODER
+    assert linker.model.architecture == bundle.STATIC_ENCODER
     assert found[2] == ""  # nothing is known of it
     slow = links(pipeline(tiny_linker), *MENTIONS)
     assert found[3] == slow[3] != ""
     # a folder brings its encoder, whatever `model` is by default
     unasked = pipeline(fast_linker)
     assert links(unasked, *MENTIONS) == found
-    assert unasked.get_pipe("sapbert_linker").model.attrs["architecture"] == bundle.STATIC_ENCODER
+    assert unasked.get_pipe("sapbert_linker").model.architecture == bundle.STATIC_ENCODER
 
 
 def test_it_survives_disk_bytes_and_worker_processes(fast_linker: Path, tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_it_survives_disk_bytes_and_worker_processes(fast_linker: Path, tmp_path
     from_bytes = pipeline(fast_linker, encoder="fast").from_bytes(nlp.to_bytes())
     assert links(from_bytes, *MENTIONS) == expected
     linker = pickle.loads(pickle.dumps(nlp.get_pipe("sapbert_linker")))
-    assert linker.model.attrs["architecture"] == bundle.STATIC_ENCODER
+    assert linker.model.architecture == bundle.STATIC_ENCODER
     docs = list(nlp.pipe([doc_of(nlp, *MENTIONS) for _ in range(4)], n_process=2, batch_size=2))
     assert [[ent.kb_id_ for ent in doc.ents] for doc in docs] == [expected] * 4
 
@@ -335,9 +335,9 @@ def test_what_the_encoder_does_not_know_is_near_to_nothing(tiny_linker: Path, tm
 def test_the_configured_encoder_comes_back_after_a_folder_of_the_other_kind(fast_linker: Path, tiny_linker: Path) -> None:
     linker = pipeline(tiny_linker, model={"@architectures": "spacy-sapbert.NameEncoder.v1", "dtype": "float32"}).get_pipe("sapbert_linker")
     linker.set_folder(fast_linker)
-    assert linker.model.attrs["architecture"] == bundle.STATIC_ENCODER
+    assert linker.model.architecture == bundle.STATIC_ENCODER
     linker.set_folder(tiny_linker)
-    assert (linker.model.attrs["architecture"], linker.model.attrs["dtype"]) == (bundle.NAME_ENCODER, "float32")
+    assert (linker.model.architecture, linker.model.dtype) == (bundle.NAME_ENCODER, "float32")
 
 
 def test_the_wrong_encoder_is_refused(fast_linker: Path, tiny_linker: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import pickle
@@ -16,7 +17,7 @@ from milvus_servers import milvus_server
 
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.files import folder_to_bytes
-from spacy_sapbert.indexes import auto, base, rescored
+from spacy_sapbert.indexes import auto, rescored, stored
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.indexes.faiss import FaissIndex
@@ -169,6 +170,72 @@ def test_the_farthest_rows_are_found_when_only_they_are_allowed(monkeypatch: pyt
     assert (rows == oracle(index, QUERIES[:1], 30, allowed)[0]).all()
 
 
+@pytest.mark.parametrize(
+    ("k", "share", "rescore", "fetched"),
+    [
+        (10, 200, 1, 40),  # half of the rows are allowed: 10 × 400 / 200 × 1.5, and 10 more
+        (10, 400, 1, 25),  # all are allowed
+        (1, 400, 1, 11),  # 1 × 1.5, rounded down, and 10 more
+        (4, 300, 1, 18),  # 4 × 400 / 300 × 1.5, and 10 more
+        (10, 200, 90, 90),  # never fewer than are compared in full
+        (10, 20, 1, 310),  # 10 × 400 / 20 × 1.5, and 10 more
+        (30, 20, 1, 400),  # 910: never more than there are
+    ],
+)
+def test_more_rows_are_fetched_under_a_filter(k: int, share: int, rescore: int, fetched: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescored, "EXACT_PER_FETCHED", 0)  # the engine is asked, however few rows are allowed
+    index = AnnoyIndex(n_trees=5, search_k=100_000, pca=0, rescore=rescore, tune=False, threads=1)
+    index.build(VECTORS)
+    asked = []
+    nearest = index._nearest
+
+    def counting(queries: np.ndarray, fetch: int, budget: float) -> np.ndarray:
+        asked.append((fetch, budget))
+        return nearest(queries, fetch, budget)
+
+    monkeypatch.setattr(index, "_nearest", counting)
+    allowed = np.zeros(SIZE, dtype=np.bool_)
+    allowed[np.random.default_rng(5).permutation(SIZE)[:share]] = True
+    rows, _ = index.query(QUERIES[:3], k, allowed=allowed, budget=0.75)
+    assert asked == [(fetched, 0.75)]
+    assert ((rows >= 0).sum(axis=1) == min(k, share)).all()
+    asked.clear()
+    index.query(QUERIES[:3], k)
+    assert asked == [(max(k, rescore), 1.0)]  # without a filter no more than are needed
+
+
+@pytest.mark.parametrize(("share", "exactly"), [(45, True), (46, False)])
+def test_few_allowed_rows_are_searched_exactly(share: int, exactly: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 45 or 46 rows allowed, k = 1 fetches 1 × 400 / 46 × 1.5 + 10 = 23 rows, which cost as much as comparing 2 × 23 = 46 rows."""
+    monkeypatch.setattr(rescored, "EXACT_PER_FETCHED", 2)
+    index = AnnoyIndex(n_trees=5, search_k=100_000, pca=0, rescore=1, tune=False, threads=1)
+    index.build(VECTORS)
+    asked = []
+    nearest = index._nearest
+    monkeypatch.setattr(index, "_nearest", lambda *given: asked.append(given) or nearest(*given))
+    allowed = np.arange(SIZE) < share
+    rows, _ = index.query(QUERIES[:3], 1, allowed=allowed)
+    assert (not asked) == exactly
+    assert (rows == oracle(index, QUERIES[:3], 1, allowed)[0]).all()
+
+
+@pytest.mark.parametrize(("budget", "nodes"), [(1.0, 1000), (0.5, 500), (0.001, 30)])
+def test_the_search_budget_is_a_share_of_the_nodes(budget: float, nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Annoy's search_k; never fewer nodes than rows that are fetched."""
+    index = AnnoyIndex(n_trees=5, search_k=1000, pca=0, rescore=30, tune=False, threads=1)
+    index.build(VECTORS)
+    seen = []
+
+    class Engine:
+        def get_nns_by_vector(self, query: Any, fetch: int, search_k: int) -> Any:
+            seen.append((fetch, search_k))
+            return list(range(fetch))
+
+    index._engine = Engine()
+    index.query(QUERIES[:2], 5, budget=budget)
+    assert seen == [(30, nodes)] * 2
+
+
 def test_a_narrow_search_still_gives_k_rows() -> None:
     index = AnnoyIndex(n_trees=1, search_k=1, pca=0, rescore=1, tune=False)
     index.build(VECTORS)
@@ -197,7 +264,7 @@ def test_of_a_large_file_nothing_stays_resident(monkeypatch: pytest.MonkeyPatch,
     assert resident() > 0
     few = index.query(QUERIES, 5, allowed=allowed)
     del index
-    monkeypatch.setattr(base, "KEPT_MAPPED", 0)
+    monkeypatch.setattr(stored, "KEPT_MAPPED", 0)
     index = ENGINES["usearch"]().from_disk(tmp_path)
     before = resident()
     for one, other in ((index.query(QUERIES, 5), found), (index.query(QUERIES, 5, allowed=allowed), few)):
@@ -265,10 +332,16 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     index = ExactIndex()
     index.build(VECTORS)
     expected = index.query(QUERIES, 25)
-    monkeypatch.setattr(base, "_BLOCK_CELLS", 70 * 13)  # 13 rows at a time, fewer than k
+    monkeypatch.setattr(stored, "_BLOCK_CELLS", 70 * 13)  # 13 rows at a time, fewer than k
     rows, cosines = index.query(QUERIES, 25)
     assert (rows == expected[0]).all()
     np.testing.assert_allclose(cosines, expected[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [AnnoyIndex, ExactIndex, FaissIndex, MilvusIndex, UsearchIndex])
+def test_annotations_are_types(make: Any) -> None:
+    """Older versions of spaCy's config library cannot resolve annotations that are strings."""
+    assert [name for name, setting in inspect.signature(make).parameters.items() if isinstance(setting.annotation, str)] == []
 
 
 # -- folders -------------------------------------------------------------------------------------------------------------
@@ -527,8 +600,8 @@ def test_clusters_are_learnt_and_lists_searched(tmp_path: Path) -> None:
     found = few.query(QUERIES, 5)[0]
     assert ((found >= 0).sum(axis=1) == 5).all()
     assert 0.1 < (found == oracle(index, QUERIES, 5)[0]).mean() < 0.9
-    assert (few.query(QUERIES, 5, effort=8.0)[0] == read.query(QUERIES, 5)[0]).all()
-    assert (few.query(QUERIES, 5, effort=0.4)[0] == found).all()  # never less than one list
+    assert (few.query(QUERIES, 5, budget=8.0)[0] == read.query(QUERIES, 5)[0]).all()
+    assert (few.query(QUERIES, 5, budget=0.4)[0] == found).all()  # never less than one list
 
 
 @pytest.mark.parametrize("queries", [1, 10, 100])

@@ -23,9 +23,8 @@ from milvus_servers import milvus_server, serve
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import folder_to_bytes
-from spacy_sapbert.indexes import milvus
 from spacy_sapbert.indexes.exact import ExactIndex
-from spacy_sapbert.indexes.milvus import MilvusIndex
+from spacy_sapbert.indexes.milvus import MilvusIndex, collection
 
 grpc = pytest.importorskip("grpc")
 
@@ -240,7 +239,7 @@ def test_the_linker_is_measured_with_settings_that_are_dicts() -> None:
     oracle = ExactIndex()
     oracle.build(VECTORS)
     index = MilvusIndex(milvus_server(), "", params={"M": 8, "efConstruction": 40}, rescore=20)
-    found, report = tune(index, index.settings_to_try(90), VECTORS, oracle, VECTORS[:30], lambda rows: rows == np.arange(30), lambda: None)
+    found, report = tune(index, VECTORS, oracle, VECTORS[:30], lambda rows: rows == np.arange(30), lambda: None)
     assert report["chosen"]["acc_at_1"] == 1.0
     assert found.get_config()["params"] == {"M": 8, "efConstruction": 40}
 
@@ -406,9 +405,9 @@ def test_linkers_on_one_server_do_not_collide_and_the_same_content_is_there_once
 def test_a_build_that_is_killed_is_never_searched_and_is_cleared_away() -> None:
     uri, stop = serve()
     code = (
-        "import sys, os, signal; import numpy as np; from spacy_sapbert.indexes import milvus\n"
-        "milvus._count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"  # all vectors are there, the name is not
-        "index = milvus.MilvusIndex(sys.argv[1], ''); index.build(np.load(sys.argv[2]))"
+        "import sys, os, signal; import numpy as np; from spacy_sapbert.indexes.milvus import MilvusIndex, collection\n"
+        "collection._count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"  # all vectors are there, the name is not
+        "index = MilvusIndex(sys.argv[1], ''); index.build(np.load(sys.argv[2]))"
     )
     import tempfile
 
@@ -420,10 +419,10 @@ def test_a_build_that_is_killed_is_never_searched_and_is_cleared_away() -> None:
     (left,) = server.list_collections()
     assert "_building_" in left
     stem, _minutes, machine, pid = left.partition("_building_")[0], *left.partition("_building_")[2].split("_")
-    assert (machine, int(pid) > 0) == (milvus._machine(), True)
+    assert (machine, int(pid) > 0) == (collection._machine(), True)
     now = int(time.time()) // 60
     kept = [
-        f"spacy_sapbert_{'0' * 16}_building_{now:x}_{milvus._machine()}_{os.getpid()}",  # of a process that lives
+        f"spacy_sapbert_{'0' * 16}_building_{now:x}_{collection._machine()}_{os.getpid()}",  # of a process that lives
         f"spacy_sapbert_{'0' * 16}_building_{now:x}_00000000_1",  # of another machine, a moment ago
         f"other_{'0' * 16}_building_1_00000000_1",  # somebody else's
         f"{stem}_mine",

@@ -92,3 +92,9 @@ def test_concepts_do_not_share_their_lists() -> None:
     first.names.append(Name("a", "X"))
     assert second.names == []
     assert Name("a", "X") == ("a", "X", "en", "SY", 1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=20), st.sampled_from(["", "en", "de", "tr", "az"]))
+def test_normalising_twice_changes_nothing_more(text: str, language: str) -> None:
+    assert normalise(normalise(text, language), language) == normalise(text, language)

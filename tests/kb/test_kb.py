@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import gc
-import json
 import multiprocessing
 import os
 import pickle
 import shutil
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -115,20 +113,6 @@ def test_every_definition_with_its_source(tmp_path: Path) -> None:
     assert [kb.definitions_of(row) for row in range(3)] == [knee, [], [("Air leaves.", "Z")]]
     assert [kb.concept(row).definition for row in range(3)] == ["Pain in the knee.", None, "Air leaves."]
     assert (kb.manifest["counts"]["definitions"], kb.manifest["counts"]["further_definitions"]) == (2, 2)
-
-
-def test_a_folder_from_before_further_definitions_were_kept(tmp_path: Path) -> None:
-    folder = build_kb([Source("one", TWO)], tmp_path / "kb").path
-    database = sqlite3.connect(folder / "kb.sqlite")
-    database.execute("DROP TABLE definition")
-    database.commit()
-    database.close()
-    content = json.loads((folder / "manifest.json").read_text())
-    write_manifest(folder, kb_module.KIND, kb_module.VERSION, {"sources": content["sources"], "counts": content["counts"]})
-    kb = KnowledgeBase(folder)
-    assert list(kb.definitions()) == [(0, "Pain in the knee.", "X"), (2, "Air leaves.", "X")]
-    assert [kb.definitions_of(row) for row in range(3)] == [[("Pain in the knee.", "X")], [], [("Air leaves.", "X")]]
-    assert kb.concept(0).definition == "Pain in the knee."
 
 
 def test_names_parents_relations_and_codes_one_by_one(tmp_path: Path) -> None:

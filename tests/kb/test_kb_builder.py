@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Callable, List, Sequence, Tuple
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from readers.helpers import atom, hp_obo, relation, sab, write_release
 
 from spacy_sapbert.build.linker import read_source
@@ -17,7 +20,7 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import folder_to_bytes
 from spacy_sapbert.kb import builder as kb_builder
 from spacy_sapbert.kb.builder import Filters, Source, build_kb
-from spacy_sapbert.kb.concept import Concept, Name
+from spacy_sapbert.kb.concept import Concept, Name, normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 C1, C2, C3, C4, C9 = "C9000001", "C9000002", "C9000003", "C9000004", "C9000009"
@@ -467,3 +470,45 @@ def test_real_hpo_again_is_the_same(hpo: Tuple[KnowledgeBase, Path], tmp_path: P
     kb, path = hpo
     shutil.copytree(path, tmp_path / "moved")
     assert KnowledgeBase(tmp_path / "moved", verify=True).fingerprint == kb.fingerprint
+
+
+TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=10) | st.sampled_from(["Cold", "cold", "COLD ", "knee  pain", "Ⅳ", "İ"])
+NAMES = st.lists(
+    st.builds(Name, TEXT, st.sampled_from(["X", "Y"]), st.just("en"), st.sampled_from(["PT", "SY", "NRW"]), st.integers(0, 3)), max_size=4
+)
+CODES = st.lists(st.tuples(st.sampled_from(["X", "ICD10"]), st.sampled_from(["A1", "B2", "3"])), max_size=3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(NAMES, st.sets(st.sampled_from(["T047", "T184"])), TEXT | st.none(), CODES), min_size=1, max_size=5))
+def test_what_was_written_is_read_back(given_concepts: list[tuple[list[Name], set[str], str | None, list[tuple[str, str]]]]) -> None:
+    """Against the concepts themselves, in Python: names, canonical name, types, definition, codes, and each surface form's concepts."""
+    concepts = [
+        Concept(f"X:{i}", "X", names=names, types=sorted(types), definition=definition, codes=codes)
+        for i, (names, types, definition, codes) in enumerate(given_concepts)
+    ]
+    kept = {c.concept_id: [name for name in c.names if normalise(name.text, "en")] for c in concepts}
+    kept = {concept_id: names for concept_id, names in kept.items() if names}
+    with tempfile.TemporaryDirectory() as folder:
+        if not kept:
+            with pytest.raises(SapbertError, match="E103"):
+                build_kb([Source("x", concepts)], Path(folder) / "kb")
+            return
+        kb = build_kb([Source("x", concepts)], Path(folder) / "kb")
+        assert [kb.concept_id(row) for row in range(len(kb))] == sorted(kept)
+        expected: dict[str, set[str]] = {}
+        for concept in (c for c in concepts if c.concept_id in kept):
+            names, read = kept[concept.concept_id], kb.concept(kb.row_of(concept.concept_id))
+            lines = [" ".join(name.text.split()) for name in names]
+            assert {(name.text, name.source) for name in read.names} == {(line, name.source) for line, name in zip(lines, names)}
+            best = min(range(len(names)), key=lambda i: (names[i].rank, i))
+            assert read.names[0].text == lines[best]
+            assert read.types == concept.types
+            assert read.definition == (" ".join((concept.definition or "").split()) or None)
+            assert read.codes == list(dict.fromkeys(concept.codes))
+            for line in lines:
+                expected.setdefault(normalise(line, "en"), set()).add(concept.concept_id)
+        assert list(kb.surface_forms()) == sorted(expected, key=lambda form: form.encode("utf-8"))
+        found = kb.name_table.concepts_of(np.arange(kb.n_surface_forms))
+        assert [{kb.concept_id(row) for row in rows} for rows in found] == [expected[form] for form in kb.surface_forms()]
+        assert kb.find(expected) == {form: row for row, form in enumerate(kb.surface_forms())}

@@ -120,12 +120,6 @@ def test_rows_of_languages(kb: KnowledgeBase) -> None:
     assert error.value.code == "E107"
 
 
-def test_a_knowledge_base_of_an_earlier_version_counts_its_languages(kb: KnowledgeBase) -> None:
-    older = KnowledgeBase(kb.path)
-    del older.manifest["counts"]["languages"]
-    assert older.languages == kb.languages
-
-
 def test_names_of_umls_keep_their_language(tmp_path: Path) -> None:
     release = {**RELEASE, "MRCONSO": [*RELEASE["MRCONSO"], atom("C9000001", "Mänginõukoha", LAT="XXX", SAB="TOY")]}
     path = str(write_release(tmp_path / "umls", release))

@@ -10,6 +10,8 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 import pytest
 import spacy
 import srsly
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc, Span
@@ -288,8 +290,7 @@ def test_files_and_bytes_and_pickle(nlp: Language, tmp_path: Path):
     with pytest.raises(MissingFile, match=r"E030.*manifest\.json"):
         spacy.load(tmp_path / "pipe")
     shutil.rmtree(damaged.parent)
-    (tmp_path / "pipe" / "concept_matcher" / "names.jsonl.gz").write_bytes(b"")
-    with pytest.raises(MissingFile, match=r"E030.*earlier version.*Save the pipeline again"):
+    with pytest.raises(MissingFile, match=r"E030.*no such folder.*Save the pipeline again"):
         spacy.load(tmp_path / "pipe")
     with pytest.raises(DamagedFile, match="E030"):
         ConceptMatcher(spacy.blank("en")).from_bytes(srsly.msgpack_dumps({"hashes": b"1234567"}))
@@ -338,10 +339,10 @@ def test_many_names_are_made_ready_once(nlp: Language, tiny_linker: Path, tmp_pa
     assert len(read) == 1
     kept = next((tmp_path / "cache").glob("names-*/manifest.json")).parent
     assert b"fever" not in b"".join(file.read_bytes() for file in kept.iterdir())  # no name, only hashes
-    for settings in ({"weak_names": False}, {"types": ["T047"]}, {"label": "type"}, {"min_chars": 5}):
+    for own in ({"weak_names": False}, {"types": ["T047"]}, {"label": "type"}, {"min_chars": 5}):
         before = len(read)
-        assert seen(fresh(**settings)) == seen(fresh(**settings))
-        assert len(read) == before + 1, settings
+        assert seen(fresh(**own)) == seen(fresh(**own))
+        assert len(read) == before + 1, own
     before = len(read)
     (kept / "hashes.npy").write_bytes(b"")
     assert seen(fresh()) == seen(fresh()) == EXPECTED  # made again
@@ -399,3 +400,9 @@ def test_a_pipeline_is_saved_over_the_one_it_was_loaded_from(nlp: Language, tmp_
     again = spacy.load(tmp_path / "pipe")
     again.to_disk(tmp_path / "pipe")  # whose files it has mapped
     assert seen(again) == seen(spacy.load(tmp_path / "pipe")) == EXPECTED
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text("abeichsxyzu", max_size=8), st.sampled_from(["", "s", "es", "ies", "'s", "’s", "'", "s'", "ss", "us"]))
+def test_stemming_twice_changes_nothing_more(word: str, ending: str) -> None:
+    assert stem(stem(word + ending)) == stem(word + ending)

@@ -11,6 +11,8 @@ from typing import Dict, List, Tuple
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spacy_sapbert.errors import DamagedFile, MissingFile
 from spacy_sapbert.matcher.phrases import MAX_WORDS, Collected, Phrases, union, word_hash
@@ -124,3 +126,22 @@ def test_what_is_mapped_is_mapped_in_another_process_too(tmp_path: Path) -> None
     opened = Phrases.from_disk(tmp_path / "kept")
     shutil.rmtree(tmp_path / "kept")  # the arrays are still there
     assert longest(pickle.loads(pickle.dumps(opened)), "word77 pain") == [(2, "X"), (0, "")]
+
+
+SOME = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4).map(" ".join)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.tuples(SOME, st.sampled_from(["T1", "T2", "T3"])), max_size=12), st.lists(st.sampled_from("abcde"), max_size=12), st.integers(0, 12)
+)
+def test_the_same_as_a_plain_dictionary(given_phrases: List[Tuple[str, str]], words: List[str], cut: int) -> None:
+    known: Dict[Tuple[str, ...], str] = {}
+    for text, label in given_phrases:
+        known.setdefault(tuple(text.split()), label)
+    expected = []
+    for at in range(len(words)):
+        length = max((n for n in range(len(words) - at + 1) if tuple(words[at : at + n]) in known), default=0)
+        expected.append((length, known.get(tuple(words[at : at + length]), "")))
+    assert longest(collected(given_phrases), " ".join(words)) == expected
+    assert longest(union([collected(given_phrases[:cut]), collected(given_phrases[cut:])]), " ".join(words)) == expected

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Dict, List, Tuple, Union
 
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.readers.text import lines as numbered_lines
@@ -58,12 +57,12 @@ def _text(path: Path) -> str:
     return "\n".join(line for _, line in numbered_lines(path)).replace("\n\n", "\n", 1)
 
 
-def read_dictionary(lines: Iterable[str], *, source: Union[str, Path] = "dictionary") -> Corpus:
+def read_dictionary(lines: Iterable[str], *, source: str | Path = "dictionary") -> Corpus:
     """A dictionary of BioSyn: `id||name`, or `id|other id||name|synonym`; every name is a mention without a document.
 
     source: named in errors. RAISES: SapbertError E560.
     """
-    mentions: List[GoldMention] = []
+    mentions: list[GoldMention] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -75,14 +74,14 @@ def read_dictionary(lines: Iterable[str], *, source: Union[str, Path] = "diction
     return Corpus({}, mentions)
 
 
-def read_xlbel(lines: Iterable[str], *, source: Union[str, Path] = "XL-BEL") -> Corpus:
+def read_xlbel(lines: Iterable[str], *, source: str | Path = "XL-BEL") -> Corpus:
     """XL-BEL (Liu et al., ACL 2021): `CUI||mention`, or `CUI||mention||sentence` with the mention between <tgt> and </tgt>; `|` parts
     alternative CUIs. A sentence is a document, named by its line's number.
 
     source: named in errors. Counted: sentences with more than one marked place, of which the first is taken. RAISES: SapbertError E560.
     """
-    documents: Dict[str, str] = {}
-    mentions: List[GoldMention] = []
+    documents: dict[str, str] = {}
+    mentions: list[GoldMention] = []
     counts: Counter[str] = Counter()
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -106,7 +105,7 @@ def read_xlbel(lines: Iterable[str], *, source: Union[str, Path] = "XL-BEL") -> 
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
 
 
-def _unmarked(sentence: str, place: re.Match[str]) -> Tuple[str, int, int]:
+def _unmarked(sentence: str, place: re.Match[str]) -> tuple[str, int, int]:
     """The sentence without its marks, and where the marked text stands in it."""
     before, after = (part.replace("<tgt>", "").replace("</tgt>", "") for part in (sentence[: place.start()], sentence[place.end() :]))
     return f"{before}{place[1]}{after}", len(before), len(before) + len(place[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Tuple
+from typing import NamedTuple
 
 from spacy_sapbert.errors import fail as base_fail
 from spacy_sapbert.readers.medic import identifier
@@ -26,7 +26,7 @@ class _Entity(NamedTuple):
     """pieces: (start, end) of each. text: of the pieces, a space between them, as the .ann has it."""
 
     kind: str
-    pieces: List[Tuple[int, int]]
+    pieces: list[tuple[int, int]]
     text: str
 
 
@@ -45,8 +45,8 @@ def read_brat(path: Path, *, vocabulary: str = "", encoding: str = "utf-8") -> C
     files = [path] if path.is_file() else sorted(path.rglob("*.ann"))
     if not files:
         raise fail("E567", path=path, layout="brat", why="no .ann lies in it")
-    documents: Dict[str, str] = {}
-    mentions: List[GoldMention] = []
+    documents: dict[str, str] = {}
+    mentions: list[GoldMention] = []
     counts: Counter[str] = Counter()
     for file in files:
         document = file.relative_to(root).with_suffix("").as_posix()
@@ -73,11 +73,11 @@ def _text(path: Path, encoding: str) -> str:
         raise base_fail("E404", path=path, line=error.object[: error.start].count(b"\n") + 1) from error
 
 
-def _annotations(path: Path, vocabulary: str, encoding: str, counts: Counter[str]) -> Tuple[Dict[str, _Entity], Dict[str, Tuple[Ids, ...]]]:
+def _annotations(path: Path, vocabulary: str, encoding: str, counts: Counter[str]) -> tuple[dict[str, _Entity], dict[str, tuple[Ids, ...]]]:
     """Entities by their name (T1), and the ids of those that have some. counts: added to."""
-    entities: Dict[str, _Entity] = {}
-    references: Dict[str, List[str]] = {}
-    notes: Dict[str, List[str]] = {}
+    entities: dict[str, _Entity] = {}
+    references: dict[str, list[str]] = {}
+    notes: dict[str, list[str]] = {}
     for number, line in numbered_lines(path, encoding):
         if found := _ENTITY.fullmatch(line):
             pieces = sorted((int(a), int(b)) for a, b in (piece.split() for piece in found[3].split(";")))

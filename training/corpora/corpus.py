@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Dict, List, NamedTuple, Optional, Union
+from typing import NamedTuple
 
 from spacy_sapbert.errors import SapbertError
 
@@ -27,8 +27,8 @@ class Corpus(NamedTuple):
     documents either); where a whole document is given an id, it is there, but the mention has no text and start and end are 0.
     """
 
-    documents: Dict[str, str]
-    mentions: List[GoldMention]
+    documents: dict[str, str]
+    mentions: list[GoldMention]
     counts: Mapping[str, int] = NOTHING
 
 
@@ -37,7 +37,7 @@ def placed(corpus: Corpus, mention: GoldMention) -> bool:
     return (mention.start, mention.end) != (0, 0) and mention.document in corpus.documents
 
 
-def wanted(kind: str, kinds: Optional[Collection[str]]) -> bool:
+def wanted(kind: str, kinds: Collection[str] | None) -> bool:
     """Whether one of a mention's kinds ("T047", "T116,T123", "Disease") is among `kinds`; None: any is."""
     return kinds is None or not set(kind.split(",")).isdisjoint(kinds)
 
@@ -59,6 +59,6 @@ def shape(line: str) -> str:
     return f"{len(fields)} field{'s' if len(fields) > 1 else ''}{by}: {shown}"[:SHOWN]
 
 
-def misfit(source: Union[str, Path], number: int, line: str, expected: str) -> SapbertError:
+def misfit(source: str | Path, number: int, line: str, expected: str) -> SapbertError:
     """The exception for a line that the layout does not have. number: of the line, from 1. expected: what it should be."""
     return fail("E560", path=source, line=number, expected=expected, shape=shape(line))

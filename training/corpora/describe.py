@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Dict, List, Set
+from typing import Any
 
 from .corpus import Corpus, placed
 from .docs import by_document, fitting
@@ -11,7 +11,7 @@ from .ids import NIL
 from .mention import GoldMention
 
 
-def describe(corpus: Corpus) -> Dict[str, Any]:
+def describe(corpus: Corpus) -> dict[str, Any]:
     """For JSON. documents: texts. mentions; of them: alternatives (several right answers), composites (several ids in one answer), without_id,
     nil (annotators say that there is no concept), of_documents (ids of a whole text), without_text (their document has none),
     overlapping (with another one), off_their_offsets (another text stands there). kinds: each with its mentions. read: the reader's counts.
@@ -33,10 +33,10 @@ def describe(corpus: Corpus) -> Dict[str, Any]:
     }
 
 
-def overlapping(mentions: List[GoldMention]) -> int:
+def overlapping(mentions: list[GoldMention]) -> int:
     """How many mentions of one document share a character with another of them; such stay in a corpus, and in the Docs' span group."""
     spans = sorted((m.start, m.end, i) for i, m in enumerate(mentions) if m.end > m.start)
-    found: Set[int] = set()
+    found: set[int] = set()
     reach, last = 0, -1  # the end that is furthest right so far, and whose it is
     for start, end, i in spans:
         if start < reach:

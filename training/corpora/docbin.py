@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Dict, List, Optional
 
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
@@ -15,7 +14,7 @@ from .ids import gold_ids
 from .mention import GoldMention
 
 
-def read_docbin(path: Path, *, group: Optional[str] = None, vocabulary: str = "") -> Corpus:
+def read_docbin(path: Path, *, group: str | None = None, vocabulary: str = "") -> Corpus:
     """A `.spacy` file. A document is named by its place in it; a mention's kind is its label; no custom attribute is needed or read.
 
     group: the span group that holds the mentions; None: `doc.ents`. vocabulary: of ids without a prefix, as in `gold_id`.
@@ -23,14 +22,14 @@ def read_docbin(path: Path, *, group: Optional[str] = None, vocabulary: str = ""
     """
     path = Path(path)
     try:
-        docs: List[Doc] = list(DocBin().from_disk(path).get_docs(Vocab()))
+        docs: list[Doc] = list(DocBin().from_disk(path).get_docs(Vocab()))
     except Exception as error:  # zlib's, msgpack's and spaCy's own, by where it is damaged
         raise fail("E567", path=path, layout="docbin", why=f"it is damaged, or no DocBin ({type(error).__name__})") from error
     if group is not None and not any(group in doc.spans for doc in docs):
         known = sorted({key for doc in docs for key in doc.spans})
         raise fail("E565", path=path, group=group, known=", ".join(known) or "none")
-    documents: Dict[str, str] = {}
-    mentions: List[GoldMention] = []
+    documents: dict[str, str] = {}
+    mentions: list[GoldMention] = []
     counts: Counter[str] = Counter()
     for number, doc in enumerate(docs, 1):
         document = f"{MADE_UP}{number}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from typing import Dict, List, Tuple
 
 import spacy
 from spacy.tokens import Doc, Span
@@ -19,15 +18,15 @@ from .mention import GoldMention
 GOLD = "gold"  # the span group: gold mentions may overlap, which doc.ents may not
 
 
-def by_document(corpus: Corpus) -> Dict[str, List[GoldMention]]:
+def by_document(corpus: Corpus) -> dict[str, list[GoldMention]]:
     """Every document's mentions, in the order of documents: the order in which a pipeline comes to them. Documents without a text come last."""
-    found: Dict[str, List[GoldMention]] = {document: [] for document in corpus.documents}
+    found: dict[str, list[GoldMention]] = {document: [] for document in corpus.documents}
     for mention in corpus.mentions:
         found.setdefault(mention.document, []).append(mention)
     return found
 
 
-def fitting(corpus: Corpus) -> Tuple[Corpus, List[GoldMention]]:
+def fitting(corpus: Corpus) -> tuple[Corpus, list[GoldMention]]:
     """The corpus with only those mentions that stand at their offsets or have none, and the others."""
     # the length too: a slice is silent where it ends beyond the text
     fits = [
@@ -37,14 +36,14 @@ def fitting(corpus: Corpus) -> Tuple[Corpus, List[GoldMention]]:
     return corpus._replace(mentions=kept), [mention for mention, ok in zip(corpus.mentions, fits) if not ok]
 
 
-def make_docs(corpus: Corpus, nlp: object) -> List[Tuple[Doc, List[GoldMention]]]:
+def make_docs(corpus: Corpus, nlp: object) -> list[tuple[Doc, list[GoldMention]]]:
     """A Doc for each text, with its mentions as the span group `gold`: exactly the gold offsets, tokens are cut where they must be.
 
     A mention whose document has no text is a Doc of its own, after those of the texts. The list beside a Doc has the mention of each
     span, in their order; ids of a whole document have no span, and are in `by_document` alone.
     RAISES: SapbertError E543 where a mention's text does not stand at its offsets.
     """
-    docs: List[Tuple[Doc, List[GoldMention]]] = []
+    docs: list[tuple[Doc, list[GoldMention]]] = []
     for document, mentions in by_document(corpus).items():
         if document not in corpus.documents:
             docs.extend((_doc(document, mention.text, [mention], [(0, len(mention.text))], nlp), [mention]) for mention in mentions)
@@ -54,9 +53,9 @@ def make_docs(corpus: Corpus, nlp: object) -> List[Tuple[Doc, List[GoldMention]]
     return docs
 
 
-def _doc(document: str, text: str, mentions: List[GoldMention], places: List[Tuple[int, int]], nlp: object) -> Doc:
+def _doc(document: str, text: str, mentions: list[GoldMention], places: list[tuple[int, int]], nlp: object) -> Doc:
     doc = aligned(nlp.make_doc(text), nlp.vocab, [cut for place in places for cut in place])  # type: ignore[attr-defined]
-    spans: List[Span] = []
+    spans: list[Span] = []
     for mention, (start, end) in zip(mentions, places):
         span = doc.char_span(start, end)
         if span is None or span.text != mention.text:
@@ -66,7 +65,7 @@ def _doc(document: str, text: str, mentions: List[GoldMention], places: List[Tup
     return doc
 
 
-def resolved_texts(corpus: Corpus) -> Tuple[List[str], List[str]]:
+def resolved_texts(corpus: Corpus) -> tuple[list[str], list[str]]:
     """The text of each mention, in the order of `by_document`, with abbreviations resolved over the whole document: as our linker does it
     (whole mentions and words in them), and as scispaCy's does it (whole mentions only).
 
@@ -92,8 +91,8 @@ def aligned(doc: Doc, vocab: Vocab, cuts: Iterable[int]) -> Doc:
     """The same text with tokens also cut at these characters."""
     inside = sorted(set(cuts))
     text = doc.text  # spaCy joins it anew each time
-    words: List[str] = []
-    spaces: List[bool] = []
+    words: list[str] = []
+    spaces: list[bool] = []
     for token in doc:
         start, end = token.idx, token.idx + len(token)
         edges = [start, *inside[bisect_right(inside, start) : bisect_left(inside, end)], end]

@@ -6,7 +6,7 @@ import json
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Dict, List, Tuple, Union
+from typing import Any
 
 from ..errors import fail
 from .corpus import Corpus, misfit
@@ -16,14 +16,14 @@ from .mention import GoldMention
 GOLD_JSON, TEXTS = "*_gold.json", "*.tar.gz"
 
 
-def read_gsc(lines: Iterable[str], *, source: Union[str, Path] = "GSC+") -> Corpus:
+def read_gsc(lines: Iterable[str], *, source: str | Path = "GSC+") -> Corpus:
     """GSC+: a PubMed id, a line of text, then `start TAB end TAB mention TAB HP:…` lines; blocks end with an empty line.
 
     source: named in errors. RAISES: SapbertError E560 (a line, or an id without a text).
     """
-    documents: Dict[str, str] = {}
-    mentions: List[GoldMention] = []
-    block: List[Tuple[int, str]] = []
+    documents: dict[str, str] = {}
+    mentions: list[GoldMention] = []
+    block: list[tuple[int, str]] = []
     for number, line in [*enumerate(lines, 1), (0, "")]:
         if line.strip():
             block.append((number, line))
@@ -63,7 +63,7 @@ def read_jax(path: Path) -> Corpus:
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
 
 
-def _gold(path: Path) -> Dict[str, Dict[str, Any]]:
+def _gold(path: Path) -> dict[str, dict[str, Any]]:
     files = sorted(path.glob(GOLD_JSON))
     if len(files) != 1:
         raise fail("E567", path=path, layout="jax", why=f"it holds {len(files)} files {GOLD_JSON}, not one")
@@ -76,7 +76,7 @@ def _gold(path: Path) -> Dict[str, Dict[str, Any]]:
     return found
 
 
-def _texts(path: Path) -> Dict[str, str]:
+def _texts(path: Path) -> dict[str, str]:
     """Document -> text, in the order of ids; none of them is unpacked to the disk."""
     found = {file.stem: file.read_bytes() for file in path.rglob("*.txt")}
     for packed in sorted(path.glob(TEXTS)):

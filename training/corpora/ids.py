@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, FrozenSet, Tuple
 
 from spacy_sapbert.readers import curies
 from spacy_sapbert.readers.medic import identifier
@@ -28,12 +27,12 @@ def gold_id(text: str, vocabulary: str = "") -> str:
     return identifier(text) or text
 
 
-def gold_ids(text: str, vocabulary: str = "") -> Tuple[Ids, ...]:
+def gold_ids(text: str, vocabulary: str = "") -> tuple[Ids, ...]:
     """`D001943|D010051+OMIM:1` -> ((MESH:D001943,), (MESH:D010051, OMIM:1)): `|` parts alternatives, `+` and `,` the parts of a composite.
 
     Ids that come twice in a composite, and alternatives that hold the same ids, are there once. vocabulary: as in `gold_id`.
     """
-    alternatives: Dict[FrozenSet[str], Ids] = {}
+    alternatives: dict[frozenset[str], Ids] = {}
     for alternative in text.split("|"):
         ids = tuple(dict.fromkeys(i for part in re.split("[+,]", alternative) if (i := gold_id(part, vocabulary))))
         if ids:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple
 
 from spacy_sapbert.errors import MissingFile
 from spacy_sapbert.errors import fail as base_fail
@@ -54,7 +54,7 @@ _PER_CALL = ("source", "kinds", "encoding")  # options of the door itself
 
 
 def read_corpus(
-    path: Union[str, Path], layout: Optional[str] = None, *, kinds: Optional[Collection[str]] = None, encoding: str = "utf-8", **options: Any
+    path: str | Path, layout: str | None = None, *, kinds: Collection[str] | None = None, encoding: str = "utf-8", **options: Any
 ) -> Corpus:
     """A corpus of any layout of LAYOUTS; files may be plain, .gz or .zst.
 
@@ -116,7 +116,7 @@ def recognise(path: Path, encoding: str = "utf-8") -> str:
     return layout
 
 
-def _by_lines(lines: List[str]) -> Optional[str]:
+def _by_lines(lines: list[str]) -> str | None:
     first = lines[0]
     cells = first.split("\t")
     if re.match(r"[^|\t]+\|[ta]\|", first):
@@ -135,15 +135,15 @@ def _by_lines(lines: List[str]) -> Optional[str]:
         return "gsc"
     if len(cells) == 3 and all(re.match(r"\d+\t", line) for line in lines):
         return "askapatient"
-    rows: List[Tuple[str, ...]] = [tuple(line.split("\t")) for line in lines]
+    rows: list[tuple[str, ...]] = [tuple(line.split("\t")) for line in lines]
     if len(cells) in (2, 3, 5) and all(len(row) == len(cells) and _known_ids(row[1]) and not identifier(row[0]) for row in rows):
         return "tsv"
     return None
 
 
-def _bars(lines: List[str]) -> Optional[str]:
+def _bars(lines: list[str]) -> str | None:
     """`CUI||…` is XL-BEL; with other ids, a dictionary: two names of one layout, but for XL-BEL's sentences."""
-    ids: Dict[str, None] = dict.fromkeys(line.partition("||")[0] for line in lines)
+    ids: dict[str, None] = dict.fromkeys(line.partition("||")[0] for line in lines)
     if all(CUIS.fullmatch(text) for text in ids):
         return "xlbel"
     return "dictionary" if all(gold_ids(text) and not re.search(r"\s", text.strip()) for text in ids) else None

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple, Union
 
 from ..errors import fail
 from .corpus import Corpus, misfit, wanted
@@ -20,7 +19,7 @@ _VARIANTS = frozenset({"SequenceVariant", "DNAMutation", "ProteinMutation"})  # 
 _EXPECTED = "`id|t|title`, `id|a|abstract`, `id TAB start TAB end TAB mention TAB kind TAB ids` or a relation"
 
 
-def read_pubtator(lines: Iterable[str], kinds: Optional[Collection[str]] = None, *, source: Union[str, Path] = "PubTator") -> Corpus:
+def read_pubtator(lines: Iterable[str], kinds: Collection[str] | None = None, *, source: str | Path = "PubTator") -> Corpus:
     """PubTator: `id|t|title`, `id|a|abstract`, then `id TAB start TAB end TAB mention TAB kind TAB ids`.
 
     Offsets count the title, one character, and the abstract. In ids, `|` parts alternatives, `+` and `,` (BioRED) the parts of a composite;
@@ -31,9 +30,9 @@ def read_pubtator(lines: Iterable[str], kinds: Optional[Collection[str]] = None,
     Counted: lines of relations (`id TAB CID TAB id TAB id`), which are left out; documents that come twice, whose mentions then do too.
     RAISES: SapbertError E560 (a line), E566 (a mention of a document without a title).
     """
-    titles: Dict[str, str] = {}
-    abstracts: Dict[str, str] = {}
-    mentions: List[GoldMention] = []
+    titles: dict[str, str] = {}
+    abstracts: dict[str, str] = {}
+    mentions: list[GoldMention] = []
     counts: Counter[str] = Counter()
     for number, line in enumerate(lines, 1):
         if head := _HEAD.fullmatch(line):
@@ -55,7 +54,7 @@ def read_pubtator(lines: Iterable[str], kinds: Optional[Collection[str]] = None,
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
 
 
-def _gold(kind: str, rest: List[str]) -> Tuple[Ids, ...]:
+def _gold(kind: str, rest: list[str]) -> tuple[Ids, ...]:
     """rest: the ids, if there are any, and BC5CDR's names of a composite's parts."""
     if not rest:
         return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Dict, List, NamedTuple, Set, Tuple
+from typing import Any, NamedTuple
 
 from spacy_sapbert.kb.concept import normalise
 
@@ -13,7 +13,7 @@ from .corpus import MADE_UP, Corpus
 NAMED = 20  # ids that a report names; all are counted
 PIECE = 80  # letters: texts that are as long are also found within others, as an abstract within itself and its title
 
-Place = Tuple[str, str]  # corpus, document
+Place = tuple[str, str]  # corpus, document
 
 
 class Shared(NamedTuple):
@@ -21,16 +21,16 @@ class Shared(NamedTuple):
 
     left: str
     right: str
-    by_id: Tuple[str, ...]
-    by_text: Tuple[Tuple[str, str], ...]
+    by_id: tuple[str, ...]
+    by_text: tuple[tuple[str, str], ...]
 
     @property
-    def documents(self) -> Tuple[str, ...]:
+    def documents(self) -> tuple[str, ...]:
         """Ids in `left` of all documents that are shared in either way."""
         return tuple(dict.fromkeys([*self.by_id, *(left for left, _ in self.by_text)]))
 
 
-def shared_documents(corpora: Mapping[str, Corpus]) -> List[Shared]:
+def shared_documents(corpora: Mapping[str, Corpus]) -> list[Shared]:
     """Each two of the corpora that share documents, with these; pairs that share none are left out.
 
     corpora: name -> corpus or split. Ids count as the corpora write them, those of documents without a text too, but not those that a reader
@@ -48,7 +48,7 @@ def shared_documents(corpora: Mapping[str, Corpus]) -> List[Shared]:
     return found
 
 
-def sharing_report(shared: Sequence[Shared]) -> List[Dict[str, Any]]:
+def sharing_report(shared: Sequence[Shared]) -> list[dict[str, Any]]:
     """For JSON: counts, and the first NAMED ids; no text."""
     return [
         {
@@ -62,29 +62,29 @@ def sharing_report(shared: Sequence[Shared]) -> List[Dict[str, Any]]:
     ]
 
 
-def _ids(corpus: Corpus) -> Dict[str, None]:
+def _ids(corpus: Corpus) -> dict[str, None]:
     every = [*corpus.documents, *(mention.document for mention in corpus.mentions)]
     return dict.fromkeys(document for document in every if document and not document.startswith(MADE_UP))
 
 
-def _texts(corpus: Corpus) -> Iterator[Tuple[str, str]]:
+def _texts(corpus: Corpus) -> Iterator[tuple[str, str]]:
     """Documents and the letters and figures of their texts; a text without any is none."""
     for document, text in corpus.documents.items():
         if letters := "".join(filter(str.isalnum, normalise(text))):
             yield document, letters
 
 
-def _same_texts(texts: Mapping[Place, str]) -> Dict[Place, Dict[str, List[str]]]:
+def _same_texts(texts: Mapping[Place, str]) -> dict[Place, dict[str, list[str]]]:
     """Each text's place -> other corpora -> their documents with the same text."""
-    pieces: Dict[str, List[Place]] = {}  # the middle of a text, or a short one whole: what is looked for in every other text
+    pieces: dict[str, list[Place]] = {}  # the middle of a text, or a short one whole: what is looked for in every other text
     for place, letters in texts.items():
         pieces.setdefault(_middle(letters), []).append(place)
-    pairs: Set[Tuple[Place, Place]] = set()
+    pairs: set[tuple[Place, Place]] = set()
     for place, letters in texts.items():
         windows = {letters[i : i + PIECE] for i in range(max(1, len(letters) - PIECE + 1))}
         for window in windows & pieces.keys():
             pairs.update((place, other) for other in pieces[window] if other[0] != place[0] and texts[other] in letters)
-    found: Dict[Place, Dict[str, List[str]]] = {}
+    found: dict[Place, dict[str, list[str]]] = {}
     for a, b in sorted({*pairs, *((b, a) for a, b in pairs)}):
         found.setdefault(a, {}).setdefault(b[0], []).append(b[1])
     return found

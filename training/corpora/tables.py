@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Dict, List, Optional, Union
 
 from ..errors import fail
 from .corpus import MADE_UP, Corpus, misfit
@@ -19,15 +18,15 @@ COLUMNS = ("mention", "ids", "document", "start", "end")
 GRANULARITIES = ("general", "specific")
 
 
-def read_tsv(lines: Iterable[str], *, texts: Optional[Mapping[str, str]] = None, vocabulary: str = "", source: Union[str, Path] = "TSV") -> Corpus:
+def read_tsv(lines: Iterable[str], *, texts: Mapping[str, str] | None = None, vocabulary: str = "", source: str | Path = "TSV") -> Corpus:
     """mention TAB ids, and if given: document, start, end; quotes are characters like others. A first line `mention TAB ids …` names the
     columns, which may then stand in another order.
 
     texts: document -> text; without it mentions stand nowhere. vocabulary: of ids without a prefix, as in `gold_id`. source: named in errors.
     RAISES: SapbertError E560 (a line), E566 (documents that `texts` does not have).
     """
-    columns: List[str] = []
-    mentions: List[GoldMention] = []
+    columns: list[str] = []
+    mentions: list[GoldMention] = []
     for number, line in enumerate(lines, 1):
         fields = line.split("\t")
         if not line.strip():
@@ -49,7 +48,7 @@ def read_tsv(lines: Iterable[str], *, texts: Optional[Mapping[str, str]] = None,
     return Corpus(documents, mentions)
 
 
-def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: Union[str, Path] = "COMETA") -> Corpus:
+def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: str | Path = "COMETA") -> Corpus:
     """COMETA (Basaldella et al., EMNLP 2020): a CSV by tabs with `Term`, `General SNOMED ID`, `Specific SNOMED ID`, `Example`.
 
     The mention is looked for in its example, which is then its document, named by the column ID or the row's number. granularity: which of the
@@ -59,8 +58,8 @@ def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: U
     if granularity not in GRANULARITIES:
         raise fail("E568", option="granularity", layout="cometa", value=granularity, why=f"it must be one of {', '.join(GRANULARITIES)}")
     column = f"{granularity.capitalize()} SNOMED ID"
-    documents: Dict[str, str] = {}
-    mentions: List[GoldMention] = []
+    documents: dict[str, str] = {}
+    mentions: list[GoldMention] = []
     counts: Counter[str] = Counter()
     for number, row in _rows(lines, ("Term", column), "\t", source):
         term, gold = row["Term"].strip(), gold_ids(row[column], SNOMED)
@@ -80,12 +79,12 @@ def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: U
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
 
 
-def read_askapatient(lines: Iterable[str], *, vocabulary: str = SNOMED, source: Union[str, Path] = "AskAPatient") -> Corpus:
+def read_askapatient(lines: Iterable[str], *, vocabulary: str = SNOMED, source: str | Path = "AskAPatient") -> Corpus:
     """AskAPatient (Limsopatham and Collier, ACL 2016): id TAB preferred name TAB mention, without documents. Its files are Latin-1.
 
     vocabulary: of ids without a prefix. source: named in errors. RAISES: SapbertError E560.
     """
-    mentions: List[GoldMention] = []
+    mentions: list[GoldMention] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -96,7 +95,7 @@ def read_askapatient(lines: Iterable[str], *, vocabulary: str = SNOMED, source: 
     return Corpus({}, mentions)
 
 
-def read_biomap(lines: Iterable[str], *, source: Union[str, Path] = "biomap") -> Corpus:
+def read_biomap(lines: Iterable[str], *, source: str | Path = "biomap") -> Corpus:
     """biomap's CSV `pmid,mention,cui,mondo_id`: mentions without their texts, so without documents and offsets (0, 0).
 
     source: named in errors. RAISES: SapbertError E560.
@@ -105,7 +104,7 @@ def read_biomap(lines: Iterable[str], *, source: Union[str, Path] = "biomap") ->
     return Corpus({}, [GoldMention(row["pmid"], 0, 0, row["mention"], gold_ids(row["mondo_id"])) for _, row in rows])
 
 
-def _rows(lines: Iterable[str], columns: Iterable[str], delimiter: str, source: Union[str, Path]) -> List[tuple[int, Dict[str, str]]]:
+def _rows(lines: Iterable[str], columns: Iterable[str], delimiter: str, source: str | Path) -> list[tuple[int, dict[str, str]]]:
     """(line number, row) of a CSV that must have these columns."""
     reader = csv.DictReader((f"{line}\n" for line in lines), delimiter=delimiter)
     if missing := [column for column in columns if column not in (reader.fieldnames or ())]:

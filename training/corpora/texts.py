@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Dict, List
 
 from .corpus import open_lines
 
 
-def read_notes(path: Path, count: int) -> List[str]:
+def read_notes(path: Path, count: int) -> list[str]:
     """The first `count` distinct transcriptions of MTSamples."""
-    notes: Dict[str, None] = {}
+    notes: dict[str, None] = {}
     for line in open_lines(path):
         text = (json.loads(line).get("transcription") or "").strip()
         if text:

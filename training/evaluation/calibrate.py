@@ -1,6 +1,7 @@
-"""What scores are worth: `python -m training calibrate --fit gsc-dev --test gsc-test` fits a linker's calibration and measures it on other data.
+"""How probable it is that a link is right: `python -m training calibrate --fit gsc-dev --test gsc-test` fits a linker's calibration.
 
-The calibration goes into the linker's folder, the figures into metrics/calibration.json, which the report shows.
+The calibration is measured on other data than it was fitted on. It goes into the linker's folder, the figures into metrics/calibration.json,
+which the report shows.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import spacy
@@ -18,10 +19,10 @@ from spacy.tokens import Doc, Span
 from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
 from spacy_sapbert.build import default_linkers
-from spacy_sapbert.build import linker as building
 from spacy_sapbert.calibration import Calibration, Observed
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
+from spacy_sapbert.indexes.base import report_of
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.concept import normalise
 
@@ -47,8 +48,16 @@ PROTOCOL = (
 )
 
 
-def gold_docs(corpus: Corpus, nlp: Any) -> List[Doc]:
-    """Docs whose span group `gold` has the ids, `|` between alternatives, `+` in composites; mentions off their offsets are left out."""
+def gold_docs(corpus: Corpus, nlp: Any) -> list[Doc]:
+    """Make Docs with the gold ids as kb_ids: `|` between alternatives, `+` in composites. Mentions off their offsets are left out.
+
+    Args:
+        corpus: The corpus.
+        nlp: A pipeline with the tokenizer.
+
+    Returns:
+        Docs with the span group `gold`.
+    """
     docs = []
     for doc, mentions in make_docs(fitting(corpus)[0], nlp):
         spans = []
@@ -61,13 +70,16 @@ def gold_docs(corpus: Corpus, nlp: Any) -> List[Doc]:
 
 
 def without(corpus: Corpus, documents: Collection[str]) -> Corpus:
-    """The corpus without some documents."""
+    """Return the corpus without some documents."""
     kept = {document: text for document, text in corpus.documents.items() if document not in documents}
     return corpus._replace(documents=kept, mentions=[mention for mention in corpus.mentions if mention.document not in documents])
 
 
-def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> Dict[str, Any]:
-    """What a part holds, and what of it is no use: mentions off their offsets, without a gold id, with ids that the knowledge base lacks."""
+def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> dict[str, Any]:
+    """Count what a part of a corpus holds, and the mentions that cannot be used.
+
+    These are off their offsets, without a gold id, or with ids that the knowledge base does not have.
+    """
     used = sum(bool(span.kb_id_) for doc in docs for span in doc.spans[GOLD])
     placed = sum(len(doc.spans[GOLD]) for doc in docs)
     missing = missing_ids([resolve_gold(mention, kb.row_of) for mention in corpus.mentions])
@@ -80,10 +92,16 @@ def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> Dict[str, Any]:
     }
 
 
-def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = BINS) -> List[Dict[str, float]]:
-    """Bins of equal width that hold anything: low, high, n, confidence (mean probability), accuracy (share that is right).
+def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = BINS) -> list[dict[str, float]]:
+    """Group stated probabilities into bins of equal width.
 
-    probabilities (n,): 0 … 1; 1.0 is in the last bin.
+    Args:
+        probabilities: (n,) 0 to 1; 1.0 is in the last bin.
+        right: (n,) whether each link is right.
+        bins: Number of bins.
+
+    Returns:
+        The bins that hold anything: low, high, n, confidence (mean probability), accuracy (share that is right).
     """
     p, ok = np.asarray(probabilities, dtype=float), np.asarray(right, dtype=float)
     place = np.minimum((p * bins).astype(int), bins - 1)
@@ -103,14 +121,32 @@ def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int
     return found
 
 
-def calibration_error(bins: Sequence[Dict[str, float]]) -> float:
-    """ECE of `reliability`'s bins: the mean distance of confidence and accuracy, weighed by n. 0 … 1."""
+def calibration_error(bins: Sequence[dict[str, float]]) -> float:
+    """Compute the expected calibration error: the mean distance of confidence and accuracy, weighted by n.
+
+    Args:
+        bins: As `reliability` gives them.
+
+    Returns:
+        0 to 1.
+
+    Source:
+        Guo et al., ICML 2017, equation 3.
+    """
     total = sum(entry["n"] for entry in bins)
     return sum(entry["n"] * abs(entry["confidence"] - entry["accuracy"]) for entry in bins) / total
 
 
-def curve(probabilities: Sequence[float], right: Sequence[bool]) -> List[Dict[str, float]]:
-    """For each distinct probability, from the highest: precision of the links at least as probable, and the share of mentions kept."""
+def curve(probabilities: Sequence[float], right: Sequence[bool]) -> list[dict[str, float]]:
+    """Compute precision and coverage for each distinct probability as a threshold, from the highest.
+
+    Args:
+        probabilities: (n,) 0 to 1.
+        right: (n,) whether each link is right.
+
+    Returns:
+        Threshold, precision of the links at least as probable, and the share of mentions kept.
+    """
     p, ok = np.asarray(probabilities, dtype=float), np.asarray(right, dtype=float)
     order = np.argsort(-p, kind="stable")
     p, sums = p[order], np.cumsum(ok[order])
@@ -118,13 +154,23 @@ def curve(probabilities: Sequence[float], right: Sequence[bool]) -> List[Dict[st
     return [{"threshold": float(p[i]), "precision": float(sums[i] / (i + 1)), "kept": float((i + 1) / len(p))} for i in whole.tolist()]
 
 
-def measure_calibration(made: Calibration, observed: Sequence[Observed], linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
-    """The figures of the report, on mentions that the calibration was not fit on. docs: where `observed` comes from."""
+def measure_calibration(made: Calibration, observed: Sequence[Observed], linker: Any, docs: Sequence[Doc]) -> dict[str, Any]:
+    """Measure a calibration on mentions that it was not fitted on.
+
+    Args:
+        made: The calibration.
+        observed: What the linker did with each mention.
+        linker: The linker that has this calibration.
+        docs: The Docs that `observed` comes from.
+
+    Returns:
+        The figures that the report shows.
+    """
     probabilities = [made.probability(row.score, row.margin, row.exact) for row in observed]
     right = [row.right for row in observed]
     bins = reliability(probabilities, right)
     raw = reliability([max(0.0, row.score) for row in observed], right)
-    found: Dict[str, Any] = {"n_test": len(observed), "ece": calibration_error(bins), "ece_raw": calibration_error(raw), "bins": bins}
+    found: dict[str, Any] = {"n_test": len(observed), "ece": calibration_error(bins), "ece_raw": calibration_error(raw), "bins": bins}
     found["curve"] = curve(probabilities, right)
     found["targets"], found["conformal"], found["not_reached"] = [], [], []
     for target in TARGETS:
@@ -151,21 +197,34 @@ def measure_calibration(made: Calibration, observed: Sequence[Observed], linker:
     return found
 
 
-def index_recall(linker: Any, docs: Sequence[Doc]) -> Dict[str, Any]:
-    """Per cent of the true nearest names that the linker's index finds for the mentions, apart from whether they are right; and what was
-    measured when it was built. An index of more than MOST_NAMES is not compared: all its vectors would be held in memory."""
+def index_recall(linker: Any, docs: Sequence[Doc]) -> dict[str, Any]:
+    """Measure how many of the true nearest names the linker's index finds, whether or not they are right.
+
+    An index of more than MOST_NAMES is not compared: all its vectors would be held in memory.
+
+    Args:
+        linker: The linker.
+        docs: Docs with the mentions to look up.
+
+    Returns:
+        Per cent at each depth, and what was measured when the index was built.
+    """
     texts = sorted({normalise(span.text) for doc in docs for span in doc.spans[GOLD]})
-    found: Dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": getattr(linker.index, "report", {}).get("chosen")}
+    found: dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": report_of(linker.index).get("chosen")}
     if texts and len(linker.index) <= MOST_NAMES:
         exact = ExactIndex()
         exact.build(linker.index.vectors(np.arange(len(linker.index))))
-        recall = neighbour_recall(linker.index, exact, building.encode(linker.model, texts))
+        recall = neighbour_recall(linker.index, exact, linker.model.encode(texts))
         found["recall"] = {f"at_{k}": value for k, value in recall.items()}
     return found
 
 
 def read_part(reader: BenchmarkReader, name: str) -> Corpus:
-    """`gsc-dev` -> its corpus. RAISES: SapbertError E540, E542."""
+    """Read a part of a corpus, such as "gsc-dev".
+
+    Raises:
+        SapbertError: E540 (not known), E542 (a file is missing).
+    """
     corpus, _, part = name.partition("-")
     if corpus not in CORPORA or part not in CORPORA[corpus].files:
         known = ", ".join(f"{name}-{part}" for name, source in CORPORA.items() for part in source.files)
@@ -174,11 +233,21 @@ def read_part(reader: BenchmarkReader, name: str) -> Corpus:
 
 
 def calibrate_linker(
-    linker_name: Optional[str], fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader
-) -> Tuple[Calibration, Dict[str, Any], Path]:
-    """Fit on some parts of corpora, measure on others. RETURNS: calibration, what goes into metrics/calibration.json, the linker's folder.
+    linker_name: str | None, fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader
+) -> tuple[Calibration, dict[str, Any], Path]:
+    """Fit a linker's calibration on some parts of corpora and measure it on others.
 
-    RAISES: SapbertError E519 where a part is in both, E012, E540, E542.
+    Args:
+        linker_name: A registered linker or a linker's folder; None is the default linker.
+        fit: Parts to fit on.
+        test: Parts to measure on.
+        reader: Reads the corpora.
+
+    Returns:
+        The calibration, the figures, and the linker's folder.
+
+    Raises:
+        SapbertError: E519 (a part is in both), E012 (too little to fit on), E540, E542, E548.
     """
     for part in set(fit) & set(test):
         raise fail("E519", part=part)
@@ -206,7 +275,7 @@ def calibrate_linker(
         "counts": {name: counted(corpus, docs[name], linker.kb) for name, corpus in corpora.items()},
     }
     about = {"kind": "calibration", "format": FORMAT, "made_by": __version__, "versions": versions(), "protocol": PROTOCOL}
-    content: Dict[str, Any] = {
+    content: dict[str, Any] = {
         **about,
         "index": index_recall(linker, to_test),
         "data": words,
@@ -218,8 +287,8 @@ def calibrate_linker(
     return made, {**content, "built_for": made.built_for, "settings": made.settings}, linker.folder
 
 
-def summary(found: Dict[str, Any]) -> str:
-    """A few lines for the terminal."""
+def summary(found: dict[str, Any]) -> str:
+    """Return a few lines for the terminal."""
     lines = [f"fit on {found['n_fit']:,} mentions ({found['data']['fit']}), measured on {found['n_test']:,} ({found['data']['test']})"]
     if recall := found["index"].get("recall"):
         lines.append(f"index: {recall['at_1']:.1f}% of the nearest names found, {recall['at_10']:.1f}% of the ten nearest")

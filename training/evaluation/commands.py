@@ -106,7 +106,9 @@ def end_to_end(
 def cross_lingual(
     encoder: Annotated[list[str] | None, typer.Option(metavar="NAME=FOLDER", help=ENCODER)] = None,
     kb: Annotated[Path, typer.Option(help="knowledge base whose names are the dictionary")] = Path("artifacts/kb"),
-    parallel: Annotated[Path | None, typer.Option(help="folder of `python -m training translations cross-lingual`, for its held-out translations")] = None,
+    parallel: Annotated[
+        Path | None, typer.Option(help="folder of `python -m training translations cross-lingual`, for its held-out translations")
+    ] = None,
     xlbel: Annotated[Path | None, typer.Option(help="folder of XL-BEL, with files such as de_1k_test_query.txt")] = None,
     languages: Annotated[str, typer.Option(help="of the queries: de, de+es, all")] = "all",
     dictionary_languages: Annotated[str, typer.Option(help="XL-BEL: of the names in the dictionary: en, en+de, all (as published)")] = "all",

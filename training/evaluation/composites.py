@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import List, Optional
 
 _OF = re.compile(r"(?P<head>[^\W\d_][\w-]*) of (?:both )?(?:the )?(?P<first>[\w -]+?) (?:and|or) (?:the )?(?P<second>[\w -]+)")
 _LIST = re.compile(r"(?P<before>[\w, -]+?),? (?:and/or|and|or) (?:the )?(?P<last>[\w-]+) (?P<shared>.+)")
 _SLASH = re.compile(r"(?P<before>(?:.* )?)(?P<left>[^\s/]+)/(?P<right>[^\s/]+)(?P<after>(?: .*)?)")
 
 
-def parts(mention: str, count: int) -> Optional[List[str]]:
+def parts(mention: str, count: int) -> list[str] | None:
     """The `count` mentions that a composite stands for, or None where no rule gives just so many.
 
     Rules, the first that fits: `X of A and B`; `A, B and C X`, where C is one word and all after it is shared; `A/B X`; as many words as
     parts. SOURCE: after the preprocessing of BioSyn (Sung et al., ACL 2020), itself after D'Souza and Ng, ACL 2015.
     """
-    found: List[str] = []
+    found: list[str] = []
     if match := _OF.fullmatch(mention):
         found = [f"{match['head']} of {match['first']}", f"{match['head']} of {match['second']}"]
     elif match := _LIST.fullmatch(mention):

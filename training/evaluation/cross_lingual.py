@@ -1,6 +1,6 @@
 """How well encoders find concepts across languages: `python -m training cross-lingual --encoder base= --kb artifacts/kb --parallel artifacts/parallel`.
 
-Sets: held-out translations -> English names, one for each language; XL-BEL. How they are measured and shown is evaluate.py's business.
+Benchmarks: held-out translations, looked up among English names, one for each language; XL-BEL. evaluate.py measures and shows them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, List
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +20,20 @@ from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.readers.languages import language_code
 
 from ..corpora import read_corpus
-from ..corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
+from ..corpora.mention import Gold, GoldMention, resolve_gold
 from ..data.pairs import ALL, HELD_OUT, check_languages
 from ..data.translations import TRANSLATIONS, check_translations, read_translations
 from ..errors import fail
-from .benchmarks import HASH_DIGITS, MISSING_NAMED, SEARCH, Benchmark, ConceptBenchmark, by_names, limited, pooled
+from .benchmarks import (
+    HASH_DIGITS,
+    SEARCH,
+    Benchmark,
+    ConceptBenchmark,
+    by_names,
+    count_unanswerable,
+    limited,
+    pooled,
+)
 from .dictionaries import Dictionary, of_kb, select
 from .evaluate import as_result, measure_encoders, versions
 
@@ -55,7 +64,16 @@ _FILE = re.compile(r"([a-z]{2,3})(?:[_.-].*)?\.txt(?:\.gz)?")
 
 
 def of_languages(kb: KnowledgeBase, source: str, languages: Sequence[str] = (ALL,)) -> Dictionary:
-    """A knowledge base's names in these languages; each concept counts by itself. RAISES: SapbertError E107."""
+    """Make a dictionary of a knowledge base's names in some languages; each concept counts by itself.
+
+    Args:
+        kb: The knowledge base.
+        source: What to call it in the output.
+        languages: Language codes, or all.
+
+    Raises:
+        SapbertError: E107, for a language that it does not have.
+    """
     spoken = check_languages(kb, languages)
     whole = of_kb(kb, source)
     lines = kb.rows_of_languages(spoken)
@@ -68,12 +86,21 @@ def of_languages(kb: KnowledgeBase, source: str, languages: Sequence[str] = (ALL
 # -- held-out translations ----------------------------------------------------------------------------------------------
 
 
-def held_out_benchmarks(kb: KnowledgeBase, parallel: Path, languages: Sequence[str] = (ALL,)) -> List[ConceptBenchmark]:
-    """A set for each language, `held_out_de`. RAISES: SapbertError E600, E607 (parallel names of another knowledge base), E608, E107."""
+def held_out_benchmarks(kb: KnowledgeBase, parallel: Path, languages: Sequence[str] = (ALL,)) -> list[ConceptBenchmark]:
+    """Make a benchmark of held-out translations for each language, `held_out_de`.
+
+    Args:
+        kb: The knowledge base whose English names are the dictionary.
+        parallel: Folder of `python -m training translations cross-lingual`.
+        languages: Languages of the queries.
+
+    Raises:
+        SapbertError: E600, E607 (names of another knowledge base), E608, E107.
+    """
     made_of = check_translations(parallel).get("kb")
     if made_of is not None and made_of != kb.fingerprint:
         raise fail("E607", folder=parallel, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
-    queries: Dict[str, Dict[str, Dict[str, None]]] = {}  # language -> query -> concepts
+    queries: dict[str, dict[str, dict[str, None]]] = {}  # language -> query -> concepts
     for row in read_translations(parallel, HELD_OUT, languages):
         queries.setdefault(row.language, {}).setdefault(row.translation, {})[row.concept_id] = None
     if not queries:
@@ -84,24 +111,28 @@ def held_out_benchmarks(kb: KnowledgeBase, parallel: Path, languages: Sequence[s
     benchmarks = []
     for language, of in queries.items():
         golds = [resolve_gold(GoldMention("", 0, 0, query, tuple((concept,) for concept in concepts)), kb.row_of) for query, concepts in of.items()]
-        counts = {"names": len(of), "of_several_concepts": sum(len(concepts) > 1 for concepts in of.values()), **unanswerable(golds)}
+        counts = {"names": len(of), "of_several_concepts": sum(len(concepts) > 1 for concepts in of.values()), **count_unanswerable(golds)}
         title = f"Held-out translations, {language}"
         benchmarks.append(ConceptBenchmark(f"held_out_{language}", title, protocol, list(of), golds, dictionary, counts=counts, files=files))
     return benchmarks
 
 
-def unanswerable(golds: Sequence[Gold]) -> Dict[str, Any]:
-    """What the knowledge base does not have, as evaluate.py's benchmarks count it."""
-    missing = missing_ids(golds)
-    most = dict(list(missing.items())[:MISSING_NAMED])
-    return {"unanswerable": sum(not gold.answerable for gold in golds), "missing_ids": len(missing), "missing_ids_most_frequent": most}
-
-
 # -- XL-BEL -------------------------------------------------------------------------------------------------------------
 
 
-def xlbel_files(folder: Path, languages: Sequence[str] = (ALL,)) -> Dict[str, Path]:
-    """Language -> file of a folder of XL-BEL: `de_1k_test_query.txt`. RAISES: SapbertError E609."""
+def xlbel_files(folder: Path, languages: Sequence[str] = (ALL,)) -> dict[str, Path]:
+    """Find the files of XL-BEL, such as `de_1k_test_query.txt`.
+
+    Args:
+        folder: The folder.
+        languages: Languages that are wanted, or all.
+
+    Returns:
+        Language -> file.
+
+    Raises:
+        SapbertError: E609, if a language has no file.
+    """
     named = [(path, match) for path in sorted(folder.glob("*.txt*")) if (match := _FILE.fullmatch(path.name))] if folder.is_dir() else []
     found = {match[1]: path for path, match in named if language_code(match[1])}
     wanted = list(found) if tuple(languages) == (ALL,) else list(languages)
@@ -117,12 +148,20 @@ def xlbel_benchmarks(
     *,
     dictionary_languages: Sequence[str] = (ALL,),
     organisms: bool = True,
-) -> List[ConceptBenchmark]:
-    """A set for each language, `xlbel_de`, counted as SapBERT's own evaluation counts: names are ranked, and one is right where any concept
-    that it belongs to is any gold id.
+) -> list[ConceptBenchmark]:
+    """Make a benchmark of XL-BEL for each language, `xlbel_de`, counted as SapBERT's own evaluation counts.
 
-    languages: of the mentions. dictionary_languages: of the names they are looked up among; the paper's is all. organisms: with mentions
-    of plants and animals, as the paper; without, as BioLORD-2023. RAISES: SapbertError E609, E107, and what `read_corpus` raises.
+    Names are ranked, and a name is right if any concept that it belongs to is any gold id.
+
+    Args:
+        kb: The knowledge base whose names are the dictionary.
+        folder: Folder of XL-BEL.
+        languages: Languages of the mentions.
+        dictionary_languages: Languages of the names in the dictionary; the paper's is all.
+        organisms: Keep mentions of plants and animals, as the paper does; BioLORD-2023 leaves them out.
+
+    Raises:
+        SapbertError: E609, E107, and what `read_corpus` raises.
     """
     files = xlbel_files(folder, languages)
     dictionary = of_languages(kb, "names of the knowledge base", dictionary_languages)
@@ -140,7 +179,7 @@ def xlbel_benchmarks(
         if not kept:
             raise fail("E544", name=f"xlbel_{language}", why="all of its mentions are of plants or animals")
         chosen, golds = [mentions[i] for i in kept], [golds[i] for i in kept]
-        counts = {"mentions": len(mentions), "plants_and_animals_left_out": len(mentions) - len(kept), **unanswerable(golds)}
+        counts = {"mentions": len(mentions), "plants_and_animals_left_out": len(mentions) - len(kept), **count_unanswerable(golds)}
         queries = [normalise(mention.text, language) for mention in chosen]
         hashed = {path.name: checksum(path)[:HASH_DIGITS]}
         title = f"XL-BEL, {language}{'' if organisms else ', without plants and animals'}"
@@ -152,22 +191,22 @@ def xlbel_benchmarks(
 
 
 def _names_of(dictionary: Dictionary, gold: Gold) -> Gold:
-    """Every name of every gold concept, each an alternative."""
+    """Return every name of every gold concept, each as an alternative."""
     rows = [row for alternative in gold.alternatives for row in alternative if row is not None]
     ends = np.searchsorted(dictionary.labels, [[row, row + 1] for row in rows]).reshape(-1, 2).tolist()
     names = sorted({name for start, end in ends for name in dictionary.rows[start:end].tolist()})
     return Gold(tuple((name,) for name in names), () if names else gold.missing)
 
 
-def organism_types() -> FrozenSet[str]:
-    """Plant, and Animal with all below it in the Semantic Network but Human."""
+def organism_types() -> frozenset[str]:
+    """Return the semantic types Plant, and Animal with all below it in the Semantic Network except Human."""
     kinds = semantic_types.load()
     below = {tui for tui, kind in kinds.items() if f"{kind.stn}.".startswith(f"{kinds[ANIMAL].stn}.")}
     return frozenset((below | {PLANT}) - set(NOT_ORGANISMS))
 
 
-def _is_organism(kb: KnowledgeBase, gold: Gold, tuis: FrozenSet[str]) -> bool:
-    """Whether every gold concept that is there has one of these types. A mention of no known concept stays, and counts as wrong."""
+def _is_organism(kb: KnowledgeBase, gold: Gold, tuis: frozenset[str]) -> bool:
+    """Say whether every gold concept that is known has one of these types. A mention without a known concept stays and counts as wrong."""
     rows = [row for alternative in gold.alternatives for row in alternative if row is not None]
     return bool(tuis and rows) and all(not tuis.isdisjoint(kb.concept(row).types) for row in rows)
 
@@ -175,28 +214,49 @@ def _is_organism(kb: KnowledgeBase, gold: Gold, tuis: FrozenSet[str]) -> bool:
 # -- measuring ----------------------------------------------------------------------------------------------------------
 
 
-def pooled_together(benchmarks: Sequence[ConceptBenchmark], pool: int, seed: int) -> List[ConceptBenchmark]:
-    """The benchmarks, which have one dictionary, with that cut down to the names of all their gold concepts and `pool` others: one pool, so that
-    languages can be compared and each name is encoded once. Figures are higher than they should be."""
+def pooled_together(benchmarks: Sequence[ConceptBenchmark], pool: int, seed: int) -> list[ConceptBenchmark]:
+    """Cut down the dictionary that all these benchmarks share, for quick runs: figures are higher than with the whole dictionary.
+
+    There is one pool for all, so that languages can be compared and each name is encoded once.
+
+    Args:
+        benchmarks: Benchmarks with one dictionary.
+        pool: How many names are kept besides those of all their gold concepts.
+        seed: Of the draw.
+    """
     small = pooled(replace(benchmarks[0], name="pool", golds=[gold for benchmark in benchmarks for gold in benchmark.golds]), pool, seed)
     remark = small.protocol.removesuffix(benchmarks[0].protocol)
     return [replace(benchmark, dictionary=small.dictionary, protocol=remark + benchmark.protocol) for benchmark in benchmarks]
 
 
 def evaluate_across_languages(
-    encoders: Dict[str, str],
+    encoders: dict[str, str],
     groups: Sequence[Sequence[ConceptBenchmark]],
     *,
     limit: int = 0,
     pool: int = 0,
     seed: int = 0,
     progress: bool = False,
-) -> Dict[str, Any]:
-    """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. groups: benchmarks that have
-    one dictionary. limit: queries of each set, at random; pool: see `pooled_together`; 0 for all."""
+) -> dict[str, Any]:
+    """Measure encoders across languages.
+
+    Args:
+        encoders: Name -> folder. The first is what others are compared with.
+        groups: Benchmarks; those of a group share a dictionary.
+        limit: Queries of each benchmark, at random; 0: all.
+        pool: See `pooled_together`; 0: the whole dictionary.
+        seed: Of samples and resamples.
+        progress: Show progress bars.
+
+    Returns:
+        Everything that is written.
+
+    Raises:
+        SapbertError: E548 (no encoder), and those of the encoders.
+    """
     if not encoders:
         raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER")
-    benchmarks: List[Benchmark] = []
+    benchmarks: list[Benchmark] = []
     for group in groups:
         some = [benchmark for benchmark in (limited(benchmark, limit, seed) for benchmark in group) if isinstance(benchmark, ConceptBenchmark)]
         benchmarks += pooled_together(some, pool, seed) if pool and some else some

@@ -1,10 +1,10 @@
-"""The names that queries are looked up in: distinct names, and what each stands for. From a knowledge base, whole or in part."""
+"""Dictionaries: the distinct names that queries are looked up in, and the concepts of each name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +17,25 @@ from .breakdown import DictionaryView
 
 @dataclass(frozen=True)
 class Dictionary:
-    """Distinct names and what they stand for. rows, labels (m,): name and concept of each pair, in the order of labels.
-    n_labels: concepts, those without a name included. about: source, fingerprint and counts, for the output. entry: label -> id and
-    preferred name of its concept, for the output; None: the label and its first name."""
+    """Distinct names and the concepts they stand for.
 
-    names: List[str]
+    Attributes:
+        names: The names, normalised.
+        rows: (m,) name of each pair of name and concept.
+        labels: (m,) concept of each pair, in ascending order.
+        n_labels: Number of concepts, those without a name included.
+        about: Source, fingerprint and counts, for the output.
+        entry: Label -> id and preferred name of its concept, for the output; None: the label and its first name.
+    """
+
+    names: list[str]
     rows: Ints1d
     labels: Ints1d
     n_labels: int
-    about: Dict[str, Any]
-    entry: Optional[Callable[[int], Tuple[str, str]]] = None
+    about: dict[str, Any]
+    entry: Callable[[int], tuple[str, str]] | None = None
 
-    def names_of(self, label: int) -> List[str]:
+    def names_of(self, label: int) -> list[str]:
         start, end = np.searchsorted(self.labels, [label, label + 1])
         return [self.names[row] for row in self.rows[start:end].tolist()]
 
@@ -37,35 +44,57 @@ class Dictionary:
 
 
 def make_dictionary(
-    names: List[str],
+    names: list[str],
     rows: Ints1d,
     labels: Ints1d,
     n_labels: int,
-    about: Dict[str, Any],
-    entry: Optional[Callable[[int], Tuple[str, str]]] = None,
+    about: dict[str, Any],
+    entry: Callable[[int], tuple[str, str]] | None = None,
 ) -> Dictionary:
-    """Puts pairs in the order of labels and counts. rows, labels (m,) in any order."""
+    """Make a dictionary from pairs in any order.
+
+    Args:
+        names: The names, normalised.
+        rows: (m,) name of each pair.
+        labels: (m,) concept of each pair.
+        n_labels: Number of concepts.
+        about: Source and fingerprint; counts are added.
+        entry: See `Dictionary`.
+    """
     order = np.argsort(labels, kind="stable")
     counts = {"names": len(names), "concepts": len(np.unique(labels))}
     return Dictionary(names, rows[order].astype(np.int64), labels[order].astype(np.int64), n_labels, {**about, **counts}, entry)
 
 
-def select(dictionary: Dictionary, keep: npt.NDArray[np.bool_], about: Dict[str, Any]) -> Dictionary:
-    """The dictionary with only the pairs that `keep` (m,) marks, and the names that are left in one."""
+def select(dictionary: Dictionary, keep: npt.NDArray[np.bool_], about: dict[str, Any]) -> Dictionary:
+    """Keep some pairs of a dictionary, and the names that are left in one.
+
+    Args:
+        dictionary: The whole dictionary.
+        keep: (m,) the pairs to keep.
+        about: What to add to `about`.
+    """
     used = np.unique(dictionary.rows[keep])
     rows = np.searchsorted(used, dictionary.rows[keep])
     names = [dictionary.names[row] for row in used.tolist()]
     return make_dictionary(names, rows, dictionary.labels[keep], dictionary.n_labels, {**dictionary.about, **about}, dictionary.entry)
 
 
-def of_kb(kb: KnowledgeBase, source: str, labels: Optional[npt.NDArray[np.int32]] = None, leave_out: Collection[str] = ()) -> Dictionary:
-    """A knowledge base's names. labels (concepts,): what counts as one concept; default: each its own. leave_out: normalised names."""
+def of_kb(kb: KnowledgeBase, source: str, labels: npt.NDArray[np.int32] | None = None, leave_out: Collection[str] = ()) -> Dictionary:
+    """Make a dictionary of the names of a knowledge base.
+
+    Args:
+        kb: The knowledge base.
+        source: What to call it in the output.
+        labels: (concepts,) what counts as one concept; None: each by itself.
+        leave_out: Normalised names that are left out.
+    """
     concepts = kb.name_table.concept.astype(np.int64)
     targets = concepts if labels is None else labels[concepts].astype(np.int64)
     n_labels = len(kb) if labels is None else int(labels.max(initial=-1)) + 1
     known, first = np.unique(np.arange(len(kb)) if labels is None else labels, return_index=True)  # a concept of each label
 
-    def entry(label: int) -> Tuple[str, str]:
+    def entry(label: int) -> tuple[str, str]:
         row = int(first[np.searchsorted(known, label)])
         return kb.concept_id(row), kb.concept(row).names[0].text
 
@@ -77,8 +106,16 @@ def of_kb(kb: KnowledgeBase, source: str, labels: Optional[npt.NDArray[np.int32]
     return select(whole, left[whole.rows], {"names_left_out": int((~left).sum())})
 
 
-def extend(dictionary: Dictionary, extra: Sequence[Tuple[str, int]], n_labels: int, about: Dict[str, Any], ids: Sequence[str] = ()) -> Dictionary:
-    """More (normalised name, label) pairs; equal names stay one. ids: of the new labels, in their order."""
+def extend(dictionary: Dictionary, extra: Sequence[tuple[str, int]], n_labels: int, about: dict[str, Any], ids: Sequence[str] = ()) -> Dictionary:
+    """Add names to a dictionary; equal names stay one.
+
+    Args:
+        dictionary: The dictionary.
+        extra: Pairs of a normalised name and a label.
+        n_labels: Number of concepts afterwards.
+        about: What to add to `about`.
+        ids: Ids of the new concepts, in the order of their labels.
+    """
     row_of = {name: row for row, name in enumerate(dictionary.names)}
     extra = [pair for pair in dict.fromkeys(extra) if pair[0]]
     rows = np.array([row_of.setdefault(name, len(row_of)) for name, _ in extra], dtype=np.int64)
@@ -88,7 +125,7 @@ def extend(dictionary: Dictionary, extra: Sequence[Tuple[str, int]], n_labels: i
     first = {label: names[row] for row, label in zip(rows.tolist()[::-1], labels.tolist()[::-1])}
     old = dictionary.known().entry
 
-    def entry(label: int) -> Tuple[str, str]:
+    def entry(label: int) -> tuple[str, str]:
         return old(label) if label < n_old else (ids[label - n_old] if ids else str(label), first.get(label, ""))
 
     return make_dictionary(names, *both, n_labels, {**dictionary.about, **about}, entry)

@@ -1,6 +1,6 @@
-"""Pipelines on whole texts: `python -m training end-to-end --system default= --benchmarks gsc-dev` finds mentions, links them, and counts what is right.
+"""Pipelines on whole texts: `python -m training end-to-end --system default= --benchmarks gsc-dev` counts the mentions found and linked right.
 
-Mention level: span and concept. Document level: the set of concepts. Unlike training.evaluation.evaluate, nothing is given but the text.
+Mention level: span and concept. Document level: the set of concepts. Unlike `python -m training evaluate`, only the text is given.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
-from spacy_sapbert.cli import make_pipeline
+from spacy_sapbert.corpus.pipeline import make_pipeline
 from spacy_sapbert.doc.spans import get_spans
 from spacy_sapbert.files import checksum, write_text
 
@@ -45,8 +44,8 @@ PROTOCOL = (
 )
 
 
-def gold_of(corpus: Corpus, kb: Any) -> List[GoldMention]:
-    """The gold in the knowledge base's own ids; an id that it does not have stays as it is."""
+def gold_of(corpus: Corpus, kb: Any) -> list[GoldMention]:
+    """Return the gold mentions with the knowledge base's own ids; an id that it does not have stays as it is."""
 
     def known(concept_id: str) -> str:
         try:
@@ -57,8 +56,15 @@ def gold_of(corpus: Corpus, kb: Any) -> List[GoldMention]:
     return [m._replace(gold=tuple(tuple(dict.fromkeys(known(i) for i in ids)) for ids in m.gold)) for m in corpus.mentions]
 
 
-def found_by(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> List[PredictedMention]:
-    """What a pipeline that ends in sapbert_linker finds and links to a concept with a code of the vocabulary; "": of any."""
+def found_by(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> list[PredictedMention]:
+    """Run a pipeline that has `sapbert_linker` on a corpus and return what it links.
+
+    Args:
+        nlp: The pipeline.
+        corpus: The corpus.
+        vocabulary: Only links to concepts with a code of this vocabulary count; "": all.
+        progress: Show a progress bar.
+    """
     linker = nlp.get_pipe("sapbert_linker")
     texts = [(text, document) for document, text in corpus.documents.items()]
     found = []
@@ -74,9 +80,16 @@ def found_by(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool =
 Match = Callable[[Sequence[PredictedMention], Sequence[GoldMention]], MatchCounts]
 
 
-def shown(match: Match, found: Sequence[PredictedMention], gold: Sequence[GoldMention], documents: Sequence[str]) -> Dict[str, Any]:
-    """Per cent, with the 95% interval of F1 by bootstrap over documents. match: matches within documents, so that these add up."""
-    mine: Dict[str, Tuple[List[PredictedMention], List[GoldMention]]] = {document: ([], []) for document in documents}
+def shown(match: Match, found: Sequence[PredictedMention], gold: Sequence[GoldMention], documents: Sequence[str]) -> dict[str, Any]:
+    """Compute precision, recall and F1 in per cent, with the bootstrap interval of F1 over documents.
+
+    Args:
+        match: Matches found and gold within documents, so that the counts of documents can be added.
+        found: What the pipeline found.
+        gold: The gold mentions.
+        documents: All documents.
+    """
+    mine: dict[str, tuple[list[PredictedMention], list[GoldMention]]] = {document: ([], []) for document in documents}
     for one in found:
         mine[one.document][0].append(one)
     for mention in gold:
@@ -87,8 +100,15 @@ def shown(match: Match, found: Sequence[PredictedMention], gold: Sequence[GoldMe
     return {"precision": whole.precision, "recall": whole.recall, "f1": whole.f1, "f1_ci": list(ratio_interval(over, under))}
 
 
-def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> Dict[str, Any]:
-    """Figures of one pipeline on one corpus. Corpora without offsets (JAX) have the document level only."""
+def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> dict[str, Any]:
+    """Measure one pipeline on one corpus. A corpus without offsets (JAX) has only the document level.
+
+    Args:
+        nlp: The pipeline.
+        corpus: The corpus.
+        vocabulary: The vocabulary of its gold; "": any.
+        progress: Show a progress bar.
+    """
     kb = nlp.get_pipe("sapbert_linker").kb
     start = time.perf_counter()
     found = found_by(nlp, corpus, vocabulary, progress=progress)
@@ -96,7 +116,7 @@ def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress
     gold = gold_of(corpus, kb)
     documents = list(corpus.documents)
     missing = sorted(missing_ids([resolve_gold(mention, kb.row_of) for mention in corpus.mentions]))
-    made: Dict[str, Any] = {"n_documents": len(corpus.documents), "n_gold": len(gold), "n_predicted": len(found)}
+    made: dict[str, Any] = {"n_documents": len(corpus.documents), "n_gold": len(gold), "n_predicted": len(found)}
     if any(mention.end for mention in gold):
         made["mention_exact"] = shown(mention_match, found, gold, documents)
         made["mention_overlap"] = shown(partial(mention_match, overlap=True), found, gold, documents)
@@ -107,16 +127,20 @@ def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress
 
 
 def read_benchmark(name: str, data: Path) -> Corpus:
-    """RAISES: SapbertError E540, E401, and what the reader raises."""
+    """Read the corpus of a benchmark.
+
+    Raises:
+        SapbertError: E540 (not known), E401 (no such file), and those of the reader.
+    """
     if name not in BENCHMARKS:
         raise fail("E540", name=name, known=", ".join(BENCHMARKS), groups="none here")
     _, file, layout, _ = BENCHMARKS[name]
     return read_corpus(data / file, layout)
 
 
-def table(found: Dict[str, Any]) -> str:
-    """Systems by benchmarks as Markdown: F1 (precision/recall)."""
-    lines = ["| system | set | mention, exact span | mention, overlap | document | documents/s |", "|---|---|---|---|---|---|"]
+def table(found: dict[str, Any]) -> str:
+    """Return a Markdown table of systems by benchmarks: F1 (precision/recall)."""
+    lines = ["| system | benchmark | mention, exact span | mention, overlap | document | documents/s |", "|---|---|---|---|---|---|"]
     for system, entry in found["systems"].items():
         for name, figures in entry["sets"].items():
             cells = [
@@ -128,15 +152,26 @@ def table(found: Dict[str, Any]) -> str:
 
 
 def evaluate_pipelines(
-    systems: Dict[str, str], benchmarks: Sequence[str], data: Path, config: Dict[str, Any], *, progress: bool = False
-) -> Dict[str, Any]:
-    """systems: name -> a pipeline's folder or package, "" for concept_matcher and the default linker with `config`."""
+    systems: dict[str, str], benchmarks: Sequence[str], data: Path, config: dict[str, Any], *, progress: bool = False
+) -> dict[str, Any]:
+    """Measure pipelines on benchmarks of whole texts.
+
+    Args:
+        systems: Name -> a pipeline's folder or package; "" is concept_matcher and the default linker.
+        benchmarks: Names of BENCHMARKS.
+        data: Folder of corpora.
+        config: Settings of the default linker.
+        progress: Show progress bars.
+
+    Returns:
+        Everything that is written.
+    """
     corpora = {name: read_benchmark(name, data) for name in benchmarks}
-    content: Dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for system, pipeline in systems.items():
         nlp = make_pipeline(config if not pipeline else {}, pipeline or None, abbreviations=not pipeline)  # a given one stays as it is
         linker = nlp.get_pipe("sapbert_linker")
-        made_of = {"kb": linker.kb.fingerprint, "encoder": bundle.fingerprint(linker.model)}  # the knowledge base first: it loads both
+        made_of = {"kb": linker.kb.fingerprint, "encoder": linker.model.fingerprint}  # the knowledge base first: it loads both
         content[system] = {"made_of": made_of, "pipeline": pipeline or "concept_matcher, sapbert_linker", "components": list(nlp.pipe_names)}
         content[system]["sets"] = {
             name: {"title": BENCHMARKS[name][0], **measure_pipeline(nlp, corpus, BENCHMARKS[name][3], progress=progress)}

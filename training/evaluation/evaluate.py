@@ -1,8 +1,8 @@
 """How well encoders find concepts: `python -m training evaluate --encoder base= --encoder trained=artifacts/encoder --data assets`.
 
 Exact search over whole dictionaries, the same for every system of a run; a concept scores as its best name; equal scores count as
-their expectation. Read top to bottom: figures, output, the command. The benchmarks are in benchmarks.py, systems in systems.py; baselines, break-downs and
-intervals in baselines.py, breakdown.py, uncertainty.py.
+their expectation. Read top to bottom: figures, output, encoders. Benchmarks are in benchmarks.py, systems in systems.py; baselines, break-downs
+and intervals in baselines.py, breakdown.py, significance.py.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import platform
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
 from spacy_sapbert.files import write_text
 
@@ -38,9 +37,17 @@ from .benchmarks import (
 )
 from .breakdown import by_group, confusions, groupings
 from .metrics import Rule, alternatives_of
-from .significance import PROTOCOL as UNCERTAINTY
+from .significance import PROTOCOL as SIGNIFICANCE
 from .significance import intervals, randomisation, spearman_interval
-from .systems import DEPTHS, RULES, Measured, Outcomes, correlations, measure_baselines, measure_encoder
+from .systems import (
+    DEPTHS,
+    RULES,
+    Measured,
+    Outcomes,
+    correlations,
+    measure_baselines,
+    measure_encoder,
+)
 
 FORMAT = 1
 RECIPROCAL = (
@@ -52,9 +59,16 @@ RECIPROCAL = (
 # -- figures ------------------------------------------------------------------------------------------------------------
 
 
-def average(rows: Sequence[Dict[str, float]]) -> Dict[str, Any]:
-    """Means of seeds, with `…_sd` (of the sample, n - 1) where there are several; `runs` keeps each."""
-    means: Dict[str, Any] = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
+def average(rows: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """Average the figures of several seeds.
+
+    Args:
+        rows: The figures of each seed.
+
+    Returns:
+        The means; if there are several seeds, also `…_sd` (sample standard deviation, n - 1) and `runs`, the figures of each.
+    """
+    means: dict[str, Any] = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
     if len(rows) > 1:
         means.update({f"{key}_sd": float(np.std([row[key] for row in rows], ddof=1)) for key in rows[0]})
         means["runs"] = [dict(row) for row in rows]
@@ -62,13 +76,21 @@ def average(rows: Sequence[Dict[str, float]]) -> Dict[str, Any]:
 
 
 def answerable(benchmark: ConceptBenchmark, rule: Rule) -> npt.NDArray[np.bool_]:
-    """(mentions,): whether the dictionary can give what the rule asks for, in all parts of the mention."""
+    """Say for each mention (mentions,) whether the dictionary has what the rule asks for, in all parts of the mention."""
     can = [bool(alternatives_of(gold, rule)) for gold in benchmark.golds]
     return np.array([all(can[mention.start : mention.stop]) for mention in benchmark.mentions()], dtype=np.bool_)
 
 
-def figures(benchmark: Benchmark, found: Measured) -> Dict[str, float]:
-    """Per cent; of all mentions and of the answerable ones (0.0 where there are none), with those of the set's own rule under short names too."""
+def figures(benchmark: Benchmark, found: Measured) -> dict[str, float]:
+    """Compute the figures of one system on one benchmark.
+
+    Args:
+        benchmark: The benchmark.
+        found: What the system did.
+
+    Returns:
+        Per cent of all mentions, and of the answerable ones (0.0 if there are none). Figures of the benchmark's own rule have short names too.
+    """
     if not isinstance(found, Outcomes):
         assert isinstance(benchmark, SimilarityBenchmark)
         return correlations(found, [pair.score for pair in benchmark.pairs])
@@ -83,10 +105,19 @@ def figures(benchmark: Benchmark, found: Measured) -> Dict[str, float]:
 
 
 def compared(
-    benchmark: ConceptBenchmark, runs: Dict[str, List[Outcomes]], against: Optional[str], seed: int
-) -> Tuple[Dict[str, Dict[str, Any]], List[Dict[str, Any]]]:
-    """What the means of each system's seeds (runs: system -> outcomes) say by the set's own rule: system -> intervals, for benchmarks of two documents and more; and
-    the comparisons of each other system with the one called `against`."""
+    benchmark: ConceptBenchmark, runs: dict[str, list[Outcomes]], against: str | None, seed: int
+) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    """Compute intervals and compare systems, by the benchmark's own rule. Seeds of a system are averaged first.
+
+    Args:
+        benchmark: The benchmark.
+        runs: System -> outcomes of each seed.
+        against: The system that the others are compared with.
+        seed: Of the resamples.
+
+    Returns:
+        System -> intervals, and the comparisons; nothing if the benchmark has a single document.
+    """
     units = benchmark.units()
     names = list(runs)
     means = [np.mean([run.values[f"{benchmark.rule}_at{k}"] for run in runs[name]], axis=0) for name in names for k in DEPTHS]
@@ -94,7 +125,7 @@ def compared(
     if units.max() < 1:
         return {}, []
     ends = intervals(values, units, seed=seed).T.tolist()
-    found: Dict[str, Dict[str, Any]] = {name: {} for name in names}
+    found: dict[str, dict[str, Any]] = {name: {} for name in names}
     for (name, k), end in zip(((name, k) for name in names for k in DEPTHS), ends):
         found[name][f"at{k}_ci"] = end
     others = [name for name in names if name != against]
@@ -106,13 +137,22 @@ def compared(
     return found, [{"a": against, "b": name, "difference": d, "p": one} for name, d, one in zip(others, differences, p)]
 
 
-def broken_down(benchmark: ConceptBenchmark, runs: Dict[str, List[Outcomes]], *, with_confusions: bool) -> Dict[str, Any]:
-    """ "groups", the seeds of a system averaged; "confusions" of its first seed, where they are wanted."""
+def broken_down(benchmark: ConceptBenchmark, runs: dict[str, list[Outcomes]], *, with_confusions: bool) -> dict[str, Any]:
+    """Break the figures of each system down.
+
+    Args:
+        benchmark: The benchmark.
+        runs: System -> outcomes of each seed.
+        with_confusions: Whether to list the most frequent wrong answers.
+
+    Returns:
+        "groups", the seeds of a system averaged, and "confusions" of its first seed.
+    """
     mentions, dictionary = benchmark.texts(), benchmark.dictionary
     queries = [benchmark.queries[mention.start : mention.stop] for mention in benchmark.mentions()]
     groups = groupings(mentions, queries, frozenset(dictionary.names), benchmark.train)
     means = {name: [np.mean([run.values[f"{benchmark.rule}_at{k}"] for run in of], axis=0) for k in DEPTHS] for name, of in runs.items()}
-    made: Dict[str, Any] = {"groups": {name: by_group(groups, *each) for name, each in means.items()}}
+    made: dict[str, Any] = {"groups": {name: by_group(groups, *each) for name, each in means.items()}}
     if with_confusions:
         wanted = [frozenset(row for i in at for a in benchmark.golds[i].alternatives for row in a if row is not None) for at in benchmark.mentions()]
         can = answerable(benchmark, RULES[benchmark.rule]).tolist()
@@ -122,26 +162,34 @@ def broken_down(benchmark: ConceptBenchmark, runs: Dict[str, List[Outcomes]], *,
 
 def as_result(
     benchmarks: Sequence[Benchmark],
-    measured: Dict[str, Dict[str, Measured]],
-    about: Dict[str, Any],
+    measured: dict[str, dict[str, Measured]],
+    about: dict[str, Any],
     *,
-    against: Optional[str] = None,
+    against: str | None = None,
     seed: int = 0,
-    with_confusions: Optional[bool] = None,
-) -> Dict[str, Any]:
-    """measured: system -> set -> outcomes or figures. `name#seed` systems become one row, `name`. against: the system that others are compared
-    with. with_confusions: None for those of public benchmarks."""
-    seeds: Dict[str, List[str]] = {}
+    with_confusions: bool | None = None,
+) -> dict[str, Any]:
+    """Put everything that was measured into the form that is written.
+
+    Args:
+        benchmarks: The benchmarks.
+        measured: System -> benchmark -> what it did. Systems called `name#seed` become one row, `name`.
+        about: What to say of the run: versions, encoders, settings.
+        against: The system that the others are compared with.
+        seed: Of the resamples.
+        with_confusions: Whether to list wrong answers; None: only those of public benchmarks.
+    """
+    seeds: dict[str, list[str]] = {}
     for system in measured:
         seeds.setdefault(system.partition("#")[0], []).append(system)
-    content: Dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for benchmark in benchmarks:
         n = size(benchmark)
         runs = {name: [measured[run][benchmark.name] for run in of] for name, of in seeds.items() if benchmark.name in measured[of[0]]}
-        systems: Dict[str, Dict[str, Any]] = {
+        systems: dict[str, dict[str, Any]] = {
             name: {"n": n, "seeds": len(of), **average([figures(benchmark, run) for run in of])} for name, of in runs.items()
         }
-        entry: Dict[str, Any] = {
+        entry: dict[str, Any] = {
             "title": benchmark.title,
             "protocol": benchmark.protocol,
             "n": n,
@@ -169,13 +217,14 @@ def as_result(
                 if ends_of := spearman_interval(likenesses, human, seed=seed):
                     systems[name]["spearman_ci"] = list(ends_of)
         content[benchmark.name] = entry
-    return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "reciprocal": RECIPROCAL, "uncertainty": UNCERTAINTY, "sets": content}
+    return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "reciprocal": RECIPROCAL, "uncertainty": SIGNIFICANCE, "sets": content}
 
 
 # -- output -------------------------------------------------------------------------------------------------------------
 
 
-def versions() -> Dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that figures depend on."""
     packages = ("numpy", "scikit-learn", "scipy", "scispacy", "spacy", "tokenizers", "torch", "transformers")
     found = {"python": platform.python_version(), "spacy-sapbert": __version__}
     for package in packages:
@@ -186,10 +235,16 @@ def versions() -> Dict[str, str]:
     return found
 
 
-def markdown(result: Dict[str, Any]) -> str:
-    """A table of systems by benchmarks (@1/@5, or Spearman), standard deviations of seeds behind, then what each column means; a table of
-    intervals; what was left out."""
-    benchmarks: Dict[str, Any] = result["sets"]
+def markdown(result: dict[str, Any]) -> str:
+    """Return the result as Markdown.
+
+    A table of systems by benchmarks (@1/@5, or Spearman, with standard deviations of seeds), what each column means, a table of intervals, and
+    what was not measured.
+
+    Args:
+        result: As `evaluate` gives it.
+    """
+    benchmarks: dict[str, Any] = result["sets"]
     systems = list(dict.fromkeys(system for entry in benchmarks.values() for system in entry["systems"]))
     lines = ["| system | " + " | ".join(benchmarks) + " |", "|---" * (len(benchmarks) + 1) + "|"]
     lines += ["| " + " | ".join([system, *(cell(entry, system) for entry in benchmarks.values())]) + " |" for system in systems]
@@ -202,8 +257,8 @@ def markdown(result: Dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def interval_table(benchmarks: Dict[str, Any], systems: Sequence[str], protocol: str) -> List[str]:
-    """Lines of the table of intervals; none where no set has them."""
+def interval_table(benchmarks: dict[str, Any], systems: Sequence[str], protocol: str) -> list[str]:
+    """Return the lines of the table of intervals; none if no benchmark has any."""
     shown = {name: entry for name, entry in benchmarks.items() if any("at1_ci" in row for row in entry["systems"].values())}
     if not shown:
         return []
@@ -214,8 +269,8 @@ def interval_table(benchmarks: Dict[str, Any], systems: Sequence[str], protocol:
     return [*lines, "", protocol]
 
 
-def interval_cell(entry: Dict[str, Any], system: str) -> str:
-    """`81.2 [79.8–82.5], p 0.003`; a dash where there is none."""
+def interval_cell(entry: dict[str, Any], system: str) -> str:
+    """Return `81.2 [79.8–82.5], p 0.003`, or a dash if there is no interval."""
     found = entry["systems"].get(system)
     if found is None or "at1_ci" not in found:
         return "–"
@@ -223,13 +278,13 @@ def interval_cell(entry: Dict[str, Any], system: str) -> str:
     return f"{found['at1']:.1f} [{found['at1_ci'][0]:.1f}–{found['at1_ci'][1]:.1f}]{p}"
 
 
-def own_protocol(result: Dict[str, Any], entry: Dict[str, Any]) -> str:
-    """What of a set's protocol is not said once for all benchmarks."""
+def own_protocol(result: dict[str, Any], entry: dict[str, Any]) -> str:
+    """Return the part of the protocol that is specific to this benchmark."""
     return " ".join(entry["protocol"].replace(result["search"], "").split())
 
 
-def cell(entry: Dict[str, Any], system: str) -> str:
-    """`81.2/90.4 ± 0.3`, or `41.5`; a dash where the system has no figure."""
+def cell(entry: dict[str, Any], system: str) -> str:
+    """Return `81.2/90.4 ± 0.3` or `41.5`, or a dash if the system has no figure."""
     found = entry["systems"].get(system)
     if found is None:
         return "–"
@@ -238,7 +293,12 @@ def cell(entry: Dict[str, Any], system: str) -> str:
     return shown + (f" ± {found[f'{key}_sd']:.1f}" if f"{key}_sd" in found else "")
 
 
-def remarks(counts: Dict[str, Any]) -> str:
+def remarks(counts: dict[str, Any]) -> str:
+    """Return in words what a benchmark leaves out and where its figures flatter.
+
+    Args:
+        counts: Of the benchmark.
+    """
     said = ""
     if counts.get("without_id"):
         said += f" {counts['without_id']:,} mentions without an id (-1) are left out."
@@ -259,13 +319,23 @@ def remarks(counts: Dict[str, Any]) -> str:
     return said
 
 
-# -- the command --------------------------------------------------------------------------------------------------------
+# -- encoders -----------------------------------------------------------------------------------------------------------
 
 
-def parse_encoders(given: Sequence[str]) -> Dict[str, str]:
-    """`name=folder` or `name#seed=folder`; an empty folder is the untrained base package, "shipped" the default encoder, "fast" the static one that
-    ships. RAISES: SapbertError E548, E541."""
-    encoders: Dict[str, str] = {}
+def parse_encoders(given: Sequence[str]) -> dict[str, str]:
+    """Read NAME=FOLDER options.
+
+    Args:
+        given: `name=folder` or `name#seed=folder`; an empty folder is the untrained base package, "shipped" the default encoder, "fast" the
+            static one that ships.
+
+    Returns:
+        Name -> folder.
+
+    Raises:
+        SapbertError: E548 (a malformed option), E541 (no encoder).
+    """
+    encoders: dict[str, str] = {}
     for value in given:
         name, sign, folder = value.partition("=")
         if not sign or not name.strip():
@@ -278,10 +348,17 @@ def parse_encoders(given: Sequence[str]) -> Dict[str, str]:
     return encoders
 
 
-def with_phases(encoders: Dict[str, str]) -> Dict[str, str]:
-    """Before each encoder that a recipe of phases made (`training.phases`), its phases as NAME-PHASE, in their order; those that a letter tells
-    apart, `distil_a` and `distil_b`, are seeds of one row."""
-    found: Dict[str, str] = {}
+def with_phases(encoders: dict[str, str]) -> dict[str, str]:
+    """Add the phases of encoders that a recipe of phases made.
+
+    Args:
+        encoders: Name -> folder.
+
+    Returns:
+        The same with the phases as NAME-PHASE, in their order, before their encoder. Phases whose names differ only in a last letter, such as
+        `distil_a` and `distil_b`, are seeds of one row.
+    """
+    found: dict[str, str] = {}
     for name, folder in encoders.items():
         for phase in phases_behind(folder) if folder else []:
             title, _, seed = phase.name.rpartition("_")
@@ -292,19 +369,34 @@ def with_phases(encoders: Dict[str, str]) -> Dict[str, str]:
 
 
 def measure_encoders(
-    encoders: Dict[str, str], benchmarks: Sequence[Benchmark], *, progress: bool = False
-) -> Tuple[Dict[str, Dict[str, Measured]], Dict[str, Dict[str, Any]]]:
-    """encoders: name -> folder. RETURNS: encoder -> set -> outcomes or figures; encoder -> what it is, for the output. One is in memory at a time."""
+    encoders: dict[str, str], benchmarks: Sequence[Benchmark], *, progress: bool = False
+) -> tuple[dict[str, dict[str, Measured]], dict[str, dict[str, Any]]]:
+    """Measure encoders on benchmarks, one encoder in memory at a time.
+
+    Args:
+        encoders: Name -> folder.
+        benchmarks: The benchmarks.
+        progress: Show progress bars.
+
+    Returns:
+        Encoder -> benchmark -> what it did; encoder -> what it is, for the output.
+    """
     measured, used = {}, {}
     for name, folder in encoders.items():
         model = load_encoder(folder)
         measured[name] = measure_encoder(model, benchmarks, progress=progress)
-        used[name] = {"fingerprint": bundle.fingerprint(model), "base_package": not folder, "max_length": model.attrs["max_length"]}
+        used[name] = {"fingerprint": model.fingerprint, "base_package": not folder, "max_length": model.max_length}
     return measured, used
 
 
-def publish(result: Dict[str, Any], table: str, out: Path) -> None:
-    """The result as JSON into `out`, the table as Markdown beside it, and on the screen."""
+def publish(result: dict[str, Any], table: str, out: Path) -> None:
+    """Write the result as JSON, the table as Markdown beside it, and print the table.
+
+    Args:
+        result: As `evaluate` gives it.
+        table: As `markdown` gives it.
+        out: The JSON file.
+    """
     write_text(out, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     write_text(out.with_suffix(".md"), table)
     print(table)
@@ -325,7 +417,7 @@ def check_not_negative(**settings: int) -> None:
 
 
 def evaluate(
-    encoders: Dict[str, str],
+    encoders: dict[str, str],
     names: Sequence[str],
     reader: BenchmarkReader,
     *,
@@ -333,11 +425,28 @@ def evaluate(
     pool: int = 0,
     seed: int = 0,
     baselines: bool = False,
-    with_confusions: Optional[bool] = None,
+    with_confusions: bool | None = None,
     progress: bool = False,
-) -> Dict[str, Any]:
-    """Everything that is written to `--out`. encoders: name -> folder; the first is what others are compared with. names: benchmarks, as
-    `chosen_benchmarks` gives them. with_confusions: None for those of public benchmarks."""
+) -> dict[str, Any]:
+    """Measure encoders on benchmarks.
+
+    Args:
+        encoders: Name -> folder. The first is what others are compared with.
+        names: Benchmarks, as `chosen_benchmarks` gives them.
+        reader: Makes the benchmarks.
+        limit: Queries of each benchmark, at random; 0: all.
+        pool: Names of a dictionary besides those of the gold concepts; 0: all.
+        seed: Of samples and resamples.
+        baselines: Measure the baselines too.
+        with_confusions: Whether to list wrong answers; None: only those of public benchmarks.
+        progress: Show progress bars.
+
+    Returns:
+        Everything that is written.
+
+    Raises:
+        SapbertError: E548 (nothing to measure), and those of benchmarks and encoders.
+    """
     if not encoders and not baselines:
         raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")
     benchmarks = []

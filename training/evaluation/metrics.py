@@ -1,11 +1,11 @@
-"""Gold mentions and the accuracy of ranked, scored or found concepts against them. No data formats, no systems."""
+"""Accuracy of ranked, scored or found concepts against gold mentions. No data formats, no systems."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from itertools import combinations
 from math import comb
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,13 @@ Floats1d = npt.NDArray[np.float64]
 
 
 class Accuracy(NamedTuple):
-    """Per cent of mentions, right at 1 and at k. total: the mentions that were asked for."""
+    """How many mentions are right.
+
+    Attributes:
+        at_1: Per cent of mentions whose first concept is right.
+        at_k: Per cent of mentions with a right concept among the first k.
+        total: Number of mentions that count.
+    """
 
     at_1: float
     at_k: float
@@ -27,13 +33,25 @@ class Accuracy(NamedTuple):
 
 
 def strict(gold: Gold, ranked: Sequence[int], k: int) -> bool:
-    """Whether some alternative is among the first k with *all* of its ids: a composite is never right at 1."""
+    """Say whether some alternative is among the first k with *all* of its ids. A composite is never right at 1.
+
+    Args:
+        gold: The gold of a mention.
+        ranked: Rows of concepts, best first.
+        k: Depth.
+    """
     top = set(ranked[:k])
     return any(all(row is not None and row in top for row in alternative) for alternative in gold.alternatives)
 
 
 def lenient(gold: Gold, ranked: Sequence[int], k: int) -> bool:
-    """Whether *any* id of any alternative is among the first k."""
+    """Say whether *any* id of any alternative is among the first k.
+
+    Args:
+        gold: The gold of a mention.
+        ranked: Rows of concepts, best first.
+        k: Depth.
+    """
     top = set(ranked[:k])
     return any(row is not None and row in top for alternative in gold.alternatives for row in alternative)
 
@@ -42,7 +60,18 @@ Rule = Callable[[Gold, Sequence[int], int], bool]
 
 
 def accuracy(golds: Sequence[Gold], ranked: Sequence[Sequence[int]], *, rule: Rule = strict, k: int = 5, answerable_only: bool = False) -> Accuracy:
-    """Share of mentions that are right at 1 and at k. A gold id outside the knowledge base is wrong, unless `answerable_only`."""
+    """Measure how many mentions are right at 1 and at k.
+
+    Args:
+        golds: The gold of each mention.
+        ranked: Rows of concepts for each mention, best first.
+        rule: `strict` or `lenient`.
+        k: Depth of the second figure.
+        answerable_only: Count only mentions whose gold is in the knowledge base; else, the others are wrong.
+
+    Raises:
+        ValueError: If there is not one ranking for each mention.
+    """
     if len(golds) != len(ranked):
         raise ValueError(f"{len(golds)} gold mentions but {len(ranked)} rankings")
     pairs = [(gold, rows) for gold, rows in zip(golds, ranked) if gold.answerable or not answerable_only]
@@ -52,7 +81,14 @@ def accuracy(golds: Sequence[Gold], ranked: Sequence[Sequence[int]], *, rule: Ru
 
 
 class ThresholdPoint(NamedTuple):
-    """One threshold: links it lets through, how many of them are right, of how many mentions."""
+    """What one threshold gives.
+
+    Attributes:
+        threshold: The score that a link must be above.
+        linked: Mentions that get a link.
+        right: Links that are right.
+        total: All mentions.
+    """
 
     threshold: float
     linked: int
@@ -73,8 +109,14 @@ class ThresholdPoint(NamedTuple):
         return 2 * p * r / (p + r) if p + r else 0.0
 
 
-def sweep(scores: Sequence[float], right: Sequence[bool], thresholds: Sequence[float]) -> List[ThresholdPoint]:
-    """Top links above each threshold; `scores` is -inf for a mention without a link."""
+def sweep(scores: Sequence[float], right: Sequence[bool], thresholds: Sequence[float]) -> list[ThresholdPoint]:
+    """Count the links and the right links above each threshold.
+
+    Args:
+        scores: The score of each mention's first candidate, -inf for a mention without one.
+        right: Whether it is right.
+        thresholds: What a score must be above.
+    """
     return [ThresholdPoint(t, sum(s > t for s in scores), sum(ok for s, ok in zip(scores, right) if s > t), len(scores)) for t in thresholds]
 
 
@@ -82,15 +124,27 @@ def sweep(scores: Sequence[float], right: Sequence[bool], thresholds: Sequence[f
 
 
 class Boundary(NamedTuple):
-    """Where a ranking of depth k ends: `sure` (C,) are within it, `tied` (C,) compete for its last `slots` places, in random order."""
+    """Where a ranking of depth k ends, if equal scores stand in random order.
+
+    Attributes:
+        sure: (C,) concepts that are within it.
+        tied: (C,) concepts that compete for its last places.
+        slots: Number of these places.
+    """
 
     sure: npt.NDArray[np.bool_]
     tied: npt.NDArray[np.bool_]
     slots: int
 
 
-def boundary(scores: npt.NDArray[np.floating], k: int, tolerance: float = TOLERANCE) -> Boundary:
-    """scores (C,): one for each concept, higher is better, -inf for one that was not found and so is never in."""
+def boundary(scores: npt.NDArray[np.floating[Any]], k: int, tolerance: float = TOLERANCE) -> Boundary:
+    """Find where a ranking of depth k ends.
+
+    Args:
+        scores: (C,) one for each concept; higher is better, -inf was not found and is never within.
+        k: Depth.
+        tolerance: Scores that differ by no more are equal.
+    """
     found = np.isfinite(scores)
     if found.sum() <= k:
         return Boundary(found, np.zeros(len(scores), dtype=np.bool_), 0)
@@ -100,13 +154,20 @@ def boundary(scores: npt.NDArray[np.floating], k: int, tolerance: float = TOLERA
     return Boundary(sure, tied, k - int(sure.sum()))
 
 
-def expected(alternatives: Sequence[FrozenSet[int]], at: Boundary) -> float:
-    """The probability that *some* alternative is within the boundary with *all* of its rows, where equal scores stand in random order.
+def expected(alternatives: Sequence[frozenset[int]], at: Boundary) -> float:
+    """Compute the probability that *some* alternative is within the boundary with *all* of its rows.
 
-    For one row it is min(1, max(0, (k - above) / tied)). Rows of several alternatives that are tied there are drawn without being
-    put back (hypergeometric), and alternatives are joined by inclusion and exclusion.
+    Equal scores stand in random order. For one row it is min(1, max(0, (k - above) / tied)). Tied rows of several alternatives are drawn
+    without replacement (hypergeometric), and alternatives are joined by inclusion and exclusion.
+
+    Args:
+        alternatives: The rows of each alternative.
+        at: The boundary.
+
+    Returns:
+        A probability, 0 to 1.
     """
-    open_sets: Set[FrozenSet[int]] = set()
+    open_sets: set[frozenset[int]] = set()
     for alternative in alternatives:
         competing = frozenset(row for row in alternative if at.tied[row])
         if not alternative or not all(at.sure[row] or row in competing for row in alternative):
@@ -117,8 +178,8 @@ def expected(alternatives: Sequence[FrozenSet[int]], at: Boundary) -> float:
     return _some(open_sets, int(at.tied.sum()), at.slots)
 
 
-def _some(wanted: Set[FrozenSet[int]], n: int, slots: int) -> float:
-    """The probability that some of the sets is whole among `slots` of n things that are drawn without being put back."""
+def _some(wanted: set[frozenset[int]], n: int, slots: int) -> float:
+    """Compute the probability that one of the sets is complete among `slots` of n things, drawn without replacement."""
     if all(len(one) == 1 for one in wanted):  # the common case, and the sum below has 2 ** len(wanted) terms
         return 1.0 - comb(n - len(wanted), slots) / comb(n, slots)
     total = 0.0
@@ -131,16 +192,28 @@ def _some(wanted: Set[FrozenSet[int]], n: int, slots: int) -> float:
 
 
 class Ranks(NamedTuple):
-    """At which rank a gold is found, where equal scores stand in random order: never among the first `above`; within (t,): the
-    probability that it is among the first above + 1, … above + t, of which the last is 1."""
+    """At which rank a gold is found, if equal scores stand in random order.
+
+    Attributes:
+        above: It is never among the first `above`.
+        within: (t,) the probability that it is among the first above + 1, … above + t; the last is 1.
+    """
 
     above: int
     within: Floats1d
 
 
-def ranks(scores: npt.NDArray[np.floating], alternatives: Sequence[FrozenSet[int]], tolerance: float = TOLERANCE) -> Optional[Ranks]:
-    """scores (C,) as for `boundary`. The rank is the least depth at which some alternative is there with all of its rows; None where no
-    alternative was found."""
+def ranks(scores: npt.NDArray[np.floating[Any]], alternatives: Sequence[frozenset[int]], tolerance: float = TOLERANCE) -> Ranks | None:
+    """Find the rank of a gold: the least depth at which some alternative is there with all of its rows.
+
+    Args:
+        scores: (C,) as for `boundary`.
+        alternatives: The rows of each alternative.
+        tolerance: Scores that differ by no more are equal.
+
+    Returns:
+        The rank, or None if no alternative was found.
+    """
     lasts = [min(float(scores[row]) for row in alternative) if alternative else -np.inf for alternative in alternatives]
     last = max(lasts, default=-np.inf)
     if not np.isfinite(last):
@@ -155,13 +228,21 @@ def ranks(scores: npt.NDArray[np.floating], alternatives: Sequence[FrozenSet[int
     return Ranks(int(above.sum()), np.array([_some(competing, n, slots) for slots in range(1, n + 1)]))
 
 
-def reciprocal_rank(parts: Sequence[Optional[Ranks]]) -> float:
-    """The expectation of 1 / rank, 0.0 where a part was not found. parts: of a mention's queries, all of which must be right, so that the
-    mention's rank is the worst of them; their ties are independent.
+def reciprocal_rank(parts: Sequence[Ranks | None]) -> float:
+    """Compute the expectation of 1 / rank of a mention.
 
     E[1 / R] = sum over k of (F(k) - F(k - 1)) / k, where F(k) is the product over the parts of the probability to be right at k. For one
     row with `a` above it and `t` equal (itself one of them): (1 / (a + 1) + … + 1 / (a + t)) / t.
-    SOURCE: MRR is Voorhees, TREC-8 2000; ties as their expectation are McSherry and Najork, ECIR 2008, section 3.
+
+    Args:
+        parts: The ranks of the mention's queries. All must be right, so the rank of the mention is the worst of them; their ties are
+            independent.
+
+    Returns:
+        0 to 1; 0.0 if a part was not found.
+
+    Source:
+        MRR: Voorhees, TREC-8 2000. Ties as their expectation: McSherry and Najork, ECIR 2008, section 3.
     """
     found = [part for part in parts if part is not None]
     if not found or len(found) < len(parts):
@@ -173,9 +254,15 @@ def reciprocal_rank(parts: Sequence[Optional[Ranks]]) -> float:
     return float((np.diff(right, prepend=0.0) / depths).sum())
 
 
-def alternatives_of(gold: Gold, rule: Rule) -> List[FrozenSet[int]]:
-    """What has to be found: for `strict` every alternative with all of its ids, for `lenient` each id by itself. An id outside the
-    knowledge base can't be found, nor can an alternative that needs it."""
+def alternatives_of(gold: Gold, rule: Rule) -> list[frozenset[int]]:
+    """Return what has to be found: for `strict` each alternative with all of its ids, for `lenient` each id by itself.
+
+    An id outside the knowledge base cannot be found, nor can an alternative that needs it.
+
+    Args:
+        gold: The gold of a mention.
+        rule: `strict` or `lenient`.
+    """
     if rule is lenient:
         return [frozenset((row,)) for row in sorted({row for alternative in gold.alternatives for row in alternative if row is not None})]
     return [frozenset(row for row in alternative if row is not None) for alternative in gold.alternatives if None not in alternative]
@@ -185,8 +272,14 @@ def alternatives_of(gold: Gold, rule: Rule) -> List[FrozenSet[int]]:
 
 
 class PredictedMention(NamedTuple):
-    """A mention that a pipeline found and linked: where it stands, its concepts, best first. ids are spelt as the gold's are, retired ones
-    followed; empty: no link."""
+    """A mention that a pipeline found and linked.
+
+    Attributes:
+        document: The document's id.
+        start: The mention's first character.
+        end: The character after its last one.
+        ids: Its concepts, best first, spelt as the gold's are, retired ones followed; empty: no link.
+    """
 
     document: str
     start: int
@@ -195,7 +288,13 @@ class PredictedMention(NamedTuple):
 
 
 class MatchCounts(NamedTuple):
-    """right: found and gold that belong to each other, each of them once. precision, recall, f1 in per cent; 0.0 of nothing."""
+    """How many found mentions (or concepts of documents) are right. precision, recall and f1 are in per cent; 0.0 of nothing.
+
+    Attributes:
+        right: Pairs of found and gold that belong together, each in one pair at most.
+        found: Number that was found.
+        gold: Number that was to be found.
+    """
 
     right: int
     found: int
@@ -215,14 +314,19 @@ class MatchCounts(NamedTuple):
 
 
 def mention_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention], *, overlap: bool = False) -> MatchCounts:
-    """Mention level, micro: the same span and the right concept. overlap: a character in common is enough of a span.
+    """Match found mentions with gold mentions: the same span and the right concept (micro average).
 
-    Right is a concept as for `strict`: of an alternative with n ids (n is 1 but for composites) all are among the first n. What was found
-    without a link does not count as found, nor a gold mention without ids as gold. As many pairs as possible are matched, none twice: two found parts of one gold mention are one
-    right and one wrong.
+    A concept is right as for `strict`: of an alternative with n ids (n is 1 except for composites), all are among the first n. Found mentions
+    without a link do not count as found, nor gold mentions without ids as gold. As many pairs as possible are matched, none twice: two found
+    parts of one gold mention are one right and one wrong.
+
+    Args:
+        found: What a pipeline found.
+        gold: The gold mentions.
+        overlap: A character in common is enough of a span.
     """
     found, gold = [one for one in found if one.ids], [mention for mention in gold if mention.gold]
-    places: Dict[str, List[int]] = {}
+    places: dict[str, list[int]] = {}
     for i, mention in enumerate(gold):
         places.setdefault(mention.document, []).append(i)
     edges = []
@@ -236,21 +340,25 @@ def mention_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention]
 
 
 def document_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention]) -> MatchCounts:
-    """Document level, micro over all documents: the set of first ids that were found in a document against the set of its gold ids.
+    """Match the first ids that were found in each document with the document's gold ids (micro average over all documents).
 
-    Mentions may do without offsets. The ids of a composite are each wanted; alternatives are one that any of them satisfies (where some of
-    them is a composite, the first alternative counts). Alternatives of which some are wanted by themselves in the same document (A or B,
-    and elsewhere A) are nothing more to find: they are counted only where something was found for them besides.
+    The ids of a composite are all wanted. Of alternatives, any one is enough (if some of them is a composite, the first alternative counts).
+    If some of the alternatives are wanted by themselves in the same document (A or B, and elsewhere A), the alternatives add nothing to find:
+    they count only if something else was found for them.
+
+    Args:
+        found: What a pipeline found.
+        gold: The gold mentions; they need no offsets.
     """
     first = list(dict.fromkeys((one.document, one.ids[0]) for one in found if one.ids))
-    wanted: Dict[Tuple[str, FrozenSet[str]], None] = {}
+    wanted: dict[tuple[str, frozenset[str]], None] = {}
     for mention in (mention for mention in gold if mention.gold):
         single = all(len(alternative) == 1 for alternative in mention.gold)
         either = frozenset(i for alternative in mention.gold for i in alternative)
         for ids in [either] if single else [frozenset((i,)) for i in mention.gold[0]]:
             wanted.setdefault((mention.document, ids))
-    holding: Dict[Hashable, List[int]] = {}
-    of_document: Dict[str, List[FrozenSet[str]]] = {}
+    holding: dict[Hashable, list[int]] = {}
+    of_document: dict[str, list[frozenset[str]]] = {}
     for j, (document, ids) in enumerate(wanted):
         of_document.setdefault(document, []).append(ids)
         for concept_id in ids:
@@ -262,8 +370,8 @@ def document_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention
     return MatchCounts(right, len(first), len(needed) + besides)
 
 
-def _pairs(edges: Sequence[Tuple[int, int]], n_left: int, n_right: int) -> int:
-    """How many edges can be taken so that none share an end."""
+def _pairs(edges: Sequence[tuple[int, int]], n_left: int, n_right: int) -> int:
+    """Return the largest number of edges that can be taken so that no two share an end."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
@@ -277,11 +385,22 @@ def _pairs(edges: Sequence[Tuple[int, int]], n_left: int, n_right: int) -> int:
 # -- approximate search -------------------------------------------------------------------------------------------------
 
 
-def neighbour_recall(index: Any, exact: Any, queries: Floats2d, depths: Sequence[int] = (1, 10)) -> Dict[int, float]:
-    """Per cent of the true neighbours that an approximate index finds, at each depth; apart from whether they are the right concepts.
+def neighbour_recall(index: Any, exact: Any, queries: Floats2d, depths: Sequence[int] = (1, 10)) -> dict[int, float]:
+    """Measure how many of the true neighbours an approximate index finds, whether or not they are right concepts.
 
-    index, exact: `VectorIndex`, over the same vectors. queries (q, d), L2-normalised. A row that comes back counts if its true cosine is
-    at least that of the k-th exact neighbour less TOLERANCE: of equal neighbours any will do. RAISES: ValueError.
+    A row counts if its true cosine is at least that of the k-th exact neighbour, less TOLERANCE: of equal neighbours, any will do.
+
+    Args:
+        index: A `VectorIndex`.
+        exact: An exact `VectorIndex` over the same vectors.
+        queries: (q, d), L2-normalised.
+        depths: The k to measure at.
+
+    Returns:
+        Depth -> per cent.
+
+    Raises:
+        ValueError: If the two indexes differ in size, or there are no queries.
     """
     if len(index) != len(exact) or not len(exact):
         raise ValueError(f"an index of {len(index)} vectors but an exact one of {len(exact)}")

@@ -1,10 +1,10 @@
-"""What `metrics/*.json` hold, read by their `kind` and checked: a file that lacks something is named, with the place."""
+"""What the files metrics/*.json hold: each is read by its `kind` and checked; an error names the file and the place."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -14,55 +14,55 @@ from spacy_sapbert.files import write_text
 from ..errors import fail
 
 
-class _Strict(BaseModel):
+class _Checked(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
 
 # -- evaluation: checked here, used as the dictionary it is (`training.evaluation.evaluate.as_result` writes it) --------------------
 
 
-class _SystemResult(_Strict):
+class _SystemResult(_Checked):
     seeds: int
-    at1: Optional[float] = None
-    at5: Optional[float] = None
-    spearman: Optional[float] = None
-    at1_ci: Optional[Tuple[float, float]] = None
-    at5_ci: Optional[Tuple[float, float]] = None
-    spearman_ci: Optional[Tuple[float, float]] = None
-    mrr: Optional[float] = None
-    answerable_at1: Optional[float] = None
+    at1: float | None = None
+    at5: float | None = None
+    spearman: float | None = None
+    at1_ci: tuple[float, float] | None = None
+    at5_ci: tuple[float, float] | None = None
+    spearman_ci: tuple[float, float] | None = None
+    mrr: float | None = None
+    answerable_at1: float | None = None
 
 
-class _GroupResult(_Strict):
+class _GroupResult(_Checked):
     n: int
     at1: float
     at5: float
 
 
-class _Comparison(_Strict):
+class _Comparison(_Checked):
     a: str
     b: str
     difference: float
     p: float
 
 
-class _Confusion(_Strict):
+class _Confusion(_Checked):
     mention: str
     count: int
     why: str
 
 
-class _BenchmarkResult(_Strict):
+class _BenchmarkResult(_Checked):
     title: str
     protocol: str
     n: int
-    counts: Dict[str, Any]
+    counts: dict[str, Any]
     metric: str
-    rule: Optional[str] = None
-    systems: Dict[str, _SystemResult]
-    groups: Dict[str, Dict[str, Dict[str, _GroupResult]]] = {}
-    comparisons: List[_Comparison] = []
-    confusions: Dict[str, List[_Confusion]] = {}
+    rule: str | None = None
+    systems: dict[str, _SystemResult]
+    groups: dict[str, dict[str, dict[str, _GroupResult]]] = {}
+    comparisons: list[_Comparison] = []
+    confusions: dict[str, list[_Confusion]] = {}
 
     @model_validator(mode="after")
     def _figures(self) -> _BenchmarkResult:
@@ -73,37 +73,37 @@ class _BenchmarkResult(_Strict):
         return self
 
 
-class EvaluationResult(_Strict):
+class EvaluationResult(_Checked):
     search: str
-    versions: Dict[str, str]
+    versions: dict[str, str]
     seed: int
     limit: int
     pool: int
-    encoders: Dict[str, Dict[str, Any]]
-    sets: Dict[str, _BenchmarkResult]
+    encoders: dict[str, dict[str, Any]]
+    sets: dict[str, _BenchmarkResult]
 
 
 # -- the others ---------------------------------------------------------------------------------------------------------
 
 
-class FittedOn(_Strict):
-    """What a calibration was fitted on, and tested on, in words."""
+class FittedOn(_Checked):
+    """What a calibration was fitted on and tested on, in words."""
 
     fit: str
     test: str
 
 
-class ReliabilityBin(_Strict):
+class ReliabilityBin(_Checked):
     """Links whose stated probability is in [low, high]. confidence, accuracy: shares, None for an empty bin."""
 
     low: float
     high: float
     n: int
-    confidence: Optional[float] = None
-    accuracy: Optional[float] = None
+    confidence: float | None = None
+    accuracy: float | None = None
 
 
-class CurvePoint(_Strict):
+class CurvePoint(_Checked):
     """precision, kept: shares at this threshold."""
 
     threshold: float
@@ -111,15 +111,15 @@ class CurvePoint(_Strict):
     kept: float
 
 
-class TargetResult(_Strict):
+class TargetResult(_Checked):
     """What a user asked for and got, shares; None where no threshold gives it."""
 
     target_precision: float
-    precision: Optional[float] = None
-    kept: Optional[float] = None
+    precision: float | None = None
+    kept: float | None = None
 
 
-class CoverageResult(_Strict):
+class CoverageResult(_Checked):
     """asked, covered: shares of mentions whose candidates hold the right concept. size: mean number of candidates."""
 
     asked: float
@@ -127,73 +127,73 @@ class CoverageResult(_Strict):
     size: float
 
 
-class CalibrationResult(_Strict):
+class CalibrationResult(_Checked):
     """ece, ece_raw: expected calibration error of the probability, and of the bare score, shares."""
 
     data: FittedOn
     n_fit: int
     n_test: int
     ece: float
-    ece_raw: Optional[float] = None
-    bins: List[ReliabilityBin]
-    curve: List[CurvePoint] = []
-    targets: List[TargetResult] = []
-    conformal: List[CoverageResult] = []
+    ece_raw: float | None = None
+    bins: list[ReliabilityBin]
+    curve: list[CurvePoint] = []
+    targets: list[TargetResult] = []
+    conformal: list[CoverageResult] = []
     protocol: str = ""
-    not_reached: List[str] = []
-    index: Dict[str, Any] = {}
+    not_reached: list[str] = []
+    index: dict[str, Any] = {}
 
 
-class MatchScores(_Strict):
+class MatchScores(_Checked):
     """Per cent. f1_ci: 95% interval."""
 
     precision: float
     recall: float
     f1: float
-    f1_ci: Optional[Tuple[float, float]] = None
+    f1_ci: tuple[float, float] | None = None
 
 
-class EndToEndBenchmark(_Strict):
+class EndToEndBenchmark(_Checked):
     n_documents: int
     n_gold: int
     n_predicted: int
-    mention_exact: Optional[MatchScores] = None
-    mention_overlap: Optional[MatchScores] = None
-    document: Optional[MatchScores] = None
-    documents_per_second: Optional[float] = None
+    mention_exact: MatchScores | None = None
+    mention_overlap: MatchScores | None = None
+    document: MatchScores | None = None
+    documents_per_second: float | None = None
     note: str = ""
 
 
-class EndToEndSystem(_Strict):
-    sets: Dict[str, EndToEndBenchmark]
-    components: List[str] = []
+class EndToEndSystem(_Checked):
+    sets: dict[str, EndToEndBenchmark]
+    components: list[str] = []
 
 
-class EndToEndResult(_Strict):
-    systems: Dict[str, EndToEndSystem]
+class EndToEndResult(_Checked):
+    systems: dict[str, EndToEndSystem]
     protocol: str = ""
 
 
-class NamePoint(_Strict):
+class NamePoint(_Checked):
     """concept: which of the projection's concepts, from 0. before, after: places in the plane."""
 
     name: str
     concept: int = Field(ge=0)
-    before: Tuple[float, float]
-    after: Tuple[float, float]
+    before: tuple[float, float]
+    after: tuple[float, float]
 
 
-class PairCounts(_Strict):
+class PairCounts(_Checked):
     """Pairs of names in each bin of cosine."""
 
-    positive: List[int]
-    negative: List[int]
+    positive: list[int]
+    negative: list[int]
 
 
-class BatchPairs(_Strict):
+class BatchPairs(_Checked):
     """edges: of the bins, one more than counts."""
 
-    edges: List[float]
+    edges: list[float]
     before: PairCounts
     mined: PairCounts
     after: PairCounts
@@ -208,12 +208,12 @@ class BatchPairs(_Strict):
         return self
 
 
-class ProjectionResult(_Strict):
+class ProjectionResult(_Checked):
     title: str
-    concepts: List[str]
-    points: List[NamePoint]
+    concepts: list[str]
+    points: list[NamePoint]
     note: str = ""
-    pairs: Optional[BatchPairs] = None
+    pairs: BatchPairs | None = None
 
     @model_validator(mode="after")
     def _known(self) -> ProjectionResult:
@@ -222,18 +222,18 @@ class ProjectionResult(_Strict):
         return self
 
 
-class PerformanceFigure(_Strict):
+class PerformanceFigure(_Checked):
     name: str
     value: float
     unit: str = ""
     note: str = ""
 
 
-class Performance(_Strict):
-    rows: List[PerformanceFigure]
+class Performance(_Checked):
+    rows: list[PerformanceFigure]
 
 
-KINDS: Dict[str, type[_Strict]] = {
+KINDS: dict[str, type[_Checked]] = {
     "evaluation": EvaluationResult,
     "calibration": CalibrationResult,
     "end-to-end": EndToEndResult,
@@ -247,18 +247,25 @@ class Results(NamedTuple):
     """By the file's name without its ending. tables: of `python -m benchmarks` (title, protocol, rows). ignored: files of no known kind.
     absent: kind -> why its step made none."""
 
-    evaluations: Dict[str, Dict[str, Any]]
-    calibrations: Dict[str, CalibrationResult]
-    end_to_end: Dict[str, EndToEndResult]
-    projections: Dict[str, ProjectionResult]
-    benchmarks: Dict[str, Performance]
-    tables: List[Dict[str, Any]]
-    ignored: List[str]
-    absent: Dict[str, str]
+    evaluations: dict[str, dict[str, Any]]
+    calibrations: dict[str, CalibrationResult]
+    end_to_end: dict[str, EndToEndResult]
+    projections: dict[str, ProjectionResult]
+    benchmarks: dict[str, Performance]
+    tables: list[dict[str, Any]]
+    ignored: list[str]
+    absent: dict[str, str]
 
 
 def read_results(folder: Path) -> Results:
-    """Every JSON file of a folder. RAISES: SapbertError E545 (nothing of a known kind), E547 (a damaged file)."""
+    """Read every JSON file of a folder.
+
+    Args:
+        folder: The folder.
+
+    Raises:
+        SapbertError: E545 (nothing of a known kind), E547 (a damaged file).
+    """
     found = Results({}, {}, {}, {}, {}, [], [], {})
     for path in sorted(folder.glob("*.json"), key=lambda path: (path.stem != "evaluation", path.stem)):
         content = _read(path)
@@ -267,7 +274,7 @@ def read_results(folder: Path) -> Results:
             found.absent[str(kind)] = str(content["absent"])
         elif kind in KINDS:
             made = _checked(path, kind, content)
-            of_kind: Dict[str, Dict[str, Any]] = {
+            of_kind: dict[str, dict[str, Any]] = {
                 "evaluation": found.evaluations,
                 "calibration": found.calibrations,
                 "end-to-end": found.end_to_end,
@@ -296,7 +303,7 @@ def write_absent(path: Path, kind: str, why: str) -> str:
     return why
 
 
-def _read(path: Path) -> Dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -306,7 +313,7 @@ def _read(path: Path) -> Dict[str, Any]:
     return content
 
 
-def _checked(path: Path, kind: str, content: Dict[str, Any]) -> _Strict:
+def _checked(path: Path, kind: str, content: dict[str, Any]) -> _Checked:
     try:
         return KINDS[kind].model_validate(content)
     except ValidationError as error:
@@ -314,6 +321,6 @@ def _checked(path: Path, kind: str, content: Dict[str, Any]) -> _Strict:
         raise fail("E547", path=path, expected=f"a file of the kind '{kind}'", why=why) from error
 
 
-def _tables(content: Dict[str, Any]) -> List[Dict[str, Any]]:
+def _tables(content: dict[str, Any]) -> list[dict[str, Any]]:
     parts = [part for name in PEERS if isinstance(part := content.get(name), dict)]
     return [table for part in parts for table in part.values() if isinstance(table, dict) and {"title", "rows"} <= set(table) and table["rows"]]

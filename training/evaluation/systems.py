@@ -1,14 +1,13 @@
-"""What a system does with a set: outcomes of mentions, likenesses of pairs; of encoders by exact search, and of the baselines."""
+"""What a system does on a benchmark: outcomes of mentions, or how alike it says pairs are. Encoders by exact search, and baselines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 from tqdm import tqdm
 
-from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.types import Floats2d
@@ -16,7 +15,12 @@ from spacy_sapbert.types import Floats2d
 from ..errors import fail
 from ..loop.retrieval import Scorer, best_scores
 from . import baselines as baselines_module
-from .benchmarks import SENTENCE_TOKENS, Benchmark, ConceptBenchmark, SimilarityBenchmark
+from .benchmarks import (
+    SENTENCE_TOKENS,
+    Benchmark,
+    ConceptBenchmark,
+    SimilarityBenchmark,
+)
 from .breakdown import SHARE, WrongFirst
 from .metrics import (
     Boundary,
@@ -33,26 +37,36 @@ from .metrics import (
 )
 
 DEPTHS = (1, 5)
-RULES: Dict[str, Rule] = {"strict": strict, "lenient": lenient}
+RULES: dict[str, Rule] = {"strict": strict, "lenient": lenient}
 
 
 class Outcomes(NamedTuple):
-    """What a system did with each mention of a set. values: "strict_at1", "strict_at5", "strict_mrr", "lenient_…" -> (m,): the probability of
-    being right by that depth, the expectation of 1 / rank. firsts: see `breakdown.confusions`, by the set's own rule."""
+    """What a system did with each mention of a benchmark.
 
-    values: Dict[str, Floats1d]
-    firsts: List[Optional[WrongFirst]]
+    Attributes:
+        values: "strict_at1", "strict_at5", "strict_mrr", "lenient_…" -> (m,) the probability of being right at that depth, or the expectation
+            of 1 / rank.
+        firsts: The wrong first of each mention by the benchmark's own rule; see `breakdown.confusions`.
+    """
+
+    values: dict[str, Floats1d]
+    firsts: list[WrongFirst | None]
 
 
-Measured = Union[Outcomes, Floats1d]  # of mentions; of pairs of texts: (pairs,), how alike the system says they are
+Measured = Union[Outcomes, Floats1d]  # of mentions; of pairs of texts: (pairs,) how alike the system says they are
 
 
 def outcomes_of(benchmark: ConceptBenchmark, score: Scorer) -> Outcomes:
-    """score: see `metrics.best_scores`. A mention of several queries is right where all of them are."""
+    """Rank the concepts for each mention and compute what is right. A mention of several queries is right if all of them are.
+
+    Args:
+        benchmark: The mentions and the dictionary.
+        score: Similarity of names and queries; see `retrieval.best_scores`.
+    """
     n = len(benchmark.queries)
     right = {f"{rule}_at{k}": np.zeros(n) for rule in RULES for k in DEPTHS}
-    found: Dict[str, List[Optional[Ranks]]] = {rule: [None] * n for rule in RULES}
-    firsts: List[Optional[WrongFirst]] = [None] * n
+    found: dict[str, list[Ranks | None]] = {rule: [None] * n for rule in RULES}
+    firsts: list[WrongFirst | None] = [None] * n
     wanted = [{name: alternatives_of(gold, rule) for name, rule in RULES.items()} for gold in benchmark.golds]
     dictionary = benchmark.dictionary
     for start, best in best_scores(score, n, dictionary.rows, dictionary.labels, dictionary.n_labels):
@@ -60,7 +74,7 @@ def outcomes_of(benchmark: ConceptBenchmark, score: Scorer) -> Outcomes:
             for label, count in benchmark.seen.get(benchmark.queries[i], {}).items():
                 scores[label] = 2.0 + count  # above every cosine
             ends = {k: boundary(scores, k) for k in DEPTHS}
-            done: Dict[FrozenSet[FrozenSet[int]], Tuple[Optional[Ranks], List[float]]] = {}  # mostly, all rules look for the same
+            done: dict[frozenset[frozenset[int]], tuple[Ranks | None, list[float]]] = {}  # mostly, all rules look for the same
             for rule, alternatives in wanted[i].items():
                 key = frozenset(alternatives)
                 if key not in done:
@@ -77,8 +91,15 @@ def outcomes_of(benchmark: ConceptBenchmark, score: Scorer) -> Outcomes:
     return Outcomes(values, [next((firsts[i] for i in mention if firsts[i]), None) for mention in mentions])
 
 
-def _first(scores: Floats2d, end: Boundary, alternatives: Sequence[FrozenSet[int]], query: str) -> Optional[WrongFirst]:
-    """scores (concepts,). end: of depth 1. None where nothing was found."""
+def _first(scores: Floats2d, end: Boundary, alternatives: Sequence[frozenset[int]], query: str) -> WrongFirst | None:
+    """Return the wrong first of a query, None if nothing was found or all at the top are right.
+
+    Args:
+        scores: (concepts,) score of each concept.
+        end: Where the ranking of depth 1 ends.
+        alternatives: What is right.
+        query: What was looked up.
+    """
     right = {row for alternative in alternatives if len(alternative) == 1 for row in alternative}
     at_top = np.flatnonzero(end.sure | end.tied).tolist()
     wrong = next((label for label in at_top if label not in right), None)
@@ -87,22 +108,36 @@ def _first(scores: Floats2d, end: Boundary, alternatives: Sequence[FrozenSet[int
     return WrongFirst(wrong, min(1.0, float(scores[wrong])), query, any(label in right for label in at_top))
 
 
-def correlations(likeness: Floats1d, human: Sequence[float]) -> Dict[str, float]:
-    """100 times Spearman's rank and Pearson's linear correlation of what a system says of pairs (n,) with human scores."""
+def correlations(likeness: Floats1d, human: Sequence[float]) -> dict[str, float]:
+    """Compute Spearman's rank and Pearson's linear correlation, times 100, with human scores.
+
+    Args:
+        likeness: (n,) how alike a system says the texts of each pair are.
+        human: What people say.
+    """
     from scipy.stats import pearsonr, spearmanr
 
     return {"spearman": 100.0 * float(spearmanr(likeness, human).statistic), "pearson": 100.0 * float(pearsonr(likeness, human).statistic)}
 
 
-def measure_encoder(model: Any, benchmarks: Sequence[Benchmark], *, progress: bool = False) -> Dict[str, Measured]:
-    """Set -> outcomes or figures. Every distinct name and query of all benchmarks is encoded once."""
+def measure_encoder(model: Any, benchmarks: Sequence[Benchmark], *, progress: bool = False) -> dict[str, Measured]:
+    """Measure an encoder on benchmarks. Every distinct name and query of all benchmarks is encoded once.
+
+    Args:
+        model: The encoder.
+        benchmarks: The benchmarks.
+        progress: Show progress bars.
+
+    Returns:
+        Benchmark -> outcomes of its mentions, or how alike its pairs are.
+    """
     of_concepts = [benchmark for benchmark in benchmarks if isinstance(benchmark, ConceptBenchmark)]
-    rows: Dict[str, int] = {}
+    rows: dict[str, int] = {}
     for benchmark in of_concepts:
         for text in (*benchmark.dictionary.names, *benchmark.queries):
             rows.setdefault(text, len(rows))
-    vectors = building.encode(model, list(rows), progress=progress) if rows else np.zeros((0, 1), dtype=np.float32)  # (texts, d)
-    found: Dict[str, Measured] = {}
+    vectors = model.encode(list(rows), progress=progress) if rows else np.zeros((0, 1), dtype=np.float32)  # (texts, d)
+    found: dict[str, Measured] = {}
     for benchmark in tqdm(of_concepts, desc="searching", unit=" benchmarks", disable=not progress):
         names = vectors[[rows[name] for name in benchmark.dictionary.names]]
         queries = vectors[[rows[query] for query in benchmark.queries]]
@@ -111,32 +146,54 @@ def measure_encoder(model: Any, benchmarks: Sequence[Benchmark], *, progress: bo
     return found
 
 
-def measure_similarity(model: Any, benchmarks: Sequence[SimilarityBenchmark]) -> Dict[str, Floats1d]:
-    """Set -> cosine of each pair (pairs,). RAISES: SapbertError E544 (human scores that are all the same)."""
-    tokens = model.attrs["max_length"]
-    model.attrs["max_length"] = max(tokens, SENTENCE_TOKENS)
+def measure_similarity(model: Any, benchmarks: Sequence[SimilarityBenchmark]) -> dict[str, Floats1d]:
+    """Compute the cosine of each pair of texts.
+
+    Args:
+        model: The encoder.
+        benchmarks: The benchmarks of pairs.
+
+    Returns:
+        Benchmark -> cosines (pairs,).
+
+    Raises:
+        SapbertError: E544, if all human scores are the same.
+    """
+    tokens = model.max_length
+    model.max_length = max(tokens, SENTENCE_TOKENS)
     try:
         found = {}
         for benchmark in benchmarks:
             left, right = normalised_pairs(benchmark)
-            both = building.encode(model, [*left, *right])  # L2-normalised
+            both = model.encode([*left, *right])  # L2-normalised
             found[benchmark.name] = (both[: len(left)] * both[len(left) :]).sum(axis=1, dtype=np.float64)
         return found
     finally:
-        model.attrs["max_length"] = tokens
+        model.max_length = tokens
 
 
-def normalised_pairs(benchmark: SimilarityBenchmark) -> Tuple[List[str], List[str]]:
-    """RAISES: SapbertError E544 (human scores that are all the same)."""
+def normalised_pairs(benchmark: SimilarityBenchmark) -> tuple[list[str], list[str]]:
+    """Return the left and the right texts of all pairs, normalised.
+
+    Raises:
+        SapbertError: E544, if all human scores are the same.
+    """
     if len({pair.score for pair in benchmark.pairs}) < 2:
         raise fail("E544", name=benchmark.name, why="all human scores are the same, so there is no correlation; take more pairs")
     return [normalise(pair.left) for pair in benchmark.pairs], [normalise(pair.right) for pair in benchmark.pairs]
 
 
-def measure_baselines(benchmarks: Sequence[Benchmark]) -> Tuple[Dict[str, Dict[str, Measured]], List[str]]:
-    """System -> set -> outcomes; and what could not be measured, with the reason. RAISES: SapbertError E546."""
-    measured: Dict[str, Dict[str, Measured]] = {}
-    notes: Dict[str, List[str]] = {}  # reason -> benchmarks
+def measure_baselines(benchmarks: Sequence[Benchmark]) -> tuple[dict[str, dict[str, Measured]], list[str]]:
+    """Measure the baselines on benchmarks.
+
+    Returns:
+        System -> benchmark -> outcomes; and notes on what could not be measured, with the reason.
+
+    Raises:
+        SapbertError: E546, if a package is missing.
+    """
+    measured: dict[str, dict[str, Measured]] = {}
+    notes: dict[str, list[str]] = {}  # reason -> benchmarks
     for system, make in baselines_module.all_baselines().items():
         for benchmark in benchmarks:
             if isinstance(benchmark, ConceptBenchmark):

@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
-from spacy_sapbert.encoders.transformer import NameEncoder, base_encoder, local_name, read_pooling, to_folder
+from spacy_sapbert.encoders.transformer import NameEncoder, base_encoder, local_name, read_pooling
 from spacy_sapbert.errors import MissingFile
 
 from ..errors import fail
@@ -40,7 +40,7 @@ def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout
     try:
         with tempfile.TemporaryDirectory() as merged:
             if (Path(base) / "adapter_config.json").is_file() and not (Path(base) / "config.json").is_file():
-                to_folder(NameEncoder(name=base, pooling=pooling, dtype="float32").initialize(), Path(merged))
+                NameEncoder(name=base, pooling=pooling, dtype="float32").initialize().save(Path(merged))
                 base = merged
             transformer = Transformer(base, max_seq_length=max_length)
             chosen = read_pooling(base) if pooling == "auto" else pooling

@@ -20,7 +20,6 @@ import torch
 from safetensors.torch import save_file
 from tqdm import tqdm
 
-from spacy_sapbert.build import linker as building
 from spacy_sapbert.encoders.static import CONFIG, KIND, TABLE, WORDS, WordParts, add_up, split
 from spacy_sapbert.files import writing_folder
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -330,7 +329,7 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
         if len(vectors) != len(order):
             raise fail("E511", setting="--vectors", value=kept, why=f"it holds {len(vectors):,} vectors, not {len(order):,}: delete it")
     else:
-        vectors = building.encode(load_encoder(teacher), [material.names[i] for i in order.tolist()], progress=progress).astype(np.float16)
+        vectors = load_encoder(teacher).encode([material.names[i] for i in order.tolist()], progress=progress).astype(np.float16)
         if kept is not None:
             np.save(kept, vectors, allow_pickle=False)
             Stamp(stamp_of(kept)).write(inputs)

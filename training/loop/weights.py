@@ -19,7 +19,7 @@ def read_weights(name: str) -> Weights:
     """
     encoder = NameEncoder(name=name, dtype="float32")
     encoder.initialize()
-    return {key: value.detach().clone() for key, value in encoder.layers[0].shims[0]._hfmodel.transformer.state_dict().items()}  # type: ignore[attr-defined]
+    return {key: value.detach().clone() for key, value in encoder.hf_model.transformer.state_dict().items()}
 
 
 def shape_difference(one: Weights, other: Weights) -> str | None:

@@ -10,7 +10,7 @@ import re
 import textwrap
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -71,8 +71,8 @@ class SystemRow(NamedTuple):
 
     label: str
     value: float
-    low: Optional[float] = None
-    high: Optional[float] = None
+    low: float | None = None
+    high: float | None = None
     mine: bool = False
 
 
@@ -82,9 +82,9 @@ class Change(NamedTuple):
     label: str
     before: float
     after: float
-    low: Optional[float] = None
-    high: Optional[float] = None
-    n: Optional[int] = None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
 
 
 class Curve(NamedTuple):
@@ -147,7 +147,7 @@ def _tag(element: ET.Element) -> str:
 
 
 @rc_context(STYLE)
-def systems(name: str, title: str, rows: Sequence[SystemRow], xlabel: str, line: Optional[Tuple[float, str]] = None) -> Picture:
+def systems(name: str, title: str, rows: Sequence[SystemRow], xlabel: str, line: tuple[float, str] | None = None) -> Picture:
     """Systems below each other: a dot for the figure, a whisker for its interval, and a dashed line for a published figure.
 
     rows (n >= 1). xlabel (str): with its unit. line: its place and what stands beside it.
@@ -212,7 +212,7 @@ def dumbbells(name: str, title: str, pairs: Sequence[Change], xlabel: str, befor
     return Picture(name, title, words, figure)
 
 
-def _rows(count: int, extra: float) -> Tuple[Figure, Axes]:
+def _rows(count: int, extra: float) -> tuple[Figure, Axes]:
     """Room for so many rows of marks with a line of text above each."""
     figure = Figure(figsize=(WIDTH, 0.36 * count + 0.55 + extra))
     axes = figure.add_subplot()
@@ -222,12 +222,12 @@ def _rows(count: int, extra: float) -> Tuple[Figure, Axes]:
     return figure, axes
 
 
-def _strips(count: int) -> Tuple[List[float], List[float]]:
+def _strips(count: int) -> tuple[list[float], list[float]]:
     """Lower and upper ends of the rows' marks: lines through them leave the text above alone."""
     return [-place - 0.26 for place in range(count)], [-place + 0.16 for place in range(count)]
 
 
-def _head(axes: Axes, place: int, label: str, value: str, *, bold: bool = False, n: Optional[int] = None) -> None:
+def _head(axes: Axes, place: int, label: str, value: str, *, bold: bool = False, n: int | None = None) -> None:
     size = "" if n is None else f" (n = {n:,})"
     label = textwrap.shorten(label, LABEL - len(size), placeholder=" …") + size
     weight = "bold" if bold else "normal"
@@ -236,11 +236,11 @@ def _head(axes: Axes, place: int, label: str, value: str, *, bold: bool = False,
     axes.text(1, 0.2 - place, value, transform=across, ha="right", va="bottom", fontweight=weight)
 
 
-def _interval(value: float, low: Optional[float], high: Optional[float]) -> str:
+def _interval(value: float, low: float | None, high: float | None) -> str:
     return f"{value:.1f}" if low is None or high is None else f"{value:.1f} [{low:.1f}, {high:.1f}]"
 
 
-def _range(axes: Axes, values: Sequence[float], rows: int) -> Tuple[float, float]:
+def _range(axes: Axes, values: Sequence[float], rows: int) -> tuple[float, float]:
     """The x axis: round numbers around the values, so that a dot is never on its edge; its grid in each row of marks."""
     low, high = min(values), max(values)
     room = max(2.0, 0.08 * (high - low))
@@ -315,7 +315,7 @@ def coverage(name: str, title: str, curve: Sequence[Any], targets: Sequence[Any]
 
 
 @rc_context(STYLE)
-def map_of_names(name: str, title: str, places: Sequence[Tuple[float, float]], concepts: Sequence[int], labels: Sequence[str], note: str) -> Picture:
+def map_of_names(name: str, title: str, places: Sequence[tuple[float, float]], concepts: Sequence[int], labels: Sequence[str], note: str) -> Picture:
     """Names in the plane (Figure 1 of SapBERT, Liu et al., NAACL 2021): colour and shape say the concept, and its number stands at its middle.
 
     places (n): x, y. concepts (n): which of `labels` each is of.
@@ -343,10 +343,10 @@ def map_of_names(name: str, title: str, places: Sequence[Tuple[float, float]], c
     return Picture(name, title, words, figure)
 
 
-def _numbers(places: Any, concepts: Any, count: int) -> Dict[int, Tuple[int, Tuple[int, int]]]:
+def _numbers(places: Any, concepts: Any, count: int) -> dict[int, tuple[int, tuple[int, int]]]:
     """Concept -> the name in its middle, and where beside it its number stands: of four places that which is farthest from the numbers before."""
-    found: Dict[int, Tuple[int, Tuple[int, int]]] = {}
-    taken: List[Any] = []
+    found: dict[int, tuple[int, tuple[int, int]]] = {}
+    taken: list[Any] = []
     for concept in range(count):
         own = np.flatnonzero(concepts == concept)
         if not len(own):
@@ -389,7 +389,7 @@ def course(name: str, title: str, lines: Sequence[Curve], ylabel: str) -> Pictur
     """Something against optimiser steps. lines: with at least one point each."""
     figure = Figure(figsize=(WIDTH, 2.5))
     axes = figure.add_subplot()
-    looks: List[Dict[str, Any]] = [{"color": BLUE}, {"color": VERMILION, "linestyle": (0, (4, 1.5))}, {"color": GREEN, "linestyle": (0, (1, 1))}]
+    looks: list[dict[str, Any]] = [{"color": BLUE}, {"color": VERMILION, "linestyle": (0, (4, 1.5))}, {"color": GREEN, "linestyle": (0, (1, 1))}]
     for line, look in zip(lines, looks):
         axes.plot(line.xs, line.ys, label=line.label, marker="o" if len(line.xs) <= 20 else None, markersize=4, **look)
     if len(lines) > 1:

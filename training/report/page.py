@@ -1,8 +1,8 @@
-"""The evaluation as one page: `python -m training report --metrics metrics --encoder artifacts/encoder --out artifacts/report/index.html`.
+"""The evaluation as one HTML page: `python -m training report --metrics metrics --encoder artifacts/encoder --out artifacts/report/index.html`.
 
-One HTML file without a script or an address that is fetched: it opens from disk, on a phone and on paper, light and dark. What files hold is
-`training.evaluation.results`, pictures are `training.report.figures`, the page is templates/report.html.jinja; here is what goes where. A part whose file is
-not there says which command makes it. Reads top to bottom: reading, the answer, the sections, the page, the command.
+The page has no script and fetches nothing: it opens from disk, on a phone and on paper, light and dark. evaluation/results.py reads the files,
+figures.py draws, templates/ has the page; here data is put together. A section without data shows the command that makes it.
+Reads top to bottom: reading, the answer, the sections, the page.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
@@ -22,7 +23,13 @@ from spacy_sapbert.files import write_text
 from ..errors import fail
 from ..evaluation.baselines import NAMES as BASELINES
 from ..evaluation.evaluate import cell, own_protocol, remarks
-from ..evaluation.results import CalibrationResult, EndToEndResult, ProjectionResult, Results, read_results
+from ..evaluation.results import (
+    CalibrationResult,
+    EndToEndResult,
+    ProjectionResult,
+    Results,
+    read_results,
+)
 from ..loop.encoders import check_encoder
 from . import figures
 from .figures import Change, Curve, Picture, SystemRow
@@ -31,12 +38,12 @@ LOG, CARD = "train_log.jsonl", "README.md"
 STEPS_SHOWN = 12
 CONFUSIONS_SHOWN = 12
 PAIRS_DRAWN = 16  # rows of a dumbbell plot
-TEMPLATES = Path(__file__).parent
-# what the field reports, with the set that is counted the same way (Liu et al., NAACL 2021, table 3: @1/@5 on NCBI-disease)
+TEMPLATES = Path(__file__).parent / "templates"
+# what the field reports, with the benchmark that is counted in the same way (Liu et al., NAACL 2021, table 3: @1/@5 on NCBI-disease)
 PUBLISHED_SET, PUBLISHED, PUBLISHED_AT_5 = "ncbi-test-sapbert", 92.0, 95.6
 PUBLISHED_BY = "SapBERT (PubMedBERT, 110M parameters, UMLS 2020AA)"
 PUBLISHED_F1 = {"gsc-test": (76.0, "FastHPOCR, published: 76.0")}
-# the set that a reader wants first
+# the benchmark that a reader wants first
 HEADLINES = (
     "ncbi-test-sapbert",
     "ncbi-test-abbreviations",
@@ -50,11 +57,11 @@ HEADLINES = (
 CONTENTS = (
     ("results", "Results"),
     ("change", "Before and after training"),
-    ("sets", "Each set, with its protocol"),
+    ("sets", "Each benchmark, with its protocol"),
     ("groups", "Where it is right and where not"),
     ("calibration", "What a probability means"),
     ("confusions", "Most frequent confusions"),
-    ("paper", "Names in the plane, and in a batch"),
+    ("paper", "Names in the plane and in a batch"),
     ("training", "Training"),
     ("end-to-end", "End to end"),
     ("throughput", "Throughput"),
@@ -64,22 +71,40 @@ CONTENTS = (
 
 
 class TrainingLog(NamedTuple):
-    """rows: shown lines. columns: their keys with a number, in the order in which they were first seen. total: lines in the file. lines: all of them."""
+    """The log of a training.
 
-    columns: List[str]
-    rows: List[List[str]]
+    Attributes:
+        columns: Keys with a number, in the order in which they first appear.
+        rows: The lines that are shown.
+        total: Number of lines in the file.
+        lines: All of them.
+    """
+
+    columns: list[str]
+    rows: list[list[str]]
     total: int
-    lines: List[Dict[str, Any]]
+    lines: list[dict[str, Any]]
 
 
 # -- reading ------------------------------------------------------------------------------------------------------------
 
 
-def read_log(path: Path, shown: int = STEPS_SHOWN) -> Optional[TrainingLog]:
-    """train_log.jsonl, thinned to `shown` lines; None where there is none, or nothing in it. RAISES: SapbertError E547."""
+def read_log(path: Path, shown: int = STEPS_SHOWN) -> TrainingLog | None:
+    """Read train_log.jsonl.
+
+    Args:
+        path: The file.
+        shown: How many lines are shown, evenly spaced.
+
+    Returns:
+        The log; None if there is no file or nothing in it.
+
+    Raises:
+        SapbertError: E547.
+    """
     if not path.is_file():
         return None
-    lines: List[Dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if line.strip():
             try:
@@ -94,14 +119,14 @@ def read_log(path: Path, shown: int = STEPS_SHOWN) -> Optional[TrainingLog]:
 
 
 def show(value: Any) -> str:
-    """A value of a table as text."""
+    """Return a value of a table as text."""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return "" if value is None else str(value)
 
 
-def read_card(path: Path) -> List[str]:
-    """A model card -> its settings (the YAML at the head, as it stands) and its text as HTML without raw HTML or images."""
+def read_card(path: Path) -> list[str]:
+    """Read a model card: its settings (the YAML at the head, unchanged) and its text as HTML, without raw HTML or images."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     settings = ""
     if text.startswith("---\n") and "\n---\n" in text[3:]:
@@ -112,25 +137,25 @@ def read_card(path: Path) -> List[str]:
 # -- systems and figures ------------------------------------------------------------------------------------------------
 
 
-def main_key(entry: Dict[str, Any]) -> str:
+def main_key(entry: dict[str, Any]) -> str:
     return "at1" if entry["metric"] == "accuracy" else "spearman"
 
 
-def best(entry: Dict[str, Any]) -> List[str]:
-    """The systems of a set whose figure is the highest, to a tenth."""
+def best(entry: dict[str, Any]) -> list[str]:
+    """Return the systems of a benchmark with the highest figure, to a tenth."""
     rounded = {system: round(found[main_key(entry)], 1) for system, found in entry["systems"].items()}
     return [system for system, value in rounded.items() if value == max(rounded.values())]
 
 
-def systems_of(result: Dict[str, Any]) -> List[str]:
-    """All systems of an evaluation: encoders first, the last given of them foremost, then baselines."""
+def systems_of(result: dict[str, Any]) -> list[str]:
+    """Return all systems of an evaluation: the encoder that the page is about, the base, other encoders, then baselines."""
     names = list(dict.fromkeys(system for entry in result["sets"].values() for system in entry["systems"]))
     mine, base = mine_and_base(result)
     return sorted(names, key=lambda name: (name != mine, name != base, name in BASELINES, names.index(name)))
 
 
-def mine_and_base(result: Dict[str, Any]) -> Tuple[Optional[str], Optional[str]]:
-    """The encoder that the page is about (the last that was given and is not the base), and the base it is set beside; None for none."""
+def mine_and_base(result: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Return the encoder that the page is about (the last one given that is not the base) and the base; None if there is none."""
     encoders = list(dict.fromkeys(name.partition("#")[0] for name in result["encoders"]))
     bases = [name.partition("#")[0] for name, used in result["encoders"].items() if name == "base" or used.get("base_package")]
     others = [name for name in encoders if name not in bases]
@@ -138,24 +163,24 @@ def mine_and_base(result: Dict[str, Any]) -> Tuple[Optional[str], Optional[str]]
     return (others[-1] if others else base), (base if others else None)
 
 
-def interval(entry: Dict[str, Any], system: str, key: str) -> str:
-    """`[81.0, 85.7]`, or nothing."""
+def interval(entry: dict[str, Any], system: str, key: str) -> str:
+    """Return `[81.0, 85.7]`, or nothing if there is no interval."""
     ends = (entry["systems"].get(system) or {}).get(f"{key}_ci")
     return f"[{ends[0]:.1f}, {ends[1]:.1f}]" if ends else ""
 
 
-def figure(entry: Dict[str, Any], system: str) -> str:
-    """@1 or Spearman, a dash where the system has none."""
+def figure(entry: dict[str, Any], system: str) -> str:
+    """Return @1 or Spearman, or a dash if the system has none."""
     found = entry["systems"].get(system)
     return "–" if found is None else f"{found[main_key(entry)]:.1f}"
 
 
-def has(entry: Dict[str, Any], key: str) -> bool:
+def has(entry: dict[str, Any], key: str) -> bool:
     return any(found.get(key) is not None for found in entry["systems"].values())
 
 
-def other(entry: Dict[str, Any]) -> str:
-    """The rule that @1 and @5 do not go by, where its figures are there."""
+def other(entry: dict[str, Any]) -> str:
+    """Return the rule that @1 and @5 do not follow, if its figures are there."""
     name = {"strict": "lenient", "lenient": "strict"}.get(entry.get("rule") or "", "")
     return name if name and all(f"{name}_at5" in found for found in entry["systems"].values()) else ""
 
@@ -164,11 +189,11 @@ def plain(value: Any, form: str) -> str:
     return "–" if value is None else form % value
 
 
-def percent(share: Optional[float]) -> str:
+def percent(share: float | None) -> str:
     return "not reached" if share is None else f"{100 * share:.1f}"
 
 
-def _row(entry: Dict[str, Any], system: str, mine: Optional[str]) -> SystemRow:
+def _row(entry: dict[str, Any], system: str, mine: str | None) -> SystemRow:
     low, high = entry["systems"][system].get(f"{main_key(entry)}_ci") or (None, None)
     return SystemRow(system, entry["systems"][system][main_key(entry)], low, high, system == mine)
 
@@ -177,14 +202,14 @@ def _row(entry: Dict[str, Any], system: str, mine: Optional[str]) -> SystemRow:
 
 
 class Summary(NamedTuple):
-    """The short answer on top, as sentences, and its picture."""
+    """The short answer at the top: sentences and a picture."""
 
-    sentences: List[str]
-    pictures: List[Picture]
+    sentences: list[str]
+    pictures: list[Picture]
 
 
-def headline(evaluations: Dict[str, Dict[str, Any]]) -> Optional[Tuple[Dict[str, Any], str]]:
-    """The evaluation and the set that the answer is about: the first of HEADLINES that some evaluation has, else the first set of accuracy."""
+def headline(evaluations: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], str] | None:
+    """Choose the evaluation and the benchmark of the short answer: the first of HEADLINES, else the first one of accuracy."""
     for name in HEADLINES:
         for result in evaluations.values():
             if name in result["sets"]:
@@ -193,8 +218,8 @@ def headline(evaluations: Dict[str, Dict[str, Any]]) -> Optional[Tuple[Dict[str,
     return next(found, None)
 
 
-def answer_of(evaluations: Dict[str, Dict[str, Any]]) -> Summary:
-    """What was measured, on what, against the base, the baselines and the published figure."""
+def answer_of(evaluations: dict[str, dict[str, Any]]) -> Summary:
+    """Say what was measured, beside the base, the baselines and the published figure."""
     about = headline(evaluations)
     if about is None:
         return Summary([], [])
@@ -214,18 +239,18 @@ def answer_of(evaluations: Dict[str, Dict[str, Any]]) -> Summary:
     line = None
     if name == PUBLISHED_SET:
         sentences.append(
-            f"{_published(found)} Published: {PUBLISHED_BY}, {PUBLISHED:.1f}% and {PUBLISHED_AT_5:.1f}%; this set is counted as it was, on another dictionary."
+            f"{_published(found)} Published: {PUBLISHED_BY}, {PUBLISHED:.1f}% and {PUBLISHED_AT_5:.1f}%; this benchmark is counted in the same way, on another dictionary."
         )
         line = (PUBLISHED, f"SapBERT, published: {PUBLISHED:.1f}")
     if result["limit"] or result["pool"]:
         sentences.append("A sample of the queries or of the dictionary, not the full evaluation: the figures are not to be quoted.")
     if len(result["sets"]) > 1:
-        sentences.append("Other sets and stricter rules give other figures: see Results.")
+        sentences.append("Other benchmarks and stricter rules give other figures: see Results.")
     order = sorted((_row(entry, system, mine) for system in entry["systems"]), key=lambda row: -row.value)
     return Summary(sentences, [figures.systems("answer-systems", f"{name}: right concept first", order, "@1, per cent of queries", line)])
 
 
-def _published(found: Dict[str, Any]) -> str:
+def _published(found: dict[str, Any]) -> str:
     gap = found["at1"] - PUBLISHED
     if found.get("at1_ci") and found["at1_ci"][0] <= PUBLISHED <= found["at1_ci"][1]:
         return f"That is {abs(gap):.1f} points {'above' if gap >= 0 else 'below'} the published figure, which lies within the interval."
@@ -235,15 +260,15 @@ def _published(found: Dict[str, Any]) -> str:
 # -- sections -----------------------------------------------------------------------------------------------------------
 
 
-def changes_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Picture]:
-    """Dumbbells of base and trained encoder: one plot of accuracies, one of correlations, for each evaluation that has both."""
+def changes_of(evaluations: dict[str, dict[str, Any]]) -> list[Picture]:
+    """Draw base and trained encoder side by side: accuracies and correlations of each evaluation that has both."""
     made = []
     for stem, result in evaluations.items():
         mine, base = mine_and_base(result)
         if mine is None or base is None:
             continue
         for metric, title, xlabel in (
-            ("accuracy", "Accuracy by set", "@1, per cent of queries"),
+            ("accuracy", "Accuracy by benchmark", "@1, per cent of queries"),
             ("spearman", "Similarity of texts", "Spearman's correlation × 100"),
         ):
             pairs = [
@@ -259,8 +284,8 @@ def changes_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Picture]:
     return made
 
 
-def _parts(pairs: List[Change]) -> Iterator[Tuple[int, List[Change]]]:
-    """In equal parts of at most PAIRS_DRAWN rows, so that none is taller than a page."""
+def _parts(pairs: list[Change]) -> Iterator[tuple[int, list[Change]]]:
+    """Split rows into equal parts of at most PAIRS_DRAWN, so that no picture is taller than a page."""
     count = math.ceil(len(pairs) / PAIRS_DRAWN)
     size = math.ceil(len(pairs) / count) if count else 1
     yield from ((start // size + 1, pairs[start : start + size]) for start in range(0, len(pairs), size))
@@ -271,13 +296,13 @@ def _part(title: str, number: int, total: int) -> str:
 
 
 def slug(text: str) -> str:
-    """For an id."""
+    """Return a text as part of an HTML id."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def groups_of(evaluations: Dict[str, Dict[str, Any]]) -> Tuple[List[Picture], List[Dict[str, Any]]]:
-    """Break-downs by grouping: dumbbells of the headline's set, and a table for each set (open: of the headline's)."""
-    drawn: List[Picture] = []
+def groups_of(evaluations: dict[str, dict[str, Any]]) -> tuple[list[Picture], list[dict[str, Any]]]:
+    """Draw the groups of the headline's benchmark, and make a table of groups for each benchmark."""
+    drawn: list[Picture] = []
     tables = []
     about = headline(evaluations)
     for stem, result in evaluations.items():
@@ -299,8 +324,8 @@ def groups_of(evaluations: Dict[str, Dict[str, Any]]) -> Tuple[List[Picture], Li
     return drawn, sorted(tables, key=lambda table: not table["open"])
 
 
-def _grouping(groups: Dict[str, Any], shown: List[str], grouping: str) -> Dict[str, Any]:
-    """title, and rows of label, n, the shown systems' figures (None where one has none) and their cells."""
+def _grouping(groups: dict[str, Any], shown: list[str], grouping: str) -> dict[str, Any]:
+    """Return a title, and rows of label, n, the figures of the shown systems (None if one has none) and their cells."""
     rows = []
     for group, first in groups[shown[0]][grouping].items():
         found = [groups[system].get(grouping, {}).get(group) for system in shown]
@@ -309,7 +334,7 @@ def _grouping(groups: Dict[str, Any], shown: List[str], grouping: str) -> Dict[s
     return {"title": grouping.replace("_", " "), "rows": rows}
 
 
-def calibrations_of(found: Dict[str, CalibrationResult]) -> List[Dict[str, Any]]:
+def calibrations_of(found: dict[str, CalibrationResult]) -> list[dict[str, Any]]:
     parts = []
     for stem, one in found.items():
         drawn = (
@@ -323,8 +348,8 @@ def calibrations_of(found: Dict[str, CalibrationResult]) -> List[Dict[str, Any]]
     return parts
 
 
-def confusions_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """Each set's most frequent ones of the encoder that the page is about; open: those of the headline's set."""
+def confusions_of(evaluations: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the most frequent wrong answers of the encoder that the page is about, for each benchmark."""
     parts = []
     about = headline(evaluations)
     for result in evaluations.values():
@@ -338,7 +363,7 @@ def confusions_of(evaluations: Dict[str, Dict[str, Any]]) -> List[Dict[str, Any]
     return sorted(parts, key=lambda part: not part["open"])
 
 
-def _confusion(one: Dict[str, Any]) -> Dict[str, Any]:
+def _confusion(one: dict[str, Any]) -> dict[str, Any]:
     gold = f"{_words(one.get('gold_names'))} ({_words(one.get('gold'))})" if one.get("gold_names") else _words(one.get("gold"))
     if one.get("predicted"):
         predicted = f"{_words(one.get('predicted_name'))} ({_words(one['predicted'])})" if one.get("predicted_name") else _words(one["predicted"])
@@ -349,13 +374,13 @@ def _confusion(one: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _words(value: Any) -> str:
-    """A name or id, or lists of them, however deep, as text."""
+    """Return a name or id, or nested lists of them, as text."""
     if isinstance(value, (list, tuple)):
         return ", ".join(filter(None, map(_words, value)))
     return "" if value is None else str(value)
 
 
-def projections_of(found: Dict[str, ProjectionResult]) -> List[Dict[str, Any]]:
+def projections_of(found: dict[str, ProjectionResult]) -> list[dict[str, Any]]:
     parts = []
     for stem, one in found.items():
         of = [point.concept for point in one.points]
@@ -376,7 +401,7 @@ def projections_of(found: Dict[str, ProjectionResult]) -> List[Dict[str, Any]]:
     return parts
 
 
-CURVES: Tuple[Tuple[str, str, str, Tuple[Tuple[str, str], ...]], ...] = (
+CURVES: tuple[tuple[str, str, str, tuple[tuple[str, str], ...]], ...] = (
     ("loss", "Loss", "loss (no unit)", (("loss", "loss"),)),
     (
         "accuracy",
@@ -388,8 +413,8 @@ CURVES: Tuple[Tuple[str, str, str, Tuple[Tuple[str, str], ...]], ...] = (
 )
 
 
-def curves_of(log: Optional[TrainingLog]) -> List[Picture]:
-    """Loss, held-out accuracy and speed against steps, those that the log has at two steps or more."""
+def curves_of(log: TrainingLog | None) -> list[Picture]:
+    """Draw loss, held-out accuracy and speed against steps, if the log has them at two steps or more."""
     drawn = []
     for name, title, ylabel, keys in CURVES if log is not None else ():
         lines = []
@@ -409,9 +434,9 @@ def _finite(value: Any) -> bool:
 COUNTED = (("mention_exact", "mentions, exact"), ("mention_overlap", "mentions, overlap"), ("document", "documents"))
 
 
-def end_to_end_of(found: Dict[str, EndToEndResult]) -> Tuple[List[Picture], List[Dict[str, Any]]]:
-    """Set by set: F1 as dots, and a table."""
-    sets: Dict[str, List[Tuple[str, Any]]] = {}
+def end_to_end_of(found: dict[str, EndToEndResult]) -> tuple[list[Picture], list[dict[str, Any]]]:
+    """Draw F1 for each benchmark of whole texts, and make a table for each."""
+    sets: dict[str, list[tuple[str, Any]]] = {}
     for one in found.values():
         for system, measured in one.systems.items():
             for name, figures_of_set in measured.sets.items():
@@ -453,7 +478,7 @@ def end_to_end_of(found: Dict[str, EndToEndResult]) -> Tuple[List[Picture], List
     return drawn, parts
 
 
-def _of_mentions(all_of_set: List[Tuple[str, Any]]) -> bool:
+def _of_mentions(all_of_set: list[tuple[str, Any]]) -> bool:
     return any(measured.mention_exact is not None for _, measured in all_of_set)
 
 
@@ -465,7 +490,15 @@ def _first(measured: Any) -> str:
 
 
 def render(results: Results, encoder: Path) -> str:
-    """The page. encoder: a folder that `training.train` wrote. RAISES: SapbertError E547 (its log)."""
+    """Return the page as HTML.
+
+    Args:
+        results: All results.
+        encoder: Folder of the trained encoder, for its log and model card.
+
+    Raises:
+        SapbertError: E547 (its log).
+    """
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     settings, card = read_card(encoder / CARD)
     log = read_log(encoder / LOG)

@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 import torch
 
-from spacy_sapbert import bundle
-from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -39,14 +37,14 @@ LOOKED_AT = 1500  # concepts among which neighbours are sought
 EDGES = np.linspace(-0.4, 1.0, 29)  # bins of 0.05; names of trained encoders are hardly ever below
 BATCH_NAMES = 500  # so many names, or a batch more, make Figure 2
 PAPER_MARGIN = 0.2
-Pairs = Tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
 class DrawnConcept(NamedTuple):
-    """A concept of the picture: its name and the names that are drawn."""
+    """A concept of the picture: its preferred name and the names that are drawn."""
 
     title: str
-    names: List[str]
+    names: list[str]
 
 
 # -- which concepts -----------------------------------------------------------------------------------------------------
@@ -54,7 +52,7 @@ class DrawnConcept(NamedTuple):
 
 def choose_concepts(
     kb: KnowledgeBase, folder: Path, *, seed: int = 0, count: int = CONCEPTS, families: int = FAMILIES
-) -> Tuple[List[DrawnConcept], str]:
+) -> tuple[list[DrawnConcept], str]:
     """`count` concepts with LEAST to MOST names of their own, in `families` of concepts whose names look alike, and where they are from in words.
 
     Of concepts that training never saw where there are ENOUGH of them, else of all. Each family is a concept at random and those nearest to
@@ -77,7 +75,7 @@ def choose_concepts(
     texts = [kb.surface_forms_at(names.of(i).tolist()) for i in pool.tolist()]
     matrix = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 4), dtype=np.float32).fit_transform(" | ".join(own) for own in texts)
     left = np.ones(len(pool), dtype=np.bool_)
-    chosen: List[int] = []
+    chosen: list[int] = []
     for family in range(families):
         wanted = count // families + (family < count % families)
         anchor = int(chance.choice(np.flatnonzero(left)))
@@ -96,8 +94,19 @@ def _title(kb: KnowledgeBase, labels: npt.NDArray[np.int32], label: int) -> str:
 # -- the plane ----------------------------------------------------------------------------------------------------------
 
 
-def in_plane(vectors: Floats2d, seed: int = 0) -> List[Tuple[float, float]]:
-    """(n, d) -> n places by t-SNE (van der Maaten and Hinton 2008) over cosine distance, from the principal directions; the same for the same seed."""
+def in_plane(vectors: Floats2d, seed: int = 0) -> list[tuple[float, float]]:
+    """Place vectors in the plane by t-SNE over cosine distance, starting from the principal directions.
+
+    Args:
+        vectors: (n, d).
+        seed: The same seed gives the same places.
+
+    Returns:
+        n places (x, y).
+
+    Source:
+        van der Maaten and Hinton, JMLR 2008.
+    """
     from sklearn.manifold import TSNE
 
     perplexity = max(2.0, min(20.0, (len(vectors) - 1) / 3))
@@ -108,7 +117,7 @@ def in_plane(vectors: Floats2d, seed: int = 0) -> List[Tuple[float, float]]:
 # -- a batch ------------------------------------------------------------------------------------------------------------
 
 
-def draw_batches(folder: Path, made: batches.Batches, *, processes: int = 1, seed: int = 0, names: int = BATCH_NAMES) -> List[Dict[str, int]]:
+def draw_batches(folder: Path, made: batches.Batches, *, processes: int = 1, seed: int = 0, names: int = BATCH_NAMES) -> list[dict[str, int]]:
     """The first batches of a training, each name -> label, as many as give `names` names. processes (int): whose batches are mined together.
 
     Names as they are, whatever the recipe would perturb. RAISES: SapbertError E502.
@@ -120,13 +129,13 @@ def draw_batches(folder: Path, made: batches.Batches, *, processes: int = 1, see
     table = pq.read_table(folder / pairs_module.PAIRS, memory_map=True)
     neighbours = kept_nearest_labels(folder, stamp) if made.near else None
     sampler = iter(made.maker(neighbours)(Dataset(table, fingerprint=stamp[:32]), made.pairs, seed=seed))
-    found: List[Dict[str, int]] = []
+    found: list[dict[str, int]] = []
     while sum(map(len, found)) < names:
         rows = [row for batch in islice(sampler, processes) for row in batch]
         if not rows:
             break
         part = table.take(rows)
-        own: Dict[str, int] = {}
+        own: dict[str, int] = {}
         for column in ("anchor", "positive"):
             for name, label in zip(part.column(column).to_pylist(), part.column("label").to_pylist()):
                 own.setdefault(name, label)
@@ -134,15 +143,25 @@ def draw_batches(folder: Path, made: batches.Batches, *, processes: int = 1, see
     return found
 
 
-def all_pairs(labels: npt.NDArray[np.int64]) -> Tuple[Pairs, Pairs]:
-    """labels (n,) -> index pairs (i < j) of one label, and of two."""
+def all_pairs(labels: npt.NDArray[np.int64]) -> tuple[Pairs, Pairs]:
+    """Return the index pairs (i < j) of one label, and of two labels.
+
+    Args:
+        labels: (n,) label of each name.
+    """
     first, second = np.triu_indices(len(labels), 1)
     same = labels[first] == labels[second]
     return (first[same], second[same]), (first[~same], second[~same])
 
 
-def mined_pairs(vectors: Floats2d, labels: npt.NDArray[np.int64], miner: Any) -> Tuple[Pairs, Pairs]:
-    """The positive and negative pairs that a miner keeps, each once. miner: of `training.loop.mining`; triplets (a, p, n) or pairs (a1, p, a2, n)."""
+def mined_pairs(vectors: Floats2d, labels: npt.NDArray[np.int64], miner: Any) -> tuple[Pairs, Pairs]:
+    """Return the positive and negative pairs that a miner keeps, each once.
+
+    Args:
+        vectors: (n, d) vectors of the names.
+        labels: (n,) label of each name.
+        miner: Of `training.loop.mining`; gives triplets (a, p, n) or pairs (a1, p, a2, n).
+    """
     kept = miner(torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32)), torch.from_numpy(labels))
     if kept is None:
         return all_pairs(labels)
@@ -156,7 +175,7 @@ def _once(one: torch.Tensor, other: torch.Tensor) -> Pairs:
     return unique[:, 0], unique[:, 1]
 
 
-def counts(vectors: Floats2d, chosen: Tuple[Pairs, Pairs]) -> npt.NDArray[np.int64]:
+def counts(vectors: Floats2d, chosen: tuple[Pairs, Pairs]) -> npt.NDArray[np.int64]:
     """(2, bins): cosines of the positive and of the negative pairs in the bins of EDGES; what lies outside falls into the last bin on its side."""
     rows = []
     for first, second in chosen:
@@ -164,18 +183,18 @@ def counts(vectors: Floats2d, chosen: Tuple[Pairs, Pairs]) -> npt.NDArray[np.int
             (vectors[first] * vectors[second]).sum(axis=1).astype(np.float64), EDGES[0], EDGES[-1]
         )  # in float32 the edge would be beyond itself
         rows.append(np.histogram(cosines, bins=EDGES)[0])
-    return np.stack(rows).astype(np.int64)
+    return np.asarray(np.stack(rows), dtype=np.int64)
 
 
 # -- the command --------------------------------------------------------------------------------------------------------
 
 
-def recipe_of(encoder: str) -> Tuple[batches.Batches, Any, int, str]:
+def recipe_of(encoder: str) -> tuple[batches.Batches, Any, int, str]:
     """Batches, miner and processes of the recipe in an encoder's folder, and what to say of the miner; without one SapBERT's.
 
     A recipe without mining leaves nothing to see of it: then the paper's miner is looked at. RAISES: SapbertError E510.
     """
-    made: Optional[batches.Batches] = None
+    made: batches.Batches | None = None
     miner: Any = None
     processes, said = 1, f"hard triplets, margin {PAPER_MARGIN:g}, as in the paper (this encoder has no recipe)"
     if encoder and encoder != SHIPPED and (Path(encoder) / RECIPE).is_file():
@@ -188,7 +207,7 @@ def recipe_of(encoder: str) -> Tuple[batches.Batches, Any, int, str]:
     return made or batches.concept_batches(), miner or mining.make_hard_triplets(PAPER_MARGIN), processes, said
 
 
-def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: int = 0, progress: bool = False) -> Dict[str, Any]:
+def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: int = 0, progress: bool = False) -> dict[str, Any]:
     """Everything that is written to `--out`. before, after (str): encoders, as `training.evaluation.evaluate` names them. folder: of `training.data.pairs`.
 
     RAISES: SapbertError E502, E549 (pairs of another knowledge base), E510, E580, E3xx.
@@ -200,16 +219,16 @@ def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: i
     made, miner, processes, said = recipe_of(after)
     batch_list = draw_batches(folder, made, processes=processes, seed=seed)
     points = [(name, concept) for concept, one in enumerate(drawn) for name in one.names]
-    rows: Dict[str, int] = {}
+    rows: dict[str, int] = {}
     for name in (*(name for name, _ in points), *(name for batch in batch_list for name in batch)):
         rows.setdefault(name, len(rows))
-    places: Dict[str, List[Tuple[float, float]]] = {}
+    places: dict[str, list[tuple[float, float]]] = {}
     totals = {key: np.zeros((2, len(EDGES) - 1), dtype=np.int64) for key in ("before", "mined", "after")}
     used = {}
     for key, name in (("before", before), ("after", after)):
         model = load_encoder(name)
-        used[key] = bundle.fingerprint(model)
-        vectors = np.asarray(building.encode(model, list(rows), progress=progress), dtype=np.float32)  # (names, d)
+        used[key] = model.fingerprint
+        vectors = np.asarray(model.encode(list(rows), progress=progress), dtype=np.float32)  # (names, d)
         places[key] = in_plane(vectors[[rows[name] for name, _ in points]], seed)
         for batch in batch_list:
             mine, labels = vectors[[rows[name] for name in batch]], np.array(list(batch.values()), dtype=np.int64)

@@ -11,6 +11,8 @@ from typing import Any, List
 
 import pytest
 import spacy
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spacy_sapbert import bundle
 from spacy_sapbert.calibration import Calibration, Observed, read_calibration
@@ -29,6 +31,33 @@ def test_reliability_and_its_error():
     assert [b["confidence"] for b in bins] == pytest.approx([0.05, 0.45, 2.9 / 3])
     assert [b["accuracy"] for b in bins] == pytest.approx([0, 1, 2 / 3])
     assert calibration_error(bins) == pytest.approx((0.05 + 0.55 + 3 * (2.9 / 3 - 2 / 3)) / 5)
+
+
+STATED = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=40)
+
+
+@given(STATED)
+def test_bins_keep_every_mention_and_their_order(stated):
+    """Bins are in order and so are their confidences; all mentions and right ones are in one bin each."""
+    bins = reliability([p for p, _ in stated], [right for _, right in stated])
+    assert sum(b["n"] for b in bins) == len(stated)
+    assert sum(b["n"] * b["accuracy"] for b in bins) == pytest.approx(sum(right for _, right in stated))
+    assert [b["confidence"] for b in bins] == sorted(b["confidence"] for b in bins)
+    assert all(b["low"] - 1e-9 <= b["confidence"] <= b["high"] + 1e-9 for b in bins)
+    assert 0.0 <= calibration_error(bins) <= 1.0
+
+
+@given(STATED)
+def test_a_lower_threshold_keeps_more(stated):
+    """Against counting at each threshold; the shares kept rise as the thresholds fall, to all mentions."""
+    found = curve([p for p, _ in stated], [right for _, right in stated])
+    thresholds, kept = [row["threshold"] for row in found], [row["kept"] for row in found]
+    assert thresholds == sorted({p for p, _ in stated}, reverse=True)
+    assert kept == sorted(set(kept))
+    assert kept[-1] == 1.0
+    for row in found:
+        above = [right for p, right in stated if p >= row["threshold"]]
+        assert (row["kept"], row["precision"]) == pytest.approx((len(above) / len(stated), sum(above) / len(above)))
 
 
 def test_curve_keeps_equal_probabilities_together():

@@ -55,11 +55,11 @@ def parallel(kb: KnowledgeBase, tmp_path: Path) -> Path:
 def fake(angles: Dict[str, float]) -> Any:
     """An encoder of two dimensions: each text at its angle, in degrees."""
 
-    def encode(model: Any, names: List[str], progress: bool) -> np.ndarray:
+    def encode(names: List[str], progress: bool = False) -> np.ndarray:
         turned = np.radians([angles[name] for name in names])
         return np.stack([np.cos(turned), np.sin(turned)], axis=1).astype(np.float32)
 
-    return SimpleNamespace(attrs={"encode": encode, "max_length": 25, "fingerprint": "fake"})
+    return SimpleNamespace(encode=encode, max_length=25, fingerprint="fake")
 
 
 ANGLES = {

@@ -235,12 +235,12 @@ def test_correlations_by_hand():
 def fake_model(seen):
     """Letters counted, L2-normalised; remembers what it was given."""
 
-    def encode(model, names, progress=False):
+    def encode(names, progress=False):
         seen.append(list(names))
         vectors = np.array([[name.count(letter) + 1e-3 for letter in "abcdefghijklmnopqrstuvwxyz "] for name in names], dtype=np.float32)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
-    return SimpleNamespace(attrs={"encode": encode, "max_length": 25})
+    return SimpleNamespace(encode=encode, max_length=25)
 
 
 def test_an_encoder_sees_every_name_once_and_longer_texts_for_similarity(material):
@@ -256,7 +256,7 @@ def test_an_encoder_sees_every_name_once_and_longer_texts_for_similarity(materia
     assert found["umnsrs-similarity"]["spearman"] == pytest.approx(100)
     assert found["umnsrs-similarity"]["pearson"] > 80
     assert set(found["ncbi-dev"].values) == {f"{rule}_{what}" for rule in ("strict", "lenient") for what in ("at1", "at5", "mrr")}
-    assert model.attrs["max_length"] == 25
+    assert model.max_length == 25
 
 
 def made_up(task, at_1, at_5=None):

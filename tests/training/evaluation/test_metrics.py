@@ -6,6 +6,8 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spacy_sapbert.indexes.exact import ExactIndex
 from training.corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
@@ -155,15 +157,17 @@ def test_expected(alternatives, k, probability):
     assert expected([frozenset(a) for a in alternatives], boundary(TIED, k)) == pytest.approx(probability)
 
 
-def test_expected_is_the_mean_over_all_orders_of_what_is_equal():
-    chance = np.random.default_rng(0)
-    for _ in range(40):
-        scores = chance.integers(0, 3, 6) / 2.0
-        alternatives = [frozenset(chance.choice(6, chance.integers(1, 3), replace=False).tolist()) for _ in range(chance.integers(1, 4))]
-        k = int(chance.integers(1, 6))
-        tops = [set(sorted(order, key=lambda row: -scores[row])[:k]) for order in permutations(range(6))]  # sorted is stable
-        mean = np.mean([any(a <= top for a in alternatives) for top in tops])
-        assert expected(alternatives, boundary(scores, k)) == pytest.approx(mean)
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=5, max_size=5),
+    alternatives=st.lists(st.frozensets(st.integers(0, 4), min_size=1, max_size=3), max_size=3),
+    k=st.integers(1, 5),
+)
+def test_expected_is_the_mean_over_all_orders_of_what_is_equal(scores, alternatives, k):
+    """All orders of five concepts, sorted by score: sorting is stable, so equal ones stand in each order."""
+    tops = [set(sorted(order, key=lambda row: -scores[row])[:k]) for order in permutations(range(5))]
+    mean = np.mean([any(alternative <= top for alternative in alternatives) for top in tops])
+    assert expected(alternatives, boundary(np.array(scores), k)) == pytest.approx(mean)
 
 
 @pytest.mark.parametrize(

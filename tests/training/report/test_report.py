@@ -143,7 +143,7 @@ def test_a_smoke_run_says_so(folders):
     metrics, encoder = folders
     (metrics / "evaluation.json").write_text(json.dumps({**RESULT, "limit": 20, "pool": 9}), encoding="utf-8")
     page = " ".join(page_of(metrics, encoder).split())
-    assert "at most 20 queries of each set, and dictionaries cut down." in page
+    assert "at most 20 queries of each benchmark, and dictionaries cut down." in page
 
 
 def test_several_evaluations_each_have_their_part(folders):
@@ -317,7 +317,7 @@ def test_many_sets_are_drawn_in_parts_that_fit_a_page():
     one = with_intervals()
     entry = one["sets"]["ncbi-test-sapbert"]
     many = report.changes_of({"evaluation": {**one, "sets": {f"set-{i}": entry for i in range(17)}}})
-    assert [picture.title for picture in many] == ["Accuracy by set, part 1", "Accuracy by set, part 2"]
+    assert [picture.title for picture in many] == ["Accuracy by benchmark, part 1", "Accuracy by benchmark, part 2"]
     assert [picture.words.split("higher in ")[1].split(",")[0] for picture in many] == ["9 of 9", "8 of 8"]
 
 

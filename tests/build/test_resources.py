@@ -1,4 +1,4 @@
-"""What a build will take, foreseen: against what is really written, and refused where there is less."""
+"""What a build takes, as estimated: against what is really written, and refused where there is less."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from spacy_sapbert.build import linker as building
-from spacy_sapbert.build import resources as forecast
-from spacy_sapbert.build.resources import Forecast, engine_bytes, foresee, free_memory
+from spacy_sapbert.build import resources
+from spacy_sapbert.build.resources import ResourceEstimate, engine_bytes, estimate_resources, free_memory
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
@@ -35,11 +35,11 @@ def test_the_bytes_of_an_engine_are_those_of_its_file(index: Any, tmp_path: Path
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((n, 24), dtype=np.float32) @ rng.standard_normal((24, dim), dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    foreseen = engine_bytes(index, dim) * n
+    estimated = engine_bytes(index, dim) * n
     index.build(vectors)
     index.to_disk(tmp_path)
     written = sum(file.stat().st_size for file in tmp_path.iterdir() if file.name not in ("vectors.npy", "projection.npy", "manifest.json"))
-    assert 0.8 < foreseen / written < 1.35, (foreseen, written)
+    assert 0.8 < estimated / written < 1.35, (estimated, written)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_faiss_by_its_factory(factory: str, size: int) -> None:
 
 
 def test_the_sum_by_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(forecast, "free_memory", lambda: 24_000_000_000)
+    monkeypatch.setattr(resources, "free_memory", lambda: 24_000_000_000)
     index = UsearchIndex(dtype="i8", pca=128, rescore=100)
-    monkeypatch.setattr(forecast, "resident", lambda: 500_000_000)
+    monkeypatch.setattr(resources, "resident", lambda: 500_000_000)
     given = {"kb_bytes": 3_000_000_000, "begun": 1_000_000_000, "processes": 3, "weights": 90_000_000}
-    found = foresee(10_000_000, 384, index, tmp_path / "a" / "linker", **given)
+    found = estimate_resources(10_000_000, 384, index, tmp_path / "a" / "linker", **given)
     vectors = 10_000_000 * 384 * 2
     graph = 10_000_000 * (128 + 9 * 16 + 8)
     assert found.work == vectors
@@ -67,19 +67,19 @@ def test_the_sum_by_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert found.free_disk > 0
     assert found.in_words().startswith("10,000,000 names of 384 dimensions, UsearchIndex: about 20.2 GB of disk of ")
     assert found.in_words().endswith("5.6 GB of memory of 24.0 GB")
-    assert foresee(1000, 384, ExactIndex(), tmp_path / "x").work == 1000 * 384 * 4
+    assert estimate_resources(1000, 384, ExactIndex(), tmp_path / "x").work == 1000 * 384 * 4
     # Annoy is tried with two projections, each a forest
     small, large = (engine_bytes(AnnoyIndex(pca=pca), 384) for pca in (64, 128))
     assert large > small
-    found = foresee(10_000_000, 384, AnnoyIndex(), tmp_path / "x")
+    found = estimate_resources(10_000_000, 384, AnnoyIndex(), tmp_path / "x")
     assert found.memory == 200_000_000 + 1_200_000_000 + 160_000_000 + 10_000_000 * (small + large)
     assert found.stays == vectors + 10_000_000 * large
     # Faiss learns from 39 vectors a list, which it copies: 39 × 65,536 × 384 floats, twice; of few lists less than measuring takes
     for factory, learning in (("IVF65536,SQ8", 2 * 4 * 39 * 65_536 * 384), ("IVF64k,SQ8", 2 * 4 * 39 * 65_536 * 384), ("IVF1024,SQ8", 1_200_000_000)):
-        found = foresee(10_000_000, 384, FaissIndex(factory, tune=False), tmp_path / "x")
+        found = estimate_resources(10_000_000, 384, FaissIndex(factory, tune=False), tmp_path / "x")
         assert found.memory == 200_000_000 + learning + 160_000_000 + 10_000_000 * (384 + 8)
-    monkeypatch.setattr(forecast, "resident", lambda: 5_000_000_000)  # what is there already is not asked for
-    assert foresee(1, 384, ExactIndex(), tmp_path / "x").memory == 1_200_000_016
+    monkeypatch.setattr(resources, "resident", lambda: 5_000_000_000)  # what is there already is not asked for
+    assert estimate_resources(1, 384, ExactIndex(), tmp_path / "x").memory == 1_200_000_016
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_sum_by_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     ],
 )
 def test_too_little_is_refused(free: Any, what: str) -> None:
-    fits = Forecast(10_000_000, 384, "UsearchIndex", 8_000_000_000, 1_000_000_000, 9_000_000_000, 1_000_000_000, 4_000_000_000, None, None)
+    fits = ResourceEstimate(10_000_000, 384, "UsearchIndex", 8_000_000_000, 1_000_000_000, 9_000_000_000, 1_000_000_000, 4_000_000_000, None, None)
     fits.check()  # where the system does not say, nothing is refused
     fits._replace(free_disk=17_000_000_000, free_memory=4_000_000_000).check()
     with pytest.raises(SapbertError, match=rf"\[E028\] Not enough {what}"):
@@ -101,8 +101,8 @@ def test_too_little_is_refused(free: Any, what: str) -> None:
 
 
 def test_a_build_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch, tiny_linker: Path, tmp_path: Path) -> None:
-    monkeypatch.setattr(building, "FORESEEN_FROM", 1)
-    monkeypatch.setattr(forecast, "free_memory", lambda: 1_000_000)
+    monkeypatch.setattr(building, "ESTIMATED_FROM", 1)
+    monkeypatch.setattr(resources, "free_memory", lambda: 1_000_000)
     monkeypatch.setattr(building, "encoded", lambda *_, **__: pytest.fail("names were encoded"))
     with pytest.raises(SapbertError, match=r"\[E028\] Not enough memory .* Nothing was encoded"):
         building.build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=ExactIndex(), progress=False)
@@ -110,8 +110,8 @@ def test_a_build_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch, ti
 
 
 def test_free_memory_is_the_systems_or_what_a_limit_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(forecast, "PROC", tmp_path)
-    monkeypatch.setattr(forecast, "CGROUPS", tmp_path / "groups")
+    monkeypatch.setattr(resources, "PROC", tmp_path)
+    monkeypatch.setattr(resources, "CGROUPS", tmp_path / "groups")
     assert free_memory() is None
     (tmp_path / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable:   64 kB\n")
     assert free_memory() == 65536

@@ -1,0 +1,217 @@
+"""Pages that are made from the code and from figures/data/*.json when the documentation is built.
+
+MkDocs calls `on_files`; the tests call `pages`. Nothing is written to disk.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+DATA = DOCS / "figures" / "data"
+CODE = re.compile(r"[EW]\d{3}")
+FIELD = re.compile(r"\{(\w+)[^}]*\}")
+GROUPS = {  # first digits of a code -> what the errors are about
+    "E0": "Set-up, settings and files",
+    "E1": "Knowledge base",
+    "E2": "Index",
+    "E3": "Encoder",
+    "E4": "Data files",
+    "E5": "Training, evaluation and report",
+    "E6": "Training across languages, distillation",
+    "W0": "Warnings",
+}
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the generated pages to MkDocs' files.
+
+    Args:
+        files: MkDocs' collection of files.
+        config: MkDocs' settings.
+
+    Returns:
+        The same collection.
+    """
+    from mkdocs.structure.files import File
+
+    for path, text in pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def pages() -> dict[str, str]:
+    """Return the generated pages: path below docs/ -> Markdown."""
+    made = {"reference/errors.md": errors_page(), "reference/command-line.md": command_line_page(), "figures/index.md": figures_index()}
+    made.update({f"figures/{path.stem}.md": figures_page(json.loads(path.read_text(encoding="utf-8"))) for path in data_files()})
+    return made
+
+
+# -- figures ------------------------------------------------------------------------------------------------------------
+
+
+def data_files() -> list[Path]:
+    """Return the files of figures, in the order of their names."""
+    return sorted(DATA.glob("*.json"))
+
+
+def figures_index() -> str:
+    """Return the page that lists all figures, with the command that prints each."""
+    lines = ["# Figures", "", "Every figure that this documentation gives is on one of these pages, with the command that prints it.", ""]
+    rows = [(path.stem, json.loads(path.read_text(encoding="utf-8"))) for path in data_files()]
+    lines += table(["page", "command"], [[f"[{data['title']}]({stem}.md)", f"`{data['command']}`"] for stem, data in rows])
+    return "\n".join(lines) + "\n"
+
+
+def figures_page(data: dict[str, Any]) -> str:
+    """Return one page of figures.
+
+    Args:
+        data: a file of figures/data: title, command, protocol, machine, date, tables and facts.
+    """
+    lines = [f"# {data['title']}", "", f"Printed by `{data['command']}`; {data['machine']}; {data['date']}.", ""]
+    lines += [f"- {sentence}" for sentence in data["protocol"]] + [""]
+    for made in data["tables"]:
+        lines += [f"## {made['title']}", "", *table(made["columns"], made["rows"]), ""]
+    if data["facts"]:
+        lines += ["## Besides", "", *(f"- {fact}" for fact in data["facts"].values()), ""]
+    return "\n".join(lines)
+
+
+def table(columns: list[str], rows: list[list[str]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (columns, ["---"] * len(columns), *rows)]
+
+
+# -- errors -------------------------------------------------------------------------------------------------------------
+
+
+def error_templates() -> dict[str, str]:
+    """Return the message template of every code, of both packages, in the order of the codes."""
+    found: dict[str, str] = {}
+    for module in ("spacy_sapbert.errors", "training.errors"):
+        owner = import_module(module).Errors
+        found.update({name: getattr(owner, name) for name in dir(owner) if CODE.fullmatch(name)})
+    return dict(sorted(found.items()))
+
+
+def errors_page() -> str:
+    """Return the page of errors and warnings: code, what happened, what to do."""
+    lines = [
+        "# Errors and warnings",
+        "",
+        "Every error that is raised on purpose has a code, which `SapbertError.code` holds. A message says what is wrong, with which value, and what to do next.",
+        "Words in *italics* stand for the value.",
+        "",
+    ]
+    group = ""
+    for code, template in error_templates().items():
+        if GROUPS[code[:2]] != group:
+            group = GROUPS[code[:2]]
+            lines += [f"## {group}", ""]
+        cause, remedy = cause_and_remedy(template)
+        lines += [f"### {code}", "", in_markdown(cause), ""]
+        lines += [f"**What to do:** {in_markdown(remedy)}", ""] if remedy else []
+    return "\n".join(lines)
+
+
+def cause_and_remedy(template: str) -> tuple[str, str]:
+    """Split a message after its first sentence, or after a colon or semicolon where it is one sentence.
+
+    Args:
+        template: a message with its `{fields}`.
+
+    Returns:
+        What is wrong, and what to do about it ("" where the message is one sentence).
+    """
+    cause, stop, remedy = (template.replace("\n", " ")).partition(". ")
+    return (cause + ".", remedy) if stop else (template, "")
+
+
+def in_markdown(template: str) -> str:
+    """Return a message as Markdown: fields in italics, signs that Markdown reads escaped."""
+    parts = re.split(r"(`[^`]*`)", template)  # code stays as it is
+    return "".join(part if part.startswith("`") else FIELD.sub(r"*\1*", _escaped(part)) for part in parts)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\[\]<>*|])", r"\\\1", re.sub(r"(?<=\w)_(?=\w)(?![^{]*\})", r"\\_", text))
+
+
+# -- command line -------------------------------------------------------------------------------------------------------
+
+
+def command_line_page() -> str:
+    """Return the page of all commands of both packages, with their arguments and options."""
+    lines = [
+        "# Command line",
+        "",
+        "`python -m spacy_sapbert` comes with the package. `python -m training` needs [the repository](../training/project.md).",
+        "",
+    ]
+    for name in ("spacy_sapbert", "training"):
+        lines += [f"## python -m {name}", ""]
+        for path, command in commands(name):
+            lines += [f"### {' '.join(path)}", "", plain(command.help), ""]
+            lines += [f"```text\npython -m {' '.join([name, *path, *usage(command)])}\n```", ""]
+            rows = [[signature(parameter), default_of(parameter), plain(getattr(parameter, "help", None))] for parameter in parameters(command)]
+            lines += [*table(["argument or option", "default", ""], rows), ""] if rows else []
+    return "\n".join(lines)
+
+
+def commands(package: str) -> Iterator[tuple[list[str], Any]]:
+    """Give every command of a package's typer app that is not a group, with the words that call it.
+
+    Args:
+        package: "spacy_sapbert" or "training".
+    """
+    import typer
+
+    module = import_module("spacy_sapbert.cli" if package == "spacy_sapbert" else "training.cli")
+    yield from _leaves(typer.main.get_command(module.app), [])
+
+
+def _leaves(command: Any, path: list[str]) -> Iterator[tuple[list[str], Any]]:
+    if hasattr(command, "commands"):
+        for name, inner in command.commands.items():
+            yield from _leaves(inner, [*path, name])
+    else:
+        yield path, command
+
+
+def parameters(command: Any) -> list[Any]:
+    """Return a command's arguments and options, without --help."""
+    return [parameter for parameter in command.params if not getattr(parameter, "hidden", False) and parameter.name != "help"]
+
+
+def usage(command: Any) -> list[str]:
+    """Return the words after a command's name: its arguments, and [OPTIONS]."""
+    given = parameters(command)
+    arguments = [signature(parameter).strip("`") for parameter in given if parameter.param_type_name == "argument"]
+    return [*arguments, *(["[OPTIONS]"] if len(arguments) < len(given) else [])]
+
+
+def signature(parameter: Any) -> str:
+    """Return how a parameter is written: `KB`, or `--languages`."""
+    if parameter.param_type_name == "argument":
+        name = str(parameter.metavar or parameter.name).upper()
+        return f"`{name}{'...' if parameter.nargs == -1 else ''}`"
+    return " / ".join(f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts])
+
+
+def default_of(parameter: Any) -> str:
+    """Return a parameter's default in words."""
+    value = getattr(parameter.default, "value", parameter.default)  # of an enum
+    if parameter.required:
+        return "required"
+    return "" if value is None or value in ("", [], ()) or callable(value) else f"`{value}`"
+
+
+def plain(text: str | None) -> str:
+    """Return a help text on one line, with the signs that Markdown reads escaped."""
+    return " ".join(re.sub(r"([<>*\[\]])", r"\\\1", text or "").split())

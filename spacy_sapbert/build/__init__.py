@@ -1,0 +1,1 @@
+"""How a linker folder is made."""

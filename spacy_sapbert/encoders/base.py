@@ -1,0 +1,169 @@
+"""The contract of an encoder, and the adapter that makes one of a plain Thinc model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
+
+import numpy as np
+
+from ..errors import fail
+from ..types import Floats2d
+
+if TYPE_CHECKING:
+    from thinc.model import Model
+
+Progress = Union[bool, Callable[[int], object]]
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """A model that turns names into vectors.
+
+    To use your own, register a function that returns one under spaCy's registry `architectures`, and name it in the block `model` of the
+    linker's config. Nothing may be read from disk or network before `initialize` or `load`.
+    """
+
+    @property
+    def name(self) -> str:
+        """Model or folder that was asked for; "" for the default of the architecture."""
+        ...
+
+    @property
+    def architecture(self) -> str:
+        """Registered name of the architecture that makes this encoder; "" where there is none. Then it cannot be loaded by other processes."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Width of a vector; 0 before `initialize` or `load`."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash that is equal where vectors are equal; "" where it is not known. An index is only used with the encoder it was built with."""
+        ...
+
+    def initialize(self) -> object:
+        """Read the weights that `name` stands for. Do nothing where there are weights already."""
+        ...
+
+    def encode(self, names: Sequence[str], *, progress: Progress = False) -> Floats2d:
+        """Turn names into vectors.
+
+        Args:
+            names: n texts. They may repeat.
+            progress: True shows a bar. A function is called with the number of names that are newly done; its calls add up to n.
+
+        Returns:
+            float32 (n, dim), L2-normalised. A row of zeros stands for a name that the encoder knows nothing about.
+        """
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write everything that `load` needs into an existing empty folder."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Take the weights, and the settings that vectors depend on, from a folder that `save` wrote."""
+        ...
+
+    def to(self, device: str) -> None:
+        """Move the weights to "cpu" or to a GPU, such as "cuda:0"."""
+        ...
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the settings with which the architecture makes this encoder again, also in another process."""
+        ...
+
+
+@runtime_checkable
+class SizedInMemory(Protocol):
+    """An encoder that knows its size; without it, estimates of memory leave the weights out."""
+
+    def weight_bytes(self) -> int:
+        """Return the bytes that the weights take in memory."""
+        ...
+
+
+@runtime_checkable
+class ChecksSaving(Protocol):
+    """An encoder that may be impossible to save. It is asked before hours of encoding."""
+
+    def check_saving(self) -> None:
+        """Raise the error that `save` would raise."""
+        ...
+
+
+class ThincEncoder:
+    """A Thinc model that maps a list of names to an array (n, d), used as an Encoder.
+
+    It has no registered architecture and no fingerprint, so it encodes in this process only, and a build that was stopped starts again.
+
+    Args:
+        model: The Thinc model. Its dimension "nO" must be set after `initialize`.
+    """
+
+    architecture = ""
+    fingerprint = ""
+
+    def __init__(self, model: Model[list[str], Floats2d]) -> None:
+        self.model = model
+
+    @property
+    def name(self) -> str:
+        return str(self.model.name)
+
+    @property
+    def dim(self) -> int:
+        return self.model.get_dim("nO") if self.model.has_dim("nO") else 0
+
+    def initialize(self) -> object:
+        return self.model.initialize()
+
+    def encode(self, names: Sequence[str], *, progress: Progress = False) -> Floats2d:
+        """Encode all names in one call of the model's `predict`."""
+        vectors = np.asarray(self.model.predict(list(names)), dtype=np.float32)
+        if callable(progress):
+            progress(len(names))
+        return vectors
+
+    def save(self, folder: Path) -> None:
+        self.model.to_disk(folder / "model")
+
+    def load(self, folder: Path) -> None:
+        self.model.from_disk(folder / "model")
+
+    def to(self, device: str) -> None:
+        if device.startswith("cuda"):
+            self.model.to_gpu(int(device.partition(":")[2] or 0))
+        else:
+            self.model.to_cpu()
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+    def weight_bytes(self) -> int:
+        return weight_bytes(self.model)
+
+
+def as_encoder(model: object) -> Encoder:
+    """Return an encoder as it is, and a plain Thinc model wrapped.
+
+    Raises:
+        SapbertError: E006 for anything else.
+    """
+    from thinc.model import Model
+
+    if isinstance(model, Encoder):
+        return model
+    if isinstance(model, Model):
+        return ThincEncoder(model)
+    raise fail("E006", what="model", got=type(model).__name__, expected="Encoder or Thinc Model")
+
+
+def weight_bytes(model: Model[Any, Any]) -> int:
+    """Return the bytes of the PyTorch parameters of a Thinc model and its layers."""
+    modules = [shim._model for layer in model.walk() for shim in layer.shims]
+    return sum(p.numel() * p.element_size() for module in modules if hasattr(module, "parameters") for p in module.parameters())

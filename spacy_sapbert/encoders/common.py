@@ -1,0 +1,46 @@
+"""What the encoders of this package share: settings that Thinc writes, progress bars and threads in worker processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from typing import Any, Generic, TypeVar, cast
+
+import torch
+from thinc.model import Model
+from tqdm import tqdm
+
+from .base import Progress
+
+SETTINGS = "spacy_sapbert_encoder.json"  # in the folder that `save` writes
+PROGRESS_FROM = 1_000  # names; fewer take less than 3 s
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """An attribute of an encoder that is kept in Thinc's `attrs`, so that `to_bytes` writes it and `from_bytes` restores it."""
+
+    def __set_name__(self, owner: type, key: str) -> None:
+        self.key = key
+
+    def __get__(self, model: Model[Any, Any], owner: type) -> T:
+        return cast(T, model.attrs[self.key])
+
+    def __set__(self, model: Model[Any, Any], value: T) -> None:
+        model.attrs[self.key] = value
+
+
+def progress_bar(total: int, progress: Progress) -> tqdm[Any]:
+    """Return a bar of `total` names, which stays silent unless `progress` is True and the names are many."""
+    hidden = progress is not True or total < PROGRESS_FROM
+    return tqdm(total=total, desc="encoding names", unit="name", mininterval=1.0, disable=hidden)
+
+
+def settle_in_worker() -> None:
+    """Use one thread in a worker process.
+
+    A forked child would wait forever for the threads of its parent's OpenMP pool, and several workers share the cores anyway.
+    """
+    if multiprocessing.parent_process() is not None and torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"

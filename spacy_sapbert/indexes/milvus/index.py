@@ -1,0 +1,282 @@
+"""The engine: what Milvus names is compared in full here, and filters that leave few rows are searched exactly.
+
+The vectors also lie in the index's folder, as float16. What is sent to Milvus are vectors and row numbers: no names, no text.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+
+from ...errors import DamagedFile, fail
+from ...types import Floats2d, Ints2d
+from ..params import build_param, param, reader_param, search_param
+from ..rescored import RescoredIndex
+from .collection import ROW, VECTOR, Content, Plan, ensure_collection, open_collection
+from .database import DATABASE, Scratch, copy_database
+from .kinds import BUILD, LITE, MOST_CANDIDATES, SEARCH_SETTINGS, SEARCH_TO_TRY
+from .library import load_library
+from .servers import SERVERS, check_trusted, check_uri
+from .session import Session
+
+_LOCK = threading.Lock()
+_INHERITED: list[Any] = []  # sessions of the process that this one was forked from: neither used nor closed here
+
+
+def _new_lock() -> None:
+    global _LOCK
+    _LOCK = threading.Lock()  # another thread of the parent may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
+
+
+@dataclass(eq=False)
+class MilvusIndex(RescoredIndex):
+    """`spacy-sapbert.MilvusIndex.v1`; `pip install spacy-sapbert[milvus]`.
+
+    Args:
+        uri: "http://localhost:19530", "https://…" (a server, a cluster, Zilliz Cloud), or a local file that ends in ".db" (milvus-lite);
+            "" for a file in the index's own folder. A folder that is opened brings the uri it was built with, unless the reader gives
+            another. It leads to a server that is not on this machine only where the reader names that server too, here or in the
+            environment variable MILVUS_URI: vectors of mentions are sent there.
+        token_env: The environment variable that holds the token ("user:password", or an API key). The token is never written to a file.
+            The variable is never taken from a folder: a folder of unknown origin must not choose which of your secrets is sent where.
+        collection: What the collection's name begins with. A fingerprint of vectors and settings follows, so that linkers on one server
+            never collide, and the same content is not stored twice. Finished collections are never deleted: old ones are yours to drop.
+        index_type: AUTOINDEX, FLAT, HNSW, HNSW_SQ, HNSW_PQ, HNSW_PRQ, IVF_FLAT, IVF_SQ8, IVF_PQ, IVF_RABITQ, SCANN or DISKANN; of these
+            milvus-lite has AUTOINDEX, FLAT, HNSW, HNSW_SQ, IVF_FLAT and IVF_SQ8.
+        params: Of the index, in Milvus's words: {"M": 16, "efConstruction": 128}, {"nlist": 1024} …
+        search: Nodes or lists looked at per query (ef, nprobe, search_list); AUTOINDEX and FLAT have no such setting.
+        insert_batch: Vectors in one request of a build.
+        search_batch: Vectors in one request of a search.
+        timeout: Seconds for an answer.
+        retries: How often a request that was lost or took too long is sent again, after growing pauses.
+        build_timeout: Seconds for one step of a build on the side of the server: to write, index or load the collection.
+        pca: Dimensions that Milvus sees; 0 for all.
+        rescore: Candidates per query that are compared in full precision.
+        tune: As for `AnnoyIndex`, over `search`.
+        threads: Requests at once; 0 for one per core.
+        seed: Of the PCA's sample.
+
+    Raises:
+        SapbertError: E002 (a setting), E205 (a library is not installed), E230 (no server), E231 (token), E232 (too slow), E233 (no such
+            collection), E234 (another one), E235 (a local file in use), E236 (anything else Milvus says), E237 (a server that the reader
+            did not name).
+    """
+
+    uri: str = reader_param("")
+    token_env: str = reader_param("MILVUS_TOKEN")
+    collection: str = build_param("spacy_sapbert")
+    index_type: str = build_param("HNSW")
+    params: Optional[dict[str, Any]] = build_param(None)  # noqa: RUF009 (it is a field)
+    search: int = search_param(64, least=1)
+    insert_batch: int = reader_param(5_000, least=1)
+    search_batch: int = reader_param(256, least=1)
+    timeout: float = reader_param(10.0)
+    retries: int = reader_param(2, least=0)
+    build_timeout: float = reader_param(3600.0)
+    pca: int = build_param(0, least=0)
+    rescore: int = search_param(50, least=1)
+    tune: bool = param(True)
+    threads: int = reader_param(0, least=0)
+    seed: int = build_param(13)
+
+    kind = "milvus index"
+
+    def __post_init__(self) -> None:
+        if self.params is not None and not isinstance(self.params, dict):
+            raise fail("E002", setting="params", component="MilvusIndex", value=self.params, why='give names and values, such as {"M": 16}.')
+        super().__post_init__()
+        self.params = dict(self.params or {})
+        for name in ("timeout", "build_timeout"):
+            if not getattr(self, name) > 0:
+                raise fail("E002", setting=name, component="MilvusIndex", value=getattr(self, name), why="it must be more than 0 seconds.")
+        if self.index_type not in SEARCH_SETTINGS:
+            raise fail("E002", setting="index_type", component="MilvusIndex", value=self.index_type, why=f"known are {', '.join(SEARCH_SETTINGS)}.")
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", self.collection):
+            why = "it must be letters, digits and underscores, at most 100, and begin with no digit."
+            raise fail("E002", setting="collection", component="MilvusIndex", value=self.collection, why=why)
+        check_uri(self.uri)
+        if self.uri and self.local:
+            self.uri = os.path.abspath(self.uri)  # it is written into the folder, and read from anywhere
+        self._named: dict[str, str] = {}  # the collection's whole name, and the fingerprint of what is in it
+        self._database: Optional[Path] = None  # of milvus-lite; None on a server
+        self._session: Optional[Session] = None
+
+    @property
+    def queries_at_once(self) -> int:
+        """Queries in one request."""
+        return self.search_batch
+
+    @property
+    def search_setting(self) -> str:
+        """Milvus's name for `search` with this kind of index; "" where there is no such setting."""
+        return SEARCH_SETTINGS[self.index_type]
+
+    def settings_to_try(self, size: int) -> list[dict[str, Any]]:
+        """Return rising values of `search`; [] for an index without such a setting. See `Tunable`."""
+        return self._rising("search", SEARCH_TO_TRY[self.search_setting], size) if self.search_setting else []
+
+    def require(self) -> None:
+        """Load the library, and ask the server for its collections; see `NeedsLibrary`.
+
+        Raises:
+            SapbertError: E002, E205, E230, E231, E232, E235.
+        """
+        load_library(self.local)
+        if self.local and self.index_type not in LITE:
+            why = f"milvus-lite has {', '.join(LITE)}; others need a server."
+            raise fail("E002", setting="index_type", component="MilvusIndex", value=self.index_type, why=why)
+        if self.uri:
+            with self._writing(Path(self.uri) if self.local else None) as milvus:
+                milvus.call("list its collections", "list_collections")
+
+    # -- building ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def local(self) -> bool:
+        """Whether the database is a file of milvus-lite."""
+        return not self.uri.startswith(SERVERS)
+
+    def _build_engine(self, blocks: Iterator[tuple[int, Floats2d]], total: int) -> Any:
+        self.require()
+        self.close()
+        fingerprint = self._fingerprint()
+        self._named = {"collection": f"{self.collection}_{fingerprint[:16]}", "fingerprint": fingerprint}
+        self._database = Path(self.uri) if self.uri and self.local else None
+        scratch = None
+        if not self.uri:
+            scratch = Scratch()
+            self._database = scratch.path / DATABASE
+        plan = Plan(self.collection, self.local, self.index_type, self._engine_params(), self.insert_batch, self.build_timeout)
+        with self._writing(self._database) as milvus:
+            ensure_collection(milvus, self._content(), plan, blocks)
+        return scratch or True  # kept, so that its files are
+
+    def _content(self) -> Content:
+        """Return what the collection must hold."""
+        return Content(self._named["collection"], len(self), self.tree_dim, lambda rows: self._project(self.vectors(rows)), self.timeout)
+
+    def _fingerprint(self) -> str:
+        """Hash the vectors and everything that says how Milvus stores them."""
+        digest = hashlib.blake2b(digest_size=32)
+        made_by = [self.index_type, self._engine_params(), self.tree_dim, self.seed if self._projection is not None else None]
+        digest.update(json.dumps([*made_by, str(self._stored.dtype), self._stored.shape], sort_keys=True).encode())
+        for start in range(0, len(self), 100_000):
+            digest.update(np.ascontiguousarray(self._stored[start : start + 100_000]).data)
+        return digest.hexdigest()
+
+    def _engine_params(self) -> dict[str, Any]:
+        """Return the params of the index, in Milvus's words."""
+        return {**BUILD.get(self.search_setting, {}), **(self.params or {})}
+
+    # -- searching --------------------------------------------------------------------------------------------------------
+
+    def _nearest(self, queries: Floats2d, fetch: int, budget: float) -> Ints2d:
+        fetch = min(fetch, MOST_CANDIDATES)
+        params: dict[str, Any] = {}
+        if self.search_setting:
+            looked_at = max(1, int(self.search * budget))
+            lists = self._engine_params().get("nlist")
+            params[self.search_setting] = min(looked_at, lists) if self.search_setting == "nprobe" and lists else max(looked_at, fetch)
+        found = self._opened().call(
+            "search",
+            "search",
+            self._named["collection"],
+            data=list(queries),
+            anns_field=VECTOR,
+            limit=fetch,
+            search_params={"metric_type": "COSINE", "params": params},
+            output_fields=[ROW],  # milvus-lite takes an empty list for all fields
+        )
+        rows = np.full((len(queries), fetch), -1, dtype=np.int64)
+        for line, hits in zip(rows, found):
+            ids = np.unique(np.fromiter(hits.ids, dtype=np.int64))  # sorted: they are compared in full
+            line[: len(ids)] = ids
+        return rows
+
+    def _opened(self) -> Session:
+        """Return this process's own connection: gRPC's does not survive a fork, and milvus-lite lets one process have a file."""
+        if self._session is None or self._session.pid != os.getpid():
+            with _LOCK:
+                if self._session is not None and self._session.pid != os.getpid():
+                    _INHERITED.append(self._session)
+                    self._session = None
+                if self._session is None:
+                    session = self._connect(self._database, private=True)
+                    try:
+                        open_collection(session, self._content())
+                    except BaseException:
+                        session.close()
+                        raise
+                    self._session = session
+        return self._session
+
+    def close(self) -> None:
+        """Close the connection; the next query makes another."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    @contextmanager
+    def _writing(self, database: Optional[Path]) -> Iterator[Session]:
+        session = self._connect(database, private=False)
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def _connect(self, database: Optional[Path], *, private: bool) -> Session:
+        token = os.environ.get(self.token_env, "") if self.token_env and not self.local else ""
+        return Session(self.uri, token, self.token_env, database, private, self.timeout, self.retries, self.build_timeout)
+
+    # -- the folder -------------------------------------------------------------------------------------------------------
+
+    def _save_engine(self, path: Path) -> None:
+        if self.uri or self._database is None:
+            return
+        fresh, old = path / f"{DATABASE}.new", path / f"{DATABASE}.old"
+        for left in (fresh, old):
+            shutil.rmtree(left, ignore_errors=True)
+        copy_database(self._database, fresh, link=False)
+        if (path / DATABASE).exists():
+            os.replace(path / DATABASE, old)
+        os.replace(fresh, path / DATABASE)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _write_folder(self, path: Path, **content: Any) -> None:
+        super()._write_folder(path, **content, milvus=self._named)
+
+    def _read_folder(self, path: Path) -> dict[str, Any]:
+        manifest = super()._read_folder(path)
+        named = manifest.get("milvus", {})
+        if not isinstance(named, dict) or not named.get("collection"):
+            raise fail("E202", DamagedFile, path=path, why="the manifest names no collection")
+        self._named = named
+        uri = str(manifest["config"]["uri"])
+        if not self.uri and uri.startswith(SERVERS):
+            check_trusted(path, uri)
+        self.uri = self.uri or uri
+        return manifest
+
+    def _open_engine(self, path: Path) -> Any:
+        load_library(self.local)
+        self.close()
+        self._database = None if not self.local else Path(self.uri) if self.uri else path / DATABASE
+        if self._database is not None and not self._database.is_dir():
+            raise fail("E233", collection=self._named["collection"], uri=self._database)
+        if self.uri:  # the file in the folder was checked with the folder; a uri is looked at now
+            self._opened()
+            self.close()  # the fewer connections are open where a process forks, the better
+        return True

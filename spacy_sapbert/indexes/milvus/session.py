@@ -1,0 +1,164 @@
+"""A connection to Milvus: to a server, or to a local database that is served in this process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ...errors import SapbertError, fail
+from .database import DATABASE, Scratch, copy_database
+from .library import load_library
+
+_AGAIN = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED")  # the same request may succeed the next time
+_REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED", 1400, 1401)
+# pymilvus pings every 10 s; milvus-lite was seen to hang up ("too_many_pings") while a large index was built. Every request has a time-out anyway
+_CHANNEL = {"grpc.keepalive_time_ms": 330_000, "grpc.keepalive_permit_without_calls": 0}
+
+
+class Session:
+    """One process's connection: to a server, or to a local database that is served to this process alone.
+
+    Args:
+        uri: Of the server; "" for a local database.
+        token: What the server asks for; "" for nothing.
+        token_env: The environment variable that the token comes from, for error messages.
+        database: The folder of a local database.
+        private: Open a copy of the local database: others may search the same files, and these are not changed.
+        timeout: Seconds for an answer.
+        retries: How often a request that was lost or took too long is sent again.
+        build_timeout: Seconds for an answer of a local database.
+
+    Raises:
+        SapbertError: E205, E230, E231, E233, E235, E236.
+    """
+
+    def __init__(
+        self, uri: str, token: str, token_env: str, database: Path | None, private: bool, timeout: float, retries: int, build_timeout: float
+    ) -> None:
+        self.pid, self.shown = os.getpid(), str(database) if database is not None else uri
+        self.token_env, self.timeout, self.retries = token_env, timeout, retries
+        self._scratch: Scratch | None = None
+        self._served: tuple[Any, Any] = (None, None)
+        library = load_library(database is not None)
+        try:
+            if database is not None:
+                self.timeout = build_timeout  # it works in this process, so no time-out helps
+                uri = self._serve(database, private)
+            self.client = library.MilvusClient(uri, token=token, timeout=timeout, dedicated=True, grpc_options=_CHANNEL)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, Exception) and not isinstance(error, SapbertError):
+                raise self._explained(error, "answer", timeout, connecting=True) from error
+            raise
+        self._finalizer = weakref.finalize(self, _shut, self.client, self._served, self.pid)
+
+    def _serve(self, database: Path, private: bool) -> str:
+        """Serve a local database to this process, and return its uri."""
+        from milvus_lite.adapter.grpc.server import start_server_in_thread
+        from milvus_lite.exceptions import DataDirLockedError
+
+        self._scratch = Scratch()
+        if private:
+            copy_database(database, self._scratch.path / DATABASE, link=True)
+            database = self._scratch.path / DATABASE
+        # a socket in a folder that only this user may enter, where the system has sockets and the name is not too long: a port is open to every user
+        door = self._scratch.path / "socket"
+        host = f"unix:{door}" if hasattr(socket, "AF_UNIX") and len(str(door)) < 90 else "127.0.0.1"
+        try:
+            server, opened, port = start_server_in_thread(str(database), host=host, port=0)
+        except DataDirLockedError as error:
+            raise fail("E235", path=database) from error
+        except OSError as error:
+            raise fail("E236", uri=self.shown, doing="open the file", why=str(error)) from error
+        self._served = (server, opened)
+        return f"{host}:0" if host.startswith("unix:") else f"http://{host}:{port}"
+
+    def call(self, doing: str, method: str, *args: Any, timeout: float | None = None, tries: int = 0, **kwargs: Any) -> Any:
+        """Call a method of the client; again, after a growing pause, where that may help.
+
+        Args:
+            doing: What Milvus is asked to do, for error messages.
+            method: Name of the method.
+            *args: Its arguments.
+            timeout: Seconds for an answer; None for the session's.
+            tries: How often to try; 0 for as often as `retries` says.
+            **kwargs: Its keyword arguments.
+
+        Returns:
+            What the method returns.
+
+        Raises:
+            SapbertError: E230, E231, E232, E236.
+        """
+        limit, tries = timeout or self.timeout, tries or self.retries + 1
+        for attempt in range(tries):
+            try:
+                return getattr(self.client, method)(*args, timeout=limit, **kwargs)
+            except Exception as error:
+                if attempt == tries - 1 or _status(error) not in _AGAIN:
+                    raise self._explained(error, doing, limit, tries=tries) from error
+            time.sleep(min(0.2 * 2**attempt, 5.0))
+        raise AssertionError("unreachable")
+
+    def _explained(self, error: Exception, doing: str, limit: float, *, connecting: bool = False, tries: int = 1) -> SapbertError:
+        """Return our error for one of pymilvus."""
+        status, why = _status(error), _said(error)
+        if status in _REFUSED:
+            what = "has" if os.environ.get(self.token_env) else "is not set, or empty"
+            return fail("E231", uri=self.shown, env=self.token_env or "that token_env should name", what=what, why=why)
+        if connecting or status == "UNAVAILABLE":
+            return fail("E230", uri=self.shown, seconds=limit, why=why)
+        if status == "DEADLINE_EXCEEDED":
+            return fail("E232", uri=self.shown, doing=doing, seconds=limit, times=tries)
+        return fail("E236", uri=self.shown, doing=doing, why=why)
+
+    def close(self) -> None:
+        """Close the connection and remove temporary files."""
+        if hasattr(self, "_finalizer"):
+            self._finalizer()
+        elif self._served[0] is not None:
+            _shut(None, self._served, self.pid)
+        if self._scratch is not None:
+            self._scratch.remove()
+
+
+def _shut(client: Any, served: tuple[Any, Any], owner: int) -> None:
+    if os.getpid() != owner:
+        return
+    server, database = served
+    with suppress(Exception):
+        if client is not None:
+            client.close()
+    with suppress(Exception):
+        if server is not None:
+            server.stop(grace=None).wait(5)
+            database.close()
+
+
+def _status(error: BaseException | None) -> Any:
+    """Return the name of gRPC's status behind an error, or Milvus's own number."""
+    number = 0
+    while error is not None:
+        code = getattr(error, "code", None)
+        code = code() if callable(code) else code
+        if isinstance(code, int):
+            number = number or code
+        elif code is not None:
+            return getattr(code, "name", code)
+        error = error.__cause__
+    return number
+
+
+def _said(error: BaseException) -> str:
+    """Return the server's own words, where it said any."""
+    details = getattr(error, "details", None)
+    if callable(details) and details():
+        return str(details())
+    if error.__cause__ is not None and not getattr(error, "message", ""):
+        return _said(error.__cause__)
+    return str(getattr(error, "message", "") or error)

@@ -1,0 +1,64 @@
+"""The params of an engine: fields of a dataclass, each with the part it plays and its smallest value."""
+
+from __future__ import annotations
+
+from dataclasses import Field, field, fields
+from typing import Any, TypeVar
+
+from ..errors import fail
+
+BUILD, SEARCH, READER = "build", "search", "reader"
+T = TypeVar("T")
+
+
+def param(default: T, *, least: int | None = None, part: str = "") -> T:
+    """Return a field for a setting.
+
+    Args:
+        default: Its default.
+        least: Its smallest value.
+        part: BUILD, SEARCH, READER, or "" for a setting that a folder does not bring.
+    """
+    made: T = field(default=default, metadata={"least": least, "part": part})
+    return made
+
+
+def build_param(default: T, *, least: int | None = None) -> T:
+    """Return a field for a setting that the index's files depend on."""
+    return param(default, least=least, part=BUILD)
+
+
+def search_param(default: T, *, least: int | None = None) -> T:
+    """Return a field for a setting of the search, which can be tuned."""
+    return param(default, least=least, part=SEARCH)
+
+
+def reader_param(default: T, *, least: int | None = None) -> T:
+    """Return a field for a setting that no result depends on."""
+    return param(default, least=least, part=READER)
+
+
+def params_of(index: Any) -> dict[str, Any]:
+    """Return all settings of an engine by name, in the order of its fields."""
+    return {each.name: getattr(index, each.name) for each in _fields(index)}
+
+
+def names_of(index: Any, part: str) -> tuple[str, ...]:
+    """Return the names of the settings that play this part."""
+    return tuple(each.name for each in _fields(index) if each.metadata["part"] == part)
+
+
+def check_params(index: Any) -> None:
+    """Refuse settings below their smallest value.
+
+    Raises:
+        SapbertError: E002.
+    """
+    for each in _fields(index):
+        value, least = getattr(index, each.name), each.metadata["least"]
+        if least is not None and value < least:
+            raise fail("E002", setting=each.name, component=type(index).__name__, value=value, why=f"it must be at least {least}.")
+
+
+def _fields(index: Any) -> tuple[Field[Any], ...]:
+    return fields(index)

@@ -1,0 +1,24 @@
+"""Show linked Docs to people and machines: JSON Lines, CSV, a table in the terminal, one HTML page. It makes no links."""
+
+from .csv import CSV_COLUMNS, to_csv
+from .html import concept_url, to_html
+from .jsonl import to_jsonl
+from .records import GROUPS, NIL, Row, linked_spans, row_of, rows
+from .table import MAX_WIDTH, MIN_WIDTH, to_table
+
+__all__ = [
+    "CSV_COLUMNS",
+    "GROUPS",
+    "MAX_WIDTH",
+    "MIN_WIDTH",
+    "NIL",
+    "Row",
+    "concept_url",
+    "linked_spans",
+    "row_of",
+    "rows",
+    "to_csv",
+    "to_html",
+    "to_jsonl",
+    "to_table",
+]

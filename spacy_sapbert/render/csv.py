@@ -1,0 +1,38 @@
+"""Write records as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from typing import TextIO
+
+from .records import Row
+
+CSV_COLUMNS = ["note", "start", "end", "mention", "label", "cui", "name", "types", "type_names", "score", "probability", "codes"]
+
+
+def to_csv(rows: Iterable[Row], stream: TextIO) -> int:
+    """Write a header and one row for each record. The items of a list are joined by "|".
+
+    Args:
+        rows: the records.
+        stream: a file that was opened with newline="".
+
+    Returns:
+        Number of rows, without the header.
+    """
+    writer = csv.writer(stream)
+    writer.writerow(CSV_COLUMNS)
+    count = 0
+    for row in rows:
+        flat = {
+            **row,
+            "types": "|".join(row["types"]),
+            "type_names": "|".join(row["type_names"]),
+            "score": "" if row["score"] is None else f"{row['score']:.4f}",
+            "probability": "" if row["probability"] is None else f"{row['probability']:.4f}",
+            "codes": "|".join(f"{vocabulary}={code}" for vocabulary, codes in row["codes"].items() for code in codes),
+        }
+        writer.writerow([flat[column] for column in CSV_COLUMNS])
+        count += 1
+    return count

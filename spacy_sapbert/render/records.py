@@ -1,0 +1,164 @@
+"""Turn the linked spans of a Doc into plain records, which all outputs are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from spacy.tokens import Doc, Span
+
+from ..doc.spans import attribute_names
+from ..kb.knowledge_base import Entity, KnowledgeBase
+
+Row = dict[str, Any]
+
+NIL = "NIL"
+# label -> (what the legend calls it, hue). Labels are UMLS semantic groups; any other label is "other" and grey.
+GROUPS: dict[str, tuple[str, int]] = {
+    "DISO": ("Disorder or finding", 8),
+    "ANAT": ("Anatomy", 200),
+    "PROC": ("Procedure", 265),
+    "CHEM": ("Drug or chemical", 140),
+    "PHYS": ("Physiology", 45),
+    "GENE": ("Gene or protein", 320),
+    "DEVI": ("Device", 225),
+    "LIVB": ("Living being", 85),
+    "PHEN": ("Phenomenon", 170),
+    "ACTI": ("Activity", 65),
+    "CONC": ("Concept", 290),
+    "OBJC": ("Object", 30),
+}
+
+
+def linked_spans(doc: Doc, attr: str = "kb_ents") -> list[Span]:
+    """Return the spans to show, in reading order.
+
+    These are all entities, and the spans of any span group that have a link. Spans with the same offsets are shown once.
+
+    Args:
+        doc: a linked Doc.
+        attr: the linker's `attr_name`.
+    """
+    spans = {(span.start, span.end): span for group in doc.spans.values() for span in group if span.kb_id_ or _extension(span, attr)}
+    spans.update({(span.start, span.end): span for span in doc.ents})
+    return [spans[key] for key in sorted(spans, key=lambda key: (key[0], -key[1]))]
+
+
+def rows(doc: Doc, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = "") -> Iterator[Row]:
+    """Yield one record for each span of a Doc, see `row_of`."""
+    for span in linked_spans(doc, attr):
+        yield row_of(span, kb, attr, note_id)
+
+
+def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = "") -> Row:
+    """Return a span and its link as a record that JSON can hold.
+
+    Args:
+        span: a span of a linked Doc.
+        kb: the linker's knowledge base.
+        attr: the linker's `attr_name`.
+        note_id: id of the note.
+
+    Returns:
+        note, start and end (characters), mention, label, cui ("NIL" if there is no link), name, types (TUIs), type_names, score (None for
+        NIL), probability (None without a calibration), candidates [[id, name, score] …] best first, codes, explain.
+    """
+    _, codes_attr, explain_attr, prob_attr = attribute_names(attr)
+    found = _extension(span, attr) or []
+    candidates: list[list[Any]] = [[str(identifier), name_of(kb, str(identifier)), round(float(score), 6)] for identifier, score in found]
+    explain: dict[str, Any] = _plain(_extension(span, explain_attr) or {})
+    cui = span.kb_id_ or NIL
+    score: float | None = None
+    if cui != NIL:
+        # the link may not be among the candidates, for example if a later component chose it
+        score = next((c[2] for c in candidates if c[0] == cui), explain.get("score"))
+    entity = entity_of(kb, cui)
+    types = [str(tui) for tui in entity.types] if entity is not None else []
+    return {
+        "note": note_id,
+        "start": span.start_char,
+        "end": span.end_char,
+        "mention": span.text,
+        "label": span.label_,
+        "cui": cui,
+        "name": name_of(kb, cui),
+        "types": types,
+        "type_names": [_type_name(kb, tui) for tui in types],
+        "score": score,
+        "probability": _plain(_extension(span, prob_attr)) if candidates and candidates[0][0] == cui else None,
+        "candidates": candidates,
+        "codes": _plain(_extension(span, codes_attr) or {}),
+        "explain": explain,
+    }
+
+
+def entity_of(kb: KnowledgeBase, concept_id: str) -> Entity | None:
+    """Return a concept, None if the knowledge base does not have it."""
+    try:
+        return kb.cui_to_entity[concept_id]
+    except KeyError:
+        return None
+
+
+def name_of(kb: KnowledgeBase, concept_id: str) -> str:
+    """Return the canonical name of a concept, "" if the knowledge base does not have it."""
+    entity = entity_of(kb, concept_id)
+    return str(entity.canonical_name) if entity is not None else ""
+
+
+def group_of(row: Row) -> str:
+    """Return the semantic group that a record is coloured by, "other" if its label is none."""
+    return row["label"] if row["label"] in GROUPS else "other"
+
+
+def same(row: Row) -> tuple[str, str]:
+    """Return what makes two records of a note the same one in a table: mention and concept."""
+    return one_line(row["mention"]).lower(), row["cui"]
+
+
+def distinct(rows: list[Row]) -> list[Row]:
+    """Return the first of the records that are the same, in their order."""
+    first: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        first.setdefault(same(row), row)
+    return list(first.values())
+
+
+def one_line(text: str) -> str:
+    """Return a text with single spaces in place of all white space."""
+    return " ".join(text.split())
+
+
+def summary(rows: list[Row]) -> list[str]:
+    """Return the counts of some records in words: notes, mentions, links, concepts."""
+    linked = [row for row in rows if row["cui"] != NIL]
+    notes = len({row["note"] for row in rows})
+    parts = [count(notes, "note"), count(len(rows), "mention"), f"{len(linked)} linked", count(len({row["cui"] for row in linked}), "concept")]
+    return [*parts, f"{len(rows) - len(linked)} NIL"] if len(linked) < len(rows) else parts
+
+
+def count(n: int, noun: str) -> str:
+    """Return a number with its noun: "1 note", "2 notes"."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _extension(span: Span, attr: str) -> Any:
+    return span._.get(attr) if Span.has_extension(attr) else None
+
+
+def _type_name(kb: KnowledgeBase, tui: str) -> str:
+    try:
+        return str(kb.semantic_type_tree.get_canonical_name(tui))
+    except KeyError:  # a type that is newer than the tree
+        return tui
+
+
+def _plain(value: Any) -> Any:
+    """Return a value made of what JSON knows: no numpy scalars, tuples or sets."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(_plain(item) for item in value)
+    return value.item() if hasattr(value, "item") else value

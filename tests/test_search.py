@@ -1,0 +1,114 @@
+"""An opened linker and its search, without a Doc: what is remembered, what the engine and the encoder are asked, what a failed change leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spacy_sapbert.bundle import LinkerBundle
+from spacy_sapbert.encoders.transformer import NameEncoder
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.indexes.annoy import AnnoyIndex
+from spacy_sapbert.kb.additions import AddedName, Additions
+from spacy_sapbert.search import CandidateSearch, Query
+from spacy_sapbert.settings import Settings
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+HYPERTENSION = "C9100009"
+
+
+class Watched:
+    """A part of a bundle that writes down what it is asked."""
+
+    def __init__(self, part: Any) -> None:
+        self._part = part
+        self.asked: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._part, name)
+
+    def __len__(self) -> int:
+        return len(self._part)
+
+    def query(self, vectors: Any, k: int, **more: Any) -> Any:
+        self.asked.append((len(vectors), k, more["budget"]))
+        return self._part.query(vectors, k, **more)
+
+    def encode(self, names: Sequence[str], **more: Any) -> Any:
+        self.asked.extend(names)
+        return self._part.encode(names, **more)
+
+
+@pytest.fixture(scope="module")
+def bundle(tiny_linker: Path) -> LinkerBundle:
+    return LinkerBundle.open(tiny_linker, NameEncoder(), AnnoyIndex())
+
+
+def texts(*mentions: str) -> list[Query]:
+    return [(mention, None) for mention in mentions]
+
+
+def test_a_bundle_is_frozen_and_leaves_what_was_asked_for_as_it_is(tiny_linker: Path) -> None:
+    asked = NameEncoder(dtype="float32")
+    opened = LinkerBundle.open(tiny_linker, asked, AnnoyIndex())
+    assert asked.dim == 0
+    assert (opened.encoder.dim, opened.encoder.get_config()["dtype"]) == (384, "float32")
+    with pytest.raises(FrozenInstanceError):
+        opened.calibration = None  # type: ignore[misc]
+
+
+def test_the_answer_that_was_not_asked_for_longest_is_forgotten(bundle: LinkerBundle) -> None:
+    search = CandidateSearch(bundle, Settings(cache_size=2))
+    asked = ["fever", "cough", "fever", "cold", "fever", "cough"]
+    assert [search.find(texts(mention))[0].cached for mention in asked] == [False, False, True, False, True, False]
+    assert search.n_cached() == 2
+    search.forget()
+    assert not search.find(texts("fever"))[0].cached
+
+
+def test_a_mention_equal_to_a_name_is_not_encoded_and_has_half_the_search_budget(bundle: LinkerBundle) -> None:
+    encoder, index = Watched(bundle.encoder), Watched(bundle.index)
+    search = CandidateSearch(replace(bundle, encoder=encoder, index=index), Settings())
+    found = search.find(texts("Fever", "heart attacks", "cough", "racing hearts"))
+    assert [each.answer.explain["exact"] for each in found] == [True, False, True, False]
+    assert encoder.asked == ["heart attacks", "racing hearts"]
+    assert index.asked == [(2, 30, 0.5), (2, 30, 1.0)]
+
+
+def test_the_encoder_is_given_the_first_thousand_characters(bundle: LinkerBundle) -> None:
+    encoder = Watched(bundle.encoder)
+    search = CandidateSearch(replace(bundle, encoder=encoder), Settings())
+    search.find(texts("x" * 1_000 + "y", "x" * 1_000 + "z"))
+    assert encoder.asked == ["x" * 1_000]
+
+
+def test_semantic_types_of_a_query(bundle: LinkerBundle) -> None:
+    search = CandidateSearch(bundle, Settings(threshold=-1.0))
+    found = search.find([("cold", None), ("cold", frozenset({"T033"})), ("cold", frozenset({"T061"}))])
+    assert [each.answer.candidates[0][0] for each in found[:2]] == ["C9100020", "C9100029"]
+    assert {t for each in found[2].answer.candidates for t in bundle.kb.cui_to_entity[each[0]].types} == {"T061"}
+
+
+def test_nearest_names_grouped_by_concept(bundle: LinkerBundle) -> None:
+    search = CandidateSearch(bundle, Settings())
+    (found,) = search.nearest(["heart attacks"], 5)
+    vectors = bundle.encoder.encode(["heart attacks", *found[0].aliases])
+    assert found[0].concept_id == "C9100003"
+    assert found[0].similarities == pytest.approx((vectors[1:] @ vectors[0]).tolist(), abs=2e-3)
+
+
+def test_additions_make_another_bundle(bundle: LinkerBundle) -> None:
+    more = bundle.with_additions(Additions(names=[AddedName(HYPERTENSION, "the sweet trouble", "en")]))
+    assert more.kb.find(["the sweet trouble"]) == {"the sweet trouble": bundle.kb.n_surface_forms}
+    assert np.array_equal(more.additions.vectors["the sweet trouble"], bundle.encoder.encode(["the sweet trouble"])[0])
+    assert (bundle.kb.find(["the sweet trouble"]), bundle.additions.names, bundle.kb.added) == ({}, [], None)
+    with pytest.raises(SapbertError, match="E022"):
+        more.with_additions(Additions(names=[AddedName("C0000000", "a name", "en")]))
+    found = [CandidateSearch(each, Settings()).find(texts("the sweet trouble"))[0].answer for each in (more, bundle)]
+    assert [answer.candidates[:1] for answer in found] == [[(HYPERTENSION, 1.0)], []]

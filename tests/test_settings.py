@@ -1,0 +1,86 @@
+"""Settings are written once: the config, the constructor, the documentation and the attributes of the component follow them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+
+from spacy_sapbert.encoders.transformer import NameEncoder
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.indexes.annoy import AnnoyIndex
+from spacy_sapbert.linker import DEFAULT_CONFIG, SapBertLinker, make_sapbert_linker
+from spacy_sapbert.settings import Settings, default_config
+
+ROOT = Path(__file__).parents[1]
+NAMES = [setting.name for setting in fields(Settings)]
+
+
+def documented_defaults() -> dict[str, str]:
+    """Return setting -> default of the table in the documentation, as it is written there."""
+    found: dict[str, str] = {}
+    for path in (ROOT / "README.md", ROOT / "docs" / "guides" / "settings.md"):
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        table = re.search(r"^\| setting \| default \|.*\n\|[-| ]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+        for line in table[1].splitlines() if table else ():
+            names, defaults = (cell.strip() for cell in line.split("|")[1:3])
+            for name, default in zip(names.split(", "), defaults.split(", "), strict=True):
+                found[name.strip("`")] = default
+    return found
+
+
+def test_the_documentation_has_every_setting_with_its_default() -> None:
+    found = documented_defaults()
+    expected = {name: json.dumps(default) for name, default in default_config().items()}
+    plain = {name: re.match(r"`?([^` ]+)`?", default)[1] for name, default in found.items() if name in expected}  # type: ignore[index]
+    assert plain == expected
+    for part, registry in (("model", "@architectures"), ("index", "@sapbert_indexes")):
+        assert found[part] == f"`{DEFAULT_CONFIG[part][registry]}`"
+
+
+def test_every_setting_has_a_line_in_the_docstring() -> None:
+    arguments = (inspect.getdoc(Settings) or "").split("Args:")[1].split("Raises:")[0]
+    described = re.findall(r"^    (\w+): \S", arguments, re.MULTILINE)
+    assert described == [*NAMES, "component"]
+
+
+def test_the_factory_takes_the_settings_by_name_and_type() -> None:
+    parameters = inspect.signature(make_sapbert_linker).parameters
+    assert list(parameters) == ["nlp", "name", "model", "index", "scorer", *(name for name in NAMES if name != "language")]
+    assert parameters["k"].annotation is int
+    assert parameters["threshold"].annotation is float
+    assert set(DEFAULT_CONFIG) == set(parameters) - {"nlp", "name"}
+
+
+def test_a_misspelt_setting_is_refused_by_the_constructor() -> None:
+    with pytest.raises(TypeError, match="treshold"):
+        SapBertLinker(NameEncoder(), AnnoyIndex(), treshold=0.5)
+
+
+def test_a_setting_is_an_attribute_that_is_checked_and_takes_effect_at_once(tiny_linker: Path) -> None:
+    nlp = spacy.blank("en")
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker), "threshold": 0.5})
+    assert (linker.threshold, linker.rules.threshold, linker.k, linker.language) == (0.5, 0.5, 30, "en")
+    linker.k = 7  # before it is loaded
+    assert linker.settings.k == 7
+
+    def answer() -> tuple[bool, str]:
+        found = linker.find([("heart attacks", None)])[0].answer
+        return found.linked, found.explain["id"]
+
+    assert answer() == (True, "C9100003")
+    linker.threshold = 0.999
+    assert answer() == (False, "C9100003")  # not the remembered answer
+    for setting, value, code in (("k", 0, "E002"), ("threshold", 2.0, "E002"), ("vocabularies", ["ICD9"], "E105"), ("coverage", 0.9, "E010")):
+        with pytest.raises(SapbertError, match=code):
+            setattr(linker, setting, value)
+    assert (linker.k, linker.threshold, linker.vocabularies, linker.coverage) == (7, 0.999, None, None)
+    assert answer() == (False, "C9100003")
+    with pytest.raises(AttributeError, match="treshold"):
+        _ = linker.treshold
