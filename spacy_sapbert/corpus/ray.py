@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
+import pickle  # of our own objects, between this process and its workers: nothing is written to a file
 import re
 import shutil
 import socket
