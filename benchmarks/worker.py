@@ -226,10 +226,12 @@ def ask_umls(folder: str, name: str) -> Dict[str, Any]:
     kb.find(names)
     laps["find_1000_s"] = lap()
     peak = memory.peak_mb()
-    from spacy_sapbert.linker import SapBertLinker
+    from spacy_sapbert.search import CandidateSearch
+    from spacy_sapbert.settings import Settings
 
     lap()
-    mask = SapBertLinker._mask(SimpleNamespace(kb=kb, vocabularies=[], languages=[], _masks={}), expand(["DISO"]))  # type: ignore[arg-type]
+    search: Any = SimpleNamespace(settings=Settings(), bundle=SimpleNamespace(kb=kb), _masks={})  # a linker would need an index
+    mask = CandidateSearch._mask(search, expand(["DISO"]))
     laps["mask_s"] = lap()
     assert mask.names is not None
     return {**laps, "peak_mb": peak, "found": concept.concept_id in found, "masked": int(mask.names.sum())}
