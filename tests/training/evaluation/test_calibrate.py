@@ -11,7 +11,7 @@ from typing import Any, List
 
 import pytest
 import spacy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_sapbert import bundle
@@ -36,6 +36,7 @@ def test_reliability_and_its_error():
 STATED = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=40)
 
 
+@settings(deadline=None)
 @given(STATED)
 def test_bins_keep_every_mention_and_their_order(stated):
     """Bins are in order and so are their confidences; all mentions and right ones are in one bin each."""
@@ -47,6 +48,7 @@ def test_bins_keep_every_mention_and_their_order(stated):
     assert 0.0 <= calibration_error(bins) <= 1.0
 
 
+@settings(deadline=None)
 @given(STATED)
 def test_a_lower_threshold_keeps_more(stated):
     """Against counting at each threshold; the shares kept rise as the thresholds fall, to all mentions."""
