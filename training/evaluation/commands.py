@@ -106,7 +106,7 @@ def end_to_end(
 def cross_lingual(
     encoder: Annotated[list[str] | None, typer.Option(metavar="NAME=FOLDER", help=ENCODER)] = None,
     kb: Annotated[Path, typer.Option(help="knowledge base whose names are the dictionary")] = Path("artifacts/kb"),
-    parallel: Annotated[
+    translations: Annotated[
         Path | None, typer.Option(help="folder of `python -m training translations cross-lingual`, for its held-out translations")
     ] = None,
     xlbel: Annotated[Path | None, typer.Option(help="folder of XL-BEL, with files such as de_1k_test_query.txt")] = None,
@@ -131,7 +131,7 @@ def cross_lingual(
     encoders = module.parse_encoders(encoder or [])
     groups = chosen_groups(
         KnowledgeBase(kb),
-        parallel,
+        translations,
         xlbel,
         parse_languages(languages),
         dictionary_languages=parse_languages(dictionary_languages),

@@ -1,4 +1,4 @@
-"""How well encoders find concepts across languages: `python -m training cross-lingual --encoder base= --kb artifacts/kb --parallel artifacts/parallel`.
+"""How well encoders find concepts across languages: `python -m training cross-lingual --encoder base= --kb artifacts/kb --translations artifacts/translations`.
 
 Benchmarks: held-out translations, looked up among English names, one for each language; XL-BEL. evaluate.py measures and shows them.
 """
@@ -86,27 +86,27 @@ def of_languages(kb: KnowledgeBase, source: str, languages: Sequence[str] = (ALL
 # -- held-out translations ----------------------------------------------------------------------------------------------
 
 
-def held_out_benchmarks(kb: KnowledgeBase, parallel: Path, languages: Sequence[str] = (ALL,)) -> list[ConceptBenchmark]:
+def held_out_benchmarks(kb: KnowledgeBase, translations: Path, languages: Sequence[str] = (ALL,)) -> list[ConceptBenchmark]:
     """Make a benchmark of held-out translations for each language, `held_out_de`.
 
     Args:
         kb: The knowledge base whose English names are the dictionary.
-        parallel: Folder of `python -m training translations cross-lingual`.
+        translations: Folder of `python -m training translations cross-lingual`.
         languages: Languages of the queries.
 
     Raises:
         SapbertError: E600, E607 (names of another knowledge base), E608, E107.
     """
-    made_of = check_translations(parallel).get("kb")
+    made_of = check_translations(translations).get("kb")
     if made_of is not None and made_of != kb.fingerprint:
-        raise fail("E607", folder=parallel, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
+        raise fail("E607", folder=translations, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
     queries: dict[str, dict[str, dict[str, None]]] = {}  # language -> query -> concepts
-    for row in read_translations(parallel, HELD_OUT, languages):
+    for row in read_translations(translations, HELD_OUT, languages):
         queries.setdefault(row.language, {}).setdefault(row.translation, {})[row.concept_id] = None
     if not queries:
-        raise fail("E608", value="any language", path=parallel, known="none")
+        raise fail("E608", value="any language", path=translations, known="none")
     dictionary = of_languages(kb, "English names of the knowledge base", [ENGLISH])
-    files = {TRANSLATIONS: checksum(parallel / TRANSLATIONS)[:HASH_DIGITS]}
+    files = {TRANSLATIONS: checksum(translations / TRANSLATIONS)[:HASH_DIGITS]}
     protocol = f"{SEARCH} {TRANSLATED.format(spoken='English')}"
     benchmarks = []
     for language, of in queries.items():
@@ -268,7 +268,7 @@ def evaluate_across_languages(
 
 def chosen_groups(
     kb: KnowledgeBase,
-    parallel: Path | None,
+    translations: Path | None,
     xlbel: Path | None,
     languages: Sequence[str] = (ALL,),
     *,
@@ -279,7 +279,7 @@ def chosen_groups(
 
     Args:
         kb: The knowledge base whose names are the dictionary.
-        parallel: Folder with held-out translations.
+        translations: Folder with held-out translations.
         xlbel: Folder of XL-BEL.
         languages: Languages of the queries.
         dictionary_languages: XL-BEL: languages of the names in the dictionary.
@@ -288,11 +288,11 @@ def chosen_groups(
     Raises:
         SapbertError: E548 (neither source is given), and those of the two sources.
     """
-    if parallel is None and xlbel is None:
-        raise fail("E548", setting="--parallel", value="", why="give --parallel, --xlbel or both")
+    if translations is None and xlbel is None:
+        raise fail("E548", setting="--translations", value="", why="give --translations, --xlbel or both")
     groups = []
-    if parallel is not None:
-        groups.append(held_out_benchmarks(kb, parallel, languages))
+    if translations is not None:
+        groups.append(held_out_benchmarks(kb, translations, languages))
     if xlbel is not None:
         groups.append(xlbel_benchmarks(kb, xlbel, languages, dictionary_languages=dictionary_languages, organisms=organisms))
     return groups

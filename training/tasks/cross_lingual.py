@@ -22,6 +22,7 @@ from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.types import Floats2d
 
 from ..data.pairs import HELD_OUT
+from ..data.translations import TRANSLATIONS
 from ..errors import fail
 from ..loop.batches import ShuffledBatches
 from ..loop.model import HEAD, add_head, transformer_of
@@ -35,13 +36,13 @@ if TYPE_CHECKING:
 
     from ..recipe import Recipe
 
-PARALLEL, TARGETS = "translations.parquet", "targets.npy"
+TARGETS = "targets.npy"
 COLUMNS = ("english", "translation", "language", "concept_id", "split")
-EXPECTED = f"a table of parallel names ({PARALLEL}: {', '.join(COLUMNS)})"
+EXPECTED = f"a table of translations ({TRANSLATIONS}: {', '.join(COLUMNS)})"
 SPLITS = ("train", HELD_OUT)
 
 
-class Parallel(NamedTuple):
+class Translations(NamedTuple):
     """Rows of one split: names, their translations, the languages of these, and the concepts."""
 
     english: list[str]
@@ -51,12 +52,12 @@ class Parallel(NamedTuple):
 
 
 @registry.tasks("spacy-sapbert.CrossLingualDistillation.v1")
-def cross_lingual_distillation(teacher: str, parallel: str, pairs: int = 64, teacher_length: int = 0) -> CrossLingualDistillationTask:
+def cross_lingual_distillation(teacher: str, translations: str, pairs: int = 64, teacher_length: int = 0) -> CrossLingualDistillationTask:
     """Make the task. It is measured by held-out translations: whether the nearest English name of the table belongs to the concept.
 
     Args:
         teacher: Folder or name of an English encoder.
-        parallel: Folder with translations.parquet (`python -m training translations cross-lingual`); the teacher's vectors are kept in it.
+        translations: Folder with translations.parquet (`python -m training translations cross-lingual`); the teacher's vectors are kept in it.
         pairs: Pairs in a batch, of one process: twice as many texts.
         teacher_length: Tokens that the teacher reads of a name; 0: as many as the student.
 
@@ -66,14 +67,14 @@ def cross_lingual_distillation(teacher: str, parallel: str, pairs: int = 64, tea
     for setting, value, least in (("pairs", pairs, 1), ("teacher_length", teacher_length, 0)):
         if value < least:
             raise fail("E511", setting=f"task.{setting}", value=value, why=f"it must be at least {least}")
-    return CrossLingualDistillationTask(teacher, parallel, pairs, teacher_length)
+    return CrossLingualDistillationTask(teacher, translations, pairs, teacher_length)
 
 
 class CrossLingualDistillationTask(Task):
     """Cross-lingual distillation, measured by held-out translations."""
 
-    def __init__(self, teacher: str, parallel: str, pairs: int, teacher_length: int) -> None:
-        self.teacher, self.parallel, self.pairs, self.teacher_length = teacher, Path(parallel), pairs, teacher_length
+    def __init__(self, teacher: str, translations: str, pairs: int, teacher_length: int) -> None:
+        self.teacher, self.translations, self.pairs, self.teacher_length = teacher, Path(translations), pairs, teacher_length
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Read the table, and encode its English names with the teacher, once.
@@ -83,20 +84,20 @@ class CrossLingualDistillationTask(Task):
         """
         from datasets import Dataset
 
-        given, path = recipe.training, self.parallel / PARALLEL
-        splits = read_parallel(path)
+        given, path = recipe.training, self.translations / TRANSLATIONS
+        splits = read_translations(path)
         train, held, counts = apart(splits["train"], splits[HELD_OUT])
         if not train.english:
             raise fail("E611", path=path, why="no row of the split 'train' is left")
         names = list(dict.fromkeys(train.english))
         teacher = Teacher(self.teacher, self.teacher_length or recipe.encoder.max_length, given.gpu_id)
-        data_settings = {"parallel": checksum(path), "teacher": teacher.fingerprint}
+        data_settings = {"translations": checksum(path), "teacher": teacher.fingerprint}
 
         def make(folder: Path) -> dict[str, Any]:
             np.save(folder / TARGETS, teacher.encode(names), allow_pickle=False)  # as many vectors as the table has English names
             return {"names": len(names)}
 
-        folder = kept(self.parallel, data_settings, make)
+        folder = kept(self.translations, data_settings, make)
         targets: Floats2d = np.load(folder / TARGETS, mmap_mode="r")  # (names, d)
         student: Any = transformer_of(encoder)
         mapped = int(student.config.hidden_size) != teacher.width
@@ -110,7 +111,7 @@ class CrossLingualDistillationTask(Task):
             return torch.from_numpy(np.array(targets[[row["name"] for row in rows]])).repeat(2, 1)  # for both columns
 
         return Prepared(
-            data=Dataset(table, fingerprint=data_settings["parallel"][:32]),
+            data=Dataset(table, fingerprint=data_settings["translations"][:32]),
             batch_size=self.pairs,
             batches=ShuffledBatches.make,
             collator=TextCollator(encoder.tokenizer, recipe.encoder.max_length, ("english", "translation"), label),
@@ -118,13 +119,13 @@ class CrossLingualDistillationTask(Task):
             evaluator=TranslationAccuracy(sample) if sample.queries else None,
             data_settings={**data_settings, "targets": manifest_of(folder)["files"][TARGETS]["blake2b"]},
             report={
-                "parallel": {"pairs": len(train.english), "english_names": len(names), "languages": _counts(train.language), **counts},
+                "translations": {"pairs": len(train.english), "english_names": len(names), "languages": _counts(train.language), **counts},
                 "held_out": {"queries": len(sample.queries), "names": len(sample.names)},
                 "teacher": {"dimensions": teacher.width, "linear_map": mapped},
-                "sources": [self.parallel.name],
+                "sources": [self.translations.name],
             },
             words=words,
-            paths=("teacher", "parallel"),
+            paths=("teacher", "translations"),
         )
 
 
@@ -132,7 +133,7 @@ def _counts(words: Sequence[str]) -> dict[str, int]:
     return {word: words.count(word) for word in sorted(set(words))}
 
 
-def read_parallel(path: Path) -> dict[str, Parallel]:
+def read_translations(path: Path) -> dict[str, Translations]:
     """Read the table: split -> its rows, texts without outer white space.
 
     Raises:
@@ -145,10 +146,10 @@ def read_parallel(path: Path) -> dict[str, Parallel]:
         if "" in texts:
             raise fail("E610", path=path, expected=EXPECTED, why=f"row {texts.index('')} has an empty {name}")
     rows = {name: np.flatnonzero(split == i).tolist() for i, name in enumerate(SPLITS)}
-    return {name: Parallel(*([columns[column][row] for row in rows[name]] for column in COLUMNS[:4])) for name in SPLITS}
+    return {name: Translations(*([columns[column][row] for row in rows[name]] for column in COLUMNS[:4])) for name in SPLITS}
 
 
-def apart(train: Parallel, held: Parallel) -> tuple[Parallel, Parallel, dict[str, int]]:
+def apart(train: Translations, held: Translations) -> tuple[Translations, Translations, dict[str, int]]:
     """Remove from both splits what would flatter the figures, and count it.
 
     Removed are training rows whose translation is a held-out one of the same language, and held-out translations that are written like an English
@@ -166,11 +167,11 @@ def apart(train: Parallel, held: Parallel) -> tuple[Parallel, Parallel, dict[str
     return _rows(train, rows), _rows(held, asked), counts
 
 
-def _rows(part: Parallel, rows: Sequence[int]) -> Parallel:
-    return Parallel(*([column[row] for row in rows] for column in part))
+def _rows(part: Translations, rows: Sequence[int]) -> Translations:
+    return Translations(*([column[row] for row in rows] for column in part))
 
 
-def held_out_translations(held: Parallel, splits: dict[str, Parallel], seed: int, eval_queries: int, eval_names: int) -> HeldOut:
+def held_out_translations(held: Translations, splits: dict[str, Translations], seed: int, eval_queries: int, eval_names: int) -> HeldOut:
     """Return held-out translations, and a dictionary of English names of the table: those of their concepts and a sample of the others."""
     chance = np.random.default_rng([seed, 4])
     chosen = sorted(chance.choice(len(held.english), min(eval_queries, len(held.english)), replace=False).tolist()) if held.english else []
@@ -200,7 +201,7 @@ class TranslationAccuracy(HeldOutAccuracy):
 
 def words(report: dict[str, Any]) -> Words:
     """Write the report of this task in the card's words."""
-    counts, held = report["parallel"], report["held_out"]
+    counts, held = report["translations"], report["held_out"]
     data = (
         f"{counts['pairs']:,} names and their translations ({listed(counts['languages'])}; {', '.join(report['sources'])}) of {counts['english_names']:,} "
         f"English names. Left out: {counts['held_out_in_training']:,} translations that are held out of the same language. "

@@ -39,7 +39,7 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
 
 
 @pytest.fixture
-def parallel(kb: KnowledgeBase, tmp_path: Path) -> Path:
+def translations(kb: KnowledgeBase, tmp_path: Path) -> Path:
     """Everything but one concept is held out: 0.99 of three, rounded."""
     rows = [
         Bilingual("flu", "grippe", "de", FLU),
@@ -48,8 +48,8 @@ def parallel(kb: KnowledgeBase, tmp_path: Path) -> Path:
         Bilingual("gout", "gut", "tr", GOUT),
         Bilingual("lost", "fort", "de", "C9999999"),
     ]
-    build_translations(of_rows(rows), tmp_path / "parallel", held_out=0.99, about={"kb": kb.fingerprint})
-    return tmp_path / "parallel"
+    build_translations(of_rows(rows), tmp_path / "translations", held_out=0.99, about={"kb": kb.fingerprint})
+    return tmp_path / "translations"
 
 
 def fake(angles: Dict[str, float]) -> Any:
@@ -81,8 +81,8 @@ def measured(groups: Sequence[Any], monkeypatch: pytest.MonkeyPatch, **settings:
     return cross_lingual.evaluate_across_languages({"fake": ""}, groups, **settings)
 
 
-def test_held_out_translations_are_looked_up_among_english_names(kb: KnowledgeBase, parallel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks = {task.name: task for task in held_out_benchmarks(kb, parallel)}
+def test_held_out_translations_are_looked_up_among_english_names(kb: KnowledgeBase, translations: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = {task.name: task for task in held_out_benchmarks(kb, translations)}
     assert set(tasks) == {"held_out_de", "held_out_tr"}
     german = tasks["held_out_de"]
     assert german.dictionary.names == ["cat", "feline", "flu", "gout", "influenza"]
@@ -115,8 +115,8 @@ def test_dictionaries_by_language(kb: KnowledgeBase) -> None:
     assert error.value.code == "E107"
 
 
-def test_languages_share_one_pool(kb: KnowledgeBase, parallel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = measured([held_out_benchmarks(kb, parallel, ["tr"])], monkeypatch, pool=1)["sets"]["held_out_tr"]
+def test_languages_share_one_pool(kb: KnowledgeBase, translations: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = measured([held_out_benchmarks(kb, translations, ["tr"])], monkeypatch, pool=1)["sets"]["held_out_tr"]
     assert result["dictionary"]["names"] == 2  # gout, and one other
     assert result["protocol"].startswith("NOT THE WHOLE DICTIONARY: 2 of 5 names")
 
@@ -186,11 +186,11 @@ def test_folders_that_are_no_xlbel(kb: KnowledgeBase, xlbel: Path, tmp_path: Pat
 
 
 def test_command_writes_a_table_and_json(
-    kb: KnowledgeBase, parallel: Path, xlbel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any
+    kb: KnowledgeBase, translations: Path, xlbel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any
 ) -> None:
     monkeypatch.setattr(evaluate, "load_encoder", lambda folder: fake(ANGLES))
     out = tmp_path / "metrics" / "crosslingual.json"
-    given = ["--kb", str(kb.path), "--parallel", str(parallel), "--xlbel", str(xlbel), "--out", str(out)]
+    given = ["--kb", str(kb.path), "--translations", str(translations), "--xlbel", str(xlbel), "--out", str(out)]
     shown = command("cross-lingual", ["--encoder", "base=", *given])
     result = json.loads(out.read_text())
     assert (result["kind"], list(result["sets"])) == ("evaluation", ["held_out_de", "held_out_tr", "xlbel_de", "xlbel_tr"])
@@ -200,18 +200,18 @@ def test_command_writes_a_table_and_json(
     assert "| base | 33.3/66.7 | 100.0/100.0 |" in shown
 
 
-def test_the_command_refuses_what_makes_no_sense(kb: KnowledgeBase, parallel: Path, tmp_path: Path, command: Any) -> None:
+def test_the_command_refuses_what_makes_no_sense(kb: KnowledgeBase, translations: Path, tmp_path: Path, command: Any) -> None:
     given = ["--kb", str(kb.path), "--out", str(tmp_path / "x.json")]
     for arguments, code in (
-        (["--parallel", str(parallel)], "E548"),
+        (["--translations", str(translations)], "E548"),
         (["--encoder", "base="], "E548"),
-        (["--encoder", "base=", "--parallel", str(parallel), "--pool", "-1"], "E548"),
-        (["--encoder", "base=", "--parallel", str(tmp_path / "none")], "E600"),
-        (["--encoder", "base=", "--parallel", str(parallel), "--languages", "fr"], "E608"),
+        (["--encoder", "base=", "--translations", str(translations), "--pool", "-1"], "E548"),
+        (["--encoder", "base=", "--translations", str(tmp_path / "none")], "E600"),
+        (["--encoder", "base=", "--translations", str(translations), "--languages", "fr"], "E608"),
     ):
         with pytest.raises(SapbertError, match=re.escape(code)):
             command("cross-lingual", [*given, *arguments])
-    (parallel / "manifest.json").write_text((parallel / "manifest.json").read_text().replace(kb.fingerprint, "0" * 32))
+    (translations / "manifest.json").write_text((translations / "manifest.json").read_text().replace(kb.fingerprint, "0" * 32))
     with pytest.raises(SapbertError, match=re.escape("E607")):
-        command("cross-lingual", [*given, "--encoder", "base=", "--parallel", str(parallel)])
+        command("cross-lingual", [*given, "--encoder", "base=", "--translations", str(translations)])
     assert not (tmp_path / "x.json").exists()

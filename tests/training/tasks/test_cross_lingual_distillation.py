@@ -16,7 +16,7 @@ from spacy_sapbert.encoders.transformer import base_encoder
 from spacy_sapbert.errors import SapbertError
 from training import fit
 from training.fit import read_recipe
-from training.tasks import cross_lingual as parallel
+from training.tasks import cross_lingual as task
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 Row = Tuple[str, str, str, str, str]
@@ -45,7 +45,7 @@ dropout = 0.0
 [task]
 @tasks = "spacy-sapbert.CrossLingualDistillation.v1"
 teacher = "teacher"
-parallel = "parallel"
+translations = "translations"
 pairs = 4
 
 [training]
@@ -59,25 +59,25 @@ precision = "fp32"
 
 def write(folder: Path, rows: Sequence[Row]) -> Path:
     folder.mkdir(exist_ok=True)
-    pq.write_table(pa.table(dict(zip(parallel.COLUMNS, map(list, zip(*rows))))), folder / "translations.parquet")
+    pq.write_table(pa.table(dict(zip(task.COLUMNS, map(list, zip(*rows))))), folder / "translations.parquet")
     return folder
 
 
 def test_what_would_flatter_is_kept_apart(tmp_path: Path) -> None:
-    splits = parallel.read_parallel(write(tmp_path, ROWS) / "translations.parquet")
-    learnt, asked, counts = parallel.apart(splits["train"], splits["held_out"])
+    splits = task.read_translations(write(tmp_path, ROWS) / "translations.parquet")
+    learnt, asked, counts = task.apart(splits["train"], splits["held_out"])
     assert learnt.translation == ["fiebre", "fieber", "pirexia", "gota", "erupción"]
     assert asked.translation == ["gicht", "podagra", "ausschlag"]
     assert asked.concept == ["C2", "C6", "C3"]
     assert counts == {"held_out_in_training": 1, "held_out": 3, "held_out_same_as_english": 1}
-    sample = parallel.held_out_translations(asked, splits, 0, 100, 100)
+    sample = task.held_out_translations(asked, splits, 0, 100, 100)
     assert sample.queries == asked.translation
     assert sample.splits == ["de", "es", "de"]
     assert sample.names == ["fever", "pyrexia", "gout", "rash", "drop", "podagra", "ataxia"]
     label = dict(zip(sample.names, sample.name_labels.tolist()))
     assert sample.query_labels.tolist() == [label["gout"], label["ataxia"], label["rash"]]
     assert label["fever"] == label["pyrexia"]  # two names of one concept
-    few = parallel.held_out_translations(asked, splits, 0, 1, 0)
+    few = task.held_out_translations(asked, splits, 0, 1, 0)
     assert len(few.queries) == len(few.names) == 1
 
 
@@ -88,8 +88,8 @@ def test_accuracy_of_all_and_of_each_language_by_hand() -> None:
         def encode(self, texts: List[str], **_: Any) -> np.ndarray:
             return np.array([self.vectors[text] for text in texts], dtype=np.float32)
 
-    data = parallel.HeldOut(["x", "y", "z"], np.array([0, 0, 1]), ["es", "de", "de"], ["a", "b"], np.array([0, 1]))
-    evaluator = parallel.TranslationAccuracy(data)
+    data = task.HeldOut(["x", "y", "z"], np.array([0, 0, 1]), ["es", "de", "de"], ["a", "b"], np.array([0, 1]))
+    evaluator = task.TranslationAccuracy(data)
     found = evaluator(Encodes())
     assert found == {"held_out_at1": 66.667, "held_out_at5": 100.0, "de_at1": 50.0, "de_at5": 100.0, "es_at1": 100.0, "es_at5": 100.0}
     assert evaluator.primary_metric == "held_out_at1"
@@ -99,8 +99,8 @@ def test_accuracy_of_all_and_of_each_language_by_hand() -> None:
 def settings(tmp_path: Path, tiny_base: Path) -> Dict[str, Any]:
     """The student is a random XLM-R, the teacher the tiny BERT."""
     (tmp_path / "multilingual.cfg").write_text(RECIPE)
-    folder = write(tmp_path / "parallel", ROWS)
-    return {"paths.out": str(tmp_path / "out"), "paths.base": student(tmp_path, 32), "task.teacher": str(tiny_base), "task.parallel": str(folder)}
+    folder = write(tmp_path / "translations", ROWS)
+    return {"paths.out": str(tmp_path / "out"), "paths.base": student(tmp_path, 32), "task.teacher": str(tiny_base), "task.translations": str(folder)}
 
 
 def student(tmp_path: Path, width: int) -> str:
@@ -136,7 +136,7 @@ def test_the_student_comes_to_the_teachers_vectors(settings: Dict[str, Any], tmp
     assert np.all((after * teacher).sum(axis=1) > 0.9)
     assert np.all((before * teacher).sum(axis=1) < 0.6)
     assert report["teacher"] == {"dimensions": 32, "linear_map": False}
-    assert report["parallel"]["languages"] == {"de": 1, "es": 4}
+    assert report["translations"]["languages"] == {"de": 1, "es": 4}
     assert report["names"] == 60 * 8
     assert set(report["after"]) == {f"{group}_at{k}" for group in ("held_out", "de", "es") for k in (1, 5)}
     card = (tmp_path / "out" / "README.md").read_text()
@@ -161,13 +161,13 @@ def test_a_student_of_another_width_learns_through_a_linear_layer(settings: Dict
     ],
 )
 def test_bad_tables(settings: Dict[str, Any], tmp_path: Path, rows: List[Row], said: str) -> None:
-    write(tmp_path / "parallel", rows)
+    write(tmp_path / "translations", rows)
     with pytest.raises(SapbertError, match=said):
         run(settings, tmp_path)
 
 
 def test_bad_settings(settings: Dict[str, Any], tmp_path: Path) -> None:
-    pq.write_table(pa.table({"english": ["a"], "translation": ["b"]}), tmp_path / "parallel" / "translations.parquet")
+    pq.write_table(pa.table({"english": ["a"], "translation": ["b"]}), tmp_path / "translations" / "translations.parquet")
     with pytest.raises(SapbertError, match=r"E610.*column language, concept_id, split is missing"):
         run(settings, tmp_path)
     with pytest.raises(SapbertError, match=r"E511.*task\.pairs"):
