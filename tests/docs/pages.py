@@ -36,7 +36,8 @@ class Table(NamedTuple):
 
 def pages() -> list[Path]:
     """Return README, CONTRIBUTING, SECURITY and every page of docs/ that is written by hand."""
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
+    by_hand = [page for page in sorted(DOCS.rglob("*.md")) if not page.read_text(encoding="utf-8").startswith("<!-- Made by docs/generate.py")]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *by_hand]
 
 
 def name_of(page: Path) -> str:
