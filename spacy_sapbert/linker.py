@@ -79,7 +79,8 @@ def make_linker_scorer() -> Callable[..., dict[str, Any]]:
 class SapBertLinker(Pipe):
     """Links spans to the concepts with the nearest names in an encoder's space.
 
-    Each setting is also an attribute: `linker.threshold`. To set one checks it, and takes effect at once.
+    Most settings can be changed later as attributes: `linker.threshold = 0.85` takes effect with the next Doc. Set linker_name, encoder, attr_name,
+    model, index and scorer when you add the component.
 
     Args:
         model: the encoder that is asked for, an `Encoder` or a Thinc model from names to (n, d). A linker folder brings its own of this kind.
