@@ -5,6 +5,7 @@ They are committed, so that GitHub shows them too. A test checks that they are c
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 DATA = DOCS / "figures" / "data"
+ENGINES = [("exact", "ExactIndex"), ("annoy", "AnnoyIndex"), ("usearch", "UsearchIndex"), ("faiss", "FaissIndex"), ("milvus.index", "MilvusIndex")]
 MADE = "<!-- Made by docs/generate.py (`make docs-pages`). Do not edit this page. -->\n"
 CODE = re.compile(r"[EW]\d{3}")
 FIELD = re.compile(r"\{(\w+)[^}]*\}")
@@ -33,6 +35,7 @@ GROUPS = {  # first digits of a code -> what the errors are about
 def pages() -> dict[str, str]:
     """Return the generated pages: path below docs/ -> Markdown."""
     made = {"reference/errors.md": errors_page(), "reference/command-line.md": command_line_page(), "figures/index.md": figures_index()}
+    made["reference/engine-settings.md"] = engine_settings_page()
     made.update({f"figures/{path.stem}.md": figures_page(json.loads(path.read_text(encoding="utf-8"))) for path in data_files()})
     return {path: f"{MADE}\n{text.rstrip()}\n" for path, text in made.items()}
 
@@ -92,6 +95,34 @@ def table(columns: list[str], rows: list[list[str]]) -> list[str]:
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (columns, ["---"] * len(columns), *rows)]
 
 
+# -- settings of engines ------------------------------------------------------------------------------------------------
+
+
+def engine_settings_page() -> str:
+    """Return the page with the settings of each engine and their defaults."""
+    lines = [
+        "# Settings of the engines",
+        "",
+        "For `--setting NAME=VALUE` and for the block `index` of a config. The classes are on the page of",
+        "[indexes](indexes.md).",
+        "",
+    ]
+    for module, name in ENGINES:
+        engine = getattr(import_module(f"spacy_sapbert.indexes.{module}"), name)
+        meanings = arguments_of(inspect.getdoc(engine) or "")
+        given = {key: parameter.default for key, parameter in inspect.signature(engine).parameters.items()}
+        rows = [[f"`{key}`", f"`{json.dumps(default)}`", in_markdown(meanings[key])] for key, default in given.items()]
+        lines += [f"## spacy-sapbert.{name}.v1", "", *table(["setting", "default", "meaning"], rows), ""]
+    return "\n".join(lines)
+
+
+def arguments_of(docstring: str) -> dict[str, str]:
+    """Return what a Google style docstring says about each argument, on one line each."""
+    section = re.search(r"^Args:\n((?:[ ].*\n?|\n)*)", docstring, re.MULTILINE)
+    found = re.findall(r"^ {4}(\w+): ((?:.*\n?)(?: {8}.*\n?)*)", section[1] if section else "", re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
 # -- errors -------------------------------------------------------------------------------------------------------------
 
 
@@ -143,9 +174,7 @@ def cause_and_remedy(template: str) -> tuple[str, str]:
 def in_markdown(template: str) -> str:
     """Return a message as Markdown: fields in italics (in code: in capitals), signs that Markdown reads escaped."""
     parts = re.split(r"(`[^`]*`)", template)
-    return "".join(
-        FIELD.sub(lambda field: field[1].upper(), part) if part.startswith("`") else FIELD.sub(r"*\1*", _escaped(part)) for part in parts
-    )
+    return "".join(FIELD.sub(lambda field: field[1].upper(), part) if part.startswith("`") else FIELD.sub(r"*\1*", _escaped(part)) for part in parts)
 
 
 def _escaped(text: str) -> str:

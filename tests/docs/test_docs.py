@@ -27,7 +27,7 @@ from spacy_sapbert.cli import app
 from .pages import ROOT, Block, blocks, commands, is_example, name_of, pages
 
 README = ROOT / "README.md"
-KINDS = {"bash", "ini", "python", "mermaid"}
+KINDS = {"bash", "dockerfile", "ini", "python", "mermaid"}
 PATTERN = re.compile(r"(/tmp\b|/work\b|\.\./shared)")
 
 
