@@ -112,7 +112,7 @@ def engine_settings_page() -> str:
         meanings = arguments_of(inspect.getdoc(engine) or "")
         given = {key: parameter.default for key, parameter in inspect.signature(engine).parameters.items()}
         rows = [[f"`{key}`", f"`{json.dumps(default)}`", in_markdown(meanings[key])] for key, default in given.items()]
-        lines += [f"## spacy-sapbert.{name}.v1", "", *table(["setting", "default", "meaning"], rows), ""]
+        lines += [f"## spacy-sapbert.{name}.v1", "", *(table(["setting", "default", "meaning"], rows) if rows else ["It has no settings."]), ""]
     return "\n".join(lines)
 
 
