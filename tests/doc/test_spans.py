@@ -334,13 +334,13 @@ def test_a_second_linker_that_finds_nothing_leaves_the_first_ones_id() -> None:
 
 
 WORDS = st.sampled_from(["pain", "in", "left", "knee", "repair", "of"])
-FORMS = st.dictionaries(
+DEFINED = st.dictionaries(
     st.sampled_from(["AB", "ABC", "CA", "B1", "X-A"]), st.sampled_from(["long one", "far two words", "short (three)"]), max_size=4
 )
 
 
 @settings(max_examples=100, deadline=None)
-@given(FORMS, st.lists(WORDS | st.sampled_from(["AB", "ABC", "CA", "B1"]), min_size=1, max_size=6))
+@given(DEFINED, st.lists(WORDS | st.sampled_from(["AB", "ABC", "CA", "B1"]), min_size=1, max_size=6))
 def test_each_word_that_is_an_abbreviation_takes_its_long_form(forms: Dict[str, str], given_words: List[str]) -> None:
     """The slow way: word by word. No long form is in the text, so none is left out as said already."""
     doc = Doc(Vocab(), words=given_words)

@@ -226,7 +226,7 @@ def test_links_among_names_of_some_languages(folder: Path) -> None:
     assert {concept for concept, _ in english._.kb_ents} == {"T:1", "T:2"}  # T:3 has no English name
     spanish = pipeline("es", folder, languages=["es"], threshold=-1.0)
     assert linked(spanish, "short stature").ents[0]._.kb_explain["exact"] is False
-    assert spanish.get_pipe("sapbert_linker")._searched_with()["languages"] == ["es"]  # type: ignore[attr-defined]
+    assert spanish.get_pipe("sapbert_linker").settings.scores_depend_on()["languages"] == ["es"]  # type: ignore[attr-defined]
 
 
 def test_a_language_that_is_not_there_is_refused_at_once(folder: Path) -> None:
