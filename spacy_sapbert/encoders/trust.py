@@ -80,7 +80,7 @@ def _ways_out_of(config: Any, *, whole: bool) -> Iterator[str]:
 
     Args:
         config: The config, or a part of it.
-        whole: It is not a part. For a whole config, transformers can be told not to run code.
+        whole: It is not a part. For a whole config, transformers can be set not to run code.
     """
     for key, value in config.items() if isinstance(config, dict) else enumerate(config) if isinstance(config, list) else ():
         if key in ("_attn_implementation", "attn_implementation") and "/" in json.dumps(value):

@@ -84,7 +84,7 @@ class Reported(Protocol):
 
 @runtime_checkable
 class HasReaderParams(Protocol):
-    """An engine with settings that belong to whoever searches, such as time-outs. Without this, each setting counts as the folder's."""
+    """An engine with settings that concern only the process that searches, such as time-outs. Without this, each setting counts as the folder's."""
 
     @property
     def reader_params(self) -> Sequence[str]:
