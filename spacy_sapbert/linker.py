@@ -6,9 +6,7 @@ Reads top to bottom: config, factory, class, loading, calling, predicting, annot
 import copyreg  # no `from __future__ import annotations`: spaCy reads the factory's types
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +26,7 @@ from .bundle import NAME_ENCODER, STATIC_ENCODER, LinkerBundle, is_fast, make_en
 from .calibration import Calibration, Observed, fit_calibration
 from .doc.spans import Link, Mention, get_mention, get_spans, long_forms, set_extensions, write_links
 from .encoders.base import Encoder, as_encoder
-from .errors import fail, warn
+from .errors import fail
 from .files import clear_abandoned, folder_from_bytes, folder_to_bytes
 from .kb import semantic_types
 from .kb.additions import SOURCE, AddedName, Additions, check_names, to_tsv
@@ -419,12 +417,11 @@ class SapBertLinker(Pipe):
         """
         with self._lock:
             search = self._without_targets()
-            given = [example.reference if isinstance(example, Example) else example for example in docs]
-            observed = self._observe(search, given)
-            if not observed:
+            queries, gold = self._annotated(docs, search.settings)
+            if not queries:
                 raise fail("E014", where=f"looked in {self._settings.spans_key or 'doc.ents'}")
-            self._warn_of_unknown(search, given)
-            bundle = search.bundle
+            search.check_gold(gold)
+            observed, bundle = search.observe(queries, gold), search.bundle
             built_for = {"encoder": bundle.encoder.fingerprint, "kb": bundle.kb.fingerprint}
             made = fit_calibration(observed, fit_on=fit_on, built_for=built_for, settings=search.settings.scores_depend_on())
             self.bundle = replace(bundle, calibration=made, why_not_calibrated="")
@@ -446,7 +443,8 @@ class SapBertLinker(Pipe):
 
     def observe(self, docs: Iterable[Union[Doc, Example]]) -> list[Observed]:
         """Return annotated mentions as `calibrate` sees them, in their order. Spans without a `kb_id` are left out."""
-        return self._observe(self._without_targets(), docs)
+        search = self._without_targets()
+        return search.observe(*self._annotated(docs, search.settings))
 
     def _without_targets(self) -> CandidateSearch:
         """Return a search of the linker without targets: these need the calibration that is about to be fit."""
@@ -455,32 +453,17 @@ class SapBertLinker(Pipe):
             settings = replace(self._settings, component=self.name, target_precision=None, coverage=None)
             return CandidateSearch(bundle, settings, component=self.name, lock=self._lock)
 
-    def _observe(self, search: CandidateSearch, docs: Iterable[Union[Doc, Example]]) -> list[Observed]:
+    def _annotated(self, docs: Iterable[Union[Doc, Example]], settings: Settings) -> tuple[list[Query], list[str]]:
+        """Return the mentions of spans with a `kb_id`, and these gold ids."""
         queries: list[Query] = []
-        gold: list[list[int]] = []
+        gold: list[str] = []
         for given in docs:
-            spans, mentions = self._mentions(given.reference if isinstance(given, Example) else given, search.settings)
+            spans, mentions = self._mentions(given.reference if isinstance(given, Example) else given, settings)
             for (_, _, span), mention in zip(spans, mentions):
                 if span.kb_id_:
-                    queries.append((mention.text, search.settings.types_of(span.label_)))
-                    gold.append(_rows_of(search.bundle.kb, span.kb_id_))
-        return search.observe(queries, gold)
-
-    def _warn_of_unknown(self, search: CandidateSearch, docs: Iterable[Doc]) -> None:
-        """Warn W005 of gold ids that the knowledge base does not have.
-
-        Raises:
-            SapbertError: E016, it has none of them.
-        """
-        settings, kb = search.settings, search.bundle.kb
-        ids = [span.kb_id_ for doc in docs for _, _, span in get_spans(doc, settings.spans_key, settings.labels_discard)]
-        ids = [kb_id for kb_id in ids if kb_id not in ("", "NIL")]
-        unknown = Counter(i for i in ids if not any(part.strip() in kb for alternative in i.split("|") for part in alternative.split("+")))
-        count, examples = sum(unknown.values()), ", ".join(i for i, _ in unknown.most_common(3))
-        if ids and count == len(ids):
-            raise fail("E016", n=count, examples=examples, known=kb.concept_id(0))
-        if count:
-            warn("W005", stacklevel=2, count=count, n=len(ids), examples=examples)
+                    queries.append((mention.text, settings.types_of(span.label_)))
+                    gold.append(span.kb_id_)
+        return queries, gold
 
     # -- training surface -----------------------------------------------------------------------------------------------
 
@@ -592,12 +575,3 @@ def _link(mention: Mention, found: Found, nil: str) -> Link:
     explain.update((key, list(value) if isinstance(value, list) else value) for key, value in answer.explain.items())
     codes = {vocabulary: list(codes) for vocabulary, codes in answer.codes.items()}
     return Link(answer.candidates[0][0] if answer.linked else nil, list(answer.candidates), codes, explain, answer.probability)
-
-
-def _rows_of(kb: KnowledgeBase, gold: str) -> list[int]:
-    """Return the rows of the alternatives that the knowledge base has; retired ids are followed. A composite ("A+B") is no single concept."""
-    rows = []
-    for alternative in gold.split("|"):
-        with suppress(KeyError):
-            rows.append(kb.row_of(alternative.strip()))
-    return rows

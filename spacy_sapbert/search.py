@@ -6,7 +6,9 @@ Knows texts only, no Doc.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,7 +18,7 @@ from cachetools import LRUCache
 from .bundle import LinkerBundle
 from .calibration import Calibration, Observed
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
-from .errors import fail
+from .errors import fail, warn
 from .kb.concept import DOTLESS, Name, normalise
 from .settings import Filter, Settings
 from .types import Bools1d, Floats2d, Ints2d
@@ -181,18 +183,44 @@ class CandidateSearch:
 
     # -- what a calibration is fit on -----------------------------------------------------------------------------------
 
-    def observe(self, queries: Sequence[Query], gold: Sequence[Iterable[int]]) -> list[Observed]:
+    def check_gold(self, gold: Sequence[str]) -> None:
+        """Warn W005 of gold ids that the knowledge base does not have.
+
+        Args:
+            gold: see `observe`.
+
+        Raises:
+            SapbertError: E016, it has none of them.
+        """
+        ids = [kb_id for kb_id in gold if kb_id != "NIL"]
+        kb = self.bundle.kb
+        unknown = Counter(i for i in ids if not any(part.strip() in kb for alternative in i.split("|") for part in alternative.split("+")))
+        count, examples = sum(unknown.values()), ", ".join(i for i, _ in unknown.most_common(3))
+        if ids and count == len(ids):
+            raise fail("E016", n=count, examples=examples, known=kb.concept_id(0))
+        if count:
+            warn("W005", stacklevel=3, count=count, n=len(ids), examples=examples)
+
+    def observe(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Observed]:
         """Return how this search ranks annotated mentions, whatever the threshold.
 
         Args:
             queries: the mentions.
-            gold: rows of the right concepts of each mention; none where the knowledge base does not have them.
+            gold: the right concept's id of each mention, with `|` between alternatives; "NIL" where the knowledge base has none.
         """
         keys = [(self.normal(text), types) for text, types in queries]
         rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=self.settings.k)
         with self._lock:
             found = self._rankings(list(dict.fromkeys(keys)), rules)
-        return [_observed(*found[key], list(concepts)) for key, concepts in zip(keys, gold)]
+        return [_observed(*found[key], self._rows_of(kb_id)) for key, kb_id in zip(keys, gold)]
+
+    def _rows_of(self, gold: str) -> list[int]:
+        """Return the rows of the alternatives that the knowledge base has; retired ids are followed. A composite ("A+B") is no single concept."""
+        rows = []
+        for alternative in gold.split("|"):
+            with suppress(KeyError):
+                rows.append(self.bundle.kb.row_of(alternative.strip()))
+        return rows
 
     # -- rankings -------------------------------------------------------------------------------------------------------
 
