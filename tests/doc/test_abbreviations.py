@@ -58,6 +58,19 @@ from spacy_sapbert.doc.abbreviations import definitions
         ("urinary tract infections (UTI's)", {"UTI's": "urinary tract infections", "UTI": "urinary tract infections"}),
         ("mitral regurgitation (MR), physical therapy (PT)", {"MR": "mitral regurgitation", "PT": "physical therapy"}),
         ("PERSISTENT CONGESTIVE HEART FAILURE (CHF)", {"CHF": "CONGESTIVE HEART FAILURE"}),
+        ("HF (heart failure) was seen", {"HF": "heart failure"}),
+        ("VSDs (ventricular septal defect)", {"VSDs": "ventricular septal defect", "VSD": "ventricular septal defect"}),
+        (
+            "ventricular septal defect and atrial septal defect (VSDs/ASDs)",
+            {
+                **dict.fromkeys(("VSDs", "VSD"), "ventricular septal defect"),
+                **dict.fromkeys(("ASDs", "ASD"), "atrial septal defect"),
+            },
+        ),
+        (
+            "X-linked late adrenoleukodystrophy (X-L-ALD)",
+            {"X-L-ALD": "X-linked late adrenoleukodystrophy", "ALD": "adrenoleukodystrophy"},
+        ),
     ],
 )
 def test_found(text: str, expected: Dict[str, str]) -> None:
@@ -96,6 +109,8 @@ def test_found(text: str, expected: Dict[str, str]) -> None:
         "(AB)",
         "",
         "a very long bracket (ABCDEFGHIJKLMNOPQ)",
+        "HEM (hemorrhage) was seen",  # a single word in the bracket
+        "heart failure (XYZ/HF)",  # of several, the first is read alone
     ],
 )
 def test_left_alone(text: str) -> None:
