@@ -118,5 +118,5 @@ def test_every_command_of_both_packages_is_on_the_page() -> None:
     page = generate().command_line_page()
     for command in ("kb build", "kb update", "kb info", "index", "calibrate", "link", "annotate", "lookup", "demo", "train", "evaluate", "report"):
         assert f"### {command}\n" in page
-    assert "| `--threshold` |  | Score that a link must exceed. |" in page
+    assert "| `--threshold` |  | Score that a link must be above. |" in page
     assert "| `--weak-names` / `--no-weak-names` | `True` |" in page

@@ -296,7 +296,7 @@ def test_slow_answers_are_given_up_after_the_last_try(between: Tuple[Between, st
     stands.calls.clear()
     code, text = code_of(lambda: index.query(QUERIES, 3))
     assert (code, stands.calls.count("Search")) == ("E232", 2)
-    assert "asked to search and gave no answer within 0.3 s, 2 times" in text
+    assert "asked to search and did not answer within 0.3 s, 2 times" in text
     released.set()
     index._opened().timeout = 5.0
     assert index.query(QUERIES, 3)[0].tolist() == RIGHT  # the connection is still good
