@@ -29,6 +29,9 @@ from spacy_sapbert.indexes.milvus import MilvusIndex, collection
 grpc = pytest.importorskip("grpc")
 
 
+pytestmark = pytest.mark.e2e
+
+
 def unit(size: int, seed: int, dim: int = 16) -> np.ndarray:
     vectors = np.random.default_rng(seed).normal(size=(size, dim)).astype(np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
