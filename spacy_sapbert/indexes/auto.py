@@ -1,4 +1,4 @@
-"""Which engine for how many names, as `python -m benchmarks engines` measured it (README, *Engines*)."""
+"""Which engine for how many names, as `python -m benchmarks engines` measured it (docs/guides/engines.md)."""
 
 from __future__ import annotations
 
