@@ -51,6 +51,7 @@ DEV = [
     *MILVUS,
     *RAY,
     "hypothesis>=6.90",
+    "mutmut>=3.8",
     "mypy>=1.10",
     "pytest>=8.0",
     "pytest-xdist>=3.6",

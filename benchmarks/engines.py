@@ -12,7 +12,7 @@ import numpy as np
 from spacy_sapbert import bundle
 from spacy_sapbert.build.tune import misspell
 from spacy_sapbert.indexes.auto import GRAPH, LISTS, SMALL_GRAPH, lists_of
-from spacy_sapbert.indexes.base import exact_search
+from spacy_sapbert.indexes.stored import exact_search
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from .common import ARTEFACTS, Report, Table, hpo_mondo_linker

@@ -43,6 +43,7 @@ DEFAULT_CONFIG = {
     "index": {"@sapbert_indexes": "spacy-sapbert.AnnoyIndex.v1"},
     "scorer": {"@scorers": "spacy-sapbert.linker_scorer.v1"},
 }
+FIXED = ("linker_name", "encoder")  # settings that decide what is loaded
 _SETTINGS = {"rules", *(setting.name for setting in fields(Settings))}
 
 Spans = list[tuple[Optional[str], int, Span]]  # group or None for doc.ents, place in it, span
@@ -79,8 +80,8 @@ def make_linker_scorer() -> Callable[..., dict[str, Any]]:
 class SapBertLinker(Pipe):
     """Links spans to the concepts with the nearest names in an encoder's space.
 
-    Most settings can be changed later as attributes: `linker.threshold = 0.85` takes effect with the next Doc. Set linker_name, encoder, attr_name,
-    model, index and scorer when you add the component.
+    Each setting is also an attribute. `linker.threshold = 0.85` checks the value and takes effect with the next Doc; `linker_name` and
+    `encoder` are fixed.
 
     Args:
         model: the encoder that is asked for, an `Encoder` or a Thinc model from names to (n, d). A linker folder brings its own of this kind.
@@ -145,11 +146,20 @@ class SapBertLinker(Pipe):
 
     @property
     def settings(self) -> Settings:
-        """The settings. Another value takes effect at once, and only if the linker that is loaded can do what it says."""
+        """The settings. New ones take effect with the next Doc, if they fit the linker that is loaded.
+
+        Raises:
+            SapbertError: E002, `linker_name` or `encoder` would change; see `CandidateSearch` for others.
+        """
         return self._settings
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
+        for setting in FIXED:
+            if getattr(settings, setting) != getattr(self._settings, setting):
+                why = "it cannot change after the component was added. Add another component with this value."
+                raise fail("E002", setting=setting, component=self.name, value=getattr(settings, setting), why=why)
+        set_extensions(settings.attr_name, self.name)
         with self._lock:
             if self._search is None:
                 self._settings = settings

@@ -266,3 +266,19 @@ def test_same_as_the_slow_way(problem: Any):
         for i, line in enumerate(names)
     ]
     assert rank(rows, cosines, table, rules, exact=exact, allowed=allowed) == expected
+
+
+def test_scores_are_clipped_to_cosines():
+    assert pairs_of(one([(4, 1.001), (3, -1.5)])) == [(3, 1.0), (2, -1.0)]
+
+
+def test_added_names_are_looked_up_beside_the_knowledge_base():
+    added = make_table([(3, 1, SYNONYM, 1), (6, 0, CANONICAL, 1)])
+    ranking = one([(3, 0.9), (0, 0.8), (6, 0.8)], added=added)
+    # concept 0 has name 0 in the knowledge base and the added name 6 with the same score: the knowledge base's is shown
+    assert ranking.kept == [Candidate(2, 0.9, 3), Candidate(1, 0.9, 3), Candidate(0, 0.8, 0)]
+    assert ranking.tied == [2, 1]
+    only_added = np.array([False, True])
+    assert one([(3, 0.9), (6, 0.8)], added=added, added_allowed=only_added).kept == [Candidate(2, 0.9, 3), Candidate(0, 0.8, 6)]
+    nothing_else = np.zeros(len(NAMES), dtype=np.bool_)
+    assert one([(3, 0.9), (6, 0.8)], added=added, allowed=nothing_else).kept == [Candidate(1, 0.9, 3), Candidate(0, 0.8, 6)]

@@ -532,6 +532,7 @@ def test_two_processes(nlp: Language, one_by_one: List[Doc]):
     same(list(nlp.pipe(notes(), n_process=2, batch_size=2)), one_by_one)
 
 
+@pytest.mark.e2e
 def test_a_spawned_process_opens_the_files_again(linker: Any, one_by_one: List[Doc], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     data = pickle.dumps(linker)
@@ -986,6 +987,7 @@ linker.to_disk(sys.argv[2])
 """
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("when", ["copying", "between two renames"])
 def test_a_process_killed_while_it_saves_leaves_the_linker_that_was_there(linker: Any, tiny_linker: Path, tmp_path: Path, when: str):
     linker.to_disk(tmp_path)
@@ -1162,6 +1164,7 @@ def test_initialize_without_a_loader_reads_what_is_named(tiny_linker: Path):
     assert linker.folder == tiny_linker
 
 
+@pytest.mark.e2e
 def test_assemble_package_and_load_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """`spacy assemble` builds from a source file with no script of ours; the pipeline then needs neither source nor cache."""
     from spacy.cli._util import app

@@ -84,3 +84,22 @@ def test_a_setting_is_an_attribute_that_is_checked_and_takes_effect_at_once(tiny
     assert answer() == (False, "C9100003")
     with pytest.raises(AttributeError, match="treshold"):
         _ = linker.treshold
+
+
+def test_what_decides_the_linker_cannot_change(tiny_linker: Path) -> None:
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    for setting, value in (("linker_name", "hpo"), ("encoder", "fast")):
+        with pytest.raises(SapbertError, match="cannot change after the component was added") as error:
+            setattr(linker, setting, value)
+        assert error.value.code == "E002"
+    assert linker.linker_name == str(tiny_linker)
+
+
+def test_another_attribute_is_declared(tiny_linker: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    linker.attr_name = "later_ents"
+    span = nlp("She has a fever.").ents[0]
+    assert span._.later_ents[0][0] == span.kb_id_
+    assert span._.later_explain["exact"]

@@ -176,6 +176,7 @@ def test_what_a_partition_gives_does_not_depend_on_the_last_one(tmp_path: Path, 
 # -- workers ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.e2e
 def test_a_killed_worker_loses_nothing_and_nothing_comes_twice(tmp_path: Path, trap: Settings, trapped: Any):
     corpus, wanted = trapped
     bullets = load_bullets(1)
@@ -188,6 +189,7 @@ def test_a_killed_worker_loses_nothing_and_nothing_comes_twice(tmp_path: Path, t
     assert {row["note_id"] for row in rows} == {f"n{i}" for i in range(24) if i != 14}
 
 
+@pytest.mark.e2e
 def test_what_kills_every_worker_is_named_and_the_others_are_done(tmp_path: Path, trap: Settings, trapped: Any):
     corpus, wanted = trapped
     out = tmp_path / "out"
@@ -203,6 +205,7 @@ def test_what_kills_every_worker_is_named_and_the_others_are_done(tmp_path: Path
     assert content(out) == wanted
 
 
+@pytest.mark.e2e
 def test_ray_here(tmp_path: Path, trap: Settings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
     ray = pytest.importorskip("ray")
     monkeypatch.setenv("RAY_worker_niceness", "0")  # else 15: on a busy machine loading takes a minute
@@ -221,6 +224,7 @@ def test_ray_here(tmp_path: Path, trap: Settings, trapped: Any, monkeypatch: pyt
     assert not ray.is_initialized()
 
 
+@pytest.mark.e2e
 def test_a_ray_cluster_that_loses_an_actor(tmp_path: Path, trap: Settings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     monkeypatch.setenv("RAY_worker_niceness", "0")

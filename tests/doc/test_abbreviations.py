@@ -58,6 +58,30 @@ from spacy_sapbert.doc.abbreviations import definitions
         ("urinary tract infections (UTI's)", {"UTI's": "urinary tract infections", "UTI": "urinary tract infections"}),
         ("mitral regurgitation (MR), physical therapy (PT)", {"MR": "mitral regurgitation", "PT": "physical therapy"}),
         ("PERSISTENT CONGESTIVE HEART FAILURE (CHF)", {"CHF": "CONGESTIVE HEART FAILURE"}),
+        ("HF (heart failure) was seen", {"HF": "heart failure"}),
+        ("von Willebrand (vW)", {"vW": "von Willebrand"}),  # half of the letters are capitals
+        ("myocardial infarctions (MIs)", dict.fromkeys(("MIs", "MI"), "myocardial infarctions")),
+        (
+            "acute, chronic and mild pain (AP, CP and MP)",
+            {"AP": "acute pain", "CP": "chronic pain", "MP": "mild pain"},
+        ),
+        ("aorta for native and donor (AND)", {"AND": "aorta for native and donor"}),  # initials, although "and" is one of its words
+        ("\u0130\u0130\u0130 hemorrhage (HEM)", {"HEM": "hemorrhage"}),  # what stands before has a longer lower case
+        ("huge haemohemorrhage (HEM)", {"HEM": "haemohemorrhage"}),  # its first letter is at the beginning of the nearest word
+        ("haemohemorrhage (HEM)", {"HEM": "haemohemorrhage"}),
+        ("the femur (FEM)", {"FEM": "femur"}),  # two characters longer than the short form
+        ("VSDs (ventricular septal defect)", {"VSDs": "ventricular septal defect", "VSD": "ventricular septal defect"}),
+        (
+            "ventricular septal defect and atrial septal defect (VSDs/ASDs)",
+            {
+                **dict.fromkeys(("VSDs", "VSD"), "ventricular septal defect"),
+                **dict.fromkeys(("ASDs", "ASD"), "atrial septal defect"),
+            },
+        ),
+        (
+            "X-linked late adrenoleukodystrophy (X-L-ALD)",
+            {"X-L-ALD": "X-linked late adrenoleukodystrophy", "ALD": "adrenoleukodystrophy"},
+        ),
     ],
 )
 def test_found(text: str, expected: Dict[str, str]) -> None:
@@ -96,10 +120,24 @@ def test_found(text: str, expected: Dict[str, str]) -> None:
         "(AB)",
         "",
         "a very long bracket (ABCDEFGHIJKLMNOPQ)",
+        "HEM (hemorrhage) was seen",  # a single word in the bracket
+        "heart failure (X1/HF)",  # of several, the first is read alone
+        "von Willebrand disease (vWd)",  # less than half of the letters are capitals
+        "disease of heart (HD)",  # two letters the other way round skip no small word
+        "ahemorrhage (HEM)",  # not at the beginning of a word
+        "hemorrhage of a leg (HEM)",  # the last letter is not in the last word
+        "the hem dam (HEM)",  # the short form is one of the words
+        "the hemo (HEM)",  # only one character longer than the short form
     ],
 )
 def test_left_alone(text: str) -> None:
     assert definitions(text) == {}
+
+
+def test_plurals_are_read_in_english_only() -> None:
+    text = "ventricular septal defects (VSDs)"
+    assert definitions(text) == dict.fromkeys(("VSDs", "VSD"), "ventricular septal defects")
+    assert definitions(text, english=False) == {"VSDs": "ventricular septal defects"}
 
 
 def test_a_tail_with_a_digit_is_none() -> None:

@@ -126,6 +126,38 @@ def test_abbreviations_that_the_text_defines_are_found_without_a_detector_and_gi
     assert long_forms(doc)["DM"] == "diabetes mellitus"
 
 
+def test_long_forms_of_a_detector_need_not_be_defined_in_the_text():
+    doc = NLP("VSD seen: a hole in the heart")
+    with_abbreviations(doc, [doc[0:1]])
+    for value in (doc[3:8], doc[3:8].text):
+        doc[0:1]._.long_form = value
+        assert long_forms(doc) == {"VSD": "a hole in the heart"}
+
+
+def test_a_detector_may_compute_its_abbreviations():
+    Doc.set_extension("abbreviations", getter=lambda doc: [{"short_text": "AB", "long_text": "a b"}], force=True)
+    assert long_forms(NLP("AB")) == {"AB": "a b"}
+
+
+def test_looking_for_abbreviations_writes_nothing():
+    Doc.set_extension("abbreviations", default=[], force=True)
+    doc = NLP("VSD")
+    assert long_forms(doc) == {}
+    assert doc.user_data == {}
+
+
+def test_only_english_has_english_plurals():
+    doc = NLP("ventricular septal defects (VSDs)")
+    assert long_forms(doc) == dict.fromkeys(("VSDs", "VSD"), "ventricular septal defects")
+    assert long_forms(doc, english=False) == {"VSDs": "ventricular septal defects"}
+
+
+@pytest.mark.parametrize(("short", "text", "is_plural"), [("MI", "MIs", True), ("TdP", "TdPs", True), ("V", "Vs", False), ("Hb", "Hbs", False)])
+def test_plurals_of_abbreviations(short: str, text: str, is_plural: bool):
+    span = Doc(NLP.vocab, [text], spaces=[False])[0:1]
+    assert get_mention(span, {short: "long form"}) == (Mention("long form", "long form") if is_plural else Mention(text, None))
+
+
 FORMS = {"VSD": "ventricular septal defect", "V": "ventricle", "AS": "aortic stenosis"}
 
 
@@ -313,6 +345,14 @@ def test_what_is_written_survives_bytes():
     assert again.ents[0]._.kb_codes == {"HPO": ["HP:1"]}
 
 
+def test_all_of_a_link_is_written():
+    set_extensions("kb_ents", "test")
+    doc = make("fever", ("fever", "A"))
+    write_links(doc, get_spans(doc, None), [Link("C1", [("C1", 0.9)], {"HPO": ["HP:1"]}, {"name": "x"}, 0.75)], "kb_ents", True)
+    written = doc.ents[0]._
+    assert (written.kb_ents, written.kb_codes, written.kb_explain, written.kb_prob) == ([("C1", 0.9)], {"HPO": ["HP:1"]}, {"name": "x"}, 0.75)
+
+
 def test_set_spans():
     doc = NLP("fever and rash")
     set_spans(doc, None, [Span(doc, 0, 1, label="A")])
@@ -328,6 +368,8 @@ def test_a_second_linker_that_finds_nothing_leaves_the_first_ones_id() -> None:
         set_extensions(name, "test")
     write_links(doc, get_spans(doc, None), [Link("C0000001", [("C0000001", 1.0)], {}, {})], "kb_ents", True)
     write_links(doc, get_spans(doc, None), [Link("", [], {}, {})], "second_ents", True)
+    assert doc.ents[0].kb_id_ == "C0000001"
+    write_links(doc, get_spans(doc, None), [Link("NIL", [], {}, {})], "second_ents", True)
     assert doc.ents[0].kb_id_ == "C0000001"
     write_links(doc, get_spans(doc, None), [Link("C0000002", [("C0000002", 1.0)], {}, {})], "second_ents", True)
     assert doc.ents[0].kb_id_ == "C0000002"

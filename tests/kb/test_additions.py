@@ -189,6 +189,7 @@ def answer(nlp: Language, text: str) -> List[str]:
     return linked(nlp, text)
 
 
+@pytest.mark.e2e
 def test_worker_processes_have_them_too(nlp: Language) -> None:
     linker: Any = nlp.get_pipe("sapbert_linker")
     linker.add_concept(NEW, "morning grumpiness")

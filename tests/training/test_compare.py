@@ -114,6 +114,7 @@ def run(rows: Path, folders: Folders, tiny_base: Path, here: Here) -> Path:
     return out
 
 
+@pytest.mark.e2e
 def test_means_of_seeds_and_what_is_there_is_not_trained_again(rows: Path, folders: Folders, tiny_base: Path, tmp_path: Path) -> None:
     here = Here()
     result = json.loads(run(rows, folders, tiny_base, here).read_text())

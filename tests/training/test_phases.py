@@ -105,6 +105,7 @@ def test_what_a_phase_becomes(path: Path, tmp_path: Path) -> None:
     assert as_they_say.config["training"]["max_steps"] == 4
 
 
+@pytest.mark.e2e
 def test_what_is_there_is_skipped_and_what_depends_on_a_change_is_made_again(path: Path, tmp_path: Path, here: Here) -> None:
     report = phases.run(load(path), path, here)
     assert here.trained == ["first", "a", "b"]

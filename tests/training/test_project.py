@@ -103,6 +103,7 @@ EDITS = {
     "spacy_sapbert/search.py": {"assemble", "evaluate"},
     "spacy_sapbert/linker.py": {"assemble", "evaluate"},
     "spacy_sapbert/corpus/notes.py": set(),  # annotates notes; no command does
+    "spacy_sapbert/render/html.py": set(),
     "spacy_sapbert/cli.py": set(),
     "training/corpora/brat.py": {"assemble", "evaluate", "compare", "languages-evaluate"},
     "training/data/pairs.py": {
