@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
+from cachetools import LRUCache
 
 from ..errors import DamagedFile, fail
 from ..files import read_manifest
@@ -25,7 +26,7 @@ from .name_table import NameTable
 KIND, VERSION = "knowledge base", 1
 DATABASE, NAME_TABLE = "kb.sqlite", "names.npy"
 MAPPED_UP_TO = 1 << 30  # bytes of a database
-_CACHED = 20_000  # concepts kept as Entity
+_CACHED = 20_000  # concepts and ids kept in memory
 _VARIABLES = 500  # in one SQL statement; SQLite's oldest limit is 999
 
 
@@ -81,8 +82,9 @@ class KnowledgeBase:
         self.added: Optional[Overlay] = None
         self._local = threading.local()
         self._file = _file(self.path / DATABASE)
-        self._concepts: Dict[int, Concept] = {}
-        self._ids: Dict[int, str] = {}
+        self._concepts: LRUCache[int, Concept] = LRUCache(_CACHED)
+        self._ids: LRUCache[int, str] = LRUCache(_CACHED)
+        self._lock = threading.Lock()  # of both caches
         self._sql("SELECT 1 FROM concept LIMIT 1")  # a foreign file shows itself here
 
     # -- size and settings ----------------------------------------------------------------------------------------------
@@ -98,7 +100,7 @@ class KnowledgeBase:
             SapbertError: E022, a name belongs to no concept.
         """
         view = KnowledgeBase.__new__(KnowledgeBase)
-        view.__dict__.update(self.__dict__, added=None, _concepts={})
+        view.__dict__.update(self.__dict__, added=None, _concepts=LRUCache(_CACHED))
         if additions:
 
             def find(text: str, language: str) -> Optional[int]:
@@ -217,11 +219,12 @@ class KnowledgeBase:
         """Return the id of the concept in a row."""
         if self.added is not None and self.added.is_new(row):
             return self.added.id_of(row)
-        known = self._ids.get(row)
+        with self._lock:
+            known = self._ids.get(row)
         if known is None:
-            if len(self._ids) >= _CACHED:
-                self._ids.clear()
-            known = self._ids[row] = self._sql("SELECT id FROM concept WHERE row = ?", row).fetchone()[0]
+            known = str(self._sql("SELECT id FROM concept WHERE row = ?", row).fetchone()[0])
+            with self._lock:
+                self._ids[row] = known
         return known
 
     def row_of(self, concept_id: str) -> int:
@@ -252,11 +255,12 @@ class KnowledgeBase:
 
     def concept(self, row: int) -> Concept:
         """Return all that is known about the concept in a row. `names[0]` is the canonical name."""
-        concept = self._concepts.get(row)
+        with self._lock:
+            concept = self._concepts.get(row)
         if concept is None:
-            if len(self._concepts) >= _CACHED:
-                self._concepts.clear()
-            concept = self._concepts[row] = self._read_concept(row)
+            concept = self._read_concept(row)
+            with self._lock:
+                self._concepts[row] = concept
         return concept
 
     def _read_concept(self, row: int) -> Concept:
