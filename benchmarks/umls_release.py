@@ -92,7 +92,7 @@ _RELATIONS = ("RO", "RB", "RN", "SY", "RQ", "SIB")
 _RELA = ("", "has_finding_site", "associated_with", "mapped_to", "has_ingredient", "inverse_isa", "part_of", "method_of")
 
 
-class Counts(NamedTuple):
+class ReleaseCounts(NamedTuple):
     """Rows written, by table; names: English rows that are not suppressed."""
 
     rows: Dict[str, int]
@@ -105,7 +105,7 @@ def cui(number: int) -> str:
     return f"C{2 * number + 1:07d}"
 
 
-def write_release(folder: Path, concepts: int, *, seed: int = 0, relations: float = RELATIONS) -> Counts:
+def write_release(folder: Path, concepts: int, *, seed: int = 0, relations: float = RELATIONS) -> ReleaseCounts:
     """Write a release of so many concepts into `folder`.
 
     relations: rows of MRREL for each concept, 0 for none. RAISES: ValueError for more concepts than there are identifiers.
@@ -136,7 +136,7 @@ def write_release(folder: Path, concepts: int, *, seed: int = 0, relations: floa
                 file.write("".join(block))
         rows[table] = count
         written += (folder / f"{table}.RRF").stat().st_size
-    return Counts(rows, atoms.names, written)
+    return ReleaseCounts(rows, atoms.names, written)
 
 
 def _chance(seed: int, table: int, block: int) -> np.random.Generator:

@@ -469,10 +469,10 @@ def link(
     abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found."),
 ) -> None:
     """Find and link the mentions in notes."""
-    from .corpus.annotator import Settings
+    from .corpus.annotator import AnnotationSettings
 
     texts = list(read_notes(inputs))
-    settings = Settings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
+    settings = AnnotationSettings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations)
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
     write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out)
@@ -608,9 +608,9 @@ def annotate(
 ) -> None:
     """Link a corpus of notes with any number of workers, into Parquet files. The same command resumes a killed run."""
     from .corpus.annotate import annotate as run
-    from .corpus.annotator import FAILED, Settings
+    from .corpus.annotator import FAILED, AnnotationSettings
 
-    settings = Settings(
+    settings = AnnotationSettings(
         linker_name,
         pipeline,
         threshold,

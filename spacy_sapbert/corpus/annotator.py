@@ -29,7 +29,7 @@ LINKER = "sapbert_linker"
 
 
 @dataclass(frozen=True)
-class Settings:
+class AnnotationSettings:
     """How notes are annotated.
 
     Attributes:
@@ -67,7 +67,7 @@ class Settings:
         return config
 
 
-class Counts(NamedTuple):
+class AnnotationCounts(NamedTuple):
     """Counts of a partition or a corpus.
 
     Attributes:
@@ -82,9 +82,9 @@ class Counts(NamedTuple):
     linked: int = 0
     failed: int = 0
 
-    def plus(self, other: Counts) -> Counts:
+    def plus(self, other: AnnotationCounts) -> AnnotationCounts:
         """Return the sums."""
-        return Counts(*(a + b for a, b in zip(self, other)))
+        return AnnotationCounts(*(a + b for a, b in zip(self, other)))
 
 
 class Outcome(NamedTuple):
@@ -97,7 +97,7 @@ class Outcome(NamedTuple):
     """
 
     number: int
-    counts: Optional[Counts]
+    counts: Optional[AnnotationCounts]
     reason: str = ""
 
 
@@ -106,14 +106,14 @@ def part_name(number: int) -> str:
     return f"part-{number:05d}"
 
 
-def read_counts(out: Path, number: int) -> Optional[Counts]:
+def read_counts(out: Path, number: int) -> Optional[AnnotationCounts]:
     """Return the counts of a finished partition; None if it is not finished, or its files are damaged or incomplete."""
     import pyarrow
     import pyarrow.parquet
 
     try:
         found = json.loads(pyarrow.parquet.read_schema(out / f"{part_name(number)}.parquet").metadata[METADATA])
-        counts = Counts(*(int(found[name]) for name in Counts._fields))
+        counts = AnnotationCounts(*(int(found[name]) for name in AnnotationCounts._fields))
     except (OSError, pyarrow.ArrowException, KeyError, TypeError, ValueError):
         return None
     return counts if not counts.failed or (out / FAILED / f"{part_name(number)}.jsonl").is_file() else None
@@ -132,7 +132,7 @@ class Annotator:
         SapbertError: a setting is wrong, or something cannot be loaded.
     """
 
-    def __init__(self, settings: Settings, out: Path) -> None:
+    def __init__(self, settings: AnnotationSettings, out: Path) -> None:
         import torch
 
         from .pipeline import make_pipeline
@@ -215,7 +215,7 @@ class Annotator:
 
     # -- a partition --------------------------------------------------------------------------------------------------------
 
-    def annotate_partition(self, partition: Partition) -> Counts:
+    def annotate_partition(self, partition: Partition) -> AnnotationCounts:
         """Annotate a partition and write its Parquet file. The file with failed notes is written before it.
 
         Raises:
@@ -224,7 +224,7 @@ class Annotator:
         """
         notes = list(self._reader.read(partition))
         rows, failed = self.annotate(notes)
-        counts = Counts(len(notes), len(rows), sum(row["cui"] is not None for row in rows), len(failed))
+        counts = AnnotationCounts(len(notes), len(rows), sum(row["cui"] is not None for row in rows), len(failed))
         name = part_name(partition.number)
         side = self.out / FAILED / f"{name}.jsonl"
         try:
@@ -310,7 +310,7 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}{' ' + code[0] if code else ''}{place}"
 
 
-def schema(counts: Counts) -> Any:
+def schema(counts: AnnotationCounts) -> Any:
     """Return the Arrow schema of a part file."""
     import pyarrow as pa
 
@@ -320,7 +320,7 @@ def schema(counts: Counts) -> Any:
     return pa.schema(columns, metadata={METADATA: json.dumps(counts._asdict()).encode()})
 
 
-def _write_parquet(path: Path, rows: List[Dict[str, Any]], counts: Counts) -> None:
+def _write_parquet(path: Path, rows: List[Dict[str, Any]], counts: AnnotationCounts) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Dict, Optional
 
 from ..errors import SapbertError, fail
-from .annotator import Annotator, Counts, Outcome, Settings, describe, part_name
+from .annotator import AnnotationCounts, AnnotationSettings, Annotator, Outcome, describe, part_name
 from .notes import Partition
 from .workers import TRIES
 
@@ -26,7 +26,7 @@ STORE_BYTES = 128 * 1024 * 1024  # object store of a cluster that is started her
 class Actor:
     """A worker: it holds the pipeline, gets a partition in each row, and returns what became of it."""
 
-    def __init__(self, settings: Settings, out: str) -> None:
+    def __init__(self, settings: AnnotationSettings, out: str) -> None:
         self.out = Path(out)
         self.error: Optional[SapbertError] = None
         try:
@@ -55,7 +55,9 @@ class Actor:
             return file.tell()
 
 
-def annotate_in_ray(settings: Settings, out: Path, partitions: Sequence[Partition], workers: int, address: Optional[str] = None) -> Iterator[Outcome]:
+def annotate_in_ray(
+    settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int, address: Optional[str] = None
+) -> Iterator[Outcome]:
     """Annotate partitions by actors of Ray; yield their outcomes as they come.
 
     Args:
@@ -82,7 +84,7 @@ def annotate_in_ray(settings: Settings, out: Path, partitions: Sequence[Partitio
             if isinstance(answer, SapbertError):
                 raise answer
             missing.discard(number)
-            yield Outcome(number, Counts(*answer)) if isinstance(answer, tuple) else Outcome(number, None, answer)
+            yield Outcome(number, AnnotationCounts(*answer)) if isinstance(answer, tuple) else Outcome(number, None, answer)
         for number in sorted(missing):
             yield Outcome(number, None, "its workers died")
 
