@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Union
+from typing import Any, NamedTuple
 
 from ..errors import SapbertError, fail
 from ..files import write_text
@@ -42,14 +42,14 @@ class AnnotationReport(NamedTuple):
 
 
 def annotate(
-    source: Union[str, Path],
-    out: Union[str, Path],
-    settings: Optional[AnnotationSettings] = None,
+    source: str | Path,
+    out: str | Path,
+    settings: AnnotationSettings | None = None,
     *,
     engine: str = "local",
     workers: int = 1,
     partition_size: int = 1000,
-    ray_address: Optional[str] = None,
+    ray_address: str | None = None,
     progress: bool = True,
 ) -> AnnotationReport:
     """Annotate a corpus into the files part-00000.parquet, part-00001.parquet … of a folder.
@@ -99,12 +99,12 @@ def annotate(
         return AnnotationReport(counts, len(corpus.partitions), len(kept), rate)
 
 
-def _absolute(given: Optional[str]) -> Optional[str]:
+def _absolute(given: str | None) -> str | None:
     """Return the absolute path of a folder; a registered or installed name stays as it is."""
     return os.path.abspath(given) if given and os.path.isdir(given) else given
 
 
-def _outcomes(annotator: Annotator, todo: Sequence[Partition], engine: str, workers: int, address: Optional[str]) -> Iterator[Outcome]:
+def _outcomes(annotator: Annotator, todo: Sequence[Partition], engine: str, workers: int, address: str | None) -> Iterator[Outcome]:
     from .local import annotate_here, annotate_in_processes
 
     if not todo:
@@ -131,7 +131,7 @@ def _shown(outcomes: Iterator[Outcome], corpus: Corpus, todo: Sequence[Partition
             bar.update(corpus.partitions[outcome.number].notes if outcome.counts else 0)
 
 
-def _finish(out: Path, corpus: Corpus, kept: Dict[int, AnnotationCounts], outcomes: Iterator[Outcome]) -> AnnotationCounts:
+def _finish(out: Path, corpus: Corpus, kept: dict[int, AnnotationCounts], outcomes: Iterator[Outcome]) -> AnnotationCounts:
     """Collect the outcomes and write the summary.
 
     Raises:
@@ -159,7 +159,7 @@ def _finish(out: Path, corpus: Corpus, kept: Dict[int, AnnotationCounts], outcom
 # -- the folder -------------------------------------------------------------------------------------------------------------
 
 
-def _begin(out: Path, manifest: Dict[str, Any], corpus: Corpus) -> None:
+def _begin(out: Path, manifest: dict[str, Any], corpus: Corpus) -> None:
     """Write the manifest, or compare it with the one in the folder.
 
     Raises:
@@ -187,7 +187,7 @@ def _begin(out: Path, manifest: Dict[str, Any], corpus: Corpus) -> None:
     _write(path, manifest)
 
 
-def _differences(before: Dict[str, Any], now: Dict[str, Any], above: str = "") -> List[str]:
+def _differences(before: dict[str, Any], now: dict[str, Any], above: str = "") -> list[str]:
     """Return the differences of two manifests, as "threshold: was 0.8, is 0.5"."""
     found = []
     for key in dict.fromkeys([*before, *now]):
@@ -199,7 +199,7 @@ def _differences(before: Dict[str, Any], now: Dict[str, Any], above: str = "") -
     return found
 
 
-def _write(path: Path, content: Dict[str, Any]) -> None:
+def _write(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON file.
 
     Raises:

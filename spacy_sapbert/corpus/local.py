@@ -8,12 +8,12 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import Counter, deque
+from collections import Counter as Counted
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Deque, Dict, NamedTuple, Optional
-from typing import Counter as Counted
+from typing import Any, NamedTuple
 
 from ..errors import SapbertError, fail
 from .annotator import AnnotationCounts, AnnotationSettings, Annotator, Outcome, describe
@@ -98,7 +98,7 @@ class _Worker:
         self.process.start()
         other.close()  # so that reading ends when the worker dies
         self.ready = False
-        self.partition: Optional[Partition] = None
+        self.partition: Partition | None = None
 
     def give(self, partition: Partition) -> None:
         self.partition = partition
@@ -118,10 +118,10 @@ class _Crew:
 
     def __init__(self, settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int) -> None:
         self.settings, self.out, self.workers = settings, out, workers
-        self.waiting: Deque[Partition] = deque(partitions)
+        self.waiting: deque[Partition] = deque(partitions)
         self.tries: Counted[int] = Counter()
         self.died_early = 0  # workers in a row that died while they loaded
-        self.crew: Dict[Connection, _Worker] = {}
+        self.crew: dict[Connection, _Worker] = {}
 
     def run(self) -> Iterator[Outcome]:
         while self.waiting or any(worker.partition for worker in self.crew.values()):
