@@ -108,7 +108,7 @@ class Errors:
     E029 = (
         "No room left to write '{path}' ({error}). The shards that are whole are kept there: free some space and build again, or delete that folder."
     )
-    E030 = "'{path}' holds no saved concept_matcher that can be read: {why} Save the pipeline again, or add the component anew."
+    E030 = "'{path}' holds no saved concept_matcher that can be read: {why} Save the pipeline again, or add the component again."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (
