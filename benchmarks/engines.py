@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from .worker import measure
 
 SECTION = "engines"
 QUERIES, DEPTH = 2_000, 10
-SIZES: Tuple[int, ...] = (0, 1_000_000)  # 0: the real names alone. Ten millions: --size 10000000
+SIZES: tuple[int, ...] = (0, 1_000_000)  # 0: the real names alone. Ten millions: --size 10000000
 E, A, U, F, M = (f"spacy-sapbert.{name}Index.v1" for name in ("Exact", "Annoy", "Usearch", "Faiss", "Milvus"))
 # (engine, settings, largest size at which it is measured); settings are the engine's own names
-SETTINGS: List[Tuple[str, Dict[str, Any], float]] = [
+SETTINGS: list[tuple[str, dict[str, Any], float]] = [
     (E, {}, 2e6),
     (A, {"search_k": 0, "pca": 0, "rescore": 10}, 3e5),
     (A, {"search_k": 5_000, "pca": 64}, 3e5),

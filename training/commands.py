@@ -68,7 +68,7 @@ def compare(
     data: Annotated[Path, typer.Option(help="folder of corpora and dictionaries")] = Path("assets"),
     work: Annotated[Path, typer.Option(help="where dictionaries are built, once")] = Path("artifacts/evaluation"),
     runs: Annotated[Path, typer.Option(help="where the trained encoders stay")] = Path("artifacts/compare"),
-    sets: Annotated[
+    benchmarks: Annotated[
         str, typer.Option(help="benchmarks, by commas")
     ] = "held_out,zero_shot,ncbi-dev-abbreviations,bc5cdr-dev-abbreviations,gsc-dev-abbreviations",
     limit: Annotated[int, typer.Option(help="queries of a benchmark at most, at random; 0: all")] = 400,
@@ -84,7 +84,7 @@ def compare(
 
     folders = Folders(kb=kb, pairs=pairs, data=data, work=work, runs=runs)
     training = {"gpu_id": gpu_id, "processes": 1, **({"max_steps": max_steps} if max_steps else {})}
-    run(config, folders, out, recipe=recipe, base=base, sets=sets, limit=limit, pool=pool, training=training, jobs=jobs)
+    run(config, folders, out, recipe=recipe, base=base, benchmarks=benchmarks, limit=limit, pool=pool, training=training, jobs=jobs)
 
 
 def _show(report: dict[str, Any]) -> None:

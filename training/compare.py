@@ -192,7 +192,7 @@ def compare(
     *,
     recipe: str = "",
     base: str = "",
-    sets: str,
+    benchmarks: str,
     limit: int,
     pool: int,
     training: dict[str, Any],
@@ -207,7 +207,7 @@ def compare(
         out: The JSON file; the Markdown table goes beside it.
         recipe: What the rows start from; "": what the file says.
         base: Base encoder; "": the installed one.
-        sets: Benchmarks, by commas.
+        benchmarks: Names of benchmarks, separated by commas.
         limit: Queries of a benchmark at most; 0: all.
         pool: Names of a dictionary beside those of the gold concepts; 0: all.
         training: Entries of `[training]` for all rows.
@@ -223,7 +223,7 @@ def compare(
         if value < least:
             raise fail("E548", setting=f"--{setting}", value=value, why=f"it must be at least {least}")
     reader = BenchmarkReader(folders.data, folders.kb, folders.pairs, folders.work, progress=True)
-    names = chosen_benchmarks([sets])
+    names = chosen_benchmarks([benchmarks])
     for name in names:
         reader.make(name)  # a missing file is reported before the trainings, not after
     paths = {"kb": str(folders.kb), "pairs": str(folders.pairs), "base": base}

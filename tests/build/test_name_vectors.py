@@ -130,7 +130,7 @@ def test_a_list_that_somebody_wrote_into_is_read_with_care(tiny_kb: KnowledgeBas
 
 
 @pytest.mark.parametrize("damage", ["longer", "shorter", "header", "empty"])
-def test_a_file_of_another_size_is_begun_anew(tiny_kb: KnowledgeBase, tmp_path: Path, damage: str) -> None:
+def test_a_file_of_another_size_is_begun_again(tiny_kb: KnowledgeBase, tmp_path: Path, damage: str) -> None:
     path = stopped(tiny_kb, tmp_path / "linker", 2) / "vectors.npy"
     content = path.read_bytes()
     path.write_bytes({"longer": content + bytes(64), "shorter": content[:-100], "header": b"x" * 20 + content[20:], "empty": b""}[damage])
@@ -182,7 +182,7 @@ def test_what_is_no_vector_is_refused_at_once(tiny_kb: KnowledgeBase, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_encoder_without_a_fingerprint_begins_anew(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+def test_an_encoder_without_a_fingerprint_begins_again(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     assert not stopped(tiny_kb, tmp_path / "linker", 2, encoder="").exists()
 
 

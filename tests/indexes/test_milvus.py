@@ -376,7 +376,7 @@ def test_a_collection_that_is_gone_or_another_is_never_searched(tmp_path: Path) 
         assert name in text
     index.close()
     assert code_of(lambda: index.query(QUERIES, 3))[0] == "E234"  # every connection looks again
-    again = made(uri)  # building makes it anew
+    again = made(uri)  # building makes it again
     assert again.query(QUERIES, 3)[0].tolist() == RIGHT
     again.close()
     server.drop_collection(name)

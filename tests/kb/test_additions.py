@@ -283,7 +283,7 @@ def test_in_a_pipeline_of_many_languages_names_are_english(tiny_linker: Path) ->
     assert linked(nlp, "the sweet trouble") == [HYPERTENSION]
 
 
-def test_of_another_encoder_vectors_are_made_anew(nlp: Language, tmp_path: Path) -> None:
+def test_of_another_encoder_vectors_are_made_again(nlp: Language, tmp_path: Path) -> None:
     linker: Any = nlp.get_pipe("sapbert_linker")
     linker.add_alias(HYPERTENSION, "the sweet trouble")
     vector = linker.additions.vectors["the sweet trouble"]

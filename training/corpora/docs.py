@@ -106,7 +106,7 @@ def resolved_texts(corpus: Corpus) -> tuple[list[str], list[str]]:
 def aligned(doc: Doc, vocab: Vocab, cuts: Iterable[int]) -> Doc:
     """Return a Doc of the same text with tokens also cut at these characters."""
     inside = sorted(set(cuts))
-    text = doc.text  # spaCy joins it anew each time
+    text = doc.text  # spaCy joins it again each time
     words: list[str] = []
     spaces: list[bool] = []
     for token in doc:

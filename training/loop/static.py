@@ -35,7 +35,7 @@ Ints1d = npt.NDArray[np.int64]
 TAUGHT = 40_000
 
 
-class Settings(NamedTuple):
+class StaticSettings(NamedTuple):
     """Settings of the table and of its training.
 
     Attributes:
@@ -180,7 +180,7 @@ def fit(
     material: Material,
     targets: Floats2d,
     words: Sequence[str],
-    settings: Settings,
+    settings: StaticSettings,
     *,
     watch: Callable[[int, torch.Tensor], None] | None = None,
     progress: bool = False,
@@ -249,7 +249,7 @@ def fit(
 # -- folder -------------------------------------------------------------------------------------------------------------
 
 
-def write_folder(table: torch.Tensor, words: Sequence[str], settings: Settings, out: Path) -> None:
+def write_folder(table: torch.Tensor, words: Sequence[str], settings: StaticSettings, out: Path) -> None:
     """Write the table as 8-bit integers with a scale for each row, the words and the settings."""
     scales = (table.abs().amax(dim=1) / 127.0).clamp(min=1e-8)
     quantised = torch.round(table / scales[:, None]).to(torch.int8)
@@ -270,7 +270,7 @@ def write_folder(table: torch.Tensor, words: Sequence[str], settings: Settings, 
 
 
 def make_static(
-    kb: Path, pairs: Path, out: Path, settings: Settings, *, teacher: str = SHIPPED, taught: int = TAUGHT, vectors: Path | None = None
+    kb: Path, pairs: Path, out: Path, settings: StaticSettings, *, teacher: str = SHIPPED, taught: int = TAUGHT, vectors: Path | None = None
 ) -> dict[str, Any]:
     """Write the folder of a static encoder.
 
@@ -339,7 +339,7 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
     return targets
 
 
-def _check(settings: Settings, taught: int) -> None:
+def _check(settings: StaticSettings, taught: int) -> None:
     """Check the settings.
 
     Raises:

@@ -14,9 +14,9 @@ from spacy_sapbert.encoders.static import StaticEncoder, WordParts
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data.pairs import ZERO_SHOT, build_pairs, read_labels, read_queries
 from training.loop.encoders import load_encoder
-from training.loop.static import AddUp, Material, Settings, choose_words, fit, project, read_material, teach, write_folder
+from training.loop.static import AddUp, Material, StaticSettings, choose_words, fit, project, read_material, teach, write_folder
 
-SMALL = Settings(dim=8, words=50, buckets=64, epochs=60, batch=8, learning_rate=0.05, distil=0.0, augmented=0.0, modified=0.0)
+SMALL = StaticSettings(dim=8, words=50, buckets=64, epochs=60, batch=8, learning_rate=0.05, distil=0.0, augmented=0.0, modified=0.0)
 NAMES = ["heart attack", "myocardial infarction", "fever", "pyrexia", "renal stone", "kidney calculus", "cough", "tussis"]
 MATERIAL = Material(NAMES, np.array([0, 0, 1, 1, 2, 2, 3, 3]))
 
@@ -124,7 +124,7 @@ def test_the_command(tiny_linker: Path, pairs: Path, tmp_path: Path) -> None:
     assert (report["dim"], report["seed"], report["taught"]) == (8, 0, 0)
     assert (out / "README.md").read_text() == "a card"
     assert load_encoder(str(out)).predict(["fever"]).shape == (1, 8)
-    assert load_encoder("fast").predict(["fever"]).shape == (1, Settings().dim)  # what ships, made with the defaults
+    assert load_encoder("fast").predict(["fever"]).shape == (1, StaticSettings().dim)  # what ships, made with the defaults
     ended = command(*arguments, "--batch", 1)
     assert ended.exit_code == 1
     assert "E511" in ended.stderr
