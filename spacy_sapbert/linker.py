@@ -7,10 +7,10 @@ import copyreg  # no `from __future__ import annotations`: spaCy reads the facto
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import srsly
 from spacy import util
@@ -24,7 +24,8 @@ from .build.default_linkers import HPO_FAST, find_linker
 from .build.loaders import Loader
 from .bundle import NAME_ENCODER, STATIC_ENCODER, LinkerBundle, is_fast, make_encoder
 from .calibration import Calibration, Observed, fit_calibration
-from .doc.spans import Link, Mention, get_mention, get_spans, long_forms, set_extensions, write_links
+from .candidates import Rules
+from .doc.spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, set_extensions, write_links
 from .encoders.base import Encoder, as_encoder
 from .errors import fail
 from .files import clear_abandoned, folder_from_bytes, folder_to_bytes
@@ -33,7 +34,7 @@ from .kb.additions import SOURCE, AddedName, Additions, check_names, to_tsv
 from .kb.concept import MAX_NAME_CHARS, Concept, Name
 from .kb.knowledge_base import KnowledgeBase
 from .search import CandidateSearch, Found, MentionCandidate, Query
-from .settings import Settings, default_config, takes_settings
+from .settings import Names, Setting, Settings, Types, default_config, takes_settings
 from .types import VectorIndex
 
 LINKER_FOLDER = "linker"  # in the component's folder of a saved pipeline
@@ -44,7 +45,6 @@ DEFAULT_CONFIG = {
     "scorer": {"@scorers": "spacy-sapbert.linker_scorer.v1"},
 }
 FIXED = ("linker_name", "encoder")  # settings that decide what is loaded
-_SETTINGS = {"rules", *(setting.name for setting in fields(Settings))}
 
 Spans = list[tuple[Optional[str], int, Span]]  # group or None for doc.ents, place in it, span
 
@@ -97,6 +97,29 @@ class SapBertLinker(Pipe):
         Liu et al., Self-Alignment Pretraining for Biomedical Entity Representations, NAACL 2021.
     """
 
+    linker_name = Setting[Optional[str]]()
+    encoder = Setting[Optional[str]]()
+    resolve_abbreviations = Setting[bool]()
+    k = Setting[int]()
+    threshold = Setting[float]()
+    no_definition_threshold = Setting[float]()
+    filter_for_definitions = Setting[bool]()
+    max_entities_per_mention = Setting[int]()
+    target_precision = Setting[Optional[float]]()
+    coverage = Setting[Optional[float]]()
+    spans_key = Setting[SpansKey]()
+    attr_name = Setting[str]()
+    labels_discard = Setting[Names]()
+    overwrite = Setting[bool]()
+    nil = Setting[str]()
+    types = Setting[Types]()
+    vocabularies = Setting[Optional[Names]]()
+    languages = Setting[Optional[Names]]()
+    exact_match = Setting[bool]()
+    candidates_batch_size = Setting[int]()
+    cache_size = Setting[int]()
+    language = Setting[str]()
+
     def __init__(
         self,
         model: object,
@@ -129,19 +152,6 @@ class SapBertLinker(Pipe):
             raise fail("E002", setting="encoder", component=self.name, value=self._settings.encoder, why=why)
         return make_encoder(STATIC_ENCODER, {})
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if name in _SETTINGS:
-                return getattr(self._settings, name)
-            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
-
-        def __setattr__(self, name: str, value: Any) -> None:
-            if name in _SETTINGS:
-                self.settings = replace(self._settings, component=self.name, **{name: value})
-            else:
-                super().__setattr__(name, value)
-
     # -- what is opened -------------------------------------------------------------------------------------------------
 
     @property
@@ -155,16 +165,30 @@ class SapBertLinker(Pipe):
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
-        for setting in FIXED:
-            if getattr(settings, setting) != getattr(self._settings, setting):
-                why = "it cannot change after the component was added. Add another component with this value."
-                raise fail("E002", setting=setting, component=self.name, value=getattr(settings, setting), why=why)
-        set_extensions(settings.attr_name, self.name)
         with self._lock:
+            for setting in FIXED:
+                if getattr(settings, setting) != getattr(self._settings, setting):
+                    why = "it cannot change after the component was added. Add another component with this value."
+                    raise fail("E002", setting=setting, component=self.name, value=getattr(settings, setting), why=why)
+            set_extensions(settings.attr_name, self.name)
             if self._search is None:
                 self._settings = settings
             else:
                 self._use(self._search.bundle, settings)
+
+    def change_settings(self, **changes: Any) -> None:
+        """Change some settings at once, and keep the others.
+
+        Raises:
+            SapbertError: see `settings`; then nothing is changed.
+        """
+        with self._lock:
+            self.settings = replace(self._settings, component=self.name, **changes)
+
+    @property
+    def rules(self) -> Rules:
+        """The settings by which concepts are kept."""
+        return self._settings.rules
 
     @property
     def bundle(self) -> LinkerBundle:

@@ -4,7 +4,7 @@ import inspect  # no `from __future__ import annotations`: spaCy reads the types
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field, fields
 from functools import cached_property
-from typing import Any, Dict, List, Optional, TypeVar, Union
+from typing import Any, Dict, Generic, List, Optional, TypeVar, Union, overload
 
 from .candidates import Rules
 from .doc.spans import SpansKey
@@ -16,7 +16,9 @@ from .registry import check_linker_name
 FAST = "fast"  # the static encoder that comes with this package
 Types = Union[None, List[str], Dict[str, List[str]]]
 Filter = Optional[frozenset[str]]  # semantic types (TUIs) that may be found; None is all
+Names = List[str]
 Factory = TypeVar("Factory", bound=Callable[..., Any])
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,3 +165,20 @@ def takes_settings(factory: Factory) -> Factory:
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=types[name]) for name in default_config()]
     factory.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
     return factory
+
+
+class Setting(Generic[Value]):
+    """A setting as an attribute of a component that has `settings` and `change_settings`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, component: None, owner: type) -> "Setting[Value]": ...
+    @overload
+    def __get__(self, component: object, owner: type) -> Value: ...
+    def __get__(self, component: Any, owner: type) -> Any:
+        return self if component is None else getattr(component.settings, self._name)
+
+    def __set__(self, component: Any, value: Value) -> None:
+        component.change_settings(**{self._name: value})

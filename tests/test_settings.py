@@ -16,7 +16,7 @@ from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.linker import DEFAULT_CONFIG, SapBertLinker, make_sapbert_linker
-from spacy_sapbert.settings import Settings, default_config
+from spacy_sapbert.settings import Setting, Settings, default_config
 
 ROOT = Path(__file__).parents[1]
 NAMES = [setting.name for setting in fields(Settings)]
@@ -103,3 +103,16 @@ def test_another_attribute_is_declared(tiny_linker: Path) -> None:
     span = nlp("She has a fever.").ents[0]
     assert span._.later_ents[0][0] == span.kb_id_
     assert span._.later_explain["exact"]
+
+
+def test_every_setting_is_an_attribute_of_the_class() -> None:
+    assert [name for name, value in vars(SapBertLinker).items() if isinstance(value, Setting)] == NAMES
+    assert SapBertLinker.rules.fset is None  # type: ignore[attr-defined]
+
+
+def test_an_attribute_that_an_encoder_lacks_is_named(tiny_linker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An AttributeError inside the loading is not one of the linker."""
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    monkeypatch.setattr(NameEncoder, "load", lambda self, folder: self.no_such_tokenizer)
+    with pytest.raises(AttributeError, match="'NameEncoder' object has no attribute 'no_such_tokenizer'"):
+        _ = linker.kb
