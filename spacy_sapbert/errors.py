@@ -6,11 +6,17 @@ E0xx set-up · E1xx knowledge base · E2xx index · E3xx encoder · E4xx data fi
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import warnings
+from types import FrameType
 from typing import Any
 
 logger = logging.getLogger("spacy_sapbert")  # what the library says while it works; the command line shows it
 logger.addHandler(logging.NullHandler())
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_BETWEEN = {"spacy", "thinc", "tqdm", "contextlib"}  # they stand between the user's line and this package
 
 
 class SapbertError(ValueError):
@@ -47,8 +53,11 @@ class SapbertWarning(UserWarning):
         super().__init__(f"[{code}] {message}")
         self.code = code
 
+    def __reduce__(self) -> Any:  # to be copied, and sent from a worker process
+        return (_restore, (type(self), self.code, str(self)))
 
-def _restore(cls: type[SapbertError], code: str, text: str) -> SapbertError:
+
+def _restore(cls: type[SapbertError] | type[SapbertWarning], code: str, text: str) -> SapbertError | SapbertWarning:
     return cls(code, text.removeprefix(f"[{code}] "))
 
 
@@ -203,12 +212,31 @@ def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> Sa
     return cls(code, getattr(Errors, code).format(**values))
 
 
-def warn(code: str, *, stacklevel: int = 1, **values: Any) -> None:
+def warn(code: str, **values: Any) -> None:
     """Give a `SapbertWarning`: `warn("W005", count=3, n=10, examples="X:1")`.
+
+    Python shows the line that called this package, even if spaCy or tqdm stands between.
 
     Args:
         code: number of a template in `Errors`.
-        stacklevel: whose line Python shows: 1 for the function that calls `warn`, 2 for the function that called that one.
         values: what the template's fields are filled with.
     """
-    warnings.warn(SapbertWarning(code, getattr(Errors, code).format(**values)), stacklevel=stacklevel + 1)
+    caller = _caller()
+    seen = caller.f_globals.setdefault("__warningregistry__", {})  # where Python keeps what a module has shown already
+    message = SapbertWarning(code, getattr(Errors, code).format(**values))
+    warnings.warn_explicit(message, SapbertWarning, caller.f_code.co_filename, caller.f_lineno, caller.f_globals.get("__name__", "<unknown>"), seen)
+
+
+def _caller() -> FrameType:
+    """Return the frame of the nearest caller that is neither in this package nor in a library of `_BETWEEN`."""
+    frame: FrameType | None = sys._getframe(1)
+    nearest = last = sys._getframe(1)  # nearest: the first outside the package
+    while frame is not None:
+        last, frame = frame, frame.f_back
+        if last.f_code.co_filename.startswith(_PACKAGE):
+            continue
+        if nearest.f_code.co_filename.startswith(_PACKAGE):
+            nearest = last
+        if last.f_globals.get("__name__", "").partition(".")[0] not in _BETWEEN:
+            return last
+    return nearest

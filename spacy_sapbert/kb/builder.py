@@ -276,7 +276,7 @@ def _leave_unknown(database: sqlite3.Connection, adding: Sequence[int]) -> int:
     names, concepts = database.execute(f"SELECT COUNT(*), COUNT(DISTINCT id) {left}", adding).fetchone()
     if names:
         examples = ", ".join(i for (i,) in database.execute(f"SELECT DISTINCT id {left} ORDER BY id LIMIT 5", adding))
-        warn("W006", stacklevel=4, names=names, concepts=concepts, examples=examples)
+        warn("W006", names=names, concepts=concepts, examples=examples)
         database.execute(f"DELETE {left}", adding)
     return int(names)
 

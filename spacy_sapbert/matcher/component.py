@@ -240,7 +240,7 @@ class ConceptMatcher(Pipe):
         except (OSError, SapbertError) as error:
             if isinstance(error, SapbertError) and error.code not in ("E007", "E008"):
                 raise
-            warn("W009", stacklevel=2, component=self.name, path=default_linkers.cache_folder(), error=error, env=default_linkers.CACHE_VARIABLE)
+            warn("W009", component=self.name, path=default_linkers.cache_folder(), error=error, env=default_linkers.CACHE_VARIABLE)
             self._phrases = self._of(kb)
 
     def _of(self, kb: KnowledgeBase) -> Phrases:
@@ -253,15 +253,13 @@ class ConceptMatcher(Pipe):
 
     def _collect(self, names: Names) -> Phrases:
         whole, unmarked = Collected(), Collected()  # "hypotonia, generalized" is also found without its comma
-        known: Dict[str, Tuple[int, bool]] = {}
+        look = lru_cache(_REMEMBERED)(self._looked_at)
         labels: Dict[Optional[str], str] = {}
         for text, tui in names:
             found = _WORD.findall(text)
             if not found or len(found) > MAX_WORDS or len(text) < self.min_chars:
                 continue
-            if len(known) > _REMEMBERED:
-                known.clear()
-            looked = [known.get(word) or known.setdefault(word, self._looked_at(word)) for word in found]
+            looked = [look(word) for word in found]
             if all(says_little for _, says_little in looked):
                 continue
             label = labels.get(tui) or labels.setdefault(tui, self._label(tui))

@@ -71,7 +71,7 @@ class ReadStats:
         if share == 1 or (self.malformed > FEW_ROWS and share > self.max_bad_share):
             values = {"path": self.path, "bad": self.malformed, "total": self.rows, "lines": lines, "why": self.reason}
             raise fail("E405", DamagedFile, share=self.max_bad_share, **values)
-        warn("W001", stacklevel=3, bad=self.malformed, total=self.rows, path=self.path, lines=lines, why=self.reason)
+        warn("W001", bad=self.malformed, total=self.rows, path=self.path, lines=lines, why=self.reason)
 
     def _add_to(self, whole: ReadStats) -> None:
         whole.rows += self.rows
