@@ -165,7 +165,7 @@ class LinkerBundle:
         different = {key: value for key, value in self.calibration.settings.items() if key in now and now[key] != value}
         if different:
             shown = ", ".join(f"{key}={value!r}, not {now[key]!r}" for key, value in different.items())
-            warn("W004", stacklevel=3, path=self.folder, differences=shown)
+            warn("W004", path=self.folder, differences=shown)
 
 
 def _check_built_for_each_other(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, asked: Encoder) -> None:
@@ -308,7 +308,7 @@ def open_calibration(folder: Path, encoder: str, kb: str) -> tuple[Calibration |
     if not different:
         return stored, ""
     what = " and ".join(different)
-    warn("W002", stacklevel=2, path=folder, what=what)
+    warn("W002", path=folder, what=what)
     return None, f" that was fit for this {what}"
 
 

@@ -33,6 +33,7 @@ from .kb import semantic_types
 from .kb.additions import SOURCE, AddedName, Additions, check_names, to_tsv
 from .kb.concept import MAX_NAME_CHARS, Concept, Name
 from .kb.knowledge_base import KnowledgeBase
+from .registry import check_linker_name
 from .search import CandidateSearch, Found, MentionCandidate, Query
 from .settings import Names, Setting, Settings, Types, default_config, takes_settings
 from .types import VectorIndex
@@ -50,11 +51,12 @@ Spans = list[tuple[Optional[str], int, Span]]  # group or None for doc.ents, pla
 
 
 class Prediction(NamedTuple):
-    """What the spans of one Doc are linked to: three lists of one length."""
+    """What the spans of one Doc are linked to, by which settings: the lists are of one length."""
 
     spans: Spans
     mentions: list[Mention]
     found: list[Found]
+    settings: Settings
 
 
 @Language.factory(
@@ -133,9 +135,11 @@ class SapBertLinker(Pipe):
         if not isinstance(index, VectorIndex):
             raise fail("E006", what="index", got=type(index).__name__, expected="VectorIndex")
         self._settings = Settings(**settings, component=name)
+        check_linker_name(self._settings.linker_name)
         self._asked_model, self._asked_index = self._pick_encoder(as_encoder(model)), index  # a linker folder brings its own
         self.scorer = scorer
         self._search: Optional[CandidateSearch] = None  # all that was opened; None before the first use
+        self._opened: Optional[LinkerBundle] = None  # opened by `observe`, while a target of the settings may need a calibration that is not there
         self._lock = threading.RLock()  # neither loading a model nor a fast tokenizer bears two threads
         set_extensions(self._settings.attr_name, name)
 
@@ -205,7 +209,7 @@ class SapBertLinker(Pipe):
         if self._search is None:
             with self._lock:
                 if self._search is None:
-                    self.set_folder(self._named_folder())
+                    self._use(self._open_named(), self._settings)
         assert self._search is not None
         return self._search
 
@@ -279,15 +283,20 @@ class SapBertLinker(Pipe):
 
     def _open(self, folder: Union[str, Path], *, exclude: Iterable[str] = (), **more: Any) -> LinkerBundle:
         opened = None if self._search is None else self._search.bundle
-        bundle = LinkerBundle.open(folder, self._asked_model, self._asked_index, component=self.name, exclude=set(exclude), opened=opened, **more)
-        bundle.check_settings(self._settings)
-        return bundle
+        return LinkerBundle.open(folder, self._asked_model, self._asked_index, component=self.name, exclude=set(exclude), opened=opened, **more)
+
+    def _open_named(self) -> LinkerBundle:
+        return self._open(self._named_folder()) if self._opened is None else self._opened
 
     def _use(self, bundle: LinkerBundle, settings: Settings) -> None:
-        """Swap everything at once: the one place where what is opened changes."""
-        search = CandidateSearch(bundle, settings, component=self.name, lock=self._lock)
+        """Swap everything at once: the one place where what is opened changes. Warns W004 of a calibration fit with other settings."""
         with self._lock:
-            self._search, self._settings = search, settings
+            before = self._search
+            search = CandidateSearch(bundle, settings, component=self.name, lock=self._lock)
+            same = before is not None and before.calibration is bundle.calibration
+            if before is None or not same or before.settings.scores_depend_on() != settings.scores_depend_on():
+                bundle.check_settings(settings)
+            self._search, self._settings, self._opened = search, settings, None
 
     # -- calling --------------------------------------------------------------------------------------------------------
 
@@ -329,7 +338,7 @@ class SapBertLinker(Pipe):
             gathered.append((spans, mentions))
             queries.extend((mention.text, search.settings.types_of(span.label_)) for mention, (_, _, span) in zip(mentions, spans))
         found = iter(search.find(queries))
-        return [Prediction(spans, mentions, [next(found) for _ in spans]) for spans, mentions in gathered]
+        return [Prediction(spans, mentions, [next(found) for _ in spans], search.settings) for spans, mentions in gathered]
 
     def _mentions(self, doc: Doc, settings: Settings) -> tuple[Spans, list[Mention]]:
         """Return the spans of a Doc that are to be linked, and the text to look up for each."""
@@ -351,8 +360,8 @@ class SapBertLinker(Pipe):
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Sequence[Prediction]) -> None:
         """Write `token.ent_kb_id_` (or `kb_id` of a group's spans), candidates, codes, explanation and probability."""
-        settings = self._settings
         for doc, prediction in zip(docs, predictions):
+            settings = prediction.settings
             links = [_link(mention, found, settings.nil) for mention, found in zip(prediction.mentions, prediction.found)]
             write_links(doc, prediction.spans, links, settings.attr_name, settings.overwrite)
 
@@ -450,9 +459,10 @@ class SapBertLinker(Pipe):
             SapbertError: E011, `target_precision` or `coverage` is not reached; E012, too few mentions; E013, scikit-learn is not installed;
                 E014, no annotated span; E016, no gold id is known.
         """
+        annotated = list(docs)  # before the lock is taken: making them may use this linker in another thread
         with self._lock:
             search = self._without_targets()
-            queries, gold = self._annotated(docs, search.settings)
+            queries, gold = self._annotated(annotated, search.settings)
             if not queries:
                 raise fail("E014", where=f"looked in {self._settings.spans_key or 'doc.ents'}")
             search.check_gold(gold)
@@ -484,7 +494,10 @@ class SapBertLinker(Pipe):
     def _without_targets(self) -> CandidateSearch:
         """Return a search of the linker without targets: these need the calibration that is about to be fit."""
         with self._lock:
-            bundle = self._open(self._named_folder()) if self._search is None else self._search.bundle
+            if self._search is None:
+                bundle = self._opened = self._open_named()
+            else:
+                bundle = self._search.bundle
             settings = replace(self._settings, component=self.name, target_precision=None, coverage=None)
             return CandidateSearch(bundle, settings, component=self.name, lock=self._lock)
 
@@ -581,7 +594,7 @@ class SapBertLinker(Pipe):
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_search", "_lock", "_asked_model", "_asked_index")
+        left_out = ("_search", "_opened", "_lock", "_asked_model", "_asked_index")
         state = {key: value for key, value in self.__dict__.items() if key not in left_out}
         asked = self._asked_model
         state["model"] = (asked.architecture, asked.get_config()) if asked.architecture else asked
@@ -594,7 +607,7 @@ class SapBertLinker(Pipe):
     def __setstate__(self, state: dict[str, Any]) -> None:
         model, (make_index, settings), opened = state.pop("model"), state.pop("index"), state.pop("opened", None)
         self.name = state.pop("name")
-        self.__dict__.update(state, _search=None, _lock=threading.RLock())
+        self.__dict__.update(state, _search=None, _opened=None, _lock=threading.RLock())
         self._asked_model = make_encoder(*model) if isinstance(model, tuple) else model
         self._asked_index = make_index(**settings)
         set_extensions(self._settings.attr_name, self.name)

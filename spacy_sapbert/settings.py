@@ -11,7 +11,6 @@ from .doc.spans import SpansKey
 from .errors import fail
 from .kb import semantic_types
 from .kb.concept import ENGLISH
-from .registry import check_linker_name
 
 FAST = "fast"  # the static encoder that comes with this package
 Types = Union[None, List[str], Dict[str, List[str]]]
@@ -51,7 +50,6 @@ class Settings:
         component: name of the component, for messages.
 
     Raises:
-        MissingFile: E001, `linker_name` is not known.
         SapbertError: E002, a setting has a wrong value; E104, a semantic type is not known.
 
     Source:
@@ -112,7 +110,6 @@ class Settings:
         require("no_definition_threshold", not contradicts, why)
         require("encoder", self.encoder in (None, FAST), f"it must be '{FAST}', or null for what `model` says.")
         require("encoder", self.encoder is None or self.linker_name != "hpo", "linker 'hpo' has the default one. Leave linker_name out.")
-        check_linker_name(self.linker_name)
         _ = self.types_of_labels  # an unknown type is refused now
 
     @cached_property

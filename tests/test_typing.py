@@ -74,7 +74,7 @@ def test_what_a_user_sees_is_typed(output: list[str]) -> None:
         "def (path: pathlib.Path =, verify: bool =)",
         "def (names: list[str] =, k: int =, linker_name: str | None =, encoder: str | None =)",
         "spacy_sapbert.errors.SapbertError",
-        "def (code: str, *, stacklevel: int =, **values: Any)",
+        "def (code: str, **values: Any)",
     ]
 
 
