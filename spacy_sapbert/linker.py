@@ -6,7 +6,7 @@ Reads top to bottom: config, factory, class, loading, calling, predicting, annot
 import copyreg  # no `from __future__ import annotations`: spaCy reads the factory's types
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -263,6 +263,7 @@ class SapBertLinker(Pipe):
         exclude: Iterable[str] = (),
         calibration: Optional[Calibration] = None,
         additions: Optional[Additions] = None,
+        parts: Optional[Mapping[str, Path]] = None,
     ) -> None:
         """Use a linker folder from now on. If it is refused, the linker stays as it was.
 
@@ -271,12 +272,13 @@ class SapBertLinker(Pipe):
             exclude: parts that are kept instead: "kb", "model", "index".
             calibration: to use instead of the folder's.
             additions: to use instead of the folder's.
+            parts: folders of parts that are not in `folder`, by the names that `exclude` has.
 
         Raises:
             SapbertError: see `LinkerBundle.open` and `CandidateSearch`.
         """
         with self._lock:
-            self.bundle = self._open(folder, exclude=exclude, calibration=calibration, additions=additions)
+            self.bundle = self._open(folder, exclude=exclude, calibration=calibration, additions=additions, parts=parts)
 
     def _named_folder(self) -> Path:
         return find_linker(self._settings.linker_name or (HPO_FAST if is_fast(self._asked_model) else None))
@@ -401,7 +403,7 @@ class SapBertLinker(Pipe):
             codes: (vocabulary, code).
 
         Raises:
-            SapbertError: E002, there is no identifier or name; E024, a name can't be one; E025, the knowledge base has the concept; E104, a type
+            SapbertError: E002, there is no identifier or name, or the definition is no text; E024, a name can't be one; E025, the knowledge base has the concept; E104, a type
                 is not known. Then nothing is added.
         """
         if concept_id in self.kb:
@@ -411,6 +413,8 @@ class SapBertLinker(Pipe):
             raise fail("E002", setting="names", component=self.name, value=given, why="a concept needs a name.")
         if not isinstance(concept_id, str) or not concept_id.strip():
             raise fail("E002", setting="concept_id", component=self.name, value=concept_id, why="it must be a text.")
+        if not (definition is None or isinstance(definition, str)):
+            raise fail("E002", setting="definition", component=self.name, value=definition, why="it must be a text, or None.")
         tuis = sorted(semantic_types.expand(types)) if types else []
         concept = Concept(concept_id, SOURCE, types=tuis, definition=definition, codes=[(str(v), str(c)) for v, c in codes])
         self._add({concept_id: concept}, concept_id, given)
@@ -601,7 +605,7 @@ class SapBertLinker(Pipe):
         state["index"] = type(self._asked_index), self._asked_index.get_config()
         if self._search is not None:
             bundle = self._search.bundle
-            state["opened"] = bundle.folder, bundle.calibration, bundle.additions
+            state["opened"] = bundle.folder, bundle.calibration, bundle.additions, dict(bundle.parts)
         return {**state, "name": self.name}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -612,8 +616,8 @@ class SapBertLinker(Pipe):
         self._asked_index = make_index(**settings)
         set_extensions(self._settings.attr_name, self.name)
         if opened is not None:
-            folder, calibration, additions = opened
-            self.set_folder(folder, calibration=calibration, additions=additions)
+            folder, calibration, additions, parts = opened
+            self.set_folder(folder, calibration=calibration, additions=additions, parts=parts)
 
 
 def _link(mention: Mention, found: Found, nil: str) -> Link:
