@@ -173,6 +173,7 @@ class Errors:
         "The encoder of linker '{path}' leads outside its folder: {why}. Nothing outside was read. Build the linker again with "
         "`python -m spacy_sapbert index`, or get an unchanged copy of the folder."
     )
+    E310 = "Encoder '{name}' can't be copied ({error}), so it can't be loaded beside one in use. Register a function under `architectures` that makes it."
     # data files
     E401 = "'{path}' does not exist."
     E402 = "'{path}' is not {expected}: {why}"

@@ -4,19 +4,20 @@ import inspect  # no `from __future__ import annotations`: spaCy reads the types
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field, fields
 from functools import cached_property
-from typing import Any, Dict, List, Optional, TypeVar, Union
+from typing import Any, Dict, Generic, List, Optional, TypeVar, Union, overload
 
 from .candidates import Rules
 from .doc.spans import SpansKey
 from .errors import fail
 from .kb import semantic_types
 from .kb.concept import ENGLISH
-from .registry import check_linker_name
 
 FAST = "fast"  # the static encoder that comes with this package
 Types = Union[None, List[str], Dict[str, List[str]]]
 Filter = Optional[frozenset[str]]  # semantic types (TUIs) that may be found; None is all
+Names = List[str]
 Factory = TypeVar("Factory", bound=Callable[..., Any])
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,6 @@ class Settings:
         component: name of the component, for messages.
 
     Raises:
-        MissingFile: E001, `linker_name` is not known.
         SapbertError: E002, a setting has a wrong value; E104, a semantic type is not known.
 
     Source:
@@ -110,7 +110,6 @@ class Settings:
         require("no_definition_threshold", not contradicts, why)
         require("encoder", self.encoder in (None, FAST), f"it must be '{FAST}', or null for what `model` says.")
         require("encoder", self.encoder is None or self.linker_name != "hpo", "linker 'hpo' has the default one. Leave linker_name out.")
-        check_linker_name(self.linker_name)
         _ = self.types_of_labels  # an unknown type is refused now
 
     @cached_property
@@ -163,3 +162,20 @@ def takes_settings(factory: Factory) -> Factory:
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=types[name]) for name in default_config()]
     factory.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
     return factory
+
+
+class Setting(Generic[Value]):
+    """A setting as an attribute of a component that has `settings` and `change_settings`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, component: None, owner: type) -> "Setting[Value]": ...
+    @overload
+    def __get__(self, component: object, owner: type) -> Value: ...
+    def __get__(self, component: Any, owner: type) -> Any:
+        return self if component is None else getattr(component.settings, self._name)
+
+    def __set__(self, component: Any, value: Value) -> None:
+        component.change_settings(**{self._name: value})

@@ -880,6 +880,31 @@ def test_to_disk_and_from_disk_exclude(linker: Any, other: Any, tiny_linker: Pat
     assert isinstance(info.value, FileNotFoundError)
 
 
+@pytest.mark.parametrize("part", ["kb", "index"])
+def test_a_part_that_was_kept_is_saved_and_pickled_with_the_others(linker: Any, other: Any, tiny_linker: Path, tmp_path: Path, part: str):
+    linker.to_disk(tmp_path / "few", exclude=[part])
+    made = linker_of(tiny_linker)
+    made.load()
+    made.from_disk(tmp_path / "few", exclude=[part])
+    made.to_disk(tmp_path / "whole")
+    assert folder_to_bytes(tmp_path / "whole" / "linker") == folder_to_bytes(tiny_linker)
+    assert links(pickle.loads(pickle.dumps(made))(mention("cold"))) == [("cold", "C9100020")]
+    made.to_disk(tmp_path / "few")  # the folder in use becomes whole
+    assert folder_to_bytes(tmp_path / "few" / "linker") == folder_to_bytes(tiny_linker)
+
+
+def test_a_part_that_came_in_bytes_stays_while_it_is_kept(linker: Any, other: Any, tiny_linker: Path):
+    data = linker.to_bytes(exclude=["model", "index"])
+    made = other()
+    made.from_bytes(data, exclude=["model", "index"])
+    folder = made.folder
+    made.set_folder(tiny_linker, exclude=["kb", "model", "index"])
+    assert (made.bundle.parts["kb"], (folder / "kb").is_dir()) == (folder / "kb", True)
+    assert links(pickle.loads(pickle.dumps(made))(mention("cold"))) == [("cold", "C9100020")]
+    made.set_folder(tiny_linker, exclude=["model", "index"])
+    assert not folder.exists()
+
+
 def linker_of(folder: Path) -> SapBertLinker:
     return SapBertLinker(NameEncoder(), AnnoyIndex(), linker_name=str(folder))
 

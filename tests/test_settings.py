@@ -16,7 +16,7 @@ from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.linker import DEFAULT_CONFIG, SapBertLinker, make_sapbert_linker
-from spacy_sapbert.settings import Settings, default_config
+from spacy_sapbert.settings import Setting, Settings, default_config
 
 ROOT = Path(__file__).parents[1]
 NAMES = [setting.name for setting in fields(Settings)]
@@ -103,3 +103,37 @@ def test_another_attribute_is_declared(tiny_linker: Path) -> None:
     span = nlp("She has a fever.").ents[0]
     assert span._.later_ents[0][0] == span.kb_id_
     assert span._.later_explain["exact"]
+
+
+def test_every_setting_is_an_attribute_of_the_class() -> None:
+    assert [name for name, value in vars(SapBertLinker).items() if isinstance(value, Setting)] == NAMES
+    assert SapBertLinker.rules.fset is None  # type: ignore[attr-defined]
+
+
+def test_an_attribute_that_an_encoder_lacks_is_named(tiny_linker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An AttributeError inside the loading is not one of the linker."""
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    monkeypatch.setattr(NameEncoder, "load", lambda self, folder: self.no_such_tokenizer)
+    with pytest.raises(AttributeError, match="'NameEncoder' object has no attribute 'no_such_tokenizer'"):
+        _ = linker.kb
+
+
+def test_settings_change_when_the_folder_that_was_loaded_is_away(tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tiny_linker.parent)
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": tiny_linker.name})
+    linker.load()
+    monkeypatch.chdir(tmp_path)
+    linker.threshold = 0.7
+    assert (linker.threshold, linker.settings.linker_name) == (0.7, tiny_linker.name)
+
+
+def test_a_prediction_is_written_by_the_settings_that_made_it(tiny_linker: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
+    doc = nlp("She has a fever.")
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    predictions = linker.predict([doc])
+    linker.attr_name = "newer_ents"
+    linker.set_annotations([doc], predictions)
+    assert doc.ents[0]._.kb_ents[0][0] == "C9100027"
+    assert doc.ents[0]._.newer_ents == spacy.tokens.Span.get_extension("newer_ents")[0]

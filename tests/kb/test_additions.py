@@ -205,7 +205,11 @@ def test_bad_input_adds_nothing(nlp: Language) -> None:
         "E024": [partial(linker.add_alias, HYPERTENSION, "good", name) for name in ("", "  ", "--", "x" * 501, 7)],
         "E025": [lambda: linker.add_concept(HYPERTENSION, "again"), lambda: linker.add_concept(HYPERTENSION, "good")],
         "E104": [lambda: linker.add_concept(NEW, "good", types=["T999"])],
-        "E002": [lambda: linker.add_concept(NEW, []), lambda: linker.add_concept(" ", "good")],
+        "E002": [
+            lambda: linker.add_concept(NEW, []),
+            lambda: linker.add_concept(" ", "good"),
+            lambda: linker.add_concept(NEW, "good", definition=float("nan")),
+        ],
     }
     for code, every in acts.items():
         for act in every:
