@@ -93,8 +93,8 @@ class LinkerBundle:
             temporary: the folder, where it is to be removed when it is not used any more.
 
         Raises:
-            MissingFile: E101, E201 or E301, a part is not there.
-            DamagedFile: E102, E202, E015, E023, a part is damaged.
+            MissingFile: E101, E109, E201 or E301, a part is not there.
+            DamagedFile: E102, E110, E202, E015, E023, a part is damaged.
             SapbertError: E003, a part to keep is not there; E022, an added name belongs to no concept of the knowledge base; E106, a part has
                 another format; E203, encoder, index and knowledge base were not built for each other.
         """
@@ -202,17 +202,19 @@ def _check_built_for_each_other(kb: KnowledgeBase, encoder: Encoder, index: Vect
         SapbertError: E203.
     """
     built_for = report_of(index).get("built_for", {})
-    same = (
-        len(index) == kb.n_surface_forms
-        and index.dim == encoder.dim
-        and built_for.get("encoder", encoder.fingerprint) == encoder.fingerprint
-        and built_for.get("kb", kb.fingerprint) == kb.fingerprint
+    same = {
+        "encoder": built_for.get("encoder", encoder.fingerprint) == encoder.fingerprint
         and asked.name in ("", encoder.name)
-        and (is_fast(encoder) or not is_fast(asked))
-    )
-    if not same:
+        and (is_fast(encoder) or not is_fast(asked)),
+        "knowledge base": built_for.get("kb", kb.fingerprint) == kb.fingerprint,
+        "number of names": len(index) == kb.n_surface_forms,
+        "number of dimensions": index.dim == encoder.dim,
+    }
+    different = [what for what, fits in same.items() if not fits]
+    if different:
         raise fail(
             "E203",
+            different=" and ".join(different),
             index=len(index),
             dim=index.dim,
             built=built_for.get("encoder_name", "unknown"),
@@ -240,9 +242,9 @@ def open_encoder(folder: Path, like: Encoder) -> Encoder:
         like: an encoder whose settings are used where it has the same architecture. It is not changed: one without an architecture is copied.
 
     Raises:
-        SapbertError: E101, E102, E301, E307, E309, the folder is missing, damaged or not to be trusted; E310, `like` can't be copied.
+        SapbertError: E109, E110, E301, E307, E309, the folder is missing, damaged or not to be trusted; E310, `like` can't be copied.
     """
-    manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
+    manifest = read_manifest(folder, "encoder", VERSION, missing="E109", damaged="E110")
     architecture = manifest.get("architecture", like.architecture)
     if architecture:
         encoder = make_encoder(architecture, like.get_config() if like.architecture == architecture else {})
@@ -272,7 +274,7 @@ def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Encod
         settings: of its architecture.
         device: "cpu" or "cuda:0".
     """
-    manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
+    manifest = read_manifest(folder, "encoder", VERSION, missing="E109", damaged="E110")
     encoder = make_encoder(manifest["architecture"], settings)
     encoder.load(folder)
     encoder.to(device)
@@ -348,7 +350,8 @@ def open_calibration(folder: Path, encoder: str, kb: str) -> tuple[Calibration |
     if not different:
         return stored, ""
     what = " and ".join(different)
-    warn("W002", path=folder, what=what)
+    unknown = "" if encoder else ", or the encoder has no fingerprint, so this cannot be checked"
+    warn("W002", path=folder, what=what + unknown)
     return None, f" that was fit for this {what}"
 
 

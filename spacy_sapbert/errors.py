@@ -1,6 +1,6 @@
 """Errors and warnings with codes: what went wrong, with which value, and what to do next. Also the package's logger.
 
-E0xx set-up · E1xx knowledge base · E2xx index · E3xx encoder · E4xx data files · W0xx warnings.
+E0xx set-up · E1xx knowledge base, encoder of a linker folder · E2xx index · E3xx encoder · E4xx data files · W0xx warnings.
 """
 
 from __future__ import annotations
@@ -121,10 +121,15 @@ class Errors:
     E106 = "'{path}' was written by format {found}; this version reads {expected}. Build it again, or install the matching spacy-sapbert."
     E107 = "Language '{value}' is not in this knowledge base. It has names in: {known}."
     E108 = "Knowledge base '{path}' was replaced (by `kb update`, or a new build) since it was opened. Load the pipeline again."
+    E109 = "No encoder at '{path}': {why} Build the linker again with `python -m spacy_sapbert index`, or get a complete copy of its folder."
+    E110 = (
+        "Encoder '{path}' is damaged or was changed: {why}. Build the linker again with `python -m spacy_sapbert index`, or get an unchanged copy "
+        "of its folder; the default linker's cached folder can just be deleted."
+    )
     # index
     E201 = "No index at '{path}': {why}"
     E202 = "Index '{path}' is damaged or was changed: {why}. Build it again with `python -m spacy_sapbert index`."
-    E203 = "The index holds {index} vectors of {dim} dimensions and was built with encoder {built}; loaded are {names} names and encoder {encoder} with {width} dimensions. Build the index again with the encoder you load."
+    E203 = "The parts of the linker don't belong together, by their {different}. The index holds {index} vectors of {dim} dimensions and was built with encoder {built}; loaded are {names} names and encoder {encoder} with {width} dimensions. Build the index again with the encoder you load."
     E204 = "Vectors must be finite floats of shape (n, {dim}); got {got}."
     E205 = "Index '{name}' needs the package '{package}' ({error}). Install it: pip install {package}. Other engines: {known}."
     E206 = "k must be at least 1; got {k}."

@@ -2,9 +2,9 @@
 
 import inspect  # no `from __future__ import annotations`: spaCy reads the types of registered functions
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass, field, fields
+from dataclasses import InitVar, dataclass, fields
 from functools import cached_property
-from typing import Any, Dict, Generic, List, Optional, TypeVar, Union, overload
+from typing import Any, Dict, Generic, List, Optional, Tuple, TypeVar, Union, overload
 
 from .candidates import Rules
 from .doc.spans import SpansKey
@@ -13,9 +13,9 @@ from .kb import semantic_types
 from .kb.concept import ENGLISH
 
 FAST = "fast"  # the static encoder that comes with this package
-Types = Union[None, List[str], Dict[str, List[str]]]
+Names = Union[List[str], Tuple[str, ...]]  # given as a list, kept as a tuple: a list could be changed behind the checks
+Types = Union[None, Names, Dict[str, Names]]
 Filter = Optional[frozenset[str]]  # semantic types (TUIs) that may be found; None is all
-Names = List[str]
 Factory = TypeVar("Factory", bound=Callable[..., Any])
 Value = TypeVar("Value")
 
@@ -70,12 +70,12 @@ class Settings:
     coverage: Optional[float] = None
     spans_key: SpansKey = None
     attr_name: str = "kb_ents"
-    labels_discard: List[str] = field(default_factory=list)
+    labels_discard: Names = ()
     overwrite: bool = True
     nil: str = ""
     types: Types = None
-    vocabularies: Optional[List[str]] = None
-    languages: Optional[List[str]] = None
+    vocabularies: Optional[Names] = None
+    languages: Optional[Names] = None
     exact_match: bool = True
     candidates_batch_size: int = 4096
     cache_size: int = 100_000
@@ -87,6 +87,10 @@ class Settings:
             if not condition:
                 raise fail("E002", setting=setting, component=component, value=getattr(self, setting), why=why)
 
+        for setting in ("spans_key", "labels_discard", "types", "vocabularies", "languages"):
+            value = getattr(self, setting)
+            require(setting, setting == "spans_key" or not isinstance(value, str), "it must be a list of texts.")
+            object.__setattr__(self, setting, _without_lists(value))
         for setting, least in (("k", 1), ("max_entities_per_mention", 1), ("candidates_batch_size", 1), ("cache_size", 0)):
             number = getattr(self, setting)
             require(setting, isinstance(number, int), "it must be a whole number.")  # spaCy accepts "30" for 30
@@ -143,15 +147,23 @@ class Settings:
             "resolve_abbreviations": self.resolve_abbreviations,
             **definitions,
             "types": {label: sorted(tuis) for label, tuis in self.types_of_labels.items()} or None,
-            "vocabularies": self.vocabularies,
-            "languages": self.languages,
+            "vocabularies": None if self.vocabularies is None else list(self.vocabularies),
+            "languages": None if self.languages is None else list(self.languages),
         }
 
 
 def default_config() -> Dict[str, Any]:
     """Return the settings of the component's config with their defaults. `language` is the pipeline's."""
     defaults = Settings()
-    return {setting.name: getattr(defaults, setting.name) for setting in fields(Settings) if setting.name != "language"}
+    values = {setting.name: getattr(defaults, setting.name) for setting in fields(Settings) if setting.name != "language"}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def _without_lists(value: Any) -> Any:
+    """Return a value with tuples for lists and iterators; texts and None as they are."""
+    if value is None or isinstance(value, str):
+        return value
+    return {key: _without_lists(each) for key, each in value.items()} if isinstance(value, dict) else tuple(value)
 
 
 def takes_settings(factory: Factory) -> Factory:

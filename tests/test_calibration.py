@@ -385,6 +385,8 @@ def test_a_calibration_of_other_parts_is_left_out_with_a_warning(other: Any, ann
     bundle.write_calibration(folder, replace(linker.calibration, built_for={**linker.calibration.built_for, "encoder": "another"}))
     with pytest.warns(UserWarning, match=r"\[W002\].*another encoder: probabilities are left out"):
         assert other(folder).calibration is None
+    with pytest.warns(UserWarning, match=r"W002.*another encoder, or the encoder has no fingerprint, so this cannot be checked: prob"):
+        bundle.open_calibration(folder, "", linker.kb.fingerprint)
     with pytest.warns(UserWarning, match="W002"), pytest.raises(SapbertError, match=r"\[E010\].*that was fit for this encoder"):
         other(folder, coverage=0.5)
 

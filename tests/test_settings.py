@@ -137,3 +137,15 @@ def test_a_prediction_is_written_by_the_settings_that_made_it(tiny_linker: Path)
     linker.set_annotations([doc], predictions)
     assert doc.ents[0]._.kb_ents[0][0] == "C9100027"
     assert doc.ents[0]._.newer_ents == spacy.tokens.Span.get_extension("newer_ents")[0]
+
+
+def test_a_list_that_changes_later_does_not_change_the_settings() -> None:
+    labels, types = ["A"], {"X": ["T047"]}
+    settings = Settings(labels_discard=labels, types=types, vocabularies=(name for name in ["RXNORM"]))  # type: ignore[arg-type]
+    labels.append("B")
+    types["X"].append("T033")
+    types["Y"] = ["T061"]
+    assert (settings.labels_discard, settings.types, settings.vocabularies) == (("A",), {"X": ("T047",)}, ("RXNORM",))
+    assert settings.scores_depend_on()["vocabularies"] == ["RXNORM"]  # as JSON has it
+    with pytest.raises(SapbertError, match=r"E002.*labels_discard.*list of texts"):
+        Settings(labels_discard="PROBLEM")
