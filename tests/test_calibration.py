@@ -23,7 +23,7 @@ from spacy_sapbert.build import default_linkers
 from spacy_sapbert.calibration import Calibration, Observed, fit_calibration, read_calibration
 from spacy_sapbert.cli import app
 from spacy_sapbert.encoders.transformer import NameEncoder
-from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.errors import DamagedFile, SapbertError
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.linker import SapBertLinker
 from spacy_sapbert.registry import registry
@@ -74,6 +74,14 @@ def test_reach_for_a_coverage():
     assert hundred.reach(0.55) == 54.0  # the 55th; 100 * 0.55 is more than 55 in floating point
     with pytest.raises(SapbertError, match="E011"):
         made([0.5], [True], [0.0]).reach(0.9)  # the second smallest of one
+
+
+def test_the_farthest_mention_can_be_reached():
+    """Of three mentions ceil(4 * 0.75) = 3: the last one is enough."""
+    three = made([0.5], [True], [0.1, 0.2, 0.3])
+    assert three.reach(0.75) == 0.3
+    with pytest.raises(SapbertError, match=r"\(hand\)"):
+        three.reach(0.8)
 
 
 def test_conformal_sets_cover_what_was_asked():
@@ -142,8 +150,27 @@ def test_file_there_and_back(tmp_path: Path):
 def test_damaged_files_are_refused(tmp_path: Path, change: Callable[[Any], str], code: str):
     content = json.loads(made([0.5, 0.6], [True, False], [0.0]).to_json())
     (tmp_path / "c.json").write_text(change(content))
-    with pytest.raises(SapbertError, match=code):
+    with pytest.raises(SapbertError, match=code) as error:
         read_calibration(tmp_path / "c.json")
+    assert str(tmp_path / "c.json") in str(error.value)
+    assert isinstance(error.value, DamagedFile) == (code == "E015")
+
+
+def test_a_damaged_file_says_what_is_wrong(tmp_path: Path):
+    (tmp_path / "c.json").write_text("{")
+    with pytest.raises(DamagedFile, match=r"JSONDecodeError: Expecting property name"):
+        read_calibration(tmp_path / "c.json")
+    content = json.loads(made([0.5, 0.6], [True, False], [0.0]).to_json())
+    (tmp_path / "c.json").write_text(json.dumps({**content, "format": 2}))
+    with pytest.raises(SapbertError, match=r"E106.*2.*1"):
+        read_calibration(tmp_path / "c.json")
+
+
+def test_a_file_is_utf_8_as_it_stands(tmp_path: Path):
+    text = replace(made([0.5], [True], [0.0]), fit_on="Kopfschmerzen in Köln").to_json()
+    assert "Köln" in text
+    (tmp_path / "c.json").write_bytes(text.encode("utf-8"))
+    assert read_calibration(tmp_path / "c.json").fit_on == "Kopfschmerzen in Köln"
 
 
 # -- in a linker --------------------------------------------------------------------------------------------------------

@@ -152,6 +152,16 @@ def test_only_english_has_english_plurals():
     assert long_forms(doc, english=False) == {"VSDs": "ventricular septal defects"}
 
 
+def test_the_longest_form_is_replaced_first():
+    span = Doc(NLP.vocab, ["VA-B", "block"])[:]
+    assert get_mention(span, {"VA": "wrong", "VA-B": "long form"}) == Mention("long form block", "long form")
+
+
+def test_other_languages_have_no_english_plurals():
+    span = Doc(NLP.vocab, ["MIs"])[:]
+    assert get_mention(span, {"MI": "long form"}, english=False) == Mention("MIs", None)
+
+
 @pytest.mark.parametrize(("short", "text", "is_plural"), [("MI", "MIs", True), ("TdP", "TdPs", True), ("V", "Vs", False), ("Hb", "Hbs", False)])
 def test_plurals_of_abbreviations(short: str, text: str, is_plural: bool):
     span = Doc(NLP.vocab, [text], spaces=[False])[0:1]
@@ -181,6 +191,8 @@ FORMS = {"VSD": "ventricular septal defect", "V": "ventricle", "AS": "aortic ste
         ("ventricular septal defect (VSD)", "ventricular septal defect", None),
         ("Ventricular Septal Defect [ VSD ]", "Ventricular Septal Defect", None),
         ("ventricular septal defect (VSD) repair", "ventricular septal defect repair", None),
+        ("V enlarged", "ventricle enlarged", "ventricle"),  # one letter, if no other form is there
+        ("ventricular septal defect, VSD", "ventricular septal defect, VSD", None),  # the long form is there already
         ("fever", "fever", None),
         ("", "", None),
     ],

@@ -167,3 +167,43 @@ def test_spearman_of_three_pairs():
     assert spearman_interval(column(1.0, 1.0, 1.0), human) is None
     with pytest.raises(ValueError, match="2 scores"):
         spearman_interval(likeness, human[:2])
+
+
+def test_the_seed_decides_each_interval_and_is_0_by_default():
+    chance = np.random.default_rng(7)
+    values, units = chance.random((30, 2)), np.arange(30)
+    over, under = chance.random(30), chance.random(30) + 1.0
+    likenesses, human = chance.random((30, 1)), chance.random(30)
+    assert (intervals(values, units) == intervals(values, units, seed=0)).all()
+    assert ratio_interval(over, under) == ratio_interval(over, under, seed=0) != ratio_interval(over, under, seed=1)
+    assert spearman_interval(likenesses, human) == spearman_interval(likenesses, human, seed=0) != spearman_interval(likenesses, human, seed=1)
+    assert (randomisation(human, values, units) == randomisation(human, values, units, seed=0)).all()
+
+
+def test_as_many_resamples_are_drawn_as_asked():
+    """All of two means lie much closer together than all of 2,000."""
+    values, units = np.arange(10.0)[:, None], np.arange(10)
+    few, many = (np.ptp(intervals(values, units, resamples=n, level=1.0, seed=1)) for n in (2, 2_000))
+    assert 0 < few < many / 2
+
+
+def test_a_ratio_below_a_denominator_of_1():
+    assert ratio_interval(np.array([0.25, 0.25]), np.array([0.5, 0.5])) == (0.5, 0.5)
+    assert ratio_interval(np.array([0.25]), np.array([0.5])) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (0,)])
+def test_sums_that_are_no_column_are_refused(shape):
+    with pytest.raises(ValueError, match=r"sums of shapes \("):
+        ratio_interval(np.zeros(shape), np.zeros(shape))
+
+
+def test_two_pairs_have_a_correlation_and_equal_values_no_warning():
+    with np.errstate(all="raise"):
+        assert spearman_interval(column(1.0, 2.0), np.array([1.0, 3.0])) == pytest.approx((100, 100))
+        assert spearman_interval(column(2.0, 1.0), np.array([1.0, 3.0])) == pytest.approx((-100, -100))
+
+
+def test_no_values_is_said():
+    with pytest.raises(ValueError, match=r"^no values$"):
+        totals(np.zeros((0, 1)), np.zeros(0, dtype=int))
