@@ -7,6 +7,9 @@ PIP := $(PY) -m pip --disable-pip-version-check --no-input
 PARALLEL ?= -n auto --dist worksteal
 CODE := $(wildcard spacy_sapbert training tests benchmarks docs setup.py)
 
+# bytecode lies apart from the sources: project.yml compares folders of sources by all that lies in them
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
+
 .DEFAULT_GOAL := help
 .PHONY: help run test test-ci test-all lint format docs docs-pages bench clean install
 
@@ -83,5 +86,5 @@ $(STAMP): setup.py constraints.txt
 	@touch $@
 
 clean:
-	rm -rf artifacts metrics packages build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf artifacts metrics packages build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
 	find spacy_sapbert tests benchmarks examples -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -32,12 +32,15 @@ RAY = [*ANNOTATE, "ray[data]>=2.30"]
 # for the repository's own `training` package and project.yml; a user of the linker needs none of it
 TRAIN = [
     "accelerate>=1.0",
+    "confection>=0.1",
     "datasets>=3.0",
     "jinja2>=3.1",
+    "markdown-it-py>=3.0",
     "matplotlib>=3.8",
     "pooch>=1.8",
     "pyarrow>=15,<26",  # 26 does not import with numpy 1
     "pytorch-metric-learning>=2.5",
+    "requests>=2.31",
     "scikit-learn>=1.3",
     "scipy>=1.15",
     "sentence-transformers>=5.7",
@@ -50,6 +53,7 @@ DEV = [
     *FAISS,
     *MILVUS,
     *RAY,
+    "click>=8.1",
     "hypothesis>=6.90",
     "mutmut>=3.8",
     "mypy>=1.10",
@@ -58,6 +62,7 @@ DEV = [
     "ruff>=0.6",
     "scikit-learn>=1.3",
     "setuptools>=70.1",
+    "weasel>=0.4",
 ]
 
 setup(
