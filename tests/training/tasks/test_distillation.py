@@ -1,4 +1,4 @@
-"""Self-distillation: shares and targets by hand, the head that is dropped, what is held out, and a training that goes on."""
+"""Self-distillation: shares and targets by hand, the head that is dropped, what is held out, and a training that is resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two tasks in one training: which batches come when, for one process and for two, and a training that goes on."""
+"""Two tasks in one training: which batches come when, for one process and for two, and a training that is resumed."""
 
 from __future__ import annotations
 
