@@ -48,6 +48,7 @@ TRAIN = [
 ]
 # of `make docs`
 DOCS = ["mkdocs-material>=9.7", "mkdocstrings[python]>=1.0"]
+MUTANTS = ["mutmut>=3.8"]  # mutation tests, by hand: see CONTRIBUTING.md
 DEV = [
     *USEARCH,
     *FAISS,
@@ -55,7 +56,6 @@ DEV = [
     *RAY,
     "click>=8.1",
     "hypothesis>=6.90",
-    "mutmut>=3.8",
     "mypy>=1.10",
     "pytest>=8.0",
     "pytest-xdist>=3.6",
@@ -136,6 +136,7 @@ setup(
         "ray": RAY,
         "train": TRAIN,
         "docs": DOCS,
+        "mutants": MUTANTS,
         "dev": DEV,
         "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *MILVUS, *RAY, *TRAIN, *DOCS, *DEV],
     },
