@@ -27,6 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("data")
         if not any(item.get_closest_marker(ring) for ring in RINGS):
             item.add_marker("unit")
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)  # else a worker is alone with it at the end
 
 
 @pytest.fixture(scope="module")

@@ -373,6 +373,7 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 @pytest.mark.e2e
+@pytest.mark.first
 def test_smoke(tmp_path: Path) -> None:
     """`python -m spacy project run smoke` on a clean copy: no assets, no network; again: all is there; then the wheel in an empty folder."""
     clone, target, elsewhere = tmp_path / "clone", tmp_path / "target", tmp_path / "elsewhere"
