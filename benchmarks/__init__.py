@@ -1,5 +1,5 @@
-"""What prints the figures that README claims: `python -m benchmarks [linking|throughput|load|kb|umls|engines|all] --data FOLDER`.
+"""Measure the figures of the documentation: `python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|all] --data FOLDER`.
 
-Every comparison is measured in one run on one machine, with the protocol in words beside the number; all of it also goes to
-`metrics/benchmarks.json`. What is built on the way lies in `artifacts/benchmarks/` and is used again.
+Each comparison is measured in one run on one machine. Its protocol is printed with it, and everything is also written to
+`metrics/benchmarks.json`. Linkers and indexes that are built for it are kept in `artifacts/benchmarks/` and used again.
 """

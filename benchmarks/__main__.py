@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
-import sys
 import warnings
+from enum import Enum
 from pathlib import Path
-from typing import List, Optional
 
+import typer
+
+app = typer.Typer(add_completion=False)
 SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size")
+Section = Enum("Section", {name: name for name in (*SECTIONS, "all")}, type=str)  # type: ignore[misc]
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Print the figures that the documentation gives.")
-    parser.add_argument("section", nargs="?", default="all", choices=(*SECTIONS, "all"))
-    parser.add_argument("--data", help="folder of ontologies, corpora and notes; default: $SPACY_SAPBERT_DATA")
-    parser.add_argument("--no-peer-build", action="store_true", help="leave scispaCy out if its index is not built yet, which takes minutes")
-    parser.add_argument(
-        "--concepts", type=int, help="umls: number of concepts in the synthetic release; default: 200000 (a whole release has 4000000)"
-    )
-    parser.add_argument(
-        "--size", type=int, help="engines: number of vectors like the real ones, such as 10000000; default: the real ones, and a million"
-    )
-    options = parser.parse_args(arguments)
+@app.command()
+def main(
+    section: Section = typer.Argument(Section["all"], help="What is measured."),
+    data: str | None = typer.Option(None, help="Folder of ontologies, corpora and notes; default: $SPACY_SAPBERT_DATA."),
+    no_peer_build: bool = typer.Option(False, "--no-peer-build", help="Leave scispaCy out if its index is not built yet, which takes minutes."),
+    concepts: int | None = typer.Option(
+        None, help="umls: number of concepts in the synthetic release; default: 200000 (a whole release has 4000000)."
+    ),
+    size: int | None = typer.Option(
+        None, help="engines: number of vectors like the real ones, such as 10000000; default: the real ones, and a million."
+    ),
+) -> None:
+    """Print the figures that the documentation gives."""
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     warnings.simplefilter("ignore")
@@ -32,20 +35,19 @@ def main(arguments: Optional[List[str]] = None) -> int:
     from . import engines, scispacy_peer, umls
     from .common import REPORT, ROOT, Missing, Report, data_folder
 
-    scispacy_peer.MAY_BUILD = not options.no_peer_build
-    umls.SIZE = options.concepts or umls.SIZE
-    engines.SIZES = (options.size,) if options.size else engines.SIZES
+    scispacy_peer.MAY_BUILD = not no_peer_build
+    umls.SIZE = concepts or umls.SIZE
+    engines.SIZES = (size,) if size else engines.SIZES
     report = Report()
     try:
-        data = Path() if options.section == "umls" else data_folder(options.data)  # umls needs no data
-        for name in SECTIONS if options.section == "all" else (options.section,):
-            importlib.import_module(f"benchmarks.{name}").run(data, report)
+        folder = Path() if section.value == "umls" else data_folder(data)  # umls needs no data
+        for name in SECTIONS if section.value == "all" else (section.value,):
+            importlib.import_module(f"benchmarks.{name}").run(folder, report)
     except Missing as why:
-        print(why, file=sys.stderr)
-        return 1
+        typer.echo(str(why), err=True)
+        raise typer.Exit(1) from why
     print(f"Written to {REPORT.relative_to(ROOT)}.")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    app(prog_name="python -m benchmarks")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Union
+from typing import Any
 
 import rich.table
 from rich import box
@@ -28,7 +28,7 @@ ARTEFACTS = ROOT / "artifacts" / "benchmarks"
 REPORT = ROOT / "metrics" / "benchmarks.json"
 DATA_VARIABLE = "SPACY_SAPBERT_DATA"
 WIDEST = 400  # characters of a printed table; wide enough that no cell is cut
-Cell = Union[str, int, float, None]
+Cell = str | int | float | None
 
 MONDO = "ontologies/mondo/MONDO-ontology-v2026-05-05.json.zst"
 MONDO_UMLS = "ontologies/mondo/mondo_exactmatch_umls.sssom.tsv.gz"
@@ -39,7 +39,7 @@ class Missing(Exception):
     """A benchmark needs data or a package that is missing; the message says what to do."""
 
 
-def data_folder(given: Optional[str]) -> Path:
+def data_folder(given: str | None) -> Path:
     """Return the folder of ontologies and corpora: `--data`, else $SPACY_SAPBERT_DATA.
 
     Raises:
@@ -87,7 +87,7 @@ def once(name: str, build: Callable[[Path], Any]) -> Path:
     return folder
 
 
-def hpo_mondo_sources(data: Path) -> List[Source]:
+def hpo_mondo_sources(data: Path) -> list[Source]:
     files = [default_linkers.hpo_file(), data_file(data, MONDO), data_file(data, MONDO_UMLS)]
     return [building.read_source(file) for file in files]
 
@@ -119,9 +119,9 @@ class Table:
     name: str
     title: str
     protocol: str
-    columns: List[str]
-    rows: List[List[Cell]] = field(default_factory=list)
-    notes: List[str] = field(default_factory=list)
+    columns: list[str]
+    rows: list[list[Cell]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def add(self, *cells: Cell) -> None:
         """Add a row, one cell for each column."""
@@ -146,7 +146,7 @@ class Table:
             parts.extend(wrap(note, "* "))
         return "\n".join(parts) + "\n"
 
-    def as_dict(self) -> Dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the table as the JSON report has it."""
         rows = [dict(zip(self.columns, row)) for row in self.rows]
         return {"title": self.title, "protocol": self.protocol, "rows": rows, "notes": self.notes}
@@ -161,7 +161,7 @@ def show(cell: Cell) -> str:
     return f"{cell:,}" if isinstance(cell, int) else cell
 
 
-def wrap(text: str, start: str = "") -> List[str]:
+def wrap(text: str, start: str = "") -> list[str]:
     """Break a text into lines of at most 140 characters."""
     import textwrap
 
@@ -184,7 +184,7 @@ class Report:
         self.path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def machine() -> Dict[str, Any]:
+def machine() -> dict[str, Any]:
     """Return what figures depend on: versions and number of cores, no names and no paths."""
     packages = {name: version(name) for name in ("spacy-sapbert", "spacy", "torch", "annoy")}
     return {"python": platform.python_version(), "system": platform.system(), "cpus": len(os.sched_getaffinity(0)), **packages}

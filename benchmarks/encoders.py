@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any
 
 import torch
 
@@ -34,12 +34,12 @@ def run(data: Path, report: Report) -> None:
     report.add(SECTION, compare(names))
 
 
-def compare(names: List[str]) -> Table:
+def compare(names: list[str]) -> Table:
     before = torch.get_num_threads()
     torch.set_num_threads(THREADS)
     try:
         encoders = {"default": (NameEncoder().initialize(), names[:NAMES]), "fast": (StaticEncoder().initialize(), names)}
-        found: Dict[str, List[Dict[str, float]]] = {name: [] for name in encoders}
+        found: dict[str, list[dict[str, float]]] = {name: [] for name in encoders}
         for _ in range(ROUNDS + 1):  # the first is not counted
             for name, (model, some) in encoders.items():
                 found[name].append(timed(lambda model=model, some=some: model.encode(some), len(some)))  # type: ignore[misc]
@@ -56,7 +56,7 @@ def compare(names: List[str]) -> Table:
     return table
 
 
-def timed(action: Callable[[], Any], count: int) -> Dict[str, float]:
+def timed(action: Callable[[], Any], count: int) -> dict[str, float]:
     """Return names per second: "wall" by the clock, and "cpu" by the CPU time of all threads."""
     wall, cpu = time.perf_counter(), time.process_time()
     action()

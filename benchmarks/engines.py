@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import numpy as np
 
 from spacy_sapbert import bundle
 from spacy_sapbert.build.tune import misspell
 from spacy_sapbert.indexes.auto import GRAPH, LISTS, SMALL_GRAPH, lists_of
-from spacy_sapbert.indexes.base import exact_search
+from spacy_sapbert.indexes.stored import exact_search
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from .common import ARTEFACTS, Report, Table, hpo_mondo_linker
@@ -21,10 +21,10 @@ from .worker import measure
 
 SECTION = "engines"
 QUERIES, DEPTH = 2_000, 10
-SIZES: Tuple[int, ...] = (0, 1_000_000)  # 0: the real names alone. Ten millions: --size 10000000
+SIZES: tuple[int, ...] = (0, 1_000_000)  # 0: the real names alone. Ten millions: --size 10000000
 E, A, U, F, M = (f"spacy-sapbert.{name}Index.v1" for name in ("Exact", "Annoy", "Usearch", "Faiss", "Milvus"))
 # (engine, settings, largest size at which it is measured); settings are the engine's own names
-SETTINGS: List[Tuple[str, Dict[str, Any], float]] = [
+SETTINGS: list[tuple[str, dict[str, Any], float]] = [
     (E, {}, 2e6),
     (A, {"search_k": 0, "pca": 0, "rescore": 10}, 3e5),
     (A, {"search_k": 5_000, "pca": 64}, 3e5),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
-from typing import Dict, List
 
 from spacy_sapbert.build import default_linkers
 from spacy_sapbert.build import linker as building
@@ -14,7 +13,7 @@ from spacy_sapbert.kb.builder import build_kb
 from .common import MONDO, MONDO_UMLS, Report, Table, data_file
 
 SECTION = "kb"
-SOURCES: Dict[str, List[str]] = {
+SOURCES: dict[str, list[str]] = {
     "HPO (hp.obo 2025-01-16)": ["hpo"],
     "MONDO 2026-05, UMLS mappings": [MONDO, MONDO_UMLS],
     "DOID 2018": ["ontologies/doid/doid-2018-07-05.json.gz"],
@@ -42,7 +41,7 @@ def run(data: Path, report: Report) -> None:
     report.add(SECTION, table)
 
 
-def build(data: Path, files: List[str]) -> List[float]:
+def build(data: Path, files: list[str]) -> list[float]:
     paths = [default_linkers.hpo_file() if file == "hpo" else data_file(data, file) for file in files]
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()

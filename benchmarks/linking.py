@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import spacy
 from spacy.lang.en.stop_words import STOP_WORDS
@@ -57,7 +57,7 @@ class Dataset(NamedTuple):
     peer: str
 
 
-def datasets(data: Path) -> List[Dataset]:
+def datasets(data: Path) -> list[Dataset]:
     gsc = read_gsc(open_lines(data_file(data, GSC.format("test"))))
     ncbi = read_pubtator(open_lines(data_file(data, NCBI.format("test"))))
     return [
@@ -100,12 +100,12 @@ def compare(dataset: Dataset) -> Table:
 
 
 def runs(
-    dataset: Dataset, kb: KnowledgeBase, model: Any, texts: List[str], words: List[str], whole: List[str]
-) -> Iterable[Tuple[str, str, Callable[[], Ranked]]]:
+    dataset: Dataset, kb: KnowledgeBase, model: Any, texts: list[str], words: list[str], whole: list[str]
+) -> Iterable[tuple[str, str, Callable[[], Ranked]]]:
     def ours(abbreviations: bool, exact_match: bool) -> Callable[[], Ranked]:
         return lambda: systems.ours(dataset.corpus, dataset.linker, abbreviations=abbreviations, exact_match=exact_match)
 
-    def scispacy(found: List[str]) -> Callable[[], Ranked]:
+    def scispacy(found: list[str]) -> Callable[[], Ranked]:
         return lambda: systems.scispacy_candidates(found, kb, scispacy_peer.load(scispacy_peer.peer(kb, dataset.peer)).candidate_generator)
 
     yield "sapbert_linker, Annoy", "words", ours(True, True)
@@ -122,15 +122,15 @@ def runs(
     yield "names found verbatim", "no", lambda: systems.exact_match(texts, kb)
 
 
-def cells(golds: Sequence[Gold], ranked: Ranked) -> List[Optional[float]]:
-    def both(found: Accuracy) -> List[float]:
+def cells(golds: Sequence[Gold], ranked: Ranked) -> list[float | None]:
+    def both(found: Accuracy) -> list[float]:
         return [found.at_1, found.at_k]
 
     answerable = accuracy(golds, ranked.concepts, answerable_only=True)
     return [*both(accuracy(golds, ranked.concepts)), *both(accuracy(golds, ranked.concepts, rule=lenient)), *both(answerable)]
 
 
-def notes(golds: Sequence[Gold], mentions: Sequence[GoldMention]) -> List[str]:
+def notes(golds: Sequence[Gold], mentions: Sequence[GoldMention]) -> list[str]:
     missing = missing_ids(golds)
     outside = sum(not gold.answerable for gold in golds)
     composites = sum(any(len(a) > 1 for a in m.gold) for m in mentions)
@@ -180,7 +180,7 @@ THRESHOLD_PROTOCOL = (
 )
 
 
-def _sweep(corpus: Corpus, linker: Path) -> List[Any]:
+def _sweep(corpus: Corpus, linker: Path) -> list[Any]:
     kb = KnowledgeBase(linker / bundle.KB)
     _, mentions = systems.gold_docs(corpus)
     ranked = systems.ours(corpus, linker, abbreviations=True)
@@ -188,7 +188,7 @@ def _sweep(corpus: Corpus, linker: Path) -> List[Any]:
     return sweep(ranked.scores, right, THRESHOLDS)
 
 
-def noise_scores(data: Path, linker: Path) -> List[float]:
+def noise_scores(data: Path, linker: Path) -> list[float]:
     matcher = ConceptMatcher(spacy.blank("en"), linker_name=str(linker))
     matcher.load()  # `predict` alone would find nothing, and names would pass for noise
     nlp = systems.pipeline(linker, abbreviations=False)
@@ -201,11 +201,11 @@ def noise_scores(data: Path, linker: Path) -> List[float]:
     return [span._.kb_ents[0][1] if span._.kb_ents else -1.0 for span in spans]
 
 
-def noise_texts(notes: Sequence[str], matcher: Any, count: int, seed: int = SEED) -> List[str]:
+def noise_texts(notes: Sequence[str], matcher: Any, count: int, seed: int = SEED) -> list[str]:
     """Return at most `count` distinct runs of 1 to 4 words in which the matcher finds no name; fewer if the notes are short."""
     chance = random.Random(seed)
     blank = spacy.blank("en")
-    found: Dict[str, str] = {}
+    found: dict[str, str] = {}
     for _ in range(count * 100):
         if len(found) == count:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any
 
 from spacy_sapbert import bundle
 from spacy_sapbert.build import default_linkers
@@ -63,6 +63,6 @@ def workers(folder: Path, data: Path) -> Table:
     return table
 
 
-def median(results: List[Dict[str, Any]], key: str) -> Any:
+def median(results: list[dict[str, Any]], key: str) -> Any:
     values = [result[key] for result in results if result[key] is not None]
     return statistics.median(values) if values else None

@@ -7,7 +7,6 @@ import resource
 import sys
 import threading
 from pathlib import Path
-from typing import Dict, List, Optional
 
 PROC = Path("/proc")
 
@@ -20,7 +19,7 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
 
 
-def field_mb(path: Path, field: str) -> Optional[float]:
+def field_mb(path: Path, field: str) -> float | None:
     """Return a field such as `VmRSS:   1234 kB` in MB (1.264); None if the file or the field is missing."""
     try:
         for line in path.read_text(encoding="ascii").splitlines():
@@ -31,15 +30,15 @@ def field_mb(path: Path, field: str) -> Optional[float]:
     return None
 
 
-def rss_mb(pid: Optional[int] = None) -> Optional[float]:
+def rss_mb(pid: int | None = None) -> float | None:
     return field_mb(PROC / str(pid or os.getpid()) / "status", "VmRSS")
 
 
-def pss_mb(pid: Optional[int] = None) -> Optional[float]:
+def pss_mb(pid: int | None = None) -> float | None:
     return field_mb(PROC / str(pid or os.getpid()) / "smaps_rollup", "Pss")
 
 
-def own_mb(pid: Optional[int] = None) -> Optional[float]:
+def own_mb(pid: int | None = None) -> float | None:
     """Return resident memory that is not mapped from files, so that the system cannot take it back."""
     return field_mb(PROC / str(pid or os.getpid()) / "status", "RssAnon")
 
@@ -62,9 +61,9 @@ class Peak:
         self._thread.join()
 
 
-def tree(root: Optional[int] = None) -> List[int]:
+def tree(root: int | None = None) -> list[int]:
     """Return a process and its descendants."""
-    parents: Dict[int, int] = {}
+    parents: dict[int, int] = {}
     for entry in PROC.glob("[0-9]*"):
         try:
             parents[int(entry.name)] = int((entry / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[1])
@@ -76,17 +75,17 @@ def tree(root: Optional[int] = None) -> List[int]:
     return found
 
 
-def total_pss_mb() -> Optional[float]:
+def total_pss_mb() -> float | None:
     """Return the memory of this process and its workers together."""
     return _together("Pss")
 
 
-def total_own_mb() -> Optional[float]:
+def total_own_mb() -> float | None:
     """Return the part of `total_pss_mb` that is not mapped from files."""
     return _together("Pss_Anon")
 
 
-def _together(field: str) -> Optional[float]:
+def _together(field: str) -> float | None:
     parts = [field_mb(PROC / str(pid) / "smaps_rollup", field) for pid in tree()]
     known = [part for part in parts if part is not None]
     return sum(known) if known else None

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Tuple
+from typing import Any
 
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
@@ -80,7 +80,7 @@ def native_threads() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[Tuple[io.StringIO, io.StringIO]]:
+def quiet() -> Iterator[tuple[io.StringIO, io.StringIO]]:
     """Silence the prints and warnings of scispaCy."""
     import warnings
 

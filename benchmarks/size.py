@@ -7,7 +7,7 @@ import os
 import shutil
 import statistics
 from pathlib import Path
-from typing import Any, List
+from typing import Any
 
 import numpy as np
 import spacy
@@ -142,8 +142,8 @@ def matcher(data: Path, kb: Path, folder: Path) -> Table:
 
 
 def _called(names: int) -> str:
-    """By the engine and its settings too, so that another recommendation is measured anew."""
-    return f"{names}-{default_linkers.digest(recommended(names)[:2])}"
+    """Return a file name that depends on the engine and its settings, so that another recommendation is measured again."""
+    return f"{names}-{default_linkers.fingerprint_of(recommended(names)[:2])}"
 
 
 def _used(table: Table, linker: Path, docs: Path) -> None:
@@ -187,6 +187,6 @@ def _docs(data: Path, folder: Path) -> Path:
     if not path.is_file():
         nlp = spacy.blank("en")
         nlp.add_pipe("concept_matcher", config={"linker_name": str(hpo_mondo_linker(data))})
-        texts: List[str] = read_notes(data_file(data, MTSAMPLES), NOTES)
+        texts: list[str] = read_notes(data_file(data, MTSAMPLES), NOTES)
         DocBin(docs=list(nlp.pipe(texts))).to_disk(path)
     return path

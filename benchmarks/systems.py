@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import spacy
@@ -27,8 +27,8 @@ EVERYTHING = Rules(threshold=-2.0, max_entities=DEPTH)
 class Ranked(NamedTuple):
     """concepts: rows of the knowledge base for each mention, best first. scores: of the best, -inf where there is none."""
 
-    concepts: List[List[int]]
-    scores: List[float]
+    concepts: list[list[int]]
+    scores: list[float]
 
 
 def pipeline(linker: Path, *, abbreviations: bool, **settings: Any) -> Language:
@@ -43,7 +43,7 @@ def pipeline(linker: Path, *, abbreviations: bool, **settings: Any) -> Language:
     return nlp
 
 
-def gold_docs(corpus: Corpus) -> Tuple[List[Doc], List[GoldMention]]:
+def gold_docs(corpus: Corpus) -> tuple[list[Doc], list[GoldMention]]:
     """Return Docs with their gold spans, and the mentions in the order in which a linker reads them."""
     pairs = make_docs(corpus, spacy.blank("en"))
     return [doc for doc, _ in pairs], [mention for _, mentions in pairs for mention in mentions]
@@ -96,12 +96,12 @@ def exact_match(texts: Sequence[str], kb: KnowledgeBase) -> Ranked:
     return _ranked(kb, rows, np.ones(rows.shape, dtype=np.float32))
 
 
-def scispacy_candidates(texts: Sequence[str], kb: KnowledgeBase, generator: Callable[[List[str], int], Iterable[Any]]) -> Ranked:
+def scispacy_candidates(texts: Sequence[str], kb: KnowledgeBase, generator: Callable[[list[str], int], Iterable[Any]]) -> Ranked:
     """scispaCy's CandidateGenerator; concepts by their best name's similarity (it gives them in the order of their ids)."""
-    concepts: List[List[int]] = []
-    scores: List[float] = []
+    concepts: list[list[int]] = []
+    scores: list[float] = []
     unique = list(dict.fromkeys(texts))
-    found: Dict[str, Any] = dict(zip(unique, generator(unique, NAMES)))
+    found: dict[str, Any] = dict(zip(unique, generator(unique, NAMES)))
     for text in texts:
         best = sorted(found[text], key=lambda c: -max(c.similarities))[:DEPTH]
         concepts.append([kb.row_of(c.concept_id) for c in best])

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import spacy
 from spacy.tokens import Doc, DocBin
@@ -32,7 +32,7 @@ MANY = 1_000  # notes, so that starting the workers is not most of it
 ENCODED = 20_000  # names
 SCISPACY = "scispaCy EntityLinker"
 ROUNDS = 3  # each system in turn, each time in a fresh process
-KNOWLEDGE: List[Tuple[str, str, Callable[[Path], Path]]] = [
+KNOWLEDGE: list[tuple[str, str, Callable[[Path], Path]]] = [
     ("hpo", "HPO, the default linker", lambda data: default_linkers.find_linker(None)),
     ("hpo-mondo", "HPO + MONDO", hpo_mondo_linker),
 ]
@@ -89,7 +89,7 @@ def scaling(data: Path, linker: Path) -> Table:
         f"Medians of {ROUNDS} fresh processes each, in turn."
     )
     table = Table("scaling", "Processes", protocol, ["n_process", "threads", "notes/s", "one process of one thread = 1", "target"])
-    runs: Dict[Tuple[int, int], List[float]] = {}
+    runs: dict[tuple[int, int], list[float]] = {}
     for _ in range(ROUNDS):
         for processes, threads in ((1, 1), (2, 1), (1, 2)):
             found = measure("pipe_texts", linker, texts, processes, threads)
@@ -100,7 +100,7 @@ def scaling(data: Path, linker: Path) -> Table:
     return table
 
 
-def match(notes: List[str], linker: Path, name: str, label: str) -> Tuple[Table, List[Doc]]:
+def match(notes: list[str], linker: Path, name: str, label: str) -> tuple[Table, list[Doc]]:
     """The matcher's own speed; its Docs are what the linkers get."""
     nlp = spacy.blank("en")
     nlp.max_length = 10_000_000
@@ -128,7 +128,7 @@ def match(notes: List[str], linker: Path, name: str, label: str) -> Tuple[Table,
     return table, copies
 
 
-def link(linker: Path, path: Path, docs: List[Doc], name: str, label: str) -> Table:
+def link(linker: Path, path: Path, docs: list[Doc], name: str, label: str) -> Table:
     kb = KnowledgeBase(linker / bundle.KB)
     mentions = sum(len(doc.ents) for doc in docs)
     distinct = len({ent.text.lower() for doc in docs for ent in doc.ents})
@@ -141,7 +141,7 @@ def link(linker: Path, path: Path, docs: List[Doc], name: str, label: str) -> Ta
         peer = None
         table.notes.append(f"scispaCy: not measured. {why}")
     ours = {"sapbert_linker, Annoy": linker, "sapbert_linker, engine auto": auto_linker(linker, name)}
-    found: Dict[str, List[Dict[str, Any]]] = {}
+    found: dict[str, list[dict[str, Any]]] = {}
     for _ in range(ROUNDS):
         for system, folder in ours.items():
             found.setdefault(system, []).append(measure("throughput_ours", folder, path))

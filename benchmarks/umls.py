@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from .common import ARTEFACTS, Report, Table, once
-from .umls_release import RELATIONS, Counts
+from .umls_release import RELATIONS, ReleaseCounts
 from .worker import measure
 
 SECTION = "umls"
@@ -38,7 +38,7 @@ def make(folder: Path, concepts: int, relations: float = RELATIONS) -> None:
 
 def umls(release: Path, out: Path, concepts: int) -> Table:
     made = json.loads((release / "counts.json").read_text(encoding="utf-8"))
-    counts = Counts(made["rows"], made["names"], made["bytes"])
+    counts = ReleaseCounts(made["rows"], made["names"], made["bytes"])
     built = measure("build_umls", release, out)
     opened = measure("ask_umls", out, built["name"])
     relations = counts.rows.get("MRREL", 0)

@@ -22,9 +22,10 @@ What is not: which of its words are near each other in meaning; LUI and SUI are 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,7 +39,7 @@ LANGUAGES = {
     "HUN": 80, "CHI": 60, "NOR": 45, "POL": 40, "EST": 25, "SWE": 20, "FIN": 15, "SCR": 10, "TUR": 5,
 }  # fmt: skip
 # English vocabulary, share of its rows, and its term types, the preferred one first
-VOCABULARIES: Dict[str, Tuple[int, Tuple[str, ...]]] = {
+VOCABULARIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "SNOMEDCT_US": (17, ("PT", "FN", "SY", "IS")),
     "NCBI": (22, ("SCN", "SY", "EQ")),
     "MSH": (10, ("MH", "NM", "ET", "PM", "PEP")),
@@ -92,31 +93,44 @@ _RELATIONS = ("RO", "RB", "RN", "SY", "RQ", "SIB")
 _RELA = ("", "has_finding_site", "associated_with", "mapped_to", "has_ingredient", "inverse_isa", "part_of", "method_of")
 
 
-class Counts(NamedTuple):
-    """Rows written, by table; names: English rows that are not suppressed."""
+class ReleaseCounts(NamedTuple):
+    """Counts of a release.
 
-    rows: Dict[str, int]
+    Attributes:
+        rows: rows written, by table.
+        names: English rows that are not suppressed.
+        bytes: size of all files.
+    """
+
+    rows: dict[str, int]
     names: int
     bytes: int
 
 
 def cui(number: int) -> str:
-    """Of the concept with this number, from 0. Retired concepts have the even numbers between."""
+    """Return the CUI of the concept with this number, from 0. Retired concepts have the even numbers between."""
     return f"C{2 * number + 1:07d}"
 
 
-def write_release(folder: Path, concepts: int, *, seed: int = 0, relations: float = RELATIONS) -> Counts:
-    """Write a release of so many concepts into `folder`.
+def write_release(folder: Path, concepts: int, *, seed: int = 0, relations: float = RELATIONS) -> ReleaseCounts:
+    """Write a synthetic release.
 
-    relations: rows of MRREL for each concept, 0 for none. RAISES: ValueError for more concepts than there are identifiers.
+    Args:
+        folder: folder to write into.
+        concepts: number of concepts.
+        seed: of all draws.
+        relations: rows of MRREL for each concept, 0 for none.
+
+    Raises:
+        ValueError: there are fewer identifiers than concepts.
     """
     if not 0 < concepts <= MOST:
         raise ValueError(f"{concepts:,} concepts: it must be 1 to {MOST:,}")
     folder.mkdir(parents=True, exist_ok=True)
     lexicon = _Lexicon(seed)
-    rows: Dict[str, int] = {}
+    rows: dict[str, int] = {}
     atoms = _Atoms(lexicon, concepts, seed)
-    tables: Dict[str, Iterable[List[str]]] = {
+    tables: dict[str, Iterable[list[str]]] = {
         "MRCONSO": atoms,
         "MRSTY": _types(concepts, seed),
         "MRDEF": _definitions(lexicon, concepts, seed),
@@ -136,20 +150,20 @@ def write_release(folder: Path, concepts: int, *, seed: int = 0, relations: floa
                 file.write("".join(block))
         rows[table] = count
         written += (folder / f"{table}.RRF").stat().st_size
-    return Counts(rows, atoms.names, written)
+    return ReleaseCounts(rows, atoms.names, written)
 
 
 def _chance(seed: int, table: int, block: int) -> np.random.Generator:
     return np.random.default_rng([seed, table, block])
 
 
-def _blocks(concepts: int) -> Iterator[Tuple[int, int, int]]:
+def _blocks(concepts: int) -> Iterator[tuple[int, int, int]]:
     """(number of the block, first concept, one past its last)."""
     for number, start in enumerate(range(0, concepts, _BLOCK)):
         yield number, start, min(start + _BLOCK, concepts)
 
 
-def _pick(chance: np.random.Generator, shares: Iterable[float], size: int) -> List[int]:
+def _pick(chance: np.random.Generator, shares: Iterable[float], size: int) -> list[int]:
     bounds = np.array(list(accumulate(shares)))
     return np.searchsorted(bounds, chance.random(size) * bounds[-1], side="right").tolist()
 
@@ -171,7 +185,7 @@ class _Lexicon:
         places = np.arange(1, len(self.words) + 1) ** -0.85
         shares = np.cumsum(places / places.sum())
         common = np.searchsorted(shares, (np.arange(self.PLACES) + 0.5) / self.PLACES)
-        self.common: List[str] = [self.words[min(i, len(self.words) - 1)] for i in common.tolist()]
+        self.common: list[str] = [self.words[min(i, len(self.words) - 1)] for i in common.tolist()]
 
 
 class _Draws:
@@ -219,7 +233,7 @@ class _Atoms:
         self._lexicon, self._concepts, self._seed = lexicon, concepts, seed
         self.names = 0
 
-    def __iter__(self) -> Iterator[List[str]]:
+    def __iter__(self) -> Iterator[list[str]]:
         atom = string = term = 0
         for number, start, end in _blocks(self._concepts):
             chance = _chance(self._seed, 1, number)
@@ -231,7 +245,7 @@ class _Atoms:
             suppressed = iter(_pick(chance, (share for _, share in SUPPRESSED), total))
             vocabularies = iter(_pick(chance, (share for share, _ in VOCABULARIES.values()), total))
             dice = iter(chance.integers(0, 1 << 30, total).tolist())
-            rows: List[str] = []
+            rows: list[str] = []
             for concept, count in enumerate(counts.tolist(), start):
                 rows_of, atom, string, term = self._concept(
                     cui(concept), count, draws, languages, variants, suppressed, vocabularies, dice, (atom, string, term)
@@ -249,13 +263,13 @@ class _Atoms:
         suppressed: Iterator[int],
         vocabularies: Iterator[int],
         dice: Iterator[int],
-        numbers: Tuple[int, int, int],
-    ) -> Tuple[List[str], int, int, int]:
+        numbers: tuple[int, int, int],
+    ) -> tuple[list[str], int, int, int]:
         atom, string, term = numbers
-        rows: List[str] = []
-        seen: Dict[str, Tuple[int, int]] = {}  # string -> its numbers SUI and LUI
+        rows: list[str] = []
+        seen: dict[str, tuple[int, int]] = {}  # string -> its numbers SUI and LUI
         first = preferred = ""
-        last: Tuple[str, Tuple[int, int]] = ("", (0, 0))
+        last: tuple[str, tuple[int, int]] = ("", (0, 0))
         for place in range(count):
             lat, variant, dice_ = _LATS[next(languages)], _VARIANTS[next(variants)], next(dice)
             flag, (sab, types) = _FLAGS[next(suppressed)], _SABS[next(vocabularies)]
@@ -298,7 +312,7 @@ def _turned(name: str, dice: int) -> str:
     return f"{' '.join(words[at:])}, {' '.join(words[:at])}"
 
 
-_FORMS: Dict[str, Callable[[str, int], str]] = {
+_FORMS: dict[str, Callable[[str, int], str]] = {
     "same": lambda name, dice: name,
     "lower": lambda name, dice: name.lower(),
     "upper": lambda name, dice: name.upper(),
@@ -324,7 +338,7 @@ def _foreign_sab(lat: str, dice: int) -> str:
     return f"{FOREIGN[dice % len(FOREIGN)]}{lat}"
 
 
-def _types(concepts: int, seed: int) -> Iterator[List[str]]:
+def _types(concepts: int, seed: int) -> Iterator[list[str]]:
     """MRSTY: one type for each concept, a second one for one in twenty; types fall off as Zipf's words do."""
     from spacy_sapbert.kb import semantic_types
 
@@ -335,7 +349,7 @@ def _types(concepts: int, seed: int) -> Iterator[List[str]]:
         chance = _chance(seed, 2, number)
         first, second = (_pick(chance, shares, end - start) for _ in range(2))
         twice = (chance.random(end - start) < 0.05).tolist()
-        rows: List[str] = []
+        rows: list[str] = []
         for place, concept in enumerate(range(start, end)):
             for kind in (first[place], second[place])[: 2 if twice[place] and first[place] != second[place] else 1]:
                 made += 1
@@ -343,7 +357,7 @@ def _types(concepts: int, seed: int) -> Iterator[List[str]]:
         yield rows
 
 
-def _definitions(lexicon: _Lexicon, concepts: int, seed: int) -> Iterator[List[str]]:
+def _definitions(lexicon: _Lexicon, concepts: int, seed: int) -> Iterator[list[str]]:
     """MRDEF: for one concept in ten, one or two, of 5 to 60 words; one in ten suppressed, one in eight Spanish or Czech."""
     made = 0
     for number, start, end in _blocks(concepts):
@@ -355,7 +369,7 @@ def _definitions(lexicon: _Lexicon, concepts: int, seed: int) -> Iterator[List[s
         drawn = iter(chance.integers(0, len(lexicon.common), sum(words)).tolist())
         sources = _pick(chance, (30, 40, 10, 8, 8, 4), 2 * size)
         flags = _pick(chance, (90, 10), 2 * size)
-        rows: List[str] = []
+        rows: list[str] = []
         for place, offset in enumerate(defined):
             for at in range(2 * place, 2 * place + 1 + several[place]):
                 made += 1
@@ -381,7 +395,7 @@ class _Shuffle:
         return i * self._back % self._n
 
 
-def _relations(concepts: int, seed: int, per_concept: float) -> Iterator[List[str]]:
+def _relations(concepts: int, seed: int, per_concept: float) -> Iterator[list[str]]:
     """MRREL, each relation from both sides. A tree of seven children, and a second parent for one concept in three, make PAR and CHD; one
     concept in twelve is a trade name of another; the others are told by partners that are found from both sides by the same sum."""
     order = _Shuffle(concepts, seed)
@@ -389,10 +403,10 @@ def _relations(concepts: int, seed: int, per_concept: float) -> Iterator[List[st
     made = 0
     for number, start, end in _blocks(concepts):
         dice = _chance(seed, 4, number).integers(0, 1 << 30, end - start).tolist()
-        rows: List[str] = []
+        rows: list[str] = []
         for place, concept in enumerate(range(start, end)):
             at, own, chance = order.back(concept), cui(concept), dice[place]
-            links: List[Tuple[str, int, str, str]] = []
+            links: list[tuple[str, int, str, str]] = []
             if at:
                 links.append(("PAR", (at - 1) // 7, "inverse_isa" if chance % 3 else "", "SNOMEDCT_US"))
             if at % 3 == 1 and at > 1:
@@ -415,11 +429,11 @@ def _relations(concepts: int, seed: int, per_concept: float) -> Iterator[List[st
         yield rows
 
 
-def _retired(concepts: int, seed: int) -> Iterator[List[str]]:
+def _retired(concepts: int, seed: int) -> Iterator[list[str]]:
     """MRCUI: one retired concept for each eight, two in three merged into a concept, the others deleted or split."""
     for number, start, end in _blocks(concepts):
         dice = _chance(seed, 5, number).integers(0, concepts, end - start).tolist()
-        rows: List[str] = []
+        rows: list[str] = []
         for place in range(0, end - start, 8):
             old, target = f"C{2 * (start + place):07d}", cui(dice[place])
             kind = dice[place] % 6
@@ -428,9 +442,9 @@ def _retired(concepts: int, seed: int) -> Iterator[List[str]]:
         yield rows
 
 
-def _vocabularies() -> List[str]:
+def _vocabularies() -> list[str]:
     """MRSAB."""
-    every: List[Tuple[str, Any]] = [(sab, "ENG") for sab in VOCABULARIES]
+    every: list[tuple[str, Any]] = [(sab, "ENG") for sab in VOCABULARIES]
     every.extend((f"{sab}{lat}", lat) for lat in LANGUAGES if lat != "ENG" for sab in FOREIGN)
     rows = []
     for place, (sab, lat) in enumerate(every):
@@ -439,7 +453,7 @@ def _vocabularies() -> List[str]:
     return rows
 
 
-def _ranks() -> List[str]:
+def _ranks() -> list[str]:
     """MRRANK: larger is better; every term type after the preferred ones of all vocabularies."""
     pairs = [(sab, tty, types.index(tty)) for sab, (_, types) in VOCABULARIES.items() for tty in types]
     foreign = [(f"{sab}{lat}", tty, 5) for lat in LANGUAGES if lat != "ENG" for sab in FOREIGN for tty in ("PT", "SY", "LLT")]

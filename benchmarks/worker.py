@@ -12,15 +12,16 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Protocol, runtime_checkable
 
 from . import memory
 
 JSON_MARK = "RESULT "
 # of both linkers, whatever their defaults are
-SETTINGS: Dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "k": 30,
     "threshold": 0.7,
     "max_entities_per_mention": 5,
@@ -29,8 +30,12 @@ SETTINGS: Dict[str, Any] = {
 }
 
 
-def measure(job: str, *arguments: Any) -> Dict[str, Any]:
-    """Run a job in a fresh process. RAISES: RuntimeError with what it printed, where it failed."""
+def measure(job: str, *arguments: Any) -> dict[str, Any]:
+    """Run a job in a new process, and return its result.
+
+    Raises:
+        RuntimeError: the job failed; the message is what it printed.
+    """
     environment = {**os.environ, "TQDM_DISABLE": "1", "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, "-m", "benchmarks.worker", job, *map(str, arguments)]
     root = Path(__file__).resolve().parent.parent
@@ -44,7 +49,7 @@ def measure(job: str, *arguments: Any) -> Dict[str, Any]:
 # -- load ---------------------------------------------------------------------------------------------------------------
 
 
-def load_first_doc(folder: str) -> Dict[str, Any]:
+def load_first_doc(folder: str) -> dict[str, Any]:
     """Imports, then from nothing to the first linked Doc."""
     start = time.perf_counter()
     import annoy  # noqa: F401
@@ -78,7 +83,7 @@ def load_first_doc(folder: str) -> Dict[str, Any]:
     }
 
 
-def open_kb(folder: str) -> Dict[str, Any]:
+def open_kb(folder: str) -> dict[str, Any]:
     """Only the knowledge base: open it, look one name up, read its concept."""
     start = time.perf_counter()
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -100,7 +105,7 @@ def open_kb(folder: str) -> Dict[str, Any]:
     }
 
 
-def pipe_memory(folder: str, notes: str, processes: str) -> Dict[str, Any]:
+def pipe_memory(folder: str, notes: str, processes: str) -> dict[str, Any]:
     """PSS of a pipeline and its workers, sampled while Docs come out; the most that was seen."""
     import spacy
 
@@ -118,7 +123,7 @@ def pipe_memory(folder: str, notes: str, processes: str) -> Dict[str, Any]:
     return {"pss_mb": most or None, "processes": workers, "seconds": seconds, "notes": len(texts), "mentions": mentions}
 
 
-def pipe_entities(folder: str, path: str, processes: str, sampled: str) -> Dict[str, Any]:
+def pipe_entities(folder: str, path: str, processes: str, sampled: str) -> dict[str, Any]:
     """Linking Docs that have entities, in so many processes: seconds with starting the workers, and, where `sampled` is "1", the most PSS of all
     together that was seen while Docs came out; looking at it takes as long as linking."""
     import spacy
@@ -135,7 +140,7 @@ def pipe_entities(folder: str, path: str, processes: str, sampled: str) -> Dict[
     return {"pss_mb": most or None, "own_mb": own or None, "seconds": time.perf_counter() - start, "docs": len(docs), "mentions": mentions}
 
 
-def pipe_texts(folder: str, notes: str, processes: str, threads: str) -> Dict[str, Any]:
+def pipe_texts(folder: str, notes: str, processes: str, threads: str) -> dict[str, Any]:
     """From texts, in so many processes: concept_matcher, `widened`, sapbert_linker. threads: of PyTorch and of the index, in each."""
     import spacy
     import torch
@@ -172,7 +177,7 @@ def widened(doc: Any) -> Any:
 # -- as large as UMLS ---------------------------------------------------------------------------------------------------
 
 
-def make_umls(folder: str, concepts: str, seed: str, relations: str) -> Dict[str, Any]:
+def make_umls(folder: str, concepts: str, seed: str, relations: str) -> dict[str, Any]:
     """Write a synthetic release."""
     from .umls_release import write_release
 
@@ -180,7 +185,7 @@ def make_umls(folder: str, concepts: str, seed: str, relations: str) -> Dict[str
     return {**counts._asdict(), "cpu_s": time.process_time(), "peak_mb": memory.peak_mb()}
 
 
-def build_umls(release: str, out: str) -> Dict[str, Any]:
+def build_umls(release: str, out: str) -> dict[str, Any]:
     """`kb build` from a release, imports not counted."""
     from spacy_sapbert.build.linker import read_source
     from spacy_sapbert.kb.builder import build_kb
@@ -200,8 +205,8 @@ def build_umls(release: str, out: str) -> Dict[str, Any]:
     }
 
 
-def ask_umls(folder: str, name: str) -> Dict[str, Any]:
-    """Open a large knowledge base and ask: the first answers, a thousand names from all over it, the linker's mask for semantic types."""
+def ask_umls(folder: str, name: str) -> dict[str, Any]:
+    """Time a large knowledge base: opening, the first answers, a thousand names, and the linker's mask for semantic types."""
     from types import SimpleNamespace
 
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -226,17 +231,19 @@ def ask_umls(folder: str, name: str) -> Dict[str, Any]:
     kb.find(names)
     laps["find_1000_s"] = lap()
     peak = memory.peak_mb()
-    from spacy_sapbert.linker import SapBertLinker
+    from spacy_sapbert.search import CandidateSearch
+    from spacy_sapbert.settings import Settings
 
     lap()
-    mask = SapBertLinker._mask(SimpleNamespace(kb=kb, vocabularies=[], languages=[], _masks={}), expand(["DISO"]))  # type: ignore[arg-type]
+    search: Any = SimpleNamespace(settings=Settings(), bundle=SimpleNamespace(kb=kb), _masks={})  # a linker would need an index
+    mask = CandidateSearch._mask(search, expand(["DISO"]))
     laps["mask_s"] = lap()
     assert mask.names is not None
     return {**laps, "peak_mb": peak, "found": concept.concept_id in found, "masked": int(mask.names.sum())}
 
 
-def open_matcher(kb: str, cache: str, notes: str) -> Dict[str, Any]:
-    """concept_matcher over a knowledge base, its names made ready in `cache` where that was not done yet; words/s of the faster of two passes."""
+def open_matcher(kb: str, cache: str, notes: str) -> dict[str, Any]:
+    """Measure concept_matcher: loading, memory, and words per second of the faster of two passes. Its names are prepared in `cache` if they are not yet."""
     import spacy
 
     os.environ["SPACY_SAPBERT_CACHE"] = cache
@@ -258,7 +265,7 @@ def open_matcher(kb: str, cache: str, notes: str) -> Dict[str, Any]:
     }
 
 
-def _passes_of(matcher: Any, docs: List[Any]) -> float:
+def _passes_of(matcher: Any, docs: list[Any]) -> float:
     copies = [doc.copy() for doc in docs]
     start = time.perf_counter()
     for _ in matcher.pipe(copies):
@@ -269,14 +276,21 @@ def _passes_of(matcher: Any, docs: List[Any]) -> float:
 # -- engines ------------------------------------------------------------------------------------------------------------
 
 
-def build_engine(engine: str, settings: str, vectors: str, out: str) -> Dict[str, Any]:
+@runtime_checkable
+class BuildsInThreads(Protocol):
+    """An engine that builds with several threads."""
+
+    build_threads: int  # 0 for one per core
+
+
+def build_engine(engine: str, settings: str, vectors: str, out: str) -> dict[str, Any]:
     """Build an index of vectors in a file, on all cores where the engine can, and write it."""
     import numpy as np
 
     from spacy_sapbert.registry import registry
 
     index = registry.sapbert_indexes.get(engine)(**json.loads(settings))  # type: ignore[attr-defined]
-    if hasattr(index, "build_threads"):
+    if isinstance(index, BuildsInThreads):
         index.build_threads = 0
     stored = np.load(vectors, mmap_mode="r", allow_pickle=False)
     start = time.perf_counter()
@@ -286,8 +300,8 @@ def build_engine(engine: str, settings: str, vectors: str, out: str) -> Dict[str
     return {"seconds": time.perf_counter() - start, "peak_mb": memory.peak_mb(), "peak_own_mb": own.mb}
 
 
-def build_fast(kb: str, out: str) -> Dict[str, Any]:
-    """`index KB --encoder fast --engine auto`: a linker from the names, encoding timed apart."""
+def build_fast(kb: str, out: str) -> dict[str, Any]:
+    """Build a linker as `index KB --encoder fast --engine auto` does; the time of encoding is given apart."""
     from contextlib import contextmanager
 
     from spacy_sapbert import bundle
@@ -327,8 +341,8 @@ def build_fast(kb: str, out: str) -> Dict[str, Any]:
     }
 
 
-def query_engine(engine: str, folder: str, queries: str, truth: str, settings: str = "{}") -> Dict[str, Any]:
-    """Open an index and search: recall against the true rows, queries per second of the second of two rounds, memory."""
+def query_engine(engine: str, folder: str, queries: str, truth: str, settings: str = "{}") -> dict[str, Any]:
+    """Open an index and search it: return recall, queries per second of the second of two rounds, and memory."""
     import numpy as np
     import torch  # noqa: F401  # every linker has it
 
@@ -352,8 +366,8 @@ def query_engine(engine: str, folder: str, queries: str, truth: str, settings: s
     }
 
 
-def encode_and_bare(kb: str, count: str) -> Dict[str, Any]:
-    """Names/s of the encoder, and of its transformer alone on the same names, tokenised and sorted beforehand; the faster of two rounds each."""
+def encode_and_bare(kb: str, count: str) -> dict[str, Any]:
+    """Return names per second of the encoder, and of its transformer alone on names tokenised and sorted before; the faster of two rounds each."""
     import numpy as np
     import torch
 
@@ -383,9 +397,9 @@ def encode_and_bare(kb: str, count: str) -> Dict[str, Any]:
 
 
 class Clock:
-    """Stands before an object and adds up the time spent in some of its methods."""
+    """Passes calls on to an object, and adds up the time spent in some of its methods."""
 
-    def __init__(self, behind: Any, methods: List[str]) -> None:
+    def __init__(self, behind: Any, methods: list[str]) -> None:
         self.__dict__.update(_behind=behind, _methods=methods, seconds=0.0)
 
     def __getattr__(self, name: str) -> Any:
@@ -406,13 +420,13 @@ class Clock:
         return len(self._behind)
 
 
-def _read_docs(path: str, nlp: Any) -> List[Any]:
+def _read_docs(path: str, nlp: Any) -> list[Any]:
     from spacy.tokens import DocBin
 
     return list(DocBin().from_disk(path).get_docs(nlp.vocab))
 
 
-def _passes(link: Callable[[List[Any]], None], path: str, nlp: Any, passes: int) -> List[float]:
+def _passes(link: Callable[[list[Any]], None], path: str, nlp: Any, passes: int) -> list[float]:
     seconds = []
     for _ in range(passes):
         docs = _read_docs(path, nlp)  # fresh copies: nothing is left of the pass before but the linker's own cache
@@ -422,8 +436,8 @@ def _passes(link: Callable[[List[Any]], None], path: str, nlp: Any, passes: int)
     return seconds
 
 
-def throughput_ours(folder: str, path: str) -> Dict[str, Any]:
-    """Two passes of the linker over the same Docs: cold, then warm."""
+def throughput_ours(folder: str, path: str) -> dict[str, Any]:
+    """Time two passes of the linker over the same Docs: cold, then warm."""
     import spacy
 
     nlp = spacy.blank("en")
@@ -431,9 +445,9 @@ def throughput_ours(folder: str, path: str) -> Dict[str, Any]:
     loaded = _loaded(linker, nlp)
     model, index = Clock(linker.model, ["encode"]), Clock(linker.index, ["query", "vectors"])
     linker.bundle = replace(linker.bundle, encoder=model, index=index)
-    inside: List[float] = []
+    inside: list[float] = []
 
-    def link(docs: List[Any]) -> None:
+    def link(docs: list[Any]) -> None:
         before = model.seconds + index.seconds
         for _ in linker.pipe(docs):
             pass
@@ -443,8 +457,8 @@ def throughput_ours(folder: str, path: str) -> Dict[str, Any]:
     return {**loaded, "cold_s": cold, "warm_s": warm, "inside_cold_s": inside[0], "model_s": model.seconds, "index_s": index.seconds, **_end()}
 
 
-def throughput_scispacy(folder: str, path: str) -> Dict[str, Any]:
-    """Two passes of scispaCy's EntityLinker; it keeps no cache, so both do the same work."""
+def throughput_scispacy(folder: str, path: str) -> dict[str, Any]:
+    """Time two passes of scispaCy's EntityLinker; it keeps no cache, so both do the same work."""
     import spacy
 
     from .scispacy_peer import load
@@ -453,7 +467,7 @@ def throughput_scispacy(folder: str, path: str) -> Dict[str, Any]:
     linker = load(Path(folder), **SETTINGS)
     loaded = _loaded(linker, nlp)
 
-    def link(docs: List[Any]) -> None:
+    def link(docs: list[Any]) -> None:
         for doc in docs:
             linker(doc)
 
@@ -461,7 +475,7 @@ def throughput_scispacy(folder: str, path: str) -> Dict[str, Any]:
     return {**loaded, "cold_s": cold, "warm_s": warm, **_end()}
 
 
-def _loaded(linker: Any, nlp: Any) -> Dict[str, Any]:
+def _loaded(linker: Any, nlp: Any) -> dict[str, Any]:
     """Link one Doc, so that loading is not part of what is timed."""
     doc = nlp.make_doc("a mention of nothing")
     doc.set_ents([doc.char_span(2, 20, label="X")])
@@ -469,11 +483,11 @@ def _loaded(linker: Any, nlp: Any) -> Dict[str, Any]:
     return {"loaded_rss_mb": memory.rss_mb()}
 
 
-def _end() -> Dict[str, Any]:
+def _end() -> dict[str, Any]:
     return {"peak_mb": memory.peak_mb(), "rss_mb": memory.rss_mb(), "pss_mb": memory.pss_mb()}
 
 
-JOBS: Dict[str, Callable[..., Dict[str, Any]]] = {
+JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     job.__name__: job
     for job in (
         load_first_doc,

@@ -1,10 +1,11 @@
-"""Pages that are made from the code and from figures/data/*.json when the documentation is built.
+"""Make the pages that come from the code and from figures/data/*.json: `make docs-pages` writes them into docs/.
 
-MkDocs calls `on_files`; the tests call `pages`. Nothing is written to disk.
+They are committed, so that GitHub shows them too. A test checks that they are current.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -14,8 +15,11 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 DATA = DOCS / "figures" / "data"
+ENGINES = [("exact", "ExactIndex"), ("annoy", "AnnoyIndex"), ("usearch", "UsearchIndex"), ("faiss", "FaissIndex"), ("milvus.index", "MilvusIndex")]
+MADE = "<!-- Made by docs/generate.py (`make docs-pages`). Do not edit this page. -->\n"
 CODE = re.compile(r"[EW]\d{3}")
 FIELD = re.compile(r"\{(\w+)[^}]*\}")
+END = re.compile(r"\. |(?<=\{why\}) (?=[A-Z])|\n(?=[A-Z])")  # of the first sentence; `{why}` ends with a full stop of its own
 GROUPS = {  # first digits of a code -> what the errors are about
     "E0": "Set-up, settings and files",
     "E1": "Knowledge base",
@@ -28,28 +32,22 @@ GROUPS = {  # first digits of a code -> what the errors are about
 }
 
 
-def on_files(files: Any, config: Any) -> Any:
-    """Add the generated pages to MkDocs' files.
-
-    Args:
-        files: MkDocs' collection of files.
-        config: MkDocs' settings.
-
-    Returns:
-        The same collection.
-    """
-    from mkdocs.structure.files import File
-
-    for path, text in pages().items():
-        files.append(File.generated(config, path, content=text))
-    return files
-
-
 def pages() -> dict[str, str]:
     """Return the generated pages: path below docs/ -> Markdown."""
     made = {"reference/errors.md": errors_page(), "reference/command-line.md": command_line_page(), "figures/index.md": figures_index()}
+    made["reference/engine-settings.md"] = engine_settings_page()
     made.update({f"figures/{path.stem}.md": figures_page(json.loads(path.read_text(encoding="utf-8"))) for path in data_files()})
-    return made
+    return {path: f"{MADE}\n{text.rstrip()}\n" for path, text in made.items()}
+
+
+def write() -> None:
+    """Write all generated pages into docs/, and remove pages of figures whose data is gone."""
+    made = pages()
+    for path in (DOCS / "figures").glob("*.md"):
+        if path.relative_to(DOCS).as_posix() not in made:
+            path.unlink()
+    for name, text in made.items():
+        (DOCS / name).write_text(text, encoding="utf-8")
 
 
 # -- figures ------------------------------------------------------------------------------------------------------------
@@ -62,7 +60,16 @@ def data_files() -> list[Path]:
 
 def figures_index() -> str:
     """Return the page that lists all figures, with the command that prints each."""
-    lines = ["# Figures", "", "Every figure that this documentation gives is on one of these pages, with the command that prints it.", ""]
+    lines = ["# Figures", "", "Every measured number of this documentation is on one of these pages, with the command that measures it.", ""]
+    lines += [
+        "The numbers of version 0.1.0 were copied from the README of commit f457012. When a number is measured again, its page gets the commit, the "
+        "machine and the date.",
+        "",
+        "`DATA` is a folder with the files of the section `assets` of `project.yml`, under the same paths without `assets/` "
+        "(`corpora/ncbi_disease/test.pubtator.txt.gz`): after `python -m training assets hpo ontologies corpora dictionaries similarity` this is the "
+        "folder `assets`. `throughput`, `load` and `size` also read the clinical notes of MTSamples from `DATA`; no command downloads these.",
+        "",
+    ]
     rows = [(path.stem, json.loads(path.read_text(encoding="utf-8"))) for path in data_files()]
     lines += table(["page", "command"], [[f"[{data['title']}]({stem}.md)", f"`{data['command']}`"] for stem, data in rows])
     return "\n".join(lines) + "\n"
@@ -74,18 +81,46 @@ def figures_page(data: dict[str, Any]) -> str:
     Args:
         data: a file of figures/data: title, command, protocol, machine, date, tables and facts.
     """
-    lines = [f"# {data['title']}", "", f"Printed by `{data['command']}`; {data['machine']}; {data['date']}.", ""]
+    lines = [f"# {data['title']}", "", f"Measured by `{data['command']}`; {data['machine']}; {data['date']}.", ""]
     lines += [f"- {sentence}" for sentence in data["protocol"]] + [""]
     for made in data["tables"]:
         lines += [f"## {made['title']}", "", *table(made["columns"], made["rows"]), ""]
     if data["facts"]:
-        lines += ["## Besides", "", *(f"- {fact}" for fact in data["facts"].values()), ""]
+        lines += ["## More numbers", "", *(f"- {fact}" for fact in data["facts"].values()), ""]
     return "\n".join(lines)
 
 
 def table(columns: list[str], rows: list[list[str]]) -> list[str]:
     """Return the lines of a Markdown table."""
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (columns, ["---"] * len(columns), *rows)]
+
+
+# -- settings of engines ------------------------------------------------------------------------------------------------
+
+
+def engine_settings_page() -> str:
+    """Return the page with the settings of each engine and their defaults."""
+    lines = [
+        "# Settings of the engines",
+        "",
+        "For `--setting NAME=VALUE` and for the block `index` of a config. The classes are on the page of",
+        "[indexes](indexes.md).",
+        "",
+    ]
+    for module, name in ENGINES:
+        engine = getattr(import_module(f"spacy_sapbert.indexes.{module}"), name)
+        meanings = arguments_of(inspect.getdoc(engine) or "")
+        given = {key: parameter.default for key, parameter in inspect.signature(engine).parameters.items()}
+        rows = [[f"`{key}`", f"`{json.dumps(default)}`", in_markdown(meanings[key])] for key, default in given.items()]
+        lines += [f"## spacy-sapbert.{name}.v1", "", *(table(["setting", "default", "meaning"], rows) if rows else ["It has no settings."]), ""]
+    return "\n".join(lines)
+
+
+def arguments_of(docstring: str) -> dict[str, str]:
+    """Return what a Google style docstring says about each argument, on one line each."""
+    section = re.search(r"^Args:\n((?:[ ].*\n?|\n)*)", docstring, re.MULTILINE)
+    found = re.findall(r"^ {4}(\w+): ((?:.*\n?)(?: {8}.*\n?)*)", section[1] if section else "", re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
 
 
 # -- errors -------------------------------------------------------------------------------------------------------------
@@ -105,8 +140,8 @@ def errors_page() -> str:
     lines = [
         "# Errors and warnings",
         "",
-        "Every error that is raised on purpose has a code, which `SapbertError.code` holds. A message says what is wrong, with which value, and what to do next.",
-        "Words in *italics* stand for the value.",
+        "Every error of this package is a `SapbertError` with a code (`error.code`), and every warning a `SapbertWarning` (`warning.code`). A message says what is",
+        "wrong, with which value, and what to do next. Words in *italics* stand for the value. The package's logger has the name `spacy_sapbert`.",
         "",
     ]
     group = ""
@@ -121,7 +156,7 @@ def errors_page() -> str:
 
 
 def cause_and_remedy(template: str) -> tuple[str, str]:
-    """Split a message after its first sentence, or after a colon or semicolon where it is one sentence.
+    """Split a message after its first sentence; full stops in code do not count.
 
     Args:
         template: a message with its `{fields}`.
@@ -129,14 +164,17 @@ def cause_and_remedy(template: str) -> tuple[str, str]:
     Returns:
         What is wrong, and what to do about it ("" where the message is one sentence).
     """
-    cause, stop, remedy = (template.replace("\n", " ")).partition(". ")
-    return (cause + ".", remedy) if stop else (template, "")
+    without_code = re.sub(r"`[^`]*`", lambda code: "x" * len(code[0]), template)
+    end = END.search(without_code)
+    parts = (template[: end.start()] + template[end.start()].strip("\n "), template[end.end() :]) if end else (template, "")
+    cause, remedy = (part.replace("\n", " ") for part in parts)
+    return cause, remedy
 
 
 def in_markdown(template: str) -> str:
-    """Return a message as Markdown: fields in italics, signs that Markdown reads escaped."""
-    parts = re.split(r"(`[^`]*`)", template)  # code stays as it is
-    return "".join(part if part.startswith("`") else FIELD.sub(r"*\1*", _escaped(part)) for part in parts)
+    """Return a message as Markdown: fields in italics (in code: in capitals), signs that Markdown reads escaped."""
+    parts = re.split(r"(`[^`]*`)", template)
+    return "".join(FIELD.sub(lambda field: field[1].upper(), part) if part.startswith("`") else FIELD.sub(r"*\1*", _escaped(part)) for part in parts)
 
 
 def _escaped(text: str) -> str:
@@ -160,7 +198,7 @@ def command_line_page() -> str:
             lines += [f"### {' '.join(path)}", "", plain(command.help), ""]
             lines += [f"```text\npython -m {' '.join([name, *path, *usage(command)])}\n```", ""]
             rows = [[signature(parameter), default_of(parameter), plain(getattr(parameter, "help", None))] for parameter in parameters(command)]
-            lines += [*table(["argument or option", "default", ""], rows), ""] if rows else []
+            lines += [*table(["argument or option", "default", "meaning"], rows), ""] if rows else []
     return "\n".join(lines)
 
 
@@ -215,3 +253,10 @@ def default_of(parameter: Any) -> str:
 def plain(text: str | None) -> str:
     """Return a help text on one line, with the signs that Markdown reads escaped."""
     return " ".join(re.sub(r"([<>*\[\]])", r"\\\1", text or "").split())
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.path.insert(0, str(DOCS.parent))  # for the package training
+    write()

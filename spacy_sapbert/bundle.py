@@ -6,15 +6,16 @@ A linker folder holds `kb/`, `encoder/`, `index/` and `manifest.json`; beside th
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from .calibration import Calibration, read_calibration
-from .encoders.base import Encoder, as_encoder
+from .encoders.base import Encoder, ThincEncoder, as_encoder
 from .errors import fail, warn
 from .files import MANIFEST, disk_full_as_error, keep_other_files, read_manifest, write_manifest, write_text, writing_folder
 from .indexes.base import report_of
@@ -47,7 +48,9 @@ class LinkerBundle:
         calibration: None where there is none that was fit for this encoder and knowledge base.
         additions: names and concepts that a user added, with their vectors by this encoder.
         why_not_calibrated: for the message of E010, why a calibration in the folder is not used.
-        temporary: keeps the folder on disk as long as the bundle lives, where `from_bytes` wrote it.
+        parts: part, as `PARTS` names it -> its own folder, which is not in `folder` where the part was kept from another linker folder. A part
+            that was given as an object and lies in no folder is left out.
+        temporaries: keep the folders on disk as long as the bundle lives, where `from_bytes` wrote them.
     """
 
     folder: Path
@@ -57,7 +60,8 @@ class LinkerBundle:
     calibration: Calibration | None
     additions: Additions
     why_not_calibrated: str = ""
-    temporary: TemporaryDirectory[str] | None = None
+    parts: Mapping[str, Path] = field(default_factory=dict)
+    temporaries: tuple[TemporaryDirectory[str], ...] = ()
 
     @classmethod
     def open(
@@ -71,6 +75,7 @@ class LinkerBundle:
         opened: LinkerBundle | None = None,
         calibration: Calibration | None = None,
         additions: Additions | None = None,
+        parts: Mapping[str, Path] | None = None,
         temporary: TemporaryDirectory[str] | None = None,
     ) -> LinkerBundle:
         """Open a linker folder, and check that its parts belong together. Large files are memory-mapped, not read.
@@ -84,21 +89,23 @@ class LinkerBundle:
             opened: where kept parts come from; without it, `encoder` and `index` themselves.
             calibration: to use instead of the folder's.
             additions: to use instead of the folder's.
-            temporary: see the attribute.
+            parts: folders of the parts that are not in `folder`.
+            temporary: the folder, where it is to be removed when it is not used any more.
 
         Raises:
-            MissingFile: E101, E201 or E301, a part is not there.
-            DamagedFile: E102, E202, E015, E023, a part is damaged.
+            MissingFile: E101, E109, E201 or E301, a part is not there.
+            DamagedFile: E102, E110, E202, E015, E023, a part is damaged.
             SapbertError: E003, a part to keep is not there; E022, an added name belongs to no concept of the knowledge base; E106, a part has
                 another format; E203, encoder, index and knowledge base were not built for each other.
         """
         folder = Path(folder)
+        places = {part: folder / name for part, name in PARTS.items()} | dict(parts or {})
         with ThreadPoolExecutor(1) as beside:  # a graph of millions takes a second or two to open, as long as the encoder
-            opening = None if "index" in exclude else beside.submit(open_index, folder, index)
-            kb = opened.kb if "kb" in exclude and opened is not None else KnowledgeBase(folder / KB)
+            opening = None if "index" in exclude else beside.submit(open_index, places["index"].parent, index)
+            kb = opened.kb if "kb" in exclude and opened is not None else KnowledgeBase(places["kb"])
             added = Additions.from_disk(folder) if additions is None else additions
             if "model" not in exclude:
-                loaded = open_encoder(folder / ENCODER, encoder)
+                loaded = open_encoder(places["model"], encoder)
             else:
                 loaded = encoder if opened is None else opened.encoder
                 if not loaded.dim:
@@ -111,7 +118,15 @@ class LinkerBundle:
         why = ""
         if calibration is None:
             calibration, why = open_calibration(folder, loaded.fingerprint, kb.fingerprint)
-        return cls(folder, kb, loaded, found, calibration, Additions(), why, temporary).with_additions(added)
+        for part in set(exclude) & set(places):
+            if opened is not None and part in opened.parts:
+                places[part] = opened.parts[part]
+            elif opened is not None or not places[part].is_dir():
+                del places[part]
+        used = [folder, *places.values()]
+        kept = [] if opened is None else [each for each in opened.temporaries if any(Path(each.name) in place.parents for place in used)]
+        temporaries = (*kept, *(() if temporary is None else (temporary,)))
+        return cls(folder, kb, loaded, found, calibration, Additions(), why, places, temporaries).with_additions(added)
 
     def with_additions(self, additions: Additions) -> LinkerBundle:
         """Return a bundle with other additions, encoded where they have no vectors by this encoder.
@@ -140,17 +155,29 @@ class LinkerBundle:
         """
         if target.is_symlink():
             target = target.resolve()  # replace what the link leads to, not the link
-        if target.resolve() == self.folder.resolve():
+        own = {part: self.folder / name for part, name in PARTS.items()}
+        if target.resolve() == self.folder.resolve() and self.parts == own:
             with disk_full_as_error(target):
                 self._write_changeable(target)
             return
-        parts = [folder for part, folder in PARTS.items() if part not in set(exclude)]
+        parts = [part for part in PARTS if part not in set(exclude)]
         with writing_folder(target) as folder:
-            keep_other_files(target, folder, [*parts, MANIFEST])
+            keep_other_files(target, folder, [*(PARTS[part] for part in parts), MANIFEST])
             for part in parts:
-                shutil.copytree(self.folder / part, folder / part)
-            shutil.copyfile(self.folder / MANIFEST, folder / MANIFEST)
+                self._save_part(part, folder / PARTS[part])
+            source = self.parts["index"].parent if "index" in self.parts else self.folder
+            shutil.copyfile(source / MANIFEST, folder / MANIFEST)  # it names the engine of the index
             self._write_changeable(folder)
+
+    def _save_part(self, part: str, folder: Path) -> None:
+        """Copy a part, or write one that lies in no folder."""
+        if part in self.parts:
+            shutil.copytree(self.parts[part], folder)
+        elif part == "model":
+            folder.mkdir()
+            save_encoder(self.encoder, folder)
+        else:
+            self.index.to_disk(folder)
 
     def _write_changeable(self, folder: Path) -> None:
         """Write what a user changes after a linker is built."""
@@ -165,7 +192,7 @@ class LinkerBundle:
         different = {key: value for key, value in self.calibration.settings.items() if key in now and now[key] != value}
         if different:
             shown = ", ".join(f"{key}={value!r}, not {now[key]!r}" for key, value in different.items())
-            warn("W004", stacklevel=3, path=self.folder, differences=shown)
+            warn("W004", path=self.folder, differences=shown)
 
 
 def _check_built_for_each_other(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, asked: Encoder) -> None:
@@ -175,17 +202,19 @@ def _check_built_for_each_other(kb: KnowledgeBase, encoder: Encoder, index: Vect
         SapbertError: E203.
     """
     built_for = report_of(index).get("built_for", {})
-    same = (
-        len(index) == kb.n_surface_forms
-        and index.dim == encoder.dim
-        and built_for.get("encoder", encoder.fingerprint) == encoder.fingerprint
-        and built_for.get("kb", kb.fingerprint) == kb.fingerprint
+    same = {
+        "encoder": built_for.get("encoder", encoder.fingerprint) == encoder.fingerprint
         and asked.name in ("", encoder.name)
-        and (is_fast(encoder) or not is_fast(asked))
-    )
-    if not same:
+        and (is_fast(encoder) or not is_fast(asked)),
+        "knowledge base": built_for.get("kb", kb.fingerprint) == kb.fingerprint,
+        "number of names": len(index) == kb.n_surface_forms,
+        "number of dimensions": index.dim == encoder.dim,
+    }
+    different = [what for what, fits in same.items() if not fits]
+    if different:
         raise fail(
             "E203",
+            different=" and ".join(different),
             index=len(index),
             dim=index.dim,
             built=built_for.get("encoder_name", "unknown"),
@@ -210,18 +239,31 @@ def open_encoder(folder: Path, like: Encoder) -> Encoder:
 
     Args:
         folder: the encoder's folder.
-        like: an encoder whose settings are used where it has the same architecture. It is not changed, unless it has no architecture: then no
-            other like it can be made, and it is loaded itself.
+        like: an encoder whose settings are used where it has the same architecture. It is not changed: one without an architecture is copied.
 
     Raises:
-        SapbertError: E101, E102, E301, E307, E309, the folder is missing, damaged or not to be trusted.
+        SapbertError: E109, E110, E301, E307, E309, the folder is missing, damaged or not to be trusted; E310, `like` can't be copied.
     """
-    manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
-    encoder, architecture = like, manifest.get("architecture", like.architecture)
+    manifest = read_manifest(folder, "encoder", VERSION, missing="E109", damaged="E110")
+    architecture = manifest.get("architecture", like.architecture)
     if architecture:
         encoder = make_encoder(architecture, like.get_config() if like.architecture == architecture else {})
+    else:
+        encoder = _copy(like)
     encoder.load(folder)
     return encoder
+
+
+def _copy(encoder: Encoder) -> Encoder:
+    """Return a copy of an encoder that no architecture makes: loading must not change the one that a linker may be using.
+
+    Raises:
+        SapbertError: E310, it can't be copied.
+    """
+    try:
+        return ThincEncoder(encoder.model.copy()) if isinstance(encoder, ThincEncoder) else deepcopy(encoder)
+    except Exception as error:  # whatever its own code raises
+        raise fail("E310", name=encoder.name, error=f"{type(error).__name__}: {error}") from error
 
 
 def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Encoder:
@@ -232,7 +274,7 @@ def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Encod
         settings: of its architecture.
         device: "cpu" or "cuda:0".
     """
-    manifest = read_manifest(folder, "encoder", VERSION, missing="E101", damaged="E102")
+    manifest = read_manifest(folder, "encoder", VERSION, missing="E109", damaged="E110")
     encoder = make_encoder(manifest["architecture"], settings)
     encoder.load(folder)
     encoder.to(device)
@@ -308,7 +350,8 @@ def open_calibration(folder: Path, encoder: str, kb: str) -> tuple[Calibration |
     if not different:
         return stored, ""
     what = " and ".join(different)
-    warn("W002", stacklevel=2, path=folder, what=what)
+    unknown = "" if encoder else ", or the encoder has no fingerprint, so this cannot be checked"
+    warn("W002", path=folder, what=what + unknown)
     return None, f" that was fit for this {what}"
 
 

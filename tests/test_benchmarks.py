@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from benchmarks import common, engines, linking, memory, systems, vectors, worker
 
@@ -69,12 +70,14 @@ def test_report_keeps_what_other_runs_left(tmp_path, capsys):
 
 
 def test_a_missing_data_folder_is_named(tmp_path, monkeypatch):
-    from benchmarks.__main__ import main
+    from benchmarks.__main__ import app
 
     monkeypatch.setattr(common, "REPORT", tmp_path / "report.json")
     with pytest.raises(common.Missing, match="no data folder"):
         common.data_folder(str(tmp_path / "none"))
-    assert main(["kb", "--data", str(tmp_path / "none")]) == 1
+    ended = CliRunner().invoke(app, ["kb", "--data", str(tmp_path / "none")])
+    assert ended.exit_code == 1
+    assert "There is no data folder" in ended.output
     monkeypatch.setenv(common.DATA_VARIABLE, str(tmp_path))
     assert common.data_folder(None) == tmp_path
     with pytest.raises(common.Missing, match="is not in the data folder"):

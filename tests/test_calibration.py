@@ -331,6 +331,33 @@ def test_other_settings_than_it_was_fit_with_are_told(other: Any, annotated: Lis
         assert other(tmp_path / "linker", k=2, exact_match=False).calibration is not None
 
 
+def test_settings_that_change_later_are_told_at_the_users_line(other: Any, annotated: List[Doc]):
+    linker = other()
+    with pytest.warns(UserWarning, match="W005") as told:
+        linker.calibrate([*annotated, gold("odd ill", "X:1")], fit_on="invented notes")
+    assert [each.filename for each in told] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        linker.threshold = 0.6  # scores do not depend on it
+    with pytest.warns(UserWarning, match=r"\[W004\].*k=30, not 7") as told:
+        linker.k = 7
+    assert [each.filename for each in told] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        linker.threshold = 0.7  # k was told of already
+
+
+def test_observe_opens_the_linker_once(linker: Any, annotated: List[Doc], tiny_linker: Path, monkeypatch: pytest.MonkeyPatch):
+    opened: List[Any] = []
+    real = bundle.LinkerBundle.open
+    monkeypatch.setattr(bundle.LinkerBundle, "open", lambda folder, *args, **more: opened.append(folder) or real(folder, *args, **more))
+    made = SapBertLinker(linker.model, linker.index, "made", linker_name=str(tiny_linker), target_precision=0.8)
+    assert len(made.observe(annotated)) == len(made.observe(iter(annotated))) == len(annotated)
+    made.calibrate(iter(annotated), fit_on="invented notes")
+    assert made(gold("congestive heart failure", "")).ents[0].kb_id_ == "C9100002"
+    assert [Path(folder) for folder in opened] == [tiny_linker]
+
+
 def test_the_row_of_a_link_that_someone_else_made_has_no_probability(other: Any, annotated: List[Doc]):
     linker = other(overwrite=False)
     linker.calibrate(annotated, fit_on="invented notes")
@@ -385,6 +412,8 @@ def test_a_calibration_of_other_parts_is_left_out_with_a_warning(other: Any, ann
     bundle.write_calibration(folder, replace(linker.calibration, built_for={**linker.calibration.built_for, "encoder": "another"}))
     with pytest.warns(UserWarning, match=r"\[W002\].*another encoder: probabilities are left out"):
         assert other(folder).calibration is None
+    with pytest.warns(UserWarning, match=r"W002.*another encoder, or the encoder has no fingerprint, so this cannot be checked: prob"):
+        bundle.open_calibration(folder, "", linker.kb.fingerprint)
     with pytest.warns(UserWarning, match="W002"), pytest.raises(SapbertError, match=r"\[E010\].*that was fit for this encoder"):
         other(folder, coverage=0.5)
 

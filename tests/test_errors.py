@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import string
 import warnings
@@ -10,7 +11,11 @@ from pathlib import Path
 import pytest
 
 from spacy_sapbert import cli
+from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.errors import DamagedFile, Errors, SapbertError, SapbertWarning, fail, logger, warn
+from spacy_sapbert.kb.builder import build_kb
+
+DATA = Path(__file__).parent / "data"
 
 
 def test_an_error_has_its_code_and_survives_pickling() -> None:
@@ -21,22 +26,25 @@ def test_an_error_has_its_code_and_survives_pickling() -> None:
     assert (type(again), again.code, str(again)) == (DamagedFile, "E401", str(error))
 
 
-def test_a_warning_has_its_code_and_shows_the_line_that_is_asked_for() -> None:
-    def inner(level: int) -> None:
-        warn("W007", stacklevel=level, what="2 shards", path="folder")  # 1: this line
+def test_a_warning_has_its_code_and_survives_pickling_and_copying() -> None:
+    with pytest.warns(SapbertWarning) as caught:
+        warn("W007", what="2 shards", path="folder")
+    warning = caught[0].message
+    assert isinstance(warning, SapbertWarning)
+    text = "[W007] 2 shards in 'folder' were damaged since they were written; these names are encoded again."
+    for each in (warning, pickle.loads(pickle.dumps(warning)), copy.copy(warning)):
+        assert (type(each), each.code, str(each)) == (SapbertWarning, "W007", text)
 
+
+def test_a_warning_shows_the_line_that_called_the_package(tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        inner(1)
-        inner(2)  # 2: this line
-    first, second = caught
-    assert isinstance(first.message, SapbertWarning)
-    assert issubclass(first.category, UserWarning)
-    assert first.message.code == "W007"
-    assert str(first.message) == "[W007] 2 shards in 'folder' were damaged since they were written; these names are encoded again."
+        build_kb([read_source(DATA / "tiny.obo")], tmp_path / "kb", progress=True)  # W001 comes from below tqdm
+        warn("W007", what="2 shards", path="folder")  # W007 comes from here
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
-    assert [lines[each.lineno - 1].partition("# ")[2] for each in (first, second)] == ["1: this line", "2: this line"]
-    assert first.filename == second.filename == __file__
+    assert [each.message.code for each in caught if isinstance(each.message, SapbertWarning)] == ["W001", "W007"]
+    assert [each.filename for each in caught] == [__file__, __file__]
+    assert [lines[each.lineno - 1].partition("# ")[2][:4] for each in caught] == ["W001", "W007"]
 
 
 def test_every_template_can_be_filled_and_ends_with_a_full_stop() -> None:

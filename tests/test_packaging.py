@@ -17,6 +17,7 @@ from typing import Dict, Iterator, List, Tuple
 
 import pytest
 
+pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parent.parent
 EXPECTED_GROUPS = {
     "spacy_factories": ["concept_matcher", "sapbert_linker"],
@@ -76,7 +77,7 @@ def test_only_our_package(wheel: zipfile.ZipFile) -> None:
 def test_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for pattern in ("**/*.py", "py.typed", "data/*.tsv", "data/*.json", "data/encoder/**/*", "data/static_encoder/*")
+        for pattern in ("**/*.py", "py.typed", "data/*.tsv", "data/*.json", "data/encoder/**/*", "data/static_encoder/*", "render/templates/*")
         for path in (ROOT / "spacy_sapbert").glob(pattern)
         if path.is_file() and "__pycache__" not in path.parts
     }
@@ -124,7 +125,6 @@ def tracked_files() -> List[str]:
     return [name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
 
 
-@pytest.mark.e2e
 def test_sdist_holds_what_its_tests_need(tmp_path: Path) -> None:
     """Build the sdist from the tracked files, unpack it, and run tests in it that read files of every folder."""
     source, out = tmp_path / "source", tmp_path / "out"

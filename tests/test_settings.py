@@ -16,7 +16,7 @@ from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.linker import DEFAULT_CONFIG, SapBertLinker, make_sapbert_linker
-from spacy_sapbert.settings import Settings, default_config
+from spacy_sapbert.settings import Setting, Settings, default_config
 
 ROOT = Path(__file__).parents[1]
 NAMES = [setting.name for setting in fields(Settings)]
@@ -84,3 +84,68 @@ def test_a_setting_is_an_attribute_that_is_checked_and_takes_effect_at_once(tiny
     assert answer() == (False, "C9100003")
     with pytest.raises(AttributeError, match="treshold"):
         _ = linker.treshold
+
+
+def test_what_decides_the_linker_cannot_change(tiny_linker: Path) -> None:
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    for setting, value in (("linker_name", "hpo"), ("encoder", "fast")):
+        with pytest.raises(SapbertError, match="cannot change after the component was added") as error:
+            setattr(linker, setting, value)
+        assert error.value.code == "E002"
+    assert linker.linker_name == str(tiny_linker)
+
+
+def test_another_attribute_is_declared(tiny_linker: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    linker.attr_name = "later_ents"
+    span = nlp("She has a fever.").ents[0]
+    assert span._.later_ents[0][0] == span.kb_id_
+    assert span._.later_explain["exact"]
+
+
+def test_every_setting_is_an_attribute_of_the_class() -> None:
+    assert [name for name, value in vars(SapBertLinker).items() if isinstance(value, Setting)] == NAMES
+    assert SapBertLinker.rules.fset is None  # type: ignore[attr-defined]
+
+
+def test_an_attribute_that_an_encoder_lacks_is_named(tiny_linker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An AttributeError inside the loading is not one of the linker."""
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    monkeypatch.setattr(NameEncoder, "load", lambda self, folder: self.no_such_tokenizer)
+    with pytest.raises(AttributeError, match="'NameEncoder' object has no attribute 'no_such_tokenizer'"):
+        _ = linker.kb
+
+
+def test_settings_change_when_the_folder_that_was_loaded_is_away(tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tiny_linker.parent)
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": tiny_linker.name})
+    linker.load()
+    monkeypatch.chdir(tmp_path)
+    linker.threshold = 0.7
+    assert (linker.threshold, linker.settings.linker_name) == (0.7, tiny_linker.name)
+
+
+def test_a_prediction_is_written_by_the_settings_that_made_it(tiny_linker: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
+    doc = nlp("She has a fever.")
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    predictions = linker.predict([doc])
+    linker.attr_name = "newer_ents"
+    linker.set_annotations([doc], predictions)
+    assert doc.ents[0]._.kb_ents[0][0] == "C9100027"
+    assert doc.ents[0]._.newer_ents == spacy.tokens.Span.get_extension("newer_ents")[0]
+
+
+def test_a_list_that_changes_later_does_not_change_the_settings() -> None:
+    labels, types = ["A"], {"X": ["T047"]}
+    settings = Settings(labels_discard=labels, types=types, vocabularies=(name for name in ["RXNORM"]))  # type: ignore[arg-type]
+    labels.append("B")
+    types["X"].append("T033")
+    types["Y"] = ["T061"]
+    assert (settings.labels_discard, settings.types, settings.vocabularies) == (("A",), {"X": ("T047",)}, ("RXNORM",))
+    assert settings.scores_depend_on()["vocabularies"] == ["RXNORM"]  # as JSON has it
+    with pytest.raises(SapbertError, match=r"E002.*labels_discard.*list of texts"):
+        Settings(labels_discard="PROBLEM")

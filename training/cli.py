@@ -43,10 +43,12 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _guard_all(group: typer.Typer) -> typer.Typer:
+    """Return a group of the same commands, each guarded; the given group stays as it is."""
+    guarded_group = typer.Typer(help=group.info.help, no_args_is_help=True)
     for info in group.registered_commands:
-        if info.callback is not None:
-            info.callback = guarded(info.callback)
-    return group
+        assert info.callback is not None
+        guarded_group.command(info.name, help=info.help)(guarded(info.callback))
+    return guarded_group
 
 
 app.command("assets")(guarded(data.assets))

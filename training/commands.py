@@ -13,7 +13,7 @@ REPORTED = ("steps", "names_per_second", "peak_memory_mb", "before", "after")  #
 
 def train(
     context: typer.Context,
-    recipe: Annotated[Path, typer.Argument(help="a .cfg of training/configs; --section.key value changes a setting")],
+    recipe: Annotated[Path, typer.Argument(help="a .cfg of training/configs; change settings with --SECTION.KEY VALUE after the recipe")],
 ) -> None:
     """Train an encoder. Killed, it is resumed from its last checkpoint when the same command is given again."""
     from .train import train as run
@@ -26,7 +26,7 @@ def train(
 def soup(
     out: Annotated[Path, typer.Argument(help="folder to write")],
     models: Annotated[list[Path], typer.Argument(help="folders of `python -m training train`, of one base")],
-    weights: Annotated[list[float] | None, typer.Option(help="of a model, in the order of the models; repeatable (default: equal)")] = None,
+    weights: Annotated[list[float] | None, typer.Option(help="Weight of each model, in their order; repeat the option. Default: equal.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="only models with which the figure does not fall: --pairs and --kb, or --sts")] = False,
     pairs: Annotated[Path | None, typer.Option(help="folder of `python -m training pairs`, whose held-out synonyms are measured")] = None,
     kb: Annotated[Path | None, typer.Option(help="the knowledge base of the pairs")] = None,
@@ -42,8 +42,8 @@ def compress(
     encoder: Annotated[Path, typer.Argument(help="folder of `python -m training train`")],
     out: Annotated[Path, typer.Argument(help="folder to write")],
     base: Annotated[str, typer.Option(help="what it was trained from; empty: the default base")] = "",
-    rank: Annotated[int, typer.Option(help="of each update")] = 64,
-    share: Annotated[float, typer.Option(help="of the way from the base's weights to the trained ones")] = 1.0,
+    rank: Annotated[int, typer.Option(help="Rank of the adapter's matrices.")] = 64,
+    share: Annotated[float, typer.Option(help="How far to go from the base's weights (0) to the trained ones (1).")] = 1.0,
     pairs: Annotated[Path | None, typer.Option(help="folder of `python -m training pairs`: compare on its held-out queries")] = None,
 ) -> None:
     """Write a trained encoder as a small PEFT adapter over its base."""
@@ -68,7 +68,7 @@ def compare(
     data: Annotated[Path, typer.Option(help="folder of corpora and dictionaries")] = Path("assets"),
     work: Annotated[Path, typer.Option(help="where dictionaries are built, once")] = Path("artifacts/evaluation"),
     runs: Annotated[Path, typer.Option(help="where the trained encoders stay")] = Path("artifacts/compare"),
-    sets: Annotated[
+    benchmarks: Annotated[
         str, typer.Option(help="benchmarks, by commas")
     ] = "held_out,zero_shot,ncbi-dev-abbreviations,bc5cdr-dev-abbreviations,gsc-dev-abbreviations",
     limit: Annotated[int, typer.Option(help="queries of a benchmark at most, at random; 0: all")] = 400,
@@ -84,7 +84,7 @@ def compare(
 
     folders = Folders(kb=kb, pairs=pairs, data=data, work=work, runs=runs)
     training = {"gpu_id": gpu_id, "processes": 1, **({"max_steps": max_steps} if max_steps else {})}
-    run(config, folders, out, recipe=recipe, base=base, sets=sets, limit=limit, pool=pool, training=training, jobs=jobs)
+    run(config, folders, out, recipe=recipe, base=base, benchmarks=benchmarks, limit=limit, pool=pool, training=training, jobs=jobs)
 
 
 def _show(report: dict[str, Any]) -> None:

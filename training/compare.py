@@ -34,7 +34,15 @@ from .recipe import REPORT, Sections, changed
 
 BASE = "base"
 COLUMNS = ("trainable_parameters", "names", "names_per_second", "peak_memory_mb")  # of what a training cost
-SOURCES = ("recipe.py", "fit.py", "loop", "tasks", "data/augment.py", "data/neighbours.py")  # an edit of these trains again
+# an edit of these trains again: what a training computes with, not its commands, its model card or the static encoder
+SOURCES = (
+    "recipe.py",
+    "fit.py",
+    *(f"loop/{name}.py" for name in ("batches", "losses", "mining", "model", "retrieval", "trainer", "weights")),
+    "tasks",
+    "data/augment.py",
+    "data/neighbours.py",
+)
 Run = Callable[[Path, dict[str, str]], str]  # recipe file, environment -> "" or what went wrong
 
 
@@ -192,7 +200,7 @@ def compare(
     *,
     recipe: str = "",
     base: str = "",
-    sets: str,
+    benchmarks: str,
     limit: int,
     pool: int,
     training: dict[str, Any],
@@ -207,7 +215,7 @@ def compare(
         out: The JSON file; the Markdown table goes beside it.
         recipe: What the rows start from; "": what the file says.
         base: Base encoder; "": the installed one.
-        sets: Benchmarks, by commas.
+        benchmarks: Names of benchmarks, separated by commas.
         limit: Queries of a benchmark at most; 0: all.
         pool: Names of a dictionary beside those of the gold concepts; 0: all.
         training: Entries of `[training]` for all rows.
@@ -223,7 +231,7 @@ def compare(
         if value < least:
             raise fail("E548", setting=f"--{setting}", value=value, why=f"it must be at least {least}")
     reader = BenchmarkReader(folders.data, folders.kb, folders.pairs, folders.work, progress=True)
-    names = chosen_benchmarks([sets])
+    names = chosen_benchmarks([benchmarks])
     for name in names:
         reader.make(name)  # a missing file is reported before the trainings, not after
     paths = {"kb": str(folders.kb), "pairs": str(folders.pairs), "base": base}

@@ -53,7 +53,7 @@ class Errors:
     E517 = "'{encoder}' can't be written as an adapter of '{base}': {why}. Give by --base the encoder that its training started from."
     E516 = "No room left to write '{path}' ({error}). {checkpoint}. Free some space and give the same command again: it resumes there."
     E518 = "{failed} of {total} trainings of the comparison failed; {first}. The finished trainings are kept: correct the cause and give the same command again."
-    E519 = "'{part}' can't be used both to fit and to test: the figures would be too good. Name two parts by --fit and --test."
+    E519 = "'{part}' can't be used both to fit and to test: the figures would be too high. Name two parts by --fit and --test."
     # phases, averages, scored pairs
     E524 = "Phase '{phase}' failed ({why}). The phases before it are kept in '{folder}': correct the cause and give the same command again."
     E525 = "'{one}' and '{other}' can't be averaged: {why}. Average models of the same base whose recipes differ only in the seed or in settings of [training]."

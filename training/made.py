@@ -2,6 +2,9 @@
 
 The inputs of an artefact are a flat dictionary: settings, and fingerprints of the files that were read. An artefact counts as made when its
 stamp holds the same inputs. The stamp is written last, so an artefact that a kill left unfinished has none.
+
+Targets, neighbours and dictionaries need no stamp: their files are named by the fingerprint of their inputs, so that those of several inputs
+lie side by side, and another input is another file.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def read_phases(config: Config, path: Path) -> list[Phase]:
         where = f"{path}, [phases.{name}]"
         out = target if name == last else phases_of(target) / name
         if not isinstance(given, dict) or ("recipe" in given) == ("soup" in given):
-            raise fail("E510", path=where, why="give either a recipe or phases to average")
+            raise fail("E510", path=where, why="give either `recipe` or `soup`")
         if "soup" in given:
             phases.append(Phase(name, out, soup=_soup(given, phases, where)))
             continue

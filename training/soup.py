@@ -29,6 +29,7 @@ from .loop import model
 from .loop.card import write_soup_card
 from .loop.trainer import HeldOutAccuracy
 from .loop.weights import Weights, average, shape_difference
+from .made import Stamp, stamp_of
 from .recipe import REPORT
 from .tasks.self_alignment import sample_of_queries
 from .tasks.sentence_similarity import METRIC, SimilarityCorrelation, read_scored
@@ -92,7 +93,7 @@ def make_soup(
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise fail("E511", setting="models", value=[str(folder) for folder in folders], why="one is named twice")
     if weights is not None and measure is not None:
-        raise fail("E511", setting="weights", value=list(weights), why="a greedy average chooses by itself; give either")
+        raise fail("E511", setting="weights", value=list(weights), why="a greedy soup chooses its own weights: give --weights or --greedy, not both")
     if weights is not None and (len(weights) != len(folders) or min(weights) < 0 or sum(weights) <= 0):
         raise fail("E511", setting="weights", value=list(weights), why=f"give {len(folders)} numbers, one for each model, none below 0 and not all 0")
     members = [_open(folder) for folder in folders]
@@ -112,6 +113,7 @@ def make_soup(
         shares = [1 / len(chosen) if i in chosen else 0.0 for i in range(len(members))]
         figures = {"metric": metric, "alone": alone, "averaged": reached}
     report = _report(members, shares, figures)
+    Stamp(stamp_of(out)).remove()  # of a recipe of phases that wrote this folder before; `phases` writes its own afterwards
     with writing_folder(out) as folder:
         model.save_model(made, folder, report["base"])
         (folder / REPORT).write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -182,7 +184,7 @@ def _report(members: Sequence[Member], shares: Sequence[float], figures: dict[st
     settings = [member.report.get("settings") or {} for member in members]
     bases = {str(one.get("paths.base", "")) for one in settings}
     return {
-        "kind": "average",
+        "kind": "soup",
         "models": {str(member.folder): round(share, 6) for member, share in zip(members, shares)},
         **figures,
         "base": bases.pop() if len(bases) == 1 else "",
@@ -205,7 +207,7 @@ def held_out_measure(pairs: Path, kb: Path, *, seed: int = 0, queries: int = 100
     """
     opened = KnowledgeBase(kb)
     if check_folder(pairs)["kb"] != opened.fingerprint:
-        raise fail("E502", path=pairs, why=f"they were made of another knowledge base than '{kb}'")
+        raise fail("E502", path=pairs, why=f"they were made from another knowledge base than '{kb}'")
     sample = sample_of_queries(opened, str(pairs), seed, queries, names)
     if not sample.queries:
         raise fail("E544", name="held_out", why=f"'{pairs}' holds none")

@@ -42,7 +42,11 @@ def _overrides(path: Path, arguments: list[str]) -> dict[str, Any]:
     try:
         return dict(parse_config_overrides(list(arguments)))
     except SystemExit:
-        raise fail("E510", path=path, why=f"'{' '.join(arguments)}' is not --section.key value …") from None
+        raise fail(
+            "E510",
+            path=path,
+            why=f"'{' '.join(arguments)}' is not --section.key value …; give the recipe first: `python -m training train RECIPE.cfg --section.key value`.",
+        ) from None
 
 
 def _launch(processes: int, arguments: list[str]) -> NoReturn:

@@ -75,7 +75,7 @@ def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
     return folder
 
 
-def digest(value: Any) -> str:
+def fingerprint_of(value: Any) -> str:
     """Return a short hash of a value that `repr` shows completely."""
     return hashlib.blake2b(repr(value).encode(), digest_size=8).hexdigest()
 
@@ -119,7 +119,7 @@ def _of_hpo(
 
     obo = hpo_file()
     fitted = checksum(calibration) if calibration.is_file() else None  # there is none while it is being fit
-    settings = digest([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, encoder, fitted])
+    settings = fingerprint_of([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, encoder, fitted])
 
     def build(out: Path) -> None:
         stored = None if fitted is None else read_calibration(calibration)
@@ -135,12 +135,12 @@ def hpo_inputs() -> dict[str, str]:
     The calibration that ships is matched by them. Fingerprints of what is built would not do: they differ between machines in the last
     digit of a weight, and between versions of SQLite.
     """
-    return {"hp.obo": checksum(hpo_file()), "adapter": digest(_adapter_checksums())}
+    return {"hp.obo": checksum(hpo_file()), "adapter": fingerprint_of(_adapter_checksums())}
 
 
 def hpo_fast_inputs() -> dict[str, str]:
     """Return checksums of what the fast default linker is made of."""
-    return {"hp.obo": checksum(hpo_file()), "table": digest(_static_checksums())}
+    return {"hp.obo": checksum(hpo_file()), "table": fingerprint_of(_static_checksums())}
 
 
 def hpo_file() -> Path:

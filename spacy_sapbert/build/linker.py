@@ -154,7 +154,7 @@ def check_room(
     copied: bool = False,
     progress: bool = True,
 ) -> None:
-    """Estimate the disk and memory of encoding and indexing many names, print it, and refuse where there is less.
+    """Estimate and log the disk and memory of a build with many names; refuse where there is less.
 
     Args:
         kb: the knowledge base.
@@ -162,9 +162,9 @@ def check_room(
         index: its settings.
         out: the linker folder to be.
         workers: processes that encode.
-        check: False prints only.
+        check: False logs only.
         copied: whether the knowledge base will be copied into `out`.
-        progress: print the estimate.
+        progress: log the estimate (logger `spacy_sapbert`, INFO).
 
     Raises:
         SapbertError: E028, too little disk or memory.

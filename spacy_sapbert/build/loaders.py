@@ -8,7 +8,7 @@ from ..encoders.base import as_encoder
 from ..errors import MissingFile, fail
 from ..kb.builder import Filters
 from ..types import VectorIndex
-from .default_linkers import cache_folder, digest, hpo_file
+from .default_linkers import cache_folder, fingerprint_of, hpo_file
 from .linker import build_linker, read_source
 
 Loader = Callable[[Any, Any], Path]  # (encoder, index) -> the folder of a linker
@@ -38,7 +38,7 @@ def from_sources(
     cui_only: bool = False,
     progress: bool = True,
 ) -> Loader:
-    """Return a loader that builds a linker from ontology files, each time anew: `spacy-sapbert.Sources.v1`.
+    """Return a loader that builds a linker from ontology files, again each time: `spacy-sapbert.Sources.v1`.
 
     The encoder and the index are those of the component.
 
@@ -57,7 +57,7 @@ def from_sources(
         files = [hpo_file() if str(path) == "hpo" else Path(path) for path in paths]
         sources = [read_source(file, kind=(kinds or {}).get(file.name)) for file in files]
         made_of = [paths, kinds, languages, types, cui_only, index.get_config(), encoder.architecture, encoder.get_config()]
-        target = cache_folder() / "from-config" / digest(made_of) if out is None else Path(out)
+        target = cache_folder() / "from-config" / fingerprint_of(made_of) if out is None else Path(out)
         return build_linker(sources, target, model=encoder, index=index, filters=Filters(languages, types, cui_only), progress=progress)
 
     return load

@@ -190,7 +190,7 @@ def tune(
     winner = built[_build_key(chosen, tunable)]
     _search_with(winner, {key: chosen[key] for key in index.get_config() if key in chosen})
     if not reached:
-        warn("W003", stacklevel=2, points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
+        warn("W003", points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
     protocol = (
         f"{len(queries)} misspelt names (typo, word order, dropped word), none in the dictionary; exact search over the stored vectors is the truth"
     )

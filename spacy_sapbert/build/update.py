@@ -54,7 +54,7 @@ class Difference:
     calibration_left_out: bool = False
 
 
-class Change(NamedTuple):
+class LinkChange(NamedTuple):
     """A mention of a corpus whose link changed. kind: "merged" (to the concept that its own became), "other", "lost" or "gained"."""
 
     document: int
@@ -174,7 +174,7 @@ def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> A
     return Additions(concepts, list(dict.fromkeys(names)), additions.vectors, additions.encoder)
 
 
-def changed_links(old: Path, new: Path, docs: Iterable[Any], difference: Difference, **settings: Any) -> tuple[list[Change], int]:
+def changed_links(old: Path, new: Path, docs: Iterable[Any], difference: Difference, **settings: Any) -> tuple[list[LinkChange], int]:
     """Find the mentions that two linkers link to different concepts.
 
     Args:
@@ -200,19 +200,19 @@ def changed_links(old: Path, new: Path, docs: Iterable[Any], difference: Differe
                 found.append((number, span.start_char, span.end_char, concept))
         links.append(found)
     changes = [
-        Change(*one, other[3], _kind(one[3], other[3], difference)) for one, other in zip(links[0], links[1], strict=True) if one[3] != other[3]
+        LinkChange(*one, other[3], _kind(one[3], other[3], difference)) for one, other in zip(links[0], links[1], strict=True) if one[3] != other[3]
     ]
     return changes, len(links[0])
 
 
 def _kind(before: str, after: str, difference: Difference) -> str:
-    """Return the kind of a change, see `Change`."""
+    """Return the kind of a change, see `LinkChange`."""
     if not before or not after:
         return "lost" if before else "gained"
     return "merged" if difference.merged.get(before) == after else "other"
 
 
-def in_words(difference: Difference, changes: tuple[list[Change], int] | None = None) -> str:
+def in_words(difference: Difference, changes: tuple[list[LinkChange], int] | None = None) -> str:
     """Return lines for the screen: counts, and the first few ids."""
     d = difference
     lines = [

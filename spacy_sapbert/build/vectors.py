@@ -251,7 +251,7 @@ class _File:
         except (ValueError, AttributeError):
             different = [f"{PLAN} is damaged"]
         if different and (self.folder / DONE).is_file():
-            warn("W008", stacklevel=6, path=self.folder, differences="; ".join(different))
+            warn("W008", path=self.folder, differences="; ".join(different))
         return not different
 
     def _look(self) -> bool:
@@ -265,7 +265,7 @@ class _File:
         except (OSError, ValueError, EOFError, AttributeError):
             fits = False
         if not fits:
-            warn("W007", stacklevel=6, what=VECTORS, path=self.folder)
+            warn("W007", what=VECTORS, path=self.folder)
         return bool(fits)
 
     def write(self, number: int, start: int, vectors: Floats2d) -> None:
@@ -304,7 +304,7 @@ class _File:
                     damaged.add(number)
         if damaged := damaged - set(whole):
             which = f"{len(damaged)} shards (numbers {', '.join(map(str, sorted(damaged)[:5]))})"
-            warn("W007", stacklevel=6, what=which, path=self.folder)
+            warn("W007", what=which, path=self.folder)
         write_text(path, "".join(line + "\n" for line in whole.values()))
         return sorted(whole)
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Union
+from typing import Any, NamedTuple
 
 from ..errors import SapbertError, fail
 from ..files import write_text
-from .annotator import FAILED, Annotator, Counts, Outcome, Settings, part_name, read_counts
+from .annotator import FAILED, AnnotationCounts, AnnotationSettings, Annotator, Outcome, part_name, read_counts
 from .notes import Corpus, Partition, open_corpus
 
 MANIFEST, SUMMARY, LOCK = "_manifest.json", "_summary.json", ".lock"  # readers of Parquet folders skip what begins with _ or .
@@ -25,7 +25,7 @@ ENGINES = ("local", "ray")
 SHOWN = 5  # numbers of partitions in an error
 
 
-class Report(NamedTuple):
+class AnnotationReport(NamedTuple):
     """What a run did.
 
     Attributes:
@@ -35,23 +35,23 @@ class Report(NamedTuple):
         rate: notes per second of this run, with the start of its workers.
     """
 
-    counts: Counts
+    counts: AnnotationCounts
     partitions: int
     kept: int
     rate: float
 
 
 def annotate(
-    source: Union[str, Path],
-    out: Union[str, Path],
-    settings: Optional[Settings] = None,
+    source: str | Path,
+    out: str | Path,
+    settings: AnnotationSettings | None = None,
     *,
     engine: str = "local",
     workers: int = 1,
     partition_size: int = 1000,
-    ray_address: Optional[str] = None,
+    ray_address: str | None = None,
     progress: bool = True,
-) -> Report:
+) -> AnnotationReport:
     """Annotate a corpus into the files part-00000.parquet, part-00001.parquet … of a folder.
 
     The bytes of the files do not depend on the number of workers. Besides the parts, the folder has _failed/part-….jsonl (note_id, place,
@@ -71,7 +71,7 @@ def annotate(
         SapbertError: E002, a setting is wrong, or `out` is inside `source`; E017, the folder was begun with other settings or input; E018,
             another run writes the folder; E409, some partitions could not be done. Also the errors of `open_corpus`, of loading and of writing.
     """
-    settings = settings or Settings()
+    settings = settings or AnnotationSettings()
     settings = replace(settings, linker_name=_absolute(settings.linker_name), pipeline=_absolute(settings.pipeline))
     out = Path(os.path.abspath(out))  # Ray's workers have another working directory
     for setting, value, fits, why in (
@@ -96,15 +96,15 @@ def annotate(
         start = time.perf_counter()
         counts = _finish(out, corpus, kept, _shown(outcomes, corpus, todo, progress))
         rate = sum(partition.notes for partition in todo) / (time.perf_counter() - start)
-        return Report(counts, len(corpus.partitions), len(kept), rate)
+        return AnnotationReport(counts, len(corpus.partitions), len(kept), rate)
 
 
-def _absolute(given: Optional[str]) -> Optional[str]:
+def _absolute(given: str | None) -> str | None:
     """Return the absolute path of a folder; a registered or installed name stays as it is."""
     return os.path.abspath(given) if given and os.path.isdir(given) else given
 
 
-def _outcomes(annotator: Annotator, todo: Sequence[Partition], engine: str, workers: int, address: Optional[str]) -> Iterator[Outcome]:
+def _outcomes(annotator: Annotator, todo: Sequence[Partition], engine: str, workers: int, address: str | None) -> Iterator[Outcome]:
     from .local import annotate_here, annotate_in_processes
 
     if not todo:
@@ -131,7 +131,7 @@ def _shown(outcomes: Iterator[Outcome], corpus: Corpus, todo: Sequence[Partition
             bar.update(corpus.partitions[outcome.number].notes if outcome.counts else 0)
 
 
-def _finish(out: Path, corpus: Corpus, kept: Dict[int, Counts], outcomes: Iterator[Outcome]) -> Counts:
+def _finish(out: Path, corpus: Corpus, kept: dict[int, AnnotationCounts], outcomes: Iterator[Outcome]) -> AnnotationCounts:
     """Collect the outcomes and write the summary.
 
     Raises:
@@ -149,7 +149,7 @@ def _finish(out: Path, corpus: Corpus, kept: Dict[int, Counts], outcomes: Iterat
         which = ", ".join(part_name(number) for number in sorted(lost)[:SHOWN]) + (" …" if len(lost) > SHOWN else "")
         why = lost[max(lost)]
         raise fail("E409", count=len(lost), total=len(corpus.partitions), which=which, times=TRIES, why=why)
-    counts = Counts()
+    counts = AnnotationCounts()
     for number in sorted(done):
         counts = counts.plus(done[number])
     _write(out / SUMMARY, {**counts._asdict(), "partitions": len(done)})  # without times, so that the same corpus gives the same bytes
@@ -159,7 +159,7 @@ def _finish(out: Path, corpus: Corpus, kept: Dict[int, Counts], outcomes: Iterat
 # -- the folder -------------------------------------------------------------------------------------------------------------
 
 
-def _begin(out: Path, manifest: Dict[str, Any], corpus: Corpus) -> None:
+def _begin(out: Path, manifest: dict[str, Any], corpus: Corpus) -> None:
     """Write the manifest, or compare it with the one in the folder.
 
     Raises:
@@ -187,7 +187,7 @@ def _begin(out: Path, manifest: Dict[str, Any], corpus: Corpus) -> None:
     _write(path, manifest)
 
 
-def _differences(before: Dict[str, Any], now: Dict[str, Any], above: str = "") -> List[str]:
+def _differences(before: dict[str, Any], now: dict[str, Any], above: str = "") -> list[str]:
     """Return the differences of two manifests, as "threshold: was 0.8, is 0.5"."""
     found = []
     for key in dict.fromkeys([*before, *now]):
@@ -199,7 +199,7 @@ def _differences(before: Dict[str, Any], now: Dict[str, Any], above: str = "") -
     return found
 
 
-def _write(path: Path, content: Dict[str, Any]) -> None:
+def _write(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON file.
 
     Raises:

@@ -16,11 +16,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from ..errors import SapbertError, fail
 from ..files import checksum, is_disk_full, write_text
 from ..indexes.base import Threaded, reader_params_of
+from ..types import Forgetting, Loadable
 from .notes import Note, NoteReader, Partition
 
 FAILED = "_failed"  # readers of Parquet folders skip what begins with _ or .
@@ -29,7 +30,7 @@ LINKER = "sapbert_linker"
 
 
 @dataclass(frozen=True)
-class Settings:
+class AnnotationSettings:
     """How notes are annotated.
 
     Attributes:
@@ -45,20 +46,20 @@ class Settings:
         encoder: "fast" for the static encoder.
     """
 
-    linker_name: Optional[str] = None
-    pipeline: Optional[str] = None
-    threshold: Optional[float] = None
-    types: List[str] = field(default_factory=list)
-    vocabularies: List[str] = field(default_factory=list)
+    linker_name: str | None = None
+    pipeline: str | None = None
+    threshold: float | None = None
+    types: list[str] = field(default_factory=list)
+    vocabularies: list[str] = field(default_factory=list)
     abbreviations: bool = True
     threads: int = 1
     text_field: str = "text"
-    id_field: Optional[str] = None
-    encoder: Optional[str] = None
+    id_field: str | None = None
+    encoder: str | None = None
 
-    def config(self) -> Dict[str, Any]:
+    def config(self) -> dict[str, Any]:
         """Return the settings of the linker that are given."""
-        config: Dict[str, Any] = {"linker_name": self.linker_name}
+        config: dict[str, Any] = {"linker_name": self.linker_name}
         if self.encoder is not None:
             config["encoder"] = self.encoder
         if self.threshold is not None:
@@ -67,7 +68,7 @@ class Settings:
         return config
 
 
-class Counts(NamedTuple):
+class AnnotationCounts(NamedTuple):
     """Counts of a partition or a corpus.
 
     Attributes:
@@ -82,9 +83,9 @@ class Counts(NamedTuple):
     linked: int = 0
     failed: int = 0
 
-    def plus(self, other: Counts) -> Counts:
+    def plus(self, other: AnnotationCounts) -> AnnotationCounts:
         """Return the sums."""
-        return Counts(*(a + b for a, b in zip(self, other)))
+        return AnnotationCounts(*(a + b for a, b in zip(self, other)))
 
 
 class Outcome(NamedTuple):
@@ -97,7 +98,7 @@ class Outcome(NamedTuple):
     """
 
     number: int
-    counts: Optional[Counts]
+    counts: AnnotationCounts | None
     reason: str = ""
 
 
@@ -106,14 +107,14 @@ def part_name(number: int) -> str:
     return f"part-{number:05d}"
 
 
-def read_counts(out: Path, number: int) -> Optional[Counts]:
+def read_counts(out: Path, number: int) -> AnnotationCounts | None:
     """Return the counts of a finished partition; None if it is not finished, or its files are damaged or incomplete."""
     import pyarrow
     import pyarrow.parquet
 
     try:
         found = json.loads(pyarrow.parquet.read_schema(out / f"{part_name(number)}.parquet").metadata[METADATA])
-        counts = Counts(*(int(found[name]) for name in Counts._fields))
+        counts = AnnotationCounts(*(int(found[name]) for name in AnnotationCounts._fields))
     except (OSError, pyarrow.ArrowException, KeyError, TypeError, ValueError):
         return None
     return counts if not counts.failed or (out / FAILED / f"{part_name(number)}.jsonl").is_file() else None
@@ -132,7 +133,7 @@ class Annotator:
         SapbertError: a setting is wrong, or something cannot be loaded.
     """
 
-    def __init__(self, settings: Settings, out: Path) -> None:
+    def __init__(self, settings: AnnotationSettings, out: Path) -> None:
         import torch
 
         from .pipeline import make_pipeline
@@ -148,7 +149,7 @@ class Annotator:
         try:
             self.nlp = make_pipeline(settings.config(), settings.pipeline, settings.abbreviations)
             for _, component in self.nlp.pipeline:
-                if hasattr(component, "load"):
+                if isinstance(component, Loadable):
                     component.load()
             self.nlp.set_error_handler(self._on_error)
             self.linker: Any = self.nlp.get_pipe(LINKER)
@@ -172,7 +173,7 @@ class Annotator:
         torch.set_num_threads(self._threads_before)
         self._blas.restore_original_limits()
 
-    def fingerprint(self) -> Dict[str, Any]:
+    def fingerprint(self) -> dict[str, Any]:
         """Return what the output depends on: the settings, and hashes of linker and pipeline."""
         from importlib.util import find_spec
 
@@ -215,7 +216,7 @@ class Annotator:
 
     # -- a partition --------------------------------------------------------------------------------------------------------
 
-    def annotate_partition(self, partition: Partition) -> Counts:
+    def annotate_partition(self, partition: Partition) -> AnnotationCounts:
         """Annotate a partition and write its Parquet file. The file with failed notes is written before it.
 
         Raises:
@@ -224,7 +225,7 @@ class Annotator:
         """
         notes = list(self._reader.read(partition))
         rows, failed = self.annotate(notes)
-        counts = Counts(len(notes), len(rows), sum(row["cui"] is not None for row in rows), len(failed))
+        counts = AnnotationCounts(len(notes), len(rows), sum(row["cui"] is not None for row in rows), len(failed))
         name = part_name(partition.number)
         side = self.out / FAILED / f"{name}.jsonl"
         try:
@@ -237,15 +238,15 @@ class Annotator:
             raise _unwritable(self.out, error) from error
         return counts
 
-    def annotate(self, notes: List[Note]) -> Tuple[List[Dict[str, Any]], List[Dict[str, str]]]:
+    def annotate(self, notes: list[Note]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
         """Annotate some notes.
 
         Returns:
             The rows of all mentions, in the order of the notes, and note_id, place and reason of each note that failed.
         """
         self._forget()
-        found: Dict[int, List[Dict[str, Any]]] = {}
-        reasons: Dict[int, str] = {i: note.error for i, note in enumerate(notes) if note.text is None}
+        found: dict[int, list[dict[str, Any]]] = {}
+        reasons: dict[int, str] = {i: note.error for i, note in enumerate(notes) if note.text is None}
         with suppress(Exception):  # a component without an error handler raised; the notes that are missing are tried alone below
             for doc, i in self.nlp.pipe(self._docs(notes), as_tuples=True):
                 found[i] = list(self._rows_of(doc, notes[i].note_id))
@@ -263,20 +264,20 @@ class Annotator:
 
     def _forget(self) -> None:
         for _, component in self.nlp.pipeline:
-            if hasattr(component, "forget"):
+            if isinstance(component, Forgetting):
                 component.forget()
 
-    def _docs(self, notes: List[Note]) -> Iterator[Tuple[Any, int]]:
+    def _docs(self, notes: list[Note]) -> Iterator[tuple[Any, int]]:
         for i, note in enumerate(notes):
             with suppress(Exception):  # the tokenizer has no error handler; the note is tried alone later
                 if note.text is not None:
                     yield self.nlp.make_doc(note.text), i
 
-    def _on_error(self, name: str, component: Any, docs: List[Any], error: Exception) -> None:
+    def _on_error(self, name: str, component: Any, docs: list[Any], error: Exception) -> None:
         if self._alone:
             raise error
 
-    def _rows_of(self, doc: Any, note_id: str) -> Iterator[Dict[str, Any]]:
+    def _rows_of(self, doc: Any, note_id: str) -> Iterator[dict[str, Any]]:
         from ..render import NIL, rows
 
         for row in rows(doc, self.linker.kb, self.linker.attr_name, note_id):
@@ -310,7 +311,7 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}{' ' + code[0] if code else ''}{place}"
 
 
-def schema(counts: Counts) -> Any:
+def schema(counts: AnnotationCounts) -> Any:
     """Return the Arrow schema of a part file."""
     import pyarrow as pa
 
@@ -320,7 +321,7 @@ def schema(counts: Counts) -> Any:
     return pa.schema(columns, metadata={METADATA: json.dumps(counts._asdict()).encode()})
 
 
-def _write_parquet(path: Path, rows: List[Dict[str, Any]], counts: Counts) -> None:
+def _write_parquet(path: Path, rows: list[dict[str, Any]], counts: AnnotationCounts) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 

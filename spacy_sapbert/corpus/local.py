@@ -1,7 +1,6 @@
 """Run workers as processes of this machine, each with its own pipeline. A killed worker is replaced, and its partition is done again.
 
-This is our own code, because the pools of libraries lose behaviour: `concurrent.futures` breaks the whole pool when a worker dies, and
-`pebble` breaks it when a worker dies or raises while it loads, without saying why. Here the coded error of the worker is raised.
+Why this is our own code: docs/design/decisions/0006-own-local-workers.md.
 """
 
 from __future__ import annotations
@@ -9,15 +8,15 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import Counter, deque
+from collections import Counter as Counted
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Deque, Dict, NamedTuple, Optional
-from typing import Counter as Counted
+from typing import Any, NamedTuple
 
 from ..errors import SapbertError, fail
-from .annotator import Annotator, Counts, Outcome, Settings, describe
+from .annotator import AnnotationCounts, AnnotationSettings, Annotator, Outcome, describe
 from .notes import Partition
 from .workers import TRIES
 
@@ -53,7 +52,7 @@ def annotate_here(annotator: Annotator, partitions: Sequence[Partition]) -> Iter
                 break
 
 
-def annotate_in_processes(settings: Settings, out: Path, partitions: Sequence[Partition], workers: int) -> Iterator[Outcome]:
+def annotate_in_processes(settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int) -> Iterator[Outcome]:
     """Annotate partitions by processes; yield their outcomes as they come.
 
     Raises:
@@ -75,7 +74,7 @@ def _try(annotator: Annotator, partition: Partition) -> _Answer:
         return _Answer(FAILED, describe(error))
 
 
-def _work(connection: Connection, settings: Settings, out: Path) -> None:
+def _work(connection: Connection, settings: AnnotationSettings, out: Path) -> None:
     """Annotate each partition that comes through the connection and answer; end when the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent process, which stops the workers
     try:
@@ -92,14 +91,14 @@ def _work(connection: Connection, settings: Settings, out: Path) -> None:
 class _Worker:
     """A worker's process and the connection to it."""
 
-    def __init__(self, settings: Settings, out: Path) -> None:
+    def __init__(self, settings: AnnotationSettings, out: Path) -> None:
         context = multiprocessing.get_context("spawn")  # after a fork, the threads of torch would not run
         self.connection, other = context.Pipe()
         self.process = context.Process(target=_work, args=(other, settings, out), daemon=True)
         self.process.start()
         other.close()  # so that reading ends when the worker dies
         self.ready = False
-        self.partition: Optional[Partition] = None
+        self.partition: Partition | None = None
 
     def give(self, partition: Partition) -> None:
         self.partition = partition
@@ -117,12 +116,12 @@ class _Worker:
 class _Crew:
     """All workers, and the partitions that wait for them."""
 
-    def __init__(self, settings: Settings, out: Path, partitions: Sequence[Partition], workers: int) -> None:
+    def __init__(self, settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int) -> None:
         self.settings, self.out, self.workers = settings, out, workers
-        self.waiting: Deque[Partition] = deque(partitions)
+        self.waiting: deque[Partition] = deque(partitions)
         self.tries: Counted[int] = Counter()
         self.died_early = 0  # workers in a row that died while they loaded
-        self.crew: Dict[Connection, _Worker] = {}
+        self.crew: dict[Connection, _Worker] = {}
 
     def run(self) -> Iterator[Outcome]:
         while self.waiting or any(worker.partition for worker in self.crew.values()):
@@ -150,7 +149,7 @@ class _Crew:
         elif partition is not None:
             worker.partition = None
             if answer.kind == DONE:
-                yield Outcome(partition.number, Counts(*answer.value))
+                yield Outcome(partition.number, AnnotationCounts(*answer.value))
             else:
                 yield from self._again(partition, answer.value)
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple
 
 from ..errors import MissingFile, fail
 
@@ -36,7 +36,7 @@ class Note(NamedTuple):
 
     note_id: str
     place: str
-    text: Optional[str]
+    text: str | None
     error: str = ""
 
 
@@ -71,7 +71,7 @@ class Partition:
 
     number: int
     kind: str
-    pieces: Tuple[Piece, ...]
+    pieces: tuple[Piece, ...]
     notes: int
 
 
@@ -86,8 +86,8 @@ class Corpus:
     """
 
     kind: str
-    partitions: List[Partition]
-    description: Dict[str, Any]
+    partitions: list[Partition]
+    description: dict[str, Any]
 
     @property
     def notes(self) -> int:
@@ -98,12 +98,12 @@ class Corpus:
 # -- what single files and corpora share --------------------------------------------------------------------------------------
 
 
-def find_files(folder: Path, suffixes: Sequence[str]) -> List[Path]:
+def find_files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
     """Return the files in a folder and below it that have one of some suffixes, in any case, sorted."""
     return sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes and path.is_file())
 
 
-def names_of(files: Sequence[Path], folder: Path) -> List[str]:
+def names_of(files: Sequence[Path], folder: Path) -> list[str]:
     """Return the ids of files: paths in the folder without suffix, or with it if two ids would be equal."""
     short = [file.relative_to(folder).with_suffix("").as_posix() for file in files]
     twice = {name for name, following in zip(sorted(short), sorted(short)[1:]) if name == following}
@@ -119,7 +119,7 @@ def read_text(path: Path) -> str:
     return decode(path.read_bytes(), path)
 
 
-def decode(data: bytes, path: Union[str, Path]) -> str:
+def decode(data: bytes, path: str | Path) -> str:
     """Decode UTF-8, with or without a byte-order mark.
 
     Raises:
@@ -153,7 +153,7 @@ def _valid(note_id: str) -> str:
 # -- a corpus ---------------------------------------------------------------------------------------------------------------
 
 
-def open_corpus(source: Union[str, Path], size: int = 1000, *, text_field: str = "text", id_field: Optional[str] = None) -> Corpus:
+def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text", id_field: str | None = None) -> Corpus:
     """Cut a corpus into partitions.
 
     Args:
@@ -171,7 +171,7 @@ def open_corpus(source: Union[str, Path], size: int = 1000, *, text_field: str =
     root = Path(os.path.abspath(source))  # workers may have another working directory
     kind, files, names = _files_of(root)
     cut = _Cutter(kind, size)
-    known: List[str] = []  # fields seen in JSON Lines, empty as soon as the text field was found
+    known: list[str] = []  # fields seen in JSON Lines, empty as soon as the text field was found
     digest, total = hashlib.blake2b(digest_size=16), 0
     for file, name in zip(files, names):
         status = file.stat()
@@ -197,7 +197,7 @@ def open_corpus(source: Union[str, Path], size: int = 1000, *, text_field: str =
     return Corpus(kind, partitions, description)
 
 
-def _files_of(root: Path) -> Tuple[str, List[Path], List[str]]:
+def _files_of(root: Path) -> tuple[str, list[Path], list[str]]:
     """Return the kind of a corpus, its files and their names."""
     if root.is_dir():
         found = {kind: find_files(root, suffixes) for kind, suffixes in KINDS.items()}
@@ -224,8 +224,8 @@ class _Cutter:
 
     def __init__(self, kind: str, size: int) -> None:
         self.kind, self.size, self.notes = kind, size, 0
-        self._partitions: List[Partition] = []
-        self._pieces: List[Piece] = []
+        self._partitions: list[Partition] = []
+        self._pieces: list[Piece] = []
         self._count = 0
 
     @property
@@ -248,13 +248,13 @@ class _Cutter:
         self._partitions.append(Partition(len(self._partitions), self.kind, tuple(self._pieces), self._count))
         self._pieces, self._count = [], 0
 
-    def finish(self) -> List[Partition]:
+    def finish(self) -> list[Partition]:
         if self._count:
             self._close()
         return self._partitions
 
 
-def _cut_lines(cut: _Cutter, file: Path, name: str, text_field: str, known: List[str]) -> List[str]:
+def _cut_lines(cut: _Cutter, file: Path, name: str, text_field: str, known: list[str]) -> list[str]:
     """Add the lines of a file to the partitions.
 
     Returns:
@@ -274,7 +274,7 @@ def _cut_lines(cut: _Cutter, file: Path, name: str, text_field: str, known: List
     return known
 
 
-def _fields(line: bytes) -> List[str]:
+def _fields(line: bytes) -> list[str]:
     """Return the fields of a line that hold text."""
     try:
         record = json.loads(line.decode("utf-8-sig"))
@@ -292,9 +292,9 @@ class NoteReader:
     It keeps a Parquet file open: the next partition usually starts after the last one, and its row group need not be decoded again.
     """
 
-    def __init__(self, text_field: str = "text", id_field: Optional[str] = None) -> None:
+    def __init__(self, text_field: str = "text", id_field: str | None = None) -> None:
         self.text_field, self.id_field = text_field, id_field
-        self._rows: Optional[_Rows] = None
+        self._rows: _Rows | None = None
 
     def read(self, partition: Partition) -> Iterator[Note]:
         """Yield the notes of a partition.
@@ -357,11 +357,11 @@ class _Rows:
         at: the next row.
     """
 
-    def __init__(self, piece: Piece, text_field: str, id_field: Optional[str]) -> None:
+    def __init__(self, piece: Piece, text_field: str, id_field: str | None) -> None:
         parquet = _parquet()
         self.path, self.at = piece.path, 0
         file = parquet.ParquetFile(piece.path)
-        groups: List[int] = []
+        groups: list[int] = []
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             if groups or self.at + rows > piece.start:
@@ -374,7 +374,7 @@ class _Rows:
         self._batches = file.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=columns, use_threads=False)
         self._left: Any = None
 
-    def take(self, start: int, stop: int) -> Iterator[Tuple[Any, Any]]:
+    def take(self, start: int, stop: int) -> Iterator[tuple[Any, Any]]:
         """Yield (text, id) of some rows as Arrow scalars; the id is None if there is no such column."""
         while self.at < stop:
             batch = self._left if self._left is not None else next(self._batches, None)
@@ -402,7 +402,7 @@ def _parquet() -> Any:
     return pyarrow.parquet
 
 
-def _check_parquet(file: Path, text_field: str, id_field: Optional[str]) -> None:
+def _check_parquet(file: Path, text_field: str, id_field: str | None) -> None:
     """Check that a Parquet file has the columns.
 
     Raises:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, Dict, Optional
+from typing import Any
 
 from ..errors import fail
 
 
-def make_pipeline(config: Dict[str, Any], pipeline: Optional[str] = None, abbreviations: bool = True) -> Any:
+def make_pipeline(config: dict[str, Any], pipeline: str | None = None, abbreviations: bool = True) -> Any:
     """Return a spaCy pipeline that ends in sapbert_linker.
 
     Args:

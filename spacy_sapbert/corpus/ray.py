@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
+import pickle  # of our own objects, between this process and its workers: nothing is written to a file
 import re
 import shutil
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any
 
 from ..errors import SapbertError, fail
-from .annotator import Annotator, Counts, Outcome, Settings, describe, part_name
+from .annotator import AnnotationCounts, AnnotationSettings, Annotator, Outcome, describe, part_name
 from .notes import Partition
 from .workers import TRIES
 
@@ -26,15 +26,15 @@ STORE_BYTES = 128 * 1024 * 1024  # object store of a cluster that is started her
 class Actor:
     """A worker: it holds the pipeline, gets a partition in each row, and returns what became of it."""
 
-    def __init__(self, settings: Settings, out: str) -> None:
+    def __init__(self, settings: AnnotationSettings, out: str) -> None:
         self.out = Path(out)
-        self.error: Optional[SapbertError] = None
+        self.error: SapbertError | None = None
         try:
             self.annotator = Annotator(settings, Path(out))
         except SapbertError as error:  # raised here, it would become an error of Ray
             self.error = error
 
-    def __call__(self, row: Dict[str, Any]) -> Dict[str, Any]:
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         partition = pickle.loads(row["partition"])
         try:
             if self.error is not None:
@@ -55,7 +55,9 @@ class Actor:
             return file.tell()
 
 
-def annotate_in_ray(settings: Settings, out: Path, partitions: Sequence[Partition], workers: int, address: Optional[str] = None) -> Iterator[Outcome]:
+def annotate_in_ray(
+    settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int, address: str | None = None
+) -> Iterator[Outcome]:
     """Annotate partitions by actors of Ray; yield their outcomes as they come.
 
     Args:
@@ -82,7 +84,7 @@ def annotate_in_ray(settings: Settings, out: Path, partitions: Sequence[Partitio
             if isinstance(answer, SapbertError):
                 raise answer
             missing.discard(number)
-            yield Outcome(number, Counts(*answer)) if isinstance(answer, tuple) else Outcome(number, None, answer)
+            yield Outcome(number, AnnotationCounts(*answer)) if isinstance(answer, tuple) else Outcome(number, None, answer)
         for number in sorted(missing):
             yield Outcome(number, None, "its workers died")
 
@@ -97,7 +99,7 @@ def _tries(out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _ray(cpus: int, address: Optional[str]) -> Iterator[Any]:
+def _ray(cpus: int, address: str | None) -> Iterator[Any]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # nothing leaves the machine
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its warnings are about the inside of Ray Data
     try:
@@ -108,7 +110,7 @@ def _ray(cpus: int, address: Optional[str]) -> Iterator[Any]:
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     ours = not ray.is_initialized()
     if ours:
-        options: Dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if address is None:
             options.update(address="local", include_dashboard=False, num_cpus=max(cpus, os.cpu_count() or 1), object_store_memory=STORE_BYTES)
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Dict, List, Optional, Tuple
 
 MAX_LETTERS = 8
 MAX_CHARS_BEFORE = 240  # a long form is looked for in so much text before the bracket
@@ -27,7 +26,7 @@ _USUAL = frozenset(
 )
 
 
-def definitions(text: str, *, english: bool = True) -> Dict[str, str]:
+def definitions(text: str, *, english: bool = True) -> dict[str, str]:
     """Find every abbreviation that the text defines in brackets.
 
     The initials of the words are tried first. A short form of three or more letters is also tried by the algorithm of Schwartz and Hearst,
@@ -46,7 +45,7 @@ def definitions(text: str, *, english: bool = True) -> Dict[str, str]:
     Source:
         Schwartz and Hearst, A simple algorithm for identifying abbreviation definitions in biomedical text, PSB 2003, figure 1.
     """
-    found: Dict[str, str] = {}
+    found: dict[str, str] = {}
     for bracket in _BRACKET.finditer(text):
         before = _clause(text[max(0, bracket.start() - MAX_CHARS_BEFORE) : bracket.start()])
         for short, long in _read(before, bracket[1].strip(), english):
@@ -61,7 +60,7 @@ def _clause(text: str) -> str:
     return (text[ends[-1].end() :] if ends else text).strip()
 
 
-def _read(before: str, inside: str, english: bool) -> Iterator[Tuple[str, str]]:
+def _read(before: str, inside: str, english: bool) -> Iterator[tuple[str, str]]:
     """Yield the short and long forms of one bracket."""
     shorts = list(takewhile(is_short, _JOINED.split(inside)))
     if len(shorts) > 1:
@@ -89,13 +88,13 @@ def is_short(text: str) -> bool:
     return fits and 2 * sum(c.isupper() for c in letters) >= len(letters)
 
 
-def _forms(short: str, english: bool) -> List[str]:
+def _forms(short: str, english: bool) -> list[str]:
     """Return the short form, and its singular if it is an English plural: "VSDs" and "VSD". "As" is no plural."""
     plural = _PLURAL.fullmatch(short) if english else None
     return [short, plural[1]] if plural and len(plural[1]) > 1 else [short]
 
 
-def _side_by_side(before: str, shorts: List[str], english: bool) -> List[Optional[str]]:
+def _side_by_side(before: str, shorts: list[str], english: bool) -> list[str | None]:
     """Give each of several short forms its part of the text. The other parts may share the last words of the last one."""
     parts = _JOINED.split(before)[-len(shorts) :]
     if len(parts) < len(shorts):
@@ -106,7 +105,7 @@ def _side_by_side(before: str, shorts: List[str], english: bool) -> List[Optiona
     return [*others, _long(parts[-1], shorts[-1], english)]
 
 
-def _long(text: str, short: str, english: bool) -> Optional[str]:
+def _long(text: str, short: str, english: bool) -> str | None:
     """Return the end of `text` that the short form stands for."""
     letters = [c.lower() for c in _forms(short, english)[-1] if c.isalnum()]
     exact = _initials(text, letters, small=english and (len(letters) > 2 or "&" in short))
@@ -117,7 +116,7 @@ def _long(text: str, short: str, english: bool) -> Optional[str]:
     return _initials(text, letters, turned=True)
 
 
-def _schwartz_hearst(text: str, letters: List[str], english: bool) -> Optional[str]:
+def _schwartz_hearst(text: str, letters: list[str], english: bool) -> str | None:
     """Return the long form by Schwartz and Hearst's algorithm.
 
     From the right, each letter is matched at its last place before the letter that follows it. The first letter must begin a word, and the
@@ -139,7 +138,7 @@ def _schwartz_hearst(text: str, letters: List[str], english: bool) -> Optional[s
     return long
 
 
-def _initials(text: str, letters: List[str], *, small: bool = False, turned: bool = False) -> Optional[str]:
+def _initials(text: str, letters: list[str], *, small: bool = False, turned: bool = False) -> str | None:
     """Return the words at the end of `text` whose initials are the letters.
 
     Args:

@@ -1,4 +1,4 @@
-"""Know where links sit in a Doc: which spans are linked, which text is looked up for a span, how links are written."""
+"""Read the spans to link from a Doc, choose the text to look up, and write the links."""
 
 from __future__ import annotations
 

@@ -252,7 +252,8 @@ class NameEncoder(Model[list[str], Floats2d]):
         try:
             base = _adapter_base(name)
             source = name if base is None or _has_tokenizer(name) else base
-            tokenizer = AutoTokenizer.from_pretrained(source, **{"use_fast": True, **tokenizer_settings})
+            tokenizers: Any = AutoTokenizer  # without types in some versions of transformers
+            tokenizer = tokenizers.from_pretrained(source, **{"use_fast": True, **tokenizer_settings})
             with _LOADING:
                 transformer = AutoModel.from_pretrained(base or name, **transformer_settings)
             if base is not None:

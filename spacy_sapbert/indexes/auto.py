@@ -1,17 +1,17 @@
-"""Which engine for how many names, as `python -m benchmarks engines` measured it (README, *Engines*)."""
+"""Recommend an engine for a number of names, as measured by `python -m benchmarks engines` (docs/guides/engines.md)."""
 
 from __future__ import annotations
 
 import importlib.util
 import math
-from typing import Any, Dict, Tuple
+from typing import Any
 
 EXACT_UP_TO = 20_000  # names: nothing is faster to build, and a batch of mentions costs less than encoding them
-GRAPH: Dict[str, Any] = {"dtype": "i8", "pca": 128, "rescore": 100}
+GRAPH: dict[str, Any] = {"dtype": "i8", "pca": 128, "rescore": 100}
 MILLIONS = 2_000_000  # names: from here on memory counts, and what a graph of few edges does not find
-LISTS: Dict[str, Any] = {"pca": 96, "search": 64, "rescore": 150, "build_threads": 0}  # of `lists_of` many: a byte a dimension, no edges
+LISTS: dict[str, Any] = {"pca": 96, "search": 64, "rescore": 150, "build_threads": 0}  # of `lists_of` many: a byte a dimension, no edges
 # where Faiss is not installed; on all cores, which is worth a graph that is not the same each time
-SMALL_GRAPH: Dict[str, Any] = {
+SMALL_GRAPH: dict[str, Any] = {
     "dtype": "i8",
     "pca": 64,
     "connectivity": 12,
@@ -22,8 +22,11 @@ SMALL_GRAPH: Dict[str, Any] = {
 }
 
 
-def recommended(size: int) -> Tuple[str, Dict[str, Any], str]:
-    """(registered name, settings, why) for an index of `size` names, of the engines whose libraries are installed."""
+def recommended(size: int) -> tuple[str, dict[str, Any], str]:
+    """Return the engine recommended for `size` names: registered name, settings, reason.
+
+    Only engines whose libraries are installed are recommended.
+    """
     if size <= EXACT_UP_TO:
         return "spacy-sapbert.ExactIndex.v1", {}, f"{size:,} names are compared one by one as fast as by any index, and none is missed."
     if size >= MILLIONS and _installed("faiss"):
@@ -31,16 +34,16 @@ def recommended(size: int) -> Tuple[str, Dict[str, Any], str]:
         return (
             "spacy-sapbert.FaissIndex.v1",
             settings,
-            f"{size:,} names in lists: smaller than a graph, built sooner, and surer to find what is hard.",
+            f"{size:,} names in lists: smaller than a graph, faster to build, and more accurate for difficult mentions.",
         )
     if not _installed("usearch"):
         better = "faiss" if size >= MILLIONS else "usearch"
-        why = f'the default; at {size:,} names `pip install "spacy-sapbert[{better}]"` finds more in less time.'
+        why = f'the default; at {size:,} names `pip install "spacy-sapbert[{better}]"` has a better recall and is faster.'
         return "spacy-sapbert.AnnoyIndex.v1", {}, why
     if size < MILLIONS:
         why = f"the smallest graph and the fastest: {size:,} names in bytes of {GRAPH['pca']} dimensions, compared in full."
         return "spacy-sapbert.UsearchIndex.v1", dict(GRAPH), why
-    why = f'a graph of {size:,} names that fits into memory; `pip install "spacy-sapbert[faiss]"` finds more in less of it.'
+    why = f'a graph of {size:,} names that fits into memory; `pip install "spacy-sapbert[faiss]"` has a better recall and uses less memory.'
     return "spacy-sapbert.UsearchIndex.v1", dict(SMALL_GRAPH), why
 
 

@@ -27,7 +27,7 @@ class Tunable(Protocol):
 
     @property
     def build_params(self) -> Sequence[str]:
-        """Names of the settings that the index's files depend on: where one of them changes, the index is built anew."""
+        """Names of the settings that the index's files depend on: where one of them changes, the index is built again."""
         ...
 
     def settings_to_try(self, size: int) -> list[dict[str, Any]]:

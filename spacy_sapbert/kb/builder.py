@@ -19,9 +19,10 @@ import sqlite3
 import tempfile
 from array import array
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -84,7 +85,7 @@ class Source:
     kind: str = ""
     stats: Any = None
     only_adds: bool = False
-    options: Dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -106,17 +107,17 @@ class Filters:
     types: Sequence[str] = ()
     cui_only: bool = False
     weak_names: bool = True
-    tuis: FrozenSet[str] = field(init=False, default=frozenset())
+    tuis: frozenset[str] = field(init=False, default=frozenset())
 
     def __post_init__(self) -> None:
         self.tuis = semantic_types.expand(self.types) if self.types else frozenset()
 
-    def as_dict(self) -> Dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the filters as the manifest has them."""
         return {"languages": list(self.languages), "types": sorted(self.tuis), "cui_only": self.cui_only, "weak_names": self.weak_names}
 
 
-def build_kb(sources: Sequence[Source], out: Union[str, Path], *, filters: Optional[Filters] = None, progress: bool = False) -> KnowledgeBase:
+def build_kb(sources: Sequence[Source], out: str | Path, *, filters: Filters | None = None, progress: bool = False) -> KnowledgeBase:
     """Join sources into a knowledge base folder.
 
     Args:
@@ -160,9 +161,9 @@ def build_kb(sources: Sequence[Source], out: Union[str, Path], *, filters: Optio
     return KnowledgeBase(out)
 
 
-def _describe(source: Source) -> Dict[str, Any]:
+def _describe(source: Source) -> dict[str, Any]:
     stats = source.stats
-    described: Dict[str, Any] = {"name": source.name, "kind": source.kind}
+    described: dict[str, Any] = {"name": source.name, "kind": source.kind}
     for key in ("version", "rows", "malformed", "concepts"):
         if stats is not None:
             described[key] = getattr(stats, key, None)
@@ -176,8 +177,8 @@ def _describe(source: Source) -> Dict[str, Any]:
 # -- staging ------------------------------------------------------------------------------------------------------------
 
 
-def _stage(database: sqlite3.Connection, sources: Sequence[Source], filters: Filters, progress: bool) -> Dict[str, int]:
-    rows: Dict[str, List[Tuple[Any, ...]]] = defaultdict(list)
+def _stage(database: sqlite3.Connection, sources: Sequence[Source], filters: Filters, progress: bool) -> dict[str, int]:
+    rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     skipped = {"empty": 0, "too_long": 0, "other_language": 0, "weak": 0}
     languages = set(filters.languages)
     database.execute("BEGIN")
@@ -193,7 +194,7 @@ def _stage(database: sqlite3.Connection, sources: Sequence[Source], filters: Fil
 
 
 def _stage_concept(
-    rows: Dict[str, List[Tuple[Any, ...]]], concept: Concept, number: int, languages: Set[str], weak_names: bool, skipped: Dict[str, int]
+    rows: dict[str, list[tuple[Any, ...]]], concept: Concept, number: int, languages: set[str], weak_names: bool, skipped: dict[str, int]
 ) -> None:
     # most of the many millions of parts of UMLS hold only one parent or one type, so each field is tested first
     cid = concept.concept_id
@@ -233,7 +234,7 @@ def _one_line(text: str) -> str:
     return " ".join((text if text.isascii() else text.encode("utf-8", "ignore").decode("utf-8")).split())
 
 
-def _flush(database: sqlite3.Connection, rows: Dict[str, List[Tuple[Any, ...]]]) -> None:
+def _flush(database: sqlite3.Connection, rows: dict[str, list[tuple[Any, ...]]]) -> None:
     for table, values in rows.items():
         if values:
             database.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(values[0]))})", values)
@@ -276,7 +277,7 @@ def _leave_unknown(database: sqlite3.Connection, adding: Sequence[int]) -> int:
     names, concepts = database.execute(f"SELECT COUNT(*), COUNT(DISTINCT id) {left}", adding).fetchone()
     if names:
         examples = ", ".join(i for (i,) in database.execute(f"SELECT DISTINCT id {left} ORDER BY id LIMIT 5", adding))
-        warn("W006", stacklevel=4, names=names, concepts=concepts, examples=examples)
+        warn("W006", names=names, concepts=concepts, examples=examples)
         database.execute(f"DELETE {left}", adding)
     return int(names)
 
@@ -284,19 +285,19 @@ def _leave_unknown(database: sqlite3.Connection, adding: Sequence[int]) -> int:
 # -- which term belongs to which concept --------------------------------------------------------------------------------
 
 
-def _assign_keys(database: sqlite3.Connection) -> Dict[str, int]:
+def _assign_keys(database: sqlite3.Connection) -> dict[str, int]:
     """Fill the table `key` (term -> concept id) for every id that is not a CUI. Memory grows with these terms, not with the size of UMLS."""
-    first_seen: Dict[str, int] = {}
+    first_seen: dict[str, int] = {}
     not_cui = "NOT GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
     for (term,) in database.execute(f"SELECT id FROM s_name WHERE id {not_cui} GROUP BY id ORDER BY MIN(rowid)"):
         first_seen.setdefault(term, len(first_seen))
-    cuis: Dict[str, List[Tuple[int, str]]] = defaultdict(list)
+    cuis: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for order, term, cui in database.execute(f"SELECT rowid, id, cui FROM s_cui WHERE id {not_cui} ORDER BY rowid"):
         cuis[term].append((order, cui))
     groups = _same_terms(database, [*first_seen, *cuis])
     own_names = _OwnNames(database, groups, cuis)
-    keys: List[Tuple[str, str]] = []
-    codes: List[Tuple[str, str]] = []
+    keys: list[tuple[str, str]] = []
+    codes: list[tuple[str, str]] = []
     several = 0
     for group in groups:
         listed = list(dict.fromkeys(cui for _, cui in sorted(pair for term in group for pair in cuis.get(term, []))))
@@ -317,9 +318,9 @@ def _assign_keys(database: sqlite3.Connection) -> Dict[str, int]:
     return {"terms_with_several_cuis": several}
 
 
-def _same_terms(database: sqlite3.Connection, terms: Iterable[str]) -> List[List[str]]:
+def _same_terms(database: sqlite3.Connection, terms: Iterable[str]) -> list[list[str]]:
     """Return the groups of terms that `same_as` joins, by union-find; in a group, terms are in the order in which they were first seen."""
-    parent: Dict[str, str] = {term: term for term in terms}
+    parent: dict[str, str] = {term: term for term in terms}
 
     def root(term: str) -> str:
         while parent[term] != term:
@@ -332,7 +333,7 @@ def _same_terms(database: sqlite3.Connection, terms: Iterable[str]) -> List[List
             parent.setdefault(term, term)
             parent.setdefault(other, other)
             parent[root(other)] = root(term)
-    groups: Dict[str, List[str]] = defaultdict(list)
+    groups: dict[str, list[str]] = defaultdict(list)
     for term in parent:
         groups[root(term)].append(term)
     return list(groups.values())
@@ -341,15 +342,15 @@ def _same_terms(database: sqlite3.Connection, terms: Iterable[str]) -> List[List
 class _OwnNames:
     """Choose which of several CUIs fits a group of terms best, see rule 1 above."""
 
-    def __init__(self, database: sqlite3.Connection, groups: List[List[str]], cuis: Dict[str, List[Tuple[int, str]]]) -> None:
+    def __init__(self, database: sqlite3.Connection, groups: list[list[str]], cuis: dict[str, list[tuple[int, str]]]) -> None:
         self._database = database
-        self._terms_of: Dict[str, List[str]] = defaultdict(list)  # CUI -> terms that map to it alone
+        self._terms_of: dict[str, list[str]] = defaultdict(list)  # CUI -> terms that map to it alone
         for group in groups:
             listed = {cui for term in group for _, cui in cuis.get(term, [])}
             if len(listed) == 1:
                 self._terms_of[listed.pop()].extend(group)
 
-    def primary(self, listed: List[str], group: List[str]) -> str:
+    def primary(self, listed: list[str], group: list[str]) -> str:
         labels, exact = self._names(group)
         best, best_fit = listed[0], -1
         for cui in listed:
@@ -359,9 +360,9 @@ class _OwnNames:
                 best, best_fit = cui, fit
         return best
 
-    def _names(self, terms: List[str]) -> Tuple[Set[str], Set[str]]:
-        labels: Set[str] = set()
-        exact: Set[str] = set()
+    def _names(self, terms: list[str]) -> tuple[set[str], set[str]]:
+        labels: set[str] = set()
+        exact: set[str] = set()
         for term in terms:
             found = self._database.execute("SELECT norm, rank, term_type FROM s_name WHERE id = ?", (term,)).fetchall()
             least = min((rank for _, rank, _ in found), default=0)
@@ -393,8 +394,8 @@ class _Names(NamedTuple):
     concept: Ints32
     tie: Ints32
     source: Ints32
-    sources: List[str]
-    languages: Dict[str, int]
+    sources: list[str]
+    languages: dict[str, int]
     concepts: int
     strings: int
 
@@ -436,16 +437,16 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
     if database.execute("SELECT 1 FROM n LIMIT 1").fetchone() is None:
         raise fail("E103", detail=f"filters: {filters.as_dict()}")
     seqs, concepts, ties, sources = array("i"), array("i"), array("i"), array("i")
-    places: Dict[str, int] = {}
-    languages: Dict[str, int] = defaultdict(int)
+    places: dict[str, int] = {}
+    languages: dict[str, int] = defaultdict(int)
 
-    def canonical() -> Iterator[Tuple[int, str, str, None, str]]:
+    def canonical() -> Iterator[tuple[int, str, str, None, str]]:
         """Yield the rows of `concept`. The canonical name is of the first source, then of the best rank, then the one read first.
 
         Meanwhile one name is chosen, in the same order, for each (text, source, language) of a concept, with its term type and rank.
         """
         last, row, name = None, -1, ""
-        seen: Set[Tuple[str, str, str]] = set()
+        seen: set[tuple[str, str, str]] = set()
         for cid, seq, text, source, language, term_type, number in database.execute(
             "SELECT cid, seq, text, source, language, term_type, input FROM n ORDER BY cid, input, rank, seq"
         ):
@@ -469,7 +470,7 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
     string_of = np.zeros(last_seq + 1, dtype=np.int32)
     n_strings = 0
 
-    def strings() -> Iterator[Tuple[int, str]]:
+    def strings() -> Iterator[tuple[int, str]]:
         nonlocal n_strings
         at, rows = array("i"), array("i")
         last, row = None, -1
@@ -553,7 +554,7 @@ def _follow_retired(database: sqlite3.Connection) -> None:
         database.executemany("UPDATE s_retired SET id = ? WHERE old = ?", moved)
 
 
-def _last(term: str, later: Dict[str, str]) -> str:
+def _last(term: str, later: dict[str, str]) -> str:
     last, seen = term, {term}
     while last in later:
         last = later[last]
@@ -569,7 +570,7 @@ def _write_types(database: sqlite3.Connection) -> None:
         "CREATE TEMP TABLE t AS SELECT DISTINCT COALESCE(key.cid, s_type.id) AS cid, tui FROM s_type LEFT JOIN key ON key.id = s_type.id"
     )
     database.execute("CREATE INDEX t_cid ON t (cid)")
-    parents: Dict[str, List[str]] = defaultdict(list)
+    parents: dict[str, list[str]] = defaultdict(list)
     not_cui = "NOT GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
     for term, parent in database.execute(f"SELECT id, parent FROM s_parent WHERE id {not_cui}"):
         parents[term].append(parent)
@@ -585,7 +586,7 @@ def _write_types(database: sqlite3.Connection) -> None:
     database.executemany("INSERT INTO t VALUES (?, ?)", found)
 
 
-def _finish(path: Path, table_path: Path, names: _Names) -> Dict[str, Any]:
+def _finish(path: Path, table_path: Path, names: _Names) -> dict[str, Any]:
     """Write the indexes of the tables and the name table; return the counts of the manifest."""
     database = sqlite3.connect(path, isolation_level=None)
     try:
@@ -655,7 +656,7 @@ def _type_sets(database: sqlite3.Connection, n_concepts: int) -> Ints32:
     Returns:
         Number of the set of each concept (concepts,).
     """
-    numbers: Dict[str, int] = {"": 0}
+    numbers: dict[str, int] = {"": 0}
     sets = np.zeros(n_concepts, dtype=np.int32)
     for concept, members in database.execute("SELECT concept, GROUP_CONCAT(tui, ' ') FROM (SELECT * FROM type ORDER BY 1, 2) GROUP BY concept"):
         sets[concept] = numbers.setdefault(members, len(numbers))
@@ -663,14 +664,14 @@ def _type_sets(database: sqlite3.Connection, n_concepts: int) -> Ints32:
     return sets
 
 
-def _vocabulary_sets(database: sqlite3.Connection, names: _Names) -> Tuple[Ints32, Dict[str, int], List[str]]:
+def _vocabulary_sets(database: sqlite3.Connection, names: _Names) -> tuple[Ints32, dict[str, int], list[str]]:
     """Number the distinct sets of vocabularies in which concepts have names or codes, and write them.
 
     Returns:
         Number of the set of each concept (concepts,), number of codes by vocabulary, and all vocabularies, sorted.
     """
     places = {vocabulary: place for place, vocabulary in enumerate(names.sources)}
-    counted: Dict[str, int] = defaultdict(int)
+    counted: dict[str, int] = defaultdict(int)
     width = len(places) + database.execute("SELECT COUNT(DISTINCT vocabulary) FROM code").fetchone()[0]
     found = [np.unique(names.concept.astype(np.int64) * width + names.source)]
     codes = database.execute("SELECT concept, vocabulary FROM code")
@@ -687,7 +688,7 @@ def _vocabulary_sets(database: sqlite3.Connection, names: _Names) -> Tuple[Ints3
     pairs = np.unique(pairs - pairs % width + by_name[pairs % width])
     ends = np.searchsorted(pairs, np.arange(1, names.concepts + 1, dtype=np.int64) * width).tolist()
     members = (pairs % width).astype(np.int16 if width < 1 << 15 else np.int64)
-    numbers: Dict[bytes, int] = {b"": 0}
+    numbers: dict[bytes, int] = {b"": 0}
     sets = np.zeros(names.concepts, dtype=np.int32)
     start = 0
     for concept, end in enumerate(ends):
@@ -698,10 +699,10 @@ def _vocabulary_sets(database: sqlite3.Connection, names: _Names) -> Tuple[Ints3
     return sets, counted, vocabularies
 
 
-def _most_first(counted: Dict[str, int]) -> Dict[str, int]:
+def _most_first(counted: dict[str, int]) -> dict[str, int]:
     return dict(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _write_sets(database: sqlite3.Connection, table: str, numbers: Dict[str, int]) -> None:
+def _write_sets(database: sqlite3.Connection, table: str, numbers: dict[str, int]) -> None:
     """Write the members of each set by its number; 0 is the empty set."""
     database.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(number, members) for members, number in numbers.items()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, field
-from typing import List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 CUI_PATTERN = re.compile("C[0-9]{7}")  # UMLS concept unique identifier
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-")
@@ -60,15 +60,15 @@ class Concept:
 
     concept_id: str
     source: str
-    names: List[Name] = field(default_factory=list)
-    cuis: List[str] = field(default_factory=list)
-    types: List[str] = field(default_factory=list)
-    definition: Optional[str] = None
-    codes: List[Tuple[str, str]] = field(default_factory=list)
-    parents: List[str] = field(default_factory=list)
-    same_as: List[str] = field(default_factory=list)
-    retired: List[str] = field(default_factory=list)
-    relations: List[Tuple[str, str]] = field(default_factory=list)
+    names: list[Name] = field(default_factory=list)
+    cuis: list[str] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)
+    definition: str | None = None
+    codes: list[tuple[str, str]] = field(default_factory=list)
+    parents: list[str] = field(default_factory=list)
+    same_as: list[str] = field(default_factory=list)
+    retired: list[str] = field(default_factory=list)
+    relations: list[tuple[str, str]] = field(default_factory=list)
 
 
 def is_cui(concept_id: str) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
+from cachetools import LRUCache
 
 from ..errors import DamagedFile, fail
 from ..files import read_manifest
@@ -25,7 +26,7 @@ from .name_table import NameTable
 KIND, VERSION = "knowledge base", 1
 DATABASE, NAME_TABLE = "kb.sqlite", "names.npy"
 MAPPED_UP_TO = 1 << 30  # bytes of a database
-_CACHED = 20_000  # concepts kept as Entity
+_CACHED = 20_000  # concepts and ids kept in memory
 _VARIABLES = 500  # in one SQL statement; SQLite's oldest limit is 999
 
 
@@ -42,9 +43,9 @@ class Entity(NamedTuple):
 
     concept_id: str
     canonical_name: str
-    aliases: List[str]
-    types: List[str] = []
-    definition: Optional[str] = None
+    aliases: list[str]
+    types: list[str] = []
+    definition: str | None = None
 
     def __repr__(self) -> str:
         shown = f"CUI: {self.concept_id}, Name: {self.canonical_name}\nDefinition: {self.definition}\nTUI(s): {', '.join(self.types)}\n"
@@ -71,18 +72,19 @@ class KnowledgeBase:
         SapbertError: E106, another format.
     """
 
-    def __init__(self, path: Union[str, Path], *, verify: bool = False) -> None:
+    def __init__(self, path: str | Path, *, verify: bool = False) -> None:
         self.path = Path(path)
-        self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, VERSION, missing="E101", damaged="E102", full=verify)
+        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, VERSION, missing="E101", damaged="E102", full=verify)
         try:
             self.name_table = NameTable.open(self.path / NAME_TABLE)
         except ValueError as error:
             raise fail("E102", DamagedFile, path=self.path, why=f"{NAME_TABLE}: {error}") from error
-        self.added: Optional[Overlay] = None
+        self.added: Overlay | None = None
         self._local = threading.local()
         self._file = _file(self.path / DATABASE)
-        self._concepts: Dict[int, Concept] = {}
-        self._ids: Dict[int, str] = {}
+        self._concepts: LRUCache[int, Concept] = LRUCache(_CACHED)
+        self._ids: LRUCache[int, str] = LRUCache(_CACHED)
+        self._lock = threading.Lock()  # of both caches
         self._sql("SELECT 1 FROM concept LIMIT 1")  # a foreign file shows itself here
 
     # -- size and settings ----------------------------------------------------------------------------------------------
@@ -98,10 +100,10 @@ class KnowledgeBase:
             SapbertError: E022, a name belongs to no concept.
         """
         view = KnowledgeBase.__new__(KnowledgeBase)
-        view.__dict__.update(self.__dict__, added=None, _concepts={})
+        view.__dict__.update(self.__dict__, added=None, _concepts=LRUCache(_CACHED))
         if additions:
 
-            def find(text: str, language: str) -> Optional[int]:
+            def find(text: str, language: str) -> int | None:
                 return view.find([text], language).get(text)
 
             def defined(row: int) -> bool:
@@ -116,12 +118,12 @@ class KnowledgeBase:
         return int(self.manifest["counts"]["strings"])
 
     @property
-    def vocabularies(self) -> List[str]:
+    def vocabularies(self) -> list[str]:
         """Vocabularies in which any concept has a name or a code."""
         return list(self.manifest["counts"]["vocabularies"])
 
     @property
-    def languages(self) -> Dict[str, int]:
+    def languages(self) -> dict[str, int]:
         """Number of names by language, the most frequent language first."""
         return dict(self.manifest["counts"]["languages"])
 
@@ -137,15 +139,15 @@ class KnowledgeBase:
         for (norm,) in self._sql("SELECT norm FROM string WHERE row >= ? ORDER BY row", start):
             yield norm
 
-    def surface_forms_at(self, rows: Sequence[int]) -> List[str]:
+    def surface_forms_at(self, rows: Sequence[int]) -> list[str]:
         """Return the surface forms of some rows, in the order of the rows given."""
-        texts: Dict[int, str] = {}
+        texts: dict[int, str] = {}
         for start in range(0, len(rows), _VARIABLES):
             part = [int(row) for row in rows[start : start + _VARIABLES]]
             texts.update(self._sql(f"SELECT row, norm FROM string WHERE row IN ({','.join('?' * len(part))})", *part))
         return [texts[int(row)] for row in rows]
 
-    def find(self, names: Iterable[str], language: str = "") -> Dict[str, int]:
+    def find(self, names: Iterable[str], language: str = "") -> dict[str, int]:
         """Find exact matches of some names.
 
         Args:
@@ -155,7 +157,7 @@ class KnowledgeBase:
         Returns:
             Row of the surface form by the name as it was given; names without an exact match are missing.
         """
-        found: Dict[str, int] = {}
+        found: dict[str, int] = {}
         for name in names:
             norm = normalise(name, language)
             hit = self._sql("SELECT row FROM string WHERE norm = ?", norm).fetchone()
@@ -165,7 +167,7 @@ class KnowledgeBase:
                 found[name] = self.added.by_norm[norm]
         return found
 
-    def names_of_surface_form(self, row: int) -> List[Tuple[int, Name]]:
+    def names_of_surface_form(self, row: int) -> list[tuple[int, Name]]:
         """Return (concept row, Name) of every name with this surface form, best first."""
         sql = "SELECT concept, text, source, language, term_type, rank FROM name WHERE string = ? ORDER BY concept, rank, rowid"
         added = [] if self.added is None else self.added.of_surface_form(row)
@@ -178,7 +180,7 @@ class KnowledgeBase:
         sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
         return Name(*self._sql(sql, surface_form, concept).fetchone())
 
-    def names_in(self, languages: Sequence[str]) -> Iterator[Tuple[int, int, str]]:
+    def names_in(self, languages: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         """Yield (concept row, surface form row, language) of every name in some languages.
 
         Rows are in the order of concepts; of a concept, the canonical name comes first, then the others by rank.
@@ -190,7 +192,7 @@ class KnowledgeBase:
             *languages,
         )
 
-    def matchable_names(self, *, weak_names: bool = True, tuis: Optional[Iterable[str]] = None) -> Iterator[Tuple[str, Optional[str]]]:
+    def matchable_names(self, *, weak_names: bool = True, tuis: Iterable[str] | None = None) -> Iterator[tuple[str, str | None]]:
         """Yield every surface form with the first semantic type of its best concept, to find names in text.
 
         Args:
@@ -199,7 +201,7 @@ class KnowledgeBase:
         """
         only = None if tuis is None else set(tuis)
         weak = "" if weak_names else "WHERE term_type NOT IN ('NRW', 'REL', 'BRD', 'LAY')"
-        types: Dict[int, Optional[str]] = {}
+        types: dict[int, str | None] = {}
         for concept, tui in self._sql("SELECT concept, tui FROM type ORDER BY concept, tui DESC"):
             if only is None or tui in only:
                 types[concept] = tui
@@ -217,11 +219,12 @@ class KnowledgeBase:
         """Return the id of the concept in a row."""
         if self.added is not None and self.added.is_new(row):
             return self.added.id_of(row)
-        known = self._ids.get(row)
+        with self._lock:
+            known = self._ids.get(row)
         if known is None:
-            if len(self._ids) >= _CACHED:
-                self._ids.clear()
-            known = self._ids[row] = self._sql("SELECT id FROM concept WHERE row = ?", row).fetchone()[0]
+            known = str(self._sql("SELECT id FROM concept WHERE row = ?", row).fetchone()[0])
+            with self._lock:
+                self._ids[row] = known
         return known
 
     def row_of(self, concept_id: str) -> int:
@@ -252,11 +255,12 @@ class KnowledgeBase:
 
     def concept(self, row: int) -> Concept:
         """Return all that is known about the concept in a row. `names[0]` is the canonical name."""
-        concept = self._concepts.get(row)
+        with self._lock:
+            concept = self._concepts.get(row)
         if concept is None:
-            if len(self._concepts) >= _CACHED:
-                self._concepts.clear()
-            concept = self._concepts[row] = self._read_concept(row)
+            concept = self._read_concept(row)
+            with self._lock:
+                self._concepts[row] = concept
         return concept
 
     def _read_concept(self, row: int) -> Concept:
@@ -278,35 +282,35 @@ class KnowledgeBase:
             relations=self._sql("SELECT relation, target FROM relation WHERE concept = ? ORDER BY relation, target", row).fetchall(),
         )
 
-    def names_of(self, row: int) -> List[Name]:
+    def names_of(self, row: int) -> list[Name]:
         """Return only the names of the concept in a row, the canonical one first."""
         if self.added is not None and self.added.is_new(row):
             return self.added.names_of(row)
         return self._names(row, self._sql("SELECT name FROM concept WHERE row = ?", row).fetchone()[0])
 
-    def _names(self, row: int, canonical: str) -> List[Name]:
+    def _names(self, row: int, canonical: str) -> list[Name]:
         names = [Name(*n) for n in self._sql("SELECT text, source, language, term_type, rank FROM name WHERE concept = ? ORDER BY rank, rowid", row)]
         added = [] if self.added is None else self.added.names_of(row)
         return [*sorted(names, key=lambda n: n.text != canonical), *added]  # stable
 
-    def definitions(self) -> Iterator[Tuple[int, str, str]]:
+    def definitions(self) -> Iterator[tuple[int, str, str]]:
         """Yield (concept row, definition, source) of every definition, in the order of rows; of a concept, the canonical one first."""
         yield from self._definitions("", ())
 
-    def definitions_of(self, row: int) -> List[Tuple[str, str]]:
+    def definitions_of(self, row: int) -> list[tuple[str, str]]:
         """Return (definition, source) of every definition of the concept in a row, the canonical one first."""
         return [(text, source) for _, text, source in self._definitions("AND concept.row = ?", (row,))]
 
-    def _definitions(self, only: str, values: Tuple[int, ...]) -> sqlite3.Cursor:
+    def _definitions(self, only: str, values: tuple[int, ...]) -> sqlite3.Cursor:
         return self._sql(  # CROSS JOIN: in this order, so that nothing is sorted
             "SELECT concept.row, COALESCE(text, definition), definition.source FROM definition CROSS JOIN concept ON concept.row = definition.concept"
             f" WHERE TRUE {only} ORDER BY definition.concept, place",
             *values,
         )
 
-    def codes(self, row: int) -> Dict[str, List[str]]:
+    def codes(self, row: int) -> dict[str, list[str]]:
         """Return the codes of the concept in a row by vocabulary; "UMLS" has every CUI of the concept, the primary one first."""
-        codes: Dict[str, List[str]] = {}
+        codes: dict[str, list[str]] = {}
         new = self.added is not None and self.added.is_new(row)
         for vocabulary, code in (
             self.concept(row).codes if new else self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row)
@@ -314,19 +318,19 @@ class KnowledgeBase:
             codes.setdefault(vocabulary, []).append(code)
         return codes
 
-    def concepts_of_codes(self, vocabulary: str) -> Iterator[Tuple[str, int]]:
+    def concepts_of_codes(self, vocabulary: str) -> Iterator[tuple[str, int]]:
         """Yield (code, concept row) of every code of a vocabulary, sorted by code. For "UMLS" these are all CUIs that source terms map to."""
         yield from self._sql("SELECT code, concept FROM code WHERE vocabulary = ? ORDER BY code, concept", vocabulary)
 
-    def every_code(self) -> Iterator[Tuple[str, str, int]]:
+    def every_code(self) -> Iterator[tuple[str, str, int]]:
         """Yield (vocabulary, code, concept row) of all codes."""
         yield from self._sql("SELECT vocabulary, code, concept FROM code ORDER BY rowid")
 
-    def canonical_names(self) -> Iterator[Tuple[int, str, str]]:
+    def canonical_names(self) -> Iterator[tuple[int, str, str]]:
         """Yield (row, concept id, canonical name as its source writes it) of every concept, in the order of rows."""
         yield from self._sql("SELECT row, id, name FROM concept ORDER BY row")
 
-    def relations(self, kinds: Optional[Sequence[str]] = None) -> Iterator[Tuple[int, str, str]]:
+    def relations(self, kinds: Sequence[str] | None = None) -> Iterator[tuple[int, str, str]]:
         """Yield (concept row, relation, id of the other concept), such as (row, "has_finding_site", id of the site).
 
         Args:
@@ -335,7 +339,7 @@ class KnowledgeBase:
         where = "" if kinds is None else f"WHERE relation IN ({','.join('?' * len(kinds))})"
         yield from self._sql(f"SELECT concept, relation, target FROM relation {where} ORDER BY concept, relation, target", *(kinds or ()))
 
-    def parents(self) -> Iterator[Tuple[int, int]]:
+    def parents(self) -> Iterator[tuple[int, int]]:
         """Yield (concept row, row of a parent) of every is-a edge, in the order of rows; -1 for a parent that is not in the knowledge base."""
         yield from self._sql(
             "SELECT p.concept, COALESCE((SELECT row FROM concept WHERE id = p.parent), (SELECT concept FROM other_id WHERE id = p.parent), -1)"
@@ -395,7 +399,7 @@ class KnowledgeBase:
         keys = np.fromiter((key for (key,) in rows), dtype=np.int64)
         return np.isin(self.name_table.surface_form.astype(np.int64) * len(self) + self.name_table.concept, keys)
 
-    def _mask(self, table: str, wanted: Set[str]) -> Bools1d:
+    def _mask(self, table: str, wanted: set[str]) -> Bools1d:
         sets = [set(members.split(" ")) for (members,) in self._sql(f"SELECT members FROM {table} ORDER BY no")]
         return np.array([bool(s & wanted) for s in sets], dtype=np.bool_)
 
@@ -407,7 +411,7 @@ class KnowledgeBase:
         return _Entities(self)
 
     @property
-    def alias_to_cuis(self) -> Mapping[str, Set[str]]:
+    def alias_to_cuis(self) -> Mapping[str, set[str]]:
         """Name as a source writes it -> concept ids, read when it is asked for."""
         return _Aliases(self)
 
@@ -433,10 +437,10 @@ class KnowledgeBase:
         except sqlite3.DatabaseError as error:
             raise fail("E102", DamagedFile, path=self.path, why=f"{DATABASE}: {error}") from error
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "added": self.added}
 
-    def __setstate__(self, state: Dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["path"])  # type: ignore[misc]
         self.added = state["added"]
 
@@ -476,14 +480,14 @@ class _Entities(Mapping[str, Entity]):
         yield from self._kb.added.rows if self._kb.added is not None else ()
 
 
-class _Aliases(Mapping[str, Set[str]]):
+class _Aliases(Mapping[str, set[str]]):
     def __init__(self, kb: KnowledgeBase) -> None:
         self._kb = kb
 
     def __contains__(self, alias: object) -> bool:
         return isinstance(alias, str) and super().__contains__(alias)
 
-    def __getitem__(self, alias: str) -> Set[str]:
+    def __getitem__(self, alias: str) -> set[str]:
         # Turkish names are lower-cased in another way than mentions without a language
         rows = {row for language in ("", DOTLESS[0]) for row in self._kb.find([alias], language).values()}
         names = [found for row in sorted(rows) for found in self._kb.names_of_surface_form(row)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple
 
 from ..errors import fail
 
@@ -39,29 +40,29 @@ class SemanticTypeNode(NamedTuple):
 
     type_id: str
     full_name: str
-    children: List["SemanticTypeNode"]  # noqa: UP037
+    children: list["SemanticTypeNode"]  # noqa: UP037
     level: int
 
 
-def _rows(name: str) -> List[List[str]]:
+def _rows(name: str) -> list[list[str]]:
     lines = (DATA / name).read_text(encoding="utf-8").splitlines()
     return [line.split("\t") for line in lines if line and not line.startswith("#")][1:]
 
 
 @lru_cache(maxsize=1)
-def load() -> Dict[str, SemanticType]:
+def load() -> dict[str, SemanticType]:
     """Return all 127 types by TUI, in the order of their tree numbers."""
     return {row[0]: SemanticType(*row) for row in _rows("semantic_types.tsv")}
 
 
 @lru_cache(maxsize=1)
-def groups() -> Dict[str, FrozenSet[str]]:
+def groups() -> dict[str, frozenset[str]]:
     """Return the TUIs of each of the 15 semantic groups: ACTI, ANAT, CHEM, CONC, DEVI, DISO, GENE, GEOG, LIVB, OBJC, OCCU, ORGA, PHEN, PHYS, PROC."""
     names = sorted({t.group for t in load().values()})
     return {name: frozenset(t.tui for t in load().values() if t.group == name) for name in names}
 
 
-def expand(values: Iterable[str]) -> FrozenSet[str]:
+def expand(values: Iterable[str]) -> frozenset[str]:
     """Return the TUIs that some values stand for.
 
     Args:
@@ -71,7 +72,7 @@ def expand(values: Iterable[str]) -> FrozenSet[str]:
         SapbertError: E104, a value is none of these.
     """
     by_name = {t.name.lower(): t.tui for t in load().values()}
-    found: FrozenSet[str] = frozenset()
+    found: frozenset[str] = frozenset()
     for value in values:
         key = value.strip()
         if key.upper() in load():
@@ -86,12 +87,12 @@ def expand(values: Iterable[str]) -> FrozenSet[str]:
 
 
 @lru_cache(maxsize=1)
-def branch_types() -> Dict[str, Tuple[str, ...]]:
+def branch_types() -> dict[str, tuple[str, ...]]:
     """Return TUIs by the id of an ontology's branch, and by "VOCABULARY *" for terms outside all branches (data/branch_types.tsv)."""
     return {row[0]: tuple(row[1].split(",")) for row in _rows("branch_types.tsv")}
 
 
-def types_of(concept_id: str, vocabulary: str, parents_of: Callable[[str], Sequence[str]]) -> Tuple[str, ...]:
+def types_of(concept_id: str, vocabulary: str, parents_of: Callable[[str], Sequence[str]]) -> tuple[str, ...]:
     """Return the semantic types of an ontology's term: those of its nearest ancestors in `branch_types`.
 
     A listed ancestor that is above another listed one does not count, even if it is nearer: by some short path every tumour is also just
@@ -116,7 +117,7 @@ def types_of(concept_id: str, vocabulary: str, parents_of: Callable[[str], Seque
     return tuple(sorted({tui for a in listed if distances[a] == nearest for tui in branches[a]}))
 
 
-def _ancestors(concept_id: str, parents_of: Callable[[str], Sequence[str]]) -> Dict[str, int]:
+def _ancestors(concept_id: str, parents_of: Callable[[str], Sequence[str]]) -> dict[str, int]:
     """Return the fewest steps up to every ancestor, and to the term itself."""
     distances, level = {concept_id: 0}, [concept_id]
     while level:
@@ -129,7 +130,7 @@ class SemanticTypeTree:
     """The methods of scispaCy's `kb.semantic_type_tree`, with the same nodes and levels. The depth is 8."""
 
     def __init__(self, root: SemanticTypeNode) -> None:
-        self.flat_nodes: List[SemanticTypeNode] = [*self.get_children(root), root]
+        self.flat_nodes: list[SemanticTypeNode] = [*self.get_children(root), root]
         self.type_id_to_node = {node.type_id: node for node in self.flat_nodes}
         self.depth = max(node.level for node in self.flat_nodes)
         self._parents = {child.type_id: node for node in self.flat_nodes for child in node.children}
@@ -142,19 +143,19 @@ class SemanticTypeTree:
         """Return the name of a TUI."""
         return self.type_id_to_node[type_id].full_name
 
-    def get_nodes_at_depth(self, level: int) -> List[SemanticTypeNode]:
+    def get_nodes_at_depth(self, level: int) -> list[SemanticTypeNode]:
         """Return the nodes of one level."""
         return [node for node in self.flat_nodes if node.level == level]
 
-    def get_children(self, node: SemanticTypeNode) -> List[SemanticTypeNode]:
+    def get_children(self, node: SemanticTypeNode) -> list[SemanticTypeNode]:
         """Return all descendants, depth first."""
         return [found for child in node.children for found in (child, *self.get_children(child))]
 
-    def get_parent(self, node: SemanticTypeNode) -> Optional[SemanticTypeNode]:
+    def get_parent(self, node: SemanticTypeNode) -> SemanticTypeNode | None:
         """Return the parent of a node, None for the root."""
         return self._parents.get(node.type_id)
 
-    def get_collapsed_type_id_map_at_level(self, level: int) -> Dict[str, str]:
+    def get_collapsed_type_id_map_at_level(self, level: int) -> dict[str, str]:
         """Return for every type its ancestor at `level`, or itself if it is not below that level."""
         collapsed = {type_id: type_id for type_id in self.type_id_to_node}
         for node in self.get_nodes_at_depth(level):

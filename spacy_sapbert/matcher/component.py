@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple, Union
+from typing import Any, Dict, FrozenSet, List, Optional, Protocol, Set, Tuple, Union, runtime_checkable
 
 import numpy as np
 from spacy.lang.en.stop_words import STOP_WORDS
@@ -42,6 +42,25 @@ FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words kept in memory while names are read
 _LONG = 64  # letters; hashes of longer words (base64) are not kept
 Names = Iterable[Tuple[str, Optional[str]]]  # (normalised name, semantic type)
+
+
+@runtime_checkable
+class HasKnowledgeBase(Protocol):
+    """A component of the pipeline, such as `sapbert_linker`, whose knowledge base and additions are looked for in text."""
+
+    @property
+    def kb(self) -> KnowledgeBase:
+        """The knowledge base."""
+        ...
+
+    @property
+    def additions(self) -> Additions:
+        """Names and concepts that a user added; each change makes a new object."""
+        ...
+
+    def load(self) -> None:
+        """Read the files, unless they were read before."""
+        ...
 
 
 def stem(word: str) -> str:
@@ -186,11 +205,10 @@ class ConceptMatcher(Pipe):
             self.set_kb(self._find_kb())
         changed = False
         for name, component in self.nlp.pipeline:
-            linker: Any = component
-            if isinstance(getattr(linker, "additions", None), Additions):
-                linker.load()  # its folder may hold additions
-                if self._added.get(name, (None, None))[0] is not linker.additions:  # each change makes a new object
-                    self._added[name] = linker.additions, self._collect(self._added_names(linker.kb, linker.additions))
+            if isinstance(component, HasKnowledgeBase):
+                component.load()  # its folder may hold additions
+                if self._added.get(name, (None, None))[0] is not component.additions:  # each change makes a new object
+                    self._added[name] = component.additions, self._collect(self._added_names(component.kb, component.additions))
                     changed = True
         if changed:
             self._more = union(phrases for _, phrases in self._added.values())
@@ -204,7 +222,7 @@ class ConceptMatcher(Pipe):
     def _find_kb(self) -> KnowledgeBase:
         if self.linker_name is None:
             for _, component in self.nlp.pipeline:
-                if hasattr(component, "kb") and isinstance(component.kb, KnowledgeBase):
+                if isinstance(component, HasKnowledgeBase):
                     return component.kb
         if self.linker_name is not None and _is_kb(Path(self.linker_name)):
             return KnowledgeBase(self.linker_name)
@@ -231,7 +249,7 @@ class ConceptMatcher(Pipe):
                 self._of(kb).to_disk(fresh)
 
         try:
-            folder = default_linkers.cached("names", [kb.fingerprint, default_linkers.digest([*rules, *own, *text])], build)
+            folder = default_linkers.cached("names", [kb.fingerprint, default_linkers.fingerprint_of([*rules, *own, *text])], build)
             try:
                 self._phrases = Phrases.from_disk(folder)
             except DamagedFile:
@@ -240,7 +258,7 @@ class ConceptMatcher(Pipe):
         except (OSError, SapbertError) as error:
             if isinstance(error, SapbertError) and error.code not in ("E007", "E008"):
                 raise
-            warn("W009", stacklevel=2, component=self.name, path=default_linkers.cache_folder(), error=error, env=default_linkers.CACHE_VARIABLE)
+            warn("W009", component=self.name, path=default_linkers.cache_folder(), error=error, env=default_linkers.CACHE_VARIABLE)
             self._phrases = self._of(kb)
 
     def _of(self, kb: KnowledgeBase) -> Phrases:
@@ -253,15 +271,13 @@ class ConceptMatcher(Pipe):
 
     def _collect(self, names: Names) -> Phrases:
         whole, unmarked = Collected(), Collected()  # "hypotonia, generalized" is also found without its comma
-        known: Dict[str, Tuple[int, bool]] = {}
+        look = lru_cache(_REMEMBERED)(self._looked_at)
         labels: Dict[Optional[str], str] = {}
         for text, tui in names:
             found = _WORD.findall(text)
             if not found or len(found) > MAX_WORDS or len(text) < self.min_chars:
                 continue
-            if len(known) > _REMEMBERED:
-                known.clear()
-            looked = [known.get(word) or known.setdefault(word, self._looked_at(word)) for word in found]
+            looked = [look(word) for word in found]
             if all(says_little for _, says_little in looked):
                 continue
             label = labels.get(tui) or labels.setdefault(tui, self._label(tui))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,22 +48,22 @@ class Phrases:
     labels: npt.NDArray[np.uint16]
     firsts: Hashes1d
     lengths: npt.NDArray[np.uint16]
-    names: Tuple[str, ...] = ()
-    folder: Optional[Path] = field(default=None, compare=False)
+    names: tuple[str, ...] = ()
+    folder: Path | None = field(default=None, compare=False)
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         """Pickle mapped arrays as the name of their folder."""
         kept = self.folder is not None and (self.folder / MANIFEST).is_file()
         return {"folder": self.folder} if kept else {**self.__dict__, "folder": None}
 
-    def __setstate__(self, state: Dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state if "hashes" in state else self.from_disk(state["folder"]).__dict__)
 
     def __len__(self) -> int:
         """Return the number of phrases, n."""
         return len(self.hashes)
 
-    def longest(self, words: Hashes1d) -> Tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def longest(self, words: Hashes1d) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Find the longest phrase that begins at each word of a text.
 
         Args:
@@ -104,22 +104,22 @@ class Phrases:
             manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
         except (MissingFile, DamagedFile) as error:
             raise fail("E030", type(error), path=folder, why=str(error).partition(": ")[2]) from error
-        arrays: Dict[str, Any] = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS}
+        arrays: dict[str, Any] = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS}
         return cls(**arrays, names=tuple(manifest["labels"]), folder=folder.absolute())
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the arrays as bytes, for a pipeline's `to_bytes`."""
         return {**{name: getattr(self, name).tobytes() for name in ARRAYS}, "names": list(self.names)}
 
     @classmethod
-    def from_dict(cls, content: Dict[str, Any]) -> Phrases:
+    def from_dict(cls, content: dict[str, Any]) -> Phrases:
         """Read what `to_dict` returned.
 
         Raises:
             SapbertError: E030, the arrays are damaged.
         """
         try:
-            arrays: Dict[str, Any] = {name: np.frombuffer(content[name], dtype=kind) for name, kind in ARRAYS.items()}
+            arrays: dict[str, Any] = {name: np.frombuffer(content[name], dtype=kind) for name, kind in ARRAYS.items()}
             made = cls(**arrays, names=tuple(content["names"]))
             if len(made.hashes) != len(made.labels) or len(made.firsts) != len(made.lengths) or made.labels.max(initial=0) >= max(1, len(made.names)):
                 raise ValueError("its arrays do not fit each other")
@@ -142,7 +142,7 @@ class Collected:
     words: array[int] = field(default_factory=lambda: array("Q"))
     counts: array[int] = field(default_factory=lambda: array("B"))
     labels: array[int] = field(default_factory=lambda: array("H"))
-    names: Dict[str, int] = field(default_factory=dict)
+    names: dict[str, int] = field(default_factory=dict)
 
     def add(self, words: Sequence[int], label: str) -> None:
         """Add a phrase of at most MAX_WORDS words, given by their hashes."""
@@ -166,8 +166,8 @@ class Collected:
 def union(parts: Iterable[Phrases]) -> Phrases:
     """Join several sets of phrases. Equal phrases have the label of the first set."""
     parts = list(parts)
-    names: Dict[str, int] = {}
-    places: List[npt.NDArray[np.uint16]] = []
+    names: dict[str, int] = {}
+    places: list[npt.NDArray[np.uint16]] = []
     for part in parts:
         new = np.array([names.setdefault(name, len(names)) for name in part.names] or [0], dtype=np.uint16)
         places.append(new[part.labels])
@@ -175,7 +175,7 @@ def union(parts: Iterable[Phrases]) -> Phrases:
     return _sorted(hashes, np.concatenate(places), firsts, np.concatenate([part.lengths for part in parts]), tuple(names))
 
 
-def _sorted(hashes: Hashes1d, labels: npt.NDArray[np.uint16], firsts: Hashes1d, bits: npt.NDArray[np.uint16], names: Tuple[str, ...]) -> Phrases:
+def _sorted(hashes: Hashes1d, labels: npt.NDArray[np.uint16], firsts: Hashes1d, bits: npt.NDArray[np.uint16], names: tuple[str, ...]) -> Phrases:
     unique, first = np.unique(hashes, return_index=True)
     order = np.argsort(firsts, kind="stable")
     begins, at = np.unique(firsts[order], return_index=True)
@@ -189,7 +189,7 @@ def _longer(run: Hashes1d, word: Hashes1d) -> Hashes1d:
     return mixed ^ (mixed >> np.uint64(29))
 
 
-def _look_up(among: Hashes1d, wanted: Hashes1d) -> Tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _look_up(among: Hashes1d, wanted: Hashes1d) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Return where each hash is in an ascending array, and whether it is there."""
     at = np.minimum(np.searchsorted(among, wanted), len(among) - 1)
     return at, among[at] == wanted

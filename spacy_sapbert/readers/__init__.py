@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional, Union
+from typing import Any
 
 from ..errors import MissingFile, fail
 from ..kb.concept import Concept
@@ -21,7 +22,7 @@ from .stats import MAX_BAD_SHARE, ReadStats
 __all__ = ["READERS", "ReadStats", "get_reader", "read", "sniff"]
 
 # kind -> module and function; a module, and with it ijson or fastobo, is imported when it is used
-_FUNCTIONS: Dict[str, str] = {
+_FUNCTIONS: dict[str, str] = {
     "babelon": "babelon.read_babelon",
     "biosyn": "medic.read_biosyn",
     "mondo_json": "mondo_json.read_mondo_json",
@@ -50,11 +51,11 @@ def _call(kind: str, path: Path, stats: ReadStats, **options: Any) -> Iterator[C
     return get_reader(kind)(path, stats, **options)
 
 
-READERS: Dict[str, Callable[..., Iterator[Concept]]] = {kind: partial(_call, kind) for kind in _FUNCTIONS}
+READERS: dict[str, Callable[..., Iterator[Concept]]] = {kind: partial(_call, kind) for kind in _FUNCTIONS}
 
 
 def read(
-    path: Union[str, Path], *, kind: Optional[str] = None, stats: Optional[ReadStats] = None, max_bad_share: float = MAX_BAD_SHARE, **options: Any
+    path: str | Path, *, kind: str | None = None, stats: ReadStats | None = None, max_bad_share: float = MAX_BAD_SHARE, **options: Any
 ) -> Iterator[Concept]:
     """Read a file or folder of any kind. The checks named below are made at once, before the first Concept is asked for.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 from ..errors import fail
 from ..kb.concept import Concept, Name
@@ -15,7 +16,7 @@ from .stats import ReadStats, reader
 from .text import lines, quoted
 
 # our name of a column -> what the layouts call it, the first one that is there
-COLUMNS: Dict[str, Tuple[str, ...]] = {
+COLUMNS: dict[str, tuple[str, ...]] = {
     "subject": ("subject_id", "source_id"),
     "predicate": ("predicate_id", "predicate"),
     "english": ("source_value", "source_text"),
@@ -39,7 +40,7 @@ class Translation(NamedTuple):
     subject: str
     kind: str
     language: str
-    texts: Tuple[str, ...]
+    texts: tuple[str, ...]
     english: str
 
 
@@ -48,8 +49,8 @@ def read_babelon(
     path: Path,
     stats: ReadStats,
     *,
-    language: Optional[str] = None,
-    source: Optional[str] = None,
+    language: str | None = None,
+    source: str | None = None,
     candidates: bool = True,
     definitions: bool = False,
     encoding: str = "utf-8",
@@ -80,7 +81,7 @@ def read_babelon(
 
 
 def translations(
-    path: Path, stats: ReadStats, *, language: Optional[str] = None, candidates: bool = True, definitions: bool = False, encoding: str = "utf-8"
+    path: Path, stats: ReadStats, *, language: str | None = None, candidates: bool = True, definitions: bool = False, encoding: str = "utf-8"
 ) -> Iterator[Translation]:
     """The rows that hold a translation; what is left out or malformed is counted in `stats`. See `read_babelon`."""
     given = None
@@ -144,7 +145,7 @@ def garbled(text: str) -> bool:
     return "\ufffd" in text
 
 
-def _kind(predicate: str, synonym_type: str) -> Optional[str]:
+def _kind(predicate: str, synonym_type: str) -> str | None:
     if predicate == LABEL:
         return "PT"
     if predicate == DEFINITION:
@@ -153,7 +154,7 @@ def _kind(predicate: str, synonym_type: str) -> Optional[str]:
     return term_type(scope[1], synonym_type)[0] if scope else None
 
 
-def _rows(path: Path, encoding: str) -> Iterator[Tuple[int, List[str]]]:
+def _rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
     """(number of its last line, cells); comment lines before the header and empty lines are passed over."""
     numbered = lines(path, encoding)
     first = next(((n, line) for n, line in numbered if line.strip() and not line.startswith("#")), None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 from ..kb.concept import is_cui
 
@@ -72,7 +72,7 @@ _RELEASE = re.compile(r"_?(?:19|20)\d\d(?:_\d\d_\d\d|A[A-D])?$")  # NCI2004_11_1
 _IRI = re.compile(r"https?://[^\s]*[/#]([A-Za-z][A-Za-z0-9.]*)_([A-Za-z0-9-]+)$")
 
 
-def _load() -> Dict[str, Vocabulary]:
+def _load() -> dict[str, Vocabulary]:
     known = {}
     for line in _TABLE.split("\n"):
         if fields := line.split():
@@ -85,7 +85,7 @@ _KNOWN = _load()
 
 
 @lru_cache(maxsize=4096)
-def known(prefix: str) -> Optional[Vocabulary]:
+def known(prefix: str) -> Vocabulary | None:
     """The vocabulary of a CURIE prefix in any spelling, release dates included; None if this package has no name for it."""
     prefix = prefix.strip().upper()
     return _KNOWN.get(prefix) or _KNOWN.get(_RELEASE.sub("", prefix))
@@ -97,13 +97,13 @@ def from_iri(text: str) -> str:
     return f"{match[1]}:{match[2]}" if match else text
 
 
-def split(curie: str) -> Tuple[str, str]:
+def split(curie: str) -> tuple[str, str]:
     """(prefix, local) of a CURIE or IRI; the prefix is empty where there is none."""
     prefix, colon, local = from_iri(curie.strip()).partition(":")
     return (prefix.strip(), local.strip()) if colon and not local.startswith("//") else ("", curie.strip())
 
 
-def cui(curie: str) -> Optional[str]:
+def cui(curie: str) -> str | None:
     """The CUI that `UMLS:C…`, `UMLS_CUI:C…` or a bare CUI names. MeSH's and NCIt's C-numbers are no CUIs: they have other prefixes."""
     prefix, local = split(curie)
     return local if (not prefix or prefix.upper() in _UMLS) and is_cui(local) else None
@@ -119,7 +119,7 @@ def canonical(curie: str) -> str:
     return f"{vocabulary.prefix if vocabulary else prefix}:{local}" if prefix else local
 
 
-def code(curie: str) -> Optional[Tuple[str, str]]:
+def code(curie: str) -> tuple[str, str] | None:
     """(vocabulary, code) as UMLS would write it, or None for vocabularies that are not known, for CUIs and for `NOCODE`."""
     prefix, local = split(curie)
     vocabulary = known(prefix)

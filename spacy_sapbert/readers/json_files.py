@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, Tuple
+from typing import Any
 
 import ijson
 
@@ -28,7 +29,7 @@ def items(path: Path, prefix: str) -> Iterator[Any]:
         yield from ijson.items(file, prefix, use_float=True)
 
 
-def pairs(path: Path) -> Iterator[Tuple[str, Any]]:
+def pairs(path: Path) -> Iterator[tuple[str, Any]]:
     """Keys and values of the file's one large object."""
     with open_binary(path) as file, _guard(path):
         yield from ijson.kvitems(file, "", use_float=True)

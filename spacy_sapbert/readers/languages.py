@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Optional
 
 # ISO 639-1 (iso.org/iso-639-language-code), all 183
 _LISTED = (
@@ -16,7 +15,7 @@ _TWO = frozenset(_LISTED.split())
 _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*")
 
 
-def language_code(text: str) -> Optional[str]:
+def language_code(text: str) -> str | None:
     """ "pt" of `pt`, `PT`, `pt-BR` or `pt_br`: region and script are not kept, since names are compared within a language. Codes of three
     letters (ISO 639-3: `nna`) are taken as they are. None for what is no code: other lengths, and two letters that ISO 639-1 does not have."""
     found = _TAG.fullmatch(text.strip().lower())

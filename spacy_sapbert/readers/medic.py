@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, Optional
 
 from ..kb.concept import Concept, Name
 from . import curies
@@ -49,7 +49,7 @@ def read_biosyn(path: Path, stats: ReadStats, *, source: str = "MEDIC", language
         )
 
 
-def identifier(text: str) -> Optional[str]:
+def identifier(text: str) -> str | None:
     """`D003924` -> `MESH:D003924`, `145250` -> `OMIM:145250`, CURIEs and CUIs in their canonical form; None for anything else."""
     text = text.strip()
     if _MESH.fullmatch(text):

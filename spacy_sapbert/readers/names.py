@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Tuple
-
-RANKS: Dict[str, int] = {"PT": 0, "SY": 1, "LAY": 2, "AB": 3, "NRW": 4, "REL": 5, "BRD": 6, "OB": 9}
+RANKS: dict[str, int] = {"PT": 0, "SY": 1, "LAY": 2, "AB": 3, "NRW": 4, "REL": 5, "BRD": 6, "OB": 9}
 _SCOPES = {"EXACT": "SY", "NARROW": "NRW", "RELATED": "REL", "BROAD": "BRD"}
 _TYPES = {
     "abbreviation": "AB",
@@ -20,7 +18,7 @@ _TYPES = {
 }
 
 
-def term_type(scope: str, kind: str = "") -> Tuple[str, int]:
+def term_type(scope: str, kind: str = "") -> tuple[str, int]:
     """(term type, rank) of a synonym by its scope (EXACT, NARROW, RELATED, BROAD) and its synonym type.
 
     A type says more than EXACT does, so it wins there; a lay term that is only BROAD stays broad. Obsolete is obsolete in any scope.

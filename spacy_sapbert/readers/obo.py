@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any
 
 import fastobo
 
@@ -18,7 +19,7 @@ from .relations import named
 from .stats import ReadStats, reader
 from .text import lines
 
-Stanza = List[Tuple[int, str]]  # (line number, line), the first of them "[Term]"; the header has no such line
+Stanza = list[tuple[int, str]]  # (line number, line), the first of them "[Term]"; the header has no such line
 _VERSION = re.compile(r'data-version: *(\S+)|property_value: owl:versionInfo "?([^" ]+)')
 
 
@@ -31,7 +32,7 @@ _BATCH = 64  # stanzas parsed by one call: four times as fast as one by one
 
 @reader("obo")
 def read_obo(
-    path: Path, stats: ReadStats, *, prefixes: Optional[Sequence[str]] = None, suppressed: bool = False, encoding: str = "utf-8"
+    path: Path, stats: ReadStats, *, prefixes: Sequence[str] | None = None, suppressed: bool = False, encoding: str = "utf-8"
 ) -> Iterator[Concept]:
     """Read an OBO file, one stanza at a time.
 
@@ -49,7 +50,7 @@ def read_obo(
 
     Raises E402 (no terms), E404 and E405. Source: the OBO 1.4 format; `stats.version` is `data-version`, else owl:versionInfo.
     """
-    batch: List[Stanza] = []
+    batch: list[Stanza] = []
     wanted = {p.upper() for p in prefixes} if prefixes else {own_prefix(path, encoding).upper()}
     labels = _labels_of_relations(path, encoding)
     for stanza in _stanzas(lines(path, encoding)):
@@ -85,9 +86,9 @@ def own_prefix(path: Path, encoding: str = "utf-8") -> str:
     return counts.most_common(1)[0][0]
 
 
-def _labels_of_relations(path: Path, encoding: str) -> Dict[str, str]:
+def _labels_of_relations(path: Path, encoding: str) -> dict[str, str]:
     """Relation id -> name, from the [Typedef] stanzas, which come last."""
-    labels: Dict[str, str] = {}
+    labels: dict[str, str] = {}
     typedef, relation = False, ""
     for _, line in lines(path, encoding):
         if line.startswith("["):
@@ -99,7 +100,7 @@ def _labels_of_relations(path: Path, encoding: str) -> Dict[str, str]:
     return labels
 
 
-def _stanzas(numbered: Iterable[Tuple[int, str]]) -> Iterator[Stanza]:
+def _stanzas(numbered: Iterable[tuple[int, str]]) -> Iterator[Stanza]:
     stanza: Stanza = []
     for number, line in numbered:
         if line.startswith("[") and line.rstrip().endswith("]"):
@@ -116,7 +117,7 @@ def _id(stanza: Stanza) -> str:
     return next((line[3:].split("!")[0].strip() for _, line in stanza if line.startswith("id:")), "")
 
 
-def _parsed(batch: List[Stanza], stats: ReadStats, suppressed: bool, labels: Dict[str, str]) -> Iterator[Concept]:
+def _parsed(batch: list[Stanza], stats: ReadStats, suppressed: bool, labels: dict[str, str]) -> Iterator[Concept]:
     try:
         frames = list(fastobo.loads("\n\n".join("\n".join(line for _, line in stanza) for stanza in batch) + "\n"))
     except (SyntaxError, ValueError):  # somewhere in the batch: find the lines
@@ -167,7 +168,7 @@ def _concepts(frame: Any, suppressed: bool) -> Iterator[Concept]:
     yield concept
 
 
-def _names(by_tag: Any, source: str, suppressed: bool) -> List[Name]:
+def _names(by_tag: Any, source: str, suppressed: bool) -> list[Name]:
     names = [Name(c.name, source, term_type="PT", rank=0) for c in by_tag.get("name", ())]
     for clause in by_tag.get("synonym", ()):
         synonym = clause.synonym

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set
+from typing import Any
 
 from ..errors import fail
 from ..kb.concept import Concept, Name
@@ -17,7 +18,7 @@ from .stats import ReadStats, reader
 
 # ORDO's classes are not all disorders: genes, countries, ages, inheritance and prevalence serve as values of annotations, and retired
 # classes are children of one class instead of being marked `deprecated`. What is left are the "clinical entities".
-DEFAULT_EXCLUDE: Dict[str, Sequence[str]] = {
+DEFAULT_EXCLUDE: dict[str, Sequence[str]] = {
     "Orphanet": (
         "Orphanet:C010",  # genetic material
         "Orphanet:C003",  # epidemiology
@@ -36,8 +37,8 @@ def read_obograph(
     path: Path,
     stats: ReadStats,
     *,
-    prefixes: Optional[Sequence[str]] = None,
-    exclude: Optional[Sequence[str]] = None,
+    prefixes: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
     exclude_subsets: Sequence[str] = (),
     suppressed: bool = False,
 ) -> Iterator[Concept]:
@@ -60,7 +61,7 @@ def read_obograph(
     stats.version = _version(path)
     roots = DEFAULT_EXCLUDE.get(own, ()) if exclude is None else exclude
     left_out = _descendants(path, {curies.canonical(r) for r in roots}) if roots else set()
-    labels: Dict[str, str] = {}  # of relations
+    labels: dict[str, str] = {}  # of relations
     for stats.rows, node in enumerate(json_files.items(path, "graphs.item.nodes.item"), 1):
         if not isinstance(node, dict) or not isinstance(node.get("id"), str):
             stats.bad(stats.rows, "a node without an id")
@@ -104,14 +105,14 @@ def own_prefix(path: Path) -> str:
     return max((p for p in counts if p), key=counts.__getitem__)
 
 
-def _version(path: Path) -> Optional[str]:
+def _version(path: Path) -> str | None:
     iri = next((v for v in json_files.items(path, "graphs.item.meta.version") if v), None)
     date = re.search(r"\d{4}-\d\d-\d\d|(?<=version)[\d.]*\d", iri or "")
     return date[0] if date else iri
 
 
-def _descendants(path: Path, roots: Set[str]) -> Set[str]:
-    children: Dict[str, List[str]] = defaultdict(list)
+def _descendants(path: Path, roots: set[str]) -> set[str]:
+    children: dict[str, list[str]] = defaultdict(list)
     for edge in json_files.items(path, "graphs.item.edges.item"):
         if edge.get("pred") in _SUBCLASS:
             children[curies.canonical(edge["obj"])].append(curies.canonical(edge["sub"]))
@@ -123,8 +124,8 @@ def _descendants(path: Path, roots: Set[str]) -> Set[str]:
     return found
 
 
-def _replacements(meta: Dict[str, Any]) -> Set[str]:
-    values: List[str] = []
+def _replacements(meta: dict[str, Any]) -> set[str]:
+    values: list[str] = []
     for item in meta.get("basicPropertyValues", ()):
         if item.get("pred", "").endswith(_REPLACED_BY):
             values.append(item["val"])
@@ -133,7 +134,7 @@ def _replacements(meta: Dict[str, Any]) -> Set[str]:
     return {curies.canonical(v) for v in values}
 
 
-def _concept(concept_id: str, label: Optional[str], meta: Dict[str, Any], suppressed: bool) -> Concept:
+def _concept(concept_id: str, label: str | None, meta: dict[str, Any], suppressed: bool) -> Concept:
     source = curies.vocabulary_of(concept_id)
     own = curies.code(concept_id)
     concept = Concept(concept_id, source, definition=(meta.get("definition") or {}).get("val"), codes=[own] if own else [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable, List, Mapping, Optional, Tuple
+from collections.abc import Iterable, Mapping
 
 from .stats import ReadStats
 
@@ -21,7 +21,7 @@ _KNOWN = {
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def relation_name(curie: str, label: Optional[str]) -> Optional[str]:
+def relation_name(curie: str, label: str | None) -> str | None:
     """`part of`, `has_AgeOfOnset`, `Disease_Has_Finding` -> `part_of`, `has_age_of_onset`, `disease_has_finding`; None for an id that nothing names.
 
     curie: the relation's id, which in OBO files may be its name as well. label: what the file calls it.
@@ -30,9 +30,9 @@ def relation_name(curie: str, label: Optional[str]) -> Optional[str]:
     return re.sub(r"[^a-z0-9]+", "_", _HUMPS.sub("_", name).lower()).strip("_") or None
 
 
-def named(relations: Iterable[Tuple[str, str]], labels: Mapping[str, str], stats: ReadStats) -> List[Tuple[str, str]]:
+def named(relations: Iterable[tuple[str, str]], labels: Mapping[str, str], stats: ReadStats) -> list[tuple[str, str]]:
     """(relation's id, other concept) -> (its name, other concept); those without a name are counted in `stats.left_out`."""
-    found: List[Tuple[str, str]] = []
+    found: list[tuple[str, str]] = []
     for curie, other in relations:
         name = relation_name(curie, labels.get(curie))
         if name is None:

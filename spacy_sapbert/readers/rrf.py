@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Dict, FrozenSet, Iterator, List, Optional, Sequence, Tuple
 
 from ..kb.concept import Concept, Name, is_cui
 from .rrf_files import Tables
@@ -28,7 +28,7 @@ _RELATIONS = ("|PAR|", "|CHD|", "tradename")
 _TRADE_NAMES = ("has_tradename", "tradename_of")
 _NO_RELATION = frozenset({"isa", "inverse_isa"})  # the hierarchy, which REL says
 _ATOM = itemgetter(0)
-Ranks = Dict[Tuple[str, str], int]
+Ranks = dict[tuple[str, str], int]
 
 
 @reader("rrf")
@@ -36,12 +36,12 @@ def read_rrf(
     path: Path,
     stats: ReadStats,
     *,
-    languages: Optional[Sequence[str]] = ("ENG",),
-    sources: Optional[Sequence[str]] = None,
-    term_types: Optional[Sequence[str]] = None,
+    languages: Sequence[str] | None = ("ENG",),
+    sources: Sequence[str] | None = None,
+    term_types: Sequence[str] | None = None,
     suppressed: bool = False,
     hierarchy: bool = True,
-    relations: Optional[Sequence[str]] = (),
+    relations: Sequence[str] | None = (),
     only_named: bool = True,
     encoding: str = "utf-8",
 ) -> Iterator[Concept]:
@@ -72,7 +72,7 @@ def read_rrf(
     """
     tables = Tables(path)
 
-    def rows(table: str, must_hold: Sequence[str] = ()) -> Iterator[List[str]]:
+    def rows(table: str, must_hold: Sequence[str] = ()) -> Iterator[list[str]]:
         return tables.rows(table, stats.part(Path(tables.found[table])), encoding, must_hold) if table in tables else iter(())
 
     vocabularies = list(rows("MRSAB"))
@@ -107,9 +107,7 @@ def read_rrf(
 class _Wanted:
     """The caller's filters as sets; None is everything."""
 
-    def __init__(
-        self, languages: Optional[Sequence[str]], sources: Optional[Sequence[str]], term_types: Optional[Sequence[str]], suppressed: bool
-    ) -> None:
+    def __init__(self, languages: Sequence[str] | None, sources: Sequence[str] | None, term_types: Sequence[str] | None, suppressed: bool) -> None:
         self.languages = None if languages is None else {lat.upper(): place for place, lat in enumerate(languages)}
         self.sources = None if sources is None else frozenset(sources)
         self.term_types = None if term_types is None else frozenset(term_types)
@@ -119,21 +117,21 @@ class _Wanted:
         return self.sources is None or sab in self.sources
 
 
-def _ranks(rows: Iterator[List[str]]) -> Ranks:
+def _ranks(rows: Iterator[list[str]]) -> Ranks:
     """(SAB, TTY) -> place, 0 best. MRRANK itself has larger numbers for better ones."""
     raw = {(row[1], row[2]): int(row[0]) for row in rows if row[0].isdigit()}
     top = max(raw.values(), default=0)
     return {key: top - rank for key, rank in raw.items()}
 
 
-def _names(rows: Iterator[List[str]], wanted: _Wanted, ranks: Ranks) -> Iterator[Concept]:
+def _names(rows: Iterator[list[str]], wanted: _Wanted, ranks: Ranks) -> Iterator[Concept]:
     """One Concept for consecutive rows of one CUI."""
     languages, sources, term_types, suppressed = wanted.languages, wanted.sources, wanted.term_types, wanted.suppressed
     by_type = {tty: place for place, tty in enumerate(TERM_TYPES)}
     last = max(ranks.values(), default=len(by_type)) + 1  # place of types that have none
-    steps: Dict[Tuple[str, str, str], Tuple[str, int]] = {}  # language, vocabulary, term type -> ISO 639-1 and rank: a few hundred of them
-    concept: Optional[Concept] = None
-    last_cui, names, codes = "", [], []  # type: str, List[Name], List[Tuple[str, str]]
+    steps: dict[tuple[str, str, str], tuple[str, int]] = {}  # language, vocabulary, term type -> ISO 639-1 and rank: a few hundred of them
+    concept: Concept | None = None
+    last_cui, names, codes = "", [], []  # type: str, list[Name], list[tuple[str, str]]
     for cui, lat, ts, _, stt, _, ispref, _, _, _, _, sab, tty, code, text, _, suppress, *_ in rows:
         if (languages is not None and lat not in languages) or (sources is not None and sab not in sources):
             continue
@@ -160,9 +158,9 @@ def _names(rows: Iterator[List[str]], wanted: _Wanted, ranks: Ranks) -> Iterator
         yield concept
 
 
-def _relations(rows: Iterator[List[str]], wanted: _Wanted, kept: Optional[FrozenSet[str]]) -> Iterator[Concept]:
+def _relations(rows: Iterator[list[str]], wanted: _Wanted, kept: frozenset[str] | None) -> Iterator[Concept]:
     """Parents, and relations whose RELA is `kept`. Every relation is in MRREL twice, once from each side; equal neighbours are folded."""
-    last: Tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
     for row in rows:
         first, rel, second, rela = row[0], row[3], row[4], row[7]
         related = bool(rela) and rela not in _NO_RELATION and (kept is None or rela in kept)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..errors import DamagedFile, MissingFile, fail
 from ..kb.concept import CUI_PATTERN
@@ -13,7 +13,7 @@ from .text import ZIP, decoded, guard, lines, unpacked
 
 TABLES = ("MRCONSO", "MRSTY", "MRDEF", "MRREL", "MRSAB", "MRRANK", "MRCUI")
 # number of columns, and which of them hold CUIs
-COLUMNS: Dict[str, Tuple[int, Tuple[int, ...]]] = {
+COLUMNS: dict[str, tuple[int, tuple[int, ...]]] = {
     "MRCONSO": (18, (0,)),
     "MRSTY": (6, (0,)),
     "MRDEF": (8, (0,)),
@@ -31,7 +31,7 @@ class Tables:
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise fail("E401", MissingFile, path=path)
-        self.path, self.archive, self.found = path, False, {}  # type: Path, bool, Dict[str, str]
+        self.path, self.archive, self.found = path, False, {}  # type: Path, bool, dict[str, str]
         if path.is_dir():
             for folder in (path / "META", path):  # the folder itself comes last: its tables win
                 self._add(str(p) for p in sorted(folder.glob("MR*.RRF*")))
@@ -56,7 +56,7 @@ class Tables:
     def __contains__(self, table: str) -> bool:
         return table in self.found
 
-    def text(self, table: str, encoding: str) -> Iterator[Tuple[int, str]]:
+    def text(self, table: str, encoding: str) -> Iterator[tuple[int, str]]:
         """Numbered lines of a table."""
         if not self.archive:
             yield from lines(Path(self.found[table]), encoding)
@@ -65,7 +65,7 @@ class Tables:
             with unpacked(member, self.path) as file:  # type: ignore[arg-type]
                 yield from decoded(file, self.path / self.found[table], encoding)
 
-    def rows(self, table: str, stats: ReadStats, encoding: str, must_hold: Sequence[str] = ()) -> Iterator[List[str]]:
+    def rows(self, table: str, stats: ReadStats, encoding: str, must_hold: Sequence[str] = ()) -> Iterator[list[str]]:
         """Rows of a table as lists of columns, well-formed ones only; `stats` gets its count and its malformed rows, and is judged.
 
         must_hold: from line 1,000 on, skip rows that contain none of these texts, unchecked: splitting is what costs time in MRREL.
@@ -100,7 +100,7 @@ class Tables:
         stats.finish()
 
 
-def table_of(name: str) -> Optional[str]:
+def table_of(name: str) -> str | None:
     """ "MRCONSO" for `2024AA/META/MRCONSO.RRF.gz`."""
     base = name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gz")
     return base[:-4] if base.endswith(".RRF") and base[:-4] in TABLES else None

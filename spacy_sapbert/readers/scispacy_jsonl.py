@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator, Optional, Tuple
+from typing import Any
 
 from ..kb.concept import Concept, Name
 from . import curies, json_files
@@ -14,7 +15,7 @@ from .text import lines, open_binary
 
 
 @reader("scispacy")
-def read_scispacy(path: Path, stats: ReadStats, *, source: Optional[str] = None, language: str = "en", encoding: str = "utf-8") -> Iterator[Concept]:
+def read_scispacy(path: Path, stats: ReadStats, *, source: str | None = None, language: str = "en", encoding: str = "utf-8") -> Iterator[Concept]:
     """Read a knowledge base in scispaCy's format, names and ids unchanged.
 
     source: vocabulary of ids and names; default "UMLS" for CUIs, else by the id's prefix, else "LOCAL".
@@ -43,7 +44,7 @@ def read_scispacy(path: Path, stats: ReadStats, *, source: Optional[str] = None,
         )
 
 
-def _records(path: Path, encoding: str) -> Iterator[Tuple[int, Any]]:
+def _records(path: Path, encoding: str) -> Iterator[tuple[int, Any]]:
     with open_binary(path) as file:
         is_list = file.peek(64)[:64].lstrip().startswith(b"[")  # type: ignore[attr-defined]
     if is_list:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable, Concatenate, Dict, Iterator, List, Optional, ParamSpec, cast
+from typing import Concatenate, ParamSpec, cast
 
 from ..errors import DamagedFile, fail, warn
 from ..kb.concept import Concept
@@ -26,18 +27,18 @@ class ReadStats:
     whole, but hold nothing to take, by what they are ("not translated"). concepts: Concepts yielded (parts, not distinct ids). max_bad_share: E405 is raised if a larger share of the rows is malformed.
     """
 
-    path: Optional[Path] = None
+    path: Path | None = None
     kind: str = ""
-    version: Optional[str] = None
-    versions: Dict[str, str] = field(default_factory=dict)
+    version: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
     rows: int = 0
     malformed: int = 0
-    bad_lines: List[int] = field(default_factory=list)
+    bad_lines: list[int] = field(default_factory=list)
     reason: str = ""
-    left_out: Dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
     concepts: int = 0
     max_bad_share: float = MAX_BAD_SHARE
-    _parent: Optional[ReadStats] = field(default=None, repr=False)
+    _parent: ReadStats | None = field(default=None, repr=False)
     _has_parts: bool = field(default=False, repr=False)
 
     def bad(self, line: int, why: str) -> None:
@@ -71,7 +72,7 @@ class ReadStats:
         if share == 1 or (self.malformed > FEW_ROWS and share > self.max_bad_share):
             values = {"path": self.path, "bad": self.malformed, "total": self.rows, "lines": lines, "why": self.reason}
             raise fail("E405", DamagedFile, share=self.max_bad_share, **values)
-        warn("W001", stacklevel=3, bad=self.malformed, total=self.rows, path=self.path, lines=lines, why=self.reason)
+        warn("W001", bad=self.malformed, total=self.rows, path=self.path, lines=lines, why=self.reason)
 
     def _add_to(self, whole: ReadStats) -> None:
         whole.rows += self.rows

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..errors import fail
 from ..kb.concept import Concept, Name
@@ -16,12 +16,12 @@ from .stats import ReadStats, reader
 from .text import lines, quoted
 
 REQUIRED = ("concept_id", "name")
-Row = Tuple[int, List[str]]
+Row = tuple[int, list[str]]
 
 
 @reader("table")
 def read_table(
-    path: Path, stats: ReadStats, *, source: Optional[str] = None, language: str = "en", delimiter: Optional[str] = None, encoding: str = "utf-8"
+    path: Path, stats: ReadStats, *, source: str | None = None, language: str = "en", delimiter: str | None = None, encoding: str = "utf-8"
 ) -> Iterator[Concept]:
     """Read a table of concepts, a name or a concept a row; rows of one concept that follow each other become one Concept, and one more
     for each further definition.
@@ -50,7 +50,7 @@ def read_table(
                 yield Concept(concept.concept_id, concept.source, definition=text)
 
 
-def _rows(path: Path, encoding: str, delimiter: Optional[str]) -> Iterator[Row]:
+def _rows(path: Path, encoding: str, delimiter: str | None) -> Iterator[Row]:
     numbered = lines(path, encoding)
     number, first = next(((n, line) for n, line in numbered if line.strip() and not line.startswith("#")), (0, ""))
     sign = delimiter or next((s for s in "\t,;" if s in first), "\t")
@@ -61,7 +61,7 @@ def _rows(path: Path, encoding: str, delimiter: Optional[str]) -> Iterator[Row]:
     yield from ((n, row) for n, row in quoted(path, numbered, sign, number) if row)
 
 
-def _records(rows: Iterator[Row], header: Sequence[str], stats: ReadStats) -> Iterator[Dict[str, str]]:
+def _records(rows: Iterator[Row], header: Sequence[str], stats: ReadStats) -> Iterator[dict[str, str]]:
     for number, cells in rows:
         stats.rows += 1
         record = dict(zip(header, map(str.strip, cells), strict=False))
@@ -75,7 +75,7 @@ def _records(rows: Iterator[Row], header: Sequence[str], stats: ReadStats) -> It
             yield record
 
 
-def _values(record: Dict[str, str], *columns: str) -> List[str]:
+def _values(record: dict[str, str], *columns: str) -> list[str]:
     return [v.strip() for c in columns for v in record.get(c, "").split("|") if v.strip()]
 
 
@@ -84,7 +84,7 @@ def _language(text: str) -> str:
     return language_code(text) or text.lower()
 
 
-def _concept(records: List[Dict[str, str]], source: Optional[str], language: str) -> Concept:
+def _concept(records: list[dict[str, str]], source: str | None, language: str) -> Concept:
     concept_id = curies.canonical(records[0]["concept_id"])
     default = source or curies.vocabulary_of(concept_id)
     concept = Concept(concept_id, records[0].get("source") or default)

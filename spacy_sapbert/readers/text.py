@@ -6,9 +6,10 @@ import csv
 import io
 import zipfile
 import zlib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Iterable, Iterator, List, Tuple
+from typing import IO, Any, BinaryIO
 
 from ..errors import DamagedFile, MissingFile, fail
 
@@ -111,7 +112,7 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
                 yield file
 
 
-def decoded(file: IO[bytes], path: Path, encoding: str = "utf-8") -> Iterator[Tuple[int, str]]:
+def decoded(file: IO[bytes], path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Lines of `file` with their numbers, from 1, without their ends (LF or CRLF). Raises E404 with the line that can't be decoded."""
     number = 0
     try:
@@ -124,7 +125,7 @@ def decoded(file: IO[bytes], path: Path, encoding: str = "utf-8") -> Iterator[Tu
         raise fail("E404", DamagedFile, path=path, line=line_number) from error
 
 
-def lines(path: Path, encoding: str = "utf-8") -> Iterator[Tuple[int, str]]:
+def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """`decoded` of `open_binary`, and E402 for what is no text at all."""
     with open_binary(path) as file:
         if not encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32")) and b"\0" in file.peek(1024)[:1024]:  # type: ignore[attr-defined]
@@ -132,10 +133,17 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[Tuple[int, str]]:
         yield from decoded(file, path, encoding)
 
 
-def quoted(path: Path, numbered: Iterable[Tuple[int, str]], delimiter: str, before: int) -> Iterator[Tuple[int, List[str]]]:
-    """Numbered lines -> (number of a row's last line, its cells), quotes as csv reads them. before: lines that were read already.
+def quoted(path: Path, numbered: Iterable[tuple[int, str]], delimiter: str, before: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield (number of a row's last line, its cells), with quotes as csv reads them.
 
-    RAISES: SapbertError E403. Strict: else an unclosed quote would swallow the rest of the file.
+    Args:
+        path: the file, for messages.
+        numbered: (number, line) of each line.
+        delimiter: character between cells.
+        before: lines that were read already.
+
+    Raises:
+        SapbertError: E403, a quote is not closed. Without this check it would take the rest of the file into one cell.
     """
     cells = csv.reader((line + "\n" for _, line in numbered), delimiter=delimiter, strict=True)
     while True:

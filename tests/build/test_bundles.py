@@ -99,6 +99,7 @@ def _find(queue: Any) -> None:
     queue.put((str(folder), len(KnowledgeBase(folder / "kb"))))
 
 
+@pytest.mark.e2e
 def test_processes_that_start_together_build_once(registered: Path, cache: Path, tiny_kb: KnowledgeBase):
     queue = FORK.SimpleQueue()
     workers = [FORK.Process(target=_find, args=(queue,)) for _ in range(5)]

@@ -130,7 +130,7 @@ def test_a_list_that_somebody_wrote_into_is_read_with_care(tiny_kb: KnowledgeBas
 
 
 @pytest.mark.parametrize("damage", ["longer", "shorter", "header", "empty"])
-def test_a_file_of_another_size_is_begun_anew(tiny_kb: KnowledgeBase, tmp_path: Path, damage: str) -> None:
+def test_a_file_of_another_size_is_begun_again(tiny_kb: KnowledgeBase, tmp_path: Path, damage: str) -> None:
     path = stopped(tiny_kb, tmp_path / "linker", 2) / "vectors.npy"
     content = path.read_bytes()
     path.write_bytes({"longer": content + bytes(64), "shorter": content[:-100], "header": b"x" * 20 + content[20:], "empty": b""}[damage])
@@ -182,7 +182,7 @@ def test_what_is_no_vector_is_refused_at_once(tiny_kb: KnowledgeBase, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_encoder_without_a_fingerprint_begins_anew(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+def test_an_encoder_without_a_fingerprint_begins_again(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     assert not stopped(tiny_kb, tmp_path / "linker", 2, encoder="").exists()
 
 
@@ -226,6 +226,7 @@ def test_a_full_disk_is_said(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch
 # -- real builds ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.e2e
 def test_a_build_that_fails_at_its_end_keeps_the_vectors(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, encode, asked = building.write_manifest, NameEncoder.encode, []
 
@@ -273,6 +274,7 @@ SLOW = """
 """
 
 
+@pytest.mark.e2e
 def test_a_killed_build_goes_on(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     out, script = tmp_path / "linker", tmp_path / "build.py"
     script.write_text(textwrap.dedent(SLOW))
@@ -303,6 +305,7 @@ def test_a_killed_build_goes_on(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     assert (np.sum(index.vectors(np.arange(len(names))) * model.encode(names), axis=1) > 0.999).all()
 
 
+@pytest.mark.e2e
 def test_two_processes_give_the_same_vectors(tiny_linker: Path, tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     workers = Workers.make(2)
     load = partial(bundle.worker_encoder, tiny_linker / "encoder", {"dtype": "float32"})
@@ -325,6 +328,7 @@ def _dies_at(marker: Path, device: str) -> Any:
     return Model()
 
 
+@pytest.mark.e2e
 def test_a_process_that_dies_is_told_and_what_is_done_is_kept(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     load = partial(_dies_at, tmp_path / "marker")
     with pytest.raises(SapbertError, match=r"\[E027\] One of 1 processes that encode names died .* shards that are whole are kept"):
@@ -338,6 +342,7 @@ def _does_not_load(device: str) -> Any:
     raise ValueError(f"no weights for {device}")
 
 
+@pytest.mark.e2e
 def test_why_a_process_has_no_encoder_is_told(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no weights for cpu"):
         run(tiny_kb, tmp_path / "linker", in_processes(_does_not_load, Workers(("cpu",))))

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from spacy_sapbert import bundle
 from spacy_sapbert.build import linker as building
 from spacy_sapbert.build import update
-from spacy_sapbert.build.update import Change, Difference, changed_links, in_words, joined, update_linker
+from spacy_sapbert.build.update import Difference, LinkChange, changed_links, in_words, joined, update_linker
 from spacy_sapbert.build.vectors import Ready, Shard, Tick
 from spacy_sapbert.cli import app
 from spacy_sapbert.encoders.transformer import NameEncoder
@@ -141,9 +141,9 @@ def test_links_of_a_corpus_that_change(old: Path, new_release: Path, tmp_path: P
     changes, mentions = changed_links(old, folder, docs, found, threshold=0.95)
     assert mentions == 5
     assert changes == [
-        Change(0, 6, 10, RASH, FEVER, "merged"),
-        Change(0, 11, 15, GOUT, "", "lost"),
-        Change(1, 3, 9, "", NEW, "gained"),
+        LinkChange(0, 6, 10, RASH, FEVER, "merged"),
+        LinkChange(0, 11, 15, GOUT, "", "lost"),
+        LinkChange(1, 3, 9, "", NEW, "gained"),
     ]
     assert not any(ent.kb_id_ for doc in docs for ent in doc.ents)
     assert in_words(found, (changes, mentions)).splitlines() == [

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from spacy_sapbert.cli import app
 from spacy_sapbert.corpus.annotate import annotate
-from spacy_sapbert.corpus.annotator import Annotator, Settings, describe
+from spacy_sapbert.corpus.annotator import AnnotationSettings, Annotator, describe
 from spacy_sapbert.corpus.notes import Note
 from spacy_sapbert.errors import SapbertError, fail
 
@@ -80,12 +80,12 @@ def content(out: Path) -> Dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def settings(tiny_linker: Path) -> Settings:
-    return Settings(str(tiny_linker))
+def settings(tiny_linker: Path) -> AnnotationSettings:
+    return AnnotationSettings(str(tiny_linker))
 
 
 @pytest.fixture(scope="module")
-def trap(tmp_path_factory: pytest.TempPathFactory, tiny_linker: Path) -> Iterator[Settings]:
+def trap(tmp_path_factory: pytest.TempPathFactory, tiny_linker: Path) -> Iterator[AnnotationSettings]:
     """Settings with the pipeline TRAP, which workers can import, too. $TRAP_BULLETS: a folder."""
     folder = tmp_path_factory.mktemp("trap")
     (folder / "trap_pipeline").mkdir()
@@ -97,7 +97,7 @@ def trap(tmp_path_factory: pytest.TempPathFactory, tiny_linker: Path) -> Iterato
         patch.syspath_prepend(str(folder))
         patch.setenv("TRAP_BULLETS", str(folder / "bullets"))
         patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(Path(__file__).parents[2])]))  # of Ray's workers
-        yield Settings(str(tiny_linker), "trap_pipeline", abbreviations=False)
+        yield AnnotationSettings(str(tiny_linker), "trap_pipeline", abbreviations=False)
 
 
 def load_bullets(count: int) -> Path:
@@ -108,7 +108,7 @@ def load_bullets(count: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def trapped(tmp_path_factory: pytest.TempPathFactory, trap: Settings) -> Any:
+def trapped(tmp_path_factory: pytest.TempPathFactory, trap: AnnotationSettings) -> Any:
     """A corpus with a note that kills and one that raises, and what one worker makes of it while there are no bullets."""
     folder = tmp_path_factory.mktemp("trapped")
     texts = list(TEXTS)
@@ -123,7 +123,7 @@ def trapped(tmp_path_factory: pytest.TempPathFactory, trap: Settings) -> Any:
 # -- rows -----------------------------------------------------------------------------------------------------------------
 
 
-def test_rows_of_every_kind_of_input(tmp_path: Path, settings: Settings):
+def test_rows_of_every_kind_of_input(tmp_path: Path, settings: AnnotationSettings):
     folder = tmp_path / "notes"
     folder.mkdir()
     for name, text in (("a", NOTE), ("b", "nothing"), ("c", "MS came.")):
@@ -158,13 +158,13 @@ def test_rows_of_every_kind_of_input(tmp_path: Path, settings: Settings):
 
 def test_what_is_near_nothing_is_a_row_without_a_concept(tmp_path: Path, tiny_linker: Path):
     corpus = write_corpus(tmp_path / "c.jsonl", ["cold and knee replacement"])
-    report = annotate(corpus, tmp_path / "out", Settings(str(tiny_linker), vocabularies=["RXNORM"], threshold=0.9), progress=False)
+    report = annotate(corpus, tmp_path / "out", AnnotationSettings(str(tiny_linker), vocabularies=["RXNORM"], threshold=0.9), progress=False)
     assert (report.counts.mentions, report.counts.linked) == (2, 0)
     wanted = {"note_id": "n0", "start": 0, "end": 4, "mention": "cold", "label": "DISO", "codes": []}
     assert read(tmp_path / "out")[0] == {**wanted, "cui": None, "name": None, "score": None, "probability": None}
 
 
-def test_what_a_partition_gives_does_not_depend_on_the_last_one(tmp_path: Path, settings: Settings):
+def test_what_a_partition_gives_does_not_depend_on_the_last_one(tmp_path: Path, settings: AnnotationSettings):
     notes = [Note(f"n{i}", "", text) for i, text in enumerate(TEXTS)]
     with Annotator(settings, tmp_path) as annotator:
         alone = annotator.annotate(notes[8:16])
@@ -176,7 +176,8 @@ def test_what_a_partition_gives_does_not_depend_on_the_last_one(tmp_path: Path, 
 # -- workers ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_worker_loses_nothing_and_nothing_comes_twice(tmp_path: Path, trap: Settings, trapped: Any):
+@pytest.mark.e2e
+def test_a_killed_worker_loses_nothing_and_nothing_comes_twice(tmp_path: Path, trap: AnnotationSettings, trapped: Any):
     corpus, wanted = trapped
     bullets = load_bullets(1)
     report = annotate(corpus, tmp_path / "out", trap, workers=2, partition_size=4, progress=False)
@@ -188,7 +189,8 @@ def test_a_killed_worker_loses_nothing_and_nothing_comes_twice(tmp_path: Path, t
     assert {row["note_id"] for row in rows} == {f"n{i}" for i in range(24) if i != 14}
 
 
-def test_what_kills_every_worker_is_named_and_the_others_are_done(tmp_path: Path, trap: Settings, trapped: Any):
+@pytest.mark.e2e
+def test_what_kills_every_worker_is_named_and_the_others_are_done(tmp_path: Path, trap: AnnotationSettings, trapped: Any):
     corpus, wanted = trapped
     out = tmp_path / "out"
     load_bullets(3)
@@ -203,7 +205,8 @@ def test_what_kills_every_worker_is_named_and_the_others_are_done(tmp_path: Path
     assert content(out) == wanted
 
 
-def test_ray_here(tmp_path: Path, trap: Settings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.e2e
+def test_ray_here(tmp_path: Path, trap: AnnotationSettings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
     ray = pytest.importorskip("ray")
     monkeypatch.setenv("RAY_worker_niceness", "0")  # else 15: on a busy machine loading takes a minute
     corpus, wanted = trapped
@@ -221,7 +224,8 @@ def test_ray_here(tmp_path: Path, trap: Settings, trapped: Any, monkeypatch: pyt
     assert not ray.is_initialized()
 
 
-def test_a_ray_cluster_that_loses_an_actor(tmp_path: Path, trap: Settings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.e2e
+def test_a_ray_cluster_that_loses_an_actor(tmp_path: Path, trap: AnnotationSettings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     monkeypatch.setenv("RAY_worker_niceness", "0")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
@@ -239,7 +243,7 @@ def test_a_ray_cluster_that_loses_an_actor(tmp_path: Path, trap: Settings, trapp
     assert (report.counts.notes, report.kept) == (24, 0)
 
 
-def test_no_ray_cluster_there(tmp_path: Path, settings: Settings):
+def test_no_ray_cluster_there(tmp_path: Path, settings: AnnotationSettings):
     pytest.importorskip("ray")
     corpus = write_corpus(tmp_path / "c.jsonl", ["cough"])
     with socket.socket() as nobody:
@@ -253,7 +257,7 @@ def test_no_ray_cluster_there(tmp_path: Path, settings: Settings):
 # -- going on ---------------------------------------------------------------------------------------------------------------
 
 
-def test_only_what_is_missing_or_damaged_is_made(tmp_path: Path, settings: Settings):
+def test_only_what_is_missing_or_damaged_is_made(tmp_path: Path, settings: AnnotationSettings):
     corpus, out = write_corpus(tmp_path / "c.jsonl", [*TEXTS[:6], NOTE]), tmp_path / "out"
     assert annotate(corpus, out, settings, partition_size=2, progress=False).kept == 0
     whole = content(out)
@@ -272,7 +276,7 @@ def test_only_what_is_missing_or_damaged_is_made(tmp_path: Path, settings: Setti
     assert annotate(corpus, out, settings, partition_size=2, progress=False).kept == 4
 
 
-def test_other_settings_or_another_input_are_refused(tmp_path: Path, settings: Settings, tiny_linker: Path):
+def test_other_settings_or_another_input_are_refused(tmp_path: Path, settings: AnnotationSettings, tiny_linker: Path):
     corpus, out = write_corpus(tmp_path / "c.jsonl", [NOTE, "cough"]), tmp_path / "out"
     annotate(corpus, out, settings, partition_size=1, progress=False)
     whole = content(out)
@@ -283,7 +287,7 @@ def test_other_settings_or_another_input_are_refused(tmp_path: Path, settings: S
         assert content(out) == whole
         return str(info.value)
 
-    message = refused(corpus, out, Settings(str(tiny_linker), threshold=0.5, types=["DISO"]))
+    message = refused(corpus, out, AnnotationSettings(str(tiny_linker), threshold=0.5, types=["DISO"]))
     assert message.startswith(f"[E017] '{out}' was begun with other settings or from another input: ")
     assert "settings threshold: was 0.8, is 0.5" in message
     assert 'settings types: was null, is ["DISO"]' in message
@@ -309,7 +313,7 @@ def test_a_note_that_raises_goes_to_the_side_file(trapped: Any):
     assert "He has" not in line  # no word of the note
 
 
-def test_unreadable_notes_of_a_corpus(tmp_path: Path, settings: Settings):
+def test_unreadable_notes_of_a_corpus(tmp_path: Path, settings: AnnotationSettings):
     corpus = tmp_path / "c.jsonl"
     corpus.write_bytes(b'{"text": "cough"}\n{"text": \n{"text": "caf\xe9"}\n{"id": "x"}\n{"text": "half \\ud800 cough"}\n{"text": "fever"}\n')
     result = CliRunner().invoke(app, ["annotate", str(corpus), str(tmp_path / "out"), "--linker-name", str(settings.linker_name)])
@@ -336,7 +340,7 @@ def test_reasons_quote_codes_but_no_notes():
 # -- what can't be done -------------------------------------------------------------------------------------------------------
 
 
-def test_wrong_calls_are_one_coded_line(tmp_path: Path, settings: Settings):
+def test_wrong_calls_are_one_coded_line(tmp_path: Path, settings: AnnotationSettings):
     corpus, used = write_corpus(tmp_path / "c.jsonl", ["cough"]), tmp_path / "used"
     used.mkdir()
     (used / "thesis.tex").touch()
@@ -369,7 +373,7 @@ def test_wrong_calls_are_one_coded_line(tmp_path: Path, settings: Settings):
     assert not (tmp_path / "o").exists()
 
 
-def test_one_run_at_a_time(tmp_path: Path, settings: Settings):
+def test_one_run_at_a_time(tmp_path: Path, settings: AnnotationSettings):
     from filelock import FileLock
 
     corpus = write_corpus(tmp_path / "c.jsonl", ["cough"])
@@ -382,7 +386,7 @@ def test_one_run_at_a_time(tmp_path: Path, settings: Settings):
 
 @pytest.mark.parametrize(("module", "engine", "package"), [("pyarrow.parquet", "local", "pyarrow"), ("ray", "ray", "ray[data]")])
 def test_a_missing_package_says_what_to_type(
-    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, module: str, engine: str, package: str
+    tmp_path: Path, settings: AnnotationSettings, monkeypatch: pytest.MonkeyPatch, module: str, engine: str, package: str
 ):
     pq.write_table(pa.table({"text": ["cough"]}), tmp_path / "t.parquet")
     monkeypatch.setitem(sys.modules, module, None)
@@ -392,7 +396,7 @@ def test_a_missing_package_says_what_to_type(
     assert f"pip install {package}" in str(info.value)
 
 
-def test_a_full_disk_keeps_what_is_done(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_keeps_what_is_done(tmp_path: Path, settings: AnnotationSettings, monkeypatch: pytest.MonkeyPatch):
     corpus, out = write_corpus(tmp_path / "c.jsonl", ["cough", "fever", "cold"]), tmp_path / "out"
     real = os.fsync
     calls: List[int] = []

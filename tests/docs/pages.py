@@ -36,7 +36,8 @@ class Table(NamedTuple):
 
 def pages() -> list[Path]:
     """Return README, CONTRIBUTING, SECURITY and every page of docs/ that is written by hand."""
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
+    by_hand = [page for page in sorted(DOCS.rglob("*.md")) if not page.read_text(encoding="utf-8").startswith("<!-- Made by docs/generate.py")]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *by_hand]
 
 
 def name_of(page: Path) -> str:
@@ -58,9 +59,11 @@ def blocks(page: Path) -> list[Block]:
 
 def commands(page: Path) -> list[list[str]]:
     """Return the words of every shell command of a page."""
-    return [
-        words for block in blocks(page) if block.language == "bash" for line in block.code.splitlines() if (words := shlex.split(line, comments=True))
+    lines = [line for block in blocks(page) if block.language == "bash" for line in block.code.splitlines()]
+    lines += [
+        line.removeprefix("RUN ") for block in blocks(page) if block.language == "dockerfile" for line in block.code.splitlines() if "RUN" in line
     ]
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 def is_example(words: list[str]) -> bool:

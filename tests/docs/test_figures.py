@@ -87,6 +87,12 @@ def test_a_page_of_figures_holds_every_number_of_its_file() -> None:
         assert all(cell in page for table in data["tables"] for row in table["rows"] for cell in row)
 
 
+def test_the_generated_pages_are_current() -> None:
+    made = generate().pages()
+    assert {path.stem for path in (DOCS / "figures").glob("*.md")} == {"index", *(path.stem for path in DATA)}
+    assert [name for name, text in made.items() if (DOCS / name).read_text(encoding="utf-8") != text] == []  # else: make docs-pages
+
+
 def test_a_table_is_written_as_markdown() -> None:
     assert generate().table(["a", "b|c"], [["1", "2"]]) == ["| a | b\\|c |", "| --- | --- |", "| 1 | 2 |"]
 
@@ -106,6 +112,9 @@ def test_every_error_of_both_packages_is_on_the_page() -> None:
     [
         ("'{path}' is damaged: {why}. Build it again.", "'*path*' is damaged: *why*.", "Build it again."),
         ("k must be at least 1; got {k}.", "k must be at least 1; got *k*.", ""),
+        ("{n} are missing:\n{all}\nGive `run . --x A. B`. Or stop.", "*n* are missing: *all*", "Give `run . --x A. B`. Or stop."),
+        ("'{path}' is not whole: {why} Save it again.", "'*path*' is not whole: *why*", "Save it again."),
+        ("Bad names: {n}. Use `kb build {path}`.", "Bad names: *n*.", "Use `kb build PATH`."),
         ("{n:,} of <b>[x]</b> in kb_id. Use `a_b <c>`.", r"*n* of \<b\>\[x\]\</b\> in kb\_id.", "Use `a_b <c>`."),
     ],
 )
@@ -118,5 +127,5 @@ def test_every_command_of_both_packages_is_on_the_page() -> None:
     page = generate().command_line_page()
     for command in ("kb build", "kb update", "kb info", "index", "calibrate", "link", "annotate", "lookup", "demo", "train", "evaluate", "report"):
         assert f"### {command}\n" in page
-    assert "| `--threshold` |  | Score that a link must exceed. |" in page
+    assert "| `--threshold` |  | Score that a link must be above. |" in page
     assert "| `--weak-names` / `--no-weak-names` | `True` |" in page

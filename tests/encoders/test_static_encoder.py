@@ -314,6 +314,7 @@ FORKED = """
 """
 
 
+@pytest.mark.e2e
 def test_workers_load_it_for_themselves(fast_linker: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(FORKED))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from spacy_sapbert.build.vectors import Workers
 from spacy_sapbert.encoders.base import Encoder, SizedInMemory, ThincEncoder, as_encoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.linker import SapBertLinker
 
 NAME = "stranger.LetterEncoder.v1"
 
@@ -180,3 +183,35 @@ def test_it_cannot_be_loaded_by_processes_of_their_own(tiny_linker: Path, tmp_pa
 def test_anything_else_is_refused(wrong: Any) -> None:
     with pytest.raises(SapbertError, match="E006"):
         as_encoder(None if wrong is None else wrong if not isinstance(wrong, type) else int)
+
+
+def scaled(signs: list[float]) -> Model:
+    """A Thinc model with weights: a sign for each place of `letters`."""
+    weights = np.array(signs, dtype=np.float32)
+    return Model(
+        "scaled", lambda model, names, is_train: (letters(names, 4) * model.get_param("W"), lambda d: []), dims={"nO": 4}, params={"W": weights}
+    )
+
+
+def test_a_refused_folder_leaves_the_weights_of_the_thinc_model_in_use(tiny_linker: Path, tmp_path: Path) -> None:
+    one = build_linker([], tmp_path / "one", kb=tiny_linker / "kb", model=scaled([1, 1, 1, 1]), index=ExactIndex(), progress=False)
+    two = build_linker([], tmp_path / "two", kb=tiny_linker / "kb", model=scaled([1, -1, 1, -1]), index=ExactIndex(), progress=False)
+    shutil.rmtree(two / "index")
+    index = ExactIndex()
+    index.build(letters(["fever"], 4))  # one name only
+    index.to_disk(two / "index")
+    linker = SapBertLinker(scaled([0, 0, 0, 0]), ExactIndex())
+    linker.set_folder(one)
+    before = linker.model.encode(["fever"])
+    np.testing.assert_array_equal(before, letters(["fever"], 4))
+    with pytest.raises(SapbertError, match="E203"):
+        linker.set_folder(two)
+    np.testing.assert_array_equal(linker.model.encode(["fever"]), before)
+
+
+def test_an_encoder_that_cannot_be_copied_is_refused(tiny_linker: Path, tmp_path: Path) -> None:
+    out = build_linker([], tmp_path / "one", kb=tiny_linker / "kb", model=scaled([1, 1, 1, 1]), index=ExactIndex(), progress=False)
+    model = scaled([1, 1, 1, 1])
+    model.attrs["lock"] = threading.Lock()
+    with pytest.raises(SapbertError, match=r"E310.*'scaled' can't be copied \(TypeError: cannot pickle"):
+        SapBertLinker(model, ExactIndex()).set_folder(out)

@@ -52,7 +52,8 @@ def unit(size: int, seed: int, dim: int = DIM) -> np.ndarray:
 VECTORS, QUERIES = unit(SIZE, 1), unit(70, 2)
 
 
-@pytest.fixture(params=list(ENGINES))
+# Milvus runs in a process of its own, and takes as long as all others together
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.e2e) if "milvus" in name else name for name in ENGINES])
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -671,6 +672,7 @@ def test_two_threads_build_a_graph_that_finds_as_much(make: Any) -> None:
     assert (index.query(QUERIES, 5)[0] == oracle(index, QUERIES, 5)[0]).mean() > 0.8  # the graph is another one each time; .94 to 1 were seen
 
 
+@pytest.mark.e2e
 def test_faiss_lives_beside_usearch() -> None:
     """With USearch loaded first Faiss crashed."""
     code = (

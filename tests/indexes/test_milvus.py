@@ -29,6 +29,9 @@ from spacy_sapbert.indexes.milvus import MilvusIndex, collection
 grpc = pytest.importorskip("grpc")
 
 
+pytestmark = pytest.mark.e2e
+
+
 def unit(size: int, seed: int, dim: int = 16) -> np.ndarray:
     vectors = np.random.default_rng(seed).normal(size=(size, dim)).astype(np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -296,7 +299,7 @@ def test_slow_answers_are_given_up_after_the_last_try(between: Tuple[Between, st
     stands.calls.clear()
     code, text = code_of(lambda: index.query(QUERIES, 3))
     assert (code, stands.calls.count("Search")) == ("E232", 2)
-    assert "asked to search and gave no answer within 0.3 s, 2 times" in text
+    assert "asked to search and did not answer within 0.3 s, 2 times" in text
     released.set()
     index._opened().timeout = 5.0
     assert index.query(QUERIES, 3)[0].tolist() == RIGHT  # the connection is still good
@@ -373,7 +376,7 @@ def test_a_collection_that_is_gone_or_another_is_never_searched(tmp_path: Path) 
         assert name in text
     index.close()
     assert code_of(lambda: index.query(QUERIES, 3))[0] == "E234"  # every connection looks again
-    again = made(uri)  # building makes it anew
+    again = made(uri)  # building makes it again
     assert again.query(QUERIES, 3)[0].tolist() == RIGHT
     again.close()
     server.drop_collection(name)

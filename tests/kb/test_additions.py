@@ -189,6 +189,7 @@ def answer(nlp: Language, text: str) -> List[str]:
     return linked(nlp, text)
 
 
+@pytest.mark.e2e
 def test_worker_processes_have_them_too(nlp: Language) -> None:
     linker: Any = nlp.get_pipe("sapbert_linker")
     linker.add_concept(NEW, "morning grumpiness")
@@ -204,7 +205,11 @@ def test_bad_input_adds_nothing(nlp: Language) -> None:
         "E024": [partial(linker.add_alias, HYPERTENSION, "good", name) for name in ("", "  ", "--", "x" * 501, 7)],
         "E025": [lambda: linker.add_concept(HYPERTENSION, "again"), lambda: linker.add_concept(HYPERTENSION, "good")],
         "E104": [lambda: linker.add_concept(NEW, "good", types=["T999"])],
-        "E002": [lambda: linker.add_concept(NEW, []), lambda: linker.add_concept(" ", "good")],
+        "E002": [
+            lambda: linker.add_concept(NEW, []),
+            lambda: linker.add_concept(" ", "good"),
+            lambda: linker.add_concept(NEW, "good", definition=float("nan")),
+        ],
     }
     for code, every in acts.items():
         for act in every:
@@ -282,7 +287,7 @@ def test_in_a_pipeline_of_many_languages_names_are_english(tiny_linker: Path) ->
     assert linked(nlp, "the sweet trouble") == [HYPERTENSION]
 
 
-def test_of_another_encoder_vectors_are_made_anew(nlp: Language, tmp_path: Path) -> None:
+def test_of_another_encoder_vectors_are_made_again(nlp: Language, tmp_path: Path) -> None:
     linker: Any = nlp.get_pipe("sapbert_linker")
     linker.add_alias(HYPERTENSION, "the sweet trouble")
     vector = linker.additions.vectors["the sweet trouble"]

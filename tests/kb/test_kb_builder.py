@@ -447,6 +447,7 @@ def hpo(tmp_path_factory: pytest.TempPathFactory) -> Tuple[KnowledgeBase, Path]:
     return build_kb([read_source(hp_obo())], out), out
 
 
+@pytest.mark.e2e
 def test_real_hpo(hpo: Tuple[KnowledgeBase, Path]) -> None:
     kb, _ = hpo
     counts = kb.manifest["counts"]

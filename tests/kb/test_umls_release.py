@@ -155,6 +155,7 @@ def test_the_knowledge_base_holds_what_the_tables_say(release: Path, tables: Tab
         assert {name.text for name in concept.names} == {" ".join(row[14].split()) for row, _ in short if row[0] == concept.concept_id}
 
 
+@pytest.mark.e2e
 def test_the_section_measures_and_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(umls, "SIZE", 500)
     monkeypatch.setattr(umls, "ARTEFACTS", tmp_path / "artifacts")

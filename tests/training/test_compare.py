@@ -109,11 +109,12 @@ def folders(tiny_kb: KnowledgeBase, tiny_pairs: Path, tmp_path: Path) -> Folders
 def run(rows: Path, folders: Folders, tiny_base: Path, here: Here) -> Path:
     """Compare, two trainings at a time; return the file of figures."""
     out = rows.with_name("table.json")
-    settings: dict[str, Any] = {"sets": "held_out,zero_shot", "limit": 400, "pool": 1500, "jobs": 2, "training": {"gpu_id": -1, "processes": 1}}
+    settings: dict[str, Any] = {"benchmarks": "held_out,zero_shot", "limit": 400, "pool": 1500, "jobs": 2, "training": {"gpu_id": -1, "processes": 1}}
     compare(rows, folders, out, base=str(tiny_base), run=here, **settings)
     return out
 
 
+@pytest.mark.e2e
 def test_means_of_seeds_and_what_is_there_is_not_trained_again(rows: Path, folders: Folders, tiny_base: Path, tmp_path: Path) -> None:
     here = Here()
     result = json.loads(run(rows, folders, tiny_base, here).read_text())
@@ -188,7 +189,7 @@ def test_bad_rows_are_refused_before_anything_is_trained(rows: Path, old: str, n
     [
         (["--jobs", "0"], "E548", "--jobs"),
         (["--limit", "-5"], "E548", "--limit"),
-        (["--sets", "ncbi-dev", "--data", "nowhere"], "E542", "nowhere"),
+        (["--benchmarks", "ncbi-dev", "--data", "nowhere"], "E542", "nowhere"),
         (["--recipe", "nowhere.cfg"], "E510", "nowhere.cfg"),
     ],
 )
@@ -196,7 +197,7 @@ def test_what_is_missing_is_said_before_anything_is_trained(
     rows: Path, folders: Folders, tmp_path: Path, more: List[str], code: str, named: str
 ) -> None:
     given = ["--kb", folders.kb, "--pairs", folders.pairs, "--runs", folders.runs, "--work", folders.work, "--out", tmp_path / "table.json"]
-    ended = command("compare", rows, *given, "--sets", "held_out,zero_shot", *more)
+    ended = command("compare", rows, *given, "--benchmarks", "held_out,zero_shot", *more)
     assert ended.exit_code == 1
     assert code in ended.stderr
     assert named in ended.stderr

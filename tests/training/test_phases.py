@@ -105,6 +105,7 @@ def test_what_a_phase_becomes(path: Path, tmp_path: Path) -> None:
     assert as_they_say.config["training"]["max_steps"] == 4
 
 
+@pytest.mark.e2e
 def test_what_is_there_is_skipped_and_what_depends_on_a_change_is_made_again(path: Path, tmp_path: Path, here: Here) -> None:
     report = phases.run(load(path), path, here)
     assert here.trained == ["first", "a", "b"]
@@ -147,7 +148,7 @@ def test_a_phase_that_fails_is_named_and_the_others_are_kept(path: Path, tmp_pat
         (("[phases.mean]", "[loss]\nx = 1\n\n[phases.mean]"), r"section \[loss\] is not read"),
         (('soup = ["a", "b"]', 'soup = ["a", "z"]'), "'z' is no phase before it"),
         (('soup = ["a", "b"]', 'soup = ["a", "b"]\nmost = 3'), "most"),
-        (('soup = ["a", "b"]', "seed = 3"), "give either a recipe or phases to average"),
+        (('soup = ["a", "b"]', "seed = 3"), "give either `recipe` or `soup`"),
         (("learning_rate = 2e-3", "learningrate = 2e-3"), r"\[phases\.b\].*learningrate"),
         (("[phases.b.training]", "[phases.b.loss]"), r"\[phases\.b\].*loss"),
         (("out = ", "outs = "), "E510"),

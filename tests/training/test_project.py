@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import os
 import re
@@ -88,8 +90,9 @@ def test_what_is_made_is_made_before_it_is_used(config: Dict[str, Any]) -> None:
 
 # an edited file -> the commands that are run again because of it, beside `assets`, which always runs
 EDITS = {
-    "spacy_sapbert/kb/builder.py": {"kb", "assemble", "evaluate", "languages-kb"},
-    "spacy_sapbert/readers/obo.py": {"kb", "languages-kb"},
+    "spacy_sapbert/kb/builder.py": {*COMMANDS[1:-3], "compare", *LANGUAGES[1:]},
+    "spacy_sapbert/readers/obo.py": {"kb", "assemble", "evaluate", "compare", "languages-kb", "languages-evaluate"},
+    "spacy_sapbert/files.py": {"kb", "languages-kb"},
     "spacy_sapbert/encoders/transformer.py": {
         *("train", "assemble", "evaluate", "report", "compare"),
         *("languages-train", "languages-evaluate"),
@@ -103,16 +106,17 @@ EDITS = {
     "spacy_sapbert/search.py": {"assemble", "evaluate"},
     "spacy_sapbert/linker.py": {"assemble", "evaluate"},
     "spacy_sapbert/corpus/notes.py": set(),  # annotates notes; no command does
+    "spacy_sapbert/render/html.py": set(),
     "spacy_sapbert/cli.py": set(),
-    "training/corpora/brat.py": {"assemble", "evaluate", "compare", "languages-evaluate"},
+    "training/corpora/brat.py": {"assemble", "evaluate", "report", "compare", "languages-evaluate"},
     "training/data/pairs.py": {
         *("pairs", "definitions", "train", "evaluate", "report", "compare"),
         *("languages-kb", "languages-train", "languages-evaluate"),
     },
     "training/loop/losses.py": {"train", "evaluate", "report", "compare", "languages-train", "languages-evaluate"},
     "training/tasks/multitask.py": {"train", "report", "compare", "languages-train"},
-    "training/fit.py": {"train", "compare", "languages-train"},
-    "training/recipe.py": {"train", "compare", "languages-train"},
+    "training/fit.py": {"train", "report", "compare", "languages-train"},
+    "training/recipe.py": {"train", "report", "compare", "languages-train"},
     "training/soup.py": {"train", "compare", "languages-train"},
     "training/compare.py": {"compare"},
     "training/evaluation/metrics.py": {"assemble", "evaluate", "report", "compare", "languages-evaluate"},
@@ -122,6 +126,91 @@ EDITS = {
     "training/configs/compare.cfg": {"compare"},
     "training/configs/pipeline.cfg": {"assemble"},
 }
+
+
+# imported everywhere, and of no weight for a result; build and corpus are imported for a name of theirs
+IMPORTED_ONLY = {
+    *("spacy_sapbert/about.py", "spacy_sapbert/errors.py", "spacy_sapbert/files.py", "spacy_sapbert/registry.py", "spacy_sapbert/types.py"),
+    *("spacy_sapbert/__init__.py", "spacy_sapbert/build", "spacy_sapbert/corpus", "training/__init__.py", "training/errors.py", "training/made.py"),
+}
+# of one command: rooms that its modules import for other commands
+IMPORTED_FOR_OTHERS = {
+    "definitions": {"spacy_sapbert/readers"},
+    "train": {"spacy_sapbert/indexes", "spacy_sapbert/readers", "training/corpora"},
+    "assemble": {"training/data", "training/loop", "training/paths.py"},
+    "report": {
+        "spacy_sapbert/bundle.py",
+        "spacy_sapbert/doc",
+        "spacy_sapbert/indexes",
+        "spacy_sapbert/readers",
+        "training/paths.py",
+        "training/registry.py",
+    },
+    "compare": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
+    "languages-kb": {"training/corpora"},
+    "languages-train": {"spacy_sapbert/indexes", "spacy_sapbert/readers", "training/corpora"},
+    "languages-evaluate": {"spacy_sapbert/bundle.py", "spacy_sapbert/doc", "spacy_sapbert/indexes"},
+}
+
+
+def file_of(module: str) -> str | None:
+    path = ROOT / module.replace(".", "/")
+    for file in (path / "__init__.py", path.with_suffix(".py")):
+        if module and file.is_file():
+            return str(file.relative_to(ROOT))
+    return None
+
+
+@cache
+def imports(file: str, function: str = "") -> frozenset[str]:
+    """The files of both packages that a module, or one function of it, imports; not those for annotations alone."""
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    chosen = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function] if function else tree.body
+    chosen = [node for node in chosen if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))]
+    found: Set[str] = set()
+    for node in (below for top in chosen for below in ast.walk(top)):
+        if isinstance(node, ast.ImportFrom):
+            above = file.split("/")[: -node.level] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            found.update([module, *(f"{module}.{alias.name}" for alias in node.names)])
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+    return frozenset(file for module in found if (file := file_of(module)))
+
+
+def needed(script: List[str]) -> Set[str]:
+    """The modules of `training` that a command's lines run, and what these import of `spacy_sapbert`."""
+    found: Set[str] = set()
+    for words in map(shlex.split, script):
+        if "training" not in words[:4]:
+            continue
+        ran: Any = typer.main.get_command(cli.app)
+        for word in words[words.index("training") + 1 :]:
+            if hasattr(ran, "commands"):
+                ran = ran.commands[word]
+        called = inspect.unwrap(ran.callback)
+        file = file_of(called.__module__)
+        assert file
+        wanted = set(imports(file, called.__name__))
+        while wanted:
+            module = wanted.pop()
+            if module not in found:
+                found.add(module)
+                wanted |= imports(module) if module.startswith("training/") else set()
+    return found
+
+
+def test_imports_are_followed() -> None:
+    found = needed(["python -B -m training evaluate"])
+    assert {"training/evaluation/evaluate.py", "training/corpora/tables.py", "training/data/pairs.py", "spacy_sapbert/kb/knowledge_base.py"} <= found
+    assert "training/report/page.py" not in found
+
+
+@pytest.mark.parametrize("name", [*COMMANDS[2:-3], "compare", *LANGUAGES[1:]])
+def test_what_a_command_imports_lies_under_one_of_its_deps(config: Dict[str, Any], name: str) -> None:
+    command = commands(config)[name]
+    under = tuple({*command["deps"], *IMPORTED_ONLY, *IMPORTED_FOR_OTHERS.get(name, set())})
+    assert [file for file in sorted(needed(command["script"])) if not any(file == dep or file.startswith(f"{dep}/") for dep in under)] == []
 
 
 @pytest.fixture(scope="module")

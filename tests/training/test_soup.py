@@ -18,6 +18,7 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data.pairs import read_queries
 from training.loop import weights
+from training.made import Stamp, stamp_of
 from training.soup import greedy, make_soup
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -72,6 +73,16 @@ def test_uniform_and_weighted(models: List[Path], tiny_base: Path, tmp_path: Pat
     assert np.isfinite(encoder.predict(["fever"])).all()
     make_soup(tmp_path / "weighted", models[:2], weights=[3, 1])
     assert torch.allclose(bias(tmp_path / "weighted"), base[KEY] + 1.25 * line, atol=1e-6)
+
+
+def test_the_stamp_of_what_lay_there_is_removed(models: List[Path], tmp_path: Path) -> None:
+    """A recipe of phases that wrote this folder before would take the new weights for its own."""
+    out = tmp_path / "out"
+    make_soup(out, models)
+    stamp = Stamp(stamp_of(out))
+    stamp.write({"soup": "of a recipe of phases"})
+    make_soup(out, models[:2])
+    assert stamp.read() is None
 
 
 def test_greedy_takes_what_does_not_lower_the_figure(models: List[Path], tiny_base: Path, tmp_path: Path) -> None:

@@ -20,13 +20,21 @@ _MARKED = re.compile(r"<tgt>(.*?)</tgt>")
 
 
 def read_biosyn(path: Path) -> Corpus:
-    """A folder of BioSyn (Sung et al., ACL 2020), or one file of it: `document.concept`, lines `document||start|end||kind||mention||ids`.
+    """Read a folder of BioSyn, or one file of it.
 
-    `|` in a mention joins the parts of a composite, each written out, and then does in its ids too; the mention stays joined. In ids alone,
-    `|` parts alternatives. `processed_*` folders hold no texts: their mentions are lower-cased and stand nowhere. Where `document.txt` lies
-    beside every file, it is read: title, two line ends, abstract, whose offsets were counted with one character between the two.
+    A file `document.concept` has lines `document||start|end||kind||mention||ids`. `|` in a mention joins the parts of a composite, each written
+    out, and then joins its ids too; the mention stays joined. In ids alone, `|` separates alternatives. `processed_*` folders hold no texts:
+    their mentions are lower-cased and have no offsets. If `document.txt` lies beside every file, it is read: title, two line ends, abstract,
+    whose offsets were counted with one character between the two.
 
-    RAISES: SapbertError E560 (a line), E567 (no such file).
+    Args:
+        path: The folder or file.
+
+    Raises:
+        SapbertError: E560 (a line), E567 (no such file).
+
+    Source:
+        Sung et al., ACL 2020.
     """
     path = Path(path)
     files = [path] if path.is_file() else sorted(path.glob("*.concept"))
@@ -58,9 +66,14 @@ def _text(path: Path) -> str:
 
 
 def read_dictionary(lines: Iterable[str], *, source: str | Path = "dictionary") -> Corpus:
-    """A dictionary of BioSyn: `id||name`, or `id|other id||name|synonym`; every name is a mention without a document.
+    """Read a dictionary of BioSyn: `id||name`, or `id|other id||name|synonym`.
 
-    source: named in errors. RAISES: SapbertError E560.
+    Args:
+        lines: The lines; every name becomes a mention without a document.
+        source: What errors name.
+
+    Raises:
+        SapbertError: E560, for a line.
     """
     mentions: list[GoldMention] = []
     for number, line in enumerate(lines, 1):
@@ -75,10 +88,20 @@ def read_dictionary(lines: Iterable[str], *, source: str | Path = "dictionary") 
 
 
 def read_xlbel(lines: Iterable[str], *, source: str | Path = "XL-BEL") -> Corpus:
-    """XL-BEL (Liu et al., ACL 2021): `CUI||mention`, or `CUI||mention||sentence` with the mention between <tgt> and </tgt>; `|` parts
-    alternative CUIs. A sentence is a document, named by its line's number.
+    """Read XL-BEL: `CUI||mention`, or `CUI||mention||sentence` with the mention between <tgt> and </tgt>.
 
-    source: named in errors. Counted: sentences with more than one marked place, of which the first is taken. RAISES: SapbertError E560.
+    `|` separates alternative CUIs. A sentence is a document, named by the number of its line. Counted: sentences with more than one marked
+    place, of which the first is taken.
+
+    Args:
+        lines: The lines.
+        source: What errors name.
+
+    Raises:
+        SapbertError: E560, for a line.
+
+    Source:
+        Liu et al., ACL 2021.
     """
     documents: dict[str, str] = {}
     mentions: list[GoldMention] = []
@@ -106,6 +129,6 @@ def read_xlbel(lines: Iterable[str], *, source: str | Path = "XL-BEL") -> Corpus
 
 
 def _unmarked(sentence: str, place: re.Match[str]) -> tuple[str, int, int]:
-    """The sentence without its marks, and where the marked text stands in it."""
+    """Return the sentence without its marks, and the start and end of the marked text in it."""
     before, after = (part.replace("<tgt>", "").replace("</tgt>", "") for part in (sentence[: place.start()], sentence[place.end() :]))
     return f"{before}{place[1]}{after}", len(before), len(before) + len(place[1])

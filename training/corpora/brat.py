@@ -23,7 +23,13 @@ _OTHER = re.compile(r"[REAM*#]\S*\t.+")  # relations, events, attributes, equiva
 
 
 class _Entity(NamedTuple):
-    """pieces: (start, end) of each. text: of the pieces, a space between them, as the .ann has it."""
+    """An entity of brat.
+
+    Attributes:
+        kind: Its type.
+        pieces: (start, end) of each piece.
+        text: The text of the pieces with a space between them, as the .ann file has it.
+    """
 
     kind: str
     pieces: list[tuple[int, int]]
@@ -31,14 +37,22 @@ class _Entity(NamedTuple):
 
 
 def read_brat(path: Path, *, vocabulary: str = "", encoding: str = "utf-8") -> Corpus:
-    """A folder of brat's standoff files (Stenetorp et al., EACL 2012), or one .ann; folders in it too. A document is named by its path.
+    """Read a folder of brat's standoff files, with its subfolders, or one .ann file. A document is named by its path.
 
-    An entity's ids are those of its `N` lines (`N1 TAB Reference T1 UMLS:C0011849`; several are alternatives), else of a `#` note that is
-    nothing but ids, else it has none. An entity in pieces (`0 5;16 23`) is the text from its first character to its last.
-    vocabulary: of ids without a prefix, as in `gold_id`. encoding: of both files; offsets count characters.
-
+    The ids of an entity are those of its `N` lines (`N1 TAB Reference T1 UMLS:C0011849`; several are alternatives), else those of a `#` note
+    that is nothing but ids; else it has none. An entity in pieces (`0 5;16 23`) is the text from its first character to its last.
     Counted: entities in pieces; lines of relations, events, attributes and other notes, which are left out.
-    RAISES: SapbertError E560 (a line), E567 (no .ann, or one without its .txt), E404 (not in this encoding).
+
+    Args:
+        path: The folder or file.
+        vocabulary: Of ids without a prefix, as in `gold_id`.
+        encoding: Of both files; offsets count characters.
+
+    Raises:
+        SapbertError: E560 (a line), E567 (no .ann, or one without its .txt), E404 (not in this encoding).
+
+    Source:
+        Stenetorp et al., EACL 2012.
     """
     path = Path(path)
     root = path.parent if path.is_file() else path
@@ -64,7 +78,7 @@ def read_brat(path: Path, *, vocabulary: str = "", encoding: str = "utf-8") -> C
 
 
 def _text(path: Path, encoding: str) -> str:
-    """The whole text; CRLF stays, for brat counts both."""
+    """Return the whole text. CRLF stays, because brat counts both characters."""
     if not path.is_file():
         raise fail("E567", path=path.with_suffix(".ann"), layout="brat", why=f"its text {path.name} does not lie beside it")
     try:
@@ -74,7 +88,17 @@ def _text(path: Path, encoding: str) -> str:
 
 
 def _annotations(path: Path, vocabulary: str, encoding: str, counts: Counter[str]) -> tuple[dict[str, _Entity], dict[str, tuple[Ids, ...]]]:
-    """Entities by their name (T1), and the ids of those that have some. counts: added to."""
+    """Read an .ann file.
+
+    Args:
+        path: The file.
+        vocabulary: Of ids without a prefix.
+        encoding: Of the file.
+        counts: Counts that are added to.
+
+    Returns:
+        Entities by their name (T1), and the ids of those that have some.
+    """
     entities: dict[str, _Entity] = {}
     references: dict[str, list[str]] = {}
     notes: dict[str, list[str]] = {}
@@ -96,6 +120,6 @@ def _annotations(path: Path, vocabulary: str, encoding: str, counts: Counter[str
 
 
 def _are_ids(note: str, vocabulary: str) -> bool:
-    """Whether a note is nothing but ids; people also write "check this" there."""
+    """Say whether a note is nothing but ids; people also write "check this" there."""
     parts = re.split(r"[|+,]", note.strip())
     return all(re.fullmatch(r"\S+", part.strip()) and (identifier(part) or (vocabulary and part.strip().isdecimal())) for part in parts)

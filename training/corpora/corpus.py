@@ -21,10 +21,15 @@ NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Corpus(NamedTuple):
-    """documents: id -> text. mentions: in the order of the file. counts: what the reader left out or changed, by name -> how often.
+    """Documents and their gold mentions, as every reader returns them.
 
-    A mention may stand nowhere: where its layout has no texts, its document is not in `documents` (and is "" where the layout has no
-    documents either); where a whole document is given an id, it is there, but the mention has no text and start and end are 0.
+    A mention may have no place: if its layout has no texts, its document is not in `documents` (and is "" if the layout has no documents
+    either); if a whole document is given an id, the document is there, but the mention has no text, and start and end are 0.
+
+    Attributes:
+        documents: Id -> text.
+        mentions: In the order of the file.
+        counts: What the reader left out or changed -> how often.
     """
 
     documents: dict[str, str]
@@ -33,25 +38,27 @@ class Corpus(NamedTuple):
 
 
 def placed(corpus: Corpus, mention: GoldMention) -> bool:
-    """Whether the mention has offsets in a text of the corpus, be they right or wrong."""
+    """Say whether the mention has offsets in a text of the corpus, right or wrong."""
     return (mention.start, mention.end) != (0, 0) and mention.document in corpus.documents
 
 
 def wanted(kind: str, kinds: Collection[str] | None) -> bool:
-    """Whether one of a mention's kinds ("T047", "T116,T123", "Disease") is among `kinds`; None: any is."""
+    """Say whether one of the kinds of a mention ("T047", "T116,T123", "Disease") is among `kinds`; None: all are."""
     return kinds is None or not set(kind.split(",")).isdisjoint(kinds)
 
 
 def open_lines(path: Path) -> Iterator[str]:
-    """Lines of a plain or gzipped UTF-8 file, without their ends."""
+    """Yield the lines of a plain or gzipped UTF-8 file, without their ends."""
     data = path.read_bytes()
     text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
     yield from text.replace("\r\n", "\n").removesuffix("\n").split("\n")  # splitlines would also cut at form feeds and the like
 
 
 def shape(line: str) -> str:
-    """`7 TAB 0 TAB Wilson` -> "3 fields by tab: 7, 0, 6 characters": numbers and ids are shown, text only by its length, for it may be a
-    patient's; at most 80 characters."""
+    """Describe a line without its text: `7 TAB 0 TAB Wilson` is "3 fields by tab: 7, 0, 6 characters".
+
+    Numbers and ids are shown, text only by its length, because it may be a patient's; at most 80 characters.
+    """
     mark = next((mark for mark in ("\t", "||") if mark in line), None)
     fields = line.split(mark) if mark else [line]
     shown = ", ".join(field if _SHOWN.fullmatch(field.strip()) else f"{len(field)} characters" for field in fields)
@@ -60,5 +67,12 @@ def shape(line: str) -> str:
 
 
 def misfit(source: str | Path, number: int, line: str, expected: str) -> SapbertError:
-    """The exception for a line that the layout does not have. number: of the line, from 1. expected: what it should be."""
+    """Make the error for a line that does not fit its layout.
+
+    Args:
+        source: What the error names.
+        number: Number of the line, from 1.
+        line: The line.
+        expected: What it should be.
+    """
     return fail("E560", path=source, line=number, expected=expected, shape=shape(line))

@@ -12,9 +12,15 @@ from .mention import GoldMention
 
 
 def describe(corpus: Corpus) -> dict[str, Any]:
-    """For JSON. documents: texts. mentions; of them: alternatives (several right answers), composites (several ids in one answer), without_id,
-    nil (annotators say that there is no concept), of_documents (ids of a whole text), without_text (their document has none),
-    overlapping (with another one), off_their_offsets (another text stands there). kinds: each with its mentions. read: the reader's counts.
+    """Count what a corpus holds, for JSON.
+
+    Args:
+        corpus: The corpus.
+
+    Returns:
+        documents (texts); mentions; of these: alternatives (several right answers), composites (several ids in one answer), without_id, nil
+        (annotators say that there is no concept), of_documents (ids of a whole text), without_text (their document has none), overlapping
+        (with another one), off_their_offsets (another text stands there); kinds, each with its mentions; read, the reader's counts.
     """
     kinds = Counter(mention.kind for mention in corpus.mentions)
     return {
@@ -34,7 +40,7 @@ def describe(corpus: Corpus) -> dict[str, Any]:
 
 
 def overlapping(mentions: list[GoldMention]) -> int:
-    """How many mentions of one document share a character with another of them; such stay in a corpus, and in the Docs' span group."""
+    """Count the mentions of one document that share a character with another one. They stay in a corpus and in the span group of Docs."""
     spans = sorted((m.start, m.end, i) for i, m in enumerate(mentions) if m.end > m.start)
     found: set[int] = set()
     reach, last = 0, -1  # the end that is furthest right so far, and whose it is

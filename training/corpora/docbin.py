@@ -15,10 +15,18 @@ from .mention import GoldMention
 
 
 def read_docbin(path: Path, *, group: str | None = None, vocabulary: str = "") -> Corpus:
-    """A `.spacy` file. A document is named by its place in it; a mention's kind is its label; no custom attribute is needed or read.
+    """Read a `.spacy` file.
 
-    group: the span group that holds the mentions; None: `doc.ents`. vocabulary: of ids without a prefix, as in `gold_id`.
-    Counted: mentions without a kb_id, which stay. RAISES: SapbertError E564 (no link), E565 (the group is nowhere), E567 (no DocBin).
+    A document is named by its place in the file; the kind of a mention is its label. No custom attribute is needed or read. Counted: mentions
+    without a kb_id, which stay.
+
+    Args:
+        path: The file.
+        group: The span group that holds the mentions; None: `doc.ents`.
+        vocabulary: Of ids without a prefix, as in `gold_id`.
+
+    Raises:
+        SapbertError: E564 (no link), E565 (no document has the group), E567 (no DocBin).
     """
     path = Path(path)
     try:

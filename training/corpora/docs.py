@@ -19,7 +19,7 @@ GOLD = "gold"  # the span group: gold mentions may overlap, which doc.ents may n
 
 
 def by_document(corpus: Corpus) -> dict[str, list[GoldMention]]:
-    """Every document's mentions, in the order of documents: the order in which a pipeline comes to them. Documents without a text come last."""
+    """Group mentions by document, in the order of the documents, in which a pipeline sees them. Documents without a text come last."""
     found: dict[str, list[GoldMention]] = {document: [] for document in corpus.documents}
     for mention in corpus.mentions:
         found.setdefault(mention.document, []).append(mention)
@@ -27,7 +27,7 @@ def by_document(corpus: Corpus) -> dict[str, list[GoldMention]]:
 
 
 def fitting(corpus: Corpus) -> tuple[Corpus, list[GoldMention]]:
-    """The corpus with only those mentions that stand at their offsets or have none, and the others."""
+    """Split off the mentions that do not stand at their offsets; those without offsets stay in the corpus."""
     # the length too: a slice is silent where it ends beyond the text
     fits = [
         not placed(corpus, m) or (m.end - m.start == len(m.text) and corpus.documents[m.document][m.start : m.end] == m.text) for m in corpus.mentions
@@ -37,11 +37,20 @@ def fitting(corpus: Corpus) -> tuple[Corpus, list[GoldMention]]:
 
 
 def make_docs(corpus: Corpus, nlp: object) -> list[tuple[Doc, list[GoldMention]]]:
-    """A Doc for each text, with its mentions as the span group `gold`: exactly the gold offsets, tokens are cut where they must be.
+    """Make a Doc for each text, with its mentions as the span group `gold`. Tokens are cut at the gold offsets where they must be.
 
-    A mention whose document has no text is a Doc of its own, after those of the texts. The list beside a Doc has the mention of each
-    span, in their order; ids of a whole document have no span, and are in `by_document` alone.
-    RAISES: SapbertError E543 where a mention's text does not stand at its offsets.
+    A mention whose document has no text becomes a Doc of its own, after those of the texts. Ids of a whole document have no span; only
+    `by_document` has them.
+
+    Args:
+        corpus: The corpus.
+        nlp: A pipeline with the tokenizer.
+
+    Returns:
+        Docs, each with the mention of each span, in their order.
+
+    Raises:
+        SapbertError: E543, if the text of a mention does not stand at its offsets.
     """
     docs: list[tuple[Doc, list[GoldMention]]] = []
     for document, mentions in by_document(corpus).items():
@@ -66,10 +75,17 @@ def _doc(document: str, text: str, mentions: list[GoldMention], places: list[tup
 
 
 def resolved_texts(corpus: Corpus) -> tuple[list[str], list[str]]:
-    """The text of each mention, in the order of `by_document`, with abbreviations resolved over the whole document: as our linker does it
-    (whole mentions and words in them), and as scispaCy's does it (whole mentions only).
+    """Resolve the abbreviations of a corpus, over the whole of each document.
 
-    RAISES: SapbertError E546 without scispaCy, whose detector (Schwartz and Hearst 2003) finds the long forms; E543.
+    Args:
+        corpus: The corpus.
+
+    Returns:
+        The text of each mention, in the order of `by_document`: as our linker resolves (whole mentions and words in them), and as scispaCy's
+        linker does (whole mentions only).
+
+    Raises:
+        SapbertError: E546, without scispaCy, whose detector (Schwartz and Hearst 2003) finds the long forms; E543.
     """
     try:
         import scispacy.abbreviation  # noqa: F401
@@ -88,9 +104,9 @@ def resolved_texts(corpus: Corpus) -> tuple[list[str], list[str]]:
 
 
 def aligned(doc: Doc, vocab: Vocab, cuts: Iterable[int]) -> Doc:
-    """The same text with tokens also cut at these characters."""
+    """Return a Doc of the same text with tokens also cut at these characters."""
     inside = sorted(set(cuts))
-    text = doc.text  # spaCy joins it anew each time
+    text = doc.text  # spaCy joins it again each time
     words: list[str] = []
     spaces: list[bool] = []
     for token in doc:

@@ -17,9 +17,14 @@ GOLD_JSON, TEXTS = "*_gold.json", "*.tar.gz"
 
 
 def read_gsc(lines: Iterable[str], *, source: str | Path = "GSC+") -> Corpus:
-    """GSC+: a PubMed id, a line of text, then `start TAB end TAB mention TAB HP:…` lines; blocks end with an empty line.
+    """Read GSC+: a PubMed id, a line of text, then `start TAB end TAB mention TAB HP:…` lines. Blocks end with an empty line.
 
-    source: named in errors. RAISES: SapbertError E560 (a line, or an id without a text).
+    Args:
+        lines: The lines.
+        source: What errors name.
+
+    Raises:
+        SapbertError: E560, for a line, or an id without a text.
     """
     documents: dict[str, str] = {}
     mentions: list[GoldMention] = []
@@ -43,10 +48,19 @@ def read_gsc(lines: Iterable[str], *, source: str | Path = "GSC+") -> Corpus:
 
 
 def read_jax(path: Path) -> Corpus:
-    """JAX: a folder with `…_gold.json` ({document: {HPO id: label}}) and the texts, `document.txt`, in a tar.gz or beside it.
+    """Read JAX: a folder with `…_gold.json` ({document: {HPO id: label}}) and the texts, `document.txt`, in a tar.gz or beside it.
 
-    Ids are the document's, not of places in it: mentions have no text and no offsets. Counted: documents of the gold without a text, left out,
-    and texts without gold, which stay. SOURCE: PhenoTagger's corpora (Luo et al., Bioinformatics 2021). RAISES: SapbertError E567.
+    Ids belong to the document, not to places in it: mentions have no text and no offsets. Counted: documents of the gold without a text, which
+    are left out, and texts without gold, which stay.
+
+    Args:
+        path: The folder.
+
+    Raises:
+        SapbertError: E567.
+
+    Source:
+        PhenoTagger's corpora: Luo et al., Bioinformatics 2021.
     """
     path = Path(path)
     gold = _gold(path)
@@ -77,7 +91,7 @@ def _gold(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _texts(path: Path) -> dict[str, str]:
-    """Document -> text, in the order of ids; none of them is unpacked to the disk."""
+    """Return document -> text, in the order of ids. Nothing is unpacked to the disk."""
     found = {file.stem: file.read_bytes() for file in path.rglob("*.txt")}
     for packed in sorted(path.glob(TEXTS)):
         try:

@@ -14,10 +14,14 @@ _NILS = frozenset({"-1", "-", "cui-less", "cuiless", "nil"})
 
 
 def gold_id(text: str, vocabulary: str = "") -> str:
-    """One id in its canonical spelling: bare MeSH ids (D…, C…) and OMIM numbers get their prefix, `UMLS:C0000001` loses it, `mesh:`, `MIM:`,
-    `SCTID:` … are spelt as the package spells them; one of no known form stays as it is, and `CUI-less` and its like become NIL.
+    """Return an id in its canonical spelling.
 
-    vocabulary: of ids that stand without a prefix, where it is neither MeSH nor OMIM nor UMLS ("SNOMEDCT_US": `22298006`).
+    Bare MeSH ids (D…, C…) and OMIM numbers get their prefix, `UMLS:C0000001` loses it, `mesh:`, `MIM:`, `SCTID:` … are spelt as the package
+    spells them. An id of no known form stays as it is; `CUI-less` and the like become NIL.
+
+    Args:
+        text: The id as the corpus writes it.
+        vocabulary: Of ids without a prefix, if it is neither MeSH nor OMIM nor UMLS ("SNOMEDCT_US": `22298006`).
     """
     text = text.strip()
     if text.lower() in _NILS:
@@ -28,9 +32,14 @@ def gold_id(text: str, vocabulary: str = "") -> str:
 
 
 def gold_ids(text: str, vocabulary: str = "") -> tuple[Ids, ...]:
-    """`D001943|D010051+OMIM:1` -> ((MESH:D001943,), (MESH:D010051, OMIM:1)): `|` parts alternatives, `+` and `,` the parts of a composite.
+    """Return the alternatives that a corpus writes: `D001943|D010051+OMIM:1` is ((MESH:D001943,), (MESH:D010051, OMIM:1)).
 
-    Ids that come twice in a composite, and alternatives that hold the same ids, are there once. vocabulary: as in `gold_id`.
+    `|` separates alternatives, `+` and `,` separate the parts of a composite. Ids that come twice in a composite, and alternatives that hold the
+    same ids, are kept once.
+
+    Args:
+        text: The ids as the corpus writes them.
+        vocabulary: As in `gold_id`.
     """
     alternatives: dict[frozenset[str], Ids] = {}
     for alternative in text.split("|"):

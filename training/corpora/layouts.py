@@ -30,7 +30,12 @@ _ZLIB = b"\x78"  # what a DocBin begins with, and UTF-8 text of these layouts do
 
 
 class Layout(NamedTuple):
-    """read: its reader. lines: whether it takes lines, else a path."""
+    """How a layout is read.
+
+    Attributes:
+        read: Its reader.
+        lines: Whether the reader takes lines; else it takes a path.
+    """
 
     read: Callable[..., Corpus]
     lines: bool
@@ -56,13 +61,18 @@ _PER_CALL = ("source", "kinds", "encoding")  # options of the door itself
 def read_corpus(
     path: str | Path, layout: str | None = None, *, kinds: Collection[str] | None = None, encoding: str = "utf-8", **options: Any
 ) -> Corpus:
-    """A corpus of any layout of LAYOUTS; files may be plain, .gz or .zst.
+    """Read a corpus of any layout of LAYOUTS. Files may be plain, .gz or .zst.
 
-    layout: default: recognised by content. kinds: only mentions of these (PubTator's kinds, semantic types, labels). encoding: of texts.
-    options: the reader's own: granularity of COMETA, group of a DocBin, vocabulary of bare ids, texts of a TSV.
+    Args:
+        path: The file or folder.
+        layout: The layout; None: it is recognised by content.
+        kinds: Only mentions of these kinds (PubTator's kinds, semantic types, labels); None: all.
+        encoding: Of texts.
+        options: The reader's own: granularity of COMETA, group of a DocBin, vocabulary of bare ids, texts of a TSV.
 
-    RAISES: SapbertError E401 (no such path), E404 (encoding), E561 (no such layout), E562 (none is recognised), E563 (no mentions), E564 (no
-    ids), E568 (an option that the reader does not have), and what the reader raises: E560 (a line), E565, E566, E567.
+    Raises:
+        SapbertError: E401 (no such path), E404 (encoding), E561 (no such layout), E562 (none is recognised), E563 (no mentions), E564 (no ids),
+            E568 (an option that the reader does not have), and those of the reader: E560 (a line), E565, E566, E567.
     """
     path = Path(path)
     if layout is not None and layout not in LAYOUTS:
@@ -90,9 +100,14 @@ def read_corpus(
 
 
 def recognise(path: Path, encoding: str = "utf-8") -> str:
-    """The layout of a file or folder. Names are not trusted, but for those that the layouts prescribe in a folder.
+    """Recognise the layout of a file or folder by its content. File names count only in folders whose layout prescribes them.
 
-    RAISES: SapbertError E562, which shows the first line by its shape; E404.
+    Args:
+        path: The file or folder.
+        encoding: Of the file.
+
+    Raises:
+        SapbertError: E562, which shows the shape of the first line; E563 (nothing in it); E404.
     """
     if path.is_dir():
         for pattern, found in ((GOLD_JSON, "jax"), ("**/*.ann", "brat"), ("*.concept", "biosyn")):
@@ -142,7 +157,7 @@ def _by_lines(lines: list[str]) -> str | None:
 
 
 def _bars(lines: list[str]) -> str | None:
-    """`CUI||…` is XL-BEL; with other ids, a dictionary: two names of one layout, but for XL-BEL's sentences."""
+    """Tell XL-BEL (`CUI||…`) from a dictionary with other ids: the two have the same layout, except for sentences."""
     ids: dict[str, None] = dict.fromkeys(line.partition("||")[0] for line in lines)
     if all(CUIS.fullmatch(text) for text in ids):
         return "xlbel"
@@ -150,5 +165,5 @@ def _bars(lines: list[str]) -> str | None:
 
 
 def _known_ids(text: str) -> bool:
-    """Whether ids are of a known form; without this, any table would be one of mentions."""
+    """Say whether ids are of a known form; without this, any table would count as one of mentions."""
     return all(i == NIL or identifier(i) for ids in gold_ids(text) for i in ids) and bool(gold_ids(text))

@@ -20,15 +20,22 @@ _EXPECTED = "`id|t|title`, `id|a|abstract`, `id TAB start TAB end TAB mention TA
 
 
 def read_pubtator(lines: Iterable[str], kinds: Collection[str] | None = None, *, source: str | Path = "PubTator") -> Corpus:
-    """PubTator: `id|t|title`, `id|a|abstract`, then `id TAB start TAB end TAB mention TAB kind TAB ids`.
+    """Read PubTator: `id|t|title`, `id|a|abstract`, then `id TAB start TAB end TAB mention TAB kind TAB ids`.
 
-    Offsets count the title, one character, and the abstract. In ids, `|` parts alternatives, `+` and `,` (BioRED) the parts of a composite;
+    Offsets count the title, one character, and the abstract. In ids, `|` separates alternatives, `+` and `,` (BioRED) the parts of a composite;
     `gold_ids` spells them: bare MeSH ids (D…, C…) and OMIM numbers get their prefix, MedMentions' `UMLS:C…` and C… are CUIs, numbers of
-    genes and species are NCBI's. BC5CDR names a composite's parts in a seventh field: there `|` parts its ids. kinds: mentions of other
-    kinds are left out, None for all; MedMentions' kinds are semantic types, by commas. source: named in errors.
+    genes and species are NCBI's. BC5CDR names the parts of a composite in a seventh field: there, `|` separates the ids of the parts.
+    MedMentions' kinds are semantic types, separated by commas.
 
     Counted: lines of relations (`id TAB CID TAB id TAB id`), which are left out; documents that come twice, whose mentions then do too.
-    RAISES: SapbertError E560 (a line), E566 (a mention of a document without a title).
+
+    Args:
+        lines: The lines.
+        kinds: Only mentions of these kinds; None: all.
+        source: What errors name.
+
+    Raises:
+        SapbertError: E560 (a line), E566 (a mention of a document without a title).
     """
     titles: dict[str, str] = {}
     abstracts: dict[str, str] = {}
@@ -55,7 +62,7 @@ def read_pubtator(lines: Iterable[str], kinds: Collection[str] | None = None, *,
 
 
 def _gold(kind: str, rest: list[str]) -> tuple[Ids, ...]:
-    """rest: the ids, if there are any, and BC5CDR's names of a composite's parts."""
+    """Return the gold of a mention from the last fields: ids, if there are any, and the parts of a composite (BC5CDR)."""
     if not rest:
         return ()
     if kind in _VARIANTS:

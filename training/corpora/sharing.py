@@ -17,7 +17,14 @@ Place = tuple[str, str]  # corpus, document
 
 
 class Shared(NamedTuple):
-    """What two corpora share. by_id: documents with the same id in both. by_text: (left id, right id) of those with the same text."""
+    """Documents that two corpora share.
+
+    Attributes:
+        left: Name of one corpus.
+        right: Name of the other.
+        by_id: Documents with the same id in both.
+        by_text: (left id, right id) of those with the same text.
+    """
 
     left: str
     right: str
@@ -31,11 +38,13 @@ class Shared(NamedTuple):
 
 
 def shared_documents(corpora: Mapping[str, Corpus]) -> list[Shared]:
-    """Each two of the corpora that share documents, with these; pairs that share none are left out.
+    """Find the documents that any two corpora share; pairs of corpora that share none are left out.
 
-    corpora: name -> corpus or split. Ids count as the corpora write them, those of documents without a text too, but not those that a reader
-    made up. Texts count as equal where they differ only in case, spaces and marks, or where one of at least PIECE letters is within the other.
-    Time: about 3 s for a million letters.
+    Ids count as the corpora write them, also those of documents without a text, but not ids that a reader made up. Texts are equal if they
+    differ only in case, spaces and punctuation, or if one of at least PIECE letters is within the other. Takes about 3 s for a million letters.
+
+    Args:
+        corpora: Name -> corpus or part.
     """
     ids = {name: _ids(corpus) for name, corpus in corpora.items()}
     same = _same_texts({(name, document): letters for name, corpus in corpora.items() for document, letters in _texts(corpus)})
@@ -49,7 +58,7 @@ def shared_documents(corpora: Mapping[str, Corpus]) -> list[Shared]:
 
 
 def sharing_report(shared: Sequence[Shared]) -> list[dict[str, Any]]:
-    """For JSON: counts, and the first NAMED ids; no text."""
+    """Return the counts and the first NAMED ids, for JSON; no text."""
     return [
         {
             "corpora": [pair.left, pair.right],
@@ -68,14 +77,14 @@ def _ids(corpus: Corpus) -> dict[str, None]:
 
 
 def _texts(corpus: Corpus) -> Iterator[tuple[str, str]]:
-    """Documents and the letters and figures of their texts; a text without any is none."""
+    """Yield documents and the letters and digits of their texts; a text without any is left out."""
     for document, text in corpus.documents.items():
         if letters := "".join(filter(str.isalnum, normalise(text))):
             yield document, letters
 
 
 def _same_texts(texts: Mapping[Place, str]) -> dict[Place, dict[str, list[str]]]:
-    """Each text's place -> other corpora -> their documents with the same text."""
+    """Return each text (corpus, document) -> other corpora -> their documents with the same text."""
     pieces: dict[str, list[Place]] = {}  # the middle of a text, or a short one whole: what is looked for in every other text
     for place, letters in texts.items():
         pieces.setdefault(_middle(letters), []).append(place)

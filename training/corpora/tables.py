@@ -19,11 +19,18 @@ GRANULARITIES = ("general", "specific")
 
 
 def read_tsv(lines: Iterable[str], *, texts: Mapping[str, str] | None = None, vocabulary: str = "", source: str | Path = "TSV") -> Corpus:
-    """mention TAB ids, and if given: document, start, end; quotes are characters like others. A first line `mention TAB ids …` names the
-    columns, which may then stand in another order.
+    """Read a TSV: mention TAB ids, and if given: document, start, end. Quotes are characters like others.
 
-    texts: document -> text; without it mentions stand nowhere. vocabulary: of ids without a prefix, as in `gold_id`. source: named in errors.
-    RAISES: SapbertError E560 (a line), E566 (documents that `texts` does not have).
+    A first line `mention TAB ids …` names the columns, which may then stand in another order.
+
+    Args:
+        lines: The lines.
+        texts: Document -> text; without it, mentions have no place.
+        vocabulary: Of ids without a prefix, as in `gold_id`.
+        source: What errors name.
+
+    Raises:
+        SapbertError: E560 (a line), E566 (documents that `texts` does not have).
     """
     columns: list[str] = []
     mentions: list[GoldMention] = []
@@ -49,11 +56,21 @@ def read_tsv(lines: Iterable[str], *, texts: Mapping[str, str] | None = None, vo
 
 
 def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: str | Path = "COMETA") -> Corpus:
-    """COMETA (Basaldella et al., EMNLP 2020): a CSV by tabs with `Term`, `General SNOMED ID`, `Specific SNOMED ID`, `Example`.
+    """Read COMETA: a CSV separated by tabs, with `Term`, `General SNOMED ID`, `Specific SNOMED ID`, `Example`.
 
-    The mention is looked for in its example, which is then its document, named by the column ID or the row's number. granularity: which of the
-    two ids is gold. source: named in errors. Counted: terms that are not in their example and stand nowhere; terms that are there more than
-    once, of which the first is taken. RAISES: SapbertError E560, E568 (granularity).
+    The mention is looked for in its example, which is then its document, named by the column ID or the number of the row. Counted: terms that
+    are not in their example, which have no place; terms that are there more than once, of which the first is taken.
+
+    Args:
+        lines: The lines.
+        granularity: Which of the two ids is gold, "general" or "specific".
+        source: What errors name.
+
+    Raises:
+        SapbertError: E560 (a row), E568 (granularity).
+
+    Source:
+        Basaldella et al., EMNLP 2020.
     """
     if granularity not in GRANULARITIES:
         raise fail("E568", option="granularity", layout="cometa", value=granularity, why=f"it must be one of {', '.join(GRANULARITIES)}")
@@ -80,9 +97,18 @@ def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: s
 
 
 def read_askapatient(lines: Iterable[str], *, vocabulary: str = SNOMED, source: str | Path = "AskAPatient") -> Corpus:
-    """AskAPatient (Limsopatham and Collier, ACL 2016): id TAB preferred name TAB mention, without documents. Its files are Latin-1.
+    """Read AskAPatient: id TAB preferred name TAB mention, without documents. Its files are Latin-1.
 
-    vocabulary: of ids without a prefix. source: named in errors. RAISES: SapbertError E560.
+    Args:
+        lines: The lines.
+        vocabulary: Of ids without a prefix.
+        source: What errors name.
+
+    Raises:
+        SapbertError: E560, for a line.
+
+    Source:
+        Limsopatham and Collier, ACL 2016.
     """
     mentions: list[GoldMention] = []
     for number, line in enumerate(lines, 1):
@@ -96,16 +122,21 @@ def read_askapatient(lines: Iterable[str], *, vocabulary: str = SNOMED, source: 
 
 
 def read_biomap(lines: Iterable[str], *, source: str | Path = "biomap") -> Corpus:
-    """biomap's CSV `pmid,mention,cui,mondo_id`: mentions without their texts, so without documents and offsets (0, 0).
+    """Read biomap's CSV `pmid,mention,cui,mondo_id`: mentions without their texts, so without offsets (0, 0).
 
-    source: named in errors. RAISES: SapbertError E560.
+    Args:
+        lines: The lines.
+        source: What errors name.
+
+    Raises:
+        SapbertError: E560, for a row.
     """
     rows = _rows(lines, ("pmid", "mention", "mondo_id"), ",", source)
     return Corpus({}, [GoldMention(row["pmid"], 0, 0, row["mention"], gold_ids(row["mondo_id"])) for _, row in rows])
 
 
 def _rows(lines: Iterable[str], columns: Iterable[str], delimiter: str, source: str | Path) -> list[tuple[int, dict[str, str]]]:
-    """(line number, row) of a CSV that must have these columns."""
+    """Return (line number, row) of a CSV that must have these columns."""
     reader = csv.DictReader((f"{line}\n" for line in lines), delimiter=delimiter)
     if missing := [column for column in columns if column not in (reader.fieldnames or ())]:
         raise misfit(source, 1, delimiter.join(reader.fieldnames or ()), f"a head with {', '.join(f'`{column}`' for column in missing)}")

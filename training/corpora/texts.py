@@ -9,7 +9,7 @@ from .corpus import open_lines
 
 
 def read_notes(path: Path, count: int) -> list[str]:
-    """The first `count` distinct transcriptions of MTSamples."""
+    """Read the first `count` distinct transcriptions of MTSamples."""
     notes: dict[str, None] = {}
     for line in open_lines(path):
         text = (json.loads(line).get("transcription") or "").strip()

@@ -18,12 +18,12 @@ KB = Annotated[Path, typer.Argument(help="Folder of `python -m spacy_sapbert kb 
 Out = Annotated[Path, typer.Argument(help="Folder to write.")]
 Files = Annotated[list[Path], typer.Argument(help="Files: MUSE dictionaries, pairs of titles, TSV.")]
 KBOrFiles = Annotated[list[Path], typer.Argument(help="A knowledge base that holds several languages, or files (TSV, Babelon, MUSE, titles).")]
-Seed = Annotated[int, typer.Option(help="Decides every random choice.")]
-MaxPairs = Annotated[int, typer.Option(help="Pairs of one concept.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
+MaxPairs = Annotated[int, typer.Option(help="Most pairs of one concept.")]
 HeldOutNames = Annotated[float, typer.Option(help="Share of the concepts of which one synonym becomes a query.")]
 ZeroShot = Annotated[float, typer.Option(help="Share of the concepts that are kept out whole.")]
-Encoding = Annotated[str, typer.Option(help="Of the files.")]
-Language = Annotated[str | None, typer.Option(help="Of the translations, where a file does not say (de).")]
+Encoding = Annotated[str, typer.Option(help="Encoding of the files.")]
+Language = Annotated[str | None, typer.Option(help="Language of the translations, where a file does not say (de).")]
 EnglishSecond = Annotated[bool, typer.Option("--english-second", help="MUSE and titles: English stands on the right.")]
 
 
@@ -43,7 +43,7 @@ class BilingualLayout(str, Enum):
     tsv = "tsv"
 
 
-Layout = Annotated[BilingualLayout | None, typer.Option(help="Of the files; default: recognised.")]
+Layout = Annotated[BilingualLayout | None, typer.Option(help="Layout of the files; default: recognised.")]
 
 
 def assets(
@@ -97,7 +97,7 @@ def mentions(
     corpus: Corpus,
     kb: KB,
     out: Out,
-    layout: Annotated[MentionLayout, typer.Option(help="Of the corpus.")] = MentionLayout.pubtator,
+    layout: Annotated[MentionLayout, typer.Option(help="Layout of the corpus.")] = MentionLayout.pubtator,
     kind: Annotated[list[str] | None, typer.Option(help="Of PubTator's mentions (Disease …); repeatable; default: all.")] = None,
     seed: Seed = 0,
     held_out: Annotated[float, typer.Option(help="Share of the mentions that become queries.")] = 0.1,
@@ -117,7 +117,9 @@ def mentions(
 def definitions(
     kb: KB,
     out: Out,
-    pairs: Annotated[Path | None, typer.Option(help="Folder of `python -m training pairs`: its queries and what it keeps out hold here too.")] = None,
+    pairs: Annotated[
+        Path | None, typer.Option(help="Folder of `python -m training pairs`: names and concepts that were kept out there are kept out here too.")
+    ] = None,
     generated: Annotated[list[Path] | None, typer.Option(help="Tab-separated file of definitions: CUI or code, text; repeatable.")] = None,
     seed: Seed = 0,
     definitions: Annotated[float, typer.Option(help="Share of the pairs with a definition.")] = 1.0,
@@ -212,7 +214,7 @@ def translation_pairs(
 
 @translations_app.command("general")
 def general(
-    kb: Annotated[Path, typer.Argument(help="Knowledge base of the training before; labels begin behind its own.")],
+    kb: Annotated[Path, typer.Argument(help="Knowledge base of the training before; new labels are numbered after those of this knowledge base.")],
     source: Files,
     out: Out,
     queries: Annotated[

@@ -130,7 +130,15 @@ class ScispacyCandidates:
         self._generator: Any = None
 
     def __call__(self, names: list[str], queries: list[str]) -> Scorer:
-        """RAISES: SapbertError E570 (scispaCy's generator can't be imported), E571 (too small a dictionary)."""
+        """Return the scorer of some mentions.
+
+        Args:
+            names: names of the dictionary.
+            queries: mentions.
+
+        Raises:
+            SapbertError: E570, scispaCy's generator cannot be imported; E571, the dictionary is too small.
+        """
         if self._names is not names:
             self._names, self._generator = None, None  # the old one's memory first
             self._names, self._generator = names, candidate_generator(names)

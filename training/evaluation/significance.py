@@ -19,6 +19,7 @@ RESAMPLES = 2_000
 SHUFFLES = 10_000
 LEVEL = 0.95
 _BYTES = 64_000_000  # of resampled values in memory at a time
+_FEW = 1_000  # documents up to which scipy draws the signs; for 20,000 it takes half a minute
 _DECIMALS = 9  # differences that are equal but for the order of addition are equal
 PROTOCOL = (
     f"Intervals: {LEVEL:.0%}, by the percentile bootstrap over documents ({RESAMPLES:,} resamples; Efron and Tibshirani 1993, chapters 8 and 13). "
@@ -142,6 +143,9 @@ def randomisation(base: Floats1d, others: Floats2d64, units: Ints1d, *, shuffles
     def difference(signs: Floats2d64, axis: int) -> Floats2d64:
         return np.asarray(np.round(np.abs(signs @ sums), _DECIMALS), dtype=np.float64)  # (draws, s)
 
+    chance = np.random.default_rng(seed)
+    if len(sums) > _FEW:
+        return _drawn_p(sums, difference, shuffles, chance)
     found = permutation_test(
         (np.ones(len(sums)),),  # of one sample, "samples" changes signs: a document's difference is turned round
         difference,
@@ -151,9 +155,32 @@ def randomisation(base: Floats1d, others: Floats2d64, units: Ints1d, *, shuffles
         batch=max(1, _BYTES // (32 * len(sums))),
         alternative="greater",  # of the absolute difference, so both sides count
         axis=-1,
-        rng=np.random.default_rng(seed),
+        rng=chance,
     )
     return np.asarray(found.pvalue, dtype=np.float64)
+
+
+def _drawn_p(sums: Floats2d64, difference: Callable[[Floats2d64, int], Floats2d64], shuffles: int, chance: np.random.Generator) -> Floats1d:
+    """Do as scipy's `permutation_test` does with random signs, but draw each sign as one bit: many times faster for thousands of documents.
+
+    Args:
+        sums: (u, s) differences of the u documents.
+        difference: (signs (draws, u), axis) -> (draws, s) absolute differences.
+        shuffles: How many rows of signs are drawn.
+        chance: What they are drawn from.
+
+    Returns:
+        (s,) p = (b + 1) / (shuffles + 1).
+    """
+    documents = len(sums)
+    batch = max(1, _BYTES // (16 * documents))
+    found = difference(np.ones((1, documents)), -1)
+    larger = np.zeros(sums.shape[1], dtype=np.int64)
+    for start in range(0, shuffles, batch):
+        bits = chance.integers(0, 256, (min(batch, shuffles - start), -(-documents // 8)), dtype=np.uint8)
+        signs = 1.0 - 2.0 * np.unpackbits(bits, axis=1, count=documents)
+        larger += (difference(signs, -1) >= found).sum(axis=0)
+    return (larger + 1.0) / (shuffles + 1.0)
 
 
 def spearman_interval(

@@ -31,9 +31,9 @@ def static(
     seed: Annotated[int, typer.Option(help="of all draws")] = 0,
 ) -> None:
     """Write a static encoder, made from the default one and the pairs of names."""
-    from .static import Settings, make_static
+    from .static import StaticSettings, make_static
 
-    settings = Settings(
+    settings = StaticSettings(
         dim=dim,
         words=words,
         buckets=buckets,

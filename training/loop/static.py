@@ -8,6 +8,7 @@ SapBERT's pairs). Held-out queries and the names of unseen concepts are in neith
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,14 +29,14 @@ from spacy_sapbert.types import Floats2d
 from ..data.augment import augment
 from ..data.pairs import ZERO_SHOT, names_of_labels, read_labels, read_queries
 from ..errors import fail
-from ..made import Stamp, contents, fingerprint, stamp_of
+from ..made import Stamp, fingerprint, stamp_of
 from .encoders import SHIPPED, load_encoder
 
 Ints1d = npt.NDArray[np.int64]
 TAUGHT = 40_000
 
 
-class Settings(NamedTuple):
+class StaticSettings(NamedTuple):
     """Settings of the table and of its training.
 
     Attributes:
@@ -180,7 +181,7 @@ def fit(
     material: Material,
     targets: Floats2d,
     words: Sequence[str],
-    settings: Settings,
+    settings: StaticSettings,
     *,
     watch: Callable[[int, torch.Tensor], None] | None = None,
     progress: bool = False,
@@ -249,7 +250,7 @@ def fit(
 # -- folder -------------------------------------------------------------------------------------------------------------
 
 
-def write_folder(table: torch.Tensor, words: Sequence[str], settings: Settings, out: Path) -> None:
+def write_folder(table: torch.Tensor, words: Sequence[str], settings: StaticSettings, out: Path) -> None:
     """Write the table as 8-bit integers with a scale for each row, the words and the settings."""
     scales = (table.abs().amax(dim=1) / 127.0).clamp(min=1e-8)
     quantised = torch.round(table / scales[:, None]).to(torch.int8)
@@ -270,7 +271,7 @@ def write_folder(table: torch.Tensor, words: Sequence[str], settings: Settings, 
 
 
 def make_static(
-    kb: Path, pairs: Path, out: Path, settings: Settings, *, teacher: str = SHIPPED, taught: int = TAUGHT, vectors: Path | None = None
+    kb: Path, pairs: Path, out: Path, settings: StaticSettings, *, teacher: str = SHIPPED, taught: int = TAUGHT, vectors: Path | None = None
 ) -> dict[str, Any]:
     """Write the folder of a static encoder.
 
@@ -311,7 +312,7 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
         taught: Number of names, drawn at random.
         dim: Dimensions.
         seed: Of the draw.
-        kept: A .npy file of the teacher's vectors. It is read if it was made from the same teacher and names, else written.
+        kept: A .npy file of the teacher's vectors. It is read if its stamp names the same teacher and names, and written if it has no stamp.
         progress: Whether a progress bar is shown.
 
     Returns:
@@ -321,17 +322,19 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
         SapbertError: E511 where `kept` holds vectors of other names or of another teacher.
     """
     order = np.random.default_rng(seed).permutation(len(material.names))[:taught]
-    inputs = {"teacher": teacher, "weights": contents(teacher), "names": fingerprint([material.names[i] for i in order.tolist()])}
-    if kept is not None and kept.is_file():
-        if differences := Stamp(stamp_of(kept)).differences(inputs) or []:
+    drawn = [material.names[i] for i in order.tolist()]
+    encoder = load_encoder(teacher)
+    inputs = {"teacher": encoder.fingerprint, "names": fingerprint(drawn)}
+    # without a stamp it is not known what the file was made from, so it is made again
+    known = kept is not None and kept.is_file() and Stamp(stamp_of(kept)).read() is not None
+    if kept is not None and known:
+        if differences := Stamp(stamp_of(kept)).differences(inputs):
             raise fail("E511", setting="--vectors", value=kept, why=f"it was made from other inputs ({'; '.join(differences)}): delete it")
         vectors = np.load(kept, allow_pickle=False)
-        if len(vectors) != len(order):
-            raise fail("E511", setting="--vectors", value=kept, why=f"it holds {len(vectors):,} vectors, not {len(order):,}: delete it")
     else:
-        vectors = load_encoder(teacher).encode([material.names[i] for i in order.tolist()], progress=progress).astype(np.float16)
+        vectors = encoder.encode(drawn, progress=progress).astype(np.float16)
         if kept is not None:
-            np.save(kept, vectors, allow_pickle=False)
+            _keep(kept, vectors)
             Stamp(stamp_of(kept)).write(inputs)
     targets: Floats2d = np.zeros((len(material.names), dim), dtype=np.float32)
     if len(order):
@@ -339,7 +342,19 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
     return targets
 
 
-def _check(settings: Settings, taught: int) -> None:
+def _keep(path: Path, vectors: npt.NDArray[np.float16]) -> None:
+    """Write vectors to a .npy file that appears complete or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with scratch.open("wb") as file:
+            np.save(file, vectors, allow_pickle=False)
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _check(settings: StaticSettings, taught: int) -> None:
     """Check the settings.
 
     Raises:

@@ -76,7 +76,7 @@ class SystemRow(NamedTuple):
     mine: bool = False
 
 
-class Change(NamedTuple):
+class FigurePair(NamedTuple):
     """What a row is of, its figure by two systems, the interval of the second, and how many queries it has."""
 
     label: str
@@ -179,7 +179,7 @@ def systems(name: str, title: str, rows: Sequence[SystemRow], xlabel: str, line:
 
 
 @rc_context(STYLE)
-def dumbbells(name: str, title: str, pairs: Sequence[Change], xlabel: str, before: str, after: str) -> Picture:
+def dumbbells(name: str, title: str, pairs: Sequence[FigurePair], xlabel: str, before: str, after: str) -> Picture:
     """Two systems, row by row: an open circle, a filled one, and a bar between them. before, after (str): what the systems are called."""
     figure, axes = _rows(len(pairs), extra=0.25)
     for place, pair in enumerate(pairs):

@@ -32,7 +32,7 @@ from ..evaluation.results import (
 )
 from ..loop.encoders import check_encoder
 from . import figures
-from .figures import Change, Curve, Picture, SystemRow
+from .figures import Curve, FigurePair, Picture, SystemRow
 
 LOG, CARD = "train_log.jsonl", "README.md"
 STEPS_SHOWN = 12
@@ -272,7 +272,7 @@ def changes_of(evaluations: dict[str, dict[str, Any]]) -> list[Picture]:
             ("spearman", "Similarity of texts", "Spearman's correlation × 100"),
         ):
             pairs = [
-                Change(name, entry["systems"][base][main_key(entry)], row.value, row.low, row.high, entry["n"])
+                FigurePair(name, entry["systems"][base][main_key(entry)], row.value, row.low, row.high, entry["n"])
                 for name, entry in result["sets"].items()
                 if entry["metric"] == metric and {mine, base} <= set(entry["systems"])
                 for row in [_row(entry, mine, mine)]
@@ -284,7 +284,7 @@ def changes_of(evaluations: dict[str, dict[str, Any]]) -> list[Picture]:
     return made
 
 
-def _parts(pairs: list[Change]) -> Iterator[tuple[int, list[Change]]]:
+def _parts(pairs: list[FigurePair]) -> Iterator[tuple[int, list[FigurePair]]]:
     """Split rows into equal parts of at most PAIRS_DRAWN, so that no picture is taller than a page."""
     count = math.ceil(len(pairs) / PAIRS_DRAWN)
     size = math.ceil(len(pairs) / count) if count else 1
@@ -316,7 +316,7 @@ def groups_of(evaluations: dict[str, dict[str, Any]]) -> tuple[list[Picture], li
             tables.append({"title": name, "systems": shown, "parts": parts, "open": is_about})
             for part in parts if is_about and len(shown) == 2 else []:
                 pairs = [
-                    Change(row["label"], row["found"][1]["at1"], row["found"][0]["at1"], n=row["n"]) for row in part["rows"] if all(row["found"])
+                    FigurePair(row["label"], row["found"][1]["at1"], row["found"][0]["at1"], n=row["n"]) for row in part["rows"] if all(row["found"])
                 ]
                 if pairs:
                     title, own = f"{name}, by {part['title']}", f"group-{slug(stem)}-{slug(part['title'])}"

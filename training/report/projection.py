@@ -53,11 +53,24 @@ class DrawnConcept(NamedTuple):
 def choose_concepts(
     kb: KnowledgeBase, folder: Path, *, seed: int = 0, count: int = CONCEPTS, families: int = FAMILIES
 ) -> tuple[list[DrawnConcept], str]:
-    """`count` concepts with LEAST to MOST names of their own, in `families` of concepts whose names look alike, and where they are from in words.
+    """Choose concepts in families whose names look alike.
 
-    Of concepts that training never saw where there are ENOUGH of them, else of all. Each family is a concept at random and those nearest to
-    it by TF-IDF of character 3- and 4-grams: concepts with nothing in common would lie apart before training as after it.
-    folder (Path): of `training.data.pairs`. RAISES: SapbertError E580 (too few concepts), E502.
+    A concept must have LEAST to MOST names of its own. Concepts that training never saw are taken if there are ENOUGH of them, else all.
+    Each family is a random concept and those nearest to it by TF-IDF of character 3- and 4-grams: concepts with nothing in common would
+    lie apart before training as well as after it.
+
+    Args:
+        kb: the knowledge base.
+        folder: folder that `training.data.pairs` wrote.
+        seed: of the random choice.
+        count: number of concepts.
+        families: number of families.
+
+    Returns:
+        The concepts, and where they are from, in words.
+
+    Raises:
+        SapbertError: E580, too few concepts; E502, the folder is missing or damaged.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -118,9 +131,20 @@ def in_plane(vectors: Floats2d, seed: int = 0) -> list[tuple[float, float]]:
 
 
 def draw_batches(folder: Path, made: batches.Batches, *, processes: int = 1, seed: int = 0, names: int = BATCH_NAMES) -> list[dict[str, int]]:
-    """The first batches of a training, each name -> label, as many as give `names` names. processes (int): whose batches are mined together.
+    """Draw the first batches of a training; the names are not augmented.
 
-    Names as they are, whatever the recipe would perturb. RAISES: SapbertError E502.
+    Args:
+        folder: folder that `training.data.pairs` wrote.
+        made: how the recipe makes batches.
+        processes: number of processes whose batches are mined together.
+        seed: of the draw.
+        names: number of names to draw.
+
+    Returns:
+        For each batch, the label by name.
+
+    Raises:
+        SapbertError: E502, the folder is missing or damaged.
     """
     from datasets import Dataset
 
@@ -190,9 +214,18 @@ def counts(vectors: Floats2d, chosen: tuple[Pairs, Pairs]) -> npt.NDArray[np.int
 
 
 def recipe_of(encoder: str) -> tuple[batches.Batches, Any, int, str]:
-    """Batches, miner and processes of the recipe in an encoder's folder, and what to say of the miner; without one SapBERT's.
+    """Read batches, miner and number of processes from the recipe in an encoder's folder.
 
-    A recipe without mining leaves nothing to see of it: then the paper's miner is looked at. RAISES: SapbertError E510.
+    SapBERT's own settings stand in for a missing recipe, and the paper's miner for a recipe without mining.
+
+    Args:
+        encoder: folder or name of an encoder.
+
+    Returns:
+        Batches, miner, number of processes, and a description of the miner.
+
+    Raises:
+        SapbertError: E510, the recipe cannot be read.
     """
     made: batches.Batches | None = None
     miner: Any = None
@@ -208,9 +241,19 @@ def recipe_of(encoder: str) -> tuple[batches.Batches, Any, int, str]:
 
 
 def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: int = 0, progress: bool = False) -> dict[str, Any]:
-    """Everything that is written to `--out`. before, after (str): encoders, as `training.evaluation.evaluate` names them. folder: of `training.data.pairs`.
+    """Return everything that is written to `--out`.
 
-    RAISES: SapbertError E502, E549 (pairs of another knowledge base), E510, E580, E3xx.
+    Args:
+        before: the encoder before training, as `training.evaluation.evaluate` names it.
+        after: the trained encoder.
+        kb: the knowledge base.
+        folder: folder that `training.data.pairs` wrote.
+        seed: of all draws.
+        progress: show progress bars.
+
+    Raises:
+        SapbertError: E502, the folder is missing or damaged; E549, its pairs are of another knowledge base; E510, the recipe cannot be
+            read; E580, too few concepts; E3xx, an encoder cannot be loaded.
     """
     made_of = pairs_module.check_folder(folder)["kb"]
     if made_of != kb.fingerprint:

@@ -104,7 +104,7 @@ def test_what_is_right_stays(server: Server, tmp_path: Path) -> None:
     provide([asset], tmp_path)
     assert server.asked == ["/a.obo"]
     assert (tmp_path / asset.dest).stat().st_mtime_ns == before
-    (tmp_path / asset.dest).write_bytes(PLAIN[:-1])  # cut off: fetched anew
+    (tmp_path / asset.dest).write_bytes(PLAIN[:-1])  # cut off: fetched again
     provide([asset], tmp_path)
     assert (tmp_path / asset.dest).read_bytes() == PLAIN
 

@@ -135,6 +135,7 @@ def hpo(tmp_path_factory: pytest.TempPathFactory) -> Tuple[KnowledgeBase, Path, 
     return kb, folder / "pairs", build_pairs(kb, folder / "pairs", seed=3)
 
 
+@pytest.mark.e2e
 def test_what_is_held_out_of_hpo_is_in_no_pair(hpo: Tuple[KnowledgeBase, Path, Dict[str, Any]]) -> None:
     kb, folder, counts = hpo
     table = pq.read_table(folder / "pairs.parquet")

@@ -79,7 +79,7 @@ def test_no_more_than_thirty_names_are_looked_at():
 
 def test_too_small_a_dictionary_is_said():
     pytest.importorskip("scispacy.candidate_generation")
-    with pytest.raises(SapbertError, match=r"\[E571\].*of 1 names"):
+    with pytest.raises(SapbertError, match=r"\[E571\].*from 1 names"):
         baselines.candidate_generator(["fever"])
 
 

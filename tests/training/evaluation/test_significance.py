@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from training.evaluation import significance
 from training.evaluation.significance import intervals, randomisation, ratio_interval, spearman_interval, totals
 
 
@@ -125,6 +126,39 @@ def test_the_seed_decides_the_shuffles_and_systems_share_them():
     both = randomisation(base, others, np.arange(30), seed=1)
     assert both[:1] == pytest.approx(randomisation(base, others[:, :1], np.arange(30), seed=1))
     assert (randomisation(base, others, np.arange(30), seed=2) != both).any()
+
+
+def test_many_documents_have_the_p_that_scipy_finds(monkeypatch):
+    """1,001 documents and more are drawn here, not by scipy: its permutation test is the judge."""
+    chance = np.random.default_rng(4)
+    base, others = (chance.random(1001) > 0.3).astype(float), (chance.random((1001, 3)) > [0.3, 0.33, 0.27]).astype(float)
+    drawn = randomisation(base, others, np.arange(1001))
+    monkeypatch.setattr(significance, "_FEW", 1001)
+    by_scipy = randomisation(base, others, np.arange(1001))
+    assert (drawn != by_scipy).any()
+    assert drawn == pytest.approx(by_scipy, abs=0.02)  # three standard errors of a difference of two shares of 10,000
+
+
+def test_many_documents_give_a_p_that_is_known():
+    """2,000 documents that are all better: no shuffle comes near. As many better as worse: no shuffle is below."""
+    units = np.arange(2000)
+    assert randomisation(np.zeros(2000), np.ones((2000, 1)), units, shuffles=99).tolist() == [0.01]
+    assert randomisation(np.zeros(2000), column(*[1, -1] * 1000), units, shuffles=99).tolist() == [1.0]
+
+
+def test_thousands_of_documents_are_shuffled_without_scipy(monkeypatch):
+    """The held-out names are 3,717 documents. What is computed for each shuffle is one row of a matrix product; scipy's test draws row by row."""
+
+    def refused(*_, **__):
+        raise AssertionError("scipy was asked to shuffle thousands of documents")
+
+    chance = np.random.default_rng(0)
+    values = (chance.random((3717, 3)) > 0.3).astype(float)
+    monkeypatch.setattr("scipy.stats.permutation_test", refused)
+    start = time.process_time()
+    found = randomisation(values[:, 0], values[:, 1:], np.arange(3717))
+    assert time.process_time() - start < 10.0  # it takes a fifth of a second; scipy's test takes more
+    assert ((found > 0.0) & (found <= 1.0)).all()
 
 
 def test_the_size_of_the_real_sets_takes_no_time():

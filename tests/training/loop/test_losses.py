@@ -1,4 +1,4 @@
-"""Every loss added up by hand on four points of the unit circle, 60° apart; the library only where a formula is written anew."""
+"""Every loss added up by hand on four points of the unit circle, 60° apart; the library only where a formula is written again."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_gradient_by_finite_differences(name: str, mined: bool):
         ("NCA", library.NCALoss(softmax_scale=2)),
     ],
 )
-def test_formulas_written_anew_are_the_library_s(name: str, theirs: Callable[..., torch.Tensor]):
+def test_formulas_written_again_are_the_library_s(name: str, theirs: Callable[..., torch.Tensor]):
     vectors, labels = random_batch(12, 4, [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 4, 4], seed=3)
     ours = make(name)
     torch.testing.assert_close(ours(vectors, labels), theirs(vectors, labels), rtol=1e-8, atol=0)

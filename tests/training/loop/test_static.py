@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from trainings import command
 
 from spacy_sapbert.encoders.static import StaticEncoder, WordParts
+from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data.pairs import ZERO_SHOT, build_pairs, read_labels, read_queries
 from training.loop.encoders import load_encoder
-from training.loop.static import AddUp, Material, Settings, choose_words, fit, project, read_material, teach, write_folder
+from training.loop.static import AddUp, Material, StaticSettings, choose_words, fit, project, read_material, teach, write_folder
+from training.made import stamp_of
 
-SMALL = Settings(dim=8, words=50, buckets=64, epochs=60, batch=8, learning_rate=0.05, distil=0.0, augmented=0.0, modified=0.0)
+SMALL = StaticSettings(dim=8, words=50, buckets=64, epochs=60, batch=8, learning_rate=0.05, distil=0.0, augmented=0.0, modified=0.0)
 NAMES = ["heart attack", "myocardial infarction", "fever", "pyrexia", "renal stone", "kidney calculus", "cough", "tussis"]
 MATERIAL = Material(NAMES, np.array([0, 0, 1, 1, 2, 2, 3, 3]))
 
@@ -103,14 +107,34 @@ def test_what_is_held_out_is_not_seen(tiny_linker: Path, tiny_kb: KnowledgeBase,
     assert not set(material.labels[material.labels >= 0].tolist()) & kept_out
 
 
-def test_a_teachers_vectors_are_kept(tmp_path: Path) -> None:
-    kept = tmp_path / "vectors.npy"
-    vectors = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float16)
-    np.save(kept, vectors)
-    targets = teach(MATERIAL, "never loaded", 3, 4, seed=0, kept=kept)
+def test_a_teachers_vectors_are_kept(tiny_base: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "new" / "vectors.npy"
+    first = teach(MATERIAL, str(tiny_base), 3, 2, seed=0, kept=kept)
     order = np.random.default_rng(0).permutation(len(NAMES))[:3]
-    assert sorted(np.flatnonzero(targets.any(axis=1)).tolist()) == sorted(order.tolist())
-    np.testing.assert_allclose(np.linalg.norm(targets[order], axis=1), 1.0, atol=1e-5)
+    assert sorted(np.flatnonzero(first.any(axis=1)).tolist()) == sorted(order.tolist())
+    np.testing.assert_allclose(np.linalg.norm(first[order], axis=1), 1.0, atol=1e-5)
+    assert [path.name for path in sorted(kept.parent.iterdir())] == ["vectors.npy", "vectors.npy.made"]  # and no scratch file
+
+    np.save(kept, np.load(kept)[::-1])  # what the stamp vouches for is read, and not encoded again
+    turned = teach(MATERIAL, str(tiny_base), 3, 2, seed=0, kept=kept)
+    assert not np.allclose(turned, first)
+    stamp_of(kept).unlink()  # nobody knows what the file was made from: the names are encoded again
+    np.testing.assert_array_equal(teach(MATERIAL, str(tiny_base), 3, 2, seed=0, kept=kept), first)
+    assert stamp_of(kept).is_file()
+    np.testing.assert_array_equal(teach(MATERIAL, str(tiny_base), 3, 2, seed=0, kept=kept), first)
+
+
+def test_vectors_of_another_teacher_or_of_other_names_are_refused(tiny_base: Path, tmp_path: Path) -> None:
+    kept, teacher = tmp_path / "vectors.npy", tmp_path / "teacher"
+    shutil.copytree(tiny_base, teacher)
+    teach(MATERIAL, str(teacher), 3, 2, seed=0, kept=kept)
+    with pytest.raises(SapbertError, match=r"E511.*names"):
+        teach(MATERIAL, str(teacher), 3, 2, seed=1, kept=kept)
+    state = load_file(teacher / "model.safetensors")
+    state = {key: value + 0.5 for key, value in state.items()}
+    save_file(state, teacher / "model.safetensors", {"format": "pt"})  # the same folder, other weights
+    with pytest.raises(SapbertError, match=r"E511.*teacher"):
+        teach(MATERIAL, str(teacher), 3, 2, seed=0, kept=kept)
 
 
 def test_the_command(tiny_linker: Path, pairs: Path, tmp_path: Path) -> None:
@@ -124,7 +148,7 @@ def test_the_command(tiny_linker: Path, pairs: Path, tmp_path: Path) -> None:
     assert (report["dim"], report["seed"], report["taught"]) == (8, 0, 0)
     assert (out / "README.md").read_text() == "a card"
     assert load_encoder(str(out)).predict(["fever"]).shape == (1, 8)
-    assert load_encoder("fast").predict(["fever"]).shape == (1, Settings().dim)  # what ships, made with the defaults
+    assert load_encoder("fast").predict(["fever"]).shape == (1, StaticSettings().dim)  # what ships, made with the defaults
     ended = command(*arguments, "--batch", 1)
     assert ended.exit_code == 1
     assert "E511" in ended.stderr

@@ -141,6 +141,7 @@ def share_of_work(rank: int, port: int, folder: str) -> None:
     leave()
 
 
+@pytest.mark.e2e
 def test_two_processes_mine_over_the_whole_batch_and_give_its_gradient(tmp_path: Path) -> None:
     in_two_processes(share_of_work, tmp_path)
     loss, gradient = whole_gradient(torch.eye(2))
@@ -245,6 +246,7 @@ def toy_share(rank: int, port: int, folder: str) -> None:
     leave()
 
 
+@pytest.mark.e2e
 def test_cached_gradients_of_two_processes(tmp_path: Path) -> None:
     """Of unequal shares, so that they have unequal numbers of micro-batches."""
     in_two_processes(toy_share, tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from training.evaluation.results import CurvePoint, ReliabilityBin, TargetResult
 from training.report import figures
-from training.report.figures import BLUE, GREEN, GREY, PURPLE, VERMILION, Change, Curve, Picture, SystemRow
+from training.report.figures import BLUE, GREEN, GREY, PURPLE, VERMILION, Curve, FigurePair, Picture, SystemRow
 
 
 def texts(picture: Picture) -> List[str]:
@@ -38,7 +38,7 @@ def test_systems_have_a_dot_a_whisker_and_the_published_line() -> None:
 
 
 def test_dumbbells_say_which_way_it_went() -> None:
-    pairs = [Change("up", 70.0, 75.0, 73.0, 77.0, n=1200), Change("down, with a name that is far too long to stand here", 62.0, 60.0, n=7)]
+    pairs = [FigurePair("up", 70.0, 75.0, 73.0, 77.0, n=1200), FigurePair("down, with a name that is far too long to stand here", 62.0, 60.0, n=7)]
     picture = figures.dumbbells("two", "Title", pairs, "@1, per cent", "base", "trained")
     assert points(picture)[:4] == [[73.0, 77.0, 0.0, 0.0], [70.0, 75.0, 0.0, 0.0], [70.0, 0.0], [75.0, 0.0]]
     colours = [line.get_color() for line in picture.figure.axes[0].lines if list(line.get_xdata()) in ([70.0, 75.0], [62.0, 60.0])]

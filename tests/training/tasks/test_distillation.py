@@ -1,4 +1,4 @@
-"""Self-distillation: shares and targets by hand, the head that is dropped, what is held out, and a training that goes on."""
+"""Self-distillation: shares and targets by hand, the head that is dropped, what is held out, and a training that is resumed."""
 
 from __future__ import annotations
 
@@ -201,6 +201,7 @@ def run(settings: Dict[str, Any], tmp_path: Path, **more: Any) -> Dict[str, Any]
     return fit.fit(read_recipe(tmp_path / "distil.cfg", {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
 
 
+@pytest.mark.e2e
 def test_targets_are_made_once_the_head_is_dropped_and_training_goes_on(
     settings: Dict[str, Any], tmp_path: Path, tiny_base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

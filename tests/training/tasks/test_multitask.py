@@ -1,4 +1,4 @@
-"""Two tasks in one training: which batches come when, for one process and for two, and a training that goes on."""
+"""Two tasks in one training: which batches come when, for one process and for two, and a training that is resumed."""
 
 from __future__ import annotations
 
@@ -105,6 +105,7 @@ def run(settings: Dict[str, Any], tmp_path: Path, **more: Any) -> Dict[str, Any]
     return fit.fit(read_recipe(tmp_path / "both.cfg", {**settings, **{key.replace("__", "."): value for key, value in more.items()}}))
 
 
+@pytest.mark.e2e
 def test_both_are_learnt_and_measured_and_training_goes_on(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: List[str] = []
     for name, cls in (("main", mixture_objectives()[0]), ("also", mixture_objectives()[1])):

@@ -1,4 +1,4 @@
-"""The task of sentence similarity: files of pairs, the losses by hand, and a training that is killed and goes on."""
+"""The task of sentence similarity: files of pairs, the losses by hand, and a training that is killed and resumed."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -59,6 +60,42 @@ def test_other_errors_are_not_hidden() -> None:
     assert isinstance(CliRunner().invoke(ours, ["broken"]).exception, KeyError)
     ended = CliRunner().invoke(ours, ["missing"])
     assert (ended.exit_code, ended.stderr) == (1, "[E101] there is no such folder\n")
+
+
+def every_command() -> list[tuple[str, Any]]:
+    """All commands of `python -m training`, those of groups too, as typer runs them."""
+    found, left = [], [("", typer.main.get_command(app))]
+    while left:
+        name, one = left.pop()
+        below = getattr(one, "commands", None)
+        if below is None:
+            found.append((name.strip(), one))
+        else:
+            left += [(f"{name} {key}", value) for key, value in below.items()]
+    return sorted(found)
+
+
+def test_every_command_is_guarded(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the command does, a `SapbertError` inside is a message on stderr and exit code 1."""
+
+    def missing(*_: Any, **__: Any) -> None:
+        raise MissingFile("E101", "there is no such folder")
+
+    assert len(every_command()) == len(COMMANDS) + len(MEASURING) + 3
+    for name, one in every_command():
+        run = one.callback.__wrapped__  # typer's own, around what was registered
+        assert run.__code__ is guarded(missing).__code__, name
+        (cell,) = run.__closure__
+        before = cell.cell_contents
+        cell.cell_contents = missing
+        try:
+            with pytest.raises(typer.Exit) as ended:
+                run()
+        finally:
+            cell.cell_contents = before
+        assert ended.value.exit_code == 1, name
+        said = capsys.readouterr()
+        assert (said.out, said.err) == ("", "[E101] there is no such folder\n"), name
 
 
 def test_no_module_but_main_is_run() -> None:

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Try the oldest and the newest versions that setup.py allows: tests/try_versions.sh [ROW ...], all rows without one. For the nightly run.
+# Each row gets a new environment in $TMPDIR; the wheel is installed in it, and the tests of the linker run against the wheel, not the checkout.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+PYTHON=${PYTHON:-python3.11}
+declare -A ROWS=(
+  [oldest]="spacy==3.7.5 thinc==8.2.5 spacy-transformers==1.3.9 transformers==4.40.2 torch==2.2.2 numpy==1.26.4"
+  [spacy-3.8.2]="spacy==3.8.2 spacy-transformers==1.3.9 numpy==1.26.4"
+  [spacy-3.8.7]="spacy==3.8.7 numpy<2"
+  [spacy-3.8.11]="spacy==3.8.11 numpy<2"
+  [numpy-1]="spacy<3.9 numpy<2"
+  [newest]="spacy<3.9 numpy>=2"
+)
+[ $# -gt 0 ] || set -- "${!ROWS[@]}"
+failed=()
+for row in "$@"; do
+  folder=$(mktemp -d)
+  echo "== $row: ${ROWS[$row]}"
+  if "$PYTHON" -m venv "$folder/venv" \
+    && "$folder/venv/bin/pip" wheel -q --no-deps -w "$folder" "$root" \
+    && "$folder/venv/bin/pip" install -q ${ROWS[$row]} "$folder"/spacy_sapbert-*.whl pytest hypothesis scikit-learn ${TORCH:-} \
+    && cp -r "$root/tests" "$folder/tests" \
+    && (cd "$folder" && venv/bin/python -m pytest -q -p no:cacheprovider -m unit tests/test_linker.py tests/matcher tests/test_registry.py -x); then
+    echo "== $row: passed"
+  else
+    failed+=("$row")
+  fi
+  rm -rf "$folder"
+done
+[ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
