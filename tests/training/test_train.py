@@ -115,6 +115,7 @@ def whole_and_killed(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pyte
             run(settings, training__max_steps=6)
 
 
+@pytest.mark.e2e
 def test_a_killed_training_goes_on_to_the_same_weights(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole_and_killed(settings, tmp_path, monkeypatch)
     assert not (tmp_path / "encoder").exists()
@@ -127,6 +128,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(settings: Dict[str, Any],
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]  # nothing twice
 
 
+@pytest.mark.e2e
 def test_adapters_resume_too_and_the_best_weights_are_kept(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lora = {
         "encoder__adapter": {"@adapters": "spacy-sapbert.Lora.v1", "rank": 4},
@@ -163,6 +165,7 @@ def test_the_last_step_is_measured(settings: Dict[str, Any], tmp_path: Path) -> 
     assert report["best_step"] in (2, 4, 5)  # never the base's
 
 
+@pytest.mark.e2e
 def test_a_checkpoint_that_a_kill_cut_short_is_passed_over(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole_and_killed(settings, tmp_path, monkeypatch)
     checkpoints = tmp_path / "encoder.checkpoints"

@@ -130,6 +130,7 @@ def run(recipe: Path, tiny_base: Path, **more: Any) -> Dict[str, Any]:
     return fit.fit(read_recipe(recipe, {**places, **{key.replace("__", "."): value for key, value in more.items()}}))
 
 
+@pytest.mark.e2e
 def test_a_killed_training_goes_on_to_the_same_weights(recipe: Path, tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = run(recipe, tiny_base, paths__out=str(tmp_path / "whole"))
     with monkeypatch.context() as patch:
