@@ -1,12 +1,11 @@
 """`sapbert_linker`: links spans of a Doc to the concepts of a knowledge base.
 
-Reads top to bottom: config, factory, class, loading, calling, predicting, annotating, additions, calibration, files.
+Reads top to bottom: config, factory, class, settings, what is opened, calling, additions, calibration, training, files.
 """
 
 import copyreg  # no `from __future__ import annotations`: spaCy reads the factory's types
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,25 +16,25 @@ from spacy import util
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.scorer import Scorer
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 from spacy.training import Example
 
-from .build.default_linkers import HPO_FAST, find_linker
+from .annotated import calibrated, get_mentions, observe
 from .build.loaders import Loader
-from .bundle import NAME_ENCODER, STATIC_ENCODER, LinkerBundle, is_fast, make_encoder
-from .calibration import Calibration, Observed, fit_calibration
+from .bundle import NAME_ENCODER, LinkerBundle
+from .calibration import Calibration, Observed
 from .candidates import Rules
-from .doc.spans import Link, Mention, SpansKey, get_mention, get_spans, long_forms, set_extensions, write_links
+from .doc.spans import Link, Mention, Spans, SpansKey, set_extensions, write_links
 from .encoders.base import Encoder, as_encoder
 from .errors import fail
 from .files import clear_abandoned, folder_from_bytes, folder_to_bytes
-from .kb import semantic_types
-from .kb.additions import SOURCE, AddedName, Additions, check_names, to_tsv
-from .kb.concept import MAX_NAME_CHARS, Concept, Name
+from .kb.additions import Additions, to_tsv
+from .kb.concept import Name
 from .kb.knowledge_base import KnowledgeBase
 from .registry import check_linker_name
 from .search import CandidateSearch, Found, MentionCandidate, Query
 from .settings import Names, Setting, Settings, Types, default_config, takes_settings
+from .state import LinkerState
 from .types import VectorIndex
 
 LINKER_FOLDER = "linker"  # in the component's folder of a saved pipeline
@@ -45,9 +44,6 @@ DEFAULT_CONFIG = {
     "index": {"@sapbert_indexes": "spacy-sapbert.AnnoyIndex.v1"},
     "scorer": {"@scorers": "spacy-sapbert.linker_scorer.v1"},
 }
-FIXED = ("linker_name", "encoder")  # settings that decide what is loaded
-
-Spans = list[tuple[Optional[str], int, Span]]  # group or None for doc.ents, place in it, span
 
 
 class Prediction(NamedTuple):
@@ -134,29 +130,13 @@ class SapBertLinker(Pipe):
         self.name = name
         if not isinstance(index, VectorIndex):
             raise fail("E006", what="index", got=type(index).__name__, expected="VectorIndex")
-        self._settings = Settings(**settings, component=name)
-        check_linker_name(self._settings.linker_name)
-        self._asked_model, self._asked_index = self._pick_encoder(as_encoder(model)), index  # a linker folder brings its own
+        checked = Settings(**settings, component=name)
+        check_linker_name(checked.linker_name)
+        self._state = LinkerState(as_encoder(model), index, checked, name)
         self.scorer = scorer
-        self._search: Optional[CandidateSearch] = None  # all that was opened; None before the first use
-        self._opened: Optional[LinkerBundle] = None  # opened by `observe`, while a target of the settings may need a calibration that is not there
-        self._lock = threading.RLock()  # neither loading a model nor a fast tokenizer bears two threads
-        set_extensions(self._settings.attr_name, name)
+        set_extensions(checked.attr_name, name)
 
-    def _pick_encoder(self, model: Encoder) -> Encoder:
-        """Return the encoder that `encoder` and `model` ask for.
-
-        Raises:
-            SapbertError: E002, they ask for different ones.
-        """
-        if self._settings.encoder is None or is_fast(model):
-            return model
-        if model.architecture != NAME_ENCODER or model.name:
-            why = "`model` names another encoder. Leave one of the two out."
-            raise fail("E002", setting="encoder", component=self.name, value=self._settings.encoder, why=why)
-        return make_encoder(STATIC_ENCODER, {})
-
-    # -- what is opened -------------------------------------------------------------------------------------------------
+    # -- settings -------------------------------------------------------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
@@ -165,20 +145,12 @@ class SapBertLinker(Pipe):
         Raises:
             SapbertError: E002, `linker_name` or `encoder` would change; see `CandidateSearch` for others.
         """
-        return self._settings
+        return self._state.settings
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
-        with self._lock:
-            for setting in FIXED:
-                if getattr(settings, setting) != getattr(self._settings, setting):
-                    why = "it cannot change after the component was added. Add another component with this value."
-                    raise fail("E002", setting=setting, component=self.name, value=getattr(settings, setting), why=why)
-            set_extensions(settings.attr_name, self.name)
-            if self._search is None:
-                self._settings = settings
-            else:
-                self._use(self._search.bundle, settings)
+        set_extensions(settings.attr_name, self.name)
+        self._state.settings = settings
 
     def change_settings(self, **changes: Any) -> None:
         """Change some settings at once, and keep the others.
@@ -186,13 +158,15 @@ class SapBertLinker(Pipe):
         Raises:
             SapbertError: see `settings`; then nothing is changed.
         """
-        with self._lock:
-            self.settings = replace(self._settings, component=self.name, **changes)
+        with self._state.lock:
+            self.settings = replace(self.settings, component=self.name, **changes)
 
     @property
     def rules(self) -> Rules:
         """The settings by which concepts are kept."""
-        return self._settings.rules
+        return self.settings.rules
+
+    # -- what is opened -------------------------------------------------------------------------------------------------
 
     @property
     def bundle(self) -> LinkerBundle:
@@ -201,27 +175,22 @@ class SapBertLinker(Pipe):
 
     @bundle.setter
     def bundle(self, bundle: LinkerBundle) -> None:
-        self._use(bundle, self._settings)
+        self._state.use(bundle)
 
     @property
     def search(self) -> CandidateSearch:
         """What answers mentions. Loaded on first use."""
-        if self._search is None:
-            with self._lock:
-                if self._search is None:
-                    self._use(self._open_named(), self._settings)
-        assert self._search is not None
-        return self._search
+        return self._state.search
 
     @property
     def model(self) -> Encoder:
         """The encoder in use; before anything is loaded, the one that was asked for."""
-        return self._asked_model if self._search is None else self._search.bundle.encoder
+        return self._state.encoder
 
     @property
     def index(self) -> VectorIndex:
         """The index in use; before anything is loaded, the one that was asked for."""
-        return self._asked_index if self._search is None else self._search.bundle.index
+        return self._state.index
 
     @property
     def kb(self) -> KnowledgeBase:
@@ -241,12 +210,12 @@ class SapBertLinker(Pipe):
     @property
     def additions(self) -> Additions:
         """What `add_alias` and `add_concept` added."""
-        return Additions() if self._search is None else self._search.bundle.additions
+        return Additions() if self._state.opened is None else self._state.opened.additions
 
     @property
     def folder(self) -> Optional[Path]:
         """The linker folder in use; None before anything is loaded."""
-        return None if self._search is None else self._search.bundle.folder
+        return None if self._state.opened is None else self._state.opened.folder
 
     def load(self) -> None:
         """Load the linker that `linker_name` names, if none is loaded. The default one is built on its first use.
@@ -256,49 +225,18 @@ class SapBertLinker(Pipe):
         """
         _ = self.search
 
-    def set_folder(
-        self,
-        folder: Union[str, Path],
-        *,
-        exclude: Iterable[str] = (),
-        calibration: Optional[Calibration] = None,
-        additions: Optional[Additions] = None,
-        parts: Optional[Mapping[str, Path]] = None,
-    ) -> None:
+    def set_folder(self, folder: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
         """Use a linker folder from now on. If it is refused, the linker stays as it was.
 
         Args:
             folder: the linker folder.
             exclude: parts that are kept instead: "kb", "model", "index".
-            calibration: to use instead of the folder's.
-            additions: to use instead of the folder's.
-            parts: folders of parts that are not in `folder`, by the names that `exclude` has.
 
         Raises:
             SapbertError: see `LinkerBundle.open` and `CandidateSearch`.
         """
-        with self._lock:
-            self.bundle = self._open(folder, exclude=exclude, calibration=calibration, additions=additions, parts=parts)
-
-    def _named_folder(self) -> Path:
-        return find_linker(self._settings.linker_name or (HPO_FAST if is_fast(self._asked_model) else None))
-
-    def _open(self, folder: Union[str, Path], *, exclude: Iterable[str] = (), **more: Any) -> LinkerBundle:
-        opened = None if self._search is None else self._search.bundle
-        return LinkerBundle.open(folder, self._asked_model, self._asked_index, component=self.name, exclude=set(exclude), opened=opened, **more)
-
-    def _open_named(self) -> LinkerBundle:
-        return self._open(self._named_folder()) if self._opened is None else self._opened
-
-    def _use(self, bundle: LinkerBundle, settings: Settings) -> None:
-        """Swap everything at once: the one place where what is opened changes. Warns W004 of a calibration fit with other settings."""
-        with self._lock:
-            before = self._search
-            search = CandidateSearch(bundle, settings, component=self.name, lock=self._lock)
-            same = before is not None and before.calibration is bundle.calibration
-            if before is None or not same or before.settings.scores_depend_on() != settings.scores_depend_on():
-                bundle.check_settings(settings)
-            self._search, self._settings, self._opened = search, settings, None
+        with self._state.lock:
+            self._state.use(self._state.open(folder, exclude=exclude))
 
     # -- calling --------------------------------------------------------------------------------------------------------
 
@@ -336,17 +274,11 @@ class SapBertLinker(Pipe):
         gathered: list[tuple[Spans, list[Mention]]] = []
         queries: list[Query] = []
         for doc in docs:
-            spans, mentions = self._mentions(doc, search.settings)
+            spans, mentions = get_mentions(doc, search.settings)
             gathered.append((spans, mentions))
             queries.extend((mention.text, search.settings.types_of(span.label_)) for mention, (_, _, span) in zip(mentions, spans))
         found = iter(search.find(queries))
         return [Prediction(spans, mentions, [next(found) for _ in spans], search.settings) for spans, mentions in gathered]
-
-    def _mentions(self, doc: Doc, settings: Settings) -> tuple[Spans, list[Mention]]:
-        """Return the spans of a Doc that are to be linked, and the text to look up for each."""
-        spans = get_spans(doc, settings.spans_key, settings.labels_discard)
-        forms = long_forms(doc, english=settings.english) if settings.resolve_abbreviations else {}
-        return spans, [get_mention(span, forms, english=settings.english) for _, _, span in spans]
 
     def find(self, queries: Sequence[Query]) -> list[Found]:
         """Return an answer for each (mention, semantic types or None)."""
@@ -357,8 +289,8 @@ class SapBertLinker(Pipe):
 
         The last bits of a vector depend on the batch that it was made in: after this, answers depend only on what comes next.
         """
-        if self._search is not None:
-            self._search.forget()
+        if self._state.opened is not None:
+            self.search.forget()
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Sequence[Prediction]) -> None:
         """Write `token.ent_kb_id_` (or `kb_id` of a group's spans), candidates, codes, explanation and probability."""
@@ -382,7 +314,8 @@ class SapBertLinker(Pipe):
         Raises:
             SapbertError: E022, the concept is not there; E024, a name can't be one. Then nothing is added.
         """
-        self._add({}, concept_id, names)
+        with self._state.lock:
+            self._use_additions(self.bundle.additions.with_names(concept_id, names, self._language))
 
     def add_concept(
         self,
@@ -406,28 +339,20 @@ class SapBertLinker(Pipe):
             SapbertError: E002, there is no identifier or name, or the definition is no text; E024, a name can't be one; E025, the knowledge base has the concept; E104, a type
                 is not known. Then nothing is added.
         """
-        if concept_id in self.kb:
-            raise fail("E025", id=concept_id, name=self.kb.cui_to_entity[concept_id].canonical_name)
         given = [names] if isinstance(names, str) else list(names)
-        if not given:
-            raise fail("E002", setting="names", component=self.name, value=given, why="a concept needs a name.")
-        if not isinstance(concept_id, str) or not concept_id.strip():
-            raise fail("E002", setting="concept_id", component=self.name, value=concept_id, why="it must be a text.")
-        if not (definition is None or isinstance(definition, str)):
-            raise fail("E002", setting="definition", component=self.name, value=definition, why="it must be a text, or None.")
-        tuis = sorted(semantic_types.expand(types)) if types else []
-        concept = Concept(concept_id, SOURCE, types=tuis, definition=definition, codes=[(str(v), str(c)) for v, c in codes])
-        self._add({concept_id: concept}, concept_id, given)
+        with self._state.lock:
+            if concept_id in self.kb:
+                raise fail("E025", id=concept_id, name=self.kb.cui_to_entity[concept_id].canonical_name)
+            about: dict[str, Any] = {"types": types, "definition": definition, "codes": codes, "component": self.name}
+            self._use_additions(self.bundle.additions.with_concept(concept_id, given, self._language, **about))
 
-    def _add(self, concepts: dict[str, Concept], concept_id: str, names: Iterable[str]) -> None:
-        with self._lock:
-            bundle = self.bundle
-            now = bundle.additions
-            language = "en" if self._settings.english else self._settings.language
-            known = {(name.concept_id, name.text) for name in now.names}
-            new = [AddedName(concept_id, text, language) for text in check_names(list(names), language, MAX_NAME_CHARS)]
-            fresh = [name for name in dict.fromkeys(new) if (concept_id, name.text) not in known]
-            self.bundle = bundle.with_additions(replace(now, concepts={**now.concepts, **concepts}, names=[*now.names, *fresh]))
+    @property
+    def _language(self) -> str:
+        """Language of the names that are added."""
+        return "en" if self.settings.english else self.settings.language
+
+    def _use_additions(self, additions: Additions) -> None:
+        self.bundle = self.bundle.with_additions(additions)
 
     def export_additions(self, path: Union[str, Path]) -> int:
         """Write the additions as a table that `kb build` reads beside other sources.
@@ -464,17 +389,10 @@ class SapBertLinker(Pipe):
                 E014, no annotated span; E016, no gold id is known.
         """
         annotated = list(docs)  # before the lock is taken: making them may use this linker in another thread
-        with self._lock:
-            search = self._without_targets()
-            queries, gold = self._annotated(annotated, search.settings)
-            if not queries:
-                raise fail("E014", where=f"looked in {self._settings.spans_key or 'doc.ents'}")
-            search.check_gold(gold)
-            observed, bundle = search.observe(queries, gold), search.bundle
-            built_for = {"encoder": bundle.encoder.fingerprint, "kb": bundle.kb.fingerprint}
-            made = fit_calibration(observed, fit_on=fit_on, built_for=built_for, settings=search.settings.scores_depend_on())
-            self.bundle = replace(bundle, calibration=made, why_not_calibrated="")
-        return made
+        with self._state.lock:
+            self.bundle = bundle = calibrated(self._state.without_targets(), annotated, fit_on)
+        assert bundle.calibration is not None
+        return bundle.calibration
 
     def set_targets(self, *, target_precision: Optional[float] = None, coverage: Optional[float] = None) -> None:
         """Set both targets, for now; `nlp.to_disk` keeps the pipeline's config, so put them there to keep them.
@@ -486,36 +404,13 @@ class SapBertLinker(Pipe):
         Raises:
             SapbertError: E002, E010, E011; then nothing is changed.
         """
-        settings = replace(self._settings, component=self.name, target_precision=target_precision, coverage=coverage)
-        with self._lock:
-            self._use(self._without_targets().bundle, settings)
+        settings = replace(self.settings, component=self.name, target_precision=target_precision, coverage=coverage)
+        with self._state.lock:
+            self._state.use(self._state.without_targets().bundle, settings)
 
     def observe(self, docs: Iterable[Union[Doc, Example]]) -> list[Observed]:
         """Return annotated mentions as `calibrate` sees them, in their order. Spans without a `kb_id` are left out."""
-        search = self._without_targets()
-        return search.observe(*self._annotated(docs, search.settings))
-
-    def _without_targets(self) -> CandidateSearch:
-        """Return a search of the linker without targets: these need the calibration that is about to be fit."""
-        with self._lock:
-            if self._search is None:
-                bundle = self._opened = self._open_named()
-            else:
-                bundle = self._search.bundle
-            settings = replace(self._settings, component=self.name, target_precision=None, coverage=None)
-            return CandidateSearch(bundle, settings, component=self.name, lock=self._lock)
-
-    def _annotated(self, docs: Iterable[Union[Doc, Example]], settings: Settings) -> tuple[list[Query], list[str]]:
-        """Return the mentions of spans with a `kb_id`, and these gold ids."""
-        queries: list[Query] = []
-        gold: list[str] = []
-        for given in docs:
-            spans, mentions = self._mentions(given.reference if isinstance(given, Example) else given, settings)
-            for (_, _, span), mention in zip(spans, mentions):
-                if span.kb_id_:
-                    queries.append((mention.text, settings.types_of(span.label_)))
-                    gold.append(span.kb_id_)
-        return queries, gold
+        return observe(self._state.without_targets(), docs)
 
     # -- training surface -----------------------------------------------------------------------------------------------
 
@@ -540,11 +435,9 @@ class SapBertLinker(Pipe):
             kb_loader: made by `spacy-sapbert.Folder.v1` or `spacy-sapbert.Sources.v1`; None reads what `linker_name` names.
         """
         if kb_loader is None:
-            self.set_folder(self._named_folder())
+            self.set_folder(self._state.named_folder())
         elif callable(kb_loader):
-            asked = self._asked_model  # a loader may load the encoder: it gets one of its own
-            fresh = make_encoder(asked.architecture, asked.get_config()) if asked.architecture else asked
-            self.set_folder(kb_loader(fresh, self._asked_index))
+            self.set_folder(kb_loader(*self._state.asked()))
         else:
             raise fail("E006", what="kb_loader", got=type(kb_loader).__name__, expected="function, such as spacy-sapbert.Folder.v1 makes")
 
@@ -589,35 +482,21 @@ class SapBertLinker(Pipe):
         """Use the linker that `to_bytes` returned. Its files are kept in a temporary folder as long as they are used."""
         temporary = tempfile.TemporaryDirectory(prefix="spacy-sapbert-")
         folder_from_bytes(srsly.msgpack_loads(bytes_data), Path(temporary.name))
-        with self._lock:
-            self.bundle = self._open(Path(temporary.name) / LINKER_FOLDER, exclude=exclude, temporary=temporary)
+        with self._state.lock:
+            self.bundle = self._state.open(Path(temporary.name) / LINKER_FOLDER, exclude=exclude, temporary=temporary)
         return self
 
-    # a process that is spawned gets the folder's name, not the files. Pipe is a C class: its own __reduce__ only copies __dict__
+    # Pipe is a C class: its own __reduce__ only copies __dict__
     def __reduce__(self) -> Any:
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_search", "_opened", "_lock", "_asked_model", "_asked_index")
-        state = {key: value for key, value in self.__dict__.items() if key not in left_out}
-        asked = self._asked_model
-        state["model"] = (asked.architecture, asked.get_config()) if asked.architecture else asked
-        state["index"] = type(self._asked_index), self._asked_index.get_config()
-        if self._search is not None:
-            bundle = self._search.bundle
-            state["opened"] = bundle.folder, bundle.calibration, bundle.additions, dict(bundle.parts)
-        return {**state, "name": self.name}
+        return {**self.__dict__, "name": self.name}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        model, (make_index, settings), opened = state.pop("model"), state.pop("index"), state.pop("opened", None)
         self.name = state.pop("name")
-        self.__dict__.update(state, _search=None, _opened=None, _lock=threading.RLock())
-        self._asked_model = make_encoder(*model) if isinstance(model, tuple) else model
-        self._asked_index = make_index(**settings)
-        set_extensions(self._settings.attr_name, self.name)
-        if opened is not None:
-            folder, calibration, additions, parts = opened
-            self.set_folder(folder, calibration=calibration, additions=additions, parts=parts)
+        self.__dict__.update(state)
+        set_extensions(self.settings.attr_name, self.name)
 
 
 def _link(mention: Mention, found: Found, nil: str) -> Link:

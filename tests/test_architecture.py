@@ -21,7 +21,7 @@ ORDER = {
         *("about", "types", "errors", "registry", "files"),
         *("kb", "readers"),
         *("candidates", "calibration", "encoders", "indexes", "doc"),
-        *("settings", "bundle", "search", "build", "linker", "matcher"),
+        *("settings", "bundle", "search", "annotated", "build", "state", "linker", "matcher"),
         *("render", "corpus", "cli", "__init__", "__main__"),
     ],
     "training": [

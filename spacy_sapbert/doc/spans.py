@@ -11,6 +11,7 @@ from ..errors import fail
 from .abbreviations import definitions
 
 SpansKey = Union[None, str, List[str]]
+Spans = List[Tuple[Optional[str], int, Span]]  # group or None for doc.ents, place in it, span
 
 
 class Mention(NamedTuple):
@@ -63,7 +64,7 @@ def set_extensions(attr_name: str, component: str) -> None:
             raise fail("E005", attr=name, component=component)
 
 
-def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ()) -> List[Tuple[Optional[str], int, Span]]:
+def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ()) -> Spans:
     """Return every span to link.
 
     Args:
@@ -157,7 +158,7 @@ def _plurals(short: str) -> List[str]:
     return [f"{short}s"] if len(short) > 1 and short[-1].isupper() else []
 
 
-def write_links(doc: Doc, spans: List[Tuple[Optional[str], int, Span]], links: List[Link], attr_name: str, overwrite: bool) -> None:
+def write_links(doc: Doc, spans: Spans, links: List[Link], attr_name: str, overwrite: bool) -> None:
     """Write links on the spans of one Doc.
 
     Args:

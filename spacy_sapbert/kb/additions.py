@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ..errors import DamagedFile, fail
 from ..files import checksum, why_invalid, write_text
 from ..types import Bools1d, Floats2d
-from .concept import Concept, Name, is_cui, normalise
+from . import semantic_types
+from .concept import MAX_NAME_CHARS, Concept, Name, is_cui, normalise
 from .name_table import NameTable
 
 FILE, VECTORS = "additions.json", "additions.npy"
@@ -73,6 +74,56 @@ class Additions:
 
     def __bool__(self) -> bool:
         return bool(self.names)
+
+    def with_names(self, concept_id: str, names: Iterable[Any], language: str) -> Additions:
+        """Return additions with more names of a concept, without vectors for them. Names that were added before are left out.
+
+        Args:
+            concept_id: of the knowledge base, or of a concept that was added.
+            names: as a user gives them.
+            language: of the names.
+
+        Raises:
+            SapbertError: E024, a name can't be one.
+        """
+        known = {(name.concept_id, name.text) for name in self.names}
+        new = dict.fromkeys(AddedName(concept_id, text, language) for text in check_names(names, language, MAX_NAME_CHARS))
+        return replace(self, names=[*self.names, *(name for name in new if (concept_id, name.text) not in known)])
+
+    def with_concept(
+        self,
+        concept_id: str,
+        names: Sequence[Any],
+        language: str,
+        *,
+        types: Iterable[str] = (),
+        definition: str | None = None,
+        codes: Iterable[tuple[str, str]] = (),
+        component: str,
+    ) -> Additions:
+        """Return additions with a new concept and its names.
+
+        Args:
+            concept_id: its identifier; the knowledge base must not have it.
+            names: its names, the canonical one first.
+            language: of the names.
+            types: semantic types (TUIs), groups or names.
+            definition: in words.
+            codes: (vocabulary, code).
+            component: name of the component, for messages.
+
+        Raises:
+            SapbertError: E002, there is no identifier or name, or the definition is no text; E024, a name can't be one; E104, a type is not known.
+        """
+        if not names:
+            raise fail("E002", setting="names", component=component, value=list(names), why="a concept needs a name.")
+        if not isinstance(concept_id, str) or not concept_id.strip():
+            raise fail("E002", setting="concept_id", component=component, value=concept_id, why="it must be a text.")
+        if not (definition is None or isinstance(definition, str)):
+            raise fail("E002", setting="definition", component=component, value=definition, why="it must be a text, or None.")
+        tuis = sorted(semantic_types.expand(types)) if types else []
+        concept = Concept(concept_id, SOURCE, types=tuis, definition=definition, codes=[(str(v), str(c)) for v, c in codes])
+        return replace(self, concepts={**self.concepts, concept_id: concept}).with_names(concept_id, names, language)
 
     def to_disk(self, folder: Path) -> None:
         """Write both files whole into a linker folder, or remove them where nothing was added."""

@@ -1,0 +1,62 @@
+"""Fit a calibration for a linker on annotated Docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from .bundle import LinkerBundle
+from .calibration import Observed, fit_calibration
+from .doc.spans import Mention, Spans, get_mention, get_spans, long_forms
+from .errors import fail
+from .search import CandidateSearch, Query
+from .settings import Settings
+
+
+def get_mentions(doc: Doc, settings: Settings) -> tuple[Spans, list[Mention]]:
+    """Return the spans of a Doc that are to be linked, and the text to look up for each."""
+    spans = get_spans(doc, settings.spans_key, settings.labels_discard)
+    forms = long_forms(doc, english=settings.english) if settings.resolve_abbreviations else {}
+    return spans, [get_mention(span, forms, english=settings.english) for _, _, span in spans]
+
+
+def read_gold(docs: Iterable[Doc | Example], settings: Settings) -> tuple[list[Query], list[str]]:
+    """Return the mentions of spans with a `kb_id`, and these gold ids. Of an Example the reference counts."""
+    queries: list[Query] = []
+    gold: list[str] = []
+    for given in docs:
+        spans, mentions = get_mentions(given.reference if isinstance(given, Example) else given, settings)
+        for (_, _, span), mention in zip(spans, mentions):
+            if span.kb_id_:
+                queries.append((mention.text, settings.types_of(span.label_)))
+                gold.append(span.kb_id_)
+    return queries, gold
+
+
+def observe(search: CandidateSearch, docs: Iterable[Doc | Example]) -> list[Observed]:
+    """Return annotated mentions as a search ranks them, in their order."""
+    return search.observe(*read_gold(docs, search.settings))
+
+
+def calibrated(search: CandidateSearch, docs: Iterable[Doc | Example], fit_on: str) -> LinkerBundle:
+    """Return the search's linker with a calibration that is fit on annotated Docs.
+
+    Args:
+        search: of the linker, without targets.
+        docs: their spans have gold ids as `kb_id_`.
+        fit_on: which data this is, in words.
+
+    Raises:
+        SapbertError: E012, E013, E014, E016, see `SapBertLinker.calibrate`.
+    """
+    queries, gold = read_gold(docs, search.settings)
+    if not queries:
+        raise fail("E014", where=f"looked in {search.settings.spans_key or 'doc.ents'}")
+    search.check_gold(gold)
+    observed, bundle = search.observe(queries, gold), search.bundle
+    built_for = {"encoder": bundle.encoder.fingerprint, "kb": bundle.kb.fingerprint}
+    made = fit_calibration(observed, fit_on=fit_on, built_for=built_for, settings=search.settings.scores_depend_on())
+    return replace(bundle, calibration=made, why_not_calibrated="")
