@@ -72,7 +72,7 @@ class Errors:
     E005 = "Extension '{attr}' of Span exists already with other settings. Choose another attr_name for '{component}'."
     E006 = "'{what}' is a {got}, not a {expected}."
     E007 = "Folder '{path}' is locked by another build for more than {seconds:.0f} s. If none is running, delete '{lock}'."
-    E008 = "No room left to write '{path}' ({error}). Nothing half-written was kept; free space, or give another folder ({env} moves the cache)."
+    E008 = "No room left to write '{path}' ({error}). Nothing half-written was kept; free space, or give another folder. If it lies in the cache, {env} names another one."
     E009 = "'{path}' can't be written ({error}). Give another file."
     E010 = (
         "Setting '{setting}' of '{component}' needs a calibration, and linker '{path}' has none{why}. Fit one on annotated notes: "

@@ -27,7 +27,7 @@ from .candidates import Rules
 from .doc.spans import Link, Mention, Spans, SpansKey, set_extensions, write_links
 from .encoders.base import Encoder, as_encoder
 from .errors import fail
-from .files import clear_abandoned, folder_from_bytes, folder_to_bytes
+from .files import folder_from_bytes, folder_to_bytes
 from .kb.additions import Additions, to_tsv
 from .kb.concept import Name
 from .kb.knowledge_base import KnowledgeBase
@@ -465,10 +465,7 @@ class SapBertLinker(Pipe):
         Raises:
             SapbertError: E1xx, E2xx, E3xx, files are missing, damaged or do not belong together.
         """
-        folder = Path(path) / LINKER_FOLDER
-        if not folder.is_dir():
-            clear_abandoned(folder)  # a process that was killed while it replaced the folder left the old one beside it
-        self.set_folder(folder, exclude=exclude)
+        self.set_folder(Path(path) / LINKER_FOLDER, exclude=exclude)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:

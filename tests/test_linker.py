@@ -1025,7 +1025,7 @@ def test_a_process_killed_while_it_saves_leaves_the_linker_that_was_there(linker
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    made = SapBertLinker(NameEncoder(), AnnoyIndex()).from_disk(tmp_path)
+    made = SapBertLinker(NameEncoder(), AnnoyIndex(), linker_name=str(tmp_path / "linker"))
     assert links(made(mention("cold"))) == [("cold", "C9100020")]
     assert folder_to_bytes(tmp_path / "linker") == before
     for left in tmp_path.glob(".linker.*.tmp"):

@@ -117,11 +117,15 @@ def near_enough(measured: dict[str, Any], exact: dict[str, float], points: float
 
 
 def choose(measured: list[dict[str, Any]], exact: dict[str, float], points: float = POINTS) -> tuple[dict[str, Any], bool]:
-    """Return the fastest setting within 0.3 points of exact search, and True; or the most accurate one, and False."""
+    """Return the first setting within 0.3 points of exact search, and True; or the most accurate one, and False.
+
+    Args:
+        measured: from the cheapest search to the dearest. Measured times do not decide: they depend on what else the machine does.
+        exact: what exact search reaches.
+        points: how far below it is near enough.
+    """
     near = [m for m in measured if near_enough(m, exact, points)]
-    if near:
-        return max(near, key=lambda m: m["queries_per_s"]), True
-    return max(measured, key=lambda m: (m["acc_at_1"], m["queries_per_s"])), False
+    return (near[0], True) if near else (max(measured, key=lambda m: m["acc_at_1"]), False)
 
 
 def right_concept(sources: Sequence[int], names: NameTable) -> RightConcept:
@@ -167,25 +171,27 @@ def tune(
     exact = _figures(truth, took, truth, right) if len(oracle) > TIMED_TWICE else measure(oracle, queries, truth, right)
     points = max(POINTS, 1 / len(queries))  # in a small dictionary, one query is more than 0.3 points
     tunable = index if isinstance(index, Tunable) else None
-    settings = tunable.settings_to_try(len(vectors)) if tunable is not None else []
+    settings = (tunable.settings_to_try(len(vectors)) if tunable is not None else []) or [index.get_config()]
     built: dict[Any, VectorIndex] = {}  # by build params
-    measured: list[dict[str, Any]] = []
+    tried: dict[int, dict[str, Any]] = {}  # place in `settings` -> what was measured
 
-    def try_out(setting: dict[str, Any]) -> bool:
+    def try_out(place: int) -> bool:
+        setting = settings[place]
         key = _build_key(setting, tunable)
         if key not in built:
             built[key] = _made_with(index, setting)
             built[key].build(vectors)
         _search_with(built[key], setting)
-        measured.append({**setting, **measure(built[key], queries, truth, right)})
+        tried[place] = {**setting, **measure(built[key], queries, truth, right)}
         tick()
-        return near_enough(measured[-1], exact, points)
+        return near_enough(tried[place], exact, points)
 
-    for steps in _by_build(settings or [index.get_config()], tunable):
+    for steps in _by_build(settings, tunable):
         low, high = 0, len(steps)  # accuracy rises with the search, speed falls: the first step that is near enough, by bisection
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if try_out(steps[middle]) else (middle + 1, high)
+    measured = [tried[place] for place in sorted(tried)]
     chosen, reached = choose(measured, exact, points)
     winner = built[_build_key(chosen, tunable)]
     _search_with(winner, {key: chosen[key] for key in index.get_config() if key in chosen})
@@ -225,10 +231,11 @@ def _build_key(setting: dict[str, Any], tunable: Union[Tunable, None]) -> tuple[
     return tuple(repr(setting.get(key)) for key in tunable.build_params) if tunable is not None else ()  # some are dicts
 
 
-def _by_build(settings: list[dict[str, Any]], tunable: Union[Tunable, None]) -> list[list[dict[str, Any]]]:
-    groups: dict[Any, list[dict[str, Any]]] = {}
-    for setting in settings:
-        groups.setdefault(_build_key(setting, tunable), []).append(setting)
+def _by_build(settings: list[dict[str, Any]], tunable: Union[Tunable, None]) -> list[list[int]]:
+    """Return the places of the settings that can share one built index."""
+    groups: dict[Any, list[int]] = {}
+    for place, setting in enumerate(settings):
+        groups.setdefault(_build_key(setting, tunable), []).append(place)
     return list(groups.values())
 
 

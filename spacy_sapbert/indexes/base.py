@@ -37,7 +37,8 @@ class Tunable(Protocol):
             size: Number of names.
 
         Returns:
-            Settings by name; those with equal build params one after another, from the fastest search to the most accurate. [] for none.
+            Settings by name, from the cheapest search to the dearest; with equal build params, a dearer one finds more. The first that is
+            accurate enough is taken. [] for none.
         """
         ...
 

@@ -516,7 +516,7 @@ def test_settings_to_try_rise_to_the_size() -> None:
     index = AnnoyIndex(n_trees=7, rescore=90)
     index.build(unit(200, 3, 100))
     tried = index.settings_to_try(3000)
-    assert [(s["pca"], s["search_k"]) for s in tried] == [(p, k) for p in (64, 100) for k in (1000, 2000, 3000)]
+    assert [(s["pca"], s["search_k"]) for s in tried] == [(p, k) for k in (1000, 2000, 3000) for p in (100, 64)]
     assert {(s["n_trees"], s["rescore"]) for s in tried} == {(7, 90)}
     assert AnnoyIndex(tune=False).settings_to_try(3000) == []
 
