@@ -80,7 +80,7 @@ class EvaluationResult(_Checked):
     limit: int
     pool: int
     encoders: dict[str, dict[str, Any]]
-    sets: dict[str, _BenchmarkResult]
+    benchmarks: dict[str, _BenchmarkResult]
 
 
 # -- the others ---------------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class EndToEndBenchmark(_Checked):
 
 
 class EndToEndSystem(_Checked):
-    sets: dict[str, EndToEndBenchmark]
+    benchmarks: dict[str, EndToEndBenchmark]
     components: list[str] = []
 
 
