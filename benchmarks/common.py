@@ -89,6 +89,7 @@ def once(name: str, build: Callable[[Path], Any]) -> Path:
 
 
 def hpo_mondo_sources(data: Path) -> list[Source]:
+    """Return the sources HPO and MONDO, with MONDO's mappings to UMLS."""
     files = [default_linkers.hpo_file(), data_file(data, MONDO), data_file(data, MONDO_UMLS)]
     return [building.read_source(file) for file in files]
 

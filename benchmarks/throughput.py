@@ -1,4 +1,4 @@
-"""How fast the linker and the matcher are: ours over scispaCy's, on the same mentions of the same notes in one run."""
+"""Measure the speed of the linker and the matcher, beside scispaCy, on the same mentions of the same notes in one run."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ PROTOCOL = (
 
 
 def run(data: Path, report: Report) -> None:
+    """Measure encoder, processes, matcher and linkers."""
     notes = read_notes(data_file(data, MTSAMPLES), NOTES)
     report.add(SECTION, encoders(hpo_mondo_linker(data)))
     report.add(SECTION, scaling(data, default_linkers.find_linker(None)))
@@ -60,7 +61,7 @@ def run(data: Path, report: Report) -> None:
 
 
 def encoders(linker: Path) -> Table:
-    """What the encoder loses around the bare model."""
+    """Compare the encoder with its bare model: how much speed is lost around it."""
     found = [measure("encode_and_bare", linker / bundle.KB, ENCODED) for _ in range(ROUNDS)]
     protocol = (
         f"{ENCODED:,} names of HPO and MONDO, drawn by seed. bare: the same transformer on the same names, tokenised beforehand, sorted by length, 64 at a time, "
@@ -78,7 +79,7 @@ def encoders(linker: Path) -> Table:
 
 
 def scaling(data: Path, linker: Path) -> Table:
-    """A pipeline in two processes of a core each over one."""
+    """Compare pipelines of one and of two processes."""
     texts = ARTEFACTS / f"texts-{MANY}.json"
     texts.parent.mkdir(parents=True, exist_ok=True)
     texts.write_text(json.dumps(read_notes(data_file(data, MTSAMPLES), MANY)), encoding="utf-8")
@@ -102,7 +103,11 @@ def scaling(data: Path, linker: Path) -> Table:
 
 
 def match(notes: list[str], linker: Path, name: str, label: str) -> tuple[Table, list[Doc]]:
-    """The matcher's own speed; its Docs are what the linkers get."""
+    """Measure the matcher.
+
+    Returns:
+        The table, and the Docs with entities, which the linkers are measured on.
+    """
     nlp = spacy.blank("en")
     nlp.max_length = 10_000_000
     start = time.perf_counter()
@@ -130,6 +135,7 @@ def match(notes: list[str], linker: Path, name: str, label: str) -> tuple[Table,
 
 
 def link(linker: Path, path: Path, docs: list[Doc], name: str, label: str) -> Table:
+    """Measure the linkers and scispaCy on the same Docs, with a cold and a warm cache."""
     kb = KnowledgeBase(linker / bundle.KB)
     mentions = sum(len(doc.ents) for doc in docs)
     distinct = len({ent.text.lower() for doc in docs for ent in doc.ents})
@@ -167,7 +173,7 @@ def link(linker: Path, path: Path, docs: list[Doc], name: str, label: str) -> Ta
 
 
 def auto_linker(linker: Path, name: str) -> Path:
-    """The same names by the engine that `index --engine auto` takes of so many."""
+    """Return a linker of the same names with the engine that `index --engine auto` chooses."""
 
     def build(out: Path) -> None:
         engine, settings, _why = recommended(KnowledgeBase(linker / bundle.KB).n_surface_forms)
