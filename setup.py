@@ -54,7 +54,6 @@ DEV = [
     *FAISS,
     *MILVUS,
     *RAY,
-    "click>=8.1",
     "hypothesis>=6.90",
     "mypy>=1.10",
     "pytest>=8.0",
@@ -100,6 +99,7 @@ setup(
         "annoy>=1.17.3",
         "cachetools>=5.3",
         "catalogue>=2.0.10,<2.1",
+        "click>=8.1",  # spaCy imports it and counts on typer to bring it, which new releases of typer do not
         "fastobo>=0.12",
         "filelock>=3.12",
         # the default linker's encoder and ontology come from packages, so that it works with no configuration and no network
@@ -116,12 +116,12 @@ setup(
         "rich>=13.0",
         "safetensors>=0.4",
         "scikit-learn>=1.3",  # fits calibrations
-        "spacy>=3.7,<3.9",
+        "spacy>=3.7.5,<3.9",
         "spacy-transformers>=1.3,<1.5",
         "srsly>=2.4",
         "thinc>=8.2,<8.4",
         "tokenizers>=0.19",
-        "torch>=2.1",
+        "torch>=2.2",
         "tqdm>=4.60",
         "transformers>=4.40",
         "typer>=0.12",

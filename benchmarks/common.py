@@ -22,6 +22,7 @@ from rich.text import Text
 from spacy_sapbert.build import default_linkers
 from spacy_sapbert.build import linker as building
 from spacy_sapbert.kb.builder import Source
+from training.evaluation.evaluate import checkout
 
 ROOT = Path(__file__).resolve().parent.parent
 ARTEFACTS = ROOT / "artifacts" / "benchmarks"
@@ -88,6 +89,7 @@ def once(name: str, build: Callable[[Path], Any]) -> Path:
 
 
 def hpo_mondo_sources(data: Path) -> list[Source]:
+    """Return the sources HPO and MONDO, with MONDO's mappings to UMLS."""
     files = [default_linkers.hpo_file(), data_file(data, MONDO), data_file(data, MONDO_UMLS)]
     return [building.read_source(file) for file in files]
 
@@ -185,6 +187,6 @@ class Report:
 
 
 def machine() -> dict[str, Any]:
-    """Return what figures depend on: versions and number of cores, no names and no paths."""
+    """Return what figures depend on: versions, commit and number of cores; no names and no paths."""
     packages = {name: version(name) for name in ("spacy-sapbert", "spacy", "torch", "annoy")}
-    return {"python": platform.python_version(), "system": platform.system(), "cpus": len(os.sched_getaffinity(0)), **packages}
+    return {"python": platform.python_version(), "system": platform.system(), "CPU cores": len(os.sched_getaffinity(0)), **checkout(), **packages}

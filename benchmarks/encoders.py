@@ -30,11 +30,13 @@ PROTOCOL = (
 
 
 def run(data: Path, report: Report) -> None:
+    """Compare the encoders on the mentions of a corpus."""
     names = list(dict.fromkeys(normalise(mention.text) for mention in read_pubtator(open_lines(data_file(data, NCBI))).mentions))
     report.add(SECTION, compare(names))
 
 
 def compare(names: list[str]) -> Table:
+    """Compare the speed and size of the encoders."""
     before = torch.get_num_threads()
     torch.set_num_threads(THREADS)
     try:
@@ -64,4 +66,5 @@ def timed(action: Callable[[], Any], count: int) -> dict[str, float]:
 
 
 def folder_mb(folder: Path) -> float:
+    """Return the size of a folder in MB, without model cards."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and path.suffix != ".md") / 1e6

@@ -1,4 +1,4 @@
-"""Index engines side by side: what each costs to build and keep, and what it finds, on real names and on vectors like theirs."""
+"""Compare index engines: what each costs to build and keep, and what it finds, on real names and on vectors like theirs."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ PROTOCOL = (
 
 
 def run(data: Path, report: Report) -> None:
+    """Measure the engines at each size."""
     linker = hpo_mondo_linker(data)
     folder = ARTEFACTS / "engines"
     real = np.load(linker / bundle.INDEX / "vectors.npy", mmap_mode="r", allow_pickle=False)
@@ -68,6 +69,7 @@ def run(data: Path, report: Report) -> None:
 
 
 def engines(vectors: Path, asked: Path, folder: Path, size: int) -> Table:
+    """Measure every engine on a file of vectors."""
     stored = np.load(vectors, mmap_mode="r", allow_pickle=False)
     truth, _ = exact_search(stored, np.load(asked, allow_pickle=False), DEPTH)
     np.save(folder / "truth.npy", truth)

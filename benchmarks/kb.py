@@ -1,4 +1,4 @@
-"""What each real ontology becomes: concepts, CUIs, names, and the seconds of building its knowledge base."""
+"""Measure what each real ontology becomes: concepts, CUIs, names, and seconds to build its knowledge base."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ PROTOCOL = (
 
 
 def run(data: Path, report: Report) -> None:
+    """Build the knowledge base of each source, and one of all sources."""
     columns = ["source", "concepts", "CUIs", "CUI %", "names", "distinct", "ambiguous", "definitions", "s", "MB"]
     table = Table("kb", "Knowledge bases", PROTOCOL, columns)
     every = [file for files in SOURCES.values() for file in files]
@@ -42,6 +43,7 @@ def run(data: Path, report: Report) -> None:
 
 
 def build(data: Path, files: list[str]) -> list[float]:
+    """Build a knowledge base of some files; return its row of the table."""
     paths = [default_linkers.hpo_file() if file == "hpo" else data_file(data, file) for file in files]
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()

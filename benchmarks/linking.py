@@ -1,4 +1,4 @@
-"""Linking of gold mentions, and what a threshold costs: the same dictionary, mentions and depth for every system, in one run."""
+"""Measure the linking of gold mentions, and what a threshold costs: same dictionary, mentions and depth for every system."""
 
 from __future__ import annotations
 
@@ -49,7 +49,14 @@ PROTOCOL = (
 
 
 class Dataset(NamedTuple):
-    """name: as in the table. linker: folder of the knowledge base, encoder and index."""
+    """A corpus and the linker that is measured on it.
+
+    Attributes:
+        name: Its name in the table.
+        corpus: The corpus.
+        linker: Folder of the linker.
+        peer: Name of scispaCy's index over the same names.
+    """
 
     name: str
     corpus: Corpus
@@ -58,6 +65,7 @@ class Dataset(NamedTuple):
 
 
 def datasets(data: Path) -> list[Dataset]:
+    """Return the corpora with their linkers."""
     gsc = read_gsc(open_lines(data_file(data, GSC.format("test"))))
     ncbi = read_pubtator(open_lines(data_file(data, NCBI.format("test"))))
     return [
@@ -67,6 +75,7 @@ def datasets(data: Path) -> list[Dataset]:
 
 
 def run(data: Path, report: Report) -> None:
+    """Measure linking on each corpus, and thresholds."""
     for dataset in datasets(data):
         report.add(SECTION, compare(dataset))
     report.add(SECTION, thresholds(data))
@@ -76,6 +85,7 @@ def run(data: Path, report: Report) -> None:
 
 
 def compare(dataset: Dataset) -> Table:
+    """Measure every system on a corpus."""
     kb = KnowledgeBase(dataset.linker / bundle.KB)
     _, mentions = systems.gold_docs(dataset.corpus)
     golds = [resolve_gold(mention, kb.row_of) for mention in mentions]
@@ -102,6 +112,8 @@ def compare(dataset: Dataset) -> Table:
 def runs(
     dataset: Dataset, kb: KnowledgeBase, model: Any, texts: list[str], words: list[str], whole: list[str]
 ) -> Iterable[tuple[str, str, Callable[[], Ranked]]]:
+    """Yield the systems: label, how abbreviations are resolved, and the function that links."""
+
     def ours(abbreviations: bool, exact_match: bool) -> Callable[[], Ranked]:
         return lambda: systems.ours(dataset.corpus, dataset.linker, abbreviations=abbreviations, exact_match=exact_match)
 
@@ -123,6 +135,8 @@ def runs(
 
 
 def cells(golds: Sequence[Gold], ranked: Ranked) -> list[float | None]:
+    """Return the accuracies of a row: strict, lenient and answerable-only, each at 1 and 5."""
+
     def both(found: Accuracy) -> list[float]:
         return [found.at_1, found.at_k]
 
@@ -131,6 +145,7 @@ def cells(golds: Sequence[Gold], ranked: Ranked) -> list[float | None]:
 
 
 def notes(golds: Sequence[Gold], mentions: Sequence[GoldMention]) -> list[str]:
+    """Return what is said below a table of the gold mentions."""
     missing = missing_ids(golds)
     outside = sum(not gold.answerable for gold in golds)
     composites = sum(any(len(a) > 1 for a in m.gold) for m in mentions)
@@ -189,6 +204,7 @@ def _sweep(corpus: Corpus, linker: Path) -> list[Any]:
 
 
 def noise_scores(data: Path, linker: Path) -> list[float]:
+    """Return the best score of each text that holds no name."""
     matcher = ConceptMatcher(spacy.blank("en"), linker_name=str(linker))
     matcher.load()  # `predict` alone would find nothing, and names would pass for noise
     nlp = systems.pipeline(linker, abbreviations=False)

@@ -1,4 +1,4 @@
-"""What it takes to load the default linker: seconds, resident memory, and the memory of several workers together."""
+"""Measure how the default linker is loaded: seconds, resident memory, and the memory of several workers together."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ PROTOCOL = (
 
 
 def run(data: Path, report: Report) -> None:
+    """Measure loading, and workers."""
     folder = default_linkers.find_linker(None)
     report.add(SECTION, load(folder))
     report.add(SECTION, workers(folder, data))
 
 
 def load(folder: Path) -> Table:
+    """Measure what loading takes."""
     linker = [measure("load_first_doc", folder) for _ in range(ROUNDS)]
     kb = [measure("open_kb", folder / bundle.KB) for _ in range(ROUNDS)]
     table = Table("load", "Load", PROTOCOL, ["measure", "value", "target"])
@@ -49,6 +51,7 @@ def load(folder: Path) -> Table:
 
 
 def workers(folder: Path, data: Path) -> Table:
+    """Measure the memory of workers that share a linker."""
     protocol = (
         f"nlp.pipe over {NOTES} MTSamples notes (concept_matcher, sapbert_linker) with n_process workers: PSS of the main process and its "
         "workers together, the most of samples taken every 16 Docs; seconds include starting the workers. One process: no worker is started."
@@ -64,5 +67,6 @@ def workers(folder: Path, data: Path) -> Table:
 
 
 def median(results: list[dict[str, Any]], key: str) -> Any:
+    """Return the median of a figure over several runs; None where no run has it."""
     values = [result[key] for result in results if result[key] is not None]
     return statistics.median(values) if values else None

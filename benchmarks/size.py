@@ -1,4 +1,4 @@
-"""A linker as large as UMLS: its index built, opened, searched, and shared by workers, over the names of a synthetic release."""
+"""Measure a linker as large as UMLS: build its index, open and search it, and share it among workers. Its names are those of a synthetic release."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FAST_PROTOCOL = (
 
 
 def run(data: Path, report: Report) -> None:
-    """Over the knowledge base of `python -m benchmarks umls --concepts N`, which is built where it is not there."""
+    """Measure over the knowledge base of `python -m benchmarks umls --concepts N`; build that if it is missing."""
     kb = ARTEFACTS / f"umls-{umls.SIZE}-kb"
     if not kb.is_dir():
         umls.run(data, report)
@@ -59,6 +59,7 @@ def run(data: Path, report: Report) -> None:
 
 
 def size(data: Path, kb: Path, folder: Path) -> Table:
+    """Measure a linker of vectors like real ones: its index, its speed and its memory."""
     real = hpo_mondo_linker(data)
     names = KnowledgeBase(kb).n_surface_forms
     vectors = folder / f"like-{names}.npy"
@@ -96,7 +97,7 @@ def size(data: Path, kb: Path, folder: Path) -> Table:
 
 
 def encoded(data: Path, kb: Path, folder: Path) -> Table:
-    """All of it for real, with the encoder that can do it in minutes."""
+    """Measure a linker whose names are really encoded, by the fast encoder, which takes minutes."""
     names = KnowledgeBase(kb).n_surface_forms
     table = Table(f"fast-{names}", f"A linker of {names:,} names, by the fast encoder", FAST_PROTOCOL, ["measure", "value", "target"])
     linker, times = folder / f"fast-{_called(names)}", folder / f"built-fast-{_called(names)}.json"
@@ -119,7 +120,7 @@ def encoded(data: Path, kb: Path, folder: Path) -> Table:
 
 
 def matcher(data: Path, kb: Path, folder: Path) -> Table:
-    """concept_matcher over the same names: made ready, then opened as a second process does."""
+    """Measure `concept_matcher` over the same names: making its hashes, then opening them as a second process does."""
     texts, cache = folder / "texts.json", folder / "cache"
     texts.write_text(json.dumps(read_notes(data_file(data, MTSAMPLES), NOTES)), encoding="utf-8")
     shutil.rmtree(cache, ignore_errors=True)
@@ -147,7 +148,7 @@ def _called(names: int) -> str:
 
 
 def _used(table: Table, linker: Path, docs: Path) -> None:
-    """Opened, and shared by workers."""
+    """Add rows to a table: the time to open a linker, and the memory of workers that share it."""
     loaded = [measure("load_first_doc", linker) for _ in range(3)]
     for key, label, target in (("load_s", "load, s", "< 2"), ("rss_mb", "RSS after the first linked Doc, MB", None)):
         table.add(label, statistics.median(found[key] for found in loaded), target)
@@ -160,7 +161,7 @@ def _used(table: Table, linker: Path, docs: Path) -> None:
 
 
 def _assemble(linker: Path, kb: Path, engine: str, index: Path, encoder: Path) -> None:
-    """A linker's folder of parts that were made apart; files are linked, not copied."""
+    """Make a linker folder of parts that were made apart. Files are linked, not copied."""
     scratch = linker.with_name(f"{linker.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)
     for source, part in ((kb, bundle.KB), (encoder, bundle.ENCODER), (index, bundle.INDEX)):

@@ -1,4 +1,4 @@
-"""How fast the linker and the matcher are: ours over scispaCy's, on the same mentions of the same notes in one run."""
+"""Measure the speed of the linker and the matcher, beside scispaCy, on the same mentions of the same notes in one run."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ NOTES = 500
 MANY = 1_000  # notes, so that starting the workers is not most of it
 ENCODED = 20_000  # names
 SCISPACY = "scispaCy EntityLinker"
+PROCESSES = {"one process of one thread": (1, 1), "two processes of one thread each": (2, 1), "one process of two threads": (1, 2)}
 ROUNDS = 3  # each system in turn, each time in a fresh process
 KNOWLEDGE: list[tuple[str, str, Callable[[Path], Path]]] = [
     ("hpo", "HPO, the default linker", lambda data: default_linkers.find_linker(None)),
@@ -46,6 +47,7 @@ PROTOCOL = (
 
 
 def run(data: Path, report: Report) -> None:
+    """Measure encoder, processes, matcher and linkers."""
     notes = read_notes(data_file(data, MTSAMPLES), NOTES)
     report.add(SECTION, encoders(hpo_mondo_linker(data)))
     report.add(SECTION, scaling(data, default_linkers.find_linker(None)))
@@ -59,7 +61,7 @@ def run(data: Path, report: Report) -> None:
 
 
 def encoders(linker: Path) -> Table:
-    """What the encoder loses around the bare model."""
+    """Compare the encoder with its bare model: how much speed is lost around it."""
     found = [measure("encode_and_bare", linker / bundle.KB, ENCODED) for _ in range(ROUNDS)]
     protocol = (
         f"{ENCODED:,} names of HPO and MONDO, drawn by seed. bare: the same transformer on the same names, tokenised beforehand, sorted by length, 64 at a time, "
@@ -77,7 +79,7 @@ def encoders(linker: Path) -> Table:
 
 
 def scaling(data: Path, linker: Path) -> Table:
-    """A pipeline in two processes of a core each over one."""
+    """Compare pipelines of one and of two processes."""
     texts = ARTEFACTS / f"texts-{MANY}.json"
     texts.parent.mkdir(parents=True, exist_ok=True)
     texts.write_text(json.dumps(read_notes(data_file(data, MTSAMPLES), MANY)), encoding="utf-8")
@@ -88,20 +90,24 @@ def scaling(data: Path, linker: Path) -> Table:
         "that may take both cores does, in the index. Mentions that come again are encoded once by each process: two processes encode more. "
         f"Medians of {ROUNDS} fresh processes each, in turn."
     )
-    table = Table("scaling", "Processes", protocol, ["n_process", "threads", "notes/s", "one process of one thread = 1", "target"])
-    runs: dict[tuple[int, int], list[float]] = {}
+    table = Table("scaling", "Processes", protocol, ["processes", "notes/s", "one process of one thread = 1", "target"])
+    runs: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
-        for processes, threads in ((1, 1), (2, 1), (1, 2)):
+        for label, (processes, threads) in PROCESSES.items():
             found = measure("pipe_texts", linker, texts, processes, threads)
-            runs.setdefault((processes, threads), []).append(found["docs"] / found["seconds"])
-    speeds = {key: statistics.median(values) for key, values in runs.items()}
-    for (processes, threads), speed in speeds.items():
-        table.add(processes, threads, speed, speed / speeds[1, 1], "≥ 1.6" if processes == 2 else None)
+            runs.setdefault(label, []).append(found["docs"] / found["seconds"])
+    speeds = {label: statistics.median(values) for label, values in runs.items()}
+    for label, speed in speeds.items():
+        table.add(label, speed, speed / speeds["one process of one thread"], "≥ 1.6" if PROCESSES[label][0] == 2 else None)
     return table
 
 
 def match(notes: list[str], linker: Path, name: str, label: str) -> tuple[Table, list[Doc]]:
-    """The matcher's own speed; its Docs are what the linkers get."""
+    """Measure the matcher.
+
+    Returns:
+        The table, and the Docs with entities, which the linkers are measured on.
+    """
     nlp = spacy.blank("en")
     nlp.max_length = 10_000_000
     start = time.perf_counter()
@@ -129,6 +135,7 @@ def match(notes: list[str], linker: Path, name: str, label: str) -> tuple[Table,
 
 
 def link(linker: Path, path: Path, docs: list[Doc], name: str, label: str) -> Table:
+    """Measure the linkers and scispaCy on the same Docs, with a cold and a warm cache."""
     kb = KnowledgeBase(linker / bundle.KB)
     mentions = sum(len(doc.ents) for doc in docs)
     distinct = len({ent.text.lower() for doc in docs for ent in doc.ents})
@@ -166,7 +173,7 @@ def link(linker: Path, path: Path, docs: list[Doc], name: str, label: str) -> Ta
 
 
 def auto_linker(linker: Path, name: str) -> Path:
-    """The same names by the engine that `index --engine auto` takes of so many."""
+    """Return a linker of the same names with the engine that `index --engine auto` chooses."""
 
     def build(out: Path) -> None:
         engine, settings, _why = recommended(KnowledgeBase(linker / bundle.KB).n_surface_forms)

@@ -24,6 +24,7 @@ PROTOCOL = (
 
 
 def run(data: Path, report: Report) -> None:
+    """Make a synthetic release and measure its knowledge base."""
     release = once(f"umls-{SIZE}", lambda folder: make(folder, SIZE))
     report.add(SECTION, umls(release, ARTEFACTS / f"umls-{SIZE}-kb", SIZE))
 
@@ -37,6 +38,7 @@ def make(folder: Path, concepts: int, relations: float = RELATIONS) -> None:
 
 
 def umls(release: Path, out: Path, concepts: int) -> Table:
+    """Build the knowledge base of a release, open it, and make the table."""
     made = json.loads((release / "counts.json").read_text(encoding="utf-8"))
     counts = ReleaseCounts(made["rows"], made["names"], made["bytes"])
     built = measure("build_umls", release, out)

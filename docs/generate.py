@@ -1,6 +1,7 @@
 """Make the pages that come from the code and from figures/data/*.json: `make docs-pages` writes them into docs/.
 
-They are committed, so that GitHub shows them too. A test checks that they are current.
+They are committed, so that GitHub shows them too. A test checks that they are current. With a folder of new results,
+`python docs/generate.py --metrics metrics` first writes these into figures/data/*.json and into the tables of pages that quote them.
 """
 
 from __future__ import annotations
@@ -8,12 +9,18 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import string
+import sys
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 DOCS = Path(__file__).parent
+QUOTED = re.compile(r"^<!-- figures: (?P<file>[\w-]+)(?: (?P<table>[\w-]+))? -->\n(?P<body>(?:\|.*\|\n)+)", re.MULTILINE)  # a table with its source
 DATA = DOCS / "figures" / "data"
 ENGINES = [("exact", "ExactIndex"), ("annoy", "AnnoyIndex"), ("usearch", "UsearchIndex"), ("faiss", "FaissIndex"), ("milvus.index", "MilvusIndex")]
 MADE = "<!-- Made by docs/generate.py (`make docs-pages`). Do not edit this page. -->\n"
@@ -62,8 +69,9 @@ def figures_index() -> str:
     """Return the page that lists all figures, with the command that prints each."""
     lines = ["# Figures", "", "Every measured number of this documentation is on one of these pages, with the command that measures it.", ""]
     lines += [
-        "The numbers of version 0.1.0 were copied from the README of commit f457012. When a number is measured again, its page gets the commit, the "
-        "machine and the date.",
+        "The numbers of version 0.1.0 were copied from the README of commit f457012. `python docs/generate.py --metrics metrics` writes the results of "
+        "new runs into these pages: a table is replaced when the results hold all of its cells, and then says at which commit, when and where it was "
+        "measured. The sentences below the tables are written by hand.",
         "",
         "`DATA` is a folder with the files of the section `assets` of `project.yml`, under the same paths without `assets/` "
         "(`corpora/ncbi_disease/test.pubtator.txt.gz`): after `python -m training assets hpo ontologies corpora dictionaries similarity` this is the "
@@ -85,6 +93,7 @@ def figures_page(data: dict[str, Any]) -> str:
     lines += [f"- {sentence}" for sentence in data["protocol"]] + [""]
     for made in data["tables"]:
         lines += [f"## {made['title']}", "", *table(made["columns"], made["rows"]), ""]
+        lines += [f"Measured at {made['measured']}.", ""] if "measured" in made else []
     if data["facts"]:
         lines += ["## More numbers", "", *(f"- {fact}" for fact in data["facts"].values()), ""]
     return "\n".join(lines)
@@ -93,6 +102,135 @@ def figures_page(data: dict[str, Any]) -> str:
 def table(columns: list[str], rows: list[list[str]]) -> list[str]:
     """Return the lines of a Markdown table."""
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (columns, ["---"] * len(columns), *rows)]
+
+
+# -- new results --------------------------------------------------------------------------------------------------------
+
+
+def take_results(metrics: Path) -> list[str]:
+    """Write the results of new runs into the files of figures and into the pages that quote them.
+
+    A table is replaced as a whole, or kept if the results lack one of its cells.
+
+    Args:
+        metrics: Folder of results, *.json, at any depth.
+
+    Returns:
+        What happened to each table, one line each.
+    """
+    results = {path.stem: path for path in sorted(metrics.rglob("*.json"))}
+    content = {stem: keyed(json.loads(path.read_text(encoding="utf-8"))) for stem, path in results.items()}
+    said = []
+    for file in data_files():
+        data = json.loads(file.read_text(encoding="utf-8"))
+        for made in data["tables"]:
+            try:
+                rows = measured_rows(made, content)
+            except KeyError as missing:
+                said.append(f"{file.stem} {made['name']}: kept, the results lack {missing}")
+                continue
+            made.update(rows=rows, measured=origin(made, content, results))
+            said.append(f"{file.stem} {made['name']}: measured at {made['measured']}")
+        file.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for page in (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))):
+        text = page.read_text(encoding="utf-8")
+        if (new := QUOTED.sub(requoted, text)) != text:
+            page.write_text(new, encoding="utf-8")
+    return said
+
+
+def keyed(value: Any) -> Any:
+    """Return results in which every list of rows is a dict, so that a template can name a row.
+
+    Args:
+        value: what a JSON file holds. The key of a row is its leading texts, joined by ", ", or its first value.
+    """
+    if isinstance(value, dict):
+        return {key: keyed(inner) for key, inner in value.items()}
+    if isinstance(value, list) and value and all(isinstance(row, dict) and row for row in value):
+        return {_key(list(row.values())): keyed(row) for row in value}
+    return value
+
+
+def _key(values: list[Any]) -> str:
+    count = next((i for i, value in enumerate(values) if not isinstance(value, str)), len(values))
+    return ", ".join(values[:count]) or str(values[0])
+
+
+def templates(made: dict[str, Any]) -> list[list[str]]:
+    """Return the template of each cell of a table but those of its first column, row by row; "": the cell stays empty.
+
+    Args:
+        made: a table. `source.rows` gives for each row the word that stands for ROW in `source.cells`, or templates of its own.
+    """
+    source = made.get("source", {"rows": {}, "cells": {}})
+    found = []
+    for row in made["rows"]:
+        given = source["rows"].get(row[0], "")
+        own = given if isinstance(given, dict) else {column: cell.replace("ROW", given) for column, cell in source["cells"].items()}
+        found.append([own.get(column, "") for column in made["columns"][1:]])
+    return found
+
+
+def measured_rows(made: dict[str, Any], content: dict[str, Any]) -> list[list[str]]:
+    """Return the rows of a table with the figures of new results.
+
+    Raises:
+        KeyError: the results lack a figure, or the run was one over a sample.
+    """
+    if "source" not in made:
+        raise KeyError("a command that measures it")
+    for stem in stems(made):
+        if not made["source"].get("sample") and (content.get(stem, {}).get("limit") or content.get(stem, {}).get("pool")):
+            raise KeyError(f"a whole run: {stem}.json is over a sample")
+    try:
+        return [[row[0], *(cell.format_map(content) for cell in cells)] for row, cells in zip(made["rows"], templates(made))]
+    except (TypeError, ValueError, IndexError) as error:  # there is another thing under that name, such as nothing
+        raise KeyError(str(error)) from error
+
+
+def stems(made: dict[str, Any]) -> list[str]:
+    """Return the names of the result files that a table is made from, without .json."""
+    cells = "".join(cell for row in templates(made) for cell in row)
+    names = [name for _, name, _, _ in string.Formatter().parse(cells) if name]
+    return list(dict.fromkeys(re.split(r"[.\[]", name)[0] for name in names))
+
+
+def origin(made: dict[str, Any], content: dict[str, Any], results: dict[str, Path]) -> str:
+    """Return in words at which commit, when and on which machine a table was measured."""
+    said = []
+    for stem in stems(made):
+        if "versions" in content[stem]:
+            runs = [(content[stem]["versions"], time.strftime("%Y-%m-%d", time.gmtime(results[stem].stat().st_mtime)))]
+        else:  # of `python -m benchmarks`, where each table has its own
+            cells = "".join(cell for row in templates(made) for cell in row)
+            tables = [content[stem][section][name] for section, name in re.findall(rf"{{{stem}\[([^\]]*)\]\[([^\]]*)\]", cells)]
+            runs = [(one["on"], one["measured"][:10]) for one in tables]
+        said += [f"commit {on.get('commit', 'unknown')}, {date}, {on['CPU cores']} CPU cores" for on, date in runs]
+    return "; ".join(dict.fromkeys(said))
+
+
+def requoted(match: re.Match[str]) -> str:
+    """Return a table of a page with the figures of the file that the comment above it names; bold signs stay where a figure is the same."""
+    known = json.loads((DATA / f"{match['file']}.json").read_text(encoding="utf-8"))["tables"]
+    source = next(made for made in known if made["name"] == (match["table"] or known[0]["name"]))
+    rows = {row[0]: dict(zip(source["columns"], row)) for row in source["rows"]}
+    lines = match["body"].splitlines()
+    header = _cells(lines[0])
+    for i, line in enumerate(lines[2:], 2):
+        old = _cells(line)
+        new = [cell if bare(cell) == bare(rows[old[0]][column]) else rows[old[0]][column] for column, cell in zip(header, old)]
+        lines[i] = line if new == old else table(new, [])[0]
+    return match[0].replace(match["body"], "\n".join(lines) + "\n")
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def bare(cell: str) -> str:
+    """Return a cell without bold signs."""
+    return cell.replace("**", "")
 
 
 # -- settings of engines ------------------------------------------------------------------------------------------------
@@ -208,8 +346,6 @@ def commands(package: str) -> Iterator[tuple[list[str], Any]]:
     Args:
         package: "spacy_sapbert" or "training".
     """
-    import typer
-
     module = import_module("spacy_sapbert.cli" if package == "spacy_sapbert" else "training.cli")
     yield from _leaves(typer.main.get_command(module.app), [])
 
@@ -255,8 +391,15 @@ def plain(text: str | None) -> str:
     return " ".join(re.sub(r"([<>*\[\]])", r"\\\1", text or "").split())
 
 
-if __name__ == "__main__":
-    import sys
-
-    sys.path.insert(0, str(DOCS.parent))  # for the package training
+def main(
+    metrics: Annotated[Path | None, typer.Option(exists=True, file_okay=False, help="Folder of new results, to be written first.")] = None,
+) -> None:
+    """Write the generated pages."""
+    for line in take_results(metrics) if metrics else []:
+        typer.echo(line)
     write()
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(DOCS.parent))  # for the package training
+    typer.run(main)

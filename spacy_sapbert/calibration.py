@@ -95,7 +95,7 @@ class Calibration:
             raise fail("E011", what="target_precision", value=precision, n=len(p), fit_on=self.fit_on, best=_down(best))
         return float(p[good[-1]])
 
-    def reach(self, coverage: float) -> float:
+    def score_gap(self, coverage: float) -> float:
         """Return how far behind the first candidate a concept may score, so that the candidates hold the right one for this share of mentions.
 
         Split conformal prediction: the ceil((n + 1) coverage)-th smallest of the n observed. It holds on average, for mentions like those that

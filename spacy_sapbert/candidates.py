@@ -15,7 +15,13 @@ DECIMALS = 5  # a cosine's noise between batches is about 2e-7; rounded, a tie i
 
 
 class Candidate(NamedTuple):
-    """concept, surface_form: rows in the knowledge base. score: cosine of the concept's nearest name, 1.0 for an exact match."""
+    """A concept that a mention may mean.
+
+    Attributes:
+        concept: Row of the concept in the knowledge base.
+        score: Cosine between the mention and the concept's nearest name; 1.0 for an exact match.
+        surface_form: Row of that name in the knowledge base.
+    """
 
     concept: int
     score: float
@@ -23,8 +29,14 @@ class Candidate(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """kept: what the settings let through, best first. runner_up: the second-best concept, kept or not. tied: how many
-    concepts share the best score. best: the best concept before threshold and definition rule, None where nothing was found."""
+    """The ranked concepts of one mention.
+
+    Attributes:
+        kept: The candidates that pass the rules, best first.
+        best: The best concept before threshold and definition rule; None where nothing was found.
+        runner_up: The second-best concept, kept or not.
+        tied: Rows of the concepts that share the best score; empty where one alone has it.
+    """
 
     kept: list[Candidate]
     best: Candidate | None
@@ -37,8 +49,14 @@ EMPTY = Ranking([], None, None, [])
 
 @dataclass(frozen=True)
 class Rules:
-    """scispaCy's settings with scispaCy's meaning: a score must be *above* `threshold`; where `filter_for_definitions`, a concept
-    without a definition must reach `no_definition_threshold`; at most `max_entities` are kept."""
+    """Which candidates are kept: scispaCy's settings, with scispaCy's meaning.
+
+    Attributes:
+        threshold: Score that a candidate must be above.
+        max_entities: Most candidates that are kept.
+        filter_for_definitions: Whether a concept without a definition needs a score of at least `no_definition_threshold`.
+        no_definition_threshold: That score.
+    """
 
     threshold: float
     max_entities: int

@@ -100,7 +100,7 @@ class CandidateSearch:
         if settings.languages:
             bundle.kb.check_languages(settings.languages)
         self.bundle, self.settings = bundle, settings
-        self.least_probability, self.reach = _targets(bundle, settings, component)
+        self.least_probability, self.score_gap = _targets(bundle, settings, component)
         self._lock = threading.RLock() if lock is None else lock
         self._cache: LRUCache[Query, Answer] = LRUCache(settings.cache_size)
         self._masks: dict[Filter, Mask] = {}
@@ -144,8 +144,8 @@ class CandidateSearch:
 
     def _answers(self, keys: Sequence[Query]) -> dict[Query, Answer]:
         rules = self.settings.rules
-        if self.least_probability is not None or self.reach is not None:  # then `_answer` decides what is linked and which candidates are given
-            rules = replace(rules, threshold=NO_THRESHOLD, max_entities=self.settings.k if self.reach is not None else rules.max_entities)
+        if self.least_probability is not None or self.score_gap is not None:  # then `_answer` decides what is linked and which candidates are given
+            rules = replace(rules, threshold=NO_THRESHOLD, max_entities=self.settings.k if self.score_gap is not None else rules.max_entities)
         return {key: self._answer(ranking, exact) for key, (ranking, exact) in self._rankings(keys, rules).items()}
 
     def _answer(self, ranking: Ranking, exact: bool) -> Answer:
@@ -158,8 +158,8 @@ class CandidateSearch:
         if self.least_probability is not None and probability is not None:
             linked = bool(ranking.kept) and probability >= self.least_probability - NOISE
         chosen = ranking.kept if linked else []
-        if self.reach is not None and top is not None:
-            chosen = [c for c in ranking.kept if round(top.score - c.score, DECIMALS) <= self.reach]
+        if self.score_gap is not None and top is not None:
+            chosen = [c for c in ranking.kept if round(top.score - c.score, DECIMALS) <= self.score_gap]
         kept = [(kb.concept_id(c.concept), c.score) for c in chosen]
         explain: dict[str, Any] = {"linked": linked, "exact": exact, "threshold": threshold}
         if probability is not None:
@@ -352,12 +352,12 @@ def _targets(bundle: LinkerBundle, settings: Settings, component: str) -> tuple[
     for setting in ("target_precision", "coverage"):
         if calibration is None and getattr(settings, setting) is not None:
             raise fail("E010", setting=setting, component=component, path=bundle.folder, why=bundle.why_not_calibrated)
-    least = reach = None
+    least = score_gap = None
     if calibration is not None and settings.target_precision is not None:
         least = calibration.lowest(settings.target_precision)
     if calibration is not None and settings.coverage is not None:
-        reach = calibration.reach(settings.coverage)
-    return least, reach
+        score_gap = calibration.score_gap(settings.coverage)
+    return least, score_gap
 
 
 def _observed(ranking: Ranking, exact: bool, gold: list[int]) -> Observed:

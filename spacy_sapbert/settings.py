@@ -54,7 +54,7 @@ class Settings:
 
     Source:
         threshold: with the default linker 86% of the links above 0.8 are right on GSC+ dev, 87% on GSC+ test.
-        coverage: conformal prediction, see `Calibration.reach`.
+        coverage: conformal prediction, see `Calibration.score_gap`.
         exact_match: the dictionary back-off of SapBERT (Liu et al., NAACL 2021).
     """
 

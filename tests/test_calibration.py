@@ -64,30 +64,30 @@ def test_equally_probable_links_stay_together():
         tied.lowest(0.6)
 
 
-def test_reach_for_a_coverage():
+def test_score_gap_for_a_coverage():
     """Six mentions: the ceil(7 c)-th smallest."""
     six = made([0.5], [True], [0.2, 0.0, math.inf, 0.0, 0.1, 0.0])
-    assert [six.reach(c) for c in (0.1, 0.4, 0.5, 0.7)] == [0.0, 0.0, 0.1, 0.2]
+    assert [six.score_gap(c) for c in (0.1, 0.4, 0.5, 0.7)] == [0.0, 0.0, 0.1, 0.2]
     with pytest.raises(SapbertError, match=r"\[E011\] coverage = 0.8 .* at most 0.714"):
-        six.reach(0.8)
+        six.score_gap(0.8)
     hundred = made([0.5], [True], [float(i) for i in range(99)])
-    assert hundred.reach(0.55) == 54.0  # the 55th; 100 * 0.55 is more than 55 in floating point
+    assert hundred.score_gap(0.55) == 54.0  # the 55th; 100 * 0.55 is more than 55 in floating point
     with pytest.raises(SapbertError, match="E011"):
-        made([0.5], [True], [0.0]).reach(0.9)  # the second smallest of one
+        made([0.5], [True], [0.0]).score_gap(0.9)  # the second smallest of one
 
 
 def test_the_farthest_mention_can_be_reached():
     """Of three mentions ceil(4 * 0.75) = 3: the last one is enough."""
     three = made([0.5], [True], [0.1, 0.2, 0.3])
-    assert three.reach(0.75) == 0.3
+    assert three.score_gap(0.75) == 0.3
     with pytest.raises(SapbertError, match=r"\(hand\)"):
-        three.reach(0.8)
+        three.score_gap(0.8)
 
 
 def test_conformal_sets_cover_what_was_asked():
     """On fresh draws from the same distribution, on average over calibrations."""
     chance = np.random.default_rng(0)
-    covered = [np.mean(chance.exponential(size=200) <= made([0.5], [True], list(chance.exponential(size=60))).reach(0.8)) for _ in range(300)]
+    covered = [np.mean(chance.exponential(size=200) <= made([0.5], [True], list(chance.exponential(size=60))).score_gap(0.8)) for _ in range(300)]
     assert np.mean(covered) == pytest.approx(math.ceil(61 * 0.8) / 61, abs=0.01)
 
 
@@ -272,14 +272,14 @@ def test_coverage_gives_candidates_without_a_link_too(other: Any, annotated: Lis
     linker = other(threshold=0.999, k=60)
     linker.calibrate(annotated, fit_on="invented notes")
     linker.set_targets(coverage=0.8)
-    reach = linker.calibration.reach(0.8)
+    score_gap = linker.calibration.score_gap(0.8)
     hits = 0
     for given in annotated[: -len(ODD)]:
         (ent,) = linker(gold(given.text, "")).ents
         assert ent.kb_id_ == ""
         assert ent._.kb_prob is not None
         top = ent._.kb_ents[0][1]
-        assert all(top - score <= reach + 1e-5 for _, score in ent._.kb_ents)
+        assert all(top - score <= score_gap + 1e-5 for _, score in ent._.kb_ents)
         hits += given.ents[0].kb_id_ in dict(ent._.kb_ents)
     assert hits / (len(annotated) - len(ODD)) >= 0.8
     (exact,) = linker(gold("congestive heart failure", "")).ents

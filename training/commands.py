@@ -13,7 +13,7 @@ REPORTED = ("steps", "names_per_second", "peak_memory_mb", "before", "after")  #
 
 def train(
     context: typer.Context,
-    recipe: Annotated[Path, typer.Argument(help="a .cfg of training/configs; change settings with --SECTION.KEY VALUE after the recipe")],
+    recipe: Annotated[Path, typer.Argument(help="Recipe, a .cfg of training/configs; change settings with --SECTION.KEY VALUE after it.")],
 ) -> None:
     """Train an encoder. Killed, it is resumed from its last checkpoint when the same command is given again."""
     from .train import train as run
@@ -24,13 +24,15 @@ def train(
 
 
 def soup(
-    out: Annotated[Path, typer.Argument(help="folder to write")],
-    models: Annotated[list[Path], typer.Argument(help="folders of `python -m training train`, of one base")],
+    out: Annotated[Path, typer.Argument(help="Folder to write.")],
+    models: Annotated[list[Path], typer.Argument(help="Folders that `python -m training train` wrote, all of one base.")],
     weights: Annotated[list[float] | None, typer.Option(help="Weight of each model, in their order; repeat the option. Default: equal.")] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="only models with which the figure does not fall: --pairs and --kb, or --sts")] = False,
-    pairs: Annotated[Path | None, typer.Option(help="folder of `python -m training pairs`, whose held-out synonyms are measured")] = None,
-    kb: Annotated[Path | None, typer.Option(help="the knowledge base of the pairs")] = None,
-    sts: Annotated[Path | None, typer.Option(help="scored pairs of texts (STS-B, dev)")] = None,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Keep only models with which the figure does not fall; it is measured by --pairs and --kb, or by --sts.")
+    ] = False,
+    pairs: Annotated[Path | None, typer.Option(help="Folder that `python -m training pairs` wrote, whose held-out synonyms are measured.")] = None,
+    kb: Annotated[Path | None, typer.Option(help="Folder of the knowledge base of the pairs.")] = None,
+    sts: Annotated[Path | None, typer.Option(help="File of scored pairs of texts (STS-B, dev).")] = None,
 ) -> None:
     """Write one encoder with the mean of the weights of several trained ones."""
     from .soup import chosen_measure, make_soup
@@ -39,12 +41,14 @@ def soup(
 
 
 def compress(
-    encoder: Annotated[Path, typer.Argument(help="folder of `python -m training train`")],
-    out: Annotated[Path, typer.Argument(help="folder to write")],
-    base: Annotated[str, typer.Option(help="what it was trained from; empty: the default base")] = "",
+    encoder: Annotated[Path, typer.Argument(help="Folder that `python -m training train` wrote.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write.")],
+    base: Annotated[str, typer.Option(help="Name or folder of the base that it was trained from; empty: the default base.")] = "",
     rank: Annotated[int, typer.Option(help="Rank of the adapter's matrices.")] = 64,
     share: Annotated[float, typer.Option(help="How far to go from the base's weights (0) to the trained ones (1).")] = 1.0,
-    pairs: Annotated[Path | None, typer.Option(help="folder of `python -m training pairs`: compare on its held-out queries")] = None,
+    pairs: Annotated[
+        Path | None, typer.Option(help="Folder that `python -m training pairs` wrote: compare both encoders on its held-out queries.")
+    ] = None,
 ) -> None:
     """Write a trained encoder as a small PEFT adapter over its base."""
     from spacy_sapbert.encoders.transformer import BASE_NAME
@@ -60,23 +64,23 @@ def compress(
 
 
 def compare(
-    config: Annotated[Path, typer.Argument(help="rows, seeds and what they start from: training/configs/compare.cfg")],
-    kb: Annotated[Path, typer.Option(help="the knowledge base")] = Path("artifacts/kb"),
-    pairs: Annotated[Path, typer.Option(help="folder of `python -m training pairs`")] = Path("artifacts/pairs"),
-    recipe: Annotated[str, typer.Option(help="what the rows start from; empty: what the config says")] = "",
-    base: Annotated[str, typer.Option(help="base encoder; empty: the installed one")] = "",
-    data: Annotated[Path, typer.Option(help="folder of corpora and dictionaries")] = Path("assets"),
-    work: Annotated[Path, typer.Option(help="where dictionaries are built, once")] = Path("artifacts/evaluation"),
-    runs: Annotated[Path, typer.Option(help="where the trained encoders stay")] = Path("artifacts/compare"),
+    config: Annotated[Path, typer.Argument(help="File of rows, such as training/configs/compare.cfg.")],
+    kb: Annotated[Path, typer.Option(help="Folder of the knowledge base.")] = Path("artifacts/kb"),
+    pairs: Annotated[Path, typer.Option(help="Folder that `python -m training pairs` wrote.")] = Path("artifacts/pairs"),
+    recipe: Annotated[str, typer.Option(help="Recipe that the rows start from; empty: the one that the file of rows names.")] = "",
+    base: Annotated[str, typer.Option(help="Name or folder of the base; empty: the default base.")] = "",
+    data: Annotated[Path, typer.Option(help="Folder of corpora and dictionaries.")] = Path("assets"),
+    work: Annotated[Path, typer.Option(help="Folder in which dictionaries are built once, to be used again.")] = Path("artifacts/evaluation"),
+    runs: Annotated[Path, typer.Option(help="Folder in which the trained encoders stay.")] = Path("artifacts/compare"),
     benchmarks: Annotated[
-        str, typer.Option(help="benchmarks, by commas")
+        str, typer.Option(help="Benchmarks, separated by commas.")
     ] = "held_out,zero_shot,ncbi-dev-abbreviations,bc5cdr-dev-abbreviations,gsc-dev-abbreviations",
-    limit: Annotated[int, typer.Option(help="queries of a benchmark at most, at random; 0: all")] = 400,
-    pool: Annotated[int, typer.Option(help="names of a dictionary beside those of the gold concepts; 0: all")] = 1500,
-    max_steps: Annotated[int, typer.Option(help="of each training; 0: what the rows say")] = 0,
-    gpu_id: Annotated[int, typer.Option(help="-1: CPU")] = -1,
-    jobs: Annotated[int, typer.Option(help="trainings at a time")] = 1,
-    out: Annotated[Path, typer.Option(help="the Markdown table goes beside it")] = Path("metrics/compare.json"),
+    limit: Annotated[int, typer.Option(help="Number of queries of each benchmark, drawn at random; 0: all of them.")] = 400,
+    pool: Annotated[int, typer.Option(help="Number of names in a dictionary beside those of the gold concepts; 0: the whole dictionary.")] = 1500,
+    max_steps: Annotated[int, typer.Option(help="Steps of each training; 0: as the rows say.")] = 0,
+    gpu_id: Annotated[int, typer.Option(help="Number of the GPU; -1: the CPU.")] = -1,
+    jobs: Annotated[int, typer.Option(help="Number of trainings at a time.")] = 1,
+    out: Annotated[Path, typer.Option(help="JSON file for the results; a Markdown table is written beside it.")] = Path("metrics/compare.json"),
 ) -> None:
     """Train every row with every seed, measure all of them on the same queries, and write means and standard deviations."""
     from .compare import Folders

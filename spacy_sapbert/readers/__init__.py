@@ -36,7 +36,11 @@ _FUNCTIONS: dict[str, str] = {
 
 
 def get_reader(kind: str) -> Callable[..., Iterator[Concept]]:
-    """The function of a kind, `read_xxx(path, stats, *, options)`. Raises E406 (unknown) and E407 (its parser is not installed)."""
+    """Return the function that reads a kind: `read_xxx(path, stats, *, options)`.
+
+    Raises:
+        SapbertError: E406 (the kind is not known), E407 (its parser is not installed).
+    """
     if kind not in _FUNCTIONS:
         raise fail("E406", name=kind, known=", ".join(sorted(_FUNCTIONS)))
     module, function = _FUNCTIONS[kind].split(".")

@@ -34,8 +34,15 @@ _TEMPLATE = re.compile(r"AL?\s+(\S+?)@([\w-]+)(?:\s+SPLIT=(\S+))?")
 
 
 class Translation(NamedTuple):
-    """A row. subject: a concept's id. kind: "PT" (label), a term type of a synonym, or "DEF". language: ISO 639-1. texts: as they are
-    written, one or several. english: what was translated, "" where the layout does not say."""
+    """A row of a file of translations.
+
+    Attributes:
+        subject: Identifier of the concept.
+        kind: "PT" (label), a term type of a synonym, or "DEF".
+        language: ISO 639-1 code.
+        texts: The texts as they are written, one or several.
+        english: The text that was translated; "" where the layout does not say.
+    """
 
     subject: str
     kind: str
@@ -83,7 +90,7 @@ def read_babelon(
 def translations(
     path: Path, stats: ReadStats, *, language: str | None = None, candidates: bool = True, definitions: bool = False, encoding: str = "utf-8"
 ) -> Iterator[Translation]:
-    """The rows that hold a translation; what is left out or malformed is counted in `stats`. See `read_babelon`."""
+    """Yield the rows that hold a translation; count in `stats` what is left out or malformed. See `read_babelon`."""
     given = None
     if language is not None:
         given = language_code(language)
@@ -133,7 +140,10 @@ def translations(
 
 
 def garbled(text: str) -> bool:
-    """Whether it is UTF-8 that was read as Latin-1 or cp1252 ("Ã©"), or has a replacement character: files joined from several encodings."""
+    """Say whether a text is UTF-8 that was read as Latin-1 or cp1252 ("Ã©"), or has a replacement character.
+
+    Files that were joined from several encodings hold such texts.
+    """
     if text.isascii():
         return False
     for wrong in ("latin-1", "cp1252"):

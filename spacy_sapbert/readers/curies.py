@@ -17,7 +17,13 @@ from ..kb.concept import is_cui
 
 
 class Vocabulary(NamedTuple):
-    """name: UMLS's abbreviation. prefix: of its CURIEs. bare: whether its codes go without the prefix."""
+    """A vocabulary that this package has a name for.
+
+    Attributes:
+        name: Its abbreviation in UMLS.
+        prefix: Prefix of its CURIEs.
+        bare: Whether its codes are written without the prefix.
+    """
 
     name: str
     prefix: str
@@ -86,32 +92,38 @@ _KNOWN = _load()
 
 @lru_cache(maxsize=4096)
 def known(prefix: str) -> Vocabulary | None:
-    """The vocabulary of a CURIE prefix in any spelling, release dates included; None if this package has no name for it."""
+    """Return the vocabulary of a CURIE prefix in any spelling, also with a release date; None if it is not known."""
     prefix = prefix.strip().upper()
     return _KNOWN.get(prefix) or _KNOWN.get(_RELEASE.sub("", prefix))
 
 
 def from_iri(text: str) -> str:
-    """OBO PURLs and ORDO IRIs to CURIEs (`…/obo/DOID_8718` -> `DOID:8718`); anything else comes back as it is."""
+    """Turn an OBO PURL or ORDO IRI into a CURIE: `…/obo/DOID_8718` -> `DOID:8718`. Return other texts as they are."""
     match = _IRI.match(text)
     return f"{match[1]}:{match[2]}" if match else text
 
 
 def split(curie: str) -> tuple[str, str]:
-    """(prefix, local) of a CURIE or IRI; the prefix is empty where there is none."""
+    """Split a CURIE or IRI into (prefix, local part); the prefix is "" where there is none."""
     prefix, colon, local = from_iri(curie.strip()).partition(":")
     return (prefix.strip(), local.strip()) if colon and not local.startswith("//") else ("", curie.strip())
 
 
 def cui(curie: str) -> str | None:
-    """The CUI that `UMLS:C…`, `UMLS_CUI:C…` or a bare CUI names. MeSH's and NCIt's C-numbers are no CUIs: they have other prefixes."""
+    """Return the CUI that `UMLS:C…`, `UMLS_CUI:C…` or a bare CUI names; None for others.
+
+    The C-numbers of MeSH and NCIt are no CUIs: they have other prefixes.
+    """
     prefix, local = split(curie)
     return local if (not prefix or prefix.upper() in _UMLS) and is_cui(local) else None
 
 
 def canonical(curie: str) -> str:
-    """The one spelling of an identifier: `mesh:D1` -> `MESH:D1`, `SCTID:7` -> `SNOMEDCT_US:7`, `ORDO:124` -> `Orphanet:124`,
-    `UMLS:C0000001` -> `C0000001`. Prefixes that are not known stay as they are."""
+    """Return the one spelling of an identifier.
+
+    `mesh:D1` -> `MESH:D1`, `SCTID:7` -> `SNOMEDCT_US:7`, `ORDO:124` -> `Orphanet:124`, `UMLS:C0000001` -> `C0000001`. Prefixes that are not known
+    stay as they are.
+    """
     if found := cui(curie):
         return found
     prefix, local = split(curie)
@@ -120,7 +132,7 @@ def canonical(curie: str) -> str:
 
 
 def code(curie: str) -> tuple[str, str] | None:
-    """(vocabulary, code) as UMLS would write it, or None for vocabularies that are not known, for CUIs and for `NOCODE`."""
+    """Return (vocabulary, code) as UMLS writes it; None for a vocabulary that is not known, a CUI or `NOCODE`."""
     prefix, local = split(curie)
     vocabulary = known(prefix)
     if vocabulary is None or not local or local == "NOCODE":
@@ -129,7 +141,7 @@ def code(curie: str) -> tuple[str, str] | None:
 
 
 def vocabulary_of(curie: str, default: str = "LOCAL") -> str:
-    """The vocabulary that an identifier comes from: "HPO" for `HP:…`, "UMLS" for CUIs, the prefix itself if it is not known."""
+    """Return the vocabulary of an identifier: "HPO" for `HP:…`, "UMLS" for CUIs, the prefix itself if it is not known."""
     if cui(curie):
         return "UMLS"
     prefix, _ = split(curie)

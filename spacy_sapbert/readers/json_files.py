@@ -24,12 +24,12 @@ def _guard(path: Path) -> Iterator[None]:
 
 
 def items(path: Path, prefix: str) -> Iterator[Any]:
-    """The objects at `prefix` ("graphs.item.nodes.item"), one by one."""
+    """Yield the objects at `prefix` ("graphs.item.nodes.item"), one by one."""
     with open_binary(path) as file, _guard(path):
         yield from ijson.items(file, prefix, use_float=True)
 
 
 def pairs(path: Path) -> Iterator[tuple[str, Any]]:
-    """Keys and values of the file's one large object."""
+    """Yield the keys and values of the one large object of a file."""
     with open_binary(path) as file, _guard(path):
         yield from ijson.kvitems(file, "", use_float=True)

@@ -16,8 +16,13 @@ _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*")
 
 
 def language_code(text: str) -> str | None:
-    """ "pt" of `pt`, `PT`, `pt-BR` or `pt_br`: region and script are not kept, since names are compared within a language. Codes of three
-    letters (ISO 639-3: `nna`) are taken as they are. None for what is no code: other lengths, and two letters that ISO 639-1 does not have."""
+    """Return the language code in the one spelling that names are marked with: "pt" for `pt`, `PT`, `pt-BR` or `pt_br`.
+
+    Region and script are not kept, since names are compared within a language. Codes of three letters (ISO 639-3: `nna`) stay as they are.
+
+    Returns:
+        The code; None for what is no code: other lengths, and two letters that ISO 639-1 does not have.
+    """
     found = _TAG.fullmatch(text.strip().lower())
     if found is None or (len(found[1]) == 2 and found[1] not in _TWO):
         return None

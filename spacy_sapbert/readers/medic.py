@@ -50,7 +50,10 @@ def read_biosyn(path: Path, stats: ReadStats, *, source: str = "MEDIC", language
 
 
 def identifier(text: str) -> str | None:
-    """`D003924` -> `MESH:D003924`, `145250` -> `OMIM:145250`, CURIEs and CUIs in their canonical form; None for anything else."""
+    """Return an identifier in its canonical form; None for what is no identifier.
+
+    `D003924` -> `MESH:D003924`, `145250` -> `OMIM:145250`; CURIEs and CUIs are known, too.
+    """
     text = text.strip()
     if _MESH.fullmatch(text):
         return f"MESH:{text}"

@@ -19,10 +19,17 @@ _TYPES = {
 
 
 def term_type(scope: str, kind: str = "") -> tuple[str, int]:
-    """(term type, rank) of a synonym by its scope (EXACT, NARROW, RELATED, BROAD) and its synonym type.
+    """Return the term type and rank of a synonym by its scope and its synonym type.
 
-    A type says more than EXACT does, so it wins there; a lay term that is only BROAD stays broad. Obsolete is obsolete in any scope.
-    plural_form, uk_spelling, LATIN and types that are not known leave the scope as it is.
+    A synonym type says more than the scope EXACT, so it decides there; a lay term that is only BROAD stays broad. Obsolete is obsolete in any
+    scope. plural_form, uk_spelling, LATIN and types that are not known leave the scope as it is.
+
+    Args:
+        scope: EXACT, NARROW, RELATED or BROAD.
+        kind: The synonym type; "" for none.
+
+    Returns:
+        (term type, rank); rank 0 is the best.
     """
     typed = _TYPES.get(kind.rsplit("#", 1)[-1].rsplit("/", 1)[-1].removeprefix("obo:").replace("OMO_", "OMO:").lower())
     found = _SCOPES.get(scope.upper(), "REL")

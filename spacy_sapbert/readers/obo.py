@@ -70,8 +70,10 @@ def read_obo(
 
 
 def own_prefix(path: Path, encoding: str = "utf-8") -> str:
-    """The id prefix of the file's own terms: what `ontology:` names (`hp.obo`, `uberon/basic`), if terms have it in any case;
-    else, as in files without that header, the prefix that most terms have."""
+    """Return the prefix of the identifiers of a file's own terms.
+
+    It is the one that `ontology:` names (`hp.obo`, `uberon/basic`), if terms have it in any case; else the one that most terms have.
+    """
     ontology, counts = None, Counter[str]()
     for _, line in lines(path, encoding):
         if line.startswith("id: ") and ":" in line[4:]:
@@ -179,7 +181,13 @@ def _names(by_tag: Any, source: str, suppressed: bool) -> list[Name]:
 
 
 def add_xref(concept: Concept, xref: str, exact: bool = False) -> None:
-    """File a cross-reference under `cuis` or `codes`; a curated exact match to another vocabulary under `same_as`, too."""
+    """Add a cross-reference to a concept's `cuis` or `codes`.
+
+    Args:
+        concept: The concept.
+        xref: The cross-reference as the file has it.
+        exact: Whether it is a curated exact match: then it is added to `same_as`, too.
+    """
     cui, code = curies.cui(xref), curies.code(xref)
     if cui and cui not in concept.cuis:
         concept.cuis.append(cui)

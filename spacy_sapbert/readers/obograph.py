@@ -91,7 +91,10 @@ def read_obograph(
 
 
 def own_prefix(path: Path) -> str:
-    """The id prefix that the first graph's id names (`…/doid.owl` -> DOID, orphanet.owl -> Orphanet), else the most frequent one."""
+    """Return the prefix of the identifiers of a file's own terms.
+
+    It is the one that the first graph's id names (`…/doid.owl` -> DOID, orphanet.owl -> Orphanet), else the most frequent one.
+    """
     name = next((g for g in json_files.items(path, "graphs.item.id") if isinstance(g, str)), "")
     name = re.sub(r"\.(owl|json|obo)$", "", name.rsplit("/", 1)[-1].lower())
     counts = Counter[str]()

@@ -22,16 +22,20 @@ _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def relation_name(curie: str, label: str | None) -> str | None:
-    """`part of`, `has_AgeOfOnset`, `Disease_Has_Finding` -> `part_of`, `has_age_of_onset`, `disease_has_finding`; None for an id that nothing names.
+    """Return the name of a relation as UMLS writes it; None for an id that nothing names.
 
-    curie: the relation's id, which in OBO files may be its name as well. label: what the file calls it.
+    `part of`, `has_AgeOfOnset`, `Disease_Has_Finding` -> `part_of`, `has_age_of_onset`, `disease_has_finding`.
+
+    Args:
+        curie: The relation's id, which in OBO files may also be its name.
+        label: The relation's label in the file; None without one.
     """
     name = label or _KNOWN.get(curie) or ("" if ":" in curie or "/" in curie else curie)
     return re.sub(r"[^a-z0-9]+", "_", _HUMPS.sub("_", name).lower()).strip("_") or None
 
 
 def named(relations: Iterable[tuple[str, str]], labels: Mapping[str, str], stats: ReadStats) -> list[tuple[str, str]]:
-    """(relation's id, other concept) -> (its name, other concept); those without a name are counted in `stats.left_out`."""
+    """Yield (name of the relation, other concept) for (id of the relation, other concept); count those without a name."""
     found: list[tuple[str, str]] = []
     for curie, other in relations:
         name = relation_name(curie, labels.get(curie))

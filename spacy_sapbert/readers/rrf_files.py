@@ -26,7 +26,7 @@ _CHECKED = 1000
 
 
 class Tables:
-    """The tables of one release: `tables["MRCONSO"]` is a path, or a member of the zip at `archive`."""
+    """The tables of one release: `tables["MRCONSO"]` is a path, or a member of the zip file `archive`."""
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
@@ -57,7 +57,7 @@ class Tables:
         return table in self.found
 
     def text(self, table: str, encoding: str) -> Iterator[tuple[int, str]]:
-        """Numbered lines of a table."""
+        """Yield the lines of a table with their numbers."""
         if not self.archive:
             yield from lines(Path(self.found[table]), encoding)
             return
@@ -66,9 +66,13 @@ class Tables:
                 yield from decoded(file, self.path / self.found[table], encoding)
 
     def rows(self, table: str, stats: ReadStats, encoding: str, must_hold: Sequence[str] = ()) -> Iterator[list[str]]:
-        """Rows of a table as lists of columns, well-formed ones only; `stats` gets its count and its malformed rows, and is judged.
+        """Yield the well-formed rows of a table as lists of columns, and count all rows and malformed rows in `stats`.
 
-        must_hold: from line 1,000 on, skip rows that contain none of these texts, unchecked: splitting is what costs time in MRREL.
+        Args:
+            table: Name of the table, such as "MRCONSO".
+            stats: Counters; the share of malformed rows is judged at the end.
+            encoding: Encoding of the file.
+            must_hold: From line 1,000 on, skip rows that hold none of these texts, unchecked: splitting rows is what takes time in MRREL.
         """
         width, cuis = COLUMNS[table]
         number, blank = 0, 0
@@ -101,7 +105,7 @@ class Tables:
 
 
 def table_of(name: str) -> str | None:
-    """ "MRCONSO" for `2024AA/META/MRCONSO.RRF.gz`."""
+    """Return the name of the table in a file: "MRCONSO" for `2024AA/META/MRCONSO.RRF.gz`."""
     base = name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gz")
     return base[:-4] if base.endswith(".RRF") and base[:-4] in TABLES else None
 

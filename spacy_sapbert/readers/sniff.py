@@ -17,7 +17,11 @@ _ONTOLOGY_JSON = re.compile(r'\{\s*"[\w.]+:\w+"\s*:\s*\{')
 
 
 def sniff(path: Path, encoding: str = "utf-8") -> str:
-    """The kind of a file or folder. Raises E401, E402 (empty, binary, or like nothing that is known) and E407."""
+    """Return the kind of a file or folder, by its content.
+
+    Raises:
+        SapbertError: E401 (missing), E402 (empty, binary, or of no known kind), E407 (a library is missing).
+    """
     if path.is_dir() or (path.is_file() and is_zip(path) and _holds_rrf(path)):
         Tables(path)  # says what is missing
         return "rrf"

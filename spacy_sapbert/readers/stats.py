@@ -19,12 +19,20 @@ SHOWN_LINES = 5
 
 @dataclass
 class ReadStats:
-    """Counters of one reading, complete when the reader's iterator has ended.
+    """Counters of one reading. They are complete when the reader's iterator has ended.
 
-    path, kind: what was read, as what. version: the release the file names, or None. versions: release of each vocabulary
-    (UMLS's MRSAB). rows: rows, lines, nodes or records looked at. malformed: those left out; bad_lines: the first five line numbers
-    (in JSON, which has no useful lines: the number of the record); reason: what was wrong with the first. left_out: rows that are
-    whole, but hold nothing to take, by what they are ("not translated"). concepts: Concepts yielded (parts, not distinct ids). max_bad_share: E405 is raised if a larger share of the rows is malformed.
+    Attributes:
+        path: What was read.
+        kind: The kind that it was read as.
+        version: The release that the file names; None without one.
+        versions: Release of each vocabulary (MRSAB of UMLS).
+        rows: Rows, lines, nodes or records that were looked at.
+        malformed: Rows that were left out because they are malformed.
+        bad_lines: Line numbers of the first five of them; in JSON, the numbers of the records.
+        reason: What is wrong with the first of them.
+        left_out: Counts of rows that are whole but hold nothing to take, by reason ("not translated").
+        concepts: Concepts yielded: parts, not distinct ids.
+        max_bad_share: E405 is raised if a larger share of the rows is malformed.
     """
 
     path: Path | None = None
@@ -42,23 +50,27 @@ class ReadStats:
     _has_parts: bool = field(default=False, repr=False)
 
     def bad(self, line: int, why: str) -> None:
-        """One malformed row was left out."""
+        """Count one malformed row, which is left out."""
         self.malformed += 1
         if len(self.bad_lines) < SHOWN_LINES:
             self.bad_lines.append(line)
         self.reason = self.reason or why
 
     def leave_out(self, what: str) -> None:
-        """One row was left out on purpose."""
+        """Count one row that is left out on purpose."""
         self.left_out[what] = self.left_out.get(what, 0) + 1
 
     def part(self, path: Path) -> ReadStats:
-        """Counters for one file of several (UMLS): judged by itself, so that a large good file can't hide a bad small one."""
+        """Return counters for one file of several (UMLS), so that a large good file cannot hide a bad small one."""
         self._has_parts = True
         return ReadStats(path, self.kind, max_bad_share=self.max_bad_share, _parent=self)
 
     def finish(self) -> None:
-        """Judge the malformed rows. Warns W001, or raises E405 (too many) or E402 (nothing in the file)."""
+        """Judge the malformed rows, and warn W001 if there are any.
+
+        Raises:
+            SapbertError: E405 (too many of them), E402 (the file holds nothing).
+        """
         if self._has_parts:  # each part has been judged, and added here
             return
         if self._parent is not None:

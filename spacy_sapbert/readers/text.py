@@ -60,7 +60,7 @@ class _Zstd(io.RawIOBase):
 
 @contextmanager
 def guard(path: Path) -> Iterator[None]:
-    """Turn what damaged archives raise while they are read into E402."""
+    """Turn the errors that damaged archives raise while they are read into E402."""
     try:
         yield
     except (EOFError, zlib.error, zipfile.BadZipFile) as error:
@@ -72,7 +72,10 @@ def guard(path: Path) -> Iterator[None]:
 
 
 def unpacked(file: BinaryIO, path: Path) -> BinaryIO:
-    """`file` itself, or what it holds if its first bytes (names lie more often) say gzip or zstd. A byte-order mark is skipped."""
+    """Return the file itself, or its unpacked content if its first bytes say gzip or zstd.
+
+    The name of a file is not trusted. A byte-order mark is skipped.
+    """
     magic = file.read(4)
     file.seek(0)
     if magic.startswith(GZIP):
@@ -89,9 +92,10 @@ def unpacked(file: BinaryIO, path: Path) -> BinaryIO:
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a plain, gzip or zstd file, or of the only file in a zip.
+    """Open a plain, gzip or zstd file, or the only file in a zip, as bytes.
 
-    Raises E401 (missing), E402 (a folder, a damaged archive, or a zip of several files) and E407 (zstandard is not installed).
+    Raises:
+        SapbertError: E401 (missing), E402 (a folder, a damaged archive, or a zip of several files), E407 (zstandard is not installed).
     """
     if not path.exists():
         raise fail("E401", MissingFile, path=path)
@@ -113,7 +117,11 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
 
 
 def decoded(file: IO[bytes], path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Lines of `file` with their numbers, from 1, without their ends (LF or CRLF). Raises E404 with the line that can't be decoded."""
+    """Yield the number, from 1, and the text of each line, without its end (LF or CRLF).
+
+    Raises:
+        SapbertError: E404, with the line that cannot be decoded.
+    """
     number = 0
     try:
         with io.TextIOWrapper(file, encoding=encoding, errors="strict", newline="\n") as text:  # a lone CR is no line end here
@@ -126,7 +134,7 @@ def decoded(file: IO[bytes], path: Path, encoding: str = "utf-8") -> Iterator[tu
 
 
 def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """`decoded` of `open_binary`, and E402 for what is no text at all."""
+    """Open a file with `open_binary` and yield its lines as `decoded` does; E402 for what is no text at all."""
     with open_binary(path) as file:
         if not encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32")) and b"\0" in file.peek(1024)[:1024]:  # type: ignore[attr-defined]
             raise fail("E402", DamagedFile, path=path, expected="a text file", why="it is binary")

@@ -119,7 +119,7 @@ def test_means_of_seeds_and_what_is_there_is_not_trained_again(rows: Path, folde
     here = Here()
     result = json.loads(run(rows, folders, tiny_base, here).read_text())
     assert sorted(here.trained) == ["plain/0.cfg", "plain/1.cfg", "unmined/0.cfg"]
-    systems = result["sets"]["held_out"]["systems"]
+    systems = result["benchmarks"]["held_out"]["systems"]
     assert {name: row["seeds"] for name, row in systems.items()} == {"base": 1, "plain": 2, "unmined": 1}
     runs = [run["at1"] for run in systems["plain"]["runs"]]
     assert systems["plain"]["at1"] == pytest.approx(sum(runs) / 2)

@@ -185,14 +185,14 @@ def measure_calibration(made: Calibration, observed: Sequence[Observed], linker:
     behind = [row.behind for row in observed if row.behind is not None]
     for coverage in COVERAGES:
         try:
-            reach = made.reach(coverage)
+            score_gap = made.score_gap(coverage)
             linker.set_targets(coverage=coverage)
         except SapbertError as error:
             found["not_reached"].append(str(error))
             continue
         sizes = [len(each.answer.candidates) for prediction in linker.predict(docs) for each in prediction.found]
-        covered = sum(value <= reach for value in behind) / len(behind)
-        found["conformal"].append({"asked": coverage, "reach": reach, "covered": covered, "size": float(np.mean(sizes))})
+        covered = sum(value <= score_gap for value in behind) / len(behind)
+        found["conformal"].append({"asked": coverage, "score_gap": score_gap, "covered": covered, "size": float(np.mean(sizes))})
     linker.set_targets()
     return found
 

@@ -7,31 +7,39 @@ from typing import Annotated
 
 import typer
 
-ENCODER = "NAME=FOLDER, repeatable; NAME= is the base package, NAME=shipped the default encoder, NAME=fast the static one that ships; NAME#SEED are averaged"
-LIMIT = "queries of each benchmark, drawn at random; 0: all"
-POOL = "for quick runs: only the names of the gold concepts and this many others; 0: the whole dictionary"
+ENCODER = (
+    "An encoder to measure, NAME=FOLDER; can be given several times. NAME= is the untrained base, NAME=shipped the default encoder, NAME=fast the fast "
+    "encoder. NAME#0=…, NAME#1=… are seeds of one recipe: their figures are averaged."
+)
+LIMIT = "Number of queries of each benchmark, drawn at random; 0: all of them."
+POOL = "Number of names in a dictionary beside those of the gold concepts, for quick runs; 0: the whole dictionary."
+RESULT = "JSON file for the results; a Markdown table is written beside it."
+SEED = "Seed of samples and resamples."
+DATA = "Folder of corpora and dictionaries."
+KB = "Folder of the knowledge base"
 
 
 def evaluate(
     encoder: Annotated[list[str] | None, typer.Option(metavar="NAME=FOLDER", help=ENCODER)] = None,
-    phases: Annotated[bool, typer.Option(help="also measure each phase of encoders that were made in phases (biolord.cfg)")] = False,
+    phases: Annotated[bool, typer.Option(help="Also measure each phase of encoders whose recipe has phases, such as biolord.cfg.")] = False,
     benchmarks: Annotated[
-        list[str] | None, typer.Option(help="benchmarks or groups of them (dev, test), repeatable or with commas; default: dev")
+        list[str] | None,
+        typer.Option(help="Benchmarks, or groups of them (dev, test), separated by commas; can be given several times. Default: dev."),
     ] = None,
-    kb: Annotated[Path, typer.Option(help="knowledge base, for the held-out benchmarks")] = Path("artifacts/kb"),
-    pairs: Annotated[Path, typer.Option(help="folder of `python -m training pairs`, for the held-out benchmarks")] = Path("artifacts/pairs"),
-    data: Annotated[Path, typer.Option(help="folder of corpora and dictionaries")] = Path("assets"),
-    work: Annotated[Path, typer.Option(help="where dictionaries are built, once")] = Path("artifacts/evaluation"),
-    out: Annotated[Path, typer.Option(help="JSON file; the Markdown table is written beside it")] = Path("metrics/evaluation.json"),
+    kb: Annotated[Path, typer.Option(help=f"{KB}, for the held-out benchmarks.")] = Path("artifacts/kb"),
+    pairs: Annotated[Path, typer.Option(help="Folder that `python -m training pairs` wrote, for the held-out benchmarks.")] = Path("artifacts/pairs"),
+    data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
+    work: Annotated[Path, typer.Option(help="Folder in which dictionaries are built once, to be used again.")] = Path("artifacts/evaluation"),
+    out: Annotated[Path, typer.Option(help=RESULT)] = Path("metrics/evaluation.json"),
     limit: Annotated[int, typer.Option(help=LIMIT)] = 0,
     pool: Annotated[int, typer.Option(help=POOL)] = 0,
-    seed: Annotated[int, typer.Option(help="of samples and resamples")] = 0,
-    baselines: Annotated[bool, typer.Option(help="also measure exact match, TF-IDF and scispaCy's candidate generator")] = False,
+    seed: Annotated[int, typer.Option(help=SEED)] = 0,
+    baselines: Annotated[bool, typer.Option(help="Also measure exact match, TF-IDF and scispaCy's candidate generator.")] = False,
     confusions: Annotated[
         bool | None,
         typer.Option(
-            help="write the most frequent wrong answers with mention and names. Default: only those of public corpora, because held-out names are "
-            "of your own knowledge base, which may be licensed, and mentions of clinical texts should not leave them"
+            help="Write the most frequent wrong answers, with their mentions and names. Default: only those of public corpora, because held-out names "
+            "come from your own knowledge base, which may be licensed, and mentions of clinical texts should stay where they are."
         ),
     ] = None,
 ) -> None:
@@ -60,15 +68,15 @@ def evaluate(
 
 def calibrate(
     linker: Annotated[
-        str | None, typer.Option(help="folder of a linker, which gets calibration.json, or hpo-fast; default: the default linker")
+        str | None, typer.Option(help="Folder of a linker, which gets calibration.json, or hpo-fast. Default: the default linker.")
     ] = None,
     fit: Annotated[
-        str, typer.Option(help="parts of corpora to fit on, by commas: gsc-dev, ncbi-train, …; '': nothing is fitted, and the report says so")
+        str, typer.Option(help="Parts of corpora to fit on, separated by commas: gsc-dev, ncbi-train, …; '': fit nothing, and let the report say so.")
     ] = "gsc-dev",
-    test: Annotated[str, typer.Option(help="parts of corpora to measure on, by commas")] = "gsc-test",
-    data: Annotated[Path, typer.Option(help="folder of corpora and dictionaries")] = Path("assets"),
-    calibration: Annotated[Path | None, typer.Option(help="another file for the calibration than calibration.json in the linker's folder")] = None,
-    out: Annotated[Path, typer.Option(help="JSON file for the figures")] = Path("metrics/calibration.json"),
+    test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas.")] = "gsc-test",
+    data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
+    calibration: Annotated[Path | None, typer.Option(help="File for the calibration. Default: calibration.json in the linker's folder.")] = None,
+    out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/calibration.json"),
 ) -> None:
     """Fit a linker's calibration and measure it on other data."""
     from .benchmarks import split_commas
@@ -81,18 +89,21 @@ def end_to_end(
     system: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=PIPELINE", help="folder or package of a pipeline, repeatable; NAME= (default) is concept_matcher and the default linker"
+            metavar="NAME=PIPELINE",
+            help="A pipeline to measure: its folder or package; can be given several times. NAME= (the default) is concept_matcher and the default linker.",
         ),
     ] = None,
     benchmarks: Annotated[
-        str, typer.Option(help="corpora, by commas: gsc-dev, gsc-test, jax; '': none is measured, and the report says so")
+        str, typer.Option(help="Corpora, separated by commas: gsc-dev, gsc-test, jax; '': measure none, and let the report say so.")
     ] = "gsc-dev",
-    linker: Annotated[str | None, typer.Option(help="of NAME=: a registered linker or a linker's folder")] = None,
-    threshold: Annotated[float | None, typer.Option(help="of NAME=: score that a link must be above")] = None,
-    target_precision: Annotated[float | None, typer.Option(help="of NAME=: link only what is probable enough for this precision")] = None,
-    types: Annotated[str, typer.Option(help="of NAME=: semantic types or groups to keep, by commas (DISO); default: all")] = "",
-    data: Annotated[Path, typer.Option(help="folder of corpora")] = Path("assets"),
-    out: Annotated[Path, typer.Option(help="JSON file; the Markdown table is written beside it")] = Path("metrics/end-to-end.json"),
+    linker: Annotated[str | None, typer.Option(help="For NAME=: a registered linker or a linker's folder. Default: the default linker.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="For NAME=: score that a link must be above, 0 to 1. Default: the linker's own.")] = None,
+    target_precision: Annotated[
+        float | None, typer.Option(help="For NAME=: link only what is probable enough for this precision, 0 to 1. Default: use the threshold.")
+    ] = None,
+    types: Annotated[str, typer.Option(help="For NAME=: semantic types or groups to keep, separated by commas (DISO); empty: all.")] = "",
+    data: Annotated[Path, typer.Option(help="Folder of corpora.")] = Path("assets"),
+    out: Annotated[Path, typer.Option(help=RESULT)] = Path("metrics/end-to-end.json"),
 ) -> None:
     """Measure pipelines on whole texts: they find the mentions and link them."""
     from .benchmarks import split_commas
@@ -105,20 +116,22 @@ def end_to_end(
 
 def cross_lingual(
     encoder: Annotated[list[str] | None, typer.Option(metavar="NAME=FOLDER", help=ENCODER)] = None,
-    kb: Annotated[Path, typer.Option(help="knowledge base whose names are the dictionary")] = Path("artifacts/kb"),
+    kb: Annotated[Path, typer.Option(help=f"{KB} whose names are the dictionary.")] = Path("artifacts/kb"),
     translations: Annotated[
-        Path | None, typer.Option(help="folder of `python -m training translations cross-lingual`, for its held-out translations")
+        Path | None, typer.Option(help="Folder that `python -m training translations cross-lingual` wrote: its held-out translations are queries.")
     ] = None,
-    xlbel: Annotated[Path | None, typer.Option(help="folder of XL-BEL, with files such as de_1k_test_query.txt")] = None,
-    languages: Annotated[str, typer.Option(help="of the queries: de, de+es, all")] = "all",
-    dictionary_languages: Annotated[str, typer.Option(help="XL-BEL: of the names in the dictionary: en, en+de, all (as published)")] = "all",
+    xlbel: Annotated[Path | None, typer.Option(help="Folder of XL-BEL, with files such as de_1k_test_query.txt: its mentions are queries.")] = None,
+    languages: Annotated[str, typer.Option(help="Languages of the queries: de, de+es, all.")] = "all",
+    dictionary_languages: Annotated[
+        str, typer.Option(help="For XL-BEL: languages of the names in the dictionary: en, en+de, all (as published).")
+    ] = "all",
     without_organisms: Annotated[
-        bool, typer.Option("--without-organisms", help="XL-BEL: leave out plants and animals, as BioLORD-2023 does")
+        bool, typer.Option("--without-organisms", help="For XL-BEL: leave out plants and animals, as BioLORD-2023 does.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="JSON file; the Markdown table is written beside it")] = Path("metrics/crosslingual.json"),
+    out: Annotated[Path, typer.Option(help=RESULT)] = Path("metrics/crosslingual.json"),
     limit: Annotated[int, typer.Option(help=LIMIT)] = 0,
     pool: Annotated[int, typer.Option(help=POOL)] = 0,
-    seed: Annotated[int, typer.Option(help="of samples and resamples")] = 0,
+    seed: Annotated[int, typer.Option(help=SEED)] = 0,
 ) -> None:
     """Measure encoders across languages."""
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase

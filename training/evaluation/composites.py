@@ -10,10 +10,13 @@ _SLASH = re.compile(r"(?P<before>(?:.* )?)(?P<left>[^\s/]+)/(?P<right>[^\s/]+)(?
 
 
 def parts(mention: str, count: int) -> list[str] | None:
-    """The `count` mentions that a composite stands for, or None where no rule gives just so many.
+    """Return the `count` mentions that a composite mention stands for; None where no rule gives this number.
 
-    Rules, the first that fits: `X of A and B`; `A, B and C X`, where C is one word and all after it is shared; `A/B X`; as many words as
-    parts. SOURCE: after the preprocessing of BioSyn (Sung et al., ACL 2020), itself after D'Souza and Ng, ACL 2015.
+    The first rule that fits is used: `X of A and B`; `A, B and C X`, where C is one word and all after it is shared; `A/B X`; as many words as
+    parts.
+
+    Source:
+        After the preprocessing of BioSyn (Sung et al., ACL 2020), itself after D'Souza and Ng, ACL 2015.
     """
     found: list[str] = []
     if match := _OF.fullmatch(mention):

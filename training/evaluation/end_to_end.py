@@ -142,7 +142,7 @@ def table(found: dict[str, Any]) -> str:
     """Return a Markdown table of systems by benchmarks: F1 (precision/recall)."""
     lines = ["| system | benchmark | mention, exact span | mention, overlap | document | documents/s |", "|---|---|---|---|---|---|"]
     for system, entry in found["systems"].items():
-        for name, figures in entry["sets"].items():
+        for name, figures in entry["benchmarks"].items():
             cells = [
                 "–" if key not in figures else "{f1:.1f} [{f1_ci[0]:.1f}–{f1_ci[1]:.1f}] ({precision:.1f}/{recall:.1f})".format(**figures[key])
                 for key in ("mention_exact", "mention_overlap", "document")
@@ -173,7 +173,7 @@ def evaluate_pipelines(
         linker = nlp.get_pipe("sapbert_linker")
         made_of = {"kb": linker.kb.fingerprint, "encoder": linker.model.fingerprint}  # the knowledge base first: it loads both
         content[system] = {"made_of": made_of, "pipeline": pipeline or "concept_matcher, sapbert_linker", "components": list(nlp.pipe_names)}
-        content[system]["sets"] = {
+        content[system]["benchmarks"] = {
             name: {"title": BENCHMARKS[name][0], **measure_pipeline(nlp, corpus, BENCHMARKS[name][3], progress=progress)}
             for name, corpus in corpora.items()
         }

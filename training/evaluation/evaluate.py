@@ -8,7 +8,9 @@ and intervals in baselines.py, breakdown.py, significance.py.
 from __future__ import annotations
 
 import json
+import os
 import platform
+import subprocess
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -217,14 +219,22 @@ def as_result(
                 if ends_of := spearman_interval(likenesses, human, seed=seed):
                     systems[name]["spearman_ci"] = list(ends_of)
         content[benchmark.name] = entry
-    return {"kind": "evaluation", "format": FORMAT, **about, "search": SEARCH, "reciprocal": RECIPROCAL, "uncertainty": SIGNIFICANCE, "sets": content}
+    return {
+        "kind": "evaluation",
+        "format": FORMAT,
+        **about,
+        "search": SEARCH,
+        "reciprocal": RECIPROCAL,
+        "significance": SIGNIFICANCE,
+        "benchmarks": content,
+    }
 
 
 # -- output -------------------------------------------------------------------------------------------------------------
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that figures depend on."""
+    """Return what figures depend on: the versions of Python and packages, the commit of the checkout, the number of CPU cores."""
     packages = ("numpy", "scikit-learn", "scipy", "scispacy", "spacy", "tokenizers", "torch", "transformers")
     found = {"python": platform.python_version(), "spacy-sapbert": __version__}
     for package in packages:
@@ -232,7 +242,16 @@ def versions() -> dict[str, str]:
             found[package] = version(package)
         except ModuleNotFoundError:  # an extra that was not needed
             continue
-    return found
+    return {**found, **checkout(), "CPU cores": str(len(os.sched_getaffinity(0)))}
+
+
+def checkout() -> dict[str, str]:
+    """Return the commit of this checkout, marked where files differ from it; nothing where it is no git checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        return {"commit": subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()}
+    except (OSError, subprocess.CalledProcessError):
+        return {}
 
 
 def markdown(result: dict[str, Any]) -> str:
@@ -244,7 +263,7 @@ def markdown(result: dict[str, Any]) -> str:
     Args:
         result: As `evaluate` gives it.
     """
-    benchmarks: dict[str, Any] = result["sets"]
+    benchmarks: dict[str, Any] = result["benchmarks"]
     systems = list(dict.fromkeys(system for entry in benchmarks.values() for system in entry["systems"]))
     lines = ["| system | " + " | ".join(benchmarks) + " |", "|---" * (len(benchmarks) + 1) + "|"]
     lines += ["| " + " | ".join([system, *(cell(entry, system) for entry in benchmarks.values())]) + " |" for system in systems]
@@ -253,7 +272,7 @@ def markdown(result: dict[str, Any]) -> str:
         dictionary = entry.get("dictionary")
         size = f"; {dictionary['names']:,} names of {dictionary['concepts']:,} concepts" if dictionary else ""
         lines.append(f"- **{name}**: {entry['title']}, n = {entry['n']:,}{size}. {own_protocol(result, entry)}{remarks(entry['counts'])}")
-    lines += [*interval_table(benchmarks, systems, result.get("uncertainty", "")), *(f"\nNot measured: {note}" for note in result.get("notes", []))]
+    lines += [*interval_table(benchmarks, systems, result.get("significance", "")), *(f"\nNot measured: {note}" for note in result.get("notes", []))]
     return "\n".join(lines) + "\n"
 
 

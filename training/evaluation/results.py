@@ -1,4 +1,4 @@
-"""What the files metrics/*.json hold: each is read by its `kind` and checked; an error names the file and the place."""
+"""Read and check the results in metrics/*.json by their `kind`; an error names the file and the place in it."""
 
 from __future__ import annotations
 
@@ -80,21 +80,26 @@ class EvaluationResult(_Checked):
     limit: int
     pool: int
     encoders: dict[str, dict[str, Any]]
-    sets: dict[str, _BenchmarkResult]
+    benchmarks: dict[str, _BenchmarkResult]
 
 
 # -- the others ---------------------------------------------------------------------------------------------------------
 
 
 class FittedOn(_Checked):
-    """What a calibration was fitted on and tested on, in words."""
+    """The data that a calibration was fitted on and tested on, in words."""
 
     fit: str
     test: str
 
 
 class ReliabilityBin(_Checked):
-    """Links whose stated probability is in [low, high]. confidence, accuracy: shares, None for an empty bin."""
+    """Links whose stated probability is in [low, high].
+
+    Attributes:
+        confidence: Mean stated probability; None for an empty bin.
+        accuracy: Share of right links; None for an empty bin.
+    """
 
     low: float
     high: float
@@ -104,7 +109,13 @@ class ReliabilityBin(_Checked):
 
 
 class CurvePoint(_Checked):
-    """precision, kept: shares at this threshold."""
+    """What a threshold gives.
+
+    Attributes:
+        threshold: Lowest probability of a link.
+        precision: Share of right links among those that are kept.
+        kept: Share of mentions that keep a link.
+    """
 
     threshold: float
     precision: float
@@ -112,7 +123,13 @@ class CurvePoint(_Checked):
 
 
 class TargetResult(_Checked):
-    """What a user asked for and got, shares; None where no threshold gives it."""
+    """A precision that was asked for, and what was reached.
+
+    Attributes:
+        target_precision: The precision that was asked for, a share.
+        precision: Share of right links; None where no threshold reaches the target.
+        kept: Share of mentions that keep a link; None likewise.
+    """
 
     target_precision: float
     precision: float | None = None
@@ -120,7 +137,13 @@ class TargetResult(_Checked):
 
 
 class CoverageResult(_Checked):
-    """asked, covered: shares of mentions whose candidates hold the right concept. size: mean number of candidates."""
+    """A coverage that was asked for, and what was reached.
+
+    Attributes:
+        asked: The coverage that was asked for, a share.
+        covered: Share of mentions whose candidates hold the right concept.
+        size: Mean number of candidates.
+    """
 
     asked: float
     covered: float
@@ -128,7 +151,12 @@ class CoverageResult(_Checked):
 
 
 class CalibrationResult(_Checked):
-    """ece, ece_raw: expected calibration error of the probability, and of the bare score, shares."""
+    """The figures of a calibration.
+
+    Attributes:
+        ece: Expected calibration error of the probabilities, a share.
+        ece_raw: The same of the bare scores, a share.
+    """
 
     data: FittedOn
     n_fit: int
@@ -145,7 +173,11 @@ class CalibrationResult(_Checked):
 
 
 class MatchScores(_Checked):
-    """Per cent. f1_ci: 95% interval."""
+    """Precision, recall and F1, in per cent.
+
+    Attributes:
+        f1_ci: 95% interval of F1, in per cent.
+    """
 
     precision: float
     recall: float
@@ -165,7 +197,7 @@ class EndToEndBenchmark(_Checked):
 
 
 class EndToEndSystem(_Checked):
-    sets: dict[str, EndToEndBenchmark]
+    benchmarks: dict[str, EndToEndBenchmark]
     components: list[str] = []
 
 
@@ -175,7 +207,13 @@ class EndToEndResult(_Checked):
 
 
 class NamePoint(_Checked):
-    """concept: which of the projection's concepts, from 0. before, after: places in the plane."""
+    """A name in the plane, before and after training.
+
+    Attributes:
+        concept: Which of the projection's concepts it belongs to, from 0.
+        before: Its place before training (2,).
+        after: Its place after training (2,).
+    """
 
     name: str
     concept: int = Field(ge=0)
@@ -184,14 +222,18 @@ class NamePoint(_Checked):
 
 
 class PairCounts(_Checked):
-    """Pairs of names in each bin of cosine."""
+    """Numbers of pairs of names in the bins of their cosine."""
 
     positive: list[int]
     negative: list[int]
 
 
 class BatchPairs(_Checked):
-    """edges: of the bins, one more than counts."""
+    """The pairs of a batch by their cosine, before and after training.
+
+    Attributes:
+        edges: Edges of the bins, one more than bins.
+    """
 
     edges: list[float]
     before: PairCounts
@@ -244,8 +286,18 @@ PEERS = ("throughput", "load")  # the parts of what `python -m benchmarks` print
 
 
 class Results(NamedTuple):
-    """By the file's name without its ending. tables: of `python -m benchmarks` (title, protocol, rows). ignored: files of no known kind.
-    absent: kind -> why its step made none."""
+    """The results of a folder, by file name without ending.
+
+    Attributes:
+        evaluations: Evaluations and comparisons of encoders.
+        calibrations: Calibrations.
+        end_to_end: Pipelines on whole texts.
+        projections: Names in the plane.
+        benchmarks: Speed and size.
+        tables: Tables of `python -m benchmarks`: title, protocol and rows.
+        ignored: Names of the files of no known kind.
+        absent: Kind -> why its step wrote no results.
+    """
 
     evaluations: dict[str, dict[str, Any]]
     calibrations: dict[str, CalibrationResult]

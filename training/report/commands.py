@@ -9,9 +9,9 @@ import typer
 
 
 def report(
-    metrics: Annotated[Path, typer.Option(help="folder of results, *.json")] = Path("metrics"),
-    encoder: Annotated[Path, typer.Option(help="folder of the trained encoder, for its log and model card")] = Path("artifacts/encoder"),
-    out: Annotated[Path, typer.Option(help="HTML file")] = Path("artifacts/report/index.html"),
+    metrics: Annotated[Path, typer.Option(help="Folder of results, *.json.")] = Path("metrics"),
+    encoder: Annotated[Path, typer.Option(help="Folder of the trained encoder, for its log and model card.")] = Path("artifacts/encoder"),
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("artifacts/report/index.html"),
 ) -> None:
     """Write all results as one HTML page."""
     from .page import write_report
@@ -20,14 +20,16 @@ def report(
 
 
 def projection(
-    before: Annotated[str, typer.Option(help="encoder before training; empty: the base package, shipped: the default encoder")] = "",
-    after: Annotated[str, typer.Option(help="the trained encoder; its recipe.cfg says how batches are drawn and mined")] = "artifacts/encoder",
-    kb: Annotated[Path, typer.Option(help="knowledge base whose names are drawn")] = Path("artifacts/kb"),
-    pairs: Annotated[Path, typer.Option(help="folder of `python -m training pairs`")] = Path("artifacts/pairs"),
-    seed: Annotated[int, typer.Option(help="of concepts, batches and t-SNE")] = 0,
-    out: Annotated[Path, typer.Option(help="JSON file")] = Path("metrics/projection.json"),
+    before: Annotated[str, typer.Option(help="Folder of the encoder before training; empty: the untrained base; shipped: the default encoder.")] = "",
+    after: Annotated[
+        str, typer.Option(help="Folder of the trained encoder; its recipe.cfg says how batches are drawn and mined.")
+    ] = "artifacts/encoder",
+    kb: Annotated[Path, typer.Option(help="Folder of the knowledge base whose names are drawn.")] = Path("artifacts/kb"),
+    pairs: Annotated[Path, typer.Option(help="Folder that `python -m training pairs` wrote.")] = Path("artifacts/pairs"),
+    seed: Annotated[int, typer.Option(help="Seed of the choice of concepts, of batches and of t-SNE.")] = 0,
+    out: Annotated[Path, typer.Option(help="JSON file for the results.")] = Path("metrics/projection.json"),
 ) -> None:
-    """Compute names in the plane and cosines in a batch, before and after training."""
+    """Place names in the plane and measure cosines in a batch, before and after training."""
     from .projection import project_and_write
 
     typer.echo(project_and_write(before, after, kb, pairs, out, seed=seed))

@@ -1,6 +1,7 @@
-"""Data to pictures: small matplotlib figures as inline SVG whose text is text, for a phone, for paper, for a light and a dark page.
+"""Draw figures with matplotlib as inline SVG, whose text stays text.
 
-Nothing is read or written here. Every picture says in words what it shows; words are made from the same numbers as the marks.
+They are readable on a phone, on paper, and on a light and a dark page. Nothing is read or written here. Every picture also says in words what it
+shows, from the same numbers as its marks.
 """
 
 from __future__ import annotations
@@ -50,7 +51,14 @@ LABEL = 38  # characters above a row of marks; the figure beside them has room f
 
 
 class Picture(NamedTuple):
-    """name: unique on a page, letters, digits and hyphens. title: short. words: what is seen, for those who don't see it."""
+    """A figure with its title and its content in words.
+
+    Attributes:
+        name: Unique on a page; letters, digits and hyphens.
+        title: A short title.
+        words: What the figure shows, for readers who do not see it.
+        figure: The figure of matplotlib.
+    """
 
     name: str
     title: str
@@ -59,7 +67,7 @@ class Picture(NamedTuple):
 
     @property
     def svg(self) -> Markup:
-        """The figure as an <svg> element to stand in an HTML page: see `inline`."""
+        """Return the figure as an <svg> element for an HTML page; see `inline`."""
         file = io.StringIO()
         with rc_context({**STYLE, "svg.hashsalt": self.name}):
             self.figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
@@ -67,7 +75,15 @@ class Picture(NamedTuple):
 
 
 class SystemRow(NamedTuple):
-    """A system's figure and its interval, in per cent. mine: whether it is the one that the page is about."""
+    """A row of `systems`.
+
+    Attributes:
+        label: Name of the system.
+        value: Its figure, in per cent.
+        low: Lower end of the 95% interval, in per cent; None without an interval.
+        high: Upper end of the interval.
+        mine: Whether the page is about this system.
+    """
 
     label: str
     value: float
@@ -77,7 +93,16 @@ class SystemRow(NamedTuple):
 
 
 class FigurePair(NamedTuple):
-    """What a row is of, its figure by two systems, the interval of the second, and how many queries it has."""
+    """A row of `dumbbells`: the figures of two systems.
+
+    Attributes:
+        label: What was measured.
+        before: Figure of the first system, in per cent.
+        after: Figure of the second system, in per cent.
+        low: Lower end of the second system's 95% interval; None without an interval.
+        high: Upper end of the interval.
+        n: Number of queries.
+    """
 
     label: str
     before: float
@@ -88,7 +113,13 @@ class FigurePair(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """One line of a plot of something against steps."""
+    """A line of a plot over training steps.
+
+    Attributes:
+        label: Name of the line.
+        xs: Steps (n,).
+        ys: Values (n,).
+    """
 
     label: str
     xs: Sequence[float]
@@ -99,11 +130,16 @@ class Curve(NamedTuple):
 
 
 def inline(svg: str, name: str, title: str) -> Markup:
-    """matplotlib's SVG as an element of an HTML page.
+    """Turn matplotlib's SVG into an element of an HTML page.
 
-    No prologue, metadata, style element (its rules would be the whole page's) or style attribute (they become presentation attributes,
-    which the page's own rules override); black becomes currentColor; ids are kept where something refers to them, with `name` before them,
-    so that two pictures of a page have none in common.
+    The prologue, metadata and style element are removed, since rules of a style element hold for the whole page. Style attributes become
+    presentation attributes, which the page's own rules override. Black becomes currentColor. Ids are kept where something refers to them, with
+    `name` before them, so that two pictures of a page have no id in common.
+
+    Args:
+        svg: What matplotlib wrote.
+        name: Name of the picture, unique on the page.
+        title: Title of the picture, for screen readers.
     """
     root = ET.fromstring(svg.encode("utf-8"))
     for parent in list(root.iter()):
@@ -148,9 +184,14 @@ def _tag(element: ET.Element) -> str:
 
 @rc_context(STYLE)
 def systems(name: str, title: str, rows: Sequence[SystemRow], xlabel: str, line: tuple[float, str] | None = None) -> Picture:
-    """Systems below each other: a dot for the figure, a whisker for its interval, and a dashed line for a published figure.
+    """Draw systems below each other: a dot for the figure, a line for its interval.
 
-    rows (n >= 1). xlabel (str): with its unit. line: its place and what stands beside it.
+    Args:
+        name: Name of the picture.
+        title: Title of the picture.
+        rows: The systems, at least one.
+        xlabel: Label of the axis, with its unit.
+        line: Place and label of a dashed line, such as a published figure; None for no line.
     """
     figure, axes = _rows(len(rows), extra=0.18 if line else 0.0)
     ends = [value for row in rows for value in (row.value, row.low, row.high) if value is not None] + ([line[0]] if line else [])
@@ -180,7 +221,16 @@ def systems(name: str, title: str, rows: Sequence[SystemRow], xlabel: str, line:
 
 @rc_context(STYLE)
 def dumbbells(name: str, title: str, pairs: Sequence[FigurePair], xlabel: str, before: str, after: str) -> Picture:
-    """Two systems, row by row: an open circle, a filled one, and a bar between them. before, after (str): what the systems are called."""
+    """Draw two systems row by row: an open circle, a filled one, and a bar between them.
+
+    Args:
+        name: Name of the picture.
+        title: Title of the picture.
+        pairs: The rows, at least one.
+        xlabel: Label of the axis, with its unit.
+        before: Name of the first system.
+        after: Name of the second system.
+    """
     figure, axes = _rows(len(pairs), extra=0.25)
     for place, pair in enumerate(pairs):
         _head(axes, place, pair.label, f"{pair.before:.1f} → {pair.after:.1f}", n=pair.n)
@@ -213,7 +263,7 @@ def dumbbells(name: str, title: str, pairs: Sequence[FigurePair], xlabel: str, b
 
 
 def _rows(count: int, extra: float) -> tuple[Figure, Axes]:
-    """Room for so many rows of marks with a line of text above each."""
+    """Return a figure with space for some rows of marks, and a line of text above each."""
     figure = Figure(figsize=(WIDTH, 0.36 * count + 0.55 + extra))
     axes = figure.add_subplot()
     axes.set_ylim(-count + 0.5, 0.75 + (extra / 0.36 if extra < 0.2 else 0))
@@ -223,7 +273,7 @@ def _rows(count: int, extra: float) -> tuple[Figure, Axes]:
 
 
 def _strips(count: int) -> tuple[list[float], list[float]]:
-    """Lower and upper ends of the rows' marks: lines through them leave the text above alone."""
+    """Return the lower and upper ends of the rows of marks: lines between them do not cross the text above the marks."""
     return [-place - 0.26 for place in range(count)], [-place + 0.16 for place in range(count)]
 
 
@@ -241,7 +291,7 @@ def _interval(value: float, low: float | None, high: float | None) -> str:
 
 
 def _range(axes: Axes, values: Sequence[float], rows: int) -> tuple[float, float]:
-    """The x axis: round numbers around the values, so that a dot is never on its edge; its grid in each row of marks."""
+    """Set the x axis to round numbers around the values, and draw its grid in each row of marks; return both ends."""
     low, high = min(values), max(values)
     room = max(2.0, 0.08 * (high - low))
     ticks = MaxNLocator(nbins=6, steps=[1, 2, 5, 10]).tick_values(low - room, high + room)
@@ -259,9 +309,17 @@ def _range(axes: Axes, values: Sequence[float], rows: int) -> tuple[float, float
 
 @rc_context(STYLE)
 def reliability(name: str, title: str, bins: Sequence[Any], n: int, ece: float) -> Picture:
-    """Accuracy against mean confidence of each bin (reliability diagram; Guo et al. 2017, section 2), and below how many fall in each.
+    """Draw a reliability diagram: accuracy against mean confidence of each bin, and below the number of mentions in each.
 
-    bins: with low, high, n, confidence, accuracy (shares). n (int): of all. ece (float): expected calibration error, a share.
+    Args:
+        name: Name of the picture.
+        title: Title of the picture.
+        bins: The bins, with low, high, n, confidence and accuracy (shares).
+        n: Number of mentions.
+        ece: Expected calibration error, a share.
+
+    Source:
+        Guo et al., ICML 2017, section 2.
     """
     full = [one for one in bins if one.n and one.confidence is not None and one.accuracy is not None]
     figure = Figure(figsize=(WIDTH, 3.9))
@@ -286,7 +344,14 @@ def reliability(name: str, title: str, bins: Sequence[Any], n: int, ece: float) 
 
 @rc_context(STYLE)
 def coverage(name: str, title: str, curve: Sequence[Any], targets: Sequence[Any]) -> Picture:
-    """Precision of the links that a threshold keeps, against how many it keeps. curve: kept, precision (shares); targets: those that a user asks for."""
+    """Draw the precision of the links that a threshold keeps, against the share of mentions that keep a link.
+
+    Args:
+        name: Name of the picture.
+        title: Title of the picture.
+        curve: Points with kept and precision (shares).
+        targets: The precisions that were asked for, with kept and precision (shares).
+    """
     figure = Figure(figsize=(WIDTH, 2.9))
     axes = figure.add_subplot()
     points = sorted((100 * one.kept, 100 * one.precision) for one in curve)
@@ -316,9 +381,18 @@ def coverage(name: str, title: str, curve: Sequence[Any], targets: Sequence[Any]
 
 @rc_context(STYLE)
 def map_of_names(name: str, title: str, places: Sequence[tuple[float, float]], concepts: Sequence[int], labels: Sequence[str], note: str) -> Picture:
-    """Names in the plane (Figure 1 of SapBERT, Liu et al., NAACL 2021): colour and shape say the concept, and its number stands at its middle.
+    """Draw names in the plane: colour and shape say the concept, and its number stands at its middle.
 
-    places (n): x, y. concepts (n): which of `labels` each is of.
+    Args:
+        name: Name of the picture.
+        title: Title of the picture.
+        places: x and y of each name (n,).
+        concepts: Which of `labels` each name belongs to (n,).
+        labels: The concepts.
+        note: Sentences to add to the description.
+
+    Source:
+        Figure 1 of SapBERT (Liu et al., NAACL 2021).
     """
     figure = Figure(figsize=(WIDTH, WIDTH))
     axes = figure.add_subplot()
@@ -344,7 +418,11 @@ def map_of_names(name: str, title: str, places: Sequence[tuple[float, float]], c
 
 
 def _numbers(places: Any, concepts: Any, count: int) -> dict[int, tuple[int, tuple[int, int]]]:
-    """Concept -> the name in its middle, and where beside it its number stands: of four places that which is farthest from the numbers before."""
+    """Choose where the number of each concept stands: beside the name in its middle.
+
+    Returns:
+        Concept -> (that name, offset): of four offsets the one farthest from the numbers chosen before.
+    """
     found: dict[int, tuple[int, tuple[int, int]]] = {}
     taken: list[Any] = []
     for concept in range(count):
@@ -361,9 +439,20 @@ def _numbers(places: Any, concepts: Any, count: int) -> dict[int, tuple[int, tup
 
 @rc_context(STYLE)
 def similarities(name: str, title: str, edges: Sequence[float], positive: Sequence[int], negative: Sequence[int], note: str) -> Picture:
-    """Cosines of positive and of negative pairs of a batch (Figure 2 of SapBERT), each as shares of its own number, since negatives are many times more.
+    """Draw how the cosines of positive and of negative pairs of a batch are distributed.
 
-    edges (m + 1), positive and negative (m): counts in the bins between them.
+    Each kind is drawn as shares of its own number, since negatives are many times more.
+
+    Args:
+        name: Name of the picture.
+        title: Title of the picture.
+        edges: Edges of the bins (m + 1,).
+        positive: Positive pairs in each bin (m,).
+        negative: Negative pairs in each bin (m,).
+        note: Sentences to add to the description.
+
+    Source:
+        Figure 2 of SapBERT (Liu et al., NAACL 2021).
     """
     figure = Figure(figsize=(WIDTH, 2.6))
     axes = figure.add_subplot()
@@ -386,7 +475,14 @@ def similarities(name: str, title: str, edges: Sequence[float], positive: Sequen
 
 @rc_context(STYLE)
 def course(name: str, title: str, lines: Sequence[Curve], ylabel: str) -> Picture:
-    """Something against optimiser steps. lines: with at least one point each."""
+    """Draw lines over optimiser steps.
+
+    Args:
+        name: Name of the picture.
+        title: Title of the picture.
+        lines: The lines, each with at least one point.
+        ylabel: Label of the y axis, with its unit.
+    """
     figure = Figure(figsize=(WIDTH, 2.5))
     axes = figure.add_subplot()
     looks: list[dict[str, Any]] = [{"color": BLUE}, {"color": VERMILION, "linestyle": (0, (4, 1.5))}, {"color": GREEN, "linestyle": (0, (1, 1))}]

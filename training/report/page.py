@@ -57,7 +57,7 @@ HEADLINES = (
 CONTENTS = (
     ("results", "Results"),
     ("change", "Before and after training"),
-    ("sets", "Each benchmark, with its protocol"),
+    ("benchmarks", "Each benchmark, with its protocol"),
     ("groups", "Where it is right and where not"),
     ("calibration", "What a probability means"),
     ("confusions", "Most frequent confusions"),
@@ -149,7 +149,7 @@ def best(entry: dict[str, Any]) -> list[str]:
 
 def systems_of(result: dict[str, Any]) -> list[str]:
     """Return all systems of an evaluation: the encoder that the page is about, the base, other encoders, then baselines."""
-    names = list(dict.fromkeys(system for entry in result["sets"].values() for system in entry["systems"]))
+    names = list(dict.fromkeys(system for entry in result["benchmarks"].values() for system in entry["systems"]))
     mine, base = mine_and_base(result)
     return sorted(names, key=lambda name: (name != mine, name != base, name in BASELINES, names.index(name)))
 
@@ -212,9 +212,9 @@ def headline(evaluations: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], st
     """Choose the evaluation and the benchmark of the short answer: the first of HEADLINES, else the first one of accuracy."""
     for name in HEADLINES:
         for result in evaluations.values():
-            if name in result["sets"]:
+            if name in result["benchmarks"]:
                 return result, name
-    found = ((result, name) for result in evaluations.values() for name, entry in result["sets"].items() if entry["metric"] == "accuracy")
+    found = ((result, name) for result in evaluations.values() for name, entry in result["benchmarks"].items() if entry["metric"] == "accuracy")
     return next(found, None)
 
 
@@ -224,7 +224,7 @@ def answer_of(evaluations: dict[str, dict[str, Any]]) -> Summary:
     if about is None:
         return Summary([], [])
     result, name = about
-    entry = result["sets"][name]
+    entry = result["benchmarks"][name]
     named, base = mine_and_base(result)
     mine = named if named is not None and named in entry["systems"] else best(entry)[0]
     found = entry["systems"][mine]
@@ -244,7 +244,7 @@ def answer_of(evaluations: dict[str, dict[str, Any]]) -> Summary:
         line = (PUBLISHED, f"SapBERT, published: {PUBLISHED:.1f}")
     if result["limit"] or result["pool"]:
         sentences.append("A sample of the queries or of the dictionary, not the full evaluation: the figures are not to be quoted.")
-    if len(result["sets"]) > 1:
+    if len(result["benchmarks"]) > 1:
         sentences.append("Other benchmarks and stricter rules give other figures: see Results.")
     order = sorted((_row(entry, system, mine) for system in entry["systems"]), key=lambda row: -row.value)
     return Summary(sentences, [figures.systems("answer-systems", f"{name}: right concept first", order, "@1, per cent of queries", line)])
@@ -273,7 +273,7 @@ def changes_of(evaluations: dict[str, dict[str, Any]]) -> list[Picture]:
         ):
             pairs = [
                 FigurePair(name, entry["systems"][base][main_key(entry)], row.value, row.low, row.high, entry["n"])
-                for name, entry in result["sets"].items()
+                for name, entry in result["benchmarks"].items()
                 if entry["metric"] == metric and {mine, base} <= set(entry["systems"])
                 for row in [_row(entry, mine, mine)]
             ]
@@ -306,7 +306,7 @@ def groups_of(evaluations: dict[str, dict[str, Any]]) -> tuple[list[Picture], li
     tables = []
     about = headline(evaluations)
     for stem, result in evaluations.items():
-        for name, entry in result["sets"].items():
+        for name, entry in result["benchmarks"].items():
             groups = entry.get("groups") or {}
             shown = [system for system in mine_and_base(result) if system is not None and system in groups] or list(groups)[:1]
             is_about = about is not None and about[0] is result and about[1] == name
@@ -354,7 +354,7 @@ def confusions_of(evaluations: dict[str, dict[str, Any]]) -> list[dict[str, Any]
     about = headline(evaluations)
     for result in evaluations.values():
         mine, _ = mine_and_base(result)
-        for name, entry in result["sets"].items():
+        for name, entry in result["benchmarks"].items():
             rows = (entry.get("confusions") or {}).get(mine) or []
             ordered = sorted(rows, key=lambda one: -one["count"])[:CONFUSIONS_SHOWN]
             if ordered:
@@ -439,7 +439,7 @@ def end_to_end_of(found: dict[str, EndToEndResult]) -> tuple[list[Picture], list
     sets: dict[str, list[tuple[str, Any]]] = {}
     for one in found.values():
         for system, measured in one.systems.items():
-            for name, figures_of_set in measured.sets.items():
+            for name, figures_of_set in measured.benchmarks.items():
                 sets.setdefault(name, []).append((system, figures_of_set))
     drawn, parts = [], []
     for name, all_of_set in sets.items():

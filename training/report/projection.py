@@ -200,7 +200,11 @@ def _once(one: torch.Tensor, other: torch.Tensor) -> Pairs:
 
 
 def counts(vectors: Floats2d, chosen: tuple[Pairs, Pairs]) -> npt.NDArray[np.int64]:
-    """(2, bins): cosines of the positive and of the negative pairs in the bins of EDGES; what lies outside falls into the last bin on its side."""
+    """Count the cosines of the positive and of the negative pairs in the bins of EDGES.
+
+    Returns:
+        (2, bins); a cosine outside of EDGES is counted in the nearest bin.
+    """
     rows = []
     for first, second in chosen:
         cosines = np.clip(

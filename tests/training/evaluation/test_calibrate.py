@@ -107,7 +107,7 @@ def test_measure_by_hand():
     assert [row["precision"] for row in found["targets"]] == [0.5, None, None]
     assert len(found["not_reached"]) == 3  # precision 0.95 and 0.98, and 0.95 covered of eleven
     assert {row["size"] for row in found["conformal"]} == {2.5}
-    assert [(row["asked"], row["reach"], row["covered"]) for row in found["conformal"]] == [(0.8, 0.0, 0.5), (0.85, 0.3, 1.0), (0.9, 0.3, 1.0)]
+    assert [(row["asked"], row["score_gap"], row["covered"]) for row in found["conformal"]] == [(0.8, 0.0, 0.5), (0.85, 0.3, 1.0), (0.9, 0.3, 1.0)]
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_held_out_translations_are_looked_up_among_english_names(kb: KnowledgeBa
         "missing_ids": 1,
         "missing_ids_most_frequent": {"C9999999": 1},
     }
-    result = measured([list(tasks.values())], monkeypatch)["sets"]
+    result = measured([list(tasks.values())], monkeypatch)["benchmarks"]
     # "gicht" (20) is nearer to "flu" (30) than to "feline" (5): right at 5 alone; "grippe" (33) is at "influenza" (35); "fort" has no concept
     row = result["held_out_de"]["systems"]["fake"]
     assert (row["n"], row["at1"], row["at5"]) == (3, pytest.approx(100 / 3), pytest.approx(200 / 3))
@@ -116,7 +116,7 @@ def test_dictionaries_by_language(kb: KnowledgeBase) -> None:
 
 
 def test_languages_share_one_pool(kb: KnowledgeBase, translations: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = measured([held_out_benchmarks(kb, translations, ["tr"])], monkeypatch, pool=1)["sets"]["held_out_tr"]
+    result = measured([held_out_benchmarks(kb, translations, ["tr"])], monkeypatch, pool=1)["benchmarks"]["held_out_tr"]
     assert result["dictionary"]["names"] == 2  # gout, and one other
     assert result["protocol"].startswith("NOT THE WHOLE DICTIONARY: 2 of 5 names")
 
@@ -140,7 +140,7 @@ def test_xlbel_ranks_names(kb: KnowledgeBase, xlbel: Path, monkeypatch: pytest.M
     # each name is a label: cat 0, feline 1, flu 2, gout 3, influenza 4
     assert [gold.alternatives for gold in german.golds] == [((0,), (1,)), ((2,), (3,), (4,)), ()]
     assert german.golds[2].missing == ("C9999999",)
-    result = measured([[german, turkish]], monkeypatch)["sets"]
+    result = measured([[german, turkish]], monkeypatch)["benchmarks"]
     assert result["xlbel_de"]["systems"]["fake"]["at1"] == pytest.approx(200 / 3)
     assert result["xlbel_tr"]["systems"]["fake"]["at1"] == 100.0
     assert result["xlbel_de"]["dictionary"]["concepts"] == 3
@@ -193,7 +193,7 @@ def test_command_writes_a_table_and_json(
     given = ["--kb", str(kb.path), "--translations", str(translations), "--xlbel", str(xlbel), "--out", str(out)]
     shown = command("cross-lingual", ["--encoder", "base=", *given])
     result = json.loads(out.read_text())
-    assert (result["kind"], list(result["sets"])) == ("evaluation", ["held_out_de", "held_out_tr", "xlbel_de", "xlbel_tr"])
+    assert (result["kind"], list(result["benchmarks"])) == ("evaluation", ["held_out_de", "held_out_tr", "xlbel_de", "xlbel_tr"])
     assert result["versions"]["spacy-sapbert"]
     assert result["encoders"]["base"]["fingerprint"] == "fake"
     assert "| base | 33.3/66.7 | 100.0/100.0 |" in out.with_suffix(".md").read_text()

@@ -195,7 +195,7 @@ def test_figures_of_what_can_be_answered():
     assert (found["lenient_at1"], found["lenient_answerable_at1"]) == (pytest.approx(250 / 4), pytest.approx(250 / 3))
     assert (found["at1"], found["answerable_at1"], found["answerable_at5"]) == (pytest.approx(250 / 4), pytest.approx(250 / 3), 100.0)
     assert found["mrr"] == found["lenient_mrr"] == pytest.approx(100 * (1 + 0.75 + 1) / 4)
-    entry = ev.as_result([made], {"x": {"hand": outcomes(made)}}, {})["sets"]["hand"]
+    entry = ev.as_result([made], {"x": {"hand": outcomes(made)}}, {})["benchmarks"]["hand"]
     assert entry["counts"]["answerable"] == {"strict": 2, "lenient": 3}
     assert (entry["systems"]["x"]["n"], entry["systems"]["x"]["n_answerable"]) == (4, 3)
     none = task(["d"], [((None,),)], HAND)
@@ -271,7 +271,7 @@ def test_seeds_are_averaged_under_one_name():
     first, second, other = (made_up(made, [p] * 4, [0.9] * 4) for p in (0.70, 0.74, 0.50))
     measured = {"ours#0": {"hand": first}, "ours#1": {"hand": second}, "base": {"hand": other}}
     result = ev.as_result([made], measured, {}, against="base")
-    entry = result["sets"]["hand"]
+    entry = result["benchmarks"]["hand"]
     ours, base = (entry["systems"][name] for name in ("ours", "base"))
     assert (ours["at1"], ours["at5"], ours["seeds"]) == (pytest.approx(72.0), pytest.approx(90.0), 2)
     assert ours["at1_sd"] == pytest.approx(8**0.5)  # deviations of 2 and -2, divided by n - 1
@@ -292,20 +292,20 @@ def test_intervals_and_comparisons_go_by_documents():
     given = tuple(GoldMention(document, 0, 1, "a", (("x",),)) for document in "ppppqqqq")
     made = task(["a"] * 8, [((1,),)] * 8, HAND, given=given)
     result = ev.as_result([made], {"base": {"hand": made_up(made, [1] * 4 + [0] * 4)}, "b": {"hand": made_up(made, [1] * 8)}}, {}, against="base")
-    entry = result["sets"]["hand"]
+    entry = result["benchmarks"]["hand"]
     assert entry["systems"]["base"]["at1_ci"] == [0.0, 100.0]
     assert entry["comparisons"][0]["difference"] == 50.0
     assert entry["comparisons"][0]["p"] == 1.0  # the one document that differs, either way
     one = replace(made, given=tuple(mention._replace(document="p") for mention in given))
-    entry = ev.as_result([one], {"base": {"hand": made_up(one, [1] * 4 + [0] * 4)}}, {}, against="base")["sets"]["hand"]
+    entry = ev.as_result([one], {"base": {"hand": made_up(one, [1] * 4 + [0] * 4)}}, {}, against="base")["benchmarks"]["hand"]
     assert "at1_ci" not in entry["systems"]["base"]  # one document says nothing
     assert entry["comparisons"] == []
-    assert "interval" not in ev.markdown({"search": "", "sets": {"hand": entry}})
+    assert "interval" not in ev.markdown({"search": "", "benchmarks": {"hand": entry}})
 
 
 def test_without_an_encoder_nothing_is_compared():
     made = task(["a", "b"], [((1,),)] * 2, HAND)
-    entry = ev.as_result([made], {"exact match": {"hand": outcomes(made)}}, {})["sets"]["hand"]
+    entry = ev.as_result([made], {"exact match": {"hand": outcomes(made)}}, {})["benchmarks"]["hand"]
     assert entry["comparisons"] == []
     assert entry["systems"]["exact match"]["at1_ci"] == [50.0, 100.0]  # "a" is half right, "b" right
 
@@ -454,7 +454,7 @@ def test_all_parts_of_a_composite_must_be_right():
     made = task(["b", "d", "c"], golds, HAND, parts=(2, 1))
     found = exact(made)
     assert found["strict_at1"] == pytest.approx(100 * 1 / 2)  # "b" is right, "d" is not; "c" is
-    assert ev.as_result([made], {"x": {"hand": outcomes(made)}}, {})["sets"]["hand"]["systems"]["x"]["n"] == 2
+    assert ev.as_result([made], {"x": {"hand": outcomes(made)}}, {})["benchmarks"]["hand"]["systems"]["x"]["n"] == 2
     half = replace(made, queries=["a", "b", "c"], golds=[Gold(((1,),), ()), Gold(((1,),), ()), Gold(((0,),), ())])
     assert exact(half)["strict_at1"] == pytest.approx(100 * 1.5 / 2)  # "a" is tied
 
@@ -563,7 +563,7 @@ def test_held_out_names_are_not_in_the_dictionary(small_kb, tmp_path):
     for split in ("held_out", "zero_shot"):
         made = material.make(split)
         assert not made.public  # names of a knowledge base that may be licensed
-        assert "confusions" not in ev.as_result([made], {"x": {split: outcomes(made)}}, {})["sets"][split]
+        assert "confusions" not in ev.as_result([made], {"x": {split: outcomes(made)}}, {})["benchmarks"][split]
         assert made.queries
         assert not set(made.queries) & set(made.dictionary.names)
         assert made.dictionary.about["kb"] == small_kb.fingerprint
@@ -736,8 +736,8 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, command):
     shown = command("evaluate", [*arguments, "--baselines", "--out", str(out)])
     text = out.read_text(encoding="utf-8")
     result = json.loads(text)
-    assert list(result["sets"]) == ["ncbi-dev", "ncbi-dev-published", "umnsrs-similarity"]
-    dev = result["sets"]["ncbi-dev"]
+    assert list(result["benchmarks"]) == ["ncbi-dev", "ncbi-dev-published", "umnsrs-similarity"]
+    dev = result["benchmarks"]["ncbi-dev"]
     assert dev["systems"]["exact match"]["at1"] == pytest.approx(25.0)
     assert dev["systems"]["base"]["at1"] >= 25.0
     assert dev["systems"]["base"]["at5"] == dev["systems"]["base"]["strict_at5"]
@@ -746,18 +746,18 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, command):
     notes = result["notes"]  # so few names have no 3-gram in common for scispaCy
     assert [note.split(" scispaCy")[0] for note in notes] == ["ncbi-dev: [E571]", "ncbi-dev-published: [E571]"]
     assert set(dev["systems"]) == {"exact match", "TF-IDF of character 3-grams", "base"}
-    assert "pearson" in result["sets"]["umnsrs-similarity"]["systems"]["base"]
-    published = result["sets"]["ncbi-dev-published"]["systems"]["base"]
+    assert "pearson" in result["benchmarks"]["umnsrs-similarity"]["systems"]["base"]
+    published = result["benchmarks"]["ncbi-dev-published"]["systems"]["base"]
     assert published["at1"] == published["lenient_at1"]
     assert dev["dictionary"]["names"] == 9
     assert set(dev["dictionary"]) == {"source", "kb", "names", "concepts"}
     assert len(result["encoders"]["base"]["fingerprint"]) == 32
-    likeness = result["sets"]["umnsrs-similarity"]["systems"]
+    likeness = result["benchmarks"]["umnsrs-similarity"]["systems"]
     assert set(likeness) == {"exact match", "TF-IDF of character 3-grams", "base"}
     assert likeness["exact match"]["spearman"] == pytest.approx(100 * 1.5 / 3**0.5)  # ranks 3, 1.5, 1.5 against 3, 2, 1
     assert likeness["TF-IDF of character 3-grams"]["spearman"] == pytest.approx(100)  # the same, a part of it, nothing in common
     assert all(-100 <= found["spearman_ci"][0] <= found["spearman"] <= found["spearman_ci"][1] <= 100.001 for found in likeness.values())
-    assert result["sets"]["umnsrs-similarity"]["files"] == {
+    assert result["benchmarks"]["umnsrs-similarity"]["files"] == {
         "similarity/UMNSRS_similarity.csv": checksum(data / "similarity/UMNSRS_similarity.csv")[:16]
     }
     assert {"python", "torch", "spacy-sapbert"} <= set(result["versions"])
@@ -772,14 +772,14 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, command):
     shown = command("evaluate", [*arguments, "--baselines", "--out", str(out)])
     assert out.read_text(encoding="utf-8") == text  # same seed, same result
     shown = command("evaluate", ["--benchmarks", "ncbi-dev", *arguments[4:], "--baselines", "--no-confusions", "--out", str(out)])
-    assert "confusions" not in json.loads(out.read_text(encoding="utf-8"))["sets"]["ncbi-dev"]
+    assert "confusions" not in json.loads(out.read_text(encoding="utf-8"))["benchmarks"]["ncbi-dev"]
 
 
 def test_a_set_without_a_system_is_left_out_with_a_note(material, data):
     """To the baselines, which know letters alone, these pairs are equally alike: they share none."""
     (data / "similarity/MayoSRS.csv").write_text("TERM1,TERM2,Mean\nabc,xyz,1\ndef,uvw,2\n", encoding="utf-8")
     result = ev.evaluate({}, ["umnsrs-similarity", "mayosrs"], material, baselines=True)
-    assert list(result["sets"]) == ["umnsrs-similarity"]
+    assert list(result["benchmarks"]) == ["umnsrs-similarity"]
     assert result["notes"] == [
         "mayosrs: to exact match all pairs are equally alike, so there is no correlation.",
         "mayosrs: to TF-IDF of character 3-grams all pairs are equally alike, so there is no correlation.",

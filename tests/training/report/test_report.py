@@ -27,7 +27,7 @@ RESULT = {
     "search": "Exact search.",
     "versions": {"python": "3.11"},
     "encoders": {"base": {"fingerprint": "abc"}, "ours#0": {"fingerprint": "def"}},
-    "sets": {
+    "benchmarks": {
         "ncbi-dev-published": {
             "title": "NCBI-disease dev <script>alert(1)</script>",
             "protocol": "Exact search. Lenient & exact.",
@@ -246,13 +246,13 @@ def with_intervals(name="ncbi-test-sapbert", **mine):
         },
     ]
     entry = {
-        **RESULT["sets"]["ncbi-dev-published"],
+        **RESULT["benchmarks"]["ncbi-dev-published"],
         "systems": systems,
         "groups": groups,
         "comparisons": [{"a": "base", "b": "ours", "difference": 6.0, "p": 0.0004}],
         "confusions": {"ours": confusions, "base": []},
     }
-    return {**RESULT, "encoders": {"base": {"fingerprint": "abc", "base_package": True}, "ours": {"fingerprint": "def"}}, "sets": {name: entry}}
+    return {**RESULT, "encoders": {"base": {"fingerprint": "abc", "base_package": True}, "ours": {"fingerprint": "def"}}, "benchmarks": {name: entry}}
 
 
 def test_the_answer_says_which_figure_of_what_beside_what():
@@ -287,7 +287,7 @@ def test_the_published_figure_stands_beside_no_other_protocol():
 def test_the_headline_is_the_set_that_is_wanted_first():
     both = {"a": with_intervals("ncbi-dev"), "b": with_intervals("ncbi-test")}
     assert report.headline(both) == (both["b"], "ncbi-test")
-    only = {**RESULT, "sets": {"stsb-dev": RESULT["sets"]["stsb-dev"]}}
+    only = {**RESULT, "benchmarks": {"stsb-dev": RESULT["benchmarks"]["stsb-dev"]}}
     assert report.headline({"evaluation": only}) is None
     assert report.answer_of({"evaluation": only}).sentences == []
 
@@ -295,11 +295,11 @@ def test_the_headline_is_the_set_that_is_wanted_first():
 def test_intervals_ranks_comparisons_and_break_downs(folders):
     write(folders[0], "evaluation", with_intervals())
     page = page_of(*folders)
-    sets = cells(section(page, "sets"))
+    sets = cells(section(page, "benchmarks"))
     assert sets[0] == ["system", "@1/@5, lenient", "@1, 95%", "@5, 95%", "@1/@5, strict", "MRR × 100", "@1, answerable"]
     assert sets[1] == ["ours", "91.0/96.0", "[89.0, 93.0]", "[95.0, 97.0]", "40.0/50.0", "93.0", "92.5"]  # ours first, then the base, then baselines
     assert sets[3] == ["exact match", "50.0/55.0", "", "", "40.0/50.0", "–", "–"]
-    assert "ours − base = +6.0 points, p = 0.0004." in section(page, "sets")
+    assert "ours − base = +6.0 points, p = 0.0004." in section(page, "benchmarks")
     assert cells(section(page, "groups")) == [
         ["group", "n", "ours @1/@5", "base @1/@5"],
         ["by by length"],
@@ -315,8 +315,8 @@ def test_intervals_ranks_comparisons_and_break_downs(folders):
 
 def test_many_sets_are_drawn_in_parts_that_fit_a_page():
     one = with_intervals()
-    entry = one["sets"]["ncbi-test-sapbert"]
-    many = report.changes_of({"evaluation": {**one, "sets": {f"set-{i}": entry for i in range(17)}}})
+    entry = one["benchmarks"]["ncbi-test-sapbert"]
+    many = report.changes_of({"evaluation": {**one, "benchmarks": {f"set-{i}": entry for i in range(17)}}})
     assert [picture.title for picture in many] == ["Accuracy by benchmark, part 1", "Accuracy by benchmark, part 2"]
     assert [picture.words.split("higher in ")[1].split(",")[0] for picture in many] == ["9 of 9", "8 of 8"]
 
@@ -365,7 +365,7 @@ def test_end_to_end(folders):
         "note": "a <note>",
     }
     one["mention_exact"] = {**f, "f1_ci": [72.25, 76.75]}
-    write(folders[0], "end-to-end", {"kind": "end-to-end", "protocol": "Only the text.", "systems": {"linker": {"sets": {"gsc-test": one}}}})
+    write(folders[0], "end-to-end", {"kind": "end-to-end", "protocol": "Only the text.", "systems": {"linker": {"benchmarks": {"gsc-test": one}}}})
     part = section(page_of(*folders), "end-to-end")
     assert cells(part)[1:] == [
         ["linker", "mentions, exact", "70.0", "80.0", "74.5 [72.2–76.8]", "31.2"],
@@ -487,7 +487,7 @@ def test_what_the_evaluation_writes_is_what_the_report_reads(folders):
     about = {"versions": {}, "seed": 0, "limit": 0, "pool": 0, "encoders": {"base": {"fingerprint": "0"}, "trained": {"fingerprint": "1"}}}
     result = evaluate.as_result([task], measured, about, against="base", seed=0, with_confusions=True)
     (folders[0] / "evaluation.json").write_text(json.dumps(result), encoding="utf-8")
-    part = section(page_of(*folders), "sets")
+    part = section(page_of(*folders), "benchmarks")
     assert "trained − base = +100.0 points" in part
     assert "100.0/100.0" in part
     assert "bootstrap over documents" in part
