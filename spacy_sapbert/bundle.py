@@ -17,7 +17,7 @@ from typing import Any
 from .calibration import Calibration, read_calibration
 from .encoders.base import Encoder, ThincEncoder, as_encoder
 from .errors import fail, warn
-from .files import MANIFEST, clear_abandoned, disk_full_as_error, keep_other_files, read_manifest, write_manifest, write_text, writing_folder
+from .files import MANIFEST, disk_full_as_error, folder_is_there, keep_other_files, read_manifest, write_manifest, write_text, writing_folder
 from .indexes.base import report_of
 from .kb.additions import Additions
 from .kb.concept import normalise
@@ -99,8 +99,7 @@ class LinkerBundle:
                 another format; E203, encoder, index and knowledge base were not built for each other.
         """
         folder = Path(folder)
-        if not folder.is_dir():
-            clear_abandoned(folder)  # a process that was killed while it replaced the folder left the old one beside it
+        folder_is_there(folder)  # what is missing is said below, part by part
         places = {part: folder / name for part, name in PARTS.items()} | dict(parts or {})
         with ThreadPoolExecutor(1) as beside:  # a graph of millions takes a second or two to open, as long as the encoder
             opening = None if "index" in exclude else beside.submit(open_index, places["index"].parent, index)

@@ -202,11 +202,10 @@ def kb_update(
     from . import bundle
     from .build import update
     from .build.vectors import Workers
-    from .files import clear_abandoned, write_text
+    from .files import folder_is_there, write_text
     from .kb.knowledge_base import KnowledgeBase
 
-    clear_abandoned(linker)
-    if not linker.is_dir():
+    if not folder_is_there(linker):
         raise fail("E101", MissingFile, path=linker, why="there is no such folder.")
     if corpus is not None and out is None:
         why = "the links of the old linker are compared, and without --out the new linker replaces it. Give another folder with --out."

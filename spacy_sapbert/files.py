@@ -277,6 +277,13 @@ def clear_abandoned(target: Path) -> None:
                 shutil.rmtree(scratch, ignore_errors=True)
 
 
+def folder_is_there(folder: Path) -> bool:
+    """Return whether a folder is there. If a process was killed while it replaced the folder, the old one is put back first."""
+    if not folder.is_dir():
+        clear_abandoned(folder)
+    return folder.is_dir()
+
+
 def package_file(package: str, file: str) -> Path:
     """Return the path of a file in an installed package, without importing the package.
 

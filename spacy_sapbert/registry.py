@@ -8,6 +8,7 @@ import catalogue
 from spacy.util import registry as registry
 
 from .errors import MissingFile, fail
+from .files import folder_is_there
 
 __all__ = ["registry"]
 
@@ -25,5 +26,5 @@ def check_linker_name(linker_name: str | None) -> None:
         MissingFile: E001, it is neither.
     """
     known = sorted(registry.sapbert_linkers.get_all())  # type: ignore[attr-defined]
-    if linker_name is not None and linker_name not in known and not Path(linker_name).is_dir():
+    if linker_name is not None and linker_name not in known and not folder_is_there(Path(linker_name)):
         raise fail("E001", MissingFile, name=linker_name, known=", ".join(known))

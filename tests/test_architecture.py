@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ORDER = {
     "spacy_sapbert": [
-        *("about", "types", "errors", "registry", "files"),
+        *("about", "types", "errors", "files", "registry"),
         *("kb", "readers"),
         *("candidates", "calibration", "encoders", "indexes", "doc"),
         *("settings", "bundle", "search", "annotated", "build", "state", "linker", "matcher"),
