@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
@@ -42,12 +43,31 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def tiny_linker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """A folder that one worker of this run makes and all share: `once(name, make)` calls `make(folder)` where the folder is not there yet."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # pytest-xdist's recipe: each worker's folder lies in that of the run
+
+    def made_once(name: str, make: Callable[[Path], object]) -> Path:
+        folder = shared / "once" / name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(shared / f"once-{name.replace('/', '-')}.lock"):
+            if not folder.exists():  # `make` writes it whole or not at all
+                make(folder)
+        return folder
+
+    return made_once
+
+
+@pytest.fixture(scope="session")
+def tiny_linker(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
     """A linker's folder: 60 clinical concepts of tiny_clinic.tsv, then tiny.obo; default encoder, Annoy, tuned. Don't write into it."""
     from spacy_sapbert.build.linker import build_linker, read_source
 
-    sources = [read_source(DATA / name) for name in ("tiny_clinic.tsv", "tiny.obo")]
-    return build_linker(sources, tmp_path_factory.mktemp("tiny") / "linker", progress=False)
+    def make(folder: Path) -> None:
+        build_linker([read_source(DATA / name) for name in ("tiny_clinic.tsv", "tiny.obo")], folder, progress=False)
+
+    return once("tiny/linker", make)
 
 
 @pytest.fixture(scope="session")

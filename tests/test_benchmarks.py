@@ -84,6 +84,7 @@ def test_a_missing_data_folder_is_named(tmp_path, monkeypatch):
         common.data_file(tmp_path, "a.txt")
 
 
+@pytest.mark.e2e
 def test_memory_fields(tmp_path):
     path = tmp_path / "status"
     path.write_text("Name:\tpython\nVmRSS:\t  2000 kB\n", encoding="ascii")

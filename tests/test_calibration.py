@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -120,6 +121,35 @@ def test_the_fit_finds_the_weights_that_made_the_data():
 def test_too_little_to_fit_on(rows: List[Observed]):
     with pytest.raises(SapbertError, match=r"\[E012\].*at least 50"):
         fit_calibration(rows, fit_on="", built_for={}, settings={})
+
+
+def test_fifty_mentions_are_enough_and_fewer_are_counted():
+    fifty = drawn(50)
+    assert len(fit_calibration(fifty, fit_on="", built_for={}, settings={}).right) == 50
+    with pytest.raises(SapbertError, match=rf"\[E012\].*\b49\b.*\b{sum(row.right for row in fifty[:49])}\b"):
+        fit_calibration(fifty[:49], fit_on="", built_for={}, settings={})
+
+
+def test_the_weights_are_where_the_penalised_likelihood_is_flat():
+    """There the sum of (right - p) x feature is weight / 1000 for each feature, and 0 for the intercept, which has no penalty."""
+    rows = drawn(400)
+    found = fit_calibration(rows, fit_on="", built_for={}, settings={})
+    missing = np.array(found.right) - np.array(found.probabilities)
+    features = np.array([(1.0, row.score, min(row.margin, 0.2), row.exact) for row in rows])
+    assert missing @ features == pytest.approx(np.array([0.0, *found.weights[1:]]) / 1000, abs=0.1)
+
+
+def test_without_scikit_learn_it_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+    with pytest.raises(SapbertError, match=r"^\[E013\] Fitting a calibration .*\bscikit-learn\b") as error:
+        fit_calibration(drawn(60), fit_on="", built_for={}, settings={})
+    assert error.value.code == "E013"
+
+
+def test_what_a_message_says_is_reached_is_reached():
+    """1,999 right links and one wrong link more: 1,999 of 2,000, which is less than 1.000."""
+    with pytest.raises(SapbertError, match=r"at most 0\.999\b"):
+        made([0.5] * 1999, [True] * 1999, [0.0]).lowest(0.9999)
 
 
 def test_file_there_and_back(tmp_path: Path):

@@ -284,10 +284,8 @@ def test_a_killed_build_goes_on(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
 
     first = start("first", "2")
     done = tmp_path / "linker.vectors" / "done.jsonl"
-    until = time.monotonic() + 120
     while not (done.is_file() and done.read_text().count("\n") >= 2):
         assert first.poll() is None, first.communicate()[1]
-        assert time.monotonic() < until
         time.sleep(0.05)
     first.send_signal(signal.SIGKILL)
     first.wait()

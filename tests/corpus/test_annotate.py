@@ -243,6 +243,7 @@ def test_a_ray_cluster_that_loses_an_actor(tmp_path: Path, trap: AnnotationSetti
     assert (report.counts.notes, report.kept) == (24, 0)
 
 
+@pytest.mark.e2e
 def test_no_ray_cluster_there(tmp_path: Path, settings: AnnotationSettings):
     pytest.importorskip("ray")
     corpus = write_corpus(tmp_path / "c.jsonl", ["cough"])

@@ -368,6 +368,7 @@ def test_saved_and_read_again_it_is_the_same(index: Any, engine: str, tmp_path: 
     assert (manifest["size"], manifest["dim"], manifest["config"], manifest["report"]) == (SIZE, DIM, index.get_config(), index.report)
 
 
+@pytest.mark.e2e
 def test_writing_over_the_folder_it_is_mapped_from(engine: str, tmp_path: Path) -> None:
     built = ENGINES[engine]()
     built.build(VECTORS)
@@ -379,7 +380,7 @@ def test_writing_over_the_folder_it_is_mapped_from(engine: str, tmp_path: Path) 
         f"index = {type(built).__name__}(**{built.get_config()}).from_disk(Path(sys.argv[1])); index.to_disk(Path(sys.argv[1]))\n"
         f"print(index.query(index.vectors(__import__('numpy').arange(2)), 1)[0].tolist())"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "[[0], [1]]"), done.stderr
     assert folder_to_bytes(tmp_path) == before
 

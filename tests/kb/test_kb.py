@@ -325,6 +325,7 @@ def _child(kb: KnowledgeBase, queue: Any) -> None:
     queue.put((os.getpid(), read_all(kb)))
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_other_processes_read_the_same_files(folder: Path, method: str) -> None:
     if method not in multiprocessing.get_all_start_methods():
@@ -332,7 +333,7 @@ def test_other_processes_read_the_same_files(folder: Path, method: str) -> None:
     if method == "spawn":  # a fresh interpreter, as a worker of spaCy's gets it: by pickle
         code = "import pickle, sys; kb = pickle.load(sys.stdin.buffer); print(kb.find(['mi']), kb.cui_to_entity['C9100003'].canonical_name)"
         kb = KnowledgeBase(folder)
-        done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(kb), capture_output=True, check=True, timeout=60)
+        done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(kb), capture_output=True, check=True, timeout=600)
         assert done.stdout.decode().strip() == f"{kb.find(['mi'])} myocardial infarction"
         return
     kb = KnowledgeBase(folder)
@@ -342,9 +343,9 @@ def test_other_processes_read_the_same_files(folder: Path, method: str) -> None:
     children = [context.Process(target=_child, args=(kb, queue)) for _ in range(2)]
     for child in children:
         child.start()
-    results = [queue.get(timeout=60) for _ in children]
+    results = [queue.get(timeout=600) for _ in children]
     for child in children:
-        child.join(60)
+        child.join(600)
     assert all(found == expected for _, found in results)
     assert pid not in {child_pid for child_pid, _ in results}
     assert read_all(kb) == expected  # the parent's own connection still works

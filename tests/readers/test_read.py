@@ -157,6 +157,7 @@ def test_share_of_malformed_rows(tmp_path: Path) -> None:
     assert error_code(error) == "E405"
 
 
+@pytest.mark.e2e
 def test_importing_is_light() -> None:
     code = "import sys, spacy_sapbert.readers; print([m for m in ('fastobo', 'ijson', 'zstandard', 'numpy', 'spacy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() == "[]"

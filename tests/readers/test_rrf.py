@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, List, Tuple
 
@@ -133,10 +134,24 @@ def test_mrconso_alone_finds_the_tables_beside_it(tmp_path: Path) -> None:
     assert [c.concept_id for c in read_all(copy)[0]] == ["C9000001", "C9000002", "C9000004"]
 
 
+def seconds(work: Callable[[], object]) -> float:
+    """The least time of three runs, of this process alone: other processes and pauses change little of it."""
+    found = []
+    for _ in range(3):
+        start = time.process_time()
+        work()
+        found.append(time.process_time() - start)
+    return min(found)
+
+
 def test_speed(tmp_path: Path) -> None:
+    """Reading takes three times as long as cutting the same lines into columns, about 200,000 rows a second."""
     rows = [atom(f"C9{i // 4:06}", f"toy name {i}", SAB="SNOMEDCT_US", TTY="SY") for i in range(60_000)]
     path = write_release(tmp_path, {"MRCONSO": rows})
-    start = time.process_time()
-    concepts, _ = read_all(path)
-    assert len(concepts) == 15_000
-    assert 60_000 / (time.process_time() - start) > 50_000  # rows a second; about 200,000 on the machine it was written on
+    assert len(read_all(path)[0]) == 15_000
+
+    def cut() -> list[list[str]]:
+        with (path / "MRCONSO.RRF").open(encoding="utf-8") as lines:
+            return [line.split("|") for line in lines]
+
+    assert seconds(lambda: read_all(path)) < 10 * seconds(cut)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,23 +10,26 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from spacy_sapbert.encoders.transformer import base_encoder
+from spacy_sapbert.files import writing_folder
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data.pairs import build_pairs
 
 
 @pytest.fixture(scope="session")
-def tiny_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """BERT of two layers and 32 dimensions with random weights and a real vocabulary."""
-    folder = tmp_path_factory.mktemp("base") / "tiny-bert"
-    torch.manual_seed(0)
-    BertModel(BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, vocab_size=30522)).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(base_encoder()).save_pretrained(folder)
-    return folder
+def tiny_base(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
+    """BERT of two layers and 32 dimensions with random weights and a real vocabulary. Don't write into it."""
+    config = BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, vocab_size=30522)
+
+    def make(out: Path) -> None:
+        with writing_folder(out) as folder:
+            torch.manual_seed(0)
+            BertModel(config).save_pretrained(folder)
+            AutoTokenizer.from_pretrained(base_encoder()).save_pretrained(folder)
+
+    return once("base/tiny-bert", make)
 
 
 @pytest.fixture(scope="session")
-def tiny_pairs(tiny_kb: KnowledgeBase, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pairs of the tiny linker's knowledge base, with held-out synonyms and concepts."""
-    folder = tmp_path_factory.mktemp("pairs") / "pairs"
-    build_pairs(tiny_kb, folder, held_out=0.1, zero_shot=0.1)
-    return folder
+def tiny_pairs(tiny_kb: KnowledgeBase, once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
+    """Pairs of the tiny linker's knowledge base, with held-out synonyms and concepts. Don't write into them."""
+    return once("pairs/pairs", lambda folder: build_pairs(tiny_kb, folder, held_out=0.1, zero_shot=0.1))

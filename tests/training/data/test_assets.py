@@ -60,7 +60,7 @@ class Server:
                     self.wfile.flush()
                     server.half_sent.set()
                     if self.path in server.stalls:
-                        time.sleep(30)
+                        time.sleep(600)
                     self.close_connection = True
                     return
                 self.wfile.write(body)
@@ -200,6 +200,7 @@ def test_unreachable_host_is_asked_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert asked == ["http://127.0.0.1:9/0"]
 
 
+@pytest.mark.e2e
 def test_killed_half_way(server: Server, tmp_path: Path) -> None:
     server.files, server.stalls = {"/a.obo": PLAIN * 1000}, ["/a.obo"]
     asset = {"dest": "assets/a.obo", "url": f"{server.address}/a.obo", "checksum": md5(PLAIN * 1000)}
@@ -208,7 +209,8 @@ def test_killed_half_way(server: Server, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
     code = "from pathlib import Path; from training.data.commands import assets; assets(out=Path('inputs.json'))"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
-    assert server.half_sent.wait(120)
+    while not server.half_sent.wait(0.1):
+        assert process.poll() is None
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (tmp_path / "assets").exists()

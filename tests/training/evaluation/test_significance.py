@@ -84,6 +84,11 @@ def test_one_document_says_nothing():
     assert intervals(column(1, 0, 0), np.array([0, 0, 0])).ravel() == pytest.approx([1 / 3, 1 / 3])
 
 
+def test_the_interval_of_one_document_is_the_mean_of_each_system():
+    values = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
+    assert intervals(values, np.zeros(4, dtype=int)).tolist() == [[0.75, 0.25], [0.75, 0.25]]
+
+
 def test_systems_are_drawn_alike_and_the_seed_decides():
     chance = np.random.default_rng(3)
     values, units = chance.random((60, 2)), np.repeat(np.arange(20), 3)

@@ -11,9 +11,7 @@ import torch
 from pytorch_metric_learning import losses as library
 
 from spacy_sapbert.errors import SapbertError
-from training.loop import (
-    mining,
-)
+from training.loop import mining
 from training.loop.losses import BatchLoss
 from training.registry import registry
 
@@ -285,3 +283,5 @@ def test_other_shapes_are_refused(vectors: Any, labels: Any, pairs: Any, code: s
     with pytest.raises(SapbertError, match=r"InfoNCE") as caught:
         make("InfoNCE")(vectors, labels, pairs)
     assert caught.value.code == code
+    if pairs is not None:
+        assert f"{[tuple(index.shape) for index in pairs]}" in str(caught.value)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from spacy_sapbert.errors import SapbertError
-from training.loop.mining import make_hard_triplets
+from training.loop.mining import check_setting, make_hard_triplets
 from training.registry import registry
 
 # distances on the circle: 60° apart 1, 120° apart √3, 180° apart 2
@@ -112,3 +112,11 @@ def test_other_shapes_are_refused(vectors: Any, labels: Any):
     with pytest.raises(SapbertError, match="HardTriplets") as caught:
         make_hard_triplets()(vectors, labels)
     assert caught.value.code == "E522"
+    assert f"{vectors.dtype} {tuple(vectors.shape)} and {labels.dtype} {tuple(labels.shape)}" in str(caught.value)
+
+
+def test_a_refused_setting_is_named_with_its_owner_its_value_and_its_range():
+    with pytest.raises(SapbertError, match=r"'margin' of 'NAME' is 3\.5.* greater than 0 and at most 2\b"):
+        check_setting("NAME", "margin", 3.5, above=0.0, at_most=2.0)
+    with pytest.raises(SapbertError, match=r"'scale' of 'NAME' is -1\.0.* greater than 0\.5(?! and)\b(?!X)"):
+        check_setting("NAME", "scale", -1.0, above=0.5)
