@@ -5,9 +5,10 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PIP := $(PY) -m pip --disable-pip-version-check --no-input
 PARALLEL ?= -n auto --dist worksteal
-# in CI, Python compiles what is imported, which is less than what pip would compile
-COMPILE := $(if $(CI),$(if $(PYTHONDONTWRITEBYTECODE),,--no-compile))
 CODE := $(wildcard spacy_sapbert training tests benchmarks docs setup.py)
+
+# bytecode lies apart from the sources: project.yml compares folders of sources by all that lies in them
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-ci test-all lint format docs docs-pages bench clean install
@@ -72,7 +73,7 @@ $(STAMP): setup.py constraints.txt
 	  echo "A C++ compiler is needed: Annoy comes as source. On Debian and Ubuntu: apt-get install g++ python3-dev"; exit 1; }
 	@rm -rf *.egg-info # an old one hides names that were registered since
 	@echo "Installing into $(VENV): about 140 packages, several minutes the first time ..."
-	@$(PIP) install --progress-bar off $(COMPILE) -c constraints.txt -e ".[dev,docs,abbreviations,train]" > $(VENV)/install.log 2>&1 & pid=$$!; \
+	@$(PIP) install --progress-bar off -c constraints.txt -e ".[dev,docs,abbreviations,train]" > $(VENV)/install.log 2>&1 & pid=$$!; \
 	  trap 'kill $$pid 2> /dev/null' INT TERM; \
 	  while kill -0 $$pid 2> /dev/null; do sleep 1; n=$$((n + 1)); \
 	    if [ $$((n % 15)) -eq 0 ]; then \
