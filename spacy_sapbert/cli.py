@@ -641,12 +641,12 @@ def annotate(
 
 @command(app, "lookup")
 def lookup(
-    names: list[str] = typer.Argument(..., help="Mentions to look up."),
+    names: list[str] = typer.Argument(..., help="Mentions to look up; or concepts, by an id or code such as MESH:D003924."),
     k: int = typer.Option(5, min=1, help="Number of candidates to show."),
     linker_name: str | None = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
     encoder: str | None = ENCODER,
 ) -> None:
-    """Show the nearest concepts of mentions."""
+    """Show the nearest concepts of mentions, and the concepts of ids and codes."""
     import spacy
     from rich.console import Console
     from rich.table import Table
@@ -656,9 +656,12 @@ def lookup(
     console = Console()
     for name, candidates in zip(names, linker.candidate_generator(names, max(30, k))):
         table = Table("score", "concept", "name", "by the name", title=Text(name), title_justify="left")
-        for candidate in candidates[:k]:
-            entity = linker.kb.cui_to_entity[candidate.concept_id]
-            # Text, because rich would read the brackets of "benzo[a]pyrene" as markup
+        # Text, because rich would read the brackets of "benzo[a]pyrene" as markup
+        for row in (identified := linker.kb.rows_of(name)[:k]):
+            entity = linker.kb.entity(row)
+            table.add_row("id", entity.concept_id, Text(entity.canonical_name), Text(name))
+        for candidate in () if identified else candidates[:k]:
+            entity = linker.kb[candidate.concept_id]
             table.add_row(f"{candidate.similarities[0]:.3f}", candidate.concept_id, Text(entity.canonical_name), Text(candidate.aliases[0]))
         console.print(table)
 

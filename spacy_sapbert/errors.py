@@ -83,7 +83,10 @@ class Errors:
     E013 = "{what} needs the package '{package}'. Install it: pip install {package}"
     E014 = "The annotated Docs hold no span with a kb_id ({where}). Set span.kb_id_ to the gold concept's id, `|` between alternatives."
     E015 = "Calibration '{path}' is damaged: {why}. Delete it, or fit it again: `python -m spacy_sapbert calibrate`."
-    E016 = "None of the {n:,} gold ids is in the knowledge base ({examples}): nothing can be learnt. Use its ids in the annotations, such as {known}."
+    E016 = (
+        "None of the {n:,} gold ids is in the knowledge base ({examples}): nothing can be learnt. They are of {theirs}; the knowledge base has {ours}. "
+        "Use its ids in the annotations, such as {known}, or codes of its vocabularies, such as MESH:D003924."
+    )
     E017 = (
         "'{path}' was begun with other settings or from another input: {differences}. Give the same settings and input to resume it, give another "
         "folder, or delete this one."

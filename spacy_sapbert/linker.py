@@ -374,7 +374,7 @@ class SapBertLinker(Pipe):
     # -- additions ------------------------------------------------------------------------------------------------------
 
     def add_alias(self, concept_id: str, *names: str) -> None:
-        """Give a concept of the knowledge base more names, from the next Doc on.
+        """Give a concept of the knowledge base more names, from the next Doc on. A code names its best concept: add_alias("MESH:D003924", "sugar").
 
         `to_disk` keeps them; `nlp.initialize` reads the linker folder again and forgets those that were not saved. Where such a name belongs
         to other concepts too, this concept comes first.
@@ -382,7 +382,8 @@ class SapBertLinker(Pipe):
         Raises:
             SapbertError: E022, the concept is not there; E024, a name can't be one. Then nothing is added.
         """
-        self._add({}, concept_id, names)
+        kb = self.kb
+        self._add({}, kb.concept_id(kb.row_of(concept_id)) if concept_id in kb else concept_id, names)
 
     def add_concept(
         self,

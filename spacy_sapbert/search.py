@@ -5,10 +5,10 @@ Knows texts only, no Doc.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from .bundle import LinkerBundle
 from .calibration import Calibration, Observed
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
 from .errors import fail, warn
+from .kb import curies
 from .kb.concept import DOTLESS, Name, normalise
 from .settings import Filter, Settings
 from .types import Bools1d, Floats2d, Ints2d
@@ -197,7 +198,10 @@ class CandidateSearch:
         unknown = Counter(i for i in ids if not any(part.strip() in kb for alternative in i.split("|") for part in alternative.split("+")))
         count, examples = sum(unknown.values()), ", ".join(i for i, _ in unknown.most_common(3))
         if ids and count == len(ids):
-            raise fail("E016", n=count, examples=examples, known=kb.concept_id(0))
+            theirs = curies.vocabularies_in_words(part for i in ids for part in re.split("[|+]", i))
+            raise fail(
+                "E016", n=count, examples=examples, theirs=theirs, ours=", ".join(kb.vocabularies_by_size[:MOST_SHOWN]), known=kb.concept_id(0)
+            )
         if count:
             warn("W005", count=count, n=len(ids), examples=examples)
 
@@ -206,7 +210,7 @@ class CandidateSearch:
 
         Args:
             queries: the mentions.
-            gold: the right concept's id of each mention, with `|` between alternatives; "NIL" where the knowledge base has none.
+            gold: the right concept's id or code of each mention, with `|` between alternatives; "NIL" where the knowledge base has none.
         """
         keys = [(self.normal(text), types) for text, types in queries]
         rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=self.settings.k)
@@ -215,12 +219,8 @@ class CandidateSearch:
         return [_observed(*found[key], self._rows_of(kb_id)) for key, kb_id in zip(keys, gold)]
 
     def _rows_of(self, gold: str) -> list[int]:
-        """Return the rows of the alternatives that the knowledge base has; retired ids are followed. A composite ("A+B") is no single concept."""
-        rows = []
-        for alternative in gold.split("|"):
-            with suppress(KeyError):
-                rows.append(self.bundle.kb.row_of(alternative.strip()))
-        return rows
+        """Return the rows of the alternatives that the knowledge base has; codes and retired ids are followed. A composite ("A+B") is no single concept."""
+        return [row for alternative in gold.split("|") for row in self.bundle.kb.rows_of(alternative.strip())]
 
     # -- rankings -------------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ TERM_TYPES = (
 )  # fmt: skip
 _ORDER = {lat: place for place, lat in enumerate(LANGUAGES)}
 _LANGUAGE_STEP, _TYPE_STEP = 100_000, 8
+_LAST = 1 << 60  # after every rank
 _SUPPRESSED = frozenset("OEY")
 _RELATIONS = ("|PAR|", "|CHD|", "tradename")
 _TRADE_NAMES = ("has_tradename", "tradename_of")
@@ -131,7 +132,7 @@ def _names(rows: Iterator[list[str]], wanted: _Wanted, ranks: Ranks) -> Iterator
     last = max(ranks.values(), default=len(by_type)) + 1  # place of types that have none
     steps: dict[tuple[str, str, str], tuple[str, int]] = {}  # language, vocabulary, term type -> ISO 639-1 and rank: a few hundred of them
     concept: Concept | None = None
-    last_cui, names, codes = "", [], []  # type: str, list[Name], list[tuple[str, str]]
+    last_cui, names, codes = "", [], {}  # type: str, list[Name], dict[tuple[str, str], int]
     for cui, lat, ts, _, stt, _, ispref, _, _, _, _, sab, tty, code, text, _, suppress, *_ in rows:
         if (languages is not None and lat not in languages) or (sources is not None and sab not in sources):
             continue
@@ -142,19 +143,20 @@ def _names(rows: Iterator[list[str]], wanted: _Wanted, ranks: Ranks) -> Iterator
             continue
         if cui != last_cui:
             if concept is not None:
-                concept.codes = list(dict.fromkeys(concept.codes))
+                concept.codes = list(codes)
                 yield concept
             concept, last_cui = Concept(cui, "UMLS"), cui
-            names, codes = concept.names, concept.codes
+            names, codes = concept.names, concept.code_ranks
         if (step := steps.get((lat, sab, tty))) is None:
             order = languages[lat] if languages is not None else _ORDER.get(lat, len(_ORDER))
             place = ranks.get((sab, tty), last) if ranks else by_type.get(tty, last)
             step = steps[lat, sab, tty] = LANGUAGES.get(lat, lat.lower()), order * _LANGUAGE_STEP + place * _TYPE_STEP
-        names.append(Name(text, sab, step[0], tty, step[1] + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")))
-        if code and code != "NOCODE":
-            codes.append((sab, code))
+        rank = step[1] + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")
+        names.append(Name(text, sab, step[0], tty, rank))
+        if code and code != "NOCODE" and rank < codes.get((sab, code), _LAST):
+            codes[sab, code] = rank
     if concept is not None:
-        concept.codes = list(dict.fromkeys(concept.codes))
+        concept.codes = list(codes)
         yield concept
 
 

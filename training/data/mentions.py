@@ -89,7 +89,7 @@ def build_mention_pairs(
         if any(len(alternative) > 1 for alternative in alternatives):
             counts["composite"] += 1
             continue
-        known = {kb.row_of(i) for (i,) in alternatives if i in kb}
+        known = {row for (i,) in alternatives for row in kb.rows_of(i)[:1]}  # of a code's concepts the best: its names are those of the code
         if not known:
             counts["not_in_kb"] += 1
         elif normalise(text):

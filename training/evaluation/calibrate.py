@@ -82,7 +82,7 @@ def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> dict[str, Any]:
     """
     used = sum(bool(span.kb_id_) for doc in docs for span in doc.spans[GOLD])
     placed = sum(len(doc.spans[GOLD]) for doc in docs)
-    missing = missing_ids([resolve_gold(mention, kb.row_of) for mention in corpus.mentions])
+    missing = missing_ids([resolve_gold(mention, kb.rows_of) for mention in corpus.mentions])
     return {
         "mentions": len(corpus.mentions),
         "off_offsets": len(corpus.mentions) - placed,
@@ -305,8 +305,8 @@ def calibrate_and_write(
 ) -> str:
     """Calibrate a linker and write the calibration and its figures.
 
-    Where there is nothing to fit on, or too little of it is in the knowledge base (E012), the linker stays without a calibration, and the
-    file of figures says why.
+    Where there is nothing to fit on, or none (E016) or too little (E012) of it is in the knowledge base, the linker stays without a
+    calibration, and the file of figures says why.
 
     Args:
         linker_name: A registered linker or a linker's folder; None is the default linker.
@@ -328,7 +328,7 @@ def calibrate_and_write(
     try:
         made, found, folder = calibrate_linker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere))
     except SapbertError as error:
-        if error.code != "E012":
+        if error.code not in ("E012", "E016"):
             raise
         return write_absent(out, "calibration", str(error))
     if linker_name is None:
