@@ -28,6 +28,7 @@ NO_THRESHOLD = -2.0  # below every cosine
 NOISE = 1e-9  # of a probability
 MAX_MENTION_CHARS = 1_000  # of a mention that the encoder is given; it reads 25 tokens
 EXACT_BUDGET = 0.5  # search budget of an exact match: its link is known, only its neighbours are searched
+VOCABULARIES_SHOWN = 12  # in an error
 
 Query = tuple[str, Filter]  # a mention's text and the semantic types that it may be linked to
 
@@ -200,7 +201,7 @@ class CandidateSearch:
         if ids and count == len(ids):
             theirs = curies.vocabularies_in_words(part for i in ids for part in re.split("[|+]", i))
             raise fail(
-                "E016", n=count, examples=examples, theirs=theirs, ours=", ".join(kb.vocabularies_by_size[:MOST_SHOWN]), known=kb.concept_id(0)
+                "E016", n=count, examples=examples, theirs=theirs, ours=", ".join(kb.vocabularies_by_size[:VOCABULARIES_SHOWN]), known=kb.concept_id(0)
             )
         if count:
             warn("W005", count=count, n=len(ids), examples=examples)
