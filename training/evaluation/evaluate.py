@@ -23,7 +23,7 @@ from spacy_sapbert.files import write_text
 
 from ..errors import fail
 from ..loop.encoders import SHIPPED, check_encoder, load_encoder
-from ..paths import phases_behind
+from ..paths import named, phases_behind
 from . import baselines as baselines_module
 from .benchmarks import (
     SEARCH,
@@ -338,6 +338,7 @@ def parse_encoders(given: Sequence[str]) -> dict[str, str]:
     encoders: dict[str, str] = {}
     for value in given:
         name, sign, folder = value.partition("=")
+        folder = named(folder)
         if not sign or not name.strip():
             raise fail("E548", setting="--encoder", value=value, why="it must be NAME=FOLDER, or NAME= for the base package")
         if name in encoders or name in baselines_module.NAMES:
