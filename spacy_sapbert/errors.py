@@ -207,6 +207,10 @@ class Errors:
         "The names that '{component}' looks for can't be kept in the cache '{path}' ({error}), so each process prepares them itself. Set {env} to a "
         "folder that can be written."
     )
+    W012 = (
+        "{count:,} of {total:,} concepts of MRCONSO have no semantic type in MRSTY (such as {example}): the tables in '{path}' seem to be of different "
+        "releases. Take all tables from one release, as it was downloaded or as MetamorphoSys wrote it."
+    )
     W003 = "No setting of the index links within {points:.1f} points of exact search; the best found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 
 

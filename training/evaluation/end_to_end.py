@@ -19,6 +19,7 @@ from spacy_sapbert.about import __version__
 from spacy_sapbert.corpus.pipeline import make_pipeline
 from spacy_sapbert.doc.spans import get_spans
 from spacy_sapbert.files import checksum, write_text
+from spacy_sapbert.kb import curies
 
 from ..corpora import Corpus, read_corpus
 from ..corpora.mention import GoldMention, Ids, missing_ids, resolve_gold
@@ -122,6 +123,9 @@ def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress
     made["document"] = shown(document_match, found, gold, documents)
     made["documents_per_second"] = len(corpus.documents) / seconds
     made["note"] = f"gold ids that the knowledge base does not have: {len(missing)}{', ' * bool(missing)}{', '.join(missing[:10])}"
+    if len(missing) == len({i for mention in corpus.mentions for ids in mention.gold for i in ids}):
+        known = ", ".join(kb.vocabularies_by_size[:12])
+        made["note"] += f". It has none of them: they are of {curies.vocabularies_in_words(missing)}, and it has {known}"
     return made
 
 
