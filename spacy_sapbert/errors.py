@@ -83,7 +83,10 @@ class Errors:
     E013 = "{what} needs the package '{package}'. Install it: pip install {package}"
     E014 = "The annotated Docs hold no span with a kb_id ({where}). Set span.kb_id_ to the gold concept's id, `|` between alternatives."
     E015 = "Calibration '{path}' is damaged: {why}. Delete it, or fit it again: `python -m spacy_sapbert calibrate`."
-    E016 = "None of the {n:,} gold ids is in the knowledge base ({examples}): nothing can be learnt. Use its ids in the annotations, such as {known}."
+    E016 = (
+        "None of the {n:,} gold ids is in the knowledge base ({examples}): nothing can be learnt. They are of {theirs}; the knowledge base has {ours}. "
+        "Use its ids in the annotations, such as {known}, or codes of its vocabularies, such as MESH:D003924."
+    )
     E017 = (
         "'{path}' was begun with other settings or from another input: {differences}. Give the same settings and input to resume it, give another "
         "folder, or delete this one."
@@ -203,6 +206,10 @@ class Errors:
     W009 = (
         "The names that '{component}' looks for can't be kept in the cache '{path}' ({error}), so each process prepares them itself. Set {env} to a "
         "folder that can be written."
+    )
+    W012 = (
+        "{count:,} of {total:,} concepts of MRCONSO have no semantic type in MRSTY (such as {example}): the tables in '{path}' seem to be of different "
+        "releases. Take all tables from one release, as it was downloaded or as MetamorphoSys wrote it."
     )
     W003 = "No setting of the index links within {points:.1f} points of exact search; the best found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 

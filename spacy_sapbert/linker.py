@@ -306,7 +306,7 @@ class SapBertLinker(Pipe):
     # -- additions ------------------------------------------------------------------------------------------------------
 
     def add_alias(self, concept_id: str, *names: str) -> None:
-        """Give a concept of the knowledge base more names, from the next Doc on.
+        """Give a concept of the knowledge base more names, from the next Doc on. A code names its best concept: add_alias("MESH:D003924", "sugar").
 
         `to_disk` keeps them; `nlp.initialize` reads the linker folder again and forgets those that were not saved. Where such a name belongs
         to other concepts too, this concept comes first.
@@ -315,7 +315,9 @@ class SapBertLinker(Pipe):
             SapbertError: E022, the concept is not there; E024, a name can't be one. Then nothing is added.
         """
         with self._state.lock:
-            self._use_additions(self.bundle.additions.with_names(concept_id, names, self._language))
+            kb = self.kb
+            known = kb.concept_id(kb.row_of(concept_id)) if concept_id in kb else concept_id
+            self._use_additions(self.bundle.additions.with_names(known, names, self._language))
 
     def add_concept(
         self,

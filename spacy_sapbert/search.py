@@ -5,10 +5,10 @@ Knows texts only, no Doc.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from .bundle import LinkerBundle
 from .calibration import Calibration, Observed
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
 from .errors import fail, warn
+from .kb import curies
 from .kb.concept import DOTLESS, Name, normalise
 from .settings import Filter, Settings
 from .types import Bools1d, Floats2d, Ints2d
@@ -27,6 +28,7 @@ NO_THRESHOLD = -2.0  # below every cosine
 NOISE = 1e-9  # of a probability
 MAX_MENTION_CHARS = 1_000  # of a mention that the encoder is given; it reads 25 tokens
 EXACT_BUDGET = 0.5  # search budget of an exact match: its link is known, only its neighbours are searched
+VOCABULARIES_SHOWN = 12  # in an error
 
 Query = tuple[str, Filter]  # a mention's text and the semantic types that it may be linked to
 
@@ -197,7 +199,10 @@ class CandidateSearch:
         unknown = Counter(i for i in ids if not any(part.strip() in kb for alternative in i.split("|") for part in alternative.split("+")))
         count, examples = sum(unknown.values()), ", ".join(i for i, _ in unknown.most_common(3))
         if ids and count == len(ids):
-            raise fail("E016", n=count, examples=examples, known=kb.concept_id(0))
+            theirs = curies.vocabularies_in_words(part for i in ids for part in re.split("[|+]", i))
+            raise fail(
+                "E016", n=count, examples=examples, theirs=theirs, ours=", ".join(kb.vocabularies_by_size[:VOCABULARIES_SHOWN]), known=kb.concept_id(0)
+            )
         if count:
             warn("W005", count=count, n=len(ids), examples=examples)
 
@@ -206,7 +211,7 @@ class CandidateSearch:
 
         Args:
             queries: the mentions.
-            gold: the right concept's id of each mention, with `|` between alternatives; "NIL" where the knowledge base has none.
+            gold: the right concept's id or code of each mention, with `|` between alternatives; "NIL" where the knowledge base has none.
         """
         keys = [(self.normal(text), types) for text, types in queries]
         rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=self.settings.k)
@@ -215,12 +220,8 @@ class CandidateSearch:
         return [_observed(*found[key], self._rows_of(kb_id)) for key, kb_id in zip(keys, gold)]
 
     def _rows_of(self, gold: str) -> list[int]:
-        """Return the rows of the alternatives that the knowledge base has; retired ids are followed. A composite ("A+B") is no single concept."""
-        rows = []
-        for alternative in gold.split("|"):
-            with suppress(KeyError):
-                rows.append(self.bundle.kb.row_of(alternative.strip()))
-        return rows
+        """Return the rows of the alternatives that the knowledge base has; codes and retired ids are followed. A composite ("A+B") is no single concept."""
+        return [row for alternative in gold.split("|") for row in self.bundle.kb.rows_of(alternative.strip())]
 
     # -- rankings -------------------------------------------------------------------------------------------------------
 

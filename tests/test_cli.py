@@ -253,6 +253,14 @@ def test_wrong_calls_show_the_usage(args: List[str]):
     assert "Usage" in result.stderr
 
 
+def test_lookup_shows_the_concepts_of_ids_and_codes(tiny_linker: Path) -> None:
+    shown = run("lookup", "icd10cm:I10", "C9100009", "fever", "--linker-name", tiny_linker, "--k", "1").stdout
+    rows = [[cell.strip() for cell in line.split("│")[1:5]] for line in shown.splitlines() if line.startswith("│")]
+    assert [row[:2] for row in rows[:2]] == [["id", "C9100009"]] * 2
+    assert [row[3] for row in rows[:2]] == ["icd10cm:I10", "C9100009"]
+    assert rows[2][0] == "1.000"  # a mention
+
+
 def test_a_tampered_linker(tiny_linker: Path, tmp_path: Path):
     import shutil
 

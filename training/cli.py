@@ -52,6 +52,7 @@ def _guard_all(group: typer.Typer) -> typer.Typer:
 
 
 app.command("assets")(guarded(data.assets))
+app.command("base")(guarded(data.base))
 app.command("pairs")(guarded(data.pairs))
 app.command("mentions")(guarded(data.mentions))
 app.command("definitions")(guarded(data.definitions))

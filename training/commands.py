@@ -85,10 +85,11 @@ def compare(
     """Train every row with every seed, measure all of them on the same queries, and write means and standard deviations."""
     from .compare import Folders
     from .compare import compare as run
+    from .paths import named
 
     folders = Folders(kb=kb, pairs=pairs, data=data, work=work, runs=runs)
     training = {"gpu_id": gpu_id, "processes": 1, **({"max_steps": max_steps} if max_steps else {})}
-    run(config, folders, out, recipe=recipe, base=base, benchmarks=benchmarks, limit=limit, pool=pool, training=training, jobs=jobs)
+    run(config, folders, out, recipe=recipe, base=named(base), benchmarks=benchmarks, limit=limit, pool=pool, training=training, jobs=jobs)
 
 
 def _show(report: dict[str, Any]) -> None:

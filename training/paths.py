@@ -1,9 +1,11 @@
-"""Where the phases of a recipe lie: beside the encoder `<out>`, in `<out>.phases/NAME`, each with its stamp."""
+"""Where the phases of a recipe lie: beside the encoder `<out>`, in `<out>.phases/NAME`, each with its stamp. And names that stand in files."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+
+from spacy_sapbert.errors import MissingFile, fail
 
 from .made import stamp_of
 
@@ -24,3 +26,17 @@ def phases_behind(out: str | Path) -> list[Path]:
     if not (stamp_of(out).is_file() and names.is_file()):
         return []
     return [phases_of(out) / name for name in json.loads(names.read_text(encoding="utf-8"))]
+
+
+def named(text: str) -> str:
+    """Return the name of an encoder as an option gives it: `@FILE` stands for the name in that file, see `training base`.
+
+    Raises:
+        SapbertError: E401, there is no such file.
+    """
+    if not text.startswith("@"):
+        return text
+    file = Path(text[1:])
+    if not file.is_file():
+        raise fail("E401", MissingFile, path=file)
+    return file.read_text(encoding="utf-8").strip()

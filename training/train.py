@@ -12,6 +12,7 @@ from spacy.cli._util import parse_config_overrides
 from . import phases
 from .errors import fail
 from .fit import LAUNCHED, fit, load, read_recipe, resolve
+from .paths import named
 
 
 def train(path: Path, arguments: list[str]) -> dict[str, Any]:
@@ -40,13 +41,16 @@ def train(path: Path, arguments: list[str]) -> dict[str, Any]:
 
 def _overrides(path: Path, arguments: list[str]) -> dict[str, Any]:
     try:
-        return dict(parse_config_overrides(list(arguments)))
+        found = dict(parse_config_overrides(list(arguments)))
     except SystemExit:
         raise fail(
             "E510",
             path=path,
             why=f"'{' '.join(arguments)}' is not --section.key value …; give the recipe first: `python -m training train RECIPE.cfg --section.key value`.",
         ) from None
+    if isinstance(base := found.get("paths.base"), str):
+        found["paths.base"] = named(base)
+    return found
 
 
 def _launch(processes: int, arguments: list[str]) -> NoReturn:

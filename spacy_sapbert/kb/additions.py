@@ -229,6 +229,10 @@ class Overlay:
         """Return whether a concept row is that of a new concept."""
         return concept >= self.first_concept
 
+    def coded(self) -> Iterator[tuple[int, Concept]]:
+        """Yield (row, concept) of every new concept that has codes."""
+        return ((self.first_concept + i, concept) for i, concept in enumerate(self._concepts) if concept.codes)
+
     def id_of(self, row: int) -> str:
         """Return the id of a new concept."""
         return self._concepts[row - self.first_concept].concept_id

@@ -11,6 +11,9 @@ How concepts are joined:
    (`KnowledgeBase.row_of`), unless they are concepts of their own.
 The canonical name is the best-ranked name of the first source that has one; of equal ranks, the name that was read first. The definition
 is chosen in the same way; further ones that differ are kept, too.
+A code of a vocabulary leads to its concepts as well (`KnowledgeBase.rows_of`). Of several concepts with one code the best is that of the first
+source that says so; then that with the best-ranked name under this code in the vocabulary (a preferred name comes before an entry term); then
+that which was read first.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from .knowledge_base import DATABASE, KIND, NAME_TABLE, VERSION, KnowledgeBase
 
 WEAK = ("NRW", "REL", "BRD", "LAY")  # narrower, related, broader and lay names; they come last in a tie
 _BATCH = 20_000
+_SOURCE_STEP = 10_000_000  # ranks of a later source are worse than any of an earlier one
 Ints32 = npt.NDArray[np.int32]
 
 _STAGE = """
@@ -45,7 +49,7 @@ CREATE TABLE s_cui (id TEXT, cui TEXT);
 CREATE TABLE s_same (id TEXT, other TEXT);
 CREATE TABLE s_type (id TEXT, tui TEXT);
 CREATE TABLE s_definition (id TEXT, definition TEXT, source TEXT, input INTEGER);
-CREATE TABLE s_code (id TEXT, vocabulary TEXT, code TEXT);
+CREATE TABLE s_code (id TEXT, vocabulary TEXT, code TEXT, rank INTEGER);
 CREATE TABLE s_parent (id TEXT, parent TEXT);
 CREATE TABLE s_retired (id TEXT, old TEXT);
 CREATE TABLE s_relation (id TEXT, relation TEXT, target TEXT);
@@ -57,7 +61,7 @@ CREATE TABLE string (row INTEGER PRIMARY KEY, norm TEXT NOT NULL UNIQUE);
 CREATE TABLE name (string INTEGER NOT NULL, concept INTEGER NOT NULL, text TEXT NOT NULL, source TEXT NOT NULL, language TEXT NOT NULL,
                    term_type TEXT NOT NULL, rank INTEGER NOT NULL);
 CREATE TABLE type (concept INTEGER NOT NULL, tui TEXT NOT NULL, PRIMARY KEY (concept, tui)) WITHOUT ROWID;
-CREATE TABLE code (concept INTEGER NOT NULL, vocabulary TEXT NOT NULL, code TEXT NOT NULL);
+CREATE TABLE code (concept INTEGER NOT NULL, vocabulary TEXT NOT NULL, code TEXT NOT NULL, rank INTEGER NOT NULL);
 CREATE TABLE parent (concept INTEGER NOT NULL, parent TEXT NOT NULL, PRIMARY KEY (concept, parent)) WITHOUT ROWID;
 CREATE TABLE other_id (id TEXT PRIMARY KEY, concept INTEGER NOT NULL, kind TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE relation (concept INTEGER NOT NULL, relation TEXT NOT NULL, target TEXT NOT NULL);
@@ -218,7 +222,8 @@ def _stage_concept(
     if concept.types:
         rows["s_type"].extend([(cid, tui) for tui in concept.types])
     if concept.codes:
-        rows["s_code"].extend([(cid, vocabulary, code) for vocabulary, code in concept.codes])
+        ranks = concept.code_ranks
+        rows["s_code"].extend([(cid, *code, number * _SOURCE_STEP + min(ranks.get(code, 0), _SOURCE_STEP - 1)) for code in concept.codes])
     if concept.parents:
         rows["s_parent"].extend([(cid, parent) for parent in concept.parents])
     if concept.retired:
@@ -312,7 +317,7 @@ def _assign_keys(database: sqlite3.Connection) -> dict[str, int]:
         keys.extend((term, key) for term in group)
         codes.extend((group[0], cui) for cui in listed)
     database.execute("BEGIN")
-    database.executemany("INSERT INTO s_code VALUES (?, 'UMLS', ?)", codes)
+    database.executemany("INSERT INTO s_code VALUES (?, 'UMLS', ?, 0)", codes)
     database.executemany("INSERT OR IGNORE INTO key VALUES (?, ?)", keys)
     database.execute("COMMIT")
     return {"terms_with_several_cuis": several}
@@ -487,7 +492,8 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
     database.create_function("string_of", 1, string_of.data.__getitem__)
     database.create_function("concept_of", 1, concept_of.data.__getitem__)
     database.execute(
-        "INSERT INTO out.name SELECT string_of(seq), concept_of(seq), text, source, language, term_type, input * 10000000 + MIN(rank, 9999999)"
+        "INSERT INTO out.name SELECT string_of(seq), concept_of(seq), text, source, language, term_type,"
+        f" input * {_SOURCE_STEP} + MIN(rank, {_SOURCE_STEP - 1})"
         " FROM n WHERE concept_of(seq) >= 0 ORDER BY seq"
     )
     return _Names(string_of[chosen], concept, _ints(ties), _ints(sources), list(places), languages, int(concept[-1]) + 1, n_strings)
@@ -518,9 +524,9 @@ def _write_parts(database: sqlite3.Connection) -> None:
         + ") WHERE again = 1) ORDER BY row, place"
     )
     # every concept that is a CUI lists itself first under UMLS
-    database.execute("INSERT INTO out.code SELECT row, 'UMLS', id FROM out.concept WHERE id GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'")
+    database.execute("INSERT INTO out.code SELECT row, 'UMLS', id, 0 FROM out.concept WHERE id GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'")
     database.execute(
-        "INSERT INTO out.code SELECT concept.row, vocabulary, code "
+        "INSERT INTO out.code SELECT concept.row, vocabulary, code, MIN(rank) "
         + by_concept.format("s_code")
         + " WHERE NOT (vocabulary = 'UMLS' AND code = concept.id) GROUP BY concept.row, vocabulary, code ORDER BY MIN(s_code.rowid)"
     )
@@ -592,7 +598,14 @@ def _finish(path: Path, table_path: Path, names: _Names) -> dict[str, Any]:
     try:
         database.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000;")
         database.execute("BEGIN")
-        for table, column in (("name", "string"), ("name", "concept"), ("code", "concept"), ("relation", "concept"), ("other_id", "concept")):
+        for table, column in (
+            ("name", "string"),
+            ("name", "concept"),
+            ("code", "concept"),
+            ("code", "code"),
+            ("relation", "concept"),
+            ("other_id", "concept"),
+        ):
             database.execute(f"CREATE INDEX {table}_{column} ON {table} ({column})")
         type_set = _type_sets(database, names.concepts)
         vocabulary_set, codes, vocabularies = _vocabulary_sets(database, names)

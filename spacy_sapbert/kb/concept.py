@@ -52,6 +52,8 @@ class Concept:
         types: semantic types (TUIs).
         definition: definition of the concept.
         codes: (vocabulary, code).
+        code_ranks: code -> rank of the best name that the vocabulary itself gives it, see `Name`; a code without one has 0. Of several
+            concepts with one code, that of the lowest rank is the best.
         parents: concept ids.
         same_as: ids of terms in other sources that a curated mapping calls an exact match.
         retired: ids that this concept replaces.
@@ -65,6 +67,7 @@ class Concept:
     types: list[str] = field(default_factory=list)
     definition: str | None = None
     codes: list[tuple[str, str]] = field(default_factory=list)
+    code_ranks: dict[tuple[str, str], int] = field(default_factory=dict, compare=False, repr=False)
     parents: list[str] = field(default_factory=list)
     same_as: list[str] = field(default_factory=list)
     retired: list[str] = field(default_factory=list)

@@ -18,12 +18,12 @@ from cachetools import LRUCache
 from ..errors import DamagedFile, fail
 from ..files import read_manifest
 from ..types import Bools1d
-from . import semantic_types
+from . import curies, semantic_types
 from .additions import Additions, Overlay
 from .concept import DOTLESS, Concept, Name, normalise
 from .name_table import NameTable
 
-KIND, VERSION = "knowledge base", 1
+KIND, VERSION = "knowledge base", 2
 DATABASE, NAME_TABLE = "kb.sqlite", "names.npy"
 MAPPED_UP_TO = 1 << 30  # bytes of a database
 _CACHED = 20_000  # concepts and ids kept in memory
@@ -121,6 +121,11 @@ class KnowledgeBase:
     def vocabularies(self) -> list[str]:
         """Vocabularies in which any concept has a name or a code."""
         return list(self.manifest["counts"]["vocabularies"])
+
+    @property
+    def vocabularies_by_size(self) -> list[str]:
+        """Vocabularies in which any concept has a code, that with most codes first."""
+        return list(self.manifest["counts"]["codes"])
 
     @property
     def languages(self) -> dict[str, int]:
@@ -228,30 +233,76 @@ class KnowledgeBase:
         return known
 
     def row_of(self, concept_id: str) -> int:
-        """Return the row of a concept.
-
-        Args:
-            concept_id: its id, another of its CUIs, a retired id or the identifier of a source.
+        """Return the row of the concept that an identifier or code leads to; the best one if there are several, see `rows_of`.
 
         Raises:
             KeyError: there is no such concept.
         """
-        try:
-            hit = self._sql("SELECT row FROM concept WHERE id = ?", concept_id).fetchone()
-            hit = hit or self._sql("SELECT concept FROM other_id WHERE id = ?", concept_id).fetchone()
-        except UnicodeEncodeError:  # half a surrogate pair: no id has one
-            hit = None
-        if hit is None and self.added is not None and concept_id in self.added.rows:
-            return self.added.rows[concept_id]
-        if hit is None:
+        rows = self.rows_of(concept_id)
+        if not rows:
             raise KeyError(concept_id)
-        return int(hit[0])
+        return rows[0]
+
+    def rows_of(self, concept_id: str) -> list[int]:
+        """Return the rows of all concepts that an identifier or code leads to, best first; none if it is not known.
+
+        Args:
+            concept_id: a concept's id, another of its CUIs, a retired id or the identifier of a source: then it is one concept. Else a code of
+                a vocabulary, as `VOCABULARY:code`, in any spelling that `curies` knows: MESH:D003924, MSH:D003924, mesh:D003924. Several
+                concepts may have it; `builder` says which is the best.
+        """
+        if not isinstance(concept_id, str):
+            return []
+        try:
+            for spelt in dict.fromkeys((concept_id, curies.canonical(concept_id))):
+                hit = self._sql("SELECT row FROM concept WHERE id = ?", spelt).fetchone()
+                hit = hit or self._sql("SELECT concept FROM other_id WHERE id = ?", spelt).fetchone()
+                if hit is not None:
+                    return [int(hit[0])]
+                if self.added is not None and spelt in self.added.rows:
+                    return [self.added.rows[spelt]]
+            prefix, local = curies.split(concept_id)
+            return self.rows_of_code(curies.code_spellings(concept_id), prefix) if prefix and local else []
+        except UnicodeEncodeError:  # half a surrogate pair: no id has one
+            return []
+
+    def rows_of_code(self, spellings: Sequence[str], vocabulary: str = "") -> list[int]:
+        """Return the rows of all concepts with a code, best first.
+
+        Args:
+            spellings: how the code may be written in the knowledge base.
+            vocabulary: the vocabulary of the code, in any spelling; "" for any vocabulary.
+        """
+        key = curies.vocabulary_key(vocabulary)
+        rows = [
+            row
+            for of, row in self._sql(
+                f"SELECT vocabulary, concept FROM code WHERE code IN ({','.join('?' * len(spellings))}) ORDER BY rank, rowid", *spellings
+            )
+            if not vocabulary or curies.vocabulary_key(of) == key
+        ]
+        for row, concept in self.added.coded() if self.added is not None else ():
+            rows += [row for of, code in concept.codes if code in spellings and (not vocabulary or curies.vocabulary_key(of) == key)]
+        return list(dict.fromkeys(rows))
 
     def __contains__(self, concept_id: str) -> bool:
-        try:
-            return self.row_of(concept_id) >= 0
-        except KeyError:
-            return False
+        return bool(self.rows_of(concept_id))
+
+    def __getitem__(self, concept_id: str) -> Entity:
+        """Return the concept that an identifier or code leads to, as scispaCy shows it: `kb["MESH:D003924"].canonical_name`.
+
+        Raises:
+            KeyError: there is no such concept.
+        """
+        return self.entity(self.row_of(concept_id))
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the ids of all concepts."""
+        return iter(self.cui_to_entity)
+
+    def get(self, concept_id: str) -> Entity | None:
+        """Return the concept that an identifier or code leads to, None if it is not known."""
+        return self.cui_to_entity.get(concept_id)
 
     def concept(self, row: int) -> Concept:
         """Return all that is known about the concept in a row. `names[0]` is the canonical name."""
@@ -321,10 +372,6 @@ class KnowledgeBase:
     def concepts_of_codes(self, vocabulary: str) -> Iterator[tuple[str, int]]:
         """Yield (code, concept row) of every code of a vocabulary, sorted by code. For "UMLS" these are all CUIs that source terms map to."""
         yield from self._sql("SELECT code, concept FROM code WHERE vocabulary = ? ORDER BY code, concept", vocabulary)
-
-    def every_code(self) -> Iterator[tuple[str, str, int]]:
-        """Yield (vocabulary, code, concept row) of all codes."""
-        yield from self._sql("SELECT vocabulary, code, concept FROM code ORDER BY rowid")
 
     def canonical_names(self) -> Iterator[tuple[int, str, str]]:
         """Yield (row, concept id, canonical name as its source writes it) of every concept, in the order of rows."""
@@ -407,7 +454,7 @@ class KnowledgeBase:
 
     @property
     def cui_to_entity(self) -> Mapping[str, Entity]:
-        """Concept id -> entity, read when it is asked for. Iterating gives concept ids; retired and secondary ids are found, too."""
+        """Concept id -> entity, read when it is asked for. Iterating gives concept ids; retired and secondary ids and codes are found, too."""
         return _Entities(self)
 
     @property
@@ -466,7 +513,7 @@ class _Entities(Mapping[str, Entity]):
         self._kb = kb
 
     def __getitem__(self, concept_id: str) -> Entity:
-        return self._kb.entity(self._kb.row_of(concept_id))
+        return self._kb[concept_id]
 
     def __contains__(self, concept_id: object) -> bool:
         return isinstance(concept_id, str) and concept_id in self._kb

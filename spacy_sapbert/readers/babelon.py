@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import fail
+from ..kb import curies
 from ..kb.concept import Concept, Name
-from . import curies
 from .languages import language_code
 from .names import RANKS, term_type
 from .stats import ReadStats, reader

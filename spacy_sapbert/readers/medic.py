@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..kb import curies
 from ..kb.concept import Concept, Name
-from . import curies
 from .names import RANKS
 from .stats import ReadStats, reader
 from .text import lines

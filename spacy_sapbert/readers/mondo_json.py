@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..kb import curies
 from ..kb.concept import Concept, Name
-from . import curies, json_files
+from . import json_files
 from .names import RANKS
 from .stats import ReadStats, reader
 

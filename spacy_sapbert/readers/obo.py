@@ -12,8 +12,8 @@ from typing import Any
 import fastobo
 
 from ..errors import fail
+from ..kb import curies
 from ..kb.concept import Concept, Name
-from . import curies
 from .names import term_type
 from .relations import named
 from .stats import ReadStats, reader

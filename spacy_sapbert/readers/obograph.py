@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import fail
+from ..kb import curies
 from ..kb.concept import Concept, Name
-from . import curies, json_files
+from . import json_files
 from .names import term_type
 from .obo import add_xref
 from .relations import named

@@ -7,9 +7,10 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
+from ..errors import warn
 from ..kb.concept import Concept, Name, is_cui
 from .rrf_files import Tables
-from .stats import ReadStats, reader
+from .stats import FEW_ROWS, ReadStats, reader
 
 LANGUAGES = {
     "ENG": "en", "SPA": "es", "FRE": "fr", "GER": "de", "ITA": "it", "POR": "pt", "DUT": "nl", "CZE": "cs", "RUS": "ru", "JPN": "ja",
@@ -23,6 +24,7 @@ TERM_TYPES = (
 )  # fmt: skip
 _ORDER = {lat: place for place, lat in enumerate(LANGUAGES)}
 _LANGUAGE_STEP, _TYPE_STEP = 100_000, 8
+_LAST = 1 << 60  # after every rank
 _SUPPRESSED = frozenset("OEY")
 _RELATIONS = ("|PAR|", "|CHD|", "tradename")
 _TRADE_NAMES = ("has_tradename", "tradename_of")
@@ -67,6 +69,7 @@ def read_rrf(
     MRREL: REL and RELA say what the *second* concept is to the first. `C1|…|PAR|C2`: C2 is a parent of C1; `C1|…|CHD|C2`: C2 is a child
     of C1; RELA has_tradename: C2 has the tradename C1. Each relation is there from both sides. MRCUI: REL SY with MAPIN Y: CUI1 was merged into CUI2.
 
+    Warns W012 where concepts of MRCONSO are not in MRSTY: the tables are of different releases.
     Raises E401, E402 (no MRCONSO), E404, E405. Source: UMLS Reference Manual, chapter 3 (ncbi.nlm.nih.gov/books/NBK9685).
     `stats.versions` has SVER by vocabulary (MRSAB), `stats.version` that of the Metathesaurus itself (RSAB MTH).
     """
@@ -87,9 +90,14 @@ def read_rrf(
     def skip(cui: str) -> bool:
         return only_named and not named[int(cui[1:])]
 
+    untyped = named.copy() if "MRSTY" in tables else bytearray()
     for cui, group in groupby(rows("MRSTY"), key=_ATOM):
         if not skip(cui):
             yield Concept(cui, "UMLS", types=list(dict.fromkeys(row[1] for row in group)))
+        if untyped:
+            untyped[int(cui[1:])] = 0
+    if (count := untyped.count(1)) > max(FEW_ROWS, stats.max_bad_share * named.count(1)):  # in one release, every concept has a type
+        warn("W012", count=count, total=named.count(1), path=path, example=f"C{untyped.find(1):07}")
     # MRDEF has no column of languages; MSHSPA's and MSHCZE's definitions are known by their vocabulary's
     foreign = set() if wanted.languages is None else {row[3] for row in vocabularies if row[19] and row[19].upper() not in wanted.languages}
     for row in rows("MRDEF"):
@@ -131,7 +139,7 @@ def _names(rows: Iterator[list[str]], wanted: _Wanted, ranks: Ranks) -> Iterator
     last = max(ranks.values(), default=len(by_type)) + 1  # place of types that have none
     steps: dict[tuple[str, str, str], tuple[str, int]] = {}  # language, vocabulary, term type -> ISO 639-1 and rank: a few hundred of them
     concept: Concept | None = None
-    last_cui, names, codes = "", [], []  # type: str, list[Name], list[tuple[str, str]]
+    last_cui, names, codes = "", [], {}  # type: str, list[Name], dict[tuple[str, str], int]
     for cui, lat, ts, _, stt, _, ispref, _, _, _, _, sab, tty, code, text, _, suppress, *_ in rows:
         if (languages is not None and lat not in languages) or (sources is not None and sab not in sources):
             continue
@@ -142,19 +150,20 @@ def _names(rows: Iterator[list[str]], wanted: _Wanted, ranks: Ranks) -> Iterator
             continue
         if cui != last_cui:
             if concept is not None:
-                concept.codes = list(dict.fromkeys(concept.codes))
+                concept.codes = list(codes)
                 yield concept
             concept, last_cui = Concept(cui, "UMLS"), cui
-            names, codes = concept.names, concept.codes
+            names, codes = concept.names, concept.code_ranks
         if (step := steps.get((lat, sab, tty))) is None:
             order = languages[lat] if languages is not None else _ORDER.get(lat, len(_ORDER))
             place = ranks.get((sab, tty), last) if ranks else by_type.get(tty, last)
             step = steps[lat, sab, tty] = LANGUAGES.get(lat, lat.lower()), order * _LANGUAGE_STEP + place * _TYPE_STEP
-        names.append(Name(text, sab, step[0], tty, step[1] + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")))
-        if code and code != "NOCODE":
-            codes.append((sab, code))
+        rank = step[1] + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")
+        names.append(Name(text, sab, step[0], tty, rank))
+        if code and code != "NOCODE" and rank < codes.get((sab, code), _LAST):
+            codes[sab, code] = rank
     if concept is not None:
-        concept.codes = list(dict.fromkeys(concept.codes))
+        concept.codes = list(codes)
         yield concept
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..errors import fail
+from ..kb import curies
 from ..kb.concept import Concept
-from . import curies
 from .stats import ReadStats, reader
 from .text import lines
 

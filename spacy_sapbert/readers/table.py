@@ -8,8 +8,8 @@ from itertools import groupby
 from pathlib import Path
 
 from ..errors import fail
+from ..kb import curies
 from ..kb.concept import Concept, Name
-from . import curies
 from .languages import language_code
 from .names import RANKS
 from .stats import ReadStats, reader

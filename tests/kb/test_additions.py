@@ -73,6 +73,20 @@ def test_an_alias_is_found_from_the_next_doc_on(nlp: Language) -> None:
     assert linker.candidate_generator(["zucker"], 3)[0][0].concept_id == HYPERTENSION
 
 
+def test_a_code_names_the_concept_that_gets_an_alias(nlp: Language, tmp_path: Path) -> None:
+    linker: Any = nlp.get_pipe("sapbert_linker")
+    linker.add_alias("icd10cm:I10", "Zucker")
+    assert linked(nlp, "Zucker") == [HYPERTENSION]
+    assert linker.additions.names[0].concept_id == HYPERTENSION  # what `kb build` reads beside the sources is of this concept
+    with pytest.raises(SapbertError, match=r"\[E022\] Concept 'ICD10CM:X99'"):
+        linker.add_alias("ICD10CM:X99", "Zucker")
+    with pytest.raises(SapbertError, match=r"\[E025\].*ICD10CM:I10"):
+        linker.add_concept("ICD10CM:I10", "Zucker")
+    linker.add_concept("TOY:1", "toy ill", codes=[("ICD10CM", "Z99.9"), ("ICD10CM", "I10")])
+    kb = linker.kb
+    assert [kb.concept_id(row) for code in ("ICD10CM:Z99.9", "icd10cm:I10") for row in kb.rows_of(code)] == ["TOY:1", HYPERTENSION, "TOY:1"]
+
+
 def test_scores_of_other_mentions_stay(tiny_linker: Path) -> None:
     plain, more = pipeline(tiny_linker, exact_match=False), pipeline(tiny_linker, exact_match=False)
     linker: Any = more.get_pipe("sapbert_linker")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, List, Tuple
@@ -118,6 +119,17 @@ def test_a_bad_small_table_is_not_hidden_by_a_large_good_one(tmp_path: Path) -> 
     with pytest.raises(SapbertError, match=r"MRSTY.*11 of 11") as error:
         read_all(path)
     assert error_code(error) == "E405"
+
+
+def test_tables_of_different_releases_are_told(tmp_path: Path) -> None:
+    """Every concept of a release has a semantic type; thirty in a thousand are new here."""
+    atoms = [atom(f"C90{i:05}", f"toy {i}") for i in range(1000)]
+    types = [f"C90{i:05}|T184|A2.2.2|Sign or Symptom|AT{i}||" for i in range(30, 1200)]
+    with pytest.warns(UserWarning, match=r"\[W012\] 30 of 1,000 concepts .*such as C9000000.*different releases"):
+        read_all(write_release(tmp_path, {"MRCONSO": atoms, "MRSTY": types}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_all(write_release(tmp_path, {"MRCONSO": atoms[20:], "MRSTY": types}))  # ten; one row in a hundred may be malformed, and left out
 
 
 def test_a_folder_without_mrconso(tmp_path: Path) -> None:

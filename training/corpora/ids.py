@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from spacy_sapbert.readers import curies
+from spacy_sapbert.kb import curies
 from spacy_sapbert.readers.medic import identifier
 
 from .mention import Ids

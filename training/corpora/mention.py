@@ -46,26 +46,28 @@ class Gold(NamedTuple):
         return any(None not in alternative for alternative in self.alternatives)
 
 
-def resolve_gold(mention: GoldMention, row_of: Callable[[str], int]) -> Gold:
+def resolve_gold(mention: GoldMention, rows_of: Callable[[str], Sequence[int]]) -> Gold:
     """Look up the gold ids of a mention in a knowledge base.
+
+    A code of several concepts stands for as many alternatives; in a composite, for the best of these concepts.
 
     Args:
         mention: The mention with its gold ids.
-        row_of: `KnowledgeBase.row_of`, which follows retired and alternative ids and raises KeyError for an unknown one.
+        rows_of: `KnowledgeBase.rows_of`, which follows codes, retired and alternative ids and has no row for an unknown one.
 
     Returns:
         The rows of the alternatives, and the ids that are missing.
     """
+    alternatives: list[Rows] = []
     missing: list[str] = []
-
-    def row(concept_id: str) -> int | None:
-        try:
-            return row_of(concept_id)
-        except KeyError:
-            missing.append(concept_id)
-            return None
-
-    return Gold(tuple(tuple(row(i) for i in alternative) for alternative in mention.gold), tuple(missing))
+    for ids in mention.gold:
+        found = [rows_of(concept_id) for concept_id in ids]
+        missing += [concept_id for concept_id, rows in zip(ids, found) if not rows]
+        if len(found) == 1 and found[0]:
+            alternatives += [(row,) for row in found[0]]
+        else:
+            alternatives.append(tuple(rows[0] if rows else None for rows in found))
+    return Gold(tuple(alternatives), tuple(missing))
 
 
 def missing_ids(golds: Sequence[Gold]) -> dict[str, int]:

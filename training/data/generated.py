@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from spacy_sapbert.readers import ReadStats, curies
+from spacy_sapbert.readers import ReadStats
 from spacy_sapbert.readers.text import lines
 
 from ..errors import fail
@@ -146,7 +146,7 @@ def stage_generated(kb: KnowledgeBase, path: Path, labels: Ints, stage: sqlite3.
 def _labels_of_ids(kb: KnowledgeBase, ids: Iterable[tuple[str, str]], labels: Ints) -> dict[tuple[str, str], set[int]]:
     """Find the labels of ids.
 
-    The id of a concept goes before codes. A bare code may be of any vocabulary.
+    A bare code may be of any vocabulary.
 
     Args:
         kb: The knowledge base.
@@ -157,19 +157,8 @@ def _labels_of_ids(kb: KnowledgeBase, ids: Iterable[tuple[str, str]], labels: In
         (id, vocabulary) -> labels.
     """
     found: dict[tuple[str, str], set[int]] = {}
-    wanted: dict[tuple[str, str], list[tuple[str, str]]] = {}  # (vocabulary, code) as the knowledge base has them -> what asks for it
-    for given in ids:
-        concept_id, vocabulary = given
-        curie = curies.canonical(f"{vocabulary}:{concept_id}" if vocabulary and ":" not in concept_id else concept_id)
-        found[given] = set()
-        if curie in kb:
-            found[given].add(int(labels[kb.row_of(curie)]))
-        else:
-            prefix, _, local = curie.rpartition(":")
-            wanted.setdefault(curies.code(curie) or (prefix, local), []).append(given)
-    if wanted:
-        for vocabulary, code, row in kb.every_code():
-            for asked in ((vocabulary, code), ("", code)):
-                for given in wanted.get(asked, ()):
-                    found[given].add(int(labels[row]))
+    for concept_id, vocabulary in ids:
+        curie = f"{vocabulary}:{concept_id}" if vocabulary and ":" not in concept_id else concept_id
+        rows = kb.rows_of(curie) or (kb.rows_of_code([curie]) if ":" not in curie else [])
+        found[concept_id, vocabulary] = {int(labels[row]) for row in rows}
     return found

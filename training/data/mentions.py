@@ -15,6 +15,7 @@ import numpy as np
 
 from spacy_sapbert.errors import MissingFile
 from spacy_sapbert.errors import fail as base_fail
+from spacy_sapbert.kb import curies
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
@@ -84,14 +85,16 @@ def build_mention_pairs(
     labels, _ = assign_labels(kb)
     counts = {"mentions": 0, "distinct": 0, "composite": 0, "several_concepts": 0, "not_in_kb": 0, "already_a_name": 0}
     rows_of: dict[str, set[int]] = {}
+    unknown: list[str] = []
     for text, alternatives in mentions:
         counts["mentions"] += 1
         if any(len(alternative) > 1 for alternative in alternatives):
             counts["composite"] += 1
             continue
-        known = {kb.row_of(i) for (i,) in alternatives if i in kb}
+        known = {row for (i,) in alternatives for row in kb.rows_of(i)[:1]}  # of a code's concepts the best: its names are those of the code
         if not known:
             counts["not_in_kb"] += 1
+            unknown += [i for (i,) in alternatives]
         elif normalise(text):
             rows_of.setdefault(normalise(text), set()).update(known)
     single: list[tuple[int, str, list[str]]] = []
@@ -114,7 +117,11 @@ def build_mention_pairs(
             chosen = sorted(chance.choice(len(known_names), min(max_pairs, len(known_names)), replace=False).tolist())
             pairs.extend({"anchor": text, "positive": known_names[j], "label": label} for j in chosen)
     if not pairs:
-        raise fail("E504", why=", ".join(f"{count:,} {key.replace('_', ' ')}" for key, count in counts.items()))
+        why = ", ".join(f"{count:,} {key.replace('_', ' ')}" for key, count in counts.items())
+        if unknown:
+            known = ", ".join(kb.vocabularies_by_size[:12])
+            why += f"; the unknown ids are of {curies.vocabularies_in_words(unknown)}, and the knowledge base has {known}"
+        raise fail("E504", why=why)
     in_pairs = len({row["anchor"] for row in pairs}) + len({row["positive"] for row in pairs})
     counts.update(
         pairs=len(pairs),

@@ -494,7 +494,11 @@ class BenchmarkReader:
             )
         if variant == "verbatim":
             protocol = protocol.replace(NO_PREFERENCE, VERBATIM)
-        golds = [resolve_gold(mention, lambda concept_id: new[concept_id] if concept_id in new else kb.row_of(concept_id)) for mention, _ in scored]
+
+        def rows_of(concept_id: str) -> list[int]:
+            return [new[concept_id]] if concept_id in new else kb.rows_of(concept_id)
+
+        golds = [resolve_gold(mention, rows_of) for mention, _ in scored]
         counts.update(count_unanswerable(golds), composites=sum(any(len(a) > 1 for a in m.gold) for m, _ in scored))
         if variant != "sapbert":  # there its parts are looked up one by one
             counts["composites_read_as_alternatives"] = sum(m.kind == COMPOSITE and len(m.gold) > 1 for m, _ in scored)
@@ -508,7 +512,7 @@ class BenchmarkReader:
             seen = {}
         train = self._train(corpus, part)
         made = ConceptBenchmark(name, title, protocol, queries, golds, dictionary, rule, counts, seen, given=given, train=train, public=True)
-        return by_names(made) if variant == "sapbert" else made
+        return by_names(made, rows_of) if variant == "sapbert" else made
 
     def _with_mentions(
         self, corpus: str, parts: Sequence[str], kb: KnowledgeBase, dictionary: Dictionary, *, as_written: bool
@@ -554,7 +558,7 @@ class BenchmarkReader:
             mention for file in BIOMAP for mention in self._read(name, file, lambda path: read_biomap(open_lines(path), source=path)).mentions
         ]
         kb, dictionary = self._needed(name, "mondo")
-        golds = [resolve_gold(mention, kb.row_of) for mention in mentions]
+        golds = [resolve_gold(mention, kb.rows_of) for mention in mentions]
         protocol = f"{SEARCH} {GIVEN} {AS_WRITTEN} All three published parts as one set, since they share documents."
         queries = [normalise(mention.text) for mention in mentions]
         title = f"biomap, {dictionary.about['source']}"
@@ -577,11 +581,12 @@ class BenchmarkReader:
         return kb, of_kb(kb, title)
 
 
-def by_names(benchmark: ConceptBenchmark) -> ConceptBenchmark:
+def by_names(benchmark: ConceptBenchmark, rows_of: Callable[[str], Sequence[int]]) -> ConceptBenchmark:
     """Make the benchmark that BY_NAMES describes: names are ranked, and a name is right if it shares a concept with the gold.
 
     Args:
         benchmark: A benchmark whose labels are concepts, with the mentions as the corpus has them.
+        rows_of: As for `resolve_gold`.
     """
     dictionary = benchmark.dictionary
     starts = np.searchsorted(dictionary.labels, np.arange(dictionary.n_labels + 1))
@@ -589,10 +594,9 @@ def by_names(benchmark: ConceptBenchmark) -> ConceptBenchmark:
     golds: list[Gold] = []
     sizes: list[int] = []
     for query, gold, mention in zip(benchmark.queries, benchmark.golds, benchmark.given):
-        named = list(zip((i for alternative in mention.gold for i in alternative), (row for alternative in gold.alternatives for row in alternative)))
-        mesh = [pair for pair in named if not pair[0].startswith("OMIM:")]
-        kept = dict(mesh or named)
-        rows = [dictionary.rows[starts[row] : starts[row + 1]] for row in kept.values() if row is not None]
+        named = dict.fromkeys(i for alternative in mention.gold for i in alternative)
+        kept = [i for i in named if not i.startswith("OMIM:")] or list(named)
+        rows = [dictionary.rows[starts[row] : starts[row + 1]] for i in kept for row in rows_of(i)]
         right = np.unique(np.concatenate(rows)) if rows else np.zeros(0, dtype=np.int64)
         found = composites.parts(query, len(kept)) or [query]
         queries += found

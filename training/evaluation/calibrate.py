@@ -24,6 +24,7 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 from spacy_sapbert.indexes.base import report_of
 from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.kb import curies
 from spacy_sapbert.kb.concept import normalise
 
 from ..corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharing_report
@@ -82,7 +83,7 @@ def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> dict[str, Any]:
     """
     used = sum(bool(span.kb_id_) for doc in docs for span in doc.spans[GOLD])
     placed = sum(len(doc.spans[GOLD]) for doc in docs)
-    missing = missing_ids([resolve_gold(mention, kb.row_of) for mention in corpus.mentions])
+    missing = missing_ids([resolve_gold(mention, kb.rows_of) for mention in corpus.mentions])
     return {
         "mentions": len(corpus.mentions),
         "off_offsets": len(corpus.mentions) - placed,
@@ -269,7 +270,9 @@ def calibrate_linker(
     made = linker.calibrate(to_fit, fit_on=words["fit"])
     observed = linker.observe(to_test)
     if all(row.behind is None for row in observed):
-        raise fail("E548", setting="--test", value=",".join(test), why="none of its gold concepts is in the linker's knowledge base")
+        theirs = curies.vocabularies_in_words(i for name in test for m in corpora[name].mentions for ids in m.gold for i in ids)
+        why = f"none of its gold concepts is in the linker's knowledge base. They are of {theirs}; it has {', '.join(linker.kb.vocabularies_by_size[:12])}"
+        raise fail("E548", setting="--test", value=",".join(test), why=why)
     figures = {
         **measure_calibration(made, observed, linker, to_test),
         "counts": {name: counted(corpus, docs[name], linker.kb) for name, corpus in corpora.items()},
@@ -305,8 +308,8 @@ def calibrate_and_write(
 ) -> str:
     """Calibrate a linker and write the calibration and its figures.
 
-    Where there is nothing to fit on, or too little of it is in the knowledge base (E012), the linker stays without a calibration, and the
-    file of figures says why.
+    Where there is nothing to fit on, or none (E016) or too little (E012) of it is in the knowledge base, the linker stays without a
+    calibration, and the file of figures says why.
 
     Args:
         linker_name: A registered linker or a linker's folder; None is the default linker.
@@ -328,7 +331,7 @@ def calibrate_and_write(
     try:
         made, found, folder = calibrate_linker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere))
     except SapbertError as error:
-        if error.code != "E012":
+        if error.code not in ("E012", "E016"):
             raise
         return write_absent(out, "calibration", str(error))
     if linker_name is None:

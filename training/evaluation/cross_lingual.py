@@ -110,7 +110,7 @@ def held_out_benchmarks(kb: KnowledgeBase, translations: Path, languages: Sequen
     protocol = f"{SEARCH} {TRANSLATED.format(spoken='English')}"
     benchmarks = []
     for language, of in queries.items():
-        golds = [resolve_gold(GoldMention("", 0, 0, query, tuple((concept,) for concept in concepts)), kb.row_of) for query, concepts in of.items()]
+        golds = [resolve_gold(GoldMention("", 0, 0, query, tuple((concept,) for concept in concepts)), kb.rows_of) for query, concepts in of.items()]
         counts = {"names": len(of), "of_several_concepts": sum(len(concepts) > 1 for concepts in of.values()), **count_unanswerable(golds)}
         title = f"Held-out translations, {language}"
         benchmarks.append(ConceptBenchmark(f"held_out_{language}", title, protocol, list(of), golds, dictionary, counts=counts, files=files))
@@ -165,7 +165,7 @@ def xlbel_benchmarks(
     """
     files = xlbel_files(folder, languages)
     dictionary = of_languages(kb, "names of the knowledge base", dictionary_languages)
-    names = by_names(ConceptBenchmark("", "", "", [], [], dictionary)).dictionary  # each name is a label of its own
+    names = by_names(ConceptBenchmark("", "", "", [], [], dictionary), kb.rows_of).dictionary  # each name is a label of its own
     spoken = ", ".join(dictionary.about["languages"])
     protocol = f"{SEARCH} {XLBEL.format(spoken=spoken)} {NAMES_RANKED}"
     left = frozenset() if organisms else organism_types()
@@ -174,7 +174,7 @@ def xlbel_benchmarks(
     benchmarks = []
     for language, path in files.items():
         mentions = read_corpus(path, "xlbel").mentions
-        golds = [resolve_gold(mention, kb.row_of) for mention in mentions]
+        golds = [resolve_gold(mention, kb.rows_of) for mention in mentions]
         kept = [i for i, gold in enumerate(golds) if not _is_organism(kb, gold, left)]
         if not kept:
             raise fail("E544", name=f"xlbel_{language}", why="all of its mentions are of plants or animals")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from spacy_sapbert.about import __version__
 from spacy_sapbert.corpus.pipeline import make_pipeline
 from spacy_sapbert.doc.spans import get_spans
 from spacy_sapbert.files import checksum, write_text
+from spacy_sapbert.kb import curies
 
 from ..corpora import Corpus, read_corpus
-from ..corpora.mention import GoldMention, missing_ids, resolve_gold
+from ..corpora.mention import GoldMention, Ids, missing_ids, resolve_gold
 from ..errors import fail
 from .evaluate import versions
 from .metrics import MatchCounts, PredictedMention, document_match, mention_match
@@ -45,15 +46,14 @@ PROTOCOL = (
 
 
 def gold_of(corpus: Corpus, kb: Any) -> list[GoldMention]:
-    """Return the gold mentions with the knowledge base's own ids; an id that it does not have stays as it is."""
+    """Return the gold mentions with the knowledge base's own ids, as `resolve_gold` finds them; an id that it does not have stays as it is."""
 
-    def known(concept_id: str) -> str:
-        try:
-            return str(kb.concept_id(kb.row_of(concept_id)))
-        except KeyError:
-            return concept_id
+    def known(mention: GoldMention) -> Iterator[Ids]:
+        for ids in mention.gold:
+            for rows in resolve_gold(mention._replace(gold=(ids,)), kb.rows_of).alternatives:
+                yield tuple(dict.fromkeys(given if row is None else str(kb.concept_id(row)) for given, row in zip(ids, rows)))
 
-    return [m._replace(gold=tuple(tuple(dict.fromkeys(known(i) for i in ids)) for ids in m.gold)) for m in corpus.mentions]
+    return [mention._replace(gold=tuple(known(mention))) for mention in corpus.mentions]
 
 
 def found_by(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> list[PredictedMention]:
@@ -115,7 +115,7 @@ def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress
     seconds = time.perf_counter() - start
     gold = gold_of(corpus, kb)
     documents = list(corpus.documents)
-    missing = sorted(missing_ids([resolve_gold(mention, kb.row_of) for mention in corpus.mentions]))
+    missing = sorted(missing_ids([resolve_gold(mention, kb.rows_of) for mention in corpus.mentions]))
     made: dict[str, Any] = {"n_documents": len(corpus.documents), "n_gold": len(gold), "n_predicted": len(found)}
     if any(mention.end for mention in gold):
         made["mention_exact"] = shown(mention_match, found, gold, documents)
@@ -123,6 +123,9 @@ def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress
     made["document"] = shown(document_match, found, gold, documents)
     made["documents_per_second"] = len(corpus.documents) / seconds
     made["note"] = f"gold ids that the knowledge base does not have: {len(missing)}{', ' * bool(missing)}{', '.join(missing[:10])}"
+    if len(missing) == len({i for mention in corpus.mentions for ids in mention.gold for i in ids}):
+        known = ", ".join(kb.vocabularies_by_size[:12])
+        made["note"] += f". It has none of them: they are of {curies.vocabularies_in_words(missing)}, and it has {known}"
     return made
 
 

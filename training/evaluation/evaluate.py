@@ -21,13 +21,15 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from spacy_sapbert.about import __version__
+from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 
 from ..errors import fail
 from ..loop.encoders import SHIPPED, check_encoder, load_encoder
-from ..paths import phases_behind
+from ..paths import named, phases_behind
 from . import baselines as baselines_module
 from .benchmarks import (
+    HELD,
     SEARCH,
     Benchmark,
     BenchmarkReader,
@@ -357,6 +359,7 @@ def parse_encoders(given: Sequence[str]) -> dict[str, str]:
     encoders: dict[str, str] = {}
     for value in given:
         name, sign, folder = value.partition("=")
+        folder = named(folder)
         if not sign or not name.strip():
             raise fail("E548", setting="--encoder", value=value, why="it must be NAME=FOLDER, or NAME= for the base package")
         if name in encoders or name in baselines_module.NAMES:
@@ -468,11 +471,19 @@ def evaluate(
     """
     if not encoders and not baselines:
         raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")
-    benchmarks = []
+    benchmarks: list[Benchmark] = []
+    unmade: list[str] = []
     for name in tqdm(names, desc="reading", unit=" benchmarks", disable=not progress):
-        benchmark = limited(reader.make(name), limit, seed)
+        try:
+            benchmark = limited(reader.make(name), limit, seed)
+        except SapbertError as error:
+            if name not in HELD or error.code != "E544":
+                raise
+            unmade.append(f"{name}: left out, because the pairs keep nothing out of training")
+            continue
         benchmarks.append(pooled(benchmark, pool, seed) if pool and isinstance(benchmark, ConceptBenchmark) else benchmark)
     measured, notes = measure_baselines(benchmarks) if baselines else ({}, [])
+    notes = [*unmade, *notes]
     by_encoder, used = measure_encoders(encoders, benchmarks, progress=progress)
     measured.update(by_encoder)
     empty = [benchmark.name for benchmark in benchmarks if not any(benchmark.name in found for found in measured.values())]

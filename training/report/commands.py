@@ -30,6 +30,7 @@ def projection(
     out: Annotated[Path, typer.Option(help="JSON file for the results.")] = Path("metrics/projection.json"),
 ) -> None:
     """Place names in the plane and measure cosines in a batch, before and after training."""
+    from ..paths import named
     from .projection import project_and_write
 
-    typer.echo(project_and_write(before, after, kb, pairs, out, seed=seed))
+    typer.echo(project_and_write(named(before), after, kb, pairs, out, seed=seed))

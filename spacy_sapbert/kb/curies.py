@@ -10,10 +10,12 @@ UMLS has it so or does not have the vocabulary (HPO "HP:0001250", GO, MONDO, DOI
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..kb.concept import is_cui
+from .concept import is_cui
 
 
 class Vocabulary(NamedTuple):
@@ -47,7 +49,7 @@ HGNC HGNC no
 MPATH MPATH no
 MP MP no
 NCI NCIT yes NCI NCI_THESAURUS
-SNOMEDCT_US SNOMEDCT_US yes SNOMEDCT SNOMED_CT SCTID SNOMED SCT SNOMEDCT_CORE
+SNOMEDCT_US SNOMEDCT_US yes SNOMEDCT SNOMED_CT SNOMED-CT SCTID SNOMED SCT SNOMEDCT_CORE
 MSH MESH yes MSH
 OMIM OMIM yes MIM
 OMIMPS OMIMPS yes MIMPS
@@ -140,6 +142,20 @@ def code(curie: str) -> tuple[str, str] | None:
     return vocabulary.name, local if vocabulary.bare else f"{vocabulary.prefix}:{local}"
 
 
+def vocabulary_key(vocabulary: str) -> str:
+    """Return what all spellings of a vocabulary have in common: `MSH`, `mesh` and `MeSH` are "MSH", `ORPHANET` and `ORPHA` "ORDO"."""
+    found = known(vocabulary)
+    return found.name if found else vocabulary.strip().upper()
+
+
+def code_spellings(curie: str) -> list[str]:
+    """Return how a knowledge base may hold the code of a CURIE: with its prefix or without, as written or in capitals."""
+    prefix, local = split(curie)
+    vocabulary = known(prefix)
+    prefixes = [vocabulary.prefix] if vocabulary else [prefix, prefix.upper()]
+    return list(dict.fromkeys(spelt for code in (local, local.upper()) for spelt in (code, *(f"{each}:{code}" for each in prefixes))))
+
+
 def vocabulary_of(curie: str, default: str = "LOCAL") -> str:
     """Return the vocabulary of an identifier: "HPO" for `HP:…`, "UMLS" for CUIs, the prefix itself if it is not known."""
     if cui(curie):
@@ -147,3 +163,9 @@ def vocabulary_of(curie: str, default: str = "LOCAL") -> str:
     prefix, _ = split(curie)
     vocabulary = known(prefix)
     return vocabulary.name if vocabulary else prefix or default
+
+
+def vocabularies_in_words(ids: Iterable[str]) -> str:
+    """Return which vocabularies identifiers are of, the most frequent first: "MSH (12), OMIM (3), no vocabulary (1)"."""
+    counts = Counter(vocabulary_of(each, "no vocabulary") for each in ids)
+    return ", ".join(f"{vocabulary} ({count:,})" for vocabulary, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:6])

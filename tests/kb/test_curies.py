@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_sapbert.readers import curies
+from spacy_sapbert.kb import curies
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""The workflow `umls`, really run, on a small release in RRF: HPO's names with its own and other vocabularies' codes; and killed on its way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from readers.helpers import atom, sab, write_release
+
+from spacy_sapbert.build.default_linkers import hpo_file
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.readers import read
+
+ROOT = Path(__file__).parents[2]
+CONCEPTS = 500
+QUICK = {
+    "umls_inputs": "",  # no assets: the only corpus is the one that is written here
+    "umls_recipe": "training/configs/sap_small.cfg",
+    "max_steps": "3",
+    "limit": "50",
+    "benchmarks": "held_out,zero_shot",
+    "calibrate_on": "gsc-dev",
+    "calibrate_test": "gsc-test",
+    "texts": "gsc-dev",
+    "baselines": "no-baselines",
+}
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The sources and project.yml, a release, and a corpus whose gold is HPO codes."""
+    folder = tmp_path / "clone"
+    for name in ("spacy_sapbert", "training"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "project.yml", folder)
+    atoms, types, chosen = [], [], {}
+    for concept in read(hpo_file(), kind="obo"):
+        cui = concept.cuis[0] if concept.cuis else ""
+        if not cui or cui in chosen or len(concept.names) < 3 or len(chosen) == CONCEPTS:
+            continue
+        chosen[cui] = concept
+        codes = {"HPO": concept.concept_id, **{v: c for v, c in reversed(concept.codes) if v in ("MSH", "SNOMEDCT_US")}}
+        for name in concept.names:
+            atoms.append(atom(cui, name.text.replace("|", " "), SAB="HPO", TTY=name.term_type, CODE=codes["HPO"]))
+        for vocabulary, code in list(codes.items())[1:]:
+            atoms.append(atom(cui, concept.names[0].text.replace("|", " "), SAB=vocabulary, TTY="PT", CODE=code))
+        types.append(f"{cui}|T033|A2.2|Finding|AT{len(types):08}||")
+    write_release(folder / "release", {"MRCONSO": sorted(atoms), "MRSTY": sorted(types), "MRREL": [], "MRDEF": [], "MRSAB": [sab("MTH", "2026AA")]})
+    gsc = folder / "assets/corpora/gsc_plus"
+    gsc.mkdir(parents=True)
+    for part, word in (("dev", "mild"), ("test", "severe")):
+        blocks = []
+        for i, concept in enumerate(list(chosen.values())[:60]):
+            name = concept.names[i % 2].text if i % 3 else f"{word} letter of {i}"
+            blocks.append(f"{part}{i}\nA {name} was seen.\n2\t{2 + len(name)}\t{name}\t{concept.concept_id}\n")
+        (gsc / f"GSCplus_{part}_gold.tsv").write_text("\n".join(blocks), encoding="utf-8")
+    return folder
+
+
+def workflow(clone: Path, **more: str) -> subprocess.Popen[str]:
+    words = [word for name, value in {"umls": str(clone / "release"), **QUICK, **more}.items() for word in (f"--vars.{name}", value)]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": str(clone), "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "spacy", "project", "run", "umls", ".", *words],
+        cwd=clone,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(clone: Path, **more: str) -> str:
+    with workflow(clone, **more) as process:
+        shown = process.communicate()[0]
+    assert process.returncode == 0, shown[-4000:]
+    return shown
+
+
+@pytest.mark.e2e
+def test_a_release_becomes_a_wheel_that_links(clone: Path, tmp_path: Path) -> None:
+    shown = finish(clone, held_out="0", zero_shot="0", benchmarks="gsc-dev")
+    assert "base: all-MiniLM-L6-v2, because 'microsoft/BiomedNLP-PubMedBERT-base-uncased-abstract-fulltext' can't be had" in shown
+    assert "--vars.base FOLDER" in shown
+    made = clone / "artifacts/umls"
+    kb = KnowledgeBase(made / "kb")
+    assert len(kb) == CONCEPTS
+    assert kb.vocabularies_by_size[0] in ("HPO", "UMLS")
+    pairs = json.loads((made / "pairs/manifest.json").read_text())
+    assert (pairs["settings"]["held_out"], pairs["settings"]["zero_shot"], pairs["counts"]["held_out_queries"]) == (0, 0, 0)
+    calibration = json.loads((clone / "metrics/umls/calibration.json").read_text())
+    assert (calibration["n_fit"], calibration["n_test"]) == (60, 60)
+    assert [part["missing_ids"] for part in calibration["counts"].values()] == [0, 0]  # HPO codes are found among CUIs
+    whole = json.loads((clone / "metrics/umls/end-to-end.json").read_text())["systems"]["trained"]["sets"]["gsc-dev"]
+    assert whole["mention_exact"]["recall"] > 60  # two thirds of the gold mentions are names
+    assert "gold ids that the knowledge base does not have: 0" in whole["note"]
+    assert "base_model: sentence-transformers/all-MiniLM-L6-v2" in (made / "encoder/README.md").read_text()
+
+    cui = kb.concept_id(0)
+    name = kb[cui].canonical_name
+    (wheel,) = (clone / "packages/umls").glob("*.whl")
+    target = tmp_path / "target"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target), str(wheel)]
+    subprocess.run(pip, check=True, capture_output=True)
+    shutil.rmtree(clone)  # the package needs nothing of it
+    code = (
+        f"import sys; sys.path[:0] = [{str(target)!r}, {str(ROOT)!r}]; import spacy; nlp = spacy.load('en_sapbert_umls');"
+        f"print([(e.text, e.kb_id_) for e in nlp('A note of {name} today.').ents])"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str([(name, cui)])
+
+
+@pytest.mark.e2e
+def test_a_workflow_killed_at_any_step_is_taken_up_by_the_same_command(clone: Path) -> None:
+    """SIGKILL of all its processes a moment after a step began; then the rest is made, and what was whole is not made again."""
+    for step in ("kb build", "training pairs", "spacy_sapbert index"):
+        with workflow(clone) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if "Running command" in line and step in line:
+                    break
+            else:
+                pytest.fail(f"'{step}' was not run")
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait({"kb build": 2.0, "training pairs": 1.5, "spacy_sapbert index": 6.0}[step])
+            os.killpg(process.pid, signal.SIGKILL)
+    shown = finish(clone)
+    assert "Skipping 'kb/umls'" in shown
+    assert list((clone / "packages/umls").glob("*.whl"))
+    left = [path.name for path in (clone / "artifacts/umls").iterdir()]
+    assert [name for name in left if name.startswith(".") or name.endswith((".tmp", ".checkpoints", ".vectors"))] == []
