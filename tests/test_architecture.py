@@ -18,14 +18,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ORDER = {
     "spacy_sapbert": [
-        *("about", "types", "errors", "registry", "files"),
+        *("about", "types", "errors", "registry", "files", "devices"),
         *("kb", "readers"),
         *("candidates", "calibration", "encoders", "indexes", "doc"),
         *("settings", "bundle", "search", "build", "linker", "matcher"),
         *("render", "corpus", "cli", "__init__", "__main__"),
     ],
     "training": [
-        *("__init__", "errors", "registry", "made", "paths", "recipe"),
+        *("__init__", "errors", "devices", "registry", "made", "paths", "recipe"),
         *("corpora", "data", "loop", "tasks"),
         *("evaluation", "fit", "soup", "compress", "phases", "train", "compare", "report", "commands", "cli", "__main__"),
     ],

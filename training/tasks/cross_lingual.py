@@ -58,7 +58,7 @@ def cross_lingual_distillation(teacher: str, translations: str, pairs: int = 64,
     Args:
         teacher: Folder or name of an English encoder.
         translations: Folder with translations.parquet (`python -m training translations cross-lingual`); the teacher's vectors are kept in it.
-        pairs: Pairs in a batch, of one process: twice as many texts.
+        pairs: Pairs in a batch, of all processes together: twice as many texts.
         teacher_length: Tokens that the teacher reads of a name; 0: as many as the student.
 
     Raises:
@@ -190,8 +190,8 @@ def held_out_translations(held: Translations, splits: dict[str, Translations], s
 class TranslationAccuracy(HeldOutAccuracy):
     """The accuracy of all held-out translations together, which decides, and of each language."""
 
-    def __init__(self, data: HeldOut, batch_size: int = 64) -> None:
-        super().__init__(data, batch_size)
+    def __init__(self, data: HeldOut) -> None:
+        super().__init__(data)
         self.primary_metric = f"{HELD_OUT}_at1"
 
     def groups(self) -> dict[str, Bools]:

@@ -100,7 +100,7 @@ def self_distillation(
         dimensions: Of the targets; 0: all of the teacher's, without PCA.
         whiten: Whether each direction is scaled to variance 1.
         kinds: Kinds of texts that the student learns; "description" can be added.
-        size: Texts in a batch, of one process.
+        size: Texts in a batch, of all processes together.
         teacher_length: Tokens that the teacher reads of a text; 0: as many as the student.
         head: How the new layer begins, "fitted" or "random".
 
