@@ -11,6 +11,9 @@ concept row) and a manifest.
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +40,7 @@ HELD_OUT, ZERO_SHOT = "held_out", "zero_shot"
 ENGLISH = ("en",)
 ALL = "all"
 RowMask = npt.NDArray[np.bool_]  # (m,): which rows of the name table take part
+ARROW_VERSION = 1  # of the file that pairs are mapped from
 ROW_GROUP = 100_000  # pairs that are in memory as text at a time
 
 
@@ -252,6 +256,44 @@ def check_folder(folder: str | Path) -> dict[str, Any]:
         return read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
     except SapbertError as error:
         raise fail("E502", type(error), path=folder, why=str(error).split("] ", 1)[-1].rstrip(".")) from error
+
+
+def mapped_pairs(folder: str | Path, fingerprint: str) -> pa.Table:
+    """Return the pairs of a folder as a table that is mapped from a file: its rows are read when they are needed.
+
+    The file lies beside pairs.parquet, which is compressed and cannot be mapped, and is written once, a row group at a time. Where the folder is
+    read-only, a temporary file serves this process alone.
+
+    Args:
+        folder: Folder of pairs.
+        fingerprint: Of pairs.parquet; it names the file.
+    """
+    path = Path(folder) / f"pairs-{ARROW_VERSION}-{fingerprint[:16]}.arrow"
+    if path.is_file():
+        return _mapped(path)
+    try:
+        scratch = tempfile.NamedTemporaryFile(dir=folder, prefix=f".{path.name}.", delete=False)  # each process of a training writes its own
+    except OSError:
+        scratch = tempfile.NamedTemporaryFile(prefix=path.name)
+    with scratch:
+        try:
+            packed = pq.ParquetFile(Path(folder) / PAIRS)
+            with pa.ipc.new_file(scratch, packed.schema_arrow) as writer:
+                for batch in packed.iter_batches(ROW_GROUP):
+                    writer.write_batch(batch)
+            scratch.flush()
+            if scratch.delete:
+                return _mapped(Path(scratch.name))  # it stays mapped when it is removed
+            shutil.copymode(Path(folder) / PAIRS, scratch.name)
+            os.replace(scratch.name, path)
+        except BaseException:
+            Path(scratch.name).unlink(missing_ok=True)
+            raise
+    return _mapped(path)
+
+
+def _mapped(path: Path) -> pa.Table:
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
 # -- writing ------------------------------------------------------------------------------------------------------------

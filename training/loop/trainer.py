@@ -428,8 +428,7 @@ def encode(model: SentenceTransformer, texts: list[str]) -> Floats2d:
         (n, d) in the order of the texts.
     """
     world, rank = processes(), dist.get_rank() if processes() > 1 else 0
-    size = ENCODED.get(model.device.type, 64)
-    encoded = model.encode(texts[rank::world], batch_size=size, show_progress_bar=False, convert_to_numpy=True)
+    encoded = model.encode(texts[rank::world], batch_size=together(model), show_progress_bar=False, convert_to_numpy=True)
     mine = np.asarray(encoded, dtype=np.float32)
     if world == 1:
         return mine
@@ -439,6 +438,12 @@ def encode(model: SentenceTransformer, texts: list[str]) -> Floats2d:
     for start, part in enumerate(parts[: len(texts)]):  # fewer texts than processes: the others have none
         vectors[start::world] = part
     return vectors
+
+
+def together(model: Any) -> int:
+    """Return how many texts a model encodes at a time on its device."""
+    device = getattr(model, "device", None)
+    return ENCODED["cpu" if device is None or by_length(device) else "cuda"]
 
 
 def of_the_first(found: dict[str, float]) -> dict[str, float]:
