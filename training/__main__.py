@@ -14,6 +14,6 @@ try:
 except SapbertError as error:
     sys.exit(str(error))
 
-from .cli import app  # noqa: E402
+from .cli import app
 
 app()

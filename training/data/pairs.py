@@ -12,7 +12,6 @@ concept row) and a manifest.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.files import read_manifest, write_manifest, writing_folder
+from spacy_sapbert.files import is_disk_full, read_manifest, write_manifest, writing_folder
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..errors import fail
@@ -269,27 +268,29 @@ def mapped_pairs(folder: str | Path, fingerprint: str) -> pa.Table:
         fingerprint: Of pairs.parquet; it names the file.
     """
     path = Path(folder) / f"pairs-{ARROW_VERSION}-{fingerprint[:16]}.arrow"
-    if path.is_file():
-        return _mapped(path)
-    try:
-        scratch = tempfile.NamedTemporaryFile(dir=folder, prefix=f".{path.name}.", delete=False)  # each process of a training writes its own
-    except OSError:
-        scratch = tempfile.NamedTemporaryFile(prefix=path.name)
-    with scratch:
+    if not path.is_file():
+        scratch = path.with_name(f".{path.name}.{os.getpid()}")  # each process of a training writes its own file
         try:
-            packed = pq.ParquetFile(Path(folder) / PAIRS)
-            with pa.ipc.new_file(scratch, packed.schema_arrow) as writer:
-                for batch in packed.iter_batches(ROW_GROUP):
-                    writer.write_batch(batch)
-            scratch.flush()
-            if scratch.delete:
-                return _mapped(Path(scratch.name))  # it stays mapped when it is removed
-            shutil.copymode(Path(folder) / PAIRS, scratch.name)
-            os.replace(scratch.name, path)
-        except BaseException:
-            Path(scratch.name).unlink(missing_ok=True)
+            _unpack(Path(folder) / PAIRS, scratch)
+            os.replace(scratch, path)
+        except PermissionError:
+            with tempfile.TemporaryDirectory() as own:
+                _unpack(Path(folder) / PAIRS, Path(own) / path.name)
+                return _mapped(Path(own) / path.name)  # it stays mapped when it is removed
+        except OSError as error:
+            scratch.unlink(missing_ok=True)
+            if is_disk_full(error):
+                raise fail("E502", path=folder, why=f"there is no room for '{path.name}', from which they are read ({error})") from error
             raise
     return _mapped(path)
+
+
+def _unpack(packed: Path, path: Path) -> None:
+    """Write a Parquet file as an Arrow file, a row group at a time."""
+    source = pq.ParquetFile(packed)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, source.schema_arrow) as writer:
+        for batch in source.iter_batches(ROW_GROUP):
+            writer.write_batch(batch)
 
 
 def _mapped(path: Path) -> pa.Table:

@@ -25,9 +25,10 @@ def projection(
     kb: Annotated[Path, typer.Option(help="knowledge base whose names are drawn")] = Path("artifacts/kb"),
     pairs: Annotated[Path, typer.Option(help="folder of `python -m training pairs`")] = Path("artifacts/pairs"),
     seed: Annotated[int, typer.Option(help="of concepts, batches and t-SNE")] = 0,
+    gpu_id: Annotated[int, typer.Option(help="GPU that encodes; -1: CPU")] = -1,
     out: Annotated[Path, typer.Option(help="JSON file")] = Path("metrics/projection.json"),
 ) -> None:
     """Compute names in the plane and cosines in a batch, before and after training."""
     from .projection import project_and_write
 
-    typer.echo(project_and_write(before, after, kb, pairs, out, seed=seed))
+    typer.echo(project_and_write(before, after, kb, pairs, out, seed=seed, gpu_id=gpu_id))

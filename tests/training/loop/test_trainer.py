@@ -16,10 +16,10 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
+from training.loop import trainer as loop
 from training.loop.losses import make_info_nce, make_multi_similarity
 from training.loop.mining import make_hard_triplets
 from training.loop.model import open_base
-from training.loop import trainer as loop
 from training.loop.trainer import HeldOut, HeldOutAccuracy, Log, NameCollator, Parts, SelfAlignment, gather, last_good, micro_batches
 
 pytestmark = pytest.mark.usefixtures("one_thread")
