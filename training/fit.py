@@ -137,7 +137,7 @@ def fit(config: Config) -> dict[str, Any]:
 
     disable_progress_bars()
     set_seed(recipe.training.seed)
-    encoder = _open_encoder(recipe)
+    encoder = open_encoder(recipe)
     with naming_memory(recipe, 0):
         prepared = recipe.task.prepare(recipe, encoder)
     world = int(os.environ.get(WORLD, "1"))
@@ -180,7 +180,12 @@ def fit(config: Config) -> dict[str, Any]:
     return report
 
 
-def _open_encoder(recipe: Recipe) -> SentenceTransformer:
+def open_encoder(recipe: Recipe) -> SentenceTransformer:
+    """Open the base of a recipe, with the weights that learn and its adapters.
+
+    Raises:
+        SapbertError: E511, E512.
+    """
     from .loop import model
 
     given = recipe.encoder

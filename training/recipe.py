@@ -247,6 +247,14 @@ class Task:
         """
         raise NotImplementedError
 
+    def extent(self, recipe: Recipe) -> tuple[int, int, int]:
+        """Return the rows of the training data, the rows of a batch, and the texts of a row, without reading texts.
+
+        Raises:
+            SapbertError: Where the data cannot be used.
+        """
+        raise NotImplementedError
+
     def check(self, recipe: Recipe) -> None:
         """Check that the recipe has what this task reads, and nothing that it does not read.
 

@@ -76,6 +76,12 @@ class CrossLingualDistillationTask(Task):
     def __init__(self, teacher: str, translations: str, pairs: int, teacher_length: int) -> None:
         self.teacher, self.translations, self.pairs, self.teacher_length = teacher, Path(translations), pairs, teacher_length
 
+    def extent(self, recipe: Recipe) -> tuple[int, int, int]:
+        """Return the number of rows to train on, those of a batch, and 2; see `Task.extent`."""
+        path = self.translations / TRANSLATIONS
+        split = read_table(path, EXPECTED, pa.schema([("split", pa.string())])).column("split")
+        return split.to_pylist().count("train"), self.pairs, 2
+
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Read the table, and encode its English names with the teacher, once.
 

@@ -136,6 +136,11 @@ class SelfDistillationTask(Task):
         if bool(recipe.paths.pairs) != bool(recipe.paths.kb):
             raise ValueError("give both paths.pairs and paths.kb, or neither")
 
+    def extent(self, recipe: Recipe) -> tuple[int, int, int]:
+        """Return the number of texts of the kinds that are learnt, those of a batch, and 1; held-out texts are counted too. See `Task.extent`."""
+        kind = read_table(self.texts / TEXTS, EXPECTED, pa.schema([("kind", pa.string())])).column("kind")
+        return sum(int(one["counts"]) for one in kind.value_counts().to_pylist() if one["values"] in self.kinds), self.size, 1
+
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Read the texts, and make the targets with the teacher, once.
 

@@ -41,6 +41,10 @@ class SelfAlignmentTask(Task):
     takes = ("augment",)
     paths = ("pairs", "kb")
 
+    def extent(self, recipe: Recipe) -> tuple[int, int, int]:
+        """Return the number of pairs, as their manifest says, those of a batch, and 2; see `Task.extent`."""
+        return int(pairs_module.check_folder(recipe.paths.pairs)["counts"]["pairs"]), recipe.batches.pairs, 2
+
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Read the pairs and a sample of the held-out queries.
 

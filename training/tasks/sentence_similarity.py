@@ -101,6 +101,10 @@ class SentenceSimilarityTask(Task):
         self.train, self.dev, self.loss, self.scale = list(train), dev, loss, scale
         self.pairs, self.lowest, self.highest = pairs, lowest, highest
 
+    def extent(self, recipe: Recipe) -> tuple[int, int, int]:
+        """Return the number of pairs, those of a batch, and 2; see `Task.extent`."""
+        return sum(len(read_scored(path, lowest=self.lowest, highest=self.highest).pairs) for path in self.train), self.pairs, 2
+
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Read the pairs.
 
