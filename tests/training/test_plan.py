@@ -24,7 +24,12 @@ SAP = Path(__file__).parents[2] / "training" / "configs" / "sap.cfg"
 @pytest.fixture
 def settings(tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, tmp_path: Path) -> Dict[str, Any]:
     paths = {"pairs": tiny_pairs, "kb": tiny_kb.path, "base": tiny_base, "out": tmp_path / "encoder"}
-    return {**{f"paths.{name}": str(path) for name, path in paths.items()}, "batches.pairs": 16, "training.eval_every": 5, "training.precision": "fp32"}
+    return {
+        **{f"paths.{name}": str(path) for name, path in paths.items()},
+        "batches.pairs": 16,
+        "training.eval_every": 5,
+        "training.precision": "fp32",
+    }
 
 
 def test_what_is_computed(settings: Dict[str, Any], tiny_pairs: Path) -> None:
