@@ -404,3 +404,28 @@ def test_command_line(settings: Dict[str, Any]) -> None:
     trained = command("train", SAP, *(word for key, value in settings.items() for word in (f"--{key}", value)))
     assert trained.exit_code == 0, trained.stderr
     assert json.loads(trained.stdout)["steps"] == 4
+
+
+def test_a_gpu_whose_memory_is_full(settings: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 4 GiB. More words. And more.")
+
+    monkeypatch.setattr(loop.SelfAlignment, "forward", full)
+    with pytest.raises(SapbertError, match=r"Tried to allocate 2\.00 GiB.*cache_gradients true.*batch_tokens.*max_length \(25\).*batch \(16;") as error:
+        run(settings)
+    assert error.value.code == "E529"
+    with pytest.raises(SapbertError) as error:
+        run(settings, training__cache_gradients=True)
+    assert "cache_gradients true" not in str(error.value)
+
+
+@pytest.mark.e2e
+def test_a_compiled_transformer_learns_the_same(settings: Dict[str, Any], tmp_path: Path) -> None:
+    same = {"training__max_steps": 2, "training__precision": "fp32", "encoder__dropout": 0.0}
+    run(settings, **same)
+    run(settings, **same, training__compile=True, paths__out=str(tmp_path / "compiled"))
+    plain, compiled = weights(tmp_path / "encoder"), weights(tmp_path / "compiled")
+    assert plain.keys() == compiled.keys()
+    base = load_file(Path(settings["paths.base"]) / "model.safetensors")
+    moved = max(float((plain[key] - base[key]).abs().max()) for key in base)
+    assert max(float((plain[key] - compiled[key]).abs().max()) for key in plain) < 0.05 * moved

@@ -274,6 +274,7 @@ def mapped_pairs(folder: str | Path, fingerprint: str) -> pa.Table:
             _unpack(Path(folder) / PAIRS, scratch)
             os.replace(scratch, path)
         except PermissionError:
+            scratch.unlink(missing_ok=True)
             with tempfile.TemporaryDirectory() as own:
                 _unpack(Path(folder) / PAIRS, Path(own) / path.name)
                 return _mapped(Path(own) / path.name)  # it stays mapped when it is removed
