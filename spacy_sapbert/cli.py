@@ -12,13 +12,16 @@ import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 
 from .corpus import notes
 from .corpus.pipeline import make_pipeline
 from .errors import MissingFile, SapbertError, fail, logger
+
+if TYPE_CHECKING:
+    from .build.vectors import Workers
 
 app = typer.Typer(help="Link mentions of clinical text to UMLS concepts.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=True)
@@ -195,14 +198,14 @@ def kb_update(
     suppressed: bool = typer.Option(False, help="Keep names that their source marks as suppressed or obsolete."),
     max_bad_share: float = typer.Option(0.01, help="Share of malformed rows that is allowed."),
     processes: int = typer.Option(1, help="Number of processes that encode, each on its own core."),
-    gpu_ids: str = typer.Option("", help="GPUs to encode on, separated by commas (0,1), with a process for each."),
+    gpu_ids: str = typer.Option("", help="GPUs to encode on, with a process for each: 0,1; default: all that are there; -1: none."),
     check: bool = typer.Option(True, help="Refuse to begin if there is too little disk or memory."),
 ) -> None:
     """Update a linker to a new release: encode only the names that changed, and report concepts that were added, retired or merged."""
 
     from . import bundle
     from .build import update
-    from .build.vectors import Workers
+    from .encoders.static import is_static
     from .files import folder_is_there, write_text
     from .kb.knowledge_base import KnowledgeBase
 
@@ -229,7 +232,8 @@ def kb_update(
         )
         for text in sources
     ]
-    folder, difference = update.update_linker(linker, given, out, workers=Workers.make(processes, _gpus(gpu_ids)), check=check)
+    workers = _workers(processes, gpu_ids, static=is_static(str(linker / bundle.ENCODER)))
+    folder, difference = update.update_linker(linker, given, out, workers=workers, check=check)
     found = None if docs is None else update.changed_links(linker, folder, docs, difference)
     typer.echo(update.in_words(difference, found))
     if changes is not None and found is not None:
@@ -310,26 +314,29 @@ def index(
     ),
     pooling: str = typer.Option("auto", help="How token vectors become one: cls, mean, or auto (as the model says)."),
     max_length: int | None = typer.Option(None, help="Number of tokens of a name that are read; default: 25, for a static encoder all."),
-    engine: str = typer.Option("spacy-sapbert.AnnoyIndex.v1", help="A registered engine; 'auto': the best installed one for this number of names."),
+    engine: str = typer.Option(
+        "default",
+        help="A registered engine; 'auto': the best installed one for this number of names; default: Annoy, and from two million names on as 'auto'.",
+    ),
     setting: list[str] = typer.Option([], help="A setting of the engine, NAME=VALUE: uri=http://localhost:19530. May be given several times."),
     n_trees: int = typer.Option(N_TREES, help="Annoy: number of trees."),
     processes: int = typer.Option(1, help="Number of processes that encode, each on its own core."),
-    gpu_ids: str = typer.Option("", help="GPUs to encode on, separated by commas (0,1), with a process for each."),
+    gpu_ids: str = typer.Option("", help="GPUs to encode on, with a process for each: 0,1; default: all that are there; -1: none."),
     check: bool = typer.Option(True, help="Refuse to begin if there is too little disk or memory."),
     trust_remote_code: bool = typer.Option(False, "--trust-remote-code", help="Run the Python code of the encoder's repository, if it needs some."),
 ) -> None:
     """Build a linker from a knowledge base: encode its names, build the index and measure it. The same command resumes a killed build."""
     from . import bundle
     from .build import linker as building
-    from .build.vectors import Workers
-    from .indexes.auto import recommended
+    from .encoders.transformer import NameEncoder
+    from .indexes.auto import default, recommended
     from .indexes.base import report_of
     from .kb.knowledge_base import KnowledgeBase
     from .registry import registry
 
     settings: dict[str, Any] = {}
-    if engine == "auto":
-        engine, settings, why = recommended(KnowledgeBase(kb).n_surface_forms)
+    if engine in ("default", "auto"):
+        engine, settings, why = (default if engine == "default" else recommended)(KnowledgeBase(kb).n_surface_forms)
         typer.echo(f"{engine}: {why}")
     if "Annoy" in engine:
         settings = {**settings, "n_trees": n_trees}
@@ -337,10 +344,10 @@ def index(
         raise fail("E002", setting="--n-trees", component="index", value=n_trees, why=f"{engine} has no trees.")
     engines = registry.sapbert_indexes.get_all()  # type: ignore[attr-defined]
     if engine not in engines:
-        raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, {', '.join(sorted(engines))}.")
+        raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, default, {', '.join(sorted(engines))}.")
     made = _engine(engine, engines[engine], {**settings, **dict(_setting(text) for text in setting)})
-    workers = Workers.make(processes, _gpus(gpu_ids))
     model = _encoder(encoder, pooling, max_length, trust_remote_code)
+    workers = _workers(processes, gpu_ids, static=not isinstance(model, NameEncoder))
     if trust_remote_code:
         typer.echo(f"--trust-remote-code: Python code of the repository '{encoder}' is run, where the encoder needs it.", err=True)
     building.build_linker([], out, kb=kb, model=model, index=made, workers=workers, check=check)
@@ -352,16 +359,22 @@ def index(
         typer.echo("  At this size exact search is as fast and finds everything: --engine spacy-sapbert.ExactIndex.v1")
 
 
-def _gpus(text: str) -> list[int]:
-    """Return the numbers of GPUs.
+def _workers(processes: int, gpu_ids: str, *, static: bool) -> Workers:
+    """Return the processes that encode, and say what they are.
+
+    Args:
+        processes: As the option.
+        gpu_ids: As the option.
+        static: The encoder is a table, which no GPU makes faster.
 
     Raises:
-        SapbertError: E002, one of them is not a number.
+        SapbertError: E002, E305, E315.
     """
-    try:
-        return [int(part) for part in _split(text)]
-    except ValueError as error:
-        raise fail("E002", setting="--gpu-ids", component="index", value=text, why="give numbers separated by commas, such as 0,1.") from error
+    from .build.vectors import Workers
+
+    workers = Workers.found(processes, "-1" if static and not gpu_ids else gpu_ids)
+    typer.echo(workers.in_words(), err=True)
+    return workers
 
 
 def _setting(text: str) -> tuple[str, Any]:

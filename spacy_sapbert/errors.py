@@ -164,7 +164,7 @@ class Errors:
     E302 = "Encoder is not initialised: nothing is read before initialize(). Call encoder.initialize()."
     E303 = "pooling must be 'cls', 'mean' or 'auto'; got '{pooling}'."
     E304 = "Encoder '{name}' gave NaN or infinite values for {count} of {total} names. Try dtype='float32'."
-    E305 = "There is no GPU {gpu}: PyTorch sees {count}. Name others, or leave gpu_ids out for the CPU."
+    E305 = "There is no GPU {gpu}. GPUs that PyTorch sees: {there}. Name one of these, or -1 for the CPU."
     E306 = (
         "Encoder '{name}' needs Python code of its own repository, which is not run unasked. Name a model that transformers loads without such code; "
         "or, if you trust the repository, run its code with `python -m spacy_sapbert index KB --encoder NAME --trust-remote-code`."
@@ -182,6 +182,11 @@ class Errors:
         "`python -m spacy_sapbert index`, or get an unchanged copy of the folder."
     )
     E310 = "Encoder '{name}' can't be copied ({error}), so it can't be loaded beside one in use. Register a function under `architectures` that makes it."
+    E315 = "'{setting}' is '{value}': {why}. Give numbers of GPUs separated by commas, such as 0,1."
+    E316 = (
+        "The memory of {device} is full ({error}). It holds {names} names at a time: lower the encoder's batch_tokens ({batch_tokens}), end what else uses "
+        "the GPU, or encode on the CPU."
+    )
     # data files
     E401 = "'{path}' does not exist."
     E402 = "'{path}' is not {expected}: {why}"

@@ -201,7 +201,12 @@ class CandidateSearch:
         if ids and count == len(ids):
             theirs = curies.vocabularies_in_words(part for i in ids for part in re.split("[|+]", i))
             raise fail(
-                "E016", n=count, examples=examples, theirs=theirs, ours=", ".join(kb.vocabularies_by_size[:VOCABULARIES_SHOWN]), known=kb.concept_id(0)
+                "E016",
+                n=count,
+                examples=examples,
+                theirs=theirs,
+                ours=", ".join(kb.vocabularies_by_size[:VOCABULARIES_SHOWN]),
+                known=kb.concept_id(0),
             )
         if count:
             warn("W005", count=count, n=len(ids), examples=examples)

@@ -18,16 +18,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ORDER = {
     "spacy_sapbert": [
-        *("about", "types", "errors", "files", "registry"),
+        *("about", "types", "errors", "files", "registry", "devices"),
         *("kb", "readers"),
         *("candidates", "calibration", "encoders", "indexes", "doc"),
         *("settings", "bundle", "search", "annotated", "build", "state", "linker", "matcher"),
         *("render", "corpus", "cli", "__init__", "__main__"),
     ],
     "training": [
-        *("__init__", "errors", "registry", "made", "paths", "recipe"),
+        *("__init__", "errors", "devices", "registry", "made", "paths", "recipe"),
         *("corpora", "data", "loop", "tasks"),
-        *("evaluation", "fit", "soup", "compress", "phases", "train", "compare", "report", "commands", "cli", "__main__"),
+        *("evaluation", "fit", "soup", "compress", "phases", "train", "plan", "compare", "report", "commands", "cli", "__main__"),
     ],
 }
 # imports that run against the order, with the reason why

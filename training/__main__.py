@@ -3,8 +3,17 @@
 import os
 import sys
 
-from .cli import app
+from spacy_sapbert.errors import SapbertError
+
+from .devices import choose
 
 if sys.dont_write_bytecode:  # python -B: the processes that a training starts write none either
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+try:
+    choose(sys.argv[1:])  # before anything imports spaCy or PyTorch
+except SapbertError as error:
+    sys.exit(str(error))
+
+from .cli import app
+
 app()

@@ -1,4 +1,4 @@
-"""The commands `train`, `soup`, `compress` and `compare` of `python -m training`."""
+"""The commands `train`, `plan`, `soup`, `compress` and `compare` of `python -m training`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,22 @@ def train(
     report = run(recipe, list(context.args))
     if report:
         _show({key: report[key] for key in REPORTED} if "steps" in report else report)
+
+
+def plan(
+    context: typer.Context,
+    recipe: Annotated[Path, typer.Argument(help="a .cfg of training/configs; change settings with --SECTION.KEY VALUE after the recipe")],
+    kb: Annotated[str, typer.Option(help="the knowledge base; default: what the recipe says")] = "",
+    pairs: Annotated[str, typer.Option(help="folder of pairs; where there is none yet, their number is estimated from the knowledge base")] = "",
+    seconds: Annotated[float, typer.Option(help="how long each kind of training is begun to measure its speed; 0: not at all")] = 30.0,
+) -> None:
+    """Say what a training will take: data, steps, memory of host and GPU, disk, hours, and what is there already. Nothing is kept."""
+    from .plan import in_words
+    from .plan import plan as run
+    from .train import overridden
+
+    given = {f"paths.{name}": value for name, value in (("kb", kb), ("pairs", pairs)) if value}
+    typer.echo(in_words(run(recipe, {**overridden(recipe, list(context.args)), **given}, seconds=seconds)))
 
 
 def soup(

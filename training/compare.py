@@ -237,6 +237,6 @@ def compare(
     paths = {"kb": str(folders.kb), "pairs": str(folders.pairs), "base": base}
     trained = train_all(recipes(comparison, paths, folders.runs, training), jobs, run)
     encoders = {BASE: base, **{name: str(folder) for name, folder in trained.items()}}
-    result = evaluate.evaluate(encoders, names, reader, limit=limit, pool=pool, progress=True)
+    result = evaluate.evaluate(encoders, names, reader, limit=limit, pool=pool, gpu_id=int(training.get("gpu_id", -1)), progress=True)
     result.update(kind="comparison", rows=comparison.rows, every=comparison.every, jobs=jobs, costs=costs(trained))
     evaluate.publish(result, markdown(result), out)

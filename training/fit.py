@@ -24,6 +24,7 @@ from spacy_sapbert.encoders.transformer import BASE_NAME, use_bfloat16
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import is_disk_full, write_text, writing_folder
 
+from . import devices
 from .errors import fail
 from .made import Stamp, contents, flat, stamp_of
 from .recipe import REPORT, Prepared, Recipe, Training
@@ -36,6 +37,8 @@ LOG = "train_log.jsonl"
 RECIPE = "recipe.cfg"
 FIGURES = ("_at1", "_at5", "_spearman")  # ends of the names of figures that are measured before and after
 LAUNCHED = "RANK"  # the variable by which torchrun numbers its processes
+WORLD = "WORLD_SIZE"  # and by which it counts them
+GPU_LOADERS = 2  # processes that read and tokenise batches ahead of a GPU
 
 
 # -- the recipe ---------------------------------------------------------------------------------------------------------
@@ -124,10 +127,9 @@ def fit(config: Config) -> dict[str, Any]:
         SapbertError: E512 to E516, and those of the task.
     """
     recipe = resolve(config)
-    _use_device(recipe.training)
+    join(recipe.training)
     _be_quiet()
 
-    import torch.distributed as dist
     from datasets import disable_progress_bars
     from transformers.trainer_utils import set_seed
 
@@ -135,8 +137,13 @@ def fit(config: Config) -> dict[str, Any]:
 
     disable_progress_bars()
     set_seed(recipe.training.seed)
-    encoder = _open_encoder(recipe)
-    prepared = recipe.task.prepare(recipe, encoder)
+    encoder = open_encoder(recipe)
+    with naming_memory(recipe, 0):
+        prepared = recipe.task.prepare(recipe, encoder)
+    world = int(os.environ.get(WORLD, "1"))
+    if prepared.batch_size < world:
+        why = f"a batch holds {prepared.batch_size} rows, which {world} processes share. Start fewer"
+        raise fail("E511", setting="training.processes", value=world, why=why)
     checkpoints = Path(f"{recipe.paths.out}.checkpoints")
     settings = _settings(config, prepared)
     last = _last_checkpoint(checkpoints, settings)
@@ -145,13 +152,13 @@ def fit(config: Config) -> dict[str, Any]:
     loop = _make_trainer(encoder, recipe, prepared, checkpoints, is_resumed=last is not None)
     sizes = model.trainable(encoder)
     try:
-        loop.train(resume_from_checkpoint=last)
+        with naming_memory(recipe, prepared.batch_size):
+            loop.train(resume_from_checkpoint=last)
     except (OSError, RuntimeError) as error:
         if is_disk_full(error):
             raise fail("E516", path=checkpoints, error=error, checkpoint=trainer.last_good(str(checkpoints)).capitalize()) from error
         raise
-    if dist.is_initialized():
-        dist.barrier()  # every process has read what it needs of the checkpoints
+    wait_for_all()  # every process has read what it needs of the checkpoints
     if not is_main_process():
         return {}
     report = {
@@ -161,6 +168,7 @@ def fit(config: Config) -> dict[str, Any]:
         "pooling": encoder[1].pooling_mode,
         **prepared.report,
         "settings": {
+            "processes": world,
             **flat(
                 recipe.model_dump(include={"encoder": {"pooling", "max_length", "dropout", "train_embeddings", "frozen_layers"}, "training": True})
             ),
@@ -172,7 +180,12 @@ def fit(config: Config) -> dict[str, Any]:
     return report
 
 
-def _open_encoder(recipe: Recipe) -> SentenceTransformer:
+def open_encoder(recipe: Recipe) -> SentenceTransformer:
+    """Open the base of a recipe, with the weights that learn and its adapters.
+
+    Raises:
+        SapbertError: E511, E512.
+    """
     from .loop import model
 
     given = recipe.encoder
@@ -180,6 +193,8 @@ def _open_encoder(recipe: Recipe) -> SentenceTransformer:
     model.freeze(encoder, embeddings=not given.train_embeddings, layers=given.frozen_layers)
     if given.adapter is not None:
         model.add_adapter(encoder, given.adapter)
+    if recipe.training.compile:
+        model.transformer_of(encoder).compile(dynamic=True)  # in place: names of weights stay; batches differ in length
     return encoder
 
 
@@ -189,7 +204,7 @@ def _make_trainer(encoder: SentenceTransformer, recipe: Recipe, prepared: Prepar
     from .loop import trainer
 
     log = trainer.Log(checkpoints / LOG, *prepared.objectives)
-    callbacks: list[Any] = [log]
+    callbacks: list[Any] = [log, *([trainer.Limit(recipe.training.max_seconds)] if recipe.training.max_seconds else [])]
     if recipe.training.patience and prepared.evaluator is not None:
         callbacks.append(EarlyStoppingCallback(recipe.training.patience))
     made: Any = trainer.Trainer(
@@ -240,25 +255,43 @@ def _figures(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return {key.removeprefix("eval_"): value for line in lines for key, value in line.items() if key.endswith(FIGURES)}
 
 
-def _use_device(given: Training) -> None:
-    """Choose the GPU before torch looks for GPUs: of several, the trainer would otherwise split each batch over all.
+def join(given: Training) -> None:
+    """Choose the device of this process and meet the others that torchrun started, before anything is built.
 
     Raises:
         SapbertError: E513.
     """
+    if devices.use(given.gpu_id) not in ("cpu", "cuda:0") and LAUNCHED not in os.environ:
+        why = "this process has looked at several GPUs already. Train by `python -m training train`, or set CUDA_VISIBLE_DEVICES before Python starts"
+        raise fail("E513", gpu_id=given.gpu_id, why=why)
+    if LAUNCHED in os.environ:
+        from accelerate import PartialState
+
+        PartialState(cpu=given.gpu_id < 0)  # as the trainer will; later calls find the same group
+
+
+def wait_for_all() -> None:
+    """Wait until all processes that train together have come here."""
+    import torch.distributed as dist
+
+    if dist.is_available() and dist.is_initialized():
+        dist.barrier()
+
+
+@contextmanager
+def naming_memory(recipe: Recipe, batch_size: int) -> Iterator[None]:
+    """Turn an error of a GPU whose memory is full into E529, which says what to lower."""
     import torch
 
-    if given.gpu_id < 0:
-        return
-    count = torch.cuda.device_count()  # is_available() would fix the list of GPUs
-    if not count:
-        raise fail("E513", gpu_id=given.gpu_id, why="torch finds none (a CPU build of torch, or no driver)")
-    wanted = int(os.environ.get("LOCAL_RANK", given.gpu_id))  # torchrun gives each process its own
-    if wanted >= count:
-        raise fail("E513", gpu_id=wanted, why=f"this machine has {count}, numbered from 0")
-    if "LOCAL_RANK" not in os.environ:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        os.environ["CUDA_VISIBLE_DEVICES"] = visible[wanted] if len(visible) == count else str(wanted)
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        given = recipe.training
+        lower = [] if given.cache_gradients else ["training.cache_gradients true (the same result in less memory)"]
+        lower += [f"a lower training.batch_tokens ({given.batch_tokens or 'now the whole batch'}), with cached gradients"]
+        lower += [f"a lower encoder.max_length ({recipe.encoder.max_length})", f"a smaller batch ({batch_size}; results change)"]
+        said = " ".join(str(error).split())
+        raise fail("E529", gpu_id=given.gpu_id, error=". ".join(said.split(". ")[:3]), lower="; ".join(lower)) from error
 
 
 def _be_quiet() -> None:
@@ -290,10 +323,11 @@ def _arguments(recipe: Recipe, prepared: Prepared, checkpoints: Path, is_resumed
     metric = prepared.metric
     given, chosen, evaluates = recipe.training, precision(recipe.training), metric is not None
     os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # an earlier training in this process may have left another value
-    return SentenceTransformerTrainingArguments(
+    on_gpu = given.gpu_id >= 0
+    made = SentenceTransformerTrainingArguments(
         output_dir=str(checkpoints),
-        use_cpu=given.gpu_id < 0,
-        per_device_train_batch_size=prepared.batch_size,
+        use_cpu=not on_gpu,
+        per_device_train_batch_size=prepared.batch_size,  # of all processes: see `training.loop.trainer.shared`
         num_train_epochs=given.epochs,
         max_steps=given.max_steps,
         learning_rate=given.learning_rate,
@@ -322,17 +356,25 @@ def _arguments(recipe: Recipe, prepared: Prepared, checkpoints: Path, is_resumed
         logging_nan_inf_filter=False,
         logging_dir=f"{recipe.paths.out}.tensorboard",
         report_to=["tensorboard"],
-        dataloader_num_workers=0,
+        # a GPU need not wait for the tokens of its next batch: processes make them ahead, in memory that it can read itself
+        dataloader_num_workers=GPU_LOADERS if on_gpu else 0,
+        dataloader_prefetch_factor=4 if on_gpu else None,
+        dataloader_persistent_workers=False,  # an epoch has batches of its own
+        dataloader_pin_memory=on_gpu,
+        accelerator_config={"non_blocking": on_gpu},
         ddp_find_unused_parameters=False,
         disable_tqdm=not is_main_process(),
     )
+    _ = made.device  # counts the GPUs
+    made._n_gpu = min(made.n_gpu, 1)  # the trainer would split each batch over all that it sees, with a batch of its own for each
+    return made
 
 
 # -- what is resumed ----------------------------------------------------------------------------------------------------
 
 SETTINGS = "settings.json"  # in the folder of checkpoints: the stamp of what they were made from
-# settings that may differ when a training is resumed: paths, and what changes no result
-FREE = ("paths.out", "paths.pairs", "paths.kb", "paths.definitions", "training.log_every")
+# settings that may differ when a training is resumed: paths, what changes no result, and the machine: batches are those of all processes together
+FREE = ("paths.out", "paths.pairs", "paths.kb", "paths.definitions", "training.log_every", "training.gpu_id", "training.processes")
 
 
 def _settings(config: Config, prepared: Prepared) -> dict[str, Any]:
@@ -343,7 +385,6 @@ def _settings(config: Config, prepared: Prepared) -> dict[str, Any]:
     base = config["paths"].get("base")
     if base and (weights := contents(base)):  # a folder's name stays when its content is made again
         chosen["base"] = weights
-    chosen["processes"] = int(os.environ.get("WORLD_SIZE", "1"))
     return chosen
 
 

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from spacy_sapbert.files import write_text
 
 from .errors import fail
-from .fit import LAUNCHED, naming, read_recipe, resolve
+from .fit import LAUNCHED, fit, is_main_process, join, naming, read_recipe, resolve, wait_for_all
 from .made import Stamp, contents_of, flat, stamp_of
 from .paths import NAMES, phases_of
 from .recipe import REPORT, changed
@@ -69,8 +69,6 @@ def read_phases(config: Config, path: Path) -> list[Phase]:
     Raises:
         SapbertError: E510, E511.
     """
-    if LAUNCHED in os.environ:
-        raise fail("E510", path=path, why="a recipe of phases starts its own processes (training.processes of a phase); run it without torchrun")
     unknown = [section for section in config if section not in ("paths", "training", "phases")]
     if unknown or not config["phases"]:
         why = f"section [{unknown[0]}] is not read beside [phases]" if unknown else "[phases] is empty"
@@ -116,10 +114,12 @@ def _soup(given: dict[str, Any], before: list[Phase], where: str) -> Soup:
 def run(config: Config, path: Path, train: Callable[[Path], int] | None = None) -> dict[str, Any]:
     """Make the phases that are not made yet.
 
+    Under torchrun all processes train each phase together, one phase after the other; the first one does what is done once.
+
     Args:
         config: The whole recipe.
         path: Its file, for messages.
-        train: Trains by a recipe file and returns an exit status; None: `train_apart`.
+        train: Trains by a recipe file and returns an exit status; None: `train_apart`, under torchrun `train_here`.
 
     Returns:
         For each phase its folder, whether it was there, and figures before and after.
@@ -129,19 +129,29 @@ def run(config: Config, path: Path, train: Callable[[Path], int] | None = None) 
     """
     phases = read_phases(config, path)
     folders = {phase.name: phase.out for phase in phases}
+    together, first = LAUNCHED in os.environ, is_main_process()
+    if together:
+        join(next(resolve(phase.config).training for phase in phases if phase.config is not None))
     report: dict[str, Any] = {}
     for phase in phases:
         stamp, wanted = Stamp(stamp_of(phase.out)), inputs(phase, folders)
-        was_there = (phase.out / REPORT).is_file() and stamp.matches(wanted)
+        was_there = is_made(phase, wanted)
+        wait_for_all()  # all have looked before one begins
         if not was_there:
-            print(f"phase {phase.name}: {phase.out}", file=sys.stderr, flush=True)
-            stamp.remove()
-            _make(phase, folders, train or train_apart)
-            stamp.write(wanted)
+            if first:
+                print(f"phase {phase.name}: {phase.out}", file=sys.stderr, flush=True)
+                stamp.remove()
+            if first or phase.config is not None:
+                _make(phase, folders, train or (train_here if together else train_apart))
+            if first:
+                stamp.write(wanted)
+            wait_for_all()
+        if not first:
+            continue
         said = json.loads((phase.out / REPORT).read_text(encoding="utf-8"))
         figures = {key: said[key] for key in ("steps", "seconds", "before", "after", "alone", "averaged") if key in said}
         report[phase.name] = {"folder": str(phase.out), "was_there": was_there, **figures}
-    if len(phases) > 1:
+    if first and len(phases) > 1:
         write_text(phases[0].out.parent / NAMES, json.dumps([phase.name for phase in phases[:-1]]) + "\n")
     return report
 
@@ -156,11 +166,13 @@ def _make(phase: Phase, folders: dict[str, Path], train: Callable[[Path], int]) 
         return
     assert phase.config is not None
     recipe = phase.out.with_name(f"{phase.out.name}.cfg")
-    write_text(recipe, phase.config.to_str())
+    if is_main_process():
+        write_text(recipe, phase.config.to_str())
+    wait_for_all()
     status = train(recipe)
     if status:
         raise fail("E524", phase=phase.name, why=f"its training ended with {status}; its own message stands above", folder=phase.out.parent)
-    if not (phase.out / REPORT).is_file():
+    if is_main_process() and not (phase.out / REPORT).is_file():
         raise fail("E524", phase=phase.name, why=f"it left no encoder in '{phase.out}'", folder=phase.out.parent)
 
 
@@ -172,6 +184,12 @@ def train_apart(recipe: Path) -> int:
     """
     with _ending(subprocess.Popen([sys.executable, "-m", "training", "train", str(recipe)], stdout=subprocess.DEVNULL)) as process:
         return process.wait()
+
+
+def train_here(recipe: Path) -> int:
+    """Train by a recipe file in this process and in the others that torchrun started with it."""
+    fit(read_recipe(recipe))
+    return 0
 
 
 @contextmanager
@@ -191,6 +209,11 @@ def _ending(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes
             process.wait()
 
 
+def is_made(phase: Phase, wanted: dict[str, Any]) -> bool:
+    """Say whether a phase was made from these inputs, see `inputs`."""
+    return (phase.out / REPORT).is_file() and Stamp(stamp_of(phase.out)).matches(wanted)
+
+
 def inputs(phase: Phase, folders: dict[str, Path]) -> dict[str, Any]:
     """Return what decides a phase's result: its settings, and the checksums of what they name on disk.
 
@@ -201,7 +224,8 @@ def inputs(phase: Phase, folders: dict[str, Path]) -> dict[str, Any]:
     if phase.config is not None:
         settings: Any = json.loads(json.dumps(dict(phase.config)))
         settings["paths"].pop("out")
-        settings["training"].pop("log_every", None)
+        for free in ("log_every", "gpu_id", "processes"):
+            settings["training"].pop(free, None)
     else:
         assert phase.soup is not None
         settings = phase.soup.model_dump()

@@ -79,10 +79,12 @@ class Training(_Section):
         eval_queries: Number of held-out queries at most.
         eval_names: Names in the dictionary of the queries, beside those of their concepts.
         patience: Evaluations without a better held-out accuracy before it stops; 0: it never stops early.
-        batch_tokens: Tokens of a micro-batch.
+        batch_tokens: Tokens of a micro-batch; 0: 1,024 on a CPU, the whole batch in one padded pass on a GPU.
         cache_gradients: Keep memory at that of one micro-batch, whatever the batch; it takes about a fifth more time.
-        processes: Processes that share the work on a CPU. Each has its own batches; mining sees them all. Two processes of one thread are half
-            as fast again as one process of two threads.
+        processes: Processes that share the work on a CPU: each takes a part of every batch, and mining sees the whole. Two processes of one thread
+            are half as fast again as one process of two threads.
+        compile: Compile the transformer (`torch.compile`): the first steps take minutes, the others less time on a recent GPU.
+        max_seconds: Stop after the step in which so many seconds are over, as if it were the last one; 0: no limit.
     """
 
     seed: int = 0
@@ -100,9 +102,11 @@ class Training(_Section):
     eval_names: int = Field(10000, ge=0)
     patience: int = Field(5, ge=0)
     log_every: int = Field(10, ge=1)
-    batch_tokens: int = Field(1024, ge=25)
+    batch_tokens: int = Field(0, ge=0)
     cache_gradients: bool = False
     processes: int = Field(1, ge=1)
+    compile: bool = False
+    max_seconds: float = Field(0.0, ge=0)
 
 
 class Recipe(_Section):
@@ -187,7 +191,7 @@ class Prepared:
 
     Attributes:
         data: A `datasets.Dataset`, or a `DatasetDict` of several.
-        batch_size: Rows of a batch, of one process.
+        batch_size: Rows of a batch, of all processes together.
         batches: Makes the sampler of a data set, as `training.loop.trainer.Trainer` asks for it.
         collator: Makes the loop's input from rows.
         objective: The loss, or one for each data set.
@@ -237,6 +241,14 @@ class Task:
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Read the data and make the rest; may add to the encoder what is trained with it.
+
+        Raises:
+            SapbertError: Where the data cannot be used.
+        """
+        raise NotImplementedError
+
+    def extent(self, recipe: Recipe) -> tuple[int, int, int]:
+        """Return the rows of the training data, the rows of a batch, and the texts of a row, without reading texts.
 
         Raises:
             SapbertError: Where the data cannot be used.

@@ -28,7 +28,7 @@ def train(path: Path, arguments: list[str]) -> dict[str, Any]:
     Raises:
         SapbertError: E510 to E516, E524 (a phase), and those of the task.
     """
-    overrides = _overrides(path, arguments)
+    overrides = overridden(path, arguments)
     if "phases" in (config := load(path, overrides)):
         return phases.run(config, path)
     config = read_recipe(path, overrides)
@@ -39,7 +39,12 @@ def train(path: Path, arguments: list[str]) -> dict[str, Any]:
     return fit(config)
 
 
-def _overrides(path: Path, arguments: list[str]) -> dict[str, Any]:
+def overridden(path: Path, arguments: list[str]) -> dict[str, Any]:
+    """Read `--section.key value` … of a command line.
+
+    Raises:
+        SapbertError: E510.
+    """
     try:
         found = dict(parse_config_overrides(list(arguments)))
     except SystemExit:

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,7 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
+from ..devices import check_gpus, gpu_numbers, gpus_there, only
 from ..encoders.base import Encoder
 from ..errors import fail, warn
 from ..files import is_disk_full, reserve, write_text
@@ -76,14 +77,33 @@ class Workers:
             why = "each of gpu_ids has a process of its own; leave processes out."
             raise fail("E002", setting="processes", component="index", value=processes, why=why)
         if gpu_ids:
-            import torch
-
-            there = torch.cuda.device_count() if torch.cuda.is_available() else 0
-            for gpu in gpu_ids:
-                if not 0 <= gpu < there:
-                    raise fail("E305", gpu=gpu, count=there)
+            check_gpus(gpu_ids)
             return cls(tuple(f"cuda:{gpu}" for gpu in gpu_ids))
         return cls(("cpu",) * processes if processes > 1 else ("",))
+
+    @classmethod
+    def found(cls, processes: int = 1, gpu_ids: str = "") -> Workers:
+        """Choose the processes as the command line does: the GPUs that are there, unless something else is asked for.
+
+        Args:
+            processes: Processes on the CPU; more than one: no GPU is used that is not named.
+            gpu_ids: "" for the GPUs that are there, "-1" for none, or numbers separated by commas.
+
+        Raises:
+            SapbertError: E002, E305 (no such GPU), E315 (not a list of numbers).
+        """
+        if gpu_ids.strip() == "-1":
+            return cls.make(processes)
+        if gpu_ids:
+            return cls.make(processes, gpu_numbers(gpu_ids))
+        return cls.make(processes, range(gpus_there()) if processes == 1 else ())
+
+    def in_words(self) -> str:
+        """Say on one line where names are encoded."""
+        gpus = [device.partition(":")[2] for device in self.devices if device.startswith("cuda")]
+        if gpus:
+            return f"Names are encoded on GPU {', '.join(gpus)} (--gpu-ids -1: on the CPU)."
+        return f"Names are encoded on the CPU, in {len(self.devices)} process{'es' if len(self.devices) > 1 else ''}."
 
 
 @contextmanager
@@ -339,28 +359,34 @@ def in_processes(load: Callable[[str], Encoder], workers: Workers) -> Encode:
 
     def encode(shards: Iterator[Shard], tick: Tick) -> Iterator[Ready]:
         context = multiprocessing.get_context("spawn")  # neither CUDA nor a thread pool survives a fork
-        devices = context.SimpleQueue()
-        for device in workers.devices:
-            devices.put(device)
-        count = len(workers.devices)
-        waiting: dict[Future[Floats2d], Shard] = {}
-        pool = ProcessPoolExecutor(count, context, _load, (load, devices))
+        pools: list[ProcessPoolExecutor] = []  # of one process each, so that each is given its device before it starts
+        waiting: dict[Future[Floats2d], tuple[ProcessPoolExecutor, Shard]] = {}
+
+        def submit(pool: ProcessPoolExecutor) -> None:
+            for shard in islice(shards, 1):
+                waiting[pool.submit(_encode, shard[1])] = pool, shard
+
         try:
-            for shard in islice(shards, 2 * count):  # two each: names of millions are not held
-                waiting[pool.submit(_encode, shard[1])] = shard
+            for device in workers.devices:
+                gpu = device.partition(":")[2]
+                pools.append(ProcessPoolExecutor(1, context, _load, (load, "cuda:0" if gpu else device)))
+                with only(int(gpu)) if gpu else nullcontext():
+                    submit(pools[-1])  # starts the process
+            for pool in pools:
+                submit(pool)  # two each: names of millions are not held
             while waiting:
                 done = wait(waiting, return_when=FIRST_COMPLETED).done
                 for ready in sorted(done, key=lambda future: future.exception() is not None):  # results are kept before an error is raised
-                    number, names = waiting.pop(ready)
+                    pool, (number, names) = waiting.pop(ready)
                     vectors = ready.result()
                     tick(len(names))
                     yield number, vectors
-                    for shard in islice(shards, 1):
-                        waiting[pool.submit(_encode, shard[1])] = shard
+                    submit(pool)
         except BrokenProcessPool as error:
-            raise fail("E027", count=count, error=error) from error
+            raise fail("E027", count=len(workers.devices), error=error) from error
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for pool in pools:
+                pool.shutdown(wait=False, cancel_futures=True)
 
     return encode
 
@@ -368,10 +394,10 @@ def in_processes(load: Callable[[str], Encoder], workers: Workers) -> Encode:
 _ENCODER: Encoder | Exception | None = None  # of a worker process, or why it has none
 
 
-def _load(load: Callable[[str], Encoder], devices: Any) -> None:
+def _load(load: Callable[[str], Encoder], device: str) -> None:
     global _ENCODER
     try:
-        _ENCODER = load(devices.get())
+        _ENCODER = load(device)
     except Exception as error:  # raised by the first shard: raised here, it would only be a process that died
         _ENCODER = error
 

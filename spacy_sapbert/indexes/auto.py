@@ -6,6 +6,7 @@ import importlib.util
 import math
 from typing import Any
 
+ANNOY = "spacy-sapbert.AnnoyIndex.v1"
 EXACT_UP_TO = 20_000  # names: nothing is faster to build, and a batch of mentions costs less than encoding them
 GRAPH: dict[str, Any] = {"dtype": "i8", "pca": 128, "rescore": 100}
 MILLIONS = 2_000_000  # names: from here on memory counts, and what a graph of few edges does not find
@@ -39,12 +40,22 @@ def recommended(size: int) -> tuple[str, dict[str, Any], str]:
     if not _installed("usearch"):
         better = "faiss" if size >= MILLIONS else "usearch"
         why = f'the default; at {size:,} names `pip install "spacy-sapbert[{better}]"` has a better recall and is faster.'
-        return "spacy-sapbert.AnnoyIndex.v1", {}, why
+        return ANNOY, {}, why
     if size < MILLIONS:
         why = f"the smallest graph and the fastest: {size:,} names in bytes of {GRAPH['pca']} dimensions, compared in full."
         return "spacy-sapbert.UsearchIndex.v1", dict(GRAPH), why
     why = f'a graph of {size:,} names that fits into memory; `pip install "spacy-sapbert[faiss]"` has a better recall and uses less memory.'
     return "spacy-sapbert.UsearchIndex.v1", dict(SMALL_GRAPH), why
+
+
+def default(size: int) -> tuple[str, dict[str, Any], str]:
+    """Return the engine that is built where none is named: Annoy below `MILLIONS` names, and from there what `recommended` returns."""
+    if size < MILLIONS:
+        return ANNOY, {}, f"the default below {MILLIONS:,} names; --engine auto takes the best installed one for {size:,}."
+    name, settings, why = recommended(size)
+    if name == ANNOY:  # nothing better is installed
+        return name, settings, why
+    return name, settings, f"{size:,} names are too many for Annoy, which would keep whole vectors and still miss more. {why[:1].upper()}{why[1:]}"
 
 
 def lists_of(size: int) -> int:

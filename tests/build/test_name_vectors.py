@@ -16,6 +16,7 @@ from typing import Any, Iterator, List, Optional
 
 import numpy as np
 import pytest
+import torch
 from filelock import FileLock
 
 from spacy_sapbert import bundle
@@ -334,6 +335,52 @@ def test_a_process_that_dies_is_told_and_what_is_done_is_kept(tiny_kb: Knowledge
     again = Recorder()
     run(tiny_kb, tmp_path / "linker", again)
     assert again.numbers == list(range(1, shards_of(tiny_kb)))
+
+
+class _Sees:
+    """Loads in a worker, and writes which GPU that process sees and is told to take."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, device: str) -> Any:
+        (self.folder / str(os.getpid())).write_text(f"{os.environ.get('CUDA_VISIBLE_DEVICES')} {device}")
+
+        class Model:
+            def encode(self, names: List[str], *, progress: Any = False) -> np.ndarray:
+                return code(names)
+
+        return Model()
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(("listed", "seen"), [(None, {"1 cuda:0", "3 cuda:0"}), ("GPU-a,GPU-b,GPU-c,7", {"GPU-b cuda:0", "7 cuda:0"})])
+def test_each_worker_sees_its_own_gpu_alone(tiny_kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: Any, seen: Any) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if listed:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
+    (tmp_path / "seen").mkdir()
+    run(tiny_kb, tmp_path / "linker", in_processes(_Sees(tmp_path / "seen"), Workers(("cuda:1", "cuda:3"))))
+    assert {path.read_text() for path in (tmp_path / "seen").iterdir()} == seen
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == listed
+
+
+def test_workers_that_the_command_line_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert Workers.found().devices == ("cuda:0", "cuda:1")
+    assert Workers.found().in_words() == "Names are encoded on GPU 0, 1 (--gpu-ids -1: on the CPU)."
+    assert Workers.found(gpu_ids="1").devices == ("cuda:1",)
+    assert Workers.found(gpu_ids="-1").devices == ("",)
+    assert Workers.found(3).devices == ("cpu", "cpu", "cpu")  # asked for
+    assert Workers.found(3).in_words() == "Names are encoded on the CPU, in 3 processes."
+    for text in ("0,,1", "0,", "x", "1,1", "0 1", "-2"):
+        with pytest.raises(SapbertError, match=r"\[E315\] '--gpu-ids'"):
+            Workers.found(gpu_ids=text)
+    with pytest.raises(SapbertError, match=r"\[E305\] There is no GPU 2\. GPUs that PyTorch sees: 0, 1\."):
+        Workers.found(gpu_ids="0,2")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert Workers.found().in_words() == "Names are encoded on the CPU, in 1 process."
 
 
 def _does_not_load(device: str) -> Any:

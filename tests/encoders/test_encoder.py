@@ -742,3 +742,14 @@ def test_bytes_that_lead_outside_are_refused(bert: Path, tmp_path: Path) -> None
     with pytest.raises(SapbertError, match="tokenizer_file") as error:
         shim.from_bytes(srsly.msgpack_dumps(message))
     assert error.value.code == "E309"
+
+
+def test_a_gpu_whose_memory_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = NameEncoder(str(make_bert(tmp_path / "bert")), batch_tokens=77).initialize()
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. And more words.")
+
+    monkeypatch.setattr(encoder_module, "pool", full)
+    with pytest.raises(SapbertError, match=r"\[E316\] The memory of cpu is full \(CUDA out of memory\).* 2 names .*batch_tokens \(77\)"):
+        model.encode(["fever", "gout"])

@@ -709,3 +709,21 @@ def test_the_engine_that_is_recommended(monkeypatch: pytest.MonkeyPatch, size: i
     registry.sapbert_indexes.get(found)(**given)  # type: ignore[attr-defined]
     assert f"{size:,}" in why
     assert ("[faiss]" in why) == (size >= 2_000_000 and "faiss" not in installed)
+
+
+@pytest.mark.parametrize(
+    ("size", "installed", "name", "said"),
+    [
+        (100, "usearch faiss", "Annoy", "the default below 2,000,000 names"),
+        (1_999_999, "usearch faiss", "Annoy", "--engine auto"),
+        (2_000_000, "usearch faiss", "Faiss", "2,000,000 names are too many for Annoy"),
+        (2_000_000, "usearch", "Usearch", "too many for Annoy"),
+        (2_000_000, "", "Annoy", "[faiss]"),
+    ],
+)
+def test_the_engine_where_none_is_named(monkeypatch: pytest.MonkeyPatch, size: int, installed: str, name: str, said: str) -> None:
+    monkeypatch.setattr(auto.importlib.util, "find_spec", lambda package: object() if package in installed.split() else None)
+    found, given, why = auto.default(size)
+    assert found == f"spacy-sapbert.{name}Index.v1"
+    assert said in why
+    assert (given == {}) == (name == "Annoy")

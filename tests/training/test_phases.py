@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Dict
 
@@ -161,10 +165,21 @@ def test_bad_recipes(path: Path, change: Any, said: str) -> None:
     assert error.value.code == "E510"
 
 
-def test_not_under_torchrun(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "0")
-    with pytest.raises(SapbertError, match="without torchrun"):
-        phases.run(load(path), path)
+@pytest.mark.e2e
+def test_torchrun_makes_the_phases_together(path: Path, tmp_path: Path, here: Here) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "training", "train", str(path)]
+    done = subprocess.run([*words, "--paths.out", str(tmp_path / "two")], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    phases.run(load(path), path, here)  # in one process
+    base = load_file(Path(load(path)["paths"]["base"]) / "model.safetensors")
+    one, two = (load_file(tmp_path / out / "model.safetensors") for out in ("out", "two"))
+    moved = max(float((one[key] - base[key]).abs().max()) for key in base)
+    assert max(float((one[key] - two[key]).abs().max()) for key in one) < 0.5 * moved  # dropout differs
+    report = json.loads((tmp_path / "two.phases" / "a" / "training.json").read_text())
+    assert report["settings"]["processes"] == 2
+    again = phases.run(load(path, {"paths.out": str(tmp_path / "two")}), path, here)  # on another number of processes
+    assert all(phase["was_there"] for phase in again.values())
 
 
 @pytest.mark.parametrize("name", ["sap", "sap_small", "biolord_sts", "biolord_contrastive", "biolord_distil", "multilingual"])

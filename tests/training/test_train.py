@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -280,26 +281,60 @@ os.makedirs = makedirs
 """
 
 
+def words(settings: Dict[str, Any], *launcher: str) -> List[str]:
+    """Return the words of a training that torch's launcher starts."""
+    arguments = [item for key, value in settings.items() for item in (f"--{key}", str(value))]
+    return [sys.executable, "-m", "torch.distributed.run", *launcher, "-m", "training", "train", str(SAP), *arguments]
+
+
+def environment(**more: str) -> Dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **more}
+
+
 @pytest.mark.e2e
-def test_two_processes_train_one_model(settings: Dict[str, Any], tmp_path: Path) -> None:
-    """The first process is late to write its only checkpoint: the other once went on without it, and both waited for ever."""
-    settings["training.eval_every"] = 4
+def test_two_processes_and_two_nodes_learn_what_one_process_learns(settings: Dict[str, Any], tmp_path: Path) -> None:
+    """The recipe's batch is that of all processes. Once, the first process was late to write its only checkpoint, and both waited for ever."""
+    settings.update({"training.eval_every": 4, "training.precision": "fp32", "encoder.dropout": 0.0, "batches.pairs": 17})
+    alone = run(settings, paths__out=str(tmp_path / "alone"))
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(LATE)
-    arguments = [item for key, value in settings.items() for item in (f"--{key}", str(value))]
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "training", "train", str(SAP), *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(tmp_path / "site")}
-    found = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    two = words({**settings, "paths.out": str(tmp_path / "two")}, "--standalone", "--nproc_per_node", "2")
+    found = subprocess.run(two, cwd=ROOT, env=environment(PYTHONPATH=str(tmp_path / "site")), capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stderr[-2000:]
-    report = json.loads((tmp_path / "encoder" / "training.json").read_text())
-    assert report["settings"]["processes"] == 2
-    assert report["steps"] == report["best_step"] == 4  # else there is nothing to wait for
     assert (tmp_path / "site" / "was-late").exists()
-    alone = run(settings, paths__out=str(tmp_path / "alone"))
-    assert report["names"] > 1.6 * alone["names"]  # the loss saw the names of both
-    encoder = NameEncoder(name=str(tmp_path / "encoder"))
-    encoder.initialize()
-    assert np.isfinite(encoder.predict(NAMES)).all()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    each = ["--nnodes", "2", "--nproc_per_node", "1", "--master_addr", "127.0.0.1", "--master_port", port]
+    given = {**settings, "paths.out": str(tmp_path / "nodes")}
+    nodes = [subprocess.Popen(words(given, *each, "--node_rank", rank), cwd=ROOT, env=environment()) for rank in "01"]
+    assert [node.wait(300) for node in nodes] == [0, 0]
+
+    reports = {name: json.loads((tmp_path / name / "training.json").read_text()) for name in ("two", "nodes")}
+    one, both, apart = (weights(tmp_path / name) for name in ("alone", "two", "nodes"))
+    base = load_file(Path(settings["paths.base"]) / "model.safetensors")
+    for report in reports.values():
+        assert report["settings"]["processes"] == 2
+        assert report["steps"] == report["best_step"] == 4  # else there is nothing to wait for
+        assert report["names"] == alone["names"]
+    assert all(torch.equal(both[key], apart[key]) for key in both)
+    moved = max(float((one[key] - base[key]).abs().max()) for key in base)
+    assert max(float((one[key] - both[key]).abs().max()) for key in one) < 0.05 * moved
+
+
+@pytest.mark.e2e
+def test_a_training_goes_on_with_another_number_of_processes(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.update({"training.precision": "fp32", "encoder.dropout": 0.0, "training.max_steps": 6})
+    whole_and_killed(settings, tmp_path, monkeypatch)
+    two = words(settings, "--standalone", "--nproc_per_node", "2")
+    found = subprocess.run(two, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0, found.stderr[-2000:]
+    lines = [json.loads(line) for line in (tmp_path / "encoder" / "train_log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]
+    whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "encoder")
+    base = load_file(Path(settings["paths.base"]) / "model.safetensors")
+    moved = max(float((whole[key] - base[key]).abs().max()) for key in base)
+    assert max(float((whole[key] - resumed[key]).abs().max()) for key in whole) < 0.05 * moved
 
 
 def test_dictionary_of_the_held_out_queries_holds_no_query(settings: Dict[str, Any], tiny_kb: KnowledgeBase) -> None:
@@ -369,3 +404,28 @@ def test_command_line(settings: Dict[str, Any]) -> None:
     trained = command("train", SAP, *(word for key, value in settings.items() for word in (f"--{key}", value)))
     assert trained.exit_code == 0, trained.stderr
     assert json.loads(trained.stdout)["steps"] == 4
+
+
+def test_a_gpu_whose_memory_is_full(settings: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 4 GiB. More words. And more.")
+
+    monkeypatch.setattr(loop.SelfAlignment, "forward", full)
+    with pytest.raises(SapbertError, match=r"Tried to allocate 2\.00 GiB.*cache_gradients true.*batch_tokens.*max_length \(25\).*batch \(16;") as error:
+        run(settings)
+    assert error.value.code == "E529"
+    with pytest.raises(SapbertError) as error:
+        run(settings, training__cache_gradients=True)
+    assert "cache_gradients true" not in str(error.value)
+
+
+@pytest.mark.e2e
+def test_a_compiled_transformer_learns_the_same(settings: Dict[str, Any], tmp_path: Path) -> None:
+    same = {"training__max_steps": 2, "training__precision": "fp32", "encoder__dropout": 0.0}
+    run(settings, **same)
+    run(settings, **same, training__compile=True, paths__out=str(tmp_path / "compiled"))
+    plain, compiled = weights(tmp_path / "encoder"), weights(tmp_path / "compiled")
+    assert plain.keys() == compiled.keys()
+    base = load_file(Path(settings["paths.base"]) / "model.safetensors")
+    moved = max(float((plain[key] - base[key]).abs().max()) for key in base)
+    assert max(float((plain[key] - compiled[key]).abs().max()) for key in plain) < 0.05 * moved

@@ -11,6 +11,8 @@ concept row) and a manifest.
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +24,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.files import read_manifest, write_manifest, writing_folder
+from spacy_sapbert.files import is_disk_full, read_manifest, write_manifest, writing_folder
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..errors import fail
@@ -37,6 +39,7 @@ HELD_OUT, ZERO_SHOT = "held_out", "zero_shot"
 ENGLISH = ("en",)
 ALL = "all"
 RowMask = npt.NDArray[np.bool_]  # (m,): which rows of the name table take part
+ARROW_VERSION = 1  # of the file that pairs are mapped from
 ROW_GROUP = 100_000  # pairs that are in memory as text at a time
 
 
@@ -252,6 +255,47 @@ def check_folder(folder: str | Path) -> dict[str, Any]:
         return read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
     except SapbertError as error:
         raise fail("E502", type(error), path=folder, why=str(error).split("] ", 1)[-1].rstrip(".")) from error
+
+
+def mapped_pairs(folder: str | Path, fingerprint: str) -> pa.Table:
+    """Return the pairs of a folder as a table that is mapped from a file: its rows are read when they are needed.
+
+    The file lies beside pairs.parquet, which is compressed and cannot be mapped, and is written once, a row group at a time. Where the folder is
+    read-only, a temporary file serves this process alone.
+
+    Args:
+        folder: Folder of pairs.
+        fingerprint: Of pairs.parquet; it names the file.
+    """
+    path = Path(folder) / f"pairs-{ARROW_VERSION}-{fingerprint[:16]}.arrow"
+    if not path.is_file():
+        scratch = path.with_name(f".{path.name}.{os.getpid()}")  # each process of a training writes its own file
+        try:
+            _unpack(Path(folder) / PAIRS, scratch)
+            os.replace(scratch, path)
+        except PermissionError:
+            scratch.unlink(missing_ok=True)
+            with tempfile.TemporaryDirectory() as own:
+                _unpack(Path(folder) / PAIRS, Path(own) / path.name)
+                return _mapped(Path(own) / path.name)  # it stays mapped when it is removed
+        except OSError as error:
+            scratch.unlink(missing_ok=True)
+            if is_disk_full(error):
+                raise fail("E502", path=folder, why=f"there is no room for '{path.name}', from which they are read ({error})") from error
+            raise
+    return _mapped(path)
+
+
+def _unpack(packed: Path, path: Path) -> None:
+    """Write a Parquet file as an Arrow file, a row group at a time."""
+    source = pq.ParquetFile(packed)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, source.schema_arrow) as writer:
+        for batch in source.iter_batches(ROW_GROUP):
+            writer.write_batch(batch)
+
+
+def _mapped(path: Path) -> pa.Table:
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
 # -- writing ------------------------------------------------------------------------------------------------------------

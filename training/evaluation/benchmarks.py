@@ -173,6 +173,15 @@ def size(benchmark: Benchmark) -> int:
     return len(benchmark.mentions()) if isinstance(benchmark, ConceptBenchmark) else len(benchmark.pairs)
 
 
+def default_limit(benchmark: Benchmark) -> int:
+    """Return how many queries are measured where no limit is given: all (0), but HELD_QUERIES of held-out ones where the dictionary is as large as UMLS.
+
+    Each query is compared with every name: 200,000 queries with 12 million names would take a day and more for each system.
+    """
+    large = isinstance(benchmark, ConceptBenchmark) and benchmark.name in HELD and len(benchmark.dictionary.names) >= LARGE
+    return HELD_QUERIES if large else 0
+
+
 def limited(benchmark: Benchmark, limit: int, seed: int) -> Benchmark:
     """Take a random sample of a benchmark; the dictionary stays whole.
 
@@ -185,7 +194,7 @@ def limited(benchmark: Benchmark, limit: int, seed: int) -> Benchmark:
     if not limit or total <= limit:
         return benchmark
     chosen = np.sort(_random(seed, benchmark.name).choice(total, limit, replace=False)).tolist()
-    protocol = f"{benchmark.protocol} A random sample of {limit} of {total}."
+    protocol = f"{benchmark.protocol} A random sample of {limit:,} of {total:,} queries, drawn by seed {seed}."
     if isinstance(benchmark, SimilarityBenchmark):
         return replace(benchmark, pairs=[benchmark.pairs[i] for i in chosen], protocol=protocol)
     kept = [benchmark.mentions()[i] for i in chosen]
@@ -278,6 +287,8 @@ WITHOUT_ASSET = ("ehr-relb", "mayosrs")  # of no group: their files are no asset
 NEVER_CHOSEN_ON = ("biosses", "sick")  # without a part for it: they count as tests
 COMPOSITE = "CompositeMention"  # NCBI-disease's kind of them
 WITH_MENTIONS = ("published", "verbatim", "sapbert")  # the dictionary has the mentions of earlier parts; these come first; names are ranked
+LARGE = 1_000_000  # names of a dictionary
+HELD_QUERIES = 5_000  # of a split; the interval of a share of 80% is then 1.1 points to each side
 HELD = {pairs_module.HELD_OUT: "Held-out synonyms", pairs_module.ZERO_SHOT: "Names of concepts kept out of training"}
 
 

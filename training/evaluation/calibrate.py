@@ -30,6 +30,7 @@ from spacy_sapbert.kb.concept import normalise
 from ..corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharing_report
 from ..corpora.mention import missing_ids, resolve_gold
 from ..errors import fail
+from ..loop.encoders import use_gpu
 from .benchmarks import CORPORA, MISSING_NAMED, BenchmarkReader
 from .evaluate import versions
 from .metrics import neighbour_recall
@@ -234,7 +235,7 @@ def read_part(reader: BenchmarkReader, name: str) -> Corpus:
 
 
 def calibrate_linker(
-    linker_name: str | None, fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader
+    linker_name: str | None, fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader, *, gpu_id: int = -1
 ) -> tuple[Calibration, dict[str, Any], Path]:
     """Fit a linker's calibration on some parts of corpora and measure it on others.
 
@@ -256,6 +257,7 @@ def calibrate_linker(
         raise fail("E548", setting="--test", value="", why="a calibration is measured on data it was not fit on; name a part")
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD})
+    use_gpu(linker, gpu_id)
     corpora = {name: read_part(reader, name) for name in (*fit, *test)}
     shared = [pair for pair in shared_documents(corpora) if (pair.left in fit) != (pair.right in fit)]
     for pair in shared:
@@ -304,7 +306,7 @@ def summary(found: dict[str, Any]) -> str:
 
 
 def calibrate_and_write(
-    linker_name: str | None, fit: Sequence[str], test: Sequence[str], data: Path, out: Path, *, calibration: Path | None = None
+    linker_name: str | None, fit: Sequence[str], test: Sequence[str], data: Path, out: Path, *, calibration: Path | None = None, gpu_id: int = -1
 ) -> str:
     """Calibrate a linker and write the calibration and its figures.
 
@@ -318,6 +320,7 @@ def calibrate_and_write(
         data: Folder of corpora.
         out: JSON file for the figures.
         calibration: File for the calibration; None: calibration.json in the linker's folder.
+        gpu_id: What encodes; -1 is the CPU.
 
     Returns:
         What to show: a summary, or why there is no calibration.
@@ -329,7 +332,7 @@ def calibrate_and_write(
         return write_absent(out, "calibration", ABSENT)
     nowhere = Path("no-such-folder")
     try:
-        made, found, folder = calibrate_linker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere))
+        made, found, folder = calibrate_linker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere), gpu_id=gpu_id)
     except SapbertError as error:
         if error.code not in ("E012", "E016"):
             raise

@@ -17,6 +17,7 @@ RESULT = "JSON file for the results; a Markdown table is written beside it."
 SEED = "Seed of samples and resamples."
 DATA = "Folder of corpora and dictionaries."
 KB = "Folder of the knowledge base"
+GPU = Annotated[int, typer.Option(help="Number of the GPU that encodes; -1: the CPU.")]
 
 
 def evaluate(
@@ -31,9 +32,13 @@ def evaluate(
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
     work: Annotated[Path, typer.Option(help="Folder in which dictionaries are built once, to be used again.")] = Path("artifacts/evaluation"),
     out: Annotated[Path, typer.Option(help=RESULT)] = Path("metrics/evaluation.json"),
-    limit: Annotated[int, typer.Option(help=LIMIT)] = 0,
+    limit: Annotated[
+        int | None,
+        typer.Option(help=f"{LIMIT} Default: all, but 5,000 of each held-out split where the dictionary has a million names or more."),
+    ] = None,
     pool: Annotated[int, typer.Option(help=POOL)] = 0,
     seed: Annotated[int, typer.Option(help=SEED)] = 0,
+    gpu_id: GPU = -1,
     baselines: Annotated[bool, typer.Option(help="Also measure exact match, TF-IDF and scispaCy's candidate generator.")] = False,
     confusions: Annotated[
         bool | None,
@@ -47,7 +52,7 @@ def evaluate(
     from . import evaluate as module
     from .benchmarks import BenchmarkReader, chosen_benchmarks
 
-    module.check_not_negative(limit=limit, pool=pool, seed=seed)
+    module.check_not_negative(limit=limit or 0, pool=pool, seed=seed)
     encoders = module.parse_encoders(encoder or [])
     if phases:
         encoders = module.with_phases(encoders)
@@ -61,6 +66,7 @@ def evaluate(
         seed=seed,
         baselines=baselines,
         with_confusions=confusions,
+        gpu_id=gpu_id,
         progress=True,
     )
     module.publish(result, module.markdown(result), out)
@@ -76,13 +82,14 @@ def calibrate(
     test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas.")] = "gsc-test",
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
     calibration: Annotated[Path | None, typer.Option(help="File for the calibration. Default: calibration.json in the linker's folder.")] = None,
+    gpu_id: GPU = -1,
     out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/calibration.json"),
 ) -> None:
     """Fit a linker's calibration and measure it on other data."""
     from .benchmarks import split_commas
     from .calibrate import calibrate_and_write
 
-    typer.echo(calibrate_and_write(linker, split_commas(fit), split_commas(test), data, out, calibration=calibration))
+    typer.echo(calibrate_and_write(linker, split_commas(fit), split_commas(test), data, out, calibration=calibration, gpu_id=gpu_id))
 
 
 def end_to_end(
@@ -103,6 +110,7 @@ def end_to_end(
     ] = None,
     types: Annotated[str, typer.Option(help="For NAME=: semantic types or groups to keep, separated by commas (DISO); empty: all.")] = "",
     data: Annotated[Path, typer.Option(help="Folder of corpora.")] = Path("assets"),
+    gpu_id: GPU = -1,
     out: Annotated[Path, typer.Option(help=RESULT)] = Path("metrics/end-to-end.json"),
 ) -> None:
     """Measure pipelines on whole texts: they find the mentions and link them."""
@@ -111,7 +119,7 @@ def end_to_end(
 
     given = {"linker_name": linker, "threshold": threshold, "target_precision": target_precision, "types": split_commas(types) or None}
     config = {key: value for key, value in given.items() if value is not None}
-    typer.echo(evaluate_and_write(parse_systems(system or ["default="]), split_commas(benchmarks), data, config, out))
+    typer.echo(evaluate_and_write(parse_systems(system or ["default="]), split_commas(benchmarks), data, config, out, gpu_id=gpu_id))
 
 
 def cross_lingual(
@@ -132,6 +140,7 @@ def cross_lingual(
     limit: Annotated[int, typer.Option(help=LIMIT)] = 0,
     pool: Annotated[int, typer.Option(help=POOL)] = 0,
     seed: Annotated[int, typer.Option(help=SEED)] = 0,
+    gpu_id: GPU = -1,
 ) -> None:
     """Measure encoders across languages."""
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -150,5 +159,5 @@ def cross_lingual(
         dictionary_languages=parse_languages(dictionary_languages),
         organisms=not without_organisms,
     )
-    result = evaluate_across_languages(encoders, groups, limit=limit, pool=pool, seed=seed, progress=True)
+    result = evaluate_across_languages(encoders, groups, limit=limit, pool=pool, seed=seed, gpu_id=gpu_id, progress=True)
     module.publish(result, module.markdown(result), out)

@@ -236,6 +236,7 @@ def evaluate_across_languages(
     limit: int = 0,
     pool: int = 0,
     seed: int = 0,
+    gpu_id: int = -1,
     progress: bool = False,
 ) -> dict[str, Any]:
     """Measure encoders across languages.
@@ -246,6 +247,7 @@ def evaluate_across_languages(
         limit: Queries of each benchmark, at random; 0: all.
         pool: See `pooled_together`; 0: the whole dictionary.
         seed: Of samples and resamples.
+        gpu_id: What encodes; -1 is the CPU.
         progress: Show progress bars.
 
     Returns:
@@ -260,7 +262,7 @@ def evaluate_across_languages(
     for group in groups:
         some = [benchmark for benchmark in (limited(benchmark, limit, seed) for benchmark in group) if isinstance(benchmark, ConceptBenchmark)]
         benchmarks += pooled_together(some, pool, seed) if pool and some else some
-    measured, used = measure_encoders(encoders, benchmarks, progress=progress)
+    measured, used = measure_encoders(encoders, benchmarks, gpu_id=gpu_id, progress=progress)
     about = {"versions": versions(), "seed": seed, "limit": limit, "pool": pool, "encoders": used}
     against = next((name.partition("#")[0] for name in encoders), None)
     return as_result(benchmarks, measured, about, against=against, seed=seed)

@@ -24,6 +24,7 @@ from spacy_sapbert.kb import curies
 from ..corpora import Corpus, read_corpus
 from ..corpora.mention import GoldMention, Ids, missing_ids, resolve_gold
 from ..errors import fail
+from ..loop.encoders import use_gpu
 from .evaluate import versions
 from .metrics import MatchCounts, PredictedMention, document_match, mention_match
 from .results import write_absent
@@ -155,7 +156,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def evaluate_pipelines(
-    systems: dict[str, str], benchmarks: Sequence[str], data: Path, config: dict[str, Any], *, progress: bool = False
+    systems: dict[str, str], benchmarks: Sequence[str], data: Path, config: dict[str, Any], *, gpu_id: int = -1, progress: bool = False
 ) -> dict[str, Any]:
     """Measure pipelines on benchmarks of whole texts.
 
@@ -164,6 +165,7 @@ def evaluate_pipelines(
         benchmarks: Names of BENCHMARKS.
         data: Folder of corpora.
         config: Settings of the default linker.
+        gpu_id: What encodes; -1 is the CPU.
         progress: Show progress bars.
 
     Returns:
@@ -174,6 +176,7 @@ def evaluate_pipelines(
     for system, pipeline in systems.items():
         nlp = make_pipeline(config if not pipeline else {}, pipeline or None, abbreviations=not pipeline)  # a given one stays as it is
         linker = nlp.get_pipe("sapbert_linker")
+        use_gpu(linker, gpu_id)
         made_of = {"kb": linker.kb.fingerprint, "encoder": linker.model.fingerprint}  # the knowledge base first: it loads both
         content[system] = {"made_of": made_of, "pipeline": pipeline or "concept_matcher, sapbert_linker", "components": list(nlp.pipe_names)}
         content[system]["benchmarks"] = {
@@ -214,7 +217,7 @@ def parse_systems(given: Sequence[str]) -> dict[str, str]:
     return systems
 
 
-def evaluate_and_write(systems: dict[str, str], benchmarks: Sequence[str], data: Path, config: dict[str, Any], out: Path) -> str:
+def evaluate_and_write(systems: dict[str, str], benchmarks: Sequence[str], data: Path, config: dict[str, Any], out: Path, *, gpu_id: int = -1) -> str:
     """Measure pipelines on whole texts and write the figures, with a Markdown table beside them.
 
     Args:
@@ -223,6 +226,7 @@ def evaluate_and_write(systems: dict[str, str], benchmarks: Sequence[str], data:
         data: Folder of corpora.
         config: Settings of the default linker.
         out: JSON file.
+        gpu_id: What encodes; -1 is the CPU.
 
     Returns:
         What to show: the table, or why there is none.
@@ -233,7 +237,7 @@ def evaluate_and_write(systems: dict[str, str], benchmarks: Sequence[str], data:
     if not benchmarks:
         write_text(out.with_suffix(".md"), ABSENT + "\n")
         return write_absent(out, "end-to-end", ABSENT)
-    found = evaluate_pipelines(systems, benchmarks, data, config, progress=True)
+    found = evaluate_pipelines(systems, benchmarks, data, config, gpu_id=gpu_id, progress=True)
     write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     write_text(out.with_suffix(".md"), table(found))
     return table(found)

@@ -35,6 +35,7 @@ from .benchmarks import (
     BenchmarkReader,
     ConceptBenchmark,
     SimilarityBenchmark,
+    default_limit,
     limited,
     pooled,
     size,
@@ -391,13 +392,14 @@ def with_phases(encoders: dict[str, str]) -> dict[str, str]:
 
 
 def measure_encoders(
-    encoders: dict[str, str], benchmarks: Sequence[Benchmark], *, progress: bool = False
+    encoders: dict[str, str], benchmarks: Sequence[Benchmark], *, gpu_id: int = -1, progress: bool = False
 ) -> tuple[dict[str, dict[str, Measured]], dict[str, dict[str, Any]]]:
     """Measure encoders on benchmarks, one encoder in memory at a time.
 
     Args:
         encoders: Name -> folder.
         benchmarks: The benchmarks.
+        gpu_id: What encodes; -1 is the CPU.
         progress: Show progress bars.
 
     Returns:
@@ -405,7 +407,7 @@ def measure_encoders(
     """
     measured, used = {}, {}
     for name, folder in encoders.items():
-        model = load_encoder(folder)
+        model = load_encoder(folder, gpu_id)
         measured[name] = measure_encoder(model, benchmarks, progress=progress)
         used[name] = {"fingerprint": model.fingerprint, "base_package": not folder, "max_length": model.max_length}
     return measured, used
@@ -443,11 +445,12 @@ def evaluate(
     names: Sequence[str],
     reader: BenchmarkReader,
     *,
-    limit: int = 0,
+    limit: int | None = None,
     pool: int = 0,
     seed: int = 0,
     baselines: bool = False,
     with_confusions: bool | None = None,
+    gpu_id: int = -1,
     progress: bool = False,
 ) -> dict[str, Any]:
     """Measure encoders on benchmarks.
@@ -456,11 +459,12 @@ def evaluate(
         encoders: Name -> folder. The first is what others are compared with.
         names: Benchmarks, as `chosen_benchmarks` gives them.
         reader: Makes the benchmarks.
-        limit: Queries of each benchmark, at random; 0: all.
+        limit: Queries of each benchmark, at random; 0: all; None: all, but see `default_limit`.
         pool: Names of a dictionary besides those of the gold concepts; 0: all.
         seed: Of samples and resamples.
         baselines: Measure the baselines too.
         with_confusions: Whether to list wrong answers; None: only those of public benchmarks.
+        gpu_id: What encodes; -1 is the CPU.
         progress: Show progress bars.
 
     Returns:
@@ -475,16 +479,17 @@ def evaluate(
     unmade: list[str] = []
     for name in tqdm(names, desc="reading", unit=" benchmarks", disable=not progress):
         try:
-            benchmark = limited(reader.make(name), limit, seed)
+            whole = reader.make(name)
         except SapbertError as error:
             if name not in HELD or error.code != "E544":
                 raise
             unmade.append(f"{name}: left out, because the pairs keep nothing out of training")
             continue
+        benchmark = limited(whole, default_limit(whole) if limit is None else limit, seed)
         benchmarks.append(pooled(benchmark, pool, seed) if pool and isinstance(benchmark, ConceptBenchmark) else benchmark)
     measured, notes = measure_baselines(benchmarks) if baselines else ({}, [])
     notes = [*unmade, *notes]
-    by_encoder, used = measure_encoders(encoders, benchmarks, progress=progress)
+    by_encoder, used = measure_encoders(encoders, benchmarks, gpu_id=gpu_id, progress=progress)
     measured.update(by_encoder)
     empty = [benchmark.name for benchmark in benchmarks if not any(benchmark.name in found for found in measured.values())]
     if len(empty) == len(benchmarks):
@@ -494,6 +499,6 @@ def evaluate(
     if empty:
         notes = [*notes, f"{', '.join(empty)}: left out, no system could be measured."]
         benchmarks = [benchmark for benchmark in benchmarks if benchmark.name not in empty]
-    about = {"versions": versions(), "seed": seed, "limit": limit, "pool": pool, "encoders": used, **({"notes": notes} if notes else {})}
+    about = {"versions": versions(), "seed": seed, "limit": limit or 0, "pool": pool, "encoders": used, **({"notes": notes} if notes else {})}
     against = next((name.partition("#")[0] for name in encoders), None)
     return as_result(benchmarks, measured, about, against=against, seed=seed, with_confusions=with_confusions)

@@ -14,7 +14,6 @@ from torch.utils.data import SequentialSampler
 
 from ..errors import fail
 from ..registry import registry
-from .trainer import processes
 
 Ints = npt.NDArray[np.int64]
 Neighbours = npt.NDArray[np.int32]
@@ -95,7 +94,7 @@ class ConceptBatches(DefaultBatchSampler):
                     run = following
             if run is not None:
                 start, end = run
-                cut = min(end, start + self.batch_size - len(batch))  # batches are full: several processes take them in groups of one size
+                cut = min(end, start + self.batch_size - len(batch))  # batches are full
                 batch.extend(range(start, cut))
                 inside.add(int(self.labels[start]))
                 if cut < end:
@@ -151,14 +150,13 @@ class ConceptBatches(DefaultBatchSampler):
 class ShuffledBatches(DefaultBatchSampler):
     """All rows in an order that depends on seed and epoch alone, in full batches.
 
-    The last batch is filled from the beginning of the order, and there are equally many batches for each process.
+    The last batch is filled from the beginning of the order.
     """
 
     def __init__(self, dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0) -> None:
         super().__init__(SequentialSampler(dataset), batch_size=batch_size, drop_last=drop_last)
         self.rows, self.seed, self.epoch = len(dataset), seed, 0
-        world = processes()
-        self.count = -(-self.rows // (batch_size * world)) * world
+        self.count = -(-self.rows // batch_size)
 
     @classmethod
     def make(cls, dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, **_: Any) -> ShuffledBatches:
@@ -192,7 +190,7 @@ def concept_batches(pairs: int = 128, pairs_per_concept: int = 1, near: int = 0)
     """Make the settings of `ConceptBatches`.
 
     Args:
-        pairs: Pairs in a batch, of one process.
+        pairs: Pairs in a batch, of all processes together.
         pairs_per_concept: Pairs of one concept in one batch.
         near: Concepts put beside each concept because their names look like its own (`training.data.neighbours`), as hard negatives; 0: none.
 

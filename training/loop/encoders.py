@@ -8,6 +8,7 @@ from typing import Any
 from spacy_sapbert.bundle import FAST
 from spacy_sapbert.errors import MissingFile
 
+from .. import devices
 from ..errors import fail
 
 SHIPPED = "shipped"  # the encoder that comes with the package
@@ -25,21 +26,37 @@ def check_encoder(folder: Path) -> None:
         raise fail("E541", MissingFile, path=folder, why="it holds neither config.json nor adapter_config.json")
 
 
-def load_encoder(folder: str) -> Any:
+def load_encoder(folder: str, gpu_id: int = -1) -> Any:
     """Load an encoder so that it is ready to encode.
 
     Args:
         folder: A folder or a name on the hub; "" is the untrained base, "shipped" the default encoder, "fast" the static encoder that ships.
+        gpu_id: -1 is the CPU.
 
     Returns:
         The encoder.
 
     Raises:
-        SapbertError: E301, if it cannot be loaded.
+        SapbertError: E301, if it cannot be loaded; E513, if there is no such GPU.
     """
     from spacy_sapbert.encoders.static import StaticEncoder, is_static
     from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder  # imported here: it takes seconds, and most of the room does not need it
 
     if folder == FAST or (folder and Path(folder).is_dir() and is_static(folder)):
         return StaticEncoder("" if folder == FAST else folder).initialize()
-    return NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()
+    device = devices.use(gpu_id)
+    encoder = NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()
+    encoder.to(device)
+    return encoder
+
+
+def use_gpu(linker: Any, gpu_id: int) -> None:
+    """Let a linker's encoder compute on a GPU; -1 leaves it where it is.
+
+    Raises:
+        SapbertError: E513, if there is no such GPU.
+    """
+    device = devices.use(gpu_id)
+    if gpu_id >= 0:
+        _ = linker.kb  # loads the encoder too
+        linker.model.to(device)

@@ -6,7 +6,7 @@ import json
 import math
 import resource
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,9 @@ LossFunction = Callable[..., torch.Tensor]
 Miner = Callable[[torch.Tensor, torch.Tensor], Any]
 Part = tuple[list[int], int]  # a micro-batch: rows of the batch, by length, and the longest one's tokens
 MIN_ROWS = 16  # names in a micro-batch before a longer name may begin the next
+CPU_TOKENS = 1024  # of a micro-batch on a CPU
+GPU_TOKENS = 16_384  # of a micro-batch on a GPU, where gradients are cached to save memory
+ENCODED = {"cpu": 64, "cuda": 512}  # texts that are encoded at a time, to measure
 
 
 def _on_cpu(storage: Any, location: str) -> Any:
@@ -112,13 +115,14 @@ class TextCollator:
 
 
 class Objective(torch.nn.Module):
-    """Encode the texts of a batch in micro-batches, and take a loss over all of them. Subclasses define `measure`.
+    """Encode the texts of a batch, and take a loss over all of them. Subclasses define `measure`.
 
-    Texts are sorted by length and cut into micro-batches, so that little padding is computed. The loss sees all of them at once.
+    On a CPU, texts are sorted by length and cut into micro-batches, so that little padding is computed. On a GPU they are one padded pass: many
+    small ones would wait for their kernels to be started. The loss sees all of them at once.
 
     Args:
         model: The encoder.
-        batch_tokens: Tokens of a micro-batch.
+        batch_tokens: Tokens of a micro-batch, on any device; 0: CPU_TOKENS on a CPU, the whole batch on a GPU.
         cache_gradients: Use GradCache. The texts are first encoded without a graph, and the loss gives the gradient of each vector. Then each
             micro-batch is encoded again, with the same dropout, and takes its part of the gradient. The gradient is that of the whole
             batch; the memory is that of one micro-batch; it takes about a fifth more time (measured here, and in the paper).
@@ -158,20 +162,29 @@ class Objective(torch.nn.Module):
         (found,) = sentence_features
         ids, mask = found["input_ids"], found["attention_mask"]
         parts = self._parts(mask)
+        if parts is None:
+            return self.measure(self._embed(ids, mask, None), labels)
         if self.cache_gradients and torch.is_grad_enabled():
             return self._cached(ids, mask, parts, labels)
         vectors = torch.cat([self._embed(ids, mask, part) for part in parts])  # (n, d)
         return self.measure(vectors[_back(parts, ids.device)], labels)
 
-    def _parts(self, mask: torch.Tensor) -> list[Part]:
+    def _parts(self, mask: torch.Tensor) -> list[Part] | None:
+        """Return the micro-batches; None for one pass over the whole batch."""
+        on_cpu = by_length(mask.device)
+        tokens = self.batch_tokens or (CPU_TOKENS if on_cpu else GPU_TOKENS if self.cache_gradients else 0)
+        if not tokens or (not on_cpu and mask.numel() <= tokens):
+            return None
         lengths = mask.sum(dim=1).tolist()
         order = sorted(range(len(lengths)), key=lambda row: lengths[row])
-        ranges = micro_batches([lengths[row] for row in order], self.batch_tokens)
+        ranges = micro_batches([lengths[row] for row in order], tokens, MIN_ROWS if on_cpu else len(order))
         return [([order[i] for i in part], lengths[order[part[-1]]]) for part in ranges]
 
-    def _embed(self, ids: torch.Tensor, mask: torch.Tensor, part: Part) -> torch.Tensor:
-        rows, longest = part
-        found = self.model({"input_ids": ids[rows, :longest], "attention_mask": mask[rows, :longest]})
+    def _embed(self, ids: torch.Tensor, mask: torch.Tensor, part: Part | None) -> torch.Tensor:
+        if part is not None:
+            rows, longest = part
+            ids, mask = ids[rows, :longest], mask[rows, :longest]
+        found = self.model({"input_ids": ids, "attention_mask": mask})
         vectors: torch.Tensor = found[self.output]
         if HEAD in found and self.output != HEAD:  # a gradient of zero: processes that train together wait for one of each weight
             vectors = vectors + 0 * found[HEAD].sum()
@@ -238,15 +251,21 @@ class SelfAlignment(Objective):
         return loss * scale - loss.detach() * (scale - 1)  # the gradient is scaled, the value that is logged is not
 
 
-def micro_batches(lengths: Sequence[int], batch_tokens: int) -> list[range]:
+def by_length(device: torch.device) -> bool:
+    """Say whether texts are encoded in small batches of one length on this device: on a CPU, which computes padding as slowly as tokens."""
+    return device.type != "cuda"
+
+
+def micro_batches(lengths: Sequence[int], batch_tokens: int, min_rows: int = MIN_ROWS) -> list[range]:
     """Cut texts into micro-batches.
 
     A micro-batch ends before it would have more than `batch_tokens` tokens with its padding; a single text may have more. It also ends where the
-    length grows and it has MIN_ROWS texts.
+    length grows and it has `min_rows` texts.
 
     Args:
         lengths: Tokens of each text, in ascending order.
         batch_tokens: Tokens of a micro-batch at most.
+        min_rows: Texts in a micro-batch before a longer text may begin the next.
 
     Returns:
         Ranges of rows.
@@ -255,7 +274,7 @@ def micro_batches(lengths: Sequence[int], batch_tokens: int) -> list[range]:
     for row, length in enumerate(lengths):
         first = cuts[-1]
         full = (row - first + 1) * length > batch_tokens
-        grows = length > lengths[first] and row - first >= MIN_ROWS
+        grows = length > lengths[first] and row - first >= min_rows
         if row > first and (full or grows):
             cuts.append(row)
     return [range(a, b) for a, b in zip(cuts, [*cuts[1:], len(lengths)])]
@@ -264,6 +283,54 @@ def micro_batches(lengths: Sequence[int], batch_tokens: int) -> list[range]:
 def processes() -> int:
     """Return how many processes train together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def shared(sampler: Any) -> Any:
+    """Return the sampler, or where several processes train together one that cuts each of its batches into a part for each."""
+    return sampler if processes() == 1 else Parts(sampler, processes())
+
+
+class Parts:
+    """The batches of a sampler in equal parts, one after the other: accelerate gives each process the next.
+
+    So a step learns from the same batch, however many processes share it. Where the sampler knows labels, a label's rows stay together.
+
+    Args:
+        sampler: Of batches; it may have `labels`, of the data set's rows.
+        count: Number of parts.
+    """
+
+    batch_size = None  # parts may differ by a row
+    drop_last = True
+
+    def __init__(self, sampler: Any, count: int) -> None:
+        self.sampler, self.count = sampler, count
+        self.labels: Any = getattr(sampler, "labels", None)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch, which decides the order."""
+        self.sampler.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self.sampler) * self.count
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in self.sampler:
+            if len(batch) >= self.count:  # else a process would have none
+                cuts = self.cuts(batch)
+                yield from (batch[a:b] for a, b in zip(cuts, cuts[1:]))
+
+    def cuts(self, batch: Sequence[int]) -> list[int]:
+        """Return where the parts of a batch begin, and its end."""
+        n = len(batch)
+        cuts = [n * part // self.count for part in range(self.count + 1)]
+        if self.labels is not None:
+            of = self.labels[np.asarray(batch)]
+            starts = np.flatnonzero(np.r_[True, of[1:] != of[:-1], True])  # where a label begins, and the end
+            nearest = [int(starts[np.abs(starts - cut).argmin()]) for cut in cuts]
+            if all(a < b for a, b in zip(nearest, nearest[1:])):
+                return nearest
+        return cuts
 
 
 def gather(vectors: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, float]:
@@ -297,6 +364,15 @@ def gather(vectors: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, t
     return torch.cat(every[0]), torch.cat(every[1]), float(world)
 
 
+def mean_over_processes(loss: torch.Tensor, rows: int) -> torch.Tensor:
+    """Weigh the mean over this process's rows, so that the average over the processes is the mean over the rows of all."""
+    if processes() == 1:
+        return loss
+    every = torch.tensor(float(rows), device=loss.device)
+    dist.all_reduce(every)
+    return loss * (rows * processes() / every)
+
+
 class HeldOut(NamedTuple):
     """Held-out queries and a dictionary that holds none of them.
 
@@ -326,15 +402,14 @@ class HeldOutAccuracy(BaseEvaluator):
     The dictionary is a sample, so the figures are higher than over the whole knowledge base: they compare steps, not systems.
     """
 
-    def __init__(self, data: HeldOut, batch_size: int = 64) -> None:
+    def __init__(self, data: HeldOut) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.data = data
-        self.batch_size = batch_size
         self.primary_metric = f"{primary_split(data)}_at1"
 
     def __call__(self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
         """Return the accuracy at 1 and at 5 of each group of queries, in per cent."""
-        names, queries = (encode(model, texts, self.batch_size) for texts in (self.data.names, self.data.queries))
+        names, queries = (encode(model, texts) for texts in (self.data.names, self.data.queries))
         found: dict[str, float] = {}
         for split, rows in self.groups().items():
             at = retrieval_accuracy(queries[rows], names, self.data.name_labels, self.data.query_labels[rows])
@@ -346,14 +421,14 @@ class HeldOutAccuracy(BaseEvaluator):
         return {split: np.array([s == split for s in self.data.splits]) for split in sorted(set(self.data.splits))}
 
 
-def encode(model: SentenceTransformer, texts: list[str], batch_size: int = 64) -> Floats2d:
+def encode(model: SentenceTransformer, texts: list[str]) -> Floats2d:
     """Encode texts; each process encodes its share, and all get the whole.
 
     Returns:
         (n, d) in the order of the texts.
     """
     world, rank = processes(), dist.get_rank() if processes() > 1 else 0
-    encoded = model.encode(texts[rank::world], batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
+    encoded = model.encode(texts[rank::world], batch_size=together(model), show_progress_bar=False, convert_to_numpy=True)
     mine = np.asarray(encoded, dtype=np.float32)
     if world == 1:
         return mine
@@ -363,6 +438,12 @@ def encode(model: SentenceTransformer, texts: list[str], batch_size: int = 64) -
     for start, part in enumerate(parts[: len(texts)]):  # fewer texts than processes: the others have none
         vectors[start::world] = part
     return vectors
+
+
+def together(model: Any) -> int:
+    """Return how many texts a model encodes at a time on its device."""
+    device = getattr(model, "device", None)
+    return ENCODED["cpu" if device is None or by_length(device) else "cuda"]
 
 
 def of_the_first(found: dict[str, float]) -> dict[str, float]:
@@ -392,8 +473,8 @@ class Trainer(SentenceTransformerTrainer):
         self.add_callback(hooks)  # type: ignore[attr-defined]
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, *_: Any, seed: int = 0, **__: Any) -> Any:
-        """Make the sampler of one data set."""
-        self.hooks.sampler = self.batches(dataset, batch_size, drop_last, seed=seed)
+        """Make the sampler of one data set: its batches are of all processes together, and each process takes its part of one."""
+        self.hooks.sampler = shared(self.batches(dataset, batch_size, drop_last, seed=seed))
         return self.hooks.sampler
 
     def get_multi_dataset_batch_sampler(self, dataset: Any, batch_samplers: list[Any], *_: Any, seed: int | None = 0, **__: Any) -> Any:
@@ -492,6 +573,24 @@ class Hooks(TrainerCallback):
         if state.global_step >= state.max_steps:
             control.should_save = True
             control.should_evaluate = self.evaluates
+
+
+class Limit(TrainerCallback):
+    """Stop after the step in which a number of seconds is over, in all processes at the same step."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.began = seconds, time.monotonic()
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Start the clock at the first step."""
+        if state.global_step == 0:
+            self.began = time.monotonic()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Look at the clock of the first process."""
+        over = of_the_first({"over": float(time.monotonic() - self.began >= self.seconds)})
+        if over["over"]:
+            control.should_training_stop = control.should_save = True
 
 
 class Log(TrainerCallback):

@@ -27,10 +27,11 @@ def projection(
     kb: Annotated[Path, typer.Option(help="Folder of the knowledge base whose names are drawn.")] = Path("artifacts/kb"),
     pairs: Annotated[Path, typer.Option(help="Folder that `python -m training pairs` wrote.")] = Path("artifacts/pairs"),
     seed: Annotated[int, typer.Option(help="Seed of the choice of concepts, of batches and of t-SNE.")] = 0,
+    gpu_id: Annotated[int, typer.Option(help="Number of the GPU that encodes; -1: the CPU.")] = -1,
     out: Annotated[Path, typer.Option(help="JSON file for the results.")] = Path("metrics/projection.json"),
 ) -> None:
     """Place names in the plane and measure cosines in a batch, before and after training."""
     from ..paths import named
     from .projection import project_and_write
 
-    typer.echo(project_and_write(named(before), after, kb, pairs, out, seed=seed))
+    typer.echo(project_and_write(named(before), after, kb, pairs, out, seed=seed, gpu_id=gpu_id))

@@ -7,13 +7,11 @@ batch, before and after mining. `training.report.page` draws them. Reads top to 
 from __future__ import annotations
 
 import json
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 import torch
 
 from spacy_sapbert.errors import SapbertError
@@ -130,13 +128,12 @@ def in_plane(vectors: Floats2d, seed: int = 0) -> list[tuple[float, float]]:
 # -- a batch ------------------------------------------------------------------------------------------------------------
 
 
-def draw_batches(folder: Path, made: batches.Batches, *, processes: int = 1, seed: int = 0, names: int = BATCH_NAMES) -> list[dict[str, int]]:
+def draw_batches(folder: Path, made: batches.Batches, *, seed: int = 0, names: int = BATCH_NAMES) -> list[dict[str, int]]:
     """Draw the first batches of a training; the names are not augmented.
 
     Args:
         folder: folder that `training.data.pairs` wrote.
         made: how the recipe makes batches.
-        processes: number of processes whose batches are mined together.
         seed: of the draw.
         names: number of names to draw.
 
@@ -150,12 +147,12 @@ def draw_batches(folder: Path, made: batches.Batches, *, processes: int = 1, see
 
     manifest = pairs_module.check_folder(folder)
     stamp = manifest["files"][pairs_module.PAIRS]["blake2b"]
-    table = pq.read_table(folder / pairs_module.PAIRS, memory_map=True)
+    table = pairs_module.mapped_pairs(folder, stamp)
     neighbours = kept_nearest_labels(folder, stamp) if made.near else None
     sampler = iter(made.maker(neighbours)(Dataset(table, fingerprint=stamp[:32]), made.pairs, seed=seed))
     found: list[dict[str, int]] = []
     while sum(map(len, found)) < names:
-        rows = [row for batch in islice(sampler, processes) for row in batch]
+        rows = next(sampler, None)
         if not rows:
             break
         part = table.take(rows)
@@ -217,8 +214,8 @@ def counts(vectors: Floats2d, chosen: tuple[Pairs, Pairs]) -> npt.NDArray[np.int
 # -- the command --------------------------------------------------------------------------------------------------------
 
 
-def recipe_of(encoder: str) -> tuple[batches.Batches, Any, int, str]:
-    """Read batches, miner and number of processes from the recipe in an encoder's folder.
+def recipe_of(encoder: str) -> tuple[batches.Batches, Any, str]:
+    """Read batches and miner from the recipe in an encoder's folder.
 
     SapBERT's own settings stand in for a missing recipe, and the paper's miner for a recipe without mining.
 
@@ -226,25 +223,25 @@ def recipe_of(encoder: str) -> tuple[batches.Batches, Any, int, str]:
         encoder: folder or name of an encoder.
 
     Returns:
-        Batches, miner, number of processes, and a description of the miner.
+        Batches, miner, and a description of the miner.
 
     Raises:
         SapbertError: E510, the recipe cannot be read.
     """
     made: batches.Batches | None = None
     miner: Any = None
-    processes, said = 1, f"hard triplets, margin {PAPER_MARGIN:g}, as in the paper (this encoder has no recipe)"
+    said = f"hard triplets, margin {PAPER_MARGIN:g}, as in the paper (this encoder has no recipe)"
     if encoder and encoder != SHIPPED and (Path(encoder) / RECIPE).is_file():
         recipe = resolve(read_recipe(Path(encoder) / RECIPE))
-        made, processes = recipe.batches, recipe.training.processes
+        made = recipe.batches
         if isinstance(recipe.miner, mining.NoMining):
             said = f"hard triplets, margin {PAPER_MARGIN:g}, as in the paper (this encoder was trained on all pairs, without mining)"
         else:
             miner, said = recipe.miner, "the recipe's own miner"
-    return made or batches.concept_batches(), miner or mining.make_hard_triplets(PAPER_MARGIN), processes, said
+    return made or batches.concept_batches(), miner or mining.make_hard_triplets(PAPER_MARGIN), said
 
 
-def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: int = 0, progress: bool = False) -> dict[str, Any]:
+def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: int = 0, gpu_id: int = -1, progress: bool = False) -> dict[str, Any]:
     """Return everything that is written to `--out`.
 
     Args:
@@ -253,6 +250,7 @@ def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: i
         kb: the knowledge base.
         folder: folder that `training.data.pairs` wrote.
         seed: of all draws.
+        gpu_id: what encodes; -1 is the CPU.
         progress: show progress bars.
 
     Raises:
@@ -263,8 +261,8 @@ def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: i
     if made_of != kb.fingerprint:
         raise fail("E549", pairs=folder, kb=kb.path, found=made_of[:12], expected=kb.fingerprint[:12])
     drawn, where = choose_concepts(kb, folder, seed=seed)
-    made, miner, processes, said = recipe_of(after)
-    batch_list = draw_batches(folder, made, processes=processes, seed=seed)
+    made, miner, said = recipe_of(after)
+    batch_list = draw_batches(folder, made, seed=seed)
     points = [(name, concept) for concept, one in enumerate(drawn) for name in one.names]
     rows: dict[str, int] = {}
     for name in (*(name for name, _ in points), *(name for batch in batch_list for name in batch)):
@@ -273,7 +271,7 @@ def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: i
     totals = {key: np.zeros((2, len(EDGES) - 1), dtype=np.int64) for key in ("before", "mined", "after")}
     used = {}
     for key, name in (("before", before), ("after", after)):
-        model = load_encoder(name)
+        model = load_encoder(name, gpu_id)
         used[key] = model.fingerprint
         vectors = np.asarray(model.encode(list(rows), progress=progress), dtype=np.float32)  # (names, d)
         places[key] = in_plane(vectors[[rows[name] for name, _ in points]], seed)
@@ -297,12 +295,12 @@ def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: i
         "pairs": {
             "edges": [round(float(edge), 4) for edge in EDGES],
             **{key: {"positive": found[0].tolist(), "negative": found[1].tolist()} for key, found in totals.items()},
-            "note": f"{len(batch_list)} batches of {made.pairs * processes} pairs, drawn as training draws them, {sum(map(len, batch_list)):,} names. Miner: {said}.",
+            "note": f"{len(batch_list)} batches of {made.pairs} pairs, drawn as training draws them, {sum(map(len, batch_list)):,} names. Miner: {said}.",
         },
     }
 
 
-def project_and_write(before: str, after: str, kb: Path, pairs: Path, out: Path, *, seed: int = 0) -> str:
+def project_and_write(before: str, after: str, kb: Path, pairs: Path, out: Path, *, seed: int = 0, gpu_id: int = -1) -> str:
     """Compute the two pictures and write their numbers.
 
     A knowledge base that is too small for a picture (E580) is no mistake: the file says so.
@@ -314,6 +312,7 @@ def project_and_write(before: str, after: str, kb: Path, pairs: Path, out: Path,
         pairs: Folder of `python -m training pairs`.
         out: JSON file.
         seed: Of concepts, batches and t-SNE.
+        gpu_id: What encodes; -1 is the CPU.
 
     Returns:
         What to show: how much is drawn, or why nothing is.
@@ -324,7 +323,7 @@ def project_and_write(before: str, after: str, kb: Path, pairs: Path, out: Path,
     if seed < 0:
         raise fail("E581", setting="--seed", value=seed, why="it can't be negative")
     try:
-        found = project(before, after, KnowledgeBase(kb), pairs, seed=seed, progress=True)
+        found = project(before, after, KnowledgeBase(kb), pairs, seed=seed, gpu_id=gpu_id, progress=True)
     except SapbertError as error:
         if error.code != "E580":
             raise

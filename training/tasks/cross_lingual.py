@@ -58,7 +58,7 @@ def cross_lingual_distillation(teacher: str, translations: str, pairs: int = 64,
     Args:
         teacher: Folder or name of an English encoder.
         translations: Folder with translations.parquet (`python -m training translations cross-lingual`); the teacher's vectors are kept in it.
-        pairs: Pairs in a batch, of one process: twice as many texts.
+        pairs: Pairs in a batch, of all processes together: twice as many texts.
         teacher_length: Tokens that the teacher reads of a name; 0: as many as the student.
 
     Raises:
@@ -75,6 +75,12 @@ class CrossLingualDistillationTask(Task):
 
     def __init__(self, teacher: str, translations: str, pairs: int, teacher_length: int) -> None:
         self.teacher, self.translations, self.pairs, self.teacher_length = teacher, Path(translations), pairs, teacher_length
+
+    def extent(self, recipe: Recipe) -> tuple[int, int, int]:
+        """Return the number of rows to train on, those of a batch, and 2; see `Task.extent`."""
+        path = self.translations / TRANSLATIONS
+        split = read_table(path, EXPECTED, pa.schema([("split", pa.string())])).column("split")
+        return split.to_pylist().count("train"), self.pairs, 2
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Read the table, and encode its English names with the teacher, once.
@@ -190,8 +196,8 @@ def held_out_translations(held: Translations, splits: dict[str, Translations], s
 class TranslationAccuracy(HeldOutAccuracy):
     """The accuracy of all held-out translations together, which decides, and of each language."""
 
-    def __init__(self, data: HeldOut, batch_size: int = 64) -> None:
-        super().__init__(data, batch_size)
+    def __init__(self, data: HeldOut) -> None:
+        super().__init__(data)
         self.primary_metric = f"{HELD_OUT}_at1"
 
     def groups(self) -> dict[str, Bools]:

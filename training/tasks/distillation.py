@@ -20,7 +20,7 @@ What the paper leaves open, and what is done here:
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,7 +100,7 @@ def self_distillation(
         dimensions: Of the targets; 0: all of the teacher's, without PCA.
         whiten: Whether each direction is scaled to variance 1.
         kinds: Kinds of texts that the student learns; "description" can be added.
-        size: Texts in a batch, of one process.
+        size: Texts in a batch, of all processes together.
         teacher_length: Tokens that the teacher reads of a text; 0: as many as the student.
         head: How the new layer begins, "fitted" or "random".
 
@@ -135,6 +135,11 @@ class SelfDistillationTask(Task):
         super().check(recipe)
         if bool(recipe.paths.pairs) != bool(recipe.paths.kb):
             raise ValueError("give both paths.pairs and paths.kb, or neither")
+
+    def extent(self, recipe: Recipe) -> tuple[int, int, int]:
+        """Return the number of texts of the kinds that are learnt, those of a batch, and 1; held-out texts are counted too. See `Task.extent`."""
+        kind = read_table(self.texts / TEXTS, EXPECTED, pa.schema([("kind", pa.string())])).column("kind")
+        return sum(int(one["counts"]) for one in kind.value_counts().to_pylist() if one["values"] in self.kinds), self.size, 1
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Read the texts, and make the targets with the teacher, once.
@@ -290,50 +295,97 @@ def shares(texts: Texts) -> tuple[npt.NDArray[np.float64], dict[str, int]]:
     }
 
 
-def mean_vectors(texts: Texts, teacher: Any) -> tuple[Floats2d, dict[str, int]]:
-    """Return float32 (concepts, d), the mean of name and definition. Only texts with a share are encoded."""
-    share, counts = shares(texts)
-    rows = np.flatnonzero(share > 0)
-    means = np.zeros((texts.concepts, teacher.width), dtype=np.float32)
-    with tqdm(total=len(rows), desc="targets", unit=" texts", disable=len(rows) <= CHUNK) as show:
-        for start in range(0, len(rows), CHUNK):
-            part = rows[start : start + CHUNK]
-            vectors = teacher.encode(texts.text.take(pa.array(part)).to_pylist())
-            np.add.at(means, texts.concept[part], share[part, None].astype(np.float32) * vectors)
-            show.update(len(part))
-    return means, {**counts, "encoded": len(rows)}
+class Means:
+    """The mean of name and definition of each concept, in a file, with what a PCA needs: their sum and the sum of their outer products.
+
+    No more than a chunk of vectors is in memory, however many concepts there are.
+
+    Args:
+        path: The file, float32 (concepts, width) row after row.
+        width: Of a vector.
+    """
+
+    def __init__(self, path: Path, width: int) -> None:
+        self.path, self.width, self.count = path, width, 0
+        self.total = np.zeros(width)
+        self.products = np.zeros((width, width))
+
+    def write(self, texts: Texts, teacher: Any) -> dict[str, int]:
+        """Encode the texts that have a share in a mean, and write the means; return counts. Texts are sorted by concept."""
+        share, counts = shares(texts)
+        rows = np.flatnonzero(share > 0)
+        open_mean, of = np.zeros((0, self.width), dtype=np.float32), -1  # of the concept whose texts may go on in the next chunk
+        with open(self.path, "wb") as file, tqdm(total=len(rows), desc="targets", unit=" texts", disable=len(rows) <= CHUNK) as show:
+            for start in range(0, len(rows), CHUNK):
+                part = rows[start : start + CHUNK]
+                concepts = texts.concept[part]
+                first = of if of >= 0 else int(concepts[0])
+                sums = np.zeros((int(concepts[-1]) - first + 1, self.width), dtype=np.float32)
+                sums[: len(open_mean)] = open_mean
+                vectors = teacher.encode(texts.text.take(pa.array(part)).to_pylist())
+                np.add.at(sums, concepts - first, share[part, None].astype(np.float32) * vectors)
+                open_mean, of = sums[-1:], int(concepts[-1])
+                self._add(sums[:-1], file)
+                show.update(len(part))
+            self._add(open_mean, file)
+        return {**counts, "encoded": len(rows)}
+
+    def _add(self, means: Floats2d, file: Any) -> None:
+        file.write(np.ascontiguousarray(means).tobytes())
+        wide = means.astype(np.float64)
+        self.count += len(means)
+        self.total += wide.sum(axis=0)
+        self.products += wide.T @ wide
+
+    def chunks(self) -> Iterator[Floats2d]:
+        """Yield the means in order, CHUNK at a time."""
+        with open(self.path, "rb") as file:
+            while data := file.read(CHUNK * self.width * 4):
+                yield np.frombuffer(data, dtype=np.float32).reshape(-1, self.width)
+
+    def components(self, dimensions: int, whiten: bool) -> tuple[npt.NDArray[np.float64], Floats2d, float]:
+        """Return the mean (d,), the principal directions (dimensions, d), and the share of the variance that they keep.
+
+        It is the exact PCA, from the covariance, with scikit-learn's signs. With whitening, the directions are divided by the deviations.
+        """
+        mean = self.total / self.count
+        covariance = (self.products - self.count * np.outer(mean, mean)) / (self.count - 1)
+        variances, directions = np.linalg.eigh(covariance)  # ascending
+        variances = np.maximum(variances[::-1], 0.0)
+        found = directions.T[::-1][:dimensions]
+        found = found * np.sign(found[np.arange(dimensions), np.abs(found).argmax(axis=1)])[:, None]
+        if whiten:
+            found = found / np.sqrt(np.maximum(variances[:dimensions], 1e-12))[:, None]
+        return mean, found.astype(np.float32), float(variances[:dimensions].sum() / variances.sum())
 
 
 def write_targets(folder: Path, texts: Texts, teacher: Any, dimensions: int, whiten: bool, path: Path) -> dict[str, Any]:
     """Write targets.npy (concepts, dimensions), and the PCA as mean.npy (d,) and components.npy (dimensions, d).
 
-    With whitening, the components are divided by the deviations, so that targets are always (means − mean) components^T.
+    With whitening, the components are divided by the deviations, so that targets are always (means − mean) components^T. Memory does not grow with the
+    number of concepts: their means lie in a file while the PCA is computed.
 
     Raises:
         SapbertError: E511 where there are fewer concepts, or fewer dimensions, than wanted.
     """
-    means, counts = mean_vectors(texts, teacher)
-    kept_variance = 1.0
-    targets = means
+    most = min(teacher.width, texts.concepts - 1)
+    if dimensions > most:
+        why = f"'{path}' has {texts.concepts:,} concepts and the teacher {teacher.width} dimensions: at most {most}"
+        raise fail("E511", setting="task.dimensions", value=dimensions, why=why)
+    means = Means(folder / "means", teacher.width)
+    counts = means.write(texts, teacher)
+    kept_variance, width = 1.0, dimensions or teacher.width
+    mean, components = np.zeros(teacher.width), None
     if dimensions:
-        from sklearn.decomposition import PCA
-
-        most = min(means.shape[1], len(means) - 1)
-        if dimensions > most:
-            why = f"'{path}' has {len(means):,} concepts and the teacher {means.shape[1]} dimensions: at most {most}"
-            raise fail("E511", setting="task.dimensions", value=dimensions, why=why)
-        pca = PCA(dimensions, svd_solver="covariance_eigh").fit(means)  # exact, and its memory is a matrix of d x d
-        components = pca.components_
-        if whiten:
-            components = components / np.sqrt(np.maximum(pca.explained_variance_, 1e-12))[:, None]
-        components = components.astype(np.float32)
-        mean = pca.mean_.astype(np.float32)
-        targets = (means - mean) @ components.T
-        kept_variance = float(pca.explained_variance_ratio_.sum())
-        np.save(folder / MEAN, mean, allow_pickle=False)
+        mean, components, kept_variance = means.components(dimensions, whiten)
+        np.save(folder / MEAN, mean.astype(np.float32), allow_pickle=False)
         np.save(folder / COMPONENTS, components, allow_pickle=False)
-    np.save(folder / TARGETS, np.ascontiguousarray(targets, dtype=np.float32), allow_pickle=False)
-    return {"targets": {**counts, "dimensions": int(targets.shape[1]), "variance_kept": round(kept_variance, 4), "whitened": whiten}}
+    with open(folder / TARGETS, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (texts.concepts, width)})
+        for chunk in means.chunks():
+            file.write((chunk if components is None else (chunk - mean.astype(np.float32)) @ components.T).tobytes())
+    means.path.unlink()
+    return {"targets": {**counts, "dimensions": width, "variance_kept": round(kept_variance, 4), "whitened": whiten}}
 
 
 def words(report: dict[str, Any]) -> Words:

@@ -64,6 +64,11 @@ class MultitaskTask(Task):
         for task in (self.main, self.also):
             task.check(_only(recipe, task))
 
+    def extent(self, recipe: Recipe) -> tuple[int, int, int]:
+        """Return the size of the first task, with a batch of the other counted as one of the first; see `Task.extent`."""
+        rows, batch, texts = self.main.extent(_only(recipe, self.main))
+        return rows + rows // self.every, batch, texts
+
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Prepare both tasks, and join them.
 

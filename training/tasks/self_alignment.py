@@ -8,7 +8,6 @@ Source: SapBERT, Liu et al., NAACL 2021.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,13 +41,16 @@ class SelfAlignmentTask(Task):
     takes = ("augment",)
     paths = ("pairs", "kb")
 
+    def extent(self, recipe: Recipe) -> tuple[int, int, int]:
+        """Return the number of pairs, as their manifest says, those of a batch, and 2; see `Task.extent`."""
+        return int(pairs_module.check_folder(recipe.paths.pairs)["counts"]["pairs"]), recipe.batches.pairs, 2
+
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Read the pairs and a sample of the held-out queries.
 
         Raises:
             SapbertError: E502 (pairs), E1xx (knowledge base).
         """
-        import pyarrow.parquet as pq
         from datasets import Dataset
 
         from ..data.neighbours import kept_nearest_labels
@@ -57,8 +59,8 @@ class SelfAlignmentTask(Task):
         given = recipe.training
         kb, manifest = open_pairs(recipe)
         held_out = held_out_sample(kb, recipe)
-        table = pq.read_table(Path(recipe.paths.pairs) / pairs_module.PAIRS, memory_map=True)
         fingerprint = manifest["files"][pairs_module.PAIRS]["blake2b"]
+        table = pairs_module.mapped_pairs(recipe.paths.pairs, fingerprint)
 
         def batches(dataset: Any, batch_size: int, drop_last: bool = False, **more: Any) -> Any:
             neighbours = kept_nearest_labels(recipe.paths.pairs, fingerprint) if recipe.batches.near else None

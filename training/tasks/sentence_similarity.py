@@ -26,7 +26,7 @@ from spacy_sapbert.files import checksum
 from ..data.similarity import TextPair
 from ..errors import fail
 from ..loop.batches import ShuffledBatches
-from ..loop.trainer import Objective, TextCollator, encode, of_the_first, processes
+from ..loop.trainer import Objective, TextCollator, encode, gather, of_the_first, processes
 from ..recipe import Prepared, Table, Task, Words
 from ..registry import registry
 
@@ -73,7 +73,7 @@ def sentence_similarity(
         loss: "cosent" (the order of the scores alone) or "cosine" (squared difference from the score, scaled to 0 to 1), both of
             sentence-transformers.
         scale: CoSENT's, one over its temperature.
-        pairs: Pairs in a batch, of one process.
+        pairs: Pairs in a batch, of all processes together.
         lowest: Lowest score of the scale (STS-B: 0).
         highest: Highest score of the scale (STS-B: 5).
 
@@ -100,6 +100,10 @@ class SentenceSimilarityTask(Task):
     def __init__(self, train: Sequence[str], dev: str, loss: str, scale: float, pairs: int, lowest: float, highest: float) -> None:
         self.train, self.dev, self.loss, self.scale = list(train), dev, loss, scale
         self.pairs, self.lowest, self.highest = pairs, lowest, highest
+
+    def extent(self, recipe: Recipe) -> tuple[int, int, int]:
+        """Return the number of pairs, those of a batch, and 2; see `Task.extent`."""
+        return sum(len(read_scored(path, lowest=self.lowest, highest=self.highest).pairs) for path in self.train), self.pairs, 2
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Read the pairs.
@@ -156,7 +160,7 @@ def _key(pair: TextPair) -> tuple[str, ...]:
 
 
 class SimilarityLoss(Objective):
-    """CoSENT or cosine loss of the pairs of a batch; each process takes its own pairs.
+    """CoSENT or cosine loss of the pairs of a batch; it sees the pairs of all processes.
 
     Args:
         model: The encoder.
@@ -175,8 +179,10 @@ class SimilarityLoss(Objective):
         """Return the loss of vectors (2n, d), n left texts and then n right ones, and scores (n,) from 0 to 1; a scalar."""
         self.names += len(vectors) * processes()
         left, right = vectors.float().chunk(2)
-        loss: torch.Tensor = self.loss.compute_loss_from_embeddings([left, right], labels.float())
-        return loss
+        left, scores, scale = gather(left, labels.float())
+        right, _, _ = gather(right, labels.float())
+        loss: torch.Tensor = self.loss.compute_loss_from_embeddings([left, right], scores)
+        return loss * scale - loss.detach() * (scale - 1)  # the gradient is scaled, the value that is logged is not
 
 
 class SimilarityCorrelation(BaseEvaluator):

@@ -23,7 +23,7 @@ from spacy_sapbert.types import Floats2d
 
 from ..errors import fail
 from ..loop.model import open_base, transformer_of
-from ..loop.trainer import Objective, processes
+from ..loop.trainer import Objective, mean_over_processes, processes, together
 from ..made import fingerprint
 
 KIND, VERSION = "targets", 1
@@ -48,7 +48,7 @@ class Distance(Objective):
     def measure(self, vectors: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss of vectors (n, d) and targets (n, d), a scalar."""
         self.names += len(vectors) * processes()
-        return torch.nn.functional.mse_loss(vectors.float(), labels.float())
+        return mean_over_processes(torch.nn.functional.mse_loss(vectors.float(), labels.float()), len(vectors))
 
 
 class Teacher:
@@ -78,7 +78,7 @@ class Teacher:
         torch.set_num_threads(threads * int(os.environ.get("WORLD_SIZE", "1")))  # the other processes wait: see `kept`
         try:
             with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bfloat16):
-                found = self.model.encode(list(texts), batch_size=64, show_progress_bar=False, convert_to_numpy=True)
+                found = self.model.encode(list(texts), batch_size=together(self.model), show_progress_bar=False, convert_to_numpy=True)
         finally:
             torch.set_num_threads(threads)
         return np.asarray(found, dtype=np.float32)

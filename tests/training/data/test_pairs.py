@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -275,3 +276,23 @@ def test_command(tmp_path: Path, command: Callable[..., str]) -> None:
     assert json.loads((tmp_path / "pairs" / "manifest.json").read_text())["settings"]["max_pairs"] == 50
     with pytest.raises(SapbertError, match="E101"):
         command("pairs", tmp_path / "nothing", tmp_path / "pairs")
+
+
+def test_pairs_are_mapped_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"anchor": f"name {i}", "positive": f"another {i}", "label": i // 2} for i in range(1000)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=pairs.SCHEMA), tmp_path / pairs.PAIRS, compression="zstd", row_group_size=300)
+    before = pa.total_allocated_bytes()
+    table = pairs.mapped_pairs(tmp_path, "0123456789abcdef-and-more")
+    assert pa.total_allocated_bytes() == before  # all columns lie in the file
+    assert table.to_pylist() == rows
+    assert (tmp_path / "pairs-1-0123456789abcdef.arrow").is_file()
+    (tmp_path / pairs.PAIRS).unlink()
+    assert pairs.mapped_pairs(tmp_path, "0123456789abcdef-and-more").num_rows == 1000  # it is made once
+    pq.write_table(table.slice(0, 10), tmp_path / pairs.PAIRS)
+
+    def read_only(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(pairs.os, "replace", read_only)
+    assert pairs.mapped_pairs(tmp_path, "of other pairs").to_pylist() == rows[:10]
+    assert [path.name for path in tmp_path.iterdir() if "other" in path.name] == []

@@ -615,8 +615,27 @@ def test_a_limit_draws_the_same_queries_and_keeps_the_dictionary():
     assert [f"q{gold.alternatives[0][0]}" for gold in small.golds] == small.queries
     assert small.dictionary is HAND
     assert small.counts["unanswerable"] == 0
-    assert "sample of 7 of 50" in small.protocol
+    assert "sample of 7 of 50 queries, drawn by seed 3" in small.protocol
     assert benchmarks.limited(made, 0, 3) is benchmarks.limited(made, 50, 3) is made
+
+
+def test_held_out_queries_are_limited_by_default_where_the_dictionary_is_large(monkeypatch):
+    made = replace(task([f"q{i}" for i in range(50)], [((2,),) for _ in range(50)], HAND), name="held_out")
+    assert benchmarks.default_limit(made) == 0
+    monkeypatch.setattr(benchmarks, "LARGE", len(HAND.names))
+    monkeypatch.setattr(benchmarks, "HELD_QUERIES", 20)
+    assert benchmarks.default_limit(made) == 20
+    assert benchmarks.default_limit(replace(made, name="ncbi-dev")) == 0
+
+    class Reader:
+        def make(self, name):
+            return made
+
+    found = {}
+    for limit in (None, 0, 7):
+        measured = ev.evaluate({"base": ""}, ["held_out"], Reader(), limit=limit)["sets"]["held_out"]
+        found[limit] = (measured["n"], "sample of" in measured["protocol"])
+    assert found == {None: (20, True), 0: (50, False), 7: (7, True)}
 
 
 def test_a_pool_keeps_the_gold_names_and_says_so():

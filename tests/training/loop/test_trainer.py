@@ -16,10 +16,11 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
+from training.loop import trainer as loop
 from training.loop.losses import make_info_nce, make_multi_similarity
 from training.loop.mining import make_hard_triplets
 from training.loop.model import open_base
-from training.loop.trainer import HeldOut, HeldOutAccuracy, Log, NameCollator, SelfAlignment, gather, last_good, micro_batches
+from training.loop.trainer import HeldOut, HeldOutAccuracy, Log, NameCollator, Parts, SelfAlignment, gather, last_good, micro_batches
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -190,6 +191,43 @@ def test_cached_gradients_are_those_of_the_whole_batch(tiny_base: Path, bfloat16
     for name, gradient in plain[1].items():
         assert (cached[1][name] - gradient).norm() <= tolerance * gradient.norm() + 1e-6, name
     assert max(gradient.abs().max() for gradient in plain[1].values()) > 0.05
+
+
+@pytest.mark.parametrize("batch_tokens", [0, 60])
+def test_a_gpu_takes_the_batch_in_one_padded_pass(tiny_base: Path, monkeypatch: pytest.MonkeyPatch, batch_tokens: int) -> None:
+    """Where batch_tokens is given, it takes passes as large as these, whatever the lengths."""
+    model = open_base(str(tiny_base), dropout=0.0)
+    passes: List[Tuple[int, ...]] = []
+    model.register_forward_pre_hook(lambda _, given: passes.append(tuple(given[0]["input_ids"].shape)))
+    rows = [{"anchor": name, "positive": f"{name} syndrome of {name}", "label": i} for i, name in enumerate(NAMES)]
+    batch = NameCollator(model.tokenizer, 25)(rows)
+    found = []
+    for on_gpu in (False, True):
+        if on_gpu:
+            monkeypatch.setattr(loop, "by_length", lambda device: False)
+        passes.clear()
+        model.zero_grad()
+        aligned = SelfAlignment(model, make_info_nce(0.1), lambda vectors, labels: None, batch_tokens if on_gpu else 25)
+        loss = aligned([{"input_ids": batch["name_input_ids"], "attention_mask": batch["name_attention_mask"]}], batch["label"])
+        loss.backward()
+        found.append(({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}, list(passes)))
+    (small, several), (padded, few) = found
+    assert len(several) > len(few)
+    assert few == [tuple(batch["name_input_ids"].shape)] if not batch_tokens else all(a * b <= 60 for a, b in few)
+    for name, gradient in small.items():
+        assert (padded[name] - gradient).norm() <= 1e-5 * gradient.norm() + 1e-6, name
+
+
+def test_parts_of_a_batch_keep_labels_together() -> None:
+    sampler = [[0, 1, 2, 3, 4], [5, 6, 7, 8], [9]]
+    assert list(Parts(sampler, 2)) == [[0, 1], [2, 3, 4], [5, 6], [7, 8]]  # a batch of one row gives the second process none
+
+    class Labelled(List[List[int]]):
+        labels = np.array([0, 0, 0, 1, 2, 3, 4, 4, 4, 4])
+
+    # rows 0 to 2 are of one label, as are 6 to 9: the cut at the middle moves to the nearest other label
+    assert list(Parts(Labelled([[0, 1, 2, 3, 4], [5, 6, 7, 8], [6, 7, 8, 9]]), 2)) == [[0, 1, 2], [3, 4], [5], [6, 7, 8], [6, 7], [8, 9]]
+    assert len(Parts(sampler, 2)) == 6
 
 
 class Toy(torch.nn.Module):

@@ -116,9 +116,32 @@ def test_shares_and_means_by_hand(tmp_path: Path) -> None:
         "a kind of movement disorder": 0.5,
     }
     assert counts == {"with_definition": 2, "with_description_alone": 1, "with_names_alone": 1, "without_name": 1}
-    means, counts = distill.mean_vectors(texts, Knows())
-    assert np.allclose(means, [[0.7, 0.7], [0.5, 0.5], [0.5, 0.5], [-0.5 + 0.2, -0.25 - 0.15]])
+    means = distill.Means(tmp_path / "means", 2)
+    counts = means.write(texts, Knows())
+    assert np.allclose(np.concatenate(list(means.chunks())), [[0.7, 0.7], [0.5, 0.5], [0.5, 0.5], [-0.5 + 0.2, -0.25 - 0.15]])
     assert counts["encoded"] == 9
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 5, 100])
+def test_means_in_chunks_have_the_components_of_scikit_learn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    """Texts of a concept go on in the next chunk."""
+    from sklearn.decomposition import PCA
+
+    monkeypatch.setattr(distill, "CHUNK", chunk)
+    chance = np.random.default_rng(0)
+    rows = [(label, f"name {i} of {label}", "synonym") for label in range(9) for i in range(1 + label % 4)]
+
+    class Random(Knows):
+        width = 4
+        vectors = {text: tuple(chance.normal(size=4) + 3) for _, text, _ in rows}  # type: ignore[assignment]
+
+    said = distill.write_targets(tmp_path, read(write(tmp_path, rows)), Random(), 2, False, tmp_path)
+    wanted = np.array([np.mean([Random.vectors[text] for of, text, _ in rows if of == label], axis=0) for label in range(9)])
+    pca = PCA(2, svd_solver="full").fit(wanted)
+    assert np.allclose(np.load(tmp_path / "components.npy"), pca.components_, atol=1e-5)
+    assert np.allclose(np.load(tmp_path / "targets.npy"), pca.transform(wanted), atol=1e-5)
+    assert said["targets"]["variance_kept"] == pytest.approx(pca.explained_variance_ratio_.sum(), abs=1e-4)
+    assert not (tmp_path / "means").exists()
 
 
 def test_principal_components_by_hand(tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""Which GPUs a process sees. The driver reads its list once, when the first library looks at it, so nothing here imports one at the top."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from .errors import fail
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"  # the list that the driver reads
+
+
+def named_gpus(environment: Mapping[str, str] | None = None) -> list[str] | None:
+    """Return the GPUs that the environment names, in its order; None where it names none, so that all are seen.
+
+    Args:
+        environment: Default: that of this process.
+
+    Raises:
+        SapbertError: E315 for an empty part: the driver would stop reading there.
+    """
+    text = (os.environ if environment is None else environment).get(VISIBLE)
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if parts == [""]:
+        return []
+    if "" in parts:
+        raise fail("E315", setting=VISIBLE, value=text, why="it has an empty part, where the driver stops reading")
+    return parts
+
+
+def gpu_numbers(text: str, setting: str = "--gpu-ids") -> list[int]:
+    """Return the numbers in a list such as `0,1`, from 0 up.
+
+    Raises:
+        SapbertError: E315 for an empty part, a number twice, or what is no number.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if "" in parts:
+        raise fail("E315", setting=setting, value=text, why="it has an empty part")
+    if not all(part.isdecimal() for part in parts):
+        raise fail("E315", setting=setting, value=text, why="GPUs are numbered from 0")
+    numbers = [int(part) for part in parts]
+    if len(set(numbers)) < len(numbers):
+        raise fail("E315", setting=setting, value=text, why="it names a GPU twice")
+    return numbers
+
+
+def gpus_there() -> int:
+    """Return how many GPUs PyTorch can compute on, in this process."""
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def check_gpus(gpu_ids: Sequence[int]) -> None:
+    """Check that GPUs are there.
+
+    Raises:
+        SapbertError: E305.
+    """
+    there = gpus_there()
+    for gpu in gpu_ids:
+        if not 0 <= gpu < there:
+            raise fail("E305", gpu=gpu, there=listed(there))
+
+
+def listed(count: int) -> str:
+    """Write the numbers of so many GPUs: "0, 1, 2"; "none" for 0."""
+    return ", ".join(map(str, range(count))) or "none"
+
+
+@contextmanager
+def only(gpu: int) -> Iterator[None]:
+    """Let the processes that are started in this block see one GPU alone, as their number 0.
+
+    Args:
+        gpu: Its number in this process.
+    """
+    before = os.environ.get(VISIBLE)
+    named = named_gpus()
+    os.environ[VISIBLE] = str(gpu) if named is None else named[gpu]
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VISIBLE]
+        else:
+            os.environ[VISIBLE] = before
