@@ -64,7 +64,7 @@ def compare(
     kb: Annotated[Path, typer.Option(help="the knowledge base")] = Path("artifacts/kb"),
     pairs: Annotated[Path, typer.Option(help="folder of `python -m training pairs`")] = Path("artifacts/pairs"),
     recipe: Annotated[str, typer.Option(help="what the rows start from; empty: what the config says")] = "",
-    base: Annotated[str, typer.Option(help="base encoder; empty: the installed one")] = "",
+    base: Annotated[str, typer.Option(help="base encoder; empty: what the recipe says")] = "",
     data: Annotated[Path, typer.Option(help="folder of corpora and dictionaries")] = Path("assets"),
     work: Annotated[Path, typer.Option(help="where dictionaries are built, once")] = Path("artifacts/evaluation"),
     runs: Annotated[Path, typer.Option(help="where the trained encoders stay")] = Path("artifacts/compare"),

@@ -127,6 +127,20 @@ def recipes(comparison: Comparison, paths: dict[str, str], out: Path, training: 
     return made
 
 
+def bases(comparison: Comparison, made: dict[str, Config]) -> dict[str, str]:
+    """Return what the rows start from: `base` for all that change none, and `ROW.base` for a row with a base of its own.
+
+    Args:
+        comparison: The rows.
+        made: "row#seed" -> recipe.
+    """
+    found = {}
+    for row, changes in comparison.rows.items():
+        name = f"{row}.{BASE}" if BASE in changes.get("paths", {}) else BASE
+        found[name] = str(made[f"{row}#{comparison.seeds[0]}"]["paths"][BASE])
+    return found
+
+
 def train_all(made: dict[str, Config], jobs: int, run: Run | None = None) -> dict[str, Path]:
     """Train what was not trained yet from the same recipe, pairs and sources.
 
@@ -214,7 +228,7 @@ def compare(
         folders: Where to read and write.
         out: The JSON file; the Markdown table goes beside it.
         recipe: What the rows start from; "": what the file says.
-        base: Base encoder; "": the installed one.
+        base: Base encoder; "": what the recipe says.
         benchmarks: Names of benchmarks, separated by commas.
         limit: Queries of a benchmark at most; 0: all.
         pool: Names of a dictionary beside those of the gold concepts; 0: all.
@@ -234,9 +248,10 @@ def compare(
     names = chosen_benchmarks([benchmarks])
     for name in names:
         reader.make(name)  # a missing file is reported before the trainings, not after
-    paths = {"kb": str(folders.kb), "pairs": str(folders.pairs), "base": base}
-    trained = train_all(recipes(comparison, paths, folders.runs, training), jobs, run)
-    encoders = {BASE: base, **{name: str(folder) for name, folder in trained.items()}}
+    paths = {"kb": str(folders.kb), "pairs": str(folders.pairs), **({"base": base} if base else {})}
+    made = recipes(comparison, paths, folders.runs, training)
+    trained = train_all(made, jobs, run)
+    encoders = {**bases(comparison, made), **{name: str(folder) for name, folder in trained.items()}}
     result = evaluate.evaluate(encoders, names, reader, limit=limit, pool=pool, progress=True)
     result.update(kind="comparison", rows=comparison.rows, every=comparison.every, jobs=jobs, costs=costs(trained))
     evaluate.publish(result, markdown(result), out)
