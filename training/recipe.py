@@ -110,7 +110,7 @@ class Training(_Section):
     @model_validator(mode="after")
     def _keeps_what_it_waits_for(self) -> Training:
         if self.keep == "last" and self.patience:
-            raise ValueError("keep = \"last\" writes the last weights, so it can't wait for better ones: set patience = 0")
+            raise ValueError('keep = "last" writes the last weights, so it can\'t wait for better ones: set patience = 0')
         return self
 
 

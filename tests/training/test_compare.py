@@ -107,7 +107,11 @@ def test_the_bases_of_table_1_and_the_grid_of_table_9(monkeypatch: pytest.Monkey
     started = bases(comparison, made)
     assert list(started) == [f"{name}.base" for name in ("BERT", "BioBERT", "BlueBERT", "ClinicalBERT", "SciBERT", "UmlsBERT", "PubMedBERT")]
     assert started["BioBERT.base"] == made["BioBERT#0"]["paths"]["base"] == "dmis-lab/biobert-v1.1"
-    assert made["BioBERT#0"]["loss"] == made["BERT#0"]["loss"] == {"@losses": "spacy-sapbert.MultiSimilarity.v1", "alpha": 1.0, "beta": 60.0, "base": 0.5}
+    assert (
+        made["BioBERT#0"]["loss"]
+        == made["BERT#0"]["loss"]
+        == {"@losses": "spacy-sapbert.MultiSimilarity.v1", "alpha": 1.0, "beta": 60.0, "base": 0.5}
+    )
 
     comparison = read_comparison(ROOT / "training" / "configs" / "sapbert_grid.cfg")
     grid = {name.partition("#")[0]: config for name, config in recipes(comparison, {**paths, "base": "mine"}, Path("out"), {}).items()}

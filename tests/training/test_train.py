@@ -185,7 +185,7 @@ def test_an_override_that_names_another_function_drops_the_settings_of_the_first
     given = {"paths.base": "b", "loss.@losses": "spacy-sapbert.InfoNCE.v1", "loss.temperature": 0.1}
     assert read_recipe(SAP, given)["loss"] == {"@losses": "spacy-sapbert.InfoNCE.v1", "temperature": 0.1}
     assert read_recipe(SAP, {"loss.alpha": 2.0})["loss"] == {"@losses": "spacy-sapbert.MultiSimilarity.v1", "alpha": 2.0, "beta": 60.0, "base": 0.5}
-    with pytest.raises(SapbertError, match="E510.*keep = .*patience = 0"):
+    with pytest.raises(SapbertError, match=r"E510.*keep = .*patience = 0"):
         read_recipe(SAP, {"training.patience": 3})
 
 
