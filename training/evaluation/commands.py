@@ -110,6 +110,9 @@ def cross_lingual(
         Path | None, typer.Option(help="folder of `python -m training translations cross-lingual`, for its held-out translations")
     ] = None,
     xlbel: Annotated[Path | None, typer.Option(help="folder of XL-BEL, with files such as de_1k_test_query.txt")] = None,
+    candidates: Annotated[
+        str, typer.Option(help="XL-BEL: file of lines CUI||name to look up in, as released with it; empty: the names of the knowledge base")
+    ] = "",
     languages: Annotated[str, typer.Option(help="of the queries: de, de+es, all")] = "all",
     dictionary_languages: Annotated[str, typer.Option(help="XL-BEL: of the names in the dictionary: en, en+de, all (as published)")] = "all",
     without_organisms: Annotated[
@@ -121,8 +124,6 @@ def cross_lingual(
     seed: Annotated[int, typer.Option(help="of samples and resamples")] = 0,
 ) -> None:
     """Measure encoders across languages."""
-    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-
     from ..data.pairs import parse_languages
     from . import evaluate as module
     from .cross_lingual import chosen_groups, evaluate_across_languages
@@ -130,10 +131,11 @@ def cross_lingual(
     module.check_not_negative(limit=limit, pool=pool, seed=seed)
     encoders = module.parse_encoders(encoder or [])
     groups = chosen_groups(
-        KnowledgeBase(kb),
+        kb,
         translations,
         xlbel,
         parse_languages(languages),
+        candidates=Path(candidates) if candidates else None,
         dictionary_languages=parse_languages(dictionary_languages),
         organisms=not without_organisms,
     )
