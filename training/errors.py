@@ -57,6 +57,7 @@ class Errors:
     # phases, averages, scored pairs
     E524 = "Phase '{phase}' failed ({why}). The phases before it are kept in '{folder}': correct the cause and give the same command again."
     E525 = "'{one}' and '{other}' can't be averaged: {why}. Average models of the same base whose recipes differ only in the seed or in settings of [training]."
+    E528 = "'{path}' is named as the test part of a corpus. An encoder that was trained on it can't be measured by it. Give the training part, or --allow-test if the name misleads."
     E526 = "'{path}', line {line} ('{text}…'): {why}. Correct the line or remove it."
     E527 = "'{path}' can't be used as scored pairs of texts: {why}."
     # distillation

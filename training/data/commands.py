@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-Corpus = Annotated[Path, typer.Argument(help="PubTator or TSV file; never a part that you measure on.")]
+Corpus = Annotated[Path, typer.Argument(help="A corpus of any layout; never a part that you measure on.")]
 KB = Annotated[Path, typer.Argument(help="Folder of `python -m spacy_sapbert kb build`.")]
 Out = Annotated[Path, typer.Argument(help="Folder to write.")]
 Files = Annotated[list[Path], typer.Argument(help="Files: MUSE dictionaries, pairs of titles, TSV.")]
@@ -25,13 +25,6 @@ ZeroShot = Annotated[float, typer.Option(help="Share of the concepts that are ke
 Encoding = Annotated[str, typer.Option(help="Encoding of the files.")]
 Language = Annotated[str | None, typer.Option(help="Language of the translations, where a file does not say (de).")]
 EnglishSecond = Annotated[bool, typer.Option("--english-second", help="MUSE and titles: English stands on the right.")]
-
-
-class MentionLayout(str, Enum):
-    """Layouts that `mentions` reads."""
-
-    pubtator = "pubtator"
-    tsv = "tsv"
 
 
 class BilingualLayout(str, Enum):
@@ -97,8 +90,8 @@ def mentions(
     corpus: Corpus,
     kb: KB,
     out: Out,
-    layout: Annotated[MentionLayout, typer.Option(help="Layout of the corpus.")] = MentionLayout.pubtator,
-    kind: Annotated[list[str] | None, typer.Option(help="Of PubTator's mentions (Disease …); repeatable; default: all.")] = None,
+    layout: Annotated[str, typer.Option(help="Layout of the corpus (pubtator, brat, tsv …); empty: recognised.")] = "",
+    kind: Annotated[list[str] | None, typer.Option(help="Of mentions (Disease …); repeatable; default: all.")] = None,
     seed: Seed = 0,
     held_out: Annotated[float, typer.Option(help="Share of the mentions that become queries.")] = 0.1,
     max_pairs: Annotated[int, typer.Option(help="Pairs of one mention.")] = 50,
@@ -109,9 +102,9 @@ def mentions(
 
     from .mentions import build_mention_pairs, read_mentions
 
-    found = read_mentions(corpus, layout.value, kind or None)
+    found = read_mentions(corpus, layout or None, kinds=kind or None)
     counts = build_mention_pairs(KnowledgeBase(kb), found, out, seed=seed, held_out=held_out, max_pairs=max_pairs)
-    _show({**counts, "corpus": checksum(corpus)[:12]})
+    _show({**counts, **({"corpus": checksum(corpus)[:12]} if corpus.is_file() else {})})
 
 
 def definitions(
