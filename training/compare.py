@@ -184,10 +184,12 @@ def run_apart(recipe: Path, environment: dict[str, str]) -> str:
 
 
 def inputs(config: Config) -> dict[str, Any]:
-    """Return what decides a training's result: the recipe, the pairs, the code."""
-    pairs = check_folder(config["paths"]["pairs"])["files"][PAIRS]["blake2b"]
+    """Return what decides a training's result: the recipe, the pairs where its task reads some, the code."""
+    plain = flat(json.loads(json.dumps(dict(config))))
+    if "pairs" in resolve(config).task.paths:
+        plain["content of the pairs"] = check_folder(config["paths"]["pairs"])["files"][PAIRS]["blake2b"]
     here = Path(__file__).parent
-    return {**flat(json.loads(json.dumps(dict(config)))), "content of the pairs": pairs, "code": code(*(here / source for source in SOURCES))}
+    return {**plain, "code": code(*(here / source for source in SOURCES))}
 
 
 def costs(folders: dict[str, Path]) -> dict[str, dict[str, float]]:
