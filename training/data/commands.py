@@ -67,6 +67,7 @@ def pairs(
     zero_shot: ZeroShot = 0.025,
     max_pairs: MaxPairs = 50,
     languages: Annotated[str, typer.Option(help="The languages whose names become pairs: en, en+de, all.")] = "en",
+    several: Annotated[bool, typer.Option("--several", help="Names of several concepts too, in the pairs of each, as SapBERT has them.")] = False,
 ) -> None:
     """Write pairs of names to train on, and held-out queries, from a knowledge base."""
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -81,6 +82,7 @@ def pairs(
         zero_shot=zero_shot,
         max_pairs=max_pairs,
         languages=parse_languages(languages),
+        several=several,
         progress=True,
     )
     _show(counts)

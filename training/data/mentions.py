@@ -1,6 +1,6 @@
 """Make pairs of a corpus's mentions with the names of their concepts, to train an encoder further.
 
-Source: supervised fine-tuning of SapBERT (Liu et al., NAACL 2021, the fine-tuned rows of its main table): the loss and mining of
+Source: supervised fine-tuning of SapBERT (Liu et al., NAACL 2021, the fine-tuned rows of its Table 1): the loss and mining of
 pretraining, on each mention with each name of its concept. The linker takes exact matches first (its setting `exact_match`), and asks the encoder for
 the other mentions.
 """
