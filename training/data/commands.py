@@ -31,6 +31,7 @@ class BilingualLayout(str, Enum):
     """Layouts of files of names in two languages."""
 
     babelon = "babelon"
+    bars = "bars"
     muse = "muse"
     titles = "titles"
     tsv = "tsv"
