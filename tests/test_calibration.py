@@ -346,7 +346,9 @@ def test_gold_ids_that_the_knowledge_base_lacks_are_told(other: Any, annotated: 
     strange = [gold("odd ill", "X:1"), gold("odd ill", "X:1"), gold("fever", "X:2+X:3")]
     with pytest.warns(UserWarning, match=r"\[W005\] 3 of \d+ gold ids .*\(X:1, X:2\+X:3\)"):
         other().calibrate([*annotated, *strange], fit_on="invented notes")
-    with pytest.raises(SapbertError, match=r"\[E016\] None of the 3 gold ids .*\(X:1, X:2\+X:3\).* of X \(4\); the knowledge base has UMLS, .*such as"):
+    with pytest.raises(
+        SapbertError, match=r"\[E016\] None of the 3 gold ids .*\(X:1, X:2\+X:3\).* of X \(4\); the knowledge base has UMLS, .*such as"
+    ):
         other().calibrate(strange, fit_on="invented notes")
 
 

@@ -39,6 +39,47 @@ def plan(
     typer.echo(in_words(run(recipe, {**overridden(recipe, list(context.args)), **given}, seconds=seconds)))
 
 
+def finetune(
+    context: typer.Context,
+    corpora: Annotated[
+        list[str], typer.Argument(metavar="CORPUS...", help="training parts of corpora; then changes of the recipe: --training.epochs 10")
+    ],
+    kb: Annotated[Path, typer.Option(help="the knowledge base; gold ids may be its ids or codes")] = Path("artifacts/kb"),
+    encoder: Annotated[str, typer.Option(help="what to start from: a folder or name; empty: what the recipe says")] = "",
+    out: Annotated[Path, typer.Option(help="folder to write; the pairs lie in OUT.pairs")] = Path("artifacts/finetuned"),
+    dev: Annotated[list[Path] | None, typer.Option(help="part to measure on before and after; repeatable")] = None,
+    layout: Annotated[str, typer.Option(help="layout of all of them (pubtator, brat, cometa …); empty: recognised")] = "",
+    kind: Annotated[list[str] | None, typer.Option(help="of mentions (Disease …); repeatable; default: all")] = None,
+    vocabulary: Annotated[str, typer.Option(help="of ids without a prefix, where the layout has this option (SNOMEDCT_US)")] = "",
+    encoding: Annotated[str, typer.Option(help="of the corpora")] = "utf-8",
+    recipe: Annotated[Path, typer.Option(help="a recipe of self-alignment")] = Path("training/configs/finetune.cfg"),
+    allow_test: Annotated[bool, typer.Option("--allow-test", help="train on what is named as a test part too")] = False,
+    seed: Annotated[int, typer.Option(help="of all draws")] = 0,
+    max_pairs: Annotated[int, typer.Option(help="pairs of one mention")] = 50,
+) -> None:
+    """Train an encoder further on annotated mentions, each with the names of its concept, as SapBERT is fine-tuned."""
+    from .finetune import finetune as run
+
+    first = next((i for i, word in enumerate(corpora) if word.startswith("--")), len(corpora))  # what is no option of ours is the recipe's
+    parts, arguments = [Path(name) for name in corpora[:first]], [*corpora[first:], *context.args]
+    options = {"vocabulary": vocabulary} if vocabulary else {}
+    how: dict[str, Any] = {"layout": layout or None, "kinds": kind or None, "encoding": encoding, **options}
+    report = run(
+        parts,
+        kb,
+        out,
+        recipe=recipe,
+        encoder=encoder,
+        dev=dev or [],
+        allow_test=allow_test,
+        seed=seed,
+        max_pairs=max_pairs,
+        arguments=arguments,
+        **how,
+    )
+    _show({key: report[key] for key in (*REPORTED, "mentions") if key in report})
+
+
 def soup(
     out: Annotated[Path, typer.Argument(help="Folder to write.")],
     models: Annotated[list[Path], typer.Argument(help="Folders that `python -m training train` wrote, all of one base.")],
@@ -84,7 +125,7 @@ def compare(
     kb: Annotated[Path, typer.Option(help="Folder of the knowledge base.")] = Path("artifacts/kb"),
     pairs: Annotated[Path, typer.Option(help="Folder that `python -m training pairs` wrote.")] = Path("artifacts/pairs"),
     recipe: Annotated[str, typer.Option(help="Recipe that the rows start from; empty: the one that the file of rows names.")] = "",
-    base: Annotated[str, typer.Option(help="Name or folder of the base; empty: the default base.")] = "",
+    base: Annotated[str, typer.Option(help="Name or folder of the base; empty: the one that the recipe names.")] = "",
     data: Annotated[Path, typer.Option(help="Folder of corpora and dictionaries.")] = Path("assets"),
     work: Annotated[Path, typer.Option(help="Folder in which dictionaries are built once, to be used again.")] = Path("artifacts/evaluation"),
     runs: Annotated[Path, typer.Option(help="Folder in which the trained encoders stay.")] = Path("artifacts/compare"),

@@ -127,6 +127,20 @@ def recipes(comparison: Comparison, paths: dict[str, str], out: Path, training: 
     return made
 
 
+def bases(comparison: Comparison, made: dict[str, Config]) -> dict[str, str]:
+    """Return what the rows start from: `base` for all that change none, and `ROW.base` for a row with a base of its own.
+
+    Args:
+        comparison: The rows.
+        made: "row#seed" -> recipe.
+    """
+    found = {}
+    for row, changes in comparison.rows.items():
+        name = f"{row}.{BASE}" if BASE in changes.get("paths", {}) else BASE
+        found[name] = str(made[f"{row}#{comparison.seeds[0]}"]["paths"][BASE])
+    return found
+
+
 def train_all(made: dict[str, Config], jobs: int, run: Run | None = None) -> dict[str, Path]:
     """Train what was not trained yet from the same recipe, pairs and sources.
 
@@ -170,10 +184,12 @@ def run_apart(recipe: Path, environment: dict[str, str]) -> str:
 
 
 def inputs(config: Config) -> dict[str, Any]:
-    """Return what decides a training's result: the recipe, the pairs, the code."""
-    pairs = check_folder(config["paths"]["pairs"])["files"][PAIRS]["blake2b"]
+    """Return what decides a training's result: the recipe, the pairs where its task reads some, the code."""
+    plain = flat(json.loads(json.dumps(dict(config))))
+    if "pairs" in resolve(config).task.paths:
+        plain["content of the pairs"] = check_folder(config["paths"]["pairs"])["files"][PAIRS]["blake2b"]
     here = Path(__file__).parent
-    return {**flat(json.loads(json.dumps(dict(config)))), "content of the pairs": pairs, "code": code(*(here / source for source in SOURCES))}
+    return {**plain, "code": code(*(here / source for source in SOURCES))}
 
 
 def costs(folders: dict[str, Path]) -> dict[str, dict[str, float]]:
@@ -214,7 +230,7 @@ def compare(
         folders: Where to read and write.
         out: The JSON file; the Markdown table goes beside it.
         recipe: What the rows start from; "": what the file says.
-        base: Base encoder; "": the installed one.
+        base: Base encoder; "": what the recipe says.
         benchmarks: Names of benchmarks, separated by commas.
         limit: Queries of a benchmark at most; 0: all.
         pool: Names of a dictionary beside those of the gold concepts; 0: all.
@@ -234,9 +250,10 @@ def compare(
     names = chosen_benchmarks([benchmarks])
     for name in names:
         reader.make(name)  # a missing file is reported before the trainings, not after
-    paths = {"kb": str(folders.kb), "pairs": str(folders.pairs), "base": base}
-    trained = train_all(recipes(comparison, paths, folders.runs, training), jobs, run)
-    encoders = {BASE: base, **{name: str(folder) for name, folder in trained.items()}}
+    paths = {"kb": str(folders.kb), "pairs": str(folders.pairs), **({"base": base} if base else {})}
+    made = recipes(comparison, paths, folders.runs, training)
+    trained = train_all(made, jobs, run)
+    encoders = {**bases(comparison, made), **{name: str(folder) for name, folder in trained.items()}}
     result = evaluate.evaluate(encoders, names, reader, limit=limit, pool=pool, gpu_id=int(training.get("gpu_id", -1)), progress=True)
     result.update(kind="comparison", rows=comparison.rows, every=comparison.every, jobs=jobs, costs=costs(trained))
     evaluate.publish(result, markdown(result), out)

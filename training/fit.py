@@ -63,11 +63,20 @@ def read_recipe(path: Path, overrides: dict[str, Any] | None = None) -> Config:
 def load(path: Path, overrides: dict[str, Any] | None = None) -> Config:
     """Read a recipe without checking it: it may be one of phases.
 
+    Where an override names another function (`loss.@losses`), the settings of the recipe's own are dropped, as in phases and comparisons.
+
     Raises:
         SapbertError: E510.
     """
+    given = overrides or {}
     with naming(path):
-        config: Config = load_config(path, overrides=overrides or {}, interpolate=True)
+        config: Config = load_config(path, overrides=given, interpolate=True)
+    for section in [key.rpartition(".")[0] for key in given if key.rpartition(".")[2].startswith("@")]:
+        found: Any = config
+        for part in section.split("."):
+            found = found[part]
+        for key in [key for key in found if not any(name == f"{section}.{key}" or name.startswith(f"{section}.{key}.") for name in given)]:
+            del found[key]
     return config
 
 
@@ -322,6 +331,7 @@ def _arguments(recipe: Recipe, prepared: Prepared, checkpoints: Path, is_resumed
 
     metric = prepared.metric
     given, chosen, evaluates = recipe.training, precision(recipe.training), metric is not None
+    best = evaluates and given.keep == "best"
     os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # an earlier training in this process may have left another value
     on_gpu = given.gpu_id >= 0
     made = SentenceTransformerTrainingArguments(
@@ -347,9 +357,9 @@ def _arguments(recipe: Recipe, prepared: Prepared, checkpoints: Path, is_resumed
         save_strategy="steps",
         save_steps=given.eval_every,
         save_total_limit=2,
-        load_best_model_at_end=evaluates,
-        metric_for_best_model=f"eval_{metric}" if evaluates else None,
-        greater_is_better=True if evaluates else None,
+        load_best_model_at_end=best,
+        metric_for_best_model=f"eval_{metric}" if best else None,
+        greater_is_better=True if best else None,
         logging_strategy="steps",
         logging_steps=given.log_every,
         logging_first_step=True,

@@ -78,6 +78,8 @@ class Training(_Section):
         eval_every: Steps between evaluations, each with a checkpoint.
         eval_queries: Number of held-out queries at most.
         eval_names: Names in the dictionary of the queries, beside those of their concepts.
+        max_grad_norm: Norm that gradients are cut to; 0: they are not cut.
+        keep: Which weights are written: those of the best held-out accuracy, or the last.
         patience: Evaluations without a better held-out accuracy before it stops; 0: it never stops early.
         batch_tokens: Tokens of a micro-batch; 0: 1,024 on a CPU, the whole batch in one padded pass on a GPU.
         cache_gradients: Keep memory at that of one micro-batch, whatever the batch; it takes about a fifth more time.
@@ -96,10 +98,11 @@ class Training(_Section):
     weight_decay: float = Field(0.01, ge=0)
     warmup: float = Field(0.1, ge=0, lt=1)
     schedule: Literal["linear", "cosine", "constant", "constant_with_warmup", "polynomial", "inverse_sqrt"] = "linear"
-    max_grad_norm: float = Field(1.0, gt=0)
+    max_grad_norm: float = Field(1.0, ge=0)
     eval_every: int = Field(200, ge=1)
     eval_queries: int = Field(1000, ge=1)
     eval_names: int = Field(10000, ge=0)
+    keep: Literal["best", "last"] = "best"
     patience: int = Field(5, ge=0)
     log_every: int = Field(10, ge=1)
     batch_tokens: int = Field(0, ge=0)
@@ -107,6 +110,12 @@ class Training(_Section):
     processes: int = Field(1, ge=1)
     compile: bool = False
     max_seconds: float = Field(0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _keeps_what_it_waits_for(self) -> Training:
+        if self.keep == "last" and self.patience:
+            raise ValueError('keep = "last" writes the last weights, so it can\'t wait for better ones: set patience = 0')
+        return self
 
 
 class Recipe(_Section):

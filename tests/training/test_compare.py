@@ -14,7 +14,7 @@ from trainings import command
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from training.compare import Folders, compare, inputs, read_comparison, recipes, run_apart
+from training.compare import Folders, bases, compare, inputs, read_comparison, recipes, run_apart
 from training.data.pairs import build_pairs
 from training.fit import fit, read_recipe
 from training.recipe import changed
@@ -82,6 +82,63 @@ def test_rows_of_the_project_are_recipes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert made["without-mining#2"]["miner"] == {"@miners": "spacy-sapbert.NoMining.v1"}
     assert made["without-mining#2"]["training"]["seed"] == 2
     assert len({config["paths"]["out"] for config in made.values()}) == len(made)
+
+
+def test_losses_that_stand_beside_each_other_have_the_constants_of_the_released_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    rows = read_comparison(ROOT / "training" / "configs" / "compare.cfg").rows
+    assert {name: {key: value for key, value in row["loss"].items() if key != "@losses"} for name, row in rows.items() if "loss" in row} == {
+        "self-alignment": {"alpha": 1.0, "beta": 60.0, "base": 0.5},
+        "without-mining": {"alpha": 1.0, "beta": 60.0, "base": 0.5},
+        "mined-InfoNCE": {"temperature": 0.07},  # not the 0.05 of the recipe that the rows start from
+        "mined-cosine": {},
+        "mined-triplet": {"margin": 0.05},
+        "mined-NCA": {"softmax_scale": 1.0},
+        "mined-lifted-structure": {"margin": 1.0},
+        "mined-circle": {"m": 0.4, "gamma": 80.0},
+    }
+
+
+def test_the_bases_of_table_1_and_the_grid_of_table_9(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    paths = {"kb": "kb", "pairs": "pairs"}
+    comparison = read_comparison(ROOT / "training" / "configs" / "sapbert_bases.cfg")
+    made = recipes(comparison, paths, Path("out"), {})
+    started = bases(comparison, made)
+    assert list(started) == [f"{name}.base" for name in ("BERT", "BioBERT", "BlueBERT", "ClinicalBERT", "SciBERT", "UmlsBERT", "PubMedBERT")]
+    assert started["BioBERT.base"] == made["BioBERT#0"]["paths"]["base"] == "dmis-lab/biobert-v1.1"
+    assert (
+        made["BioBERT#0"]["loss"]
+        == made["BERT#0"]["loss"]
+        == {"@losses": "spacy-sapbert.MultiSimilarity.v1", "alpha": 1.0, "beta": 60.0, "base": 0.5}
+    )
+
+    comparison = read_comparison(ROOT / "training" / "configs" / "sapbert_grid.cfg")
+    grid = {name.partition("#")[0]: config for name, config in recipes(comparison, {**paths, "base": "mine"}, Path("out"), {}).items()}
+    assert bases(comparison, recipes(comparison, {**paths, "base": "mine"}, Path("out"), {})) == {"base": "mine"}
+    recipe = read_recipe(ROOT / "training" / "configs" / "sap.cfg", {"paths.kb": "kb", "paths.pairs": "pairs", "paths.base": "mine"})
+    varied: dict[str, list[float]] = {}
+    for row, config in grid.items():
+        differs = [
+            (f"{section}.{key}", config[section][key])
+            for section in recipe
+            for key in {**recipe[section], **config[section]}
+            if key != "out" and config[section].get(key) != recipe[section].get(key)
+        ]
+        assert len(differs) == (row != "paper"), row  # one setting at a time
+        for key, value in differs:
+            varied.setdefault(key, []).append(value)
+    assert varied == {
+        "training.learning_rate": [1e-4, 5e-5, 1e-5, 1e-6],
+        "batches.pairs": [64, 128, 512],
+        "training.max_steps": [10_000, 20_000, 30_000, 40_000],
+        "training.epochs": [2],
+        "encoder.max_length": [15, 20, 30],
+        "miner.margin": [0.05, 0.1, 0.3],
+        "loss.alpha": [2.0, 3.0],
+        "loss.beta": [40.0, 50.0],
+        "loss.base": [1.0],
+    }
 
 
 class Here:

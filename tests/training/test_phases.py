@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -16,7 +17,10 @@ from safetensors.torch import load_file
 from trainings import LINES, RECIPE, write
 
 from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training import fit, phases
+from training.compare import bases, inputs, read_comparison, recipes
+from training.data.definitions import build_grounding
 from training.evaluation.evaluate import with_phases
 from training.fit import load, read_recipe, resolve
 
@@ -210,3 +214,63 @@ def test_phases_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made["mean"].out == Path("o")
     other = phases.read_phases(load(CONFIGS / "sap_then_biolord.cfg", {}), CONFIGS)
     assert [phase.name for phase in other] == ["sap", "contrastive", "sts"]
+
+
+def test_biolord_2023_has_the_papers_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing ends a phase early, everything learns, and what is this project's own is switched off."""
+    monkeypatch.chdir(ROOT)
+    made = {phase.name: phase for phase in phases.read_phases(load(CONFIGS / "biolord_2023.cfg"), CONFIGS)}
+    assert list(made) == ["sts", "contrastive", "sts_again", "distil_a", "distil_b", "distil_c", "mean"]
+    configs = {name: phase.config for name, phase in made.items() if phase.config is not None}
+    assert configs["sts"]["paths"]["base"] == "sentence-transformers/all-mpnet-base-v2"
+    for name, config in configs.items():
+        assert (config["training"].get("max_steps", -1), config["training"].get("patience"), config["training"]["learning_rate"]) == (-1, 0, 2e-5), (
+            name
+        )
+        assert (config["encoder"]["frozen_layers"], config["encoder"]["train_embeddings"]) == (0, True), name
+    contrastive = configs["contrastive"]
+    assert contrastive["task"]["main"] == {"@tasks": "spacy-sapbert.SelfAlignment.v1", "against": "texts"}
+    assert "near" not in contrastive["batches"]
+    assert [len(contrastive["task"]["also"][key]) for key in ("train", "ranges")] == [5, 5]
+    assert [(configs[f"distil_{x}"]["task"]["head"], configs[f"distil_{x}"]["task"]["dimensions"]) for x in "abc"] == [("random", 64)] * 3
+    assert [configs[f"distil_{x}"]["training"]["seed"] for x in "abc"] == [0, 1, 2]
+    assert made["mean"].soup is not None
+
+
+@pytest.mark.e2e
+def test_biolord_2023_runs_whole_on_a_small_base(tmp_path: Path, tiny_kb: KnowledgeBase, tiny_pairs: Path, tiny_base: Path, here: Here) -> None:
+    build_grounding(tiny_kb, tmp_path / "texts", held_out=tiny_pairs, shares={"definitions": 1, "descriptions": 1, "names": 1})
+    (tmp_path / "similarity").mkdir()
+    for name in ("stsb-en-train.csv", "stsb-en-dev.csv"):
+        write(tmp_path / "similarity" / name, LINES if "train" in name else LINES[:4])
+    write(tmp_path / "similarity" / "SICK_train.txt", ["sentence_A\tsentence_B\trelatedness_score", "one\ttwo\t1", "two\tthree\t5"])
+    for path in (tmp_path / "similarity").iterdir():
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    paths = {"kb": tiny_kb.path, "pairs": tiny_pairs, "definitions": tmp_path / "texts", "similarity": tmp_path / "similarity", "base": tiny_base}
+    given = {f"paths.{key}": str(value) for key, value in {**paths, "out": tmp_path / "out"}.items()}
+    small = {
+        "training.max_steps": 2,
+        "training.eval_every": 2,
+        "training.eval_names": 50,
+        "phases.contrastive.batches.pairs": 8,
+        **{f"phases.distil_{letter}.task.dimensions": 4 for letter in "abc"},
+    }
+    report = phases.run(load(CONFIGS / "biolord_2023.cfg", {**given, **small}), CONFIGS, here)
+    assert here.trained == ["sts", "contrastive", "sts_again", "distil_a", "distil_b", "distil_c"]
+    assert [report[name]["steps"] for name in here.trained] == [2] * 6
+    said = json.loads((tmp_path / "out.phases" / "sts" / "training.json").read_text())
+    assert (said["sts"]["pairs"], said["sts"]["files_not_there"]) == (6, 3)  # 4 of STS-B that are not of its dev part, 2 of SICK
+    a, b, mean = (load_file(tmp_path / folder / "model.safetensors") for folder in ("out.phases/distil_a", "out.phases/distil_b", "out"))
+    assert any(not torch.equal(a[key], b[key]) for key in a)
+    assert set(mean) == set(a)
+
+
+def test_models_are_fine_tuned_alike_before_they_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Three runs of each. Sentence similarity reads no pairs, so none need be there."""
+    monkeypatch.chdir(ROOT)
+    comparison = read_comparison(CONFIGS / "biolord_2023_models.cfg")
+    made = recipes(comparison, {"kb": "nowhere", "pairs": "nowhere"}, tmp_path, {})
+    assert [name for name in made if name.startswith("SapBERT#")] == ["SapBERT#0", "SapBERT#1", "SapBERT#2"]
+    assert made["SapBERT#1"]["task"] == made["trained#1"]["task"]
+    assert "content of the pairs" not in inputs(made["SapBERT#0"])
+    assert list(bases(comparison, made)) == [f"{row}.base" for row in comparison.rows]

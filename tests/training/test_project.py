@@ -29,7 +29,8 @@ from training import cli
 
 ROOT = Path(__file__).parents[2]
 MADE = ("artifacts", "metrics", "packages")
-COMMANDS = ["assets", "kb", "pairs", "definitions", "train", "assemble", "evaluate", "report", "package", "compare", "clean"]
+COMMANDS = ["assets", "kb", "pairs", "definitions", "train", "assemble", "evaluate", "report", "package", "compare", "finetune", "xlbel", "clean"]
+ALL = COMMANDS[:9]
 LANGUAGES = ["languages-assets", "languages-kb", "languages-train", "languages-evaluate"]
 NESTED = ["run-smoke", "run-umls"]  # they run the workflow `all` with other vars
 CLEANS = "find spacy_sapbert training -type d -name __pycache__ -prune -exec rm -rf {} +"
@@ -53,7 +54,7 @@ def commands(config: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
 
 def test_commands_and_workflows(config: Dict[str, Any]) -> None:
     assert list(commands(config)) == [*COMMANDS[:-1], *LANGUAGES, "clean", *NESTED]
-    assert config["workflows"] == {"all": COMMANDS[:-2], "smoke": ["run-smoke"], "umls": ["run-umls"], "languages": LANGUAGES}
+    assert config["workflows"] == {"all": ALL, "smoke": ["run-smoke"], "umls": ["run-umls"], "languages": LANGUAGES}
     for name, command in commands(config).items():
         assert re.fullmatch(r"[A-Z].{20,}\.", command["help"]), name
         if name not in ["clean", *NESTED]:
@@ -90,16 +91,16 @@ def test_what_is_made_is_made_before_it_is_used(config: Dict[str, Any]) -> None:
 
 # an edited file -> the commands that are run again because of it, beside `assets`, which always runs
 EDITS = {
-    "spacy_sapbert/kb/builder.py": {*COMMANDS[1:-3], "compare", *LANGUAGES[1:]},
-    "spacy_sapbert/readers/obo.py": {"kb", "assemble", "evaluate", "compare", "languages-kb", "languages-evaluate"},
+    "spacy_sapbert/kb/builder.py": {*ALL[1:-1], "compare", "finetune", *LANGUAGES[1:]},
+    "spacy_sapbert/readers/obo.py": {"kb", "assemble", "evaluate", "compare", "finetune", "languages-kb", "languages-evaluate"},
     "spacy_sapbert/files.py": {"kb", "languages-kb"},
     "spacy_sapbert/encoders/transformer.py": {
-        *("train", "assemble", "evaluate", "report", "compare"),
+        *("train", "assemble", "evaluate", "report", "compare", "finetune"),
         *("languages-train", "languages-evaluate"),
     },
     "spacy_sapbert/indexes/annoy.py": {"assemble", "evaluate"},
     "spacy_sapbert/build/tune.py": {"assemble"},
-    "spacy_sapbert/doc/abbreviations.py": {"assemble", "evaluate", "compare"},
+    "spacy_sapbert/doc/abbreviations.py": {"assemble", "evaluate", "compare", "finetune"},
     "spacy_sapbert/matcher/phrases.py": {"assemble", "evaluate"},
     "spacy_sapbert/candidates.py": {"assemble", "evaluate"},
     "spacy_sapbert/calibration.py": {"assemble", "evaluate"},
@@ -108,22 +109,24 @@ EDITS = {
     "spacy_sapbert/corpus/notes.py": set(),  # annotates notes; no command does
     "spacy_sapbert/render/html.py": set(),
     "spacy_sapbert/cli.py": set(),
-    "training/corpora/brat.py": {"assemble", "evaluate", "report", "compare", "languages-evaluate"},
+    "training/corpora/brat.py": {"assemble", "evaluate", "report", "compare", "finetune", "languages-evaluate"},
     "training/data/pairs.py": {
-        *("pairs", "definitions", "train", "evaluate", "report", "compare"),
+        *("pairs", "definitions", "train", "evaluate", "report", "compare", "finetune"),
         *("languages-kb", "languages-train", "languages-evaluate"),
     },
-    "training/loop/losses.py": {"train", "evaluate", "report", "compare", "languages-train", "languages-evaluate"},
-    "training/tasks/multitask.py": {"train", "report", "compare", "languages-train"},
-    "training/fit.py": {"train", "report", "compare", "languages-train"},
-    "training/recipe.py": {"train", "report", "compare", "languages-train"},
-    "training/soup.py": {"train", "compare", "languages-train"},
+    "training/loop/losses.py": {"train", "evaluate", "report", "compare", "finetune", "languages-train", "languages-evaluate"},
+    "training/tasks/multitask.py": {"train", "report", "compare", "finetune", "languages-train"},
+    "training/fit.py": {"train", "report", "compare", "finetune", "languages-train"},
+    "training/recipe.py": {"train", "report", "compare", "finetune", "languages-train"},
+    "training/soup.py": {"train", "compare", "finetune", "languages-train"},
     "training/compare.py": {"compare"},
-    "training/evaluation/metrics.py": {"assemble", "evaluate", "report", "compare", "languages-evaluate"},
+    "training/finetune.py": {"finetune"},
+    "training/evaluation/metrics.py": {"assemble", "evaluate", "report", "compare", "finetune", "languages-evaluate"},
     "training/report/page.py": {"report"},
     "training/cli.py": set(),
     "training/configs/sap_small.cfg": {"train", "compare"},
     "training/configs/compare.cfg": {"compare"},
+    "training/configs/finetune.cfg": {"finetune"},
     "training/configs/pipeline.cfg": {"assemble"},
 }
 
@@ -147,6 +150,7 @@ IMPORTED_FOR_OTHERS = {
         "training/registry.py",
     },
     "compare": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
+    "finetune": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
     "languages-kb": {"training/corpora"},
     "languages-train": {"spacy_sapbert/indexes", "spacy_sapbert/readers", "training/corpora"},
     "languages-evaluate": {"spacy_sapbert/bundle.py", "spacy_sapbert/doc", "spacy_sapbert/indexes"},
@@ -206,7 +210,7 @@ def test_imports_are_followed() -> None:
     assert "training/report/page.py" not in found
 
 
-@pytest.mark.parametrize("name", [*COMMANDS[2:-3], "compare", *LANGUAGES[1:]])
+@pytest.mark.parametrize("name", [*ALL[2:-1], "compare", "finetune", *LANGUAGES[1:]])
 def test_what_a_command_imports_lies_under_one_of_its_deps(config: Dict[str, Any], name: str) -> None:
     command = commands(config)[name]
     under = tuple({*command["deps"], *IMPORTED_ONLY, *IMPORTED_FOR_OTHERS.get(name, set())})

@@ -134,8 +134,7 @@ def test_adapters_resume_too_and_the_best_weights_are_kept(settings: Dict[str, A
     lora = {
         "encoder__adapter": {"@adapters": "spacy-sapbert.Lora.v1", "rank": 4},
         "training__max_steps": 6,
-        "training__patience": 0,
-        "training__schedule": "constant",
+        "training__keep": "best",
         "training__learning_rate": 5e-2,
         "training__precision": "fp32",  # vectors are compared
     }
@@ -157,6 +156,38 @@ def test_adapters_resume_too_and_the_best_weights_are_kept(settings: Dict[str, A
     encoder = NameEncoder(name=str(tmp_path / "encoder"), dtype="float32").initialize()
     assert np.allclose(encoder.predict(NAMES), seen[4].numpy(), atol=1e-4)
     assert not np.allclose(encoder.predict(NAMES), seen[6].numpy(), atol=1e-4)
+
+
+def test_the_papers_recipe_writes_its_last_weights(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Falling figures neither stop an epoch nor choose other weights; nothing changes the learning rate or cuts gradients."""
+    scores = iter([90.0, 80.0, 70.0, 60.0])
+    seen: Dict[int, torch.Tensor] = {}
+    arguments: List[Any] = []
+
+    def measure(self: Any, opened: Any, *_: Any, steps: int = -1, **__: Any) -> Dict[str, float]:
+        seen[steps] = opened.encode(NAMES, convert_to_tensor=True)
+        return {"held_out_at1": next(scores), "held_out_at5": 99.0}
+
+    def begin(self: Any, args: Any, *_: Any, **__: Any) -> None:
+        arguments.append(args)
+
+    monkeypatch.setattr(loop.HeldOutAccuracy, "__call__", measure)
+    monkeypatch.setattr(loop.Hooks, "on_train_begin", begin)
+    report = run(settings, training__max_steps=6, training__precision="fp32", training__learning_rate=5e-2)
+    assert (report["steps"], report["best_step"], report["after"]["held_out_at1"]) == (6, 6, 60.0)
+    found = NameEncoder(name=str(tmp_path / "encoder"), dtype="float32").initialize().predict(NAMES)
+    assert np.allclose(found, seen[6].numpy(), atol=1e-4)
+    assert not np.allclose(found, seen[2].numpy(), atol=1e-4)
+    (args,) = arguments
+    assert (args.max_grad_norm, args.lr_scheduler_type, args.warmup_ratio, args.load_best_model_at_end) == (0.0, "constant", 0.0, False)
+
+
+def test_an_override_that_names_another_function_drops_the_settings_of_the_first() -> None:
+    given = {"paths.base": "b", "loss.@losses": "spacy-sapbert.InfoNCE.v1", "loss.temperature": 0.1}
+    assert read_recipe(SAP, given)["loss"] == {"@losses": "spacy-sapbert.InfoNCE.v1", "temperature": 0.1}
+    assert read_recipe(SAP, {"loss.alpha": 2.0})["loss"] == {"@losses": "spacy-sapbert.MultiSimilarity.v1", "alpha": 2.0, "beta": 60.0, "base": 0.5}
+    with pytest.raises(SapbertError, match=r"E510.*keep = .*patience = 0"):
+        read_recipe(SAP, {"training.patience": 3})
 
 
 def test_the_last_step_is_measured(settings: Dict[str, Any], tmp_path: Path) -> None:
@@ -411,7 +442,9 @@ def test_a_gpu_whose_memory_is_full(settings: Dict[str, Any], monkeypatch: pytes
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 4 GiB. More words. And more.")
 
     monkeypatch.setattr(loop.SelfAlignment, "forward", full)
-    with pytest.raises(SapbertError, match=r"Tried to allocate 2\.00 GiB.*cache_gradients true.*batch_tokens.*max_length \(25\).*batch \(16;") as error:
+    with pytest.raises(
+        SapbertError, match=r"Tried to allocate 2\.00 GiB.*cache_gradients true.*batch_tokens.*max_length \(25\).*batch \(16;"
+    ) as error:
         run(settings)
     assert error.value.code == "E529"
     with pytest.raises(SapbertError) as error:

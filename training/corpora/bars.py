@@ -15,7 +15,7 @@ from .corpus import MADE_UP, Corpus, misfit
 from .ids import gold_ids
 from .mention import GoldMention
 
-CUIS = re.compile(r"C[L\d]\d{6}(\|C[L\d]\d{6})*")  # CL448688: provisional, of a release's subset; XL-BEL has some
+CUI = re.compile(r"C[LN\d]\d{6}")  # CL448688: provisional, of a release's subset; CN029274: MedGen's; XL-BEL has some of both
 _MARKED = re.compile(r"<tgt>(.*?)</tgt>")
 
 
@@ -90,15 +90,17 @@ def read_dictionary(lines: Iterable[str], *, source: str | Path = "dictionary") 
 def read_xlbel(lines: Iterable[str], *, source: str | Path = "XL-BEL") -> Corpus:
     """Read XL-BEL: `CUI||mention`, or `CUI||mention||sentence` with the mention between <tgt> and </tgt>.
 
-    `|` separates alternative CUIs. A sentence is a document, named by the number of its line. Counted: sentences with more than one marked
-    place, of which the first is taken.
+    `|` separates alternative CUIs. A sentence is a document, named by the number of its line. The published files have lines that do not fit; they are
+    counted, and what they hold is kept: an id that is no CUI (`90058`) stays an id, which no dictionary will have, so that its mention counts as the
+    published figures count it; a sentence without a marked place is left out, and its mention has no document. A line without an id or a mention is
+    left out. Counted as well: sentences with more than one marked place, of which the first is taken.
 
     Args:
         lines: The lines.
         source: What errors name.
 
     Raises:
-        SapbertError: E560, for a line.
+        SapbertError: E560, if no line holds a CUI and a mention; it names the first line.
 
     Source:
         Liu et al., ACL 2021.
@@ -106,25 +108,34 @@ def read_xlbel(lines: Iterable[str], *, source: str | Path = "XL-BEL") -> Corpus
     documents: dict[str, str] = {}
     mentions: list[GoldMention] = []
     counts: Counter[str] = Counter()
+    first: tuple[int, str] | None = None
+    cuis = 0
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        ids, _, rest = line.partition("||")
-        text, _, sentence = rest.partition("||")
-        if not CUIS.fullmatch(ids.strip()) or not text.strip() or ("<tgt>" in rest and not _MARKED.search(sentence)):
-            raise misfit(source, number, line, "`CUI||mention` or `CUI||mention||sentence` with <tgt> and </tgt>")
-        if not sentence:
-            mentions.append(GoldMention("", 0, 0, text, gold_ids(ids)))
+        first = first or (number, line)
+        ids, text, sentence = [*re.split(r"\|{2,}", line, maxsplit=2), "", ""][:3]
+        named = list(dict.fromkeys(i.strip() for i in ids.split("|") if i.strip()))
+        if not named or not text.strip():
+            counts["lines_without_id_or_mention"] += 1
             continue
+        known = sum(CUI.fullmatch(i) is not None for i in named)
+        cuis += known
+        counts["ids_that_are_no_cui"] += len(named) - known
+        gold = tuple((i,) for i in named)
         places = list(_MARKED.finditer(sentence))
         if not places:
-            raise misfit(source, number, line, "`CUI||mention||sentence` with <tgt> and </tgt>")
+            counts["sentences_without_a_mark"] += bool(sentence.strip())
+            mentions.append(GoldMention("", 0, 0, text.strip(), gold))
+            continue
         counts["marked_more_than_once"] += len(places) > 1
         document = f"{MADE_UP}{number}"
         documents[document], start, end = _unmarked(sentence, places[0])
         stands = documents[document][start:end]
         # what stands there is the mention, but for case and spaces; else it is left to be found where offsets are checked
-        mentions.append(GoldMention(document, start, end, stands if normalise(stands) == normalise(text) else text, gold_ids(ids)))
+        mentions.append(GoldMention(document, start, end, stands if normalise(stands) == normalise(text) else text, gold))
+    if first and not cuis:
+        raise misfit(source, *first, "`CUI||mention` or `CUI||mention||sentence` with <tgt> and </tgt>, and no other line is")
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
 
 

@@ -16,7 +16,7 @@ from spacy_sapbert.readers.text import lines as numbered_lines
 from spacy_sapbert.readers.text import open_binary
 
 from ..errors import fail
-from .bars import CUIS, read_biosyn, read_dictionary, read_xlbel
+from .bars import CUI, read_biosyn, read_dictionary, read_xlbel
 from .brat import read_brat
 from .corpus import Corpus, shape, wanted
 from .docbin import read_docbin
@@ -157,9 +157,9 @@ def _by_lines(lines: list[str]) -> str | None:
 
 
 def _bars(lines: list[str]) -> str | None:
-    """Tell XL-BEL (`CUI||…`) from a dictionary with other ids: the two have the same layout, except for sentences."""
+    """Tell XL-BEL (`CUI||…`; a few of its ids are none) from a dictionary with other ids: the two have the same layout, except for sentences."""
     ids: dict[str, None] = dict.fromkeys(line.partition("||")[0] for line in lines)
-    if all(CUIS.fullmatch(text) for text in ids):
+    if 2 * sum(any(CUI.fullmatch(i) for i in text.split("|")) for text in ids) > len(ids):
         return "xlbel"
     return "dictionary" if all(gold_ids(text) and not re.search(r"\s", text.strip()) for text in ids) else None
 

@@ -1,4 +1,4 @@
-"""Read files of names in two languages: tables, Babelon, MUSE's dictionaries, pairs of Wikipedia titles."""
+"""Read files of names in two languages: tables, Babelon, MUSE's dictionaries, pairs of Wikipedia titles, SapBERT's released pairs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spacy_sapbert.readers.text import lines
 from ..corpora.corpus import shape
 from ..errors import fail
 
-LAYOUTS = ("babelon", "muse", "titles", "tsv")
+LAYOUTS = ("babelon", "bars", "muse", "titles", "tsv")
 MADE_UP = "en:"  # prefix of the id of a concept that has only its English name
 _LOOKED_AT = 50  # lines by which a layout is recognised
 _TABLE = ("english", "translation", "language", "concept_id")
@@ -59,6 +59,7 @@ def read_bilingual(
         babelon: An ontology's translations, with the English text in a column.
         muse: `word translation`, separated by whitespace.
         titles: `title TAB title`; underscores are spaces.
+        bars: `id||word||translation`, as cross-lingual SapBERT's general-domain pairs were released; the ids number the lines and are not read.
 
     Args:
         path: The file.
@@ -119,6 +120,8 @@ def recognise(path: Path, encoding: str = "utf-8") -> str:
         return "babelon"
     if not cells.isdisjoint(_TABLE[:2]) and len(cells) > 1:
         return "tsv"
+    if all(line.count("||") == 2 for _, line in head):
+        return "bars"
     if all(line.count("\t") == 1 for _, line in head):
         return "titles"
     if all(len(line.split()) == 2 for _, line in head):
@@ -163,13 +166,16 @@ def _table(path: Path, stats: ReadStats, language: str | None, encoding: str) ->
 
 
 def _plain(path: Path, stats: ReadStats, layout: str, language: str, english_second: bool, encoding: str) -> Iterator[Bilingual]:
-    """Read lines of two names without a header: MUSE or titles."""
+    """Read lines of two names without a header: MUSE, titles or bars."""
     for number, line in lines(path, encoding):
         if not line.strip():
             stats.leave_out("empty lines")
             continue
         stats.rows += 1
-        cells = line.split() if layout == "muse" else [cell.replace("_", " ") for cell in line.split("\t")]
+        if layout == "bars":
+            cells = line.split("||")[1:]
+        else:
+            cells = line.split() if layout == "muse" else [cell.replace("_", " ") for cell in line.split("\t")]
         if len(cells) != 2:
             stats.bad(number, f"{len(cells)} names instead of two")
         elif garbled(line):

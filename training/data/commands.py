@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-Corpus = Annotated[Path, typer.Argument(help="PubTator or TSV file; never a part that you measure on.")]
+Corpus = Annotated[Path, typer.Argument(help="A corpus of any layout; never a part that you measure on.")]
 KB = Annotated[Path, typer.Argument(help="Folder of `python -m spacy_sapbert kb build`.")]
 Out = Annotated[Path, typer.Argument(help="Folder to write.")]
 Files = Annotated[list[Path], typer.Argument(help="Files: MUSE dictionaries, pairs of titles, TSV.")]
@@ -27,17 +27,11 @@ Language = Annotated[str | None, typer.Option(help="Language of the translations
 EnglishSecond = Annotated[bool, typer.Option("--english-second", help="MUSE and titles: English stands on the right.")]
 
 
-class MentionLayout(str, Enum):
-    """Layouts that `mentions` reads."""
-
-    pubtator = "pubtator"
-    tsv = "tsv"
-
-
 class BilingualLayout(str, Enum):
     """Layouts of files of names in two languages."""
 
     babelon = "babelon"
+    bars = "bars"
     muse = "muse"
     titles = "titles"
     tsv = "tsv"
@@ -88,6 +82,7 @@ def pairs(
     zero_shot: ZeroShot = 0.025,
     max_pairs: MaxPairs = 50,
     languages: Annotated[str, typer.Option(help="The languages whose names become pairs: en, en+de, all.")] = "en",
+    several: Annotated[bool, typer.Option("--several", help="Names of several concepts too, in the pairs of each, as SapBERT has them.")] = False,
 ) -> None:
     """Write pairs of names to train on, and held-out queries, from a knowledge base."""
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -102,6 +97,7 @@ def pairs(
         zero_shot=zero_shot,
         max_pairs=max_pairs,
         languages=parse_languages(languages),
+        several=several,
         progress=True,
     )
     _show(counts)
@@ -111,8 +107,8 @@ def mentions(
     corpus: Corpus,
     kb: KB,
     out: Out,
-    layout: Annotated[MentionLayout, typer.Option(help="Layout of the corpus.")] = MentionLayout.pubtator,
-    kind: Annotated[list[str] | None, typer.Option(help="Of PubTator's mentions (Disease …); repeatable; default: all.")] = None,
+    layout: Annotated[str, typer.Option(help="Layout of the corpus (pubtator, brat, tsv …); empty: recognised.")] = "",
+    kind: Annotated[list[str] | None, typer.Option(help="Of mentions (Disease …); repeatable; default: all.")] = None,
     seed: Seed = 0,
     held_out: Annotated[float, typer.Option(help="Share of the mentions that become queries.")] = 0.1,
     max_pairs: Annotated[int, typer.Option(help="Pairs of one mention.")] = 50,
@@ -123,9 +119,9 @@ def mentions(
 
     from .mentions import build_mention_pairs, read_mentions
 
-    found = read_mentions(corpus, layout.value, kind or None)
+    found = read_mentions(corpus, layout or None, kinds=kind or None)
     counts = build_mention_pairs(KnowledgeBase(kb), found, out, seed=seed, held_out=held_out, max_pairs=max_pairs)
-    _show({**counts, "corpus": checksum(corpus)[:12]})
+    _show({**counts, **({"corpus": checksum(corpus)[:12]} if corpus.is_file() else {})})
 
 
 def definitions(

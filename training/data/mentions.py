@@ -1,25 +1,23 @@
-"""Make pairs of a corpus's training mentions with the names of their concepts, to train an encoder further.
+"""Make pairs of a corpus's mentions with the names of their concepts, to train an encoder further.
 
-These pairs are for the fine-tuned rows of SapBERT's Table 3 (Liu et al., NAACL 2021): the same loss, on annotated mentions.
-The linker takes exact matches first (its setting `exact_match`), and asks the encoder for the other mentions.
+Source: supervised fine-tuning of SapBERT (Liu et al., NAACL 2021, the fine-tuned rows of its Table 1): the loss and mining of
+pretraining, on each mention with each name of its concept. The linker takes exact matches first (its setting `exact_match`), and asks the encoder for
+the other mentions.
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spacy_sapbert.errors import MissingFile
-from spacy_sapbert.errors import fail as base_fail
 from spacy_sapbert.kb import curies
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
-from ..corpora import fitting, gold_ids, open_lines, read_pubtator, resolved_texts
+from ..corpora import Corpus, by_document, fitting, placed, read_corpus, resolved_texts
 from ..errors import fail
 from .labels import assign_labels
 from .pairs import HELD_OUT, MENTIONS, write_pairs
@@ -27,50 +25,91 @@ from .pairs import HELD_OUT, MENTIONS, write_pairs
 Annotated = tuple[str, tuple[tuple[str, ...], ...]]  # mention, alternatives of ids
 
 
-def read_mentions(path: str | Path, layout: str = "pubtator", kinds: Sequence[str] | None = None) -> list[Annotated]:
-    """Read mentions and their gold ids.
+def read_mentions(path: str | Path, layout: str | None = None, *, kinds: Collection[str] | None = None, **options: Any) -> list[Annotated]:
+    """Read mentions and their gold ids, of every layout that is measured on; abbreviations are resolved in each text.
 
     Args:
-        path: The file.
-        layout: "pubtator" (abbreviations are resolved in each text), or "tsv" (mention TAB ids, with `|` and `+` as in PubTator; no header).
-        kinds: Kinds of PubTator's mentions; None: all.
+        path: The file or folder.
+        layout: See `read_corpus`, as all options.
+        kinds: Only mentions of these kinds; None: all.
+        options: The layout's own.
 
     Raises:
-        SapbertError: E401 (no file), E403 (a bad line of a TSV), E511 (unknown layout).
+        SapbertError: Those of `read_corpus`.
     """
-    if not Path(path).is_file():
-        raise base_fail("E401", MissingFile, path=path)
-    if layout == "pubtator":
-        fits, misfits = fitting(read_pubtator(open_lines(Path(path)), kinds))
-        texts = resolved_texts(fits)[0]
-        order = {document: i for i, document in enumerate(fits.documents)}
-        mentions = sorted(fits.mentions, key=lambda mention: order[mention.document])  # stable sort: the order of `resolved_texts`
-        return [(text, mention.gold) for mention, text in zip(mentions, texts)] + [(mention.text, mention.gold) for mention in misfits]
-    if layout != "tsv":
-        raise fail("E511", setting="layout", value=layout, why="it must be 'pubtator' or 'tsv'")
-    found: list[Annotated] = []
-    for number, row in enumerate(csv.reader(open_lines(Path(path)), delimiter="\t", quoting=csv.QUOTE_NONE), 1):
-        if len(row) < 2 or not row[0].strip() or not gold_ids(row[1]):
-            raise base_fail("E403", path=path, line=number, why="it must hold a mention, a tab, and one or more ids.")
-        found.append((row[0], gold_ids(row[1])))
-    return found
+    return resolved_mentions(read_corpus(path, layout, kinds=kinds, **options))
+
+
+def resolved_mentions(corpus: Corpus) -> list[Annotated]:
+    """Return the mentions of a corpus with abbreviations resolved; those that do not stand at their offsets as written, ids of whole texts not at all."""
+    fits, misfits = fitting(corpus)
+    of_texts = [m for document, some in by_document(fits).items() for m in some if document not in fits.documents or placed(fits, m)]
+    return [(text, m.gold) for m, text in zip(of_texts, resolved_texts(fits)[0])] + [(m.text, m.gold) for m in misfits]
+
+
+class _Chosen:
+    """Mentions that can be pairs or queries: of one concept that the knowledge base has.
+
+    Attributes:
+        found: (label, mention, names of its concepts), sorted; mentions and names are normalised.
+        counts: What was left out.
+        unknown: Ids that the knowledge base does not have.
+    """
+
+    def __init__(self, kb: KnowledgeBase, labels: Any, mentions: Iterable[Annotated], *, known_names: bool) -> None:
+        self.counts = {"mentions": 0, "distinct": 0, "composite": 0, "several_concepts": 0, "not_in_kb": 0, "already_a_name": 0}
+        self.found: list[tuple[int, str, list[str]]] = []
+        self.unknown: list[str] = []
+        rows_of: dict[str, set[int]] = {}
+        for text, alternatives in mentions:
+            self.counts["mentions"] += 1
+            if any(len(alternative) > 1 for alternative in alternatives):
+                self.counts["composite"] += 1
+                continue
+            known = {row for (i,) in alternatives for row in kb.rows_of(i)[:1]}  # of a code's concepts the best: its names are those of the code
+            if not known:
+                self.counts["not_in_kb"] += 1
+                self.unknown += [i for (i,) in alternatives]
+            elif normalise(text):
+                rows_of.setdefault(normalise(text), set()).update(known)
+        for text, concepts in sorted(rows_of.items()):
+            mine = {int(labels[row]) for row in concepts}
+            names = {normalise(name.text, name.language) for row in concepts for name in kb.concept(row).names}
+            self.counts["distinct"] += 1
+            if len(mine) > 1:
+                self.counts["several_concepts"] += 1
+                continue
+            self.counts["already_a_name"] += text in names
+            if text not in names or (known_names and len(names) > 1):
+                self.found.append((mine.pop(), text, sorted(names - {text})))
+        self.found.sort(key=lambda entry: entry[:2])
 
 
 def build_mention_pairs(
-    kb: KnowledgeBase, mentions: Iterable[Annotated], out: str | Path, *, seed: int = 0, held_out: float = 0.1, max_pairs: int = 50
+    kb: KnowledgeBase,
+    mentions: Iterable[Annotated],
+    out: str | Path,
+    *,
+    seed: int = 0,
+    held_out: float = 0.1,
+    max_pairs: int = 50,
+    known_names: bool = False,
+    queries: Iterable[Annotated] | None = None,
 ) -> dict[str, Any]:
     """Write a folder of pairs: each mention with names of its concept.
 
     These mentions are in no pair, and are counted: composites, mentions with several concepts, mentions whose concept is not in `kb`,
-    and mentions that are already a name of their concept.
+    and, without `known_names`, mentions that are already a name of their concept.
 
     Args:
-        kb: The knowledge base.
+        kb: The knowledge base; gold ids may be whatever its `rows_of` knows.
         mentions: Texts, each with its alternatives of ids.
         out: Folder to write.
         seed: Decides the queries, and which names of a concept are taken.
         held_out: Share of the mentions that become queries instead of pairs.
         max_pairs: Pairs of one mention.
+        known_names: Whether a mention that is a name of its concept makes pairs with the other names, as in SapBERT.
+        queries: Mentions that become the queries, instead of a share; those that are a name of their concept are left out.
 
     Returns:
         The counts, as in the manifest.
@@ -83,56 +122,37 @@ def build_mention_pairs(
     if max_pairs < 1:
         raise fail("E503", setting="max_pairs", value=max_pairs, why="it must be at least 1")
     labels, _ = assign_labels(kb)
-    counts = {"mentions": 0, "distinct": 0, "composite": 0, "several_concepts": 0, "not_in_kb": 0, "already_a_name": 0}
-    rows_of: dict[str, set[int]] = {}
-    unknown: list[str] = []
-    for text, alternatives in mentions:
-        counts["mentions"] += 1
-        if any(len(alternative) > 1 for alternative in alternatives):
-            counts["composite"] += 1
-            continue
-        known = {row for (i,) in alternatives for row in kb.rows_of(i)[:1]}  # of a code's concepts the best: its names are those of the code
-        if not known:
-            counts["not_in_kb"] += 1
-            unknown += [i for (i,) in alternatives]
-        elif normalise(text):
-            rows_of.setdefault(normalise(text), set()).update(known)
-    single: list[tuple[int, str, list[str]]] = []
-    for text, concepts in sorted(rows_of.items()):
-        mine = {int(labels[row]) for row in concepts}
-        names = {normalise(name.text, name.language) for row in concepts for name in kb.concept(row).names}
-        counts["distinct"] += 1
-        if len(mine) > 1:
-            counts["several_concepts"] += 1
-        elif text in names:
-            counts["already_a_name"] += 1
-        else:
-            single.append((mine.pop(), text, sorted(names)))
-    single.sort(key=lambda entry: entry[:2])
+    chosen = _Chosen(kb, labels, mentions, known_names=known_names)
+    single, counts = chosen.found, chosen.counts
     chance = np.random.default_rng([seed, 4])
-    queries = set(chance.choice(len(single), round(held_out * len(single)), replace=False).tolist()) if single else set()
+    kept: set[int] = set()
+    if queries is None:
+        kept = set(chance.choice(len(single), round(held_out * len(single)), replace=False).tolist()) if single else set()
+        asked = [single[i] for i in sorted(kept)]
+    else:
+        asked = _Chosen(kb, labels, queries, known_names=False).found
     pairs: list[dict[str, Any]] = []
-    for i, (label, text, known_names) in enumerate(single):
-        if i not in queries:
-            chosen = sorted(chance.choice(len(known_names), min(max_pairs, len(known_names)), replace=False).tolist())
-            pairs.extend({"anchor": text, "positive": known_names[j], "label": label} for j in chosen)
+    for i, (label, text, names) in enumerate(single):
+        if i not in kept:
+            some = sorted(chance.choice(len(names), min(max_pairs, len(names)), replace=False).tolist())
+            pairs.extend({"anchor": text, "positive": names[j], "label": label} for j in some)
     if not pairs:
         why = ", ".join(f"{count:,} {key.replace('_', ' ')}" for key, count in counts.items())
-        if unknown:
+        if chosen.unknown:
             known = ", ".join(kb.vocabularies_by_size[:12])
-            why += f"; the unknown ids are of {curies.vocabularies_in_words(unknown)}, and the knowledge base has {known}"
+            why += f"; the unknown ids are of {curies.vocabularies_in_words(chosen.unknown)}, and the knowledge base has {known}"
         raise fail("E504", why=why)
-    in_pairs = len({row["anchor"] for row in pairs}) + len({row["positive"] for row in pairs})
+    pairs.sort(key=lambda row: row["label"])
     counts.update(
         pairs=len(pairs),
-        pairs_before_trimming=sum(len(names) for i, (_, _, names) in enumerate(single) if i not in queries),
+        pairs_before_trimming=sum(len(names) for i, (_, _, names) in enumerate(single) if i not in kept),
         labels_in_pairs=len({row["label"] for row in pairs}),
-        names_in_pairs=in_pairs,
+        names_in_pairs=len({row["anchor"] for row in pairs} | {row["positive"] for row in pairs}),
         ambiguous_names=counts["several_concepts"],
-        held_out_queries=len(queries),
+        held_out_queries=len(asked),
         zero_shot_queries=0,
     )
-    kept = [{"query": text, "split": HELD_OUT, "label": label} for i, (label, text, _) in enumerate(single) if i in queries]
+    rows = [{"query": text, "split": HELD_OUT, "label": label} for label, text, _ in asked]
     settings = {"seed": seed, "held_out": held_out, "zero_shot": 0.0, "max_pairs": max_pairs}
-    write_pairs(out, kb, labels, pairs, kept, counts, settings, MENTIONS)
+    write_pairs(out, kb, labels, pairs, rows, counts, settings, MENTIONS)
     return counts

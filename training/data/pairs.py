@@ -2,8 +2,8 @@
 
 SapBERT trains on all pairs of names of one concept: lower-cased, without duplicates, at most 50 pairs of a concept, drawn at random
 (Liu et al., NAACL 2021, section 2 and appendix). Two rules are added here. Concepts that are probably the same have one label
-(`training.data.labels`). A name of several labels is in no pair. Names of several languages may take part, because a concept's names
-in any language are its synonyms (Liu et al., ACL 2021, section 3: name sets en, en+LANG, all).
+(`training.data.labels`). A name of several labels is in no pair, unless a setting says so. Names of several languages may take part, because a concept's names
+in any language are its synonyms (Liu et al., ACL 2021, section 2.2: name sets en, en+LANG, all).
 
 A folder of pairs holds pairs.parquet (anchor, positive, label), queries.parquet (query, split, label), labels.npy (the label of each
 concept row) and a manifest.
@@ -84,6 +84,7 @@ def build_pairs(
     zero_shot: float = 0.025,
     max_pairs: int = 50,
     languages: Sequence[str] = ENGLISH,
+    several: bool = False,
     leave_out: RowMask | None = None,
     about: dict[str, Any] | None = None,
     progress: bool = False,
@@ -100,6 +101,7 @@ def build_pairs(
         zero_shot: Share of labels that are in no pair; one name of each is a query.
         max_pairs: Pairs of one concept, drawn at random (SapBERT: 50).
         languages: Names in these become pairs and queries; ("all",) for every language of the knowledge base.
+        several: Whether a name of several concepts is in the pairs of each of them, as in SapBERT; it is never a query.
         leave_out: Rows of the name table whose names are in no pair and no query, (m,).
         about: More settings for the manifest, which say what `leave_out` is.
         progress: Show a progress bar.
@@ -124,10 +126,14 @@ def build_pairs(
     labels, joins = assign_labels(kb)
     names, counts = names_of_labels(kb, labels, lines)
     queries, held, left_out = draw_queries(names, seed, held_out, zero_shot)
+    kept_out = {query for query, _, _ in held}
+    if several:
+        names, _ = names_of_labels(kb, labels, lines, several=True)
+        kept_out.update(row for i, label in enumerate(names.labels.tolist()) if label in left_out for row in names.of(i).tolist())
     with writing_folder(out) as folder:
         np.save(folder / LABELS, labels, allow_pickle=False)
         _write_queries(kb, queries, folder / QUERIES)
-        written = _write_pairs(kb, names, folder / PAIRS, seed, max_pairs, {query for query, _, _ in held}, left_out, progress)
+        written = _write_pairs(kb, names, folder / PAIRS, seed, max_pairs, kept_out, left_out, progress)
         counts = {
             "concepts": len(kb),
             "labels": int(labels.max(initial=-1)) + 1,
@@ -145,6 +151,8 @@ def build_pairs(
         settings: dict[str, Any] = {"seed": seed, "held_out": held_out, "zero_shot": zero_shot, "max_pairs": max_pairs}
         if tuple(spoken) != ENGLISH:  # a manifest without this setting means English only
             settings["languages"] = spoken
+        if several:
+            settings["several"] = True
         settings.update(about or {})
         write_manifest(folder, KIND, VERSION, {"counts": counts, "settings": settings, "kb": kb.fingerprint, "sources": sources_of(kb)})
     return counts
@@ -177,13 +185,14 @@ def sources_of(kb: KnowledgeBase) -> list[str]:
 # -- names and splits ---------------------------------------------------------------------------------------------------
 
 
-def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: RowMask | None = None) -> tuple[Names, dict[str, int]]:
-    """Return the names of each label that are names of no other label.
+def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: RowMask | None = None, *, several: bool = False) -> tuple[Names, dict[str, int]]:
+    """Return the names of each label that are names of no other label, or all.
 
     Args:
         kb: The knowledge base.
         labels: The label of each concept row, (concepts,).
         lines: The rows of the name table that take part, (m,); None: all.
+        several: Whether names of several labels are names of each of them; else of none.
 
     Returns:
         The names; and the counts of all names and of those with several labels.
@@ -195,8 +204,11 @@ def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: RowMask | None = Non
     lowest, highest = (f.reduceat(label_of, starts) if len(starts) else starts for f in (np.minimum, np.maximum))
     clear = lowest == highest
     unique, owner = strings[starts][clear], lowest[clear]
+    if several:
+        count = int(labels.max(initial=-1)) + 1
+        unique, owner = np.divmod(np.unique(strings.astype(np.int64) * count + label_of), count)
     order = np.argsort(owner, kind="stable")
-    unique, owner = unique[order].astype(np.int32), owner[order]
+    unique, owner = unique[order].astype(np.int32), owner[order].astype(np.int32)
     edges = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]]) if len(owner) else np.zeros(0, dtype=np.int64)
     names = Names(unique, np.r_[edges, len(unique)].astype(np.int64), owner[edges].astype(np.int32))
     return names, {"names": len(starts), "ambiguous_names": int((~clear).sum())}

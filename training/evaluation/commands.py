@@ -129,6 +129,9 @@ def cross_lingual(
         Path | None, typer.Option(help="Folder that `python -m training translations cross-lingual` wrote: its held-out translations are queries.")
     ] = None,
     xlbel: Annotated[Path | None, typer.Option(help="Folder of XL-BEL, with files such as de_1k_test_query.txt: its mentions are queries.")] = None,
+    candidates: Annotated[
+        str, typer.Option(help="For XL-BEL: file of lines CUI||name to look up in, as released with it; empty: the names of the knowledge base.")
+    ] = "",
     languages: Annotated[str, typer.Option(help="Languages of the queries: de, de+es, all.")] = "all",
     dictionary_languages: Annotated[
         str, typer.Option(help="For XL-BEL: languages of the names in the dictionary: en, en+de, all (as published).")
@@ -143,8 +146,6 @@ def cross_lingual(
     gpu_id: GPU = -1,
 ) -> None:
     """Measure encoders across languages."""
-    from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-
     from ..data.pairs import parse_languages
     from . import evaluate as module
     from .cross_lingual import chosen_groups, evaluate_across_languages
@@ -152,10 +153,11 @@ def cross_lingual(
     module.check_not_negative(limit=limit, pool=pool, seed=seed)
     encoders = module.parse_encoders(encoder or [])
     groups = chosen_groups(
-        KnowledgeBase(kb),
+        kb,
         translations,
         xlbel,
         parse_languages(languages),
+        candidates=Path(candidates) if candidates else None,
         dictionary_languages=parse_languages(dictionary_languages),
         organisms=not without_organisms,
     )

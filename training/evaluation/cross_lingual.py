@@ -34,7 +34,7 @@ from .benchmarks import (
     limited,
     pooled,
 )
-from .dictionaries import Dictionary, of_kb, select
+from .dictionaries import Dictionary, of_kb, of_lines, select
 from .evaluate import as_result, measure_encoders, versions
 
 ENGLISH = "en"
@@ -46,9 +46,14 @@ TRANSLATED = (
     "written the same. The dictionary: all {spoken} names of the knowledge base. Right is a concept that has the query as its name in that language."
 )
 XLBEL = (
-    "XL-BEL (Liu et al., ACL 2021): mentions of Wikipedia in a language, looked up among the names of the knowledge base in {spoken}. Published figures are of "
-    "UMLS 2020AA, names in all languages of the concepts that Wikipedia mentions (399,931 concepts). Mentions whose CUI the dictionary does not have count as wrong."
+    "XL-BEL (Liu et al., ACL 2021): mentions of Wikipedia in a language, looked up among {names}. Mentions whose CUI the dictionary does not have, or whose id "
+    "is no CUI, count as wrong."
 )
+OF_KB = (
+    "the names of the knowledge base in {spoken}. Published figures are of the released candidate list: 399,931 names in all languages of UMLS 2020AA, of the "
+    "concepts that Wikipedia mentions"
+)
+OF_CANDIDATES = "the {count:,} names of the candidate list '{file}' (the released one has 399,931), lower-cased as in the released code"
 NAMES_RANKED = (
     "As SapBERT's own evaluation counts: names are ranked, not concepts, and a name is right where any concept it belongs to is any gold id. Mentions "
     "are looked up whole."
@@ -57,6 +62,7 @@ ORGANISMS = (
     "Without mentions whose every gold concept is a plant or an animal ({tuis}), which BioLORD-2023 (Remy et al., JAMIA 2024) leaves out; the codes are the Semantic "
     "Network's Plant and Animal with all below it but Human."
 )
+VERSIONS = ("xlbel_v0.0", "xlbel_v1.0")
 _FILE = re.compile(r"([a-z]{2,3})(?:[_.-].*)?\.txt(?:\.gz)?")
 
 
@@ -120,11 +126,16 @@ def held_out_benchmarks(kb: KnowledgeBase, translations: Path, languages: Sequen
 # -- XL-BEL -------------------------------------------------------------------------------------------------------------
 
 
+def _is_query_file(path: Path) -> bool:
+    found = _FILE.fullmatch(path.name)
+    return found is not None and bool(language_code(found[1]))
+
+
 def xlbel_files(folder: Path, languages: Sequence[str] = (ALL,)) -> dict[str, Path]:
     """Find the files of XL-BEL, such as `de_1k_test_query.txt`.
 
     Args:
-        folder: The folder.
+        folder: The folder, or the one above the published `xlbel_v0.0`, which the paper measures, and `xlbel_v1.0`, which adds sentences.
         languages: Languages that are wanted, or all.
 
     Returns:
@@ -133,6 +144,7 @@ def xlbel_files(folder: Path, languages: Sequence[str] = (ALL,)) -> dict[str, Pa
     Raises:
         SapbertError: E609, if a language has no file.
     """
+    folder = next((below for below in (folder, *(folder / name for name in VERSIONS)) if any(map(_is_query_file, below.glob("*.txt*")))), folder)
     named = [(path, match) for path in sorted(folder.glob("*.txt*")) if (match := _FILE.fullmatch(path.name))] if folder.is_dir() else []
     found = {match[1]: path for path, match in named if language_code(match[1])}
     wanted = list(found) if tuple(languages) == (ALL,) else list(languages)
@@ -142,10 +154,11 @@ def xlbel_files(folder: Path, languages: Sequence[str] = (ALL,)) -> dict[str, Pa
 
 
 def xlbel_benchmarks(
-    kb: KnowledgeBase,
+    kb: KnowledgeBase | None,
     folder: Path,
     languages: Sequence[str] = (ALL,),
     *,
+    candidates: Path | None = None,
     dictionary_languages: Sequence[str] = (ALL,),
     organisms: bool = True,
 ) -> list[ConceptBenchmark]:
@@ -154,33 +167,46 @@ def xlbel_benchmarks(
     Names are ranked, and a name is right if any concept that it belongs to is any gold id.
 
     Args:
-        kb: The knowledge base whose names are the dictionary.
+        kb: The knowledge base whose names are the dictionary, and whose types tell plants and animals; None where neither is wanted.
         folder: Folder of XL-BEL.
         languages: Languages of the mentions.
-        dictionary_languages: Languages of the names in the dictionary; the paper's is all.
+        candidates: A file with lines `CUI||name`, whose names are the dictionary instead; the paper's is released with XL-BEL.
+        dictionary_languages: Languages of the knowledge base's names in the dictionary.
         organisms: Keep mentions of plants and animals, as the paper does; BioLORD-2023 leaves them out.
 
     Raises:
-        SapbertError: E609, E107, and what `read_corpus` raises.
+        SapbertError: E609, E107, E560 (the candidates), and what `read_corpus` raises.
     """
     files = xlbel_files(folder, languages)
-    dictionary = of_languages(kb, "names of the knowledge base", dictionary_languages)
-    names = by_names(ConceptBenchmark("", "", "", [], [], dictionary), kb.rows_of).dictionary  # each name is a label of its own
-    spoken = ", ".join(dictionary.about["languages"])
-    protocol = f"{SEARCH} {XLBEL.format(spoken=spoken)} {NAMES_RANKED}"
+    if candidates is not None:
+        dictionary, ids = of_lines(candidates, f"candidate list {candidates.name}")
+
+        def rows_of(concept_id: str) -> Sequence[int]:
+            return (ids[concept_id],) if concept_id in ids else ()
+
+        among = OF_CANDIDATES.format(count=len(dictionary.names), file=candidates.name)
+    else:
+        assert kb is not None
+        dictionary, rows_of = of_languages(kb, "names of the knowledge base", dictionary_languages), kb.rows_of
+        among = OF_KB.format(spoken=", ".join(dictionary.about["languages"]))
+    names = by_names(ConceptBenchmark("", "", "", [], [], dictionary), rows_of).dictionary  # each name is a label of its own
+    protocol = f"{SEARCH} {XLBEL.format(names=among)} {NAMES_RANKED}"
     left = frozenset() if organisms else organism_types()
     if left:
         protocol = f"{protocol} {ORGANISMS.format(tuis=', '.join(sorted(left)))}"
     benchmarks = []
     for language, path in files.items():
-        mentions = read_corpus(path, "xlbel").mentions
-        golds = [resolve_gold(mention, kb.rows_of) for mention in mentions]
-        kept = [i for i, gold in enumerate(golds) if not _is_organism(kb, gold, left)]
+        corpus = read_corpus(path, "xlbel")
+        mentions = corpus.mentions
+        kept = [i for i, mention in enumerate(mentions) if not (left and kb and _is_organism(kb, resolve_gold(mention, kb.rows_of), left))]
         if not kept:
             raise fail("E544", name=f"xlbel_{language}", why="all of its mentions are of plants or animals")
-        chosen, golds = [mentions[i] for i in kept], [golds[i] for i in kept]
-        counts = {"mentions": len(mentions), "plants_and_animals_left_out": len(mentions) - len(kept), **count_unanswerable(golds)}
-        queries = [normalise(mention.text, language) for mention in chosen]
+        chosen = [mentions[i] for i in kept]
+        golds = [resolve_gold(mention, rows_of) for mention in chosen]
+        left_out = {"mentions": len(mentions), "plants_and_animals_left_out": len(mentions) - len(kept)}
+        counts = {**left_out, **corpus.counts, **count_unanswerable(golds)}
+        # a candidate list says no languages: its names and the mentions are lower-cased by one rule
+        queries = [normalise(mention.text, "" if candidates else language) for mention in chosen]
         hashed = {path.name: checksum(path)[:HASH_DIGITS]}
         title = f"XL-BEL, {language}{'' if organisms else ', without plants and animals'}"
         right = [_names_of(dictionary, gold) for gold in golds]
@@ -269,21 +295,23 @@ def evaluate_across_languages(
 
 
 def chosen_groups(
-    kb: KnowledgeBase,
+    kb: Path,
     translations: Path | None,
     xlbel: Path | None,
     languages: Sequence[str] = (ALL,),
     *,
+    candidates: Path | None = None,
     dictionary_languages: Sequence[str] = (ALL,),
     organisms: bool = True,
 ) -> list[list[ConceptBenchmark]]:
     """Make the benchmarks of the sources that are given; those of a group share a dictionary.
 
     Args:
-        kb: The knowledge base whose names are the dictionary.
+        kb: The knowledge base whose names are the dictionary. It is opened only where something of it is asked for.
         translations: Folder with held-out translations.
         xlbel: Folder of XL-BEL.
         languages: Languages of the queries.
+        candidates: XL-BEL: see `xlbel_benchmarks`.
         dictionary_languages: XL-BEL: languages of the names in the dictionary.
         organisms: XL-BEL: whether mentions of plants and animals count.
 
@@ -293,8 +321,10 @@ def chosen_groups(
     if translations is None and xlbel is None:
         raise fail("E548", setting="--translations", value="", why="give --translations, --xlbel or both")
     groups = []
-    if translations is not None:
-        groups.append(held_out_benchmarks(kb, translations, languages))
+    opened = KnowledgeBase(kb) if translations is not None or candidates is None or not organisms else None
+    if translations is not None and opened is not None:
+        groups.append(held_out_benchmarks(opened, translations, languages))
     if xlbel is not None:
-        groups.append(xlbel_benchmarks(kb, xlbel, languages, dictionary_languages=dictionary_languages, organisms=organisms))
+        how: dict[str, Any] = {"candidates": candidates, "dictionary_languages": dictionary_languages, "organisms": organisms}
+        groups.append(xlbel_benchmarks(opened, xlbel, languages, **how))
     return groups

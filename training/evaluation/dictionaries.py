@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spacy_sapbert.files import checksum
+from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.readers.text import lines as numbered_lines
 
+from ..corpora.corpus import misfit
 from ..loop.retrieval import Ints1d
 from .breakdown import DictionaryView
 
@@ -104,6 +110,51 @@ def of_kb(kb: KnowledgeBase, source: str, labels: npt.NDArray[np.int32] | None =
         return whole
     left = np.array([name not in leave_out for name in whole.names], dtype=np.bool_)
     return select(whole, left[whole.rows], {"names_left_out": int((~left).sum())})
+
+
+def of_lines(path: Path, source: str) -> tuple[Dictionary, dict[str, int]]:
+    """Make a dictionary of a file with lines `CUI||name`, such as the candidate list that was released with XL-BEL.
+
+    Several CUIs are separated by `|`; a name may hold `|` itself. Lines that are not so are counted in `about` and left out.
+
+    Args:
+        path: The file, plain or compressed.
+        source: What to call it in the output.
+
+    Returns:
+        The dictionary, and CUI -> label.
+
+    Raises:
+        SapbertError: E560, if no line is so; it names the first. E401, E404.
+    """
+    names: dict[str, int] = {}
+    ids: dict[str, int] = {}
+    pairs: dict[tuple[int, int], None] = {}
+    without = 0
+    first = (0, "")
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        first = first if first[0] else (number, line)
+        cuis, name = [*re.split(r"\|{2,}", line, maxsplit=1), ""][:2]
+        text, named = normalise(name), [cui.strip() for cui in cuis.split("|") if cui.strip()]
+        if not text or not named:
+            without += 1
+            continue
+        row = names.setdefault(text, len(names))
+        for cui in named:
+            pairs[row, ids.setdefault(cui, len(ids))] = None
+    if not pairs:
+        raise misfit(path, *first, "`CUI||name`, and no other line is")
+    rows, labels = (np.array(column, dtype=np.int64) for column in zip(*pairs))
+    texts, cuis_of = list(names), list(ids)
+    shown = {label: row for row, label in reversed(pairs)}  # of each concept its first name
+
+    def entry(label: int) -> tuple[str, str]:
+        return cuis_of[label], texts[shown[label]]
+
+    about = {"source": source, "file": checksum(path)[:16], **({"lines_left_out": without} if without else {})}
+    return make_dictionary(texts, rows, labels, len(ids), about, entry), ids
 
 
 def extend(dictionary: Dictionary, extra: Sequence[tuple[str, int]], n_labels: int, about: dict[str, Any], ids: Sequence[str] = ()) -> Dictionary:

@@ -205,6 +205,34 @@ def concept_batches(pairs: int = 128, pairs_per_concept: int = 1, near: int = 0)
     return Batches(pairs, pairs_per_concept, near)
 
 
+@registry.batches("spacy-sapbert.ShuffledPairs.v1")
+def shuffled_pairs(pairs: int = 256) -> PlainBatches:
+    """Make the settings of batches of pairs in random order, as SapBERT's released code draws them. A concept may come several times in a batch.
+
+    Args:
+        pairs: Pairs in a batch, of one process.
+
+    Raises:
+        SapbertError: E511.
+    """
+    if pairs < 2:
+        raise fail("E511", setting="batches.pairs", value=pairs, why="it must be at least 2")
+    return PlainBatches(pairs)
+
+
+class PlainBatches:
+    """The settings of batches of pairs in random order."""
+
+    near = 0  # no nearest concepts are asked for
+
+    def __init__(self, pairs: int) -> None:
+        self.pairs = pairs
+
+    def maker(self, neighbours: Neighbours | None) -> Callable[..., ShuffledBatches]:
+        """Return what makes the sampler; it reads no neighbours."""
+        return ShuffledBatches.make
+
+
 class Batches:
     """The settings of `ConceptBatches`."""
 

@@ -143,7 +143,8 @@ def lora(rank: int = 0, share: float = 0.0, alpha: float = 2.0, dropout: float =
         SapbertError: E511.
 
     Source:
-        Hu et al. 2021. SapBERT's section 4 tunes bottleneck adapters of 13% and 1% of the parameters; here these are sizes of LoRA.
+        Hu et al. 2021. SapBERT's section 3.2 tunes bottleneck adapters (Pfeiffer et al., EMNLP 2020) of 13% and 1% of the parameters; here these are
+        sizes of LoRA, which is merged into the weights, so that an encoder is saved and read like any other and costs no more to run.
     """
     if (rank > 0) == (share > 0):
         raise fail("E511", setting="encoder.adapter", value={"rank": rank, "share": share}, why="give either rank (1 or more) or share (above 0)")

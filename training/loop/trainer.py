@@ -251,6 +251,31 @@ class SelfAlignment(Objective):
         return loss * scale - loss.detach() * (scale - 1)  # the gradient is scaled, the value that is logged is not
 
 
+def labels_twice(rows: Sequence[dict[str, Any]]) -> torch.Tensor:
+    """Return the label of each row, for the texts of two columns: (2n,)."""
+    return torch.tensor([int(row["label"]) for row in rows], dtype=torch.long).repeat(2)
+
+
+class TextsForNames(SelfAlignment):
+    """The loss of names against the texts of the batch: a name has the texts of its concept as positives, those of the others as negatives.
+
+    A batch is n names and then their n texts. Names are no negatives of each other, nor are texts. The miner is not asked.
+
+    Source:
+        Remy et al., JAMIA 2024: the contrastive phase.
+    """
+
+    def measure(self, vectors: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss of vectors (2n, d) with labels (2n,), a scalar."""
+        is_text = torch.arange(len(labels), device=labels.device) >= len(labels) // 2
+        vectors, coded, scale = gather(vectors, 2 * labels + is_text)
+        labels, is_text = coded // 2, coded % 2 == 1
+        self.names += len(labels)
+        same, across = labels[:, None] == labels, ~is_text[:, None] & is_text  # (m, m): rows are names, columns texts
+        loss = self.loss(vectors, labels, (*torch.where(same & across), *torch.where(~same & across)))
+        return loss * scale - loss.detach() * (scale - 1)
+
+
 def by_length(device: torch.device) -> bool:
     """Say whether texts are encoded in small batches of one length on this device: on a CPU, which computes padding as slowly as tokens."""
     return device.type != "cuda"

@@ -39,7 +39,7 @@ STEPS_SHOWN = 12
 CONFUSIONS_SHOWN = 12
 PAIRS_DRAWN = 16  # rows of a dumbbell plot
 TEMPLATES = Path(__file__).parent / "templates"
-# what the field reports, with the benchmark that is counted in the same way (Liu et al., NAACL 2021, table 3: @1/@5 on NCBI-disease)
+# what the field reports, with the benchmark that is counted in the same way (Liu et al., NAACL 2021, table 1: @1/@5 on NCBI-disease)
 PUBLISHED_SET, PUBLISHED, PUBLISHED_AT_5 = "ncbi-test-sapbert", 92.0, 95.6
 PUBLISHED_BY = "SapBERT (PubMedBERT, 110M parameters, UMLS 2020AA)"
 PUBLISHED_F1 = {"gsc-test": (76.0, "FastHPOCR, published: 76.0")}

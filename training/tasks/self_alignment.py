@@ -25,13 +25,24 @@ if TYPE_CHECKING:
     from ..loop.trainer import HeldOut
     from ..recipe import Recipe
 
+AGAINST = ("all", "texts")
 SPLITS = (("held_out", "a synonym kept out, concept seen"), ("zero_shot", "concept not seen at all"))
 
 
 @registry.tasks("spacy-sapbert.SelfAlignment.v1")
-def self_alignment() -> SelfAlignmentTask:
-    """Make the task: names of one concept against those of the others, as `[batches]`, `[miner]`, `[loss]` and `[augment]` say."""
-    return SelfAlignmentTask()
+def self_alignment(against: str = "all") -> SelfAlignmentTask:
+    """Make the task: names of one concept against those of the others, as `[batches]`, `[miner]`, `[loss]` and `[augment]` say.
+
+    Args:
+        against: What a name is held against: "all" texts of the batch, names too (SapBERT); or only the "texts", the second of each pair, as
+            BioLORD does with definitions and descriptions. The second way neither mines nor augments.
+
+    Raises:
+        SapbertError: E511.
+    """
+    if against not in AGAINST:
+        raise fail("E511", setting="task.against", value=against, why=f"name one of {', '.join(AGAINST)}")
+    return SelfAlignmentTask(against)
 
 
 class SelfAlignmentTask(Task):
@@ -40,6 +51,17 @@ class SelfAlignmentTask(Task):
     needs = ("batches", "loss", "miner")
     takes = ("augment",)
     paths = ("pairs", "kb")
+
+    def __init__(self, against: str = "all") -> None:
+        self.against = against
+
+    def check(self, recipe: Recipe) -> None:
+        """Check the recipe: a name that is held against texts alone has no mined pairs, and texts are not changed."""
+        from ..loop.mining import NoMining
+
+        super().check(recipe)
+        if self.against == "texts" and (recipe.augment is not None or not isinstance(recipe.miner, NoMining)):
+            raise ValueError('task.against = "texts" takes neither [augment] nor another [miner] than spacy-sapbert.NoMining.v1')
 
     def extent(self, recipe: Recipe) -> tuple[int, int, int]:
         """Return the number of pairs, as their manifest says, those of a batch, and 2; see `Task.extent`."""
@@ -66,12 +88,17 @@ class SelfAlignmentTask(Task):
             neighbours = kept_nearest_labels(recipe.paths.pairs, fingerprint) if recipe.batches.near else None
             return recipe.batches.maker(neighbours)(dataset, batch_size, drop_last, **more)
 
+        collator: Any = loop.NameCollator(encoder.tokenizer, recipe.encoder.max_length, recipe.augment, given.seed)
+        kind: Any = loop.SelfAlignment
+        if self.against == "texts":
+            collator = loop.TextCollator(encoder.tokenizer, recipe.encoder.max_length, ("anchor", "positive"), loop.labels_twice)
+            kind = loop.TextsForNames
         return Prepared(
             data=Dataset(table, fingerprint=fingerprint[:32]),  # else it would be made by pickling the table
             batch_size=recipe.batches.pairs,
             batches=batches,
-            collator=loop.NameCollator(encoder.tokenizer, recipe.encoder.max_length, recipe.augment, given.seed),
-            objective=loop.SelfAlignment(encoder, recipe.loss, recipe.miner, given.batch_tokens, given.cache_gradients),
+            collator=collator,
+            objective=kind(encoder, recipe.loss, recipe.miner, given.batch_tokens, given.cache_gradients),
             evaluator=loop.HeldOutAccuracy(held_out) if held_out.queries else None,
             data_settings={"pairs": fingerprint},
             report={

@@ -40,6 +40,7 @@ LEFT = ("sentence1", "sentence_a", "sent_1", "text1", "term1", "term_1", "snomed
 RIGHT = ("sentence2", "sentence_b", "sent_2", "text2", "term2", "term_2", "snomed_label_2")
 SCORE = ("score", "relatedness_score", "sim", "similarity", "label", "mean", "mean_rating", "mean score")
 METRIC = "sts_spearman"
+Scale = tuple[float, float]  # lowest and highest score
 SHOWN = 60  # characters of a line in a message
 
 
@@ -64,6 +65,8 @@ def sentence_similarity(
     pairs: int = 32,
     lowest: float = 0.0,
     highest: float = 5.0,
+    ranges: list[list[float]] = [],
+    missing: Literal["refuse", "leave out"] = "refuse",
 ) -> SentenceSimilarityTask:
     """Make the task: cosines of pairs of texts learn to follow human scores.
 
@@ -76,6 +79,9 @@ def sentence_similarity(
         pairs: Pairs in a batch, of all processes together.
         lowest: Lowest score of the scale (STS-B: 0).
         highest: Highest score of the scale (STS-B: 5).
+        ranges: Lowest and highest score of each file of `train`, in their order, where scales differ (STS-B [0, 5], SICK [1, 5], BIOSSES [0, 4]).
+            Each is scaled to 0 to 1. Empty: all have the scale above, as the dev file has.
+        missing: What happens to a file of `train` that is not there: "refuse", or "leave out", for sets that only some users have a licence of.
 
     Raises:
         SapbertError: E511.
@@ -91,15 +97,18 @@ def sentence_similarity(
         raise fail("E511", setting="task.scale", value=scale, why="it must be above 0")
     if not highest > lowest:
         raise fail("E511", setting="task.highest", value=highest, why=f"it must be above the lowest score, {lowest:g}")
-    return SentenceSimilarityTask(train, dev, loss, scale, pairs, lowest, highest)
+    if ranges and not (len(ranges) == len(train) and all(len(pair) == 2 and pair[1] > pair[0] for pair in ranges)):
+        raise fail("E511", setting="task.ranges", value=ranges, why=f"give [lowest, highest] for each of the {len(train)} files of task.train")
+    scales = [(float(low), float(high)) for low, high in ranges or [[lowest, highest]] * len(train)]
+    return SentenceSimilarityTask(dict(zip(train, scales)), dev, loss, scale, pairs, (lowest, highest), leave_out=missing == "leave out")
 
 
 class SentenceSimilarityTask(Task):
     """Sentence similarity, measured by Spearman's correlation on the dev pairs."""
 
-    def __init__(self, train: Sequence[str], dev: str, loss: str, scale: float, pairs: int, lowest: float, highest: float) -> None:
-        self.train, self.dev, self.loss, self.scale = list(train), dev, loss, scale
-        self.pairs, self.lowest, self.highest = pairs, lowest, highest
+    def __init__(self, train: dict[str, Scale], dev: str, loss: str, scale: float, pairs: int, dev_scale: Scale, *, leave_out: bool = False) -> None:
+        self.train, self.dev, self.loss, self.scale = train, dev, loss, scale
+        self.pairs, self.dev_scale, self.leave_out = pairs, dev_scale, leave_out
 
     def extent(self, recipe: Recipe) -> tuple[int, int, int]:
         """Return the number of pairs, those of a batch, and 2; see `Task.extent`."""
@@ -113,22 +122,24 @@ class SentenceSimilarityTask(Task):
         """
         from datasets import Dataset
 
-        files = [Path(name) for name in self.train]
-        read = [read_scored(path, lowest=self.lowest, highest=self.highest) for path in files]
-        dev = read_scored(Path(self.dev), lowest=self.lowest, highest=self.highest) if self.dev else Scored([], 0)
+        files = [Path(name) for name in self.train if not self.leave_out or Path(name).is_file()]
+        scales = [self.train[name] for name in self.train if not self.leave_out or Path(name).is_file()]
+        read = [read_scored(path, lowest=low, highest=high) for path, (low, high) in zip(files, scales)]
+        dev = read_scored(Path(self.dev), lowest=self.dev_scale[0], highest=self.dev_scale[1]) if self.dev else Scored([], 0)
         measured = {_key(pair) for pair in dev.pairs}
-        every = list(chain.from_iterable(part.pairs for part in read))
+        every = [
+            pair._replace(score=(pair.score - low) / (high - low)) for part, (low, high) in zip(read, scales) for pair in part.pairs
+        ]  # scores from 0 to 1
         pairs = [pair for pair in every if _key(pair) not in measured]
         if len({pair.score for pair in pairs}) < 2:
             raise fail("E527", path=", ".join(self.train), why=f"{len(pairs)} pairs remain, and their scores must differ")
         if self.dev and len({pair.score for pair in dev.pairs}) < 2:
             raise fail("E527", path=self.dev, why=f"it holds {len(dev.pairs)} pairs, and their scores must differ")
-        span = self.highest - self.lowest
         data = Dataset.from_dict(
             {
                 "left": [pair.left for pair in pairs],
                 "right": [pair.right for pair in pairs],
-                "score": [(pair.score - self.lowest) / span for pair in pairs],
+                "score": [pair.score for pair in pairs],
             }
         )
 
@@ -139,6 +150,7 @@ class SentenceSimilarityTask(Task):
             "pairs": len(pairs),
             "pairs_in_dev_too": len(every) - len(pairs),
             "unscored": sum(part.unscored for part in read),
+            "files_not_there": len(self.train) - len(files),
             "dev_pairs": len(dev.pairs),
         }
         return Prepared(
@@ -210,6 +222,8 @@ def words(report: dict[str, Any]) -> Words:
         f"{counts['pairs']:,} pairs of texts with a human score ({', '.join(report['sources'])}); left out: {counts['unscored']:,} lines "
         f"without a score, and {counts['pairs_in_dev_too']:,} pairs that are measured on."
     )
+    if counts["files_not_there"]:
+        data += f" {counts['files_not_there']} files of the recipe were not there."
     measured, tables = similarity_table(report)
     return Words(
         "sentence similarity (CoSENT or cosine loss)", "cosines follow what people say of likeness", data, measured, tables, tag="sts", limits=""

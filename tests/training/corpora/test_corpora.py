@@ -296,6 +296,35 @@ def test_dictionaries_and_xlbel_without_sentences():
     )
 
 
+def test_xlbel_reads_what_is_usable_of_every_line():
+    """The quirks of the published files: MedGen's and provisional CUIs, an id of another vocabulary, and lines that someone has broken."""
+    lines = [
+        "C0000001|CN029274||Beispiel-Myopathie",
+        "90058||脊髓",
+        "CL448688|C0000002||epitelio",
+        "C0000003|90058|C0000003||x|y",
+        "C0000004",
+        "||fort",
+        "C0000005||",
+        "",
+        "C0000006||Nacht||Es ist Nacht.",
+        "C0000007|||drei",
+    ]
+    corpus = corpora.read_xlbel(lines)
+    assert [(m.text, m.gold) for m in corpus.mentions] == [
+        ("Beispiel-Myopathie", (("C0000001",), ("CN029274",))),
+        ("脊髓", (("90058",),)),  # not OMIM:090058
+        ("epitelio", (("CL448688",), ("C0000002",))),
+        ("x|y", (("C0000003",), ("90058",))),
+        ("Nacht", (("C0000006",),)),
+        ("drei", (("C0000007",),)),
+    ]
+    assert corpus.documents == {}
+    assert corpus.counts == {"ids_that_are_no_cui": 2, "lines_without_id_or_mention": 3, "sentences_without_a_mark": 1}
+    assert corpora.layouts._by_lines(lines) == "xlbel"
+    assert corpora.layouts._by_lines(["D1||a", "C0000001||b"]) == "dictionary"
+
+
 def test_xlbel_with_sentences():
     lines = [
         "C0000001||ciegos||De los  <tgt>ciegos</tgt> (los <tgt>ciegos</tgt>).",
@@ -441,8 +470,8 @@ def test_options_of_the_door(tmp_path):
         ("100\n\n", "gsc", "E560.*line 1 is not a block"),
         ("100\nJohn Smith\n0\tJohn\n", "gsc", "E560.*line 3 .*2 fields by tab: 0, 4 characters"),
         ("John Smith came\n", None, "E562.*line 1 has 1 field: 15 characters. Known: askapatient, biomap, .*xlbel"),
-        ("C0000001||a\nD1||b\n", "xlbel", "E560.*line 2 .*2 fields by ||"),
-        ("C0000001||a||b\n", "xlbel", "E560.*line 1"),
+        ("\nD1||b\nD2||c\n", "xlbel", "E560.*line 2 .*2 fields by ||"),
+        ("C0000001||\n||a\n", "xlbel", "E560.*line 1"),
         ("D1||\n", "dictionary", "E560.*line 1"),
         ("7||0||x||D1\n", "biosyn", "E560.*line 1"),
         ("ID\tTerm\n", "cometa", "E560.*line 1 is not a head with `General SNOMED ID`"),

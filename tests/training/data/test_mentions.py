@@ -30,7 +30,36 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
 def test_pubtator_mentions_with_abbreviations_resolved(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text(TEXT)
     assert sorted(read_mentions(tmp_path / "corpus.txt")) == [("Myotonic dystrophy", (("MESH:D009223",),)), ("tumours", (("MESH:D009369",),))]
-    assert read_mentions(tmp_path / "corpus.txt", kinds=["Chemical"]) == []
+    with pytest.raises(SapbertError, match=r"E563.*Chemical"):
+        read_mentions(tmp_path / "corpus.txt", kinds=["Chemical"])
+
+
+def test_mentions_of_other_layouts(tmp_path: Path) -> None:
+    """Those with texts and those without; ids of whole texts are no mentions, and offsets that are wrong cost no mention."""
+    (tmp_path / "a.ann").write_text(
+        "T1\tDisease 19 21\tMD\nN1\tReference T1 MESH:D009223\tx\nT2\tDisease 0 5\tTumor\nN2\tReference T2 MESH:D009369\tx\n"
+    )
+    (tmp_path / "a.txt").write_text("Muscular dystrophy (MD).")
+    assert read_mentions(tmp_path / "a.ann") == [("MD", (("MESH:D009223",),)), ("Tumor", (("MESH:D009369",),))]
+    (tmp_path / "ask.txt").write_text("22298006\tMyocardial infarction\theart attack\n")
+    assert read_mentions(tmp_path / "ask.txt", "askapatient") == [("heart attack", (("SNOMEDCT_US:22298006",),))]
+    cometa = "ID\tTerm\tGeneral SNOMED ID\tSpecific SNOMED ID\tExample\n7\tsad\t1\t2\tso sad\n"
+    (tmp_path / "cometa.tsv").write_text(cometa)
+    assert read_mentions(tmp_path / "cometa.tsv", granularity="specific") == [("sad", (("SNOMEDCT_US:2",),))]
+
+
+def test_a_mention_that_is_a_name_makes_pairs_with_the_other_names_where_asked(kb: KnowledgeBase, tmp_path: Path) -> None:
+    known, other = ("Steinert disease", (("MESH:D009223",),)), ("tumour", (("MESH:D009369",),))
+    counts = build_mention_pairs(kb, [known, other], tmp_path / "pairs", known_names=True, queries=[known, ("neoplasia", (("MESH:D009369",),))])
+    rows = pq.read_table(tmp_path / "pairs" / "pairs.parquet").to_pylist()
+    assert [(row["anchor"], row["positive"]) for row in rows] == [
+        ("steinert disease", "dystrophia myotonica"),
+        ("tumour", "neoplasms"),
+        ("tumour", "tumors"),
+    ]
+    # a query that is a name of its concept would be answered by itself
+    assert [query.query for query in read_queries(tmp_path / "pairs")] == ["neoplasia"]
+    assert (counts["already_a_name"], counts["held_out_queries"], counts["pairs"]) == (1, 1, 3)
 
 
 def test_each_mention_with_each_name_of_its_concept(kb: KnowledgeBase, tmp_path: Path) -> None:
@@ -76,6 +105,6 @@ def test_bad_input(kb: KnowledgeBase, tmp_path: Path, command: Callable[..., str
     (tmp_path / "bad.tsv").write_text("good\tD009223\nno tab\n")
     with pytest.raises(SapbertError, match="line 2") as error:
         read_mentions(tmp_path / "bad.tsv", "tsv")
-    assert error.value.code == "E403"
+    assert error.value.code == "E560"
     with pytest.raises(SapbertError, match="E401"):
         command("mentions", tmp_path / "none.txt", kb.path, tmp_path / "out")

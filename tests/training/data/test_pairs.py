@@ -107,6 +107,29 @@ def test_equal_canonical_names_are_one_label_unless_both_have_cuis(tmp_path: Pat
     assert counts["pairs"] == 3
 
 
+def test_names_of_several_concepts_are_in_the_pairs_of_each_where_asked(tmp_path: Path) -> None:
+    concepts = (concept("C0000001", "Cold", "common cold"), concept("C0000002", "cold", "low temperature"), concept("C0000003", "flu", "grippe"))
+    counts, rows = made(tmp_path, *concepts, several=True)
+    assert {frozenset(row[:2]) for row in rows} == {frozenset(p) for p in (("cold", "common cold"), ("cold", "low temperature"), ("flu", "grippe"))}
+    assert len({label for _, _, label in rows}) == 3
+    assert (counts["ambiguous_names"], counts["pairs"]) == (1, 3)
+    assert json.loads((tmp_path / "pairs" / "manifest.json").read_text())["settings"]["several"] is True
+    _, without = made(tmp_path / "b", *concepts)
+    assert {frozenset(row[:2]) for row in without} == {frozenset(("flu", "grippe"))}
+
+
+def test_a_name_of_a_concept_that_is_kept_out_is_in_no_pair_of_another(tmp_path: Path) -> None:
+    """ "cold" is of all three; the concept that is kept out has two names of its own."""
+    names = [("cold", *(f"{word} {i}" for i in range(3))) for word in ("sneeze", "freeze", "chill")]
+    kb = make_kb(tmp_path, *(concept(f"C000000{i}", *some) for i, some in enumerate(names)))
+    build_pairs(kb, tmp_path / "pairs", held_out=0, zero_shot=0.34, several=True)
+    (query,) = read_queries(tmp_path / "pairs")
+    assert query.query != "cold"
+    rows = pq.read_table(tmp_path / "pairs" / "pairs.parquet").to_pylist()
+    assert len(rows) == 6  # three pairs of own names in each of the two others
+    assert "cold" not in {row[column] for row in rows for column in ("anchor", "positive")}
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_trade_name_of_one_drug_is_its_synonym(tmp_path: Path, turned: bool) -> None:
     def drug(cui: str, *names: str, brands: Tuple[str, ...] = ()) -> Concept:

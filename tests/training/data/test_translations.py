@@ -16,10 +16,12 @@ from spacy_sapbert.kb.builder import Filters, Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.readers.stats import ReadStats
+from training import fit
 from training.data.bilingual import Bilingual, read_bilingual, recognise
 from training.data.pairs import build_pairs, check_folder, read_labels, read_queries
 from training.data.translation_pairs import build_cross_lingual_pairs, build_general_pairs
 from training.data.translations import Translation, build_translations, of_kb, of_rows, read_translations
+from training.fit import read_recipe
 from training.tasks import self_alignment as alignment
 
 
@@ -172,6 +174,8 @@ def test_muse_and_titles(tmp_path: Path) -> None:
     found, stats = read(tmp_path, "Heart_failure\tHerzinsuffizienz\nGout\tGicht (Krankheit)\n", language="de")
     assert stats.kind == "titles"
     assert [row[:2] for row in found] == [("heart failure", "herzinsuffizienz"), ("gout", "gicht (krankheit)")]
+    found, stats = read(tmp_path, "MDE0||heart||Herz\nMDE1||heart||Herzen\nMDE2||taxi||taxi\n", language="de")  # as SapBERT's were released
+    assert (found, stats.kind) == ([("heart", "herz", "de", "en:heart"), ("heart", "herzen", "de", "en:heart")], "bars")
 
 
 def test_bad_files_are_counted_or_refused(tmp_path: Path) -> None:
@@ -284,3 +288,21 @@ def test_commands(many: KnowledgeBase, tmp_path: Path, command: Callable[..., st
         command("translations", "cross-lingual", kb, tmp_path / "x", "--languages", "fr")
     with pytest.raises(SapbertError, match=r"E604.*one knowledge base"):
         command("translations", "cross-lingual", kb, kb, tmp_path / "x")
+
+
+@pytest.mark.parametrize("recipe", ["sap_cross_lingual.cfg", "sap_bitext.cfg"])
+@pytest.mark.usefixtures("one_thread")
+def test_the_papers_recipes_continue_with_pairs_of_translations(small: KnowledgeBase, tiny_base: Path, tmp_path: Path, recipe: str) -> None:
+    """Both stand on sap.cfg's settings; here on a small base that is trained already. The queries are those of the training before."""
+    build_pairs(small, tmp_path / "first", held_out=0, zero_shot=0.34, languages=["all"])
+    words = [Bilingual(f"word {i}", f"wort {i}", "de", "") for i in range(8)]
+    build_general_pairs(small, words, tmp_path / "general", queries_of=tmp_path / "first")
+    path = Path(__file__).parents[3] / "training" / "configs" / recipe
+    ours, sap = read_recipe(path), read_recipe(path.with_name("sap.cfg"))
+    assert {section: {key: value for key, value in ours[section].items() if key != "epochs"} for section in sap if section != "paths"} == {
+        section: {key: value for key, value in sap[section].items() if key != "epochs"} for section in sap if section != "paths"
+    }
+    given = {"paths.pairs": tmp_path / "general", "paths.kb": small.path, "paths.base": tiny_base, "paths.out": tmp_path / "out"}
+    steps = {"batches.pairs": 4, "training.max_steps": 3, "training.eval_every": 3}
+    report = fit.fit(read_recipe(path, {**{key: str(value) for key, value in given.items()}, **steps}))
+    assert (report["steps"], set(report["before"])) == (3, {"zero_shot_at1", "zero_shot_at5"})

@@ -144,7 +144,7 @@ def test_xlbel_ranks_names(kb: KnowledgeBase, xlbel: Path, monkeypatch: pytest.M
     assert result["xlbel_de"]["systems"]["fake"]["at1"] == pytest.approx(200 / 3)
     assert result["xlbel_tr"]["systems"]["fake"]["at1"] == 100.0
     assert result["xlbel_de"]["dictionary"]["concepts"] == 3
-    assert "names in all languages" in result["xlbel_de"]["protocol"]
+    assert "399,931 names in all languages" in result["xlbel_de"]["protocol"]
     everything = xlbel_benchmarks(kb, xlbel, ["de"])[0]
     assert "katze" in everything.dictionary.names
 
@@ -180,6 +180,44 @@ def test_folders_that_are_no_xlbel(kb: KnowledgeBase, xlbel: Path, tmp_path: Pat
     with pytest.raises(SapbertError) as error:
         xlbel_benchmarks(kb, xlbel, ["de"])
     assert error.value.code == "E560"
+
+
+def test_one_line_that_does_not_fit_is_counted_and_the_rest_is_measured(kb: KnowledgeBase, xlbel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (xlbel / "de_1k_test_query.txt").write_text(f"{CAT}|CN000001||Katze\n90058||Gicht\n{FLU}||Grippe\n||Fort\n", encoding="utf-8")
+    (german,) = xlbel_benchmarks(kb, xlbel, ["de"], dictionary_languages=["en"])
+    assert german.queries == ["katze", "gicht", "grippe"]
+    assert {key: german.counts[key] for key in ("mentions", "ids_that_are_no_cui", "lines_without_id_or_mention", "unanswerable")} == {
+        "mentions": 3,
+        "ids_that_are_no_cui": 1,
+        "lines_without_id_or_mention": 1,
+        "unanswerable": 1,
+    }
+    result = measured([[german]], monkeypatch)["sets"]["xlbel_de"]
+    assert result["systems"]["fake"]["at1"] == pytest.approx(200 / 3)  # the mention without a CUI counts as wrong, as in the published figures
+
+
+def test_the_candidate_list_is_the_dictionary(xlbel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
+    """Without a knowledge base. A name of two concepts, one with a bar in it, and lines that are none."""
+    (xlbel / "de_1k_test_query.txt").write_text(f"{CAT}||Katze\n{FLU}|{GOUT}||Grippe\nC9999999||Fort\n", encoding="utf-8")
+    (tmp_path / "list.txt").write_text(f"{CAT}||CAT\n{FLU}||Flu\n\n{GOUT}||flu\n{GOUT}|{CAT}||Gout|x\n{GOUT}||\nflu\n", encoding="utf-8")
+    german = xlbel_benchmarks(None, xlbel, candidates=tmp_path / "list.txt")[0]
+    assert german.dictionary.names == ["cat", "flu", "gout|x"]
+    assert [gold.alternatives for gold in german.golds] == [((0,), (2,)), ((1,), (2,)), ()]
+    assert {key: german.dictionary.about[key] for key in ("names", "concepts", "lines_left_out")} == {"names": 3, "concepts": 3, "lines_left_out": 2}
+    assert german.dictionary.known().entry(1) == (f"{FLU}|{GOUT}", "flu")
+    assert "3 names of the candidate list 'list.txt'" in german.protocol
+    monkeypatch.setattr(evaluate, "load_encoder", lambda folder: fake({**ANGLES, "gout|x": 60}))
+    out = tmp_path / "x.json"
+    below = tmp_path / "published"
+    below.mkdir()
+    xlbel.rename(below / "xlbel_v0.0")  # as the archive has it
+    given = ["--encoder", "base=", "--kb", str(tmp_path / "none"), "--xlbel", str(below), "--out", str(out)]
+    command("cross-lingual", [*given, "--candidates", str(tmp_path / "list.txt"), "--languages", "de"])
+    assert json.loads(out.read_text())["sets"]["xlbel_de"]["systems"]["base"]["at1"] == pytest.approx(200 / 3)
+    (tmp_path / "list.txt").write_text("flu\n")
+    for arguments, code in ((["--candidates", str(tmp_path / "list.txt")], "E560"), ([], "E101"), (["--candidates", "nowhere.txt"], "E401")):
+        with pytest.raises(SapbertError, match=code):
+            command("cross-lingual", [*given, *arguments])
 
 
 # -- the command ------------------------------------------------------------------------------------------------------------

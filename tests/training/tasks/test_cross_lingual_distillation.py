@@ -172,3 +172,13 @@ def test_bad_settings(settings: Dict[str, Any], tmp_path: Path) -> None:
         run(settings, tmp_path)
     with pytest.raises(SapbertError, match=r"E511.*task\.pairs"):
         run(settings, tmp_path, task__pairs=0)
+
+
+def test_the_papers_multilingual_recipe_runs(settings: Dict[str, Any], tmp_path: Path) -> None:
+    """Its student and teacher stand by name in the file; here both are small."""
+    path = Path(__file__).parents[3] / "training" / "configs" / "biolord_2023_multilingual.cfg"
+    recipe = read_recipe(path)
+    assert recipe["paths"]["base"] == "sentence-transformers/paraphrase-multilingual-mpnet-base-v2"
+    assert "max_steps" not in recipe["training"]
+    report = fit.fit(read_recipe(path, {**settings, "training.max_steps": 3, "training.eval_every": 3, "task.pairs": 4}))
+    assert (report["steps"], report["teacher"]["linear_map"]) == (3, False)

@@ -17,8 +17,9 @@ from trainings import LINES, RECIPE, Killed, kill_at, write
 from spacy_sapbert.errors import SapbertError
 from training import fit
 from training.data.similarity import TextPair
-from training.fit import read_recipe
+from training.fit import read_recipe, resolve
 from training.loop.batches import ShuffledBatches
+from training.loop.model import open_base
 from training.tasks import sentence_similarity as sts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -147,7 +148,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(recipe: Path, tiny_base: 
     base = load_file(tiny_base / "model.safetensors")
     assert any(not torch.equal(whole[key], base[key]) for key in base)
 
-    assert report["sts"] == {"pairs": 7, "pairs_in_dev_too": 1, "unscored": 0, "dev_pairs": 3}
+    assert report["sts"] == {"pairs": 7, "pairs_in_dev_too": 1, "unscored": 0, "files_not_there": 0, "dev_pairs": 3}
     assert report["names"] == 4 * 8
     assert -100 <= report["after"]["sts_spearman"] <= 100
     card = (tmp_path / "whole" / "README.md").read_text()
@@ -188,3 +189,29 @@ def test_pairs_of_one_score_teach_nothing(recipe: Path, tiny_base: Path, tmp_pat
     write(tmp_path / "train.csv", ["a,b,1", "c,d,1"])
     with pytest.raises(SapbertError, match=r"E527.*scores must differ"):
         run(recipe, tiny_base)
+
+
+def test_each_file_has_its_own_scale_and_a_missing_one_can_be_left_out(tmp_path: Path, tiny_base: Path) -> None:
+    """4.2 of 0 to 5 is 0.84, 2 of 1 to 5 is 0.25, 3 of 0 to 4 is 0.75."""
+    files = {"a.csv": ["one,two,4.2"], "b.csv": ["three,four,2"], "c.csv": ["five,six,3"]}
+    train = [str(write(tmp_path / name, lines)) for name, lines in files.items()]
+    write(tmp_path / "recipe.cfg", [RECIPE.replace('dev = "dev.csv"', "")])
+
+    def prepared(**task: Any) -> Any:
+        recipe = resolve(read_recipe(tmp_path / "recipe.cfg", {f"task.{key}": value for key, value in task.items()}))
+        return recipe.task.prepare(recipe, open_base(str(tiny_base)))
+
+    found = prepared(train=train, ranges=[[0, 5], [1, 5], [0, 4]])
+    assert found.data["score"][:] == pytest.approx([0.84, 0.25, 0.75])
+    found = prepared(train=[*train, str(tmp_path / "none.csv")], ranges=[[0, 5], [1, 5], [0, 4], [0, 1]], missing="leave out")
+    assert found.data["score"][:] == pytest.approx([0.84, 0.25, 0.75])
+    assert found.report["sts"]["files_not_there"] == 1
+    for task, code in (
+        ({"train": [*train, str(tmp_path / "none.csv")]}, "E527"),
+        ({"train": train, "ranges": [[0, 5]]}, "E511"),
+        ({"train": train, "ranges": [[0, 5], [5, 1], [0, 4]]}, "E511"),
+        ({"train": [str(tmp_path / "none.csv")], "missing": "leave out"}, "E527"),
+        ({"train": train, "ranges": [[0, 5], [1, 5], [0, 2]]}, "E526"),  # a score beyond its own scale
+    ):
+        with pytest.raises(SapbertError, match=code):
+            prepared(**task)

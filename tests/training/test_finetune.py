@@ -1,0 +1,121 @@
+"""Fine-tuning on annotated mentions: what may be trained on, the pairs, the training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from trainings import command
+
+from spacy_sapbert.kb.builder import Source, build_kb
+from spacy_sapbert.kb.concept import Concept, Name
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from training.finetune import looks_like_test
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+NAMES = {
+    "MESH:D009223": ("Dystrophia myotonica", "Steinert disease"),
+    "MESH:D009369": ("Neoplasms", "Tumors"),
+    "MESH:D003924": ("Diabetes mellitus, type 2", "NIDDM", "adult onset diabetes"),
+}
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
+    concepts = [Concept(key, "MSH", names=[Name(name, "MSH", rank=i) for i, name in enumerate(names)]) for key, names in NAMES.items()]
+    return build_kb([Source("test", concepts)], tmp_path_factory.mktemp("finetune") / "kb")
+
+
+def corpus(path: Path, *lines: str) -> Path:
+    """Write a corpus of PubTator: `document text mention id` a line, the mention within the text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    blocks = []
+    for line in lines:
+        document, text, mention, concept = line.split("|")
+        start = text.index(mention)
+        blocks.append(f"{document}|t|{text}\n{document}|a|\n{document}\t{start}\t{start + len(mention)}\t{mention}\tDisease\t{concept}\n")
+    path.write_text("\n".join(blocks))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        *(
+            (name, True)
+            for name in ("test.pubtator.txt.gz", "NCBItestset_corpus.txt", "CDR_TestSet.PubTator.txt", "GSCplus_test_gold.tsv", "TEST.tsv")
+        ),
+        *((name, True) for name in ("ncbi/processed_test", "ncbi/test/corpus.txt", "fold-0.test.txt", "testing_data.tsv")),
+        *(
+            (name, False)
+            for name in ("train.txt", "NCBItrainset_corpus.txt", "latest.tsv", "contest/notes.txt", "test/train.txt", "protest.ann", "devel.gz")
+        ),
+    ],
+)
+def test_names_of_test_parts(path: str, expected: bool, tmp_path: Path) -> None:
+    assert looks_like_test(Path("/corpora") / path) is expected
+
+
+def test_each_mention_learns_the_names_of_its_concept(kb: KnowledgeBase, tiny_base: Path, tmp_path: Path) -> None:
+    train = corpus(
+        tmp_path / "parts" / "train.txt",
+        "1|A growth was seen|growth|D009369",
+        "2|Sugar disease of adults|Sugar disease|D003924",
+        "3|NIDDM is frequent|NIDDM|D003924",
+        "4|Nothing known|Nothing|D000001",
+    )
+    dev = corpus(tmp_path / "parts" / "dev.txt", "3|NIDDM is frequent|NIDDM|D003924", "9|A new growth|new growth|D009369")
+    out = tmp_path / "tuned"
+    given = ["--kb", kb.path, "--encoder", tiny_base, "--out", out, "--dev", dev, "--layout", "pubtator"]
+    ended = command("finetune", train, *given, "--batches.pairs", "2", "--training.epochs", "2", "--training.learning_rate", "1e-3")
+    assert ended.exit_code == 0, ended.stderr
+    report = json.loads(ended.stdout)
+    assert report["steps"] == 8  # 7 pairs: four batches of two, the last one filled up, in two epochs
+    pairs = pq.read_table(tmp_path / "tuned.pairs" / "pairs.parquet").to_pylist()
+    assert {(row["anchor"], row["positive"]) for row in pairs} == {
+        ("growth", "neoplasms"),
+        ("growth", "tumors"),
+        ("sugar disease", "diabetes mellitus, type 2"),
+        ("sugar disease", "niddm"),
+        ("sugar disease", "adult onset diabetes"),
+        ("niddm", "diabetes mellitus, type 2"),
+        ("niddm", "adult onset diabetes"),
+    }
+    said = report["mentions"]
+    assert {key: said[key] for key in ("mentions", "not_in_kb", "already_a_name", "held_out_queries", "documents_in_both")} == {
+        "mentions": 4,
+        "not_in_kb": 1,
+        "already_a_name": 1,
+        "held_out_queries": 1,
+        "documents_in_both": 1,
+    }
+    assert set(report["before"]) == set(report["after"]) == {"held_out_at1", "held_out_at5"}
+    settings = json.loads((out / "training.json").read_text())["settings"]
+    assert {key: settings[key] for key in ("training.epochs", "loss.alpha", "loss.beta", "miner.margin", "training.keep")} == {
+        "training.epochs": 2,
+        "loss.alpha": 1.0,
+        "loss.beta": 60.0,
+        "miner.margin": 0.2,
+        "training.keep": "last",
+    }
+    assert "what they were taken from must not be measured on" in (out / "README.md").read_text()
+
+
+def test_what_cannot_be_trained_on(kb: KnowledgeBase, tiny_base: Path, tmp_path: Path) -> None:
+    part = corpus(tmp_path / "parts" / "test.txt", "1|A growth was seen|growth|D009369")
+    unknown = corpus(tmp_path / "parts" / "train.txt", "1|A growth was seen|growth|D000001")
+    given = ["--kb", kb.path, "--encoder", tiny_base, "--out", tmp_path / "tuned"]
+    for arguments, named in (
+        ([part], "E530"),
+        ([unknown], "E504"),
+        ([part, "--allow-test", "--training.epoch", "1"], "E510"),
+        ([tmp_path / "parts" / "none.txt"], "E401"),
+        ([part, "--allow-test", "--recipe", "none.cfg"], "E510"),
+        ([unknown, "--layout", "pubtater"], "E561"),
+        ([unknown, "--vocabulary", "MSH"], "E568"),
+    ):
+        ended = command("finetune", *arguments, *given)
+        assert (ended.exit_code, ended.stderr[1:5]) == (1, named), ended.stderr
+    assert not (tmp_path / "tuned").exists()

@@ -1,0 +1,100 @@
+"""Fine-tune an encoder on a task's annotated mentions: `python -m training finetune CORPUS --kb KB --encoder ENCODER --out OUT`.
+
+Reads top to bottom: corpora that may be trained on, the pairs, the training. Each mention makes pairs with the names of its concept; the recipe
+(training/configs/finetune.cfg, SapBERT's settings) says the rest. Figures before and after are of the mentions of a dev part.
+
+Source: Liu et al., NAACL 2021, supervised fine-tuning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+
+from .corpora import Corpus, read_corpus, shared_documents
+from .data.mentions import build_mention_pairs, resolved_mentions
+from .errors import fail
+from .train import train
+
+RECIPE = Path("training/configs/finetune.cfg")
+_TEST = re.compile(r"(?<![a-z])test(?![a-z])|(?<![a-z])test(?:ing)?_?(?:set|data|corpus)|Test|(?<![A-Za-z])TEST")
+_OTHER = re.compile(r"(?i)train|dev|valid")
+
+
+def looks_like_test(path: Path) -> bool:
+    """Say whether a file or folder is named as the test part of a corpus; where its own name says no part, the folder's name counts."""
+    return bool(_TEST.search(path.name)) or (not _OTHER.search(path.name) and bool(_TEST.search(path.resolve().parent.name)))
+
+
+def read_parts(paths: Sequence[Path], *, kinds: Collection[str] | None, layout: str | None, **options: Any) -> list[Corpus]:
+    """Read parts of corpora, all of one layout.
+
+    Args:
+        paths: Files or folders.
+        kinds: See `read_corpus`, as the other arguments.
+        layout: None: each is recognised by its content.
+        options: The layout's own.
+
+    Raises:
+        SapbertError: Those of `read_corpus`.
+    """
+    return [read_corpus(path, layout, kinds=kinds, **options) for path in paths]
+
+
+def finetune(
+    corpora: Sequence[Path],
+    kb: Path,
+    out: Path,
+    *,
+    recipe: Path = RECIPE,
+    encoder: str = "",
+    dev: Sequence[Path] = (),
+    layout: str | None = None,
+    kinds: Collection[str] | None = None,
+    allow_test: bool = False,
+    seed: int = 0,
+    max_pairs: int = 50,
+    arguments: Sequence[str] = (),
+    **options: Any,
+) -> dict[str, Any]:
+    """Fine-tune an encoder. The pairs lie in `<out>.pairs`; the same command resumes a killed training.
+
+    Args:
+        corpora: Parts to train on.
+        kb: The knowledge base whose names the mentions are paired with.
+        out: The folder of the encoder.
+        recipe: A recipe of self-alignment.
+        encoder: What to start from; "": what the recipe says.
+        dev: Parts whose mentions are looked up before and after; "" measures nothing.
+        layout: Of all parts; None: each is recognised.
+        kinds: Only mentions of these kinds; None: all.
+        allow_test: Train on what looks like a test part.
+        seed: Of the choice of names, and of the training.
+        max_pairs: Pairs of one mention.
+        arguments: `--section.key value` …, which change the recipe.
+        options: The layout's own.
+
+    Returns:
+        The training's report, with the counts of `build_mention_pairs` and the documents that stand in both parts as `mentions`.
+
+    Raises:
+        SapbertError: E530 (a test part), E504 (no pair), those of `read_corpus` and of `train`.
+    """
+    for path in corpora:
+        if looks_like_test(path) and not allow_test:
+            raise fail("E530", path=path)
+    parts, measured = (read_parts(paths, layout=layout, kinds=kinds, **options) for paths in (corpora, dev))
+    mentions, queries = ([mention for part in some for mention in resolved_mentions(part)] for some in (parts, measured))
+    pairs = Path(f"{out}.pairs")
+    how: dict[str, Any] = {"seed": seed, "max_pairs": max_pairs, "known_names": True, "queries": queries}
+    counts = build_mention_pairs(KnowledgeBase(kb), mentions, pairs, **how)
+    named = {f"train {i}": part for i, part in enumerate(parts)} | {f"dev {i}": part for i, part in enumerate(measured)}
+    shared = [pair for pair in shared_documents(named) if pair.left.split()[0] != pair.right.split()[0]]
+    counts["documents_in_both"] = len({document for pair in shared for document in pair.documents})
+    given = ["--paths.pairs", str(pairs), "--paths.kb", str(kb), "--paths.out", str(out), "--training.seed", str(seed)]
+    report = train(recipe, [*given, *(["--paths.base", encoder] if encoder else []), *arguments])
+    return {**report, "mentions": counts}
