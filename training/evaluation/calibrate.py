@@ -29,7 +29,8 @@ from spacy_sapbert.kb.concept import normalise
 from ..corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharing_report
 from ..corpora.mention import missing_ids, resolve_gold
 from ..errors import fail
-from .benchmarks import CORPORA, MISSING_NAMED, BenchmarkReader
+from .benchmarks import MISSING_NAMED, BenchmarkReader
+from .catalogue import CORPORA
 from .evaluate import versions
 from .metrics import neighbour_recall
 from .results import write_absent

@@ -8,6 +8,10 @@ from typing import Annotated
 import typer
 
 ENCODER = "NAME=FOLDER, repeatable; NAME= is the base package, NAME=shipped the default encoder, NAME=fast the static one that ships; NAME#SEED are averaged"
+SET = (
+    "a corpus of yours, repeatable: a file or folder of any layout, looked up in a knowledge base, an ontology, or a table `id||name` or `id TAB name`; "
+    "further options as OPTION=VALUE after a comma (kinds, train, split, vocabulary …)"
+)
 LIMIT = "queries of each benchmark, drawn at random; 0: all"
 POOL = "for quick runs: only the names of the gold concepts and this many others; 0: the whole dictionary"
 
@@ -16,8 +20,9 @@ def evaluate(
     encoder: Annotated[list[str] | None, typer.Option(metavar="NAME=FOLDER", help=ENCODER)] = None,
     phases: Annotated[bool, typer.Option(help="also measure each phase of encoders that were made in phases (biolord.cfg)")] = False,
     benchmarks: Annotated[
-        list[str] | None, typer.Option(help="benchmarks or groups of them (dev, test), repeatable or with commas; default: dev")
+        list[str] | None, typer.Option(help="benchmarks or groups of them (dev, test, papers), repeatable or with commas; default: dev, or the sets")
     ] = None,
+    sets: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=CORPUS,DICTIONARY[,LAYOUT]", help=SET)] = None,
     kb: Annotated[Path, typer.Option(help="knowledge base, for the held-out benchmarks")] = Path("artifacts/kb"),
     pairs: Annotated[Path, typer.Option(help="folder of `python -m training pairs`, for the held-out benchmarks")] = Path("artifacts/pairs"),
     data: Annotated[Path, typer.Option(help="folder of corpora and dictionaries")] = Path("assets"),
@@ -37,17 +42,20 @@ def evaluate(
 ) -> None:
     """Measure encoders on development, test and held-out benchmarks."""
     from . import evaluate as module
-    from .benchmarks import BenchmarkReader, chosen_benchmarks
+    from .benchmarks import BenchmarkReader
+    from .catalogue import chosen_benchmarks, only_of_papers, parse_sets
 
     module.check_not_negative(limit=limit, pool=pool, seed=seed)
     encoders = module.parse_encoders(encoder or [])
     if phases:
         encoders = module.with_phases(encoders)
-    reader = BenchmarkReader(data, kb, pairs, work, progress=True)
+    given = parse_sets(sets or [], data)
+    reader = BenchmarkReader(data, kb, pairs, work, sets=given, progress=True)
     result = module.evaluate(
         encoders,
-        chosen_benchmarks(benchmarks or []),
+        chosen_benchmarks(benchmarks or [], given),
         reader,
+        optional=only_of_papers(benchmarks or []),
         limit=limit,
         pool=pool,
         seed=seed,
@@ -71,8 +79,8 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="JSON file for the figures")] = Path("metrics/calibration.json"),
 ) -> None:
     """Fit a linker's calibration and measure it on other data."""
-    from .benchmarks import split_commas
     from .calibrate import calibrate_and_write
+    from .catalogue import split_commas
 
     typer.echo(calibrate_and_write(linker, split_commas(fit), split_commas(test), data, out, calibration=calibration))
 
@@ -95,7 +103,7 @@ def end_to_end(
     out: Annotated[Path, typer.Option(help="JSON file; the Markdown table is written beside it")] = Path("metrics/end-to-end.json"),
 ) -> None:
     """Measure pipelines on whole texts: they find the mentions and link them."""
-    from .benchmarks import split_commas
+    from .catalogue import split_commas
     from .end_to_end import evaluate_and_write, parse_systems
 
     given = {"linker_name": linker, "threshold": threshold, "target_precision": target_precision, "types": split_commas(types) or None}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.readers import sniff
+from spacy_sapbert.readers.text import lines
 
 from ..loop.retrieval import Ints1d
 from .breakdown import DictionaryView
@@ -41,6 +45,21 @@ class Dictionary:
 
     def known(self) -> DictionaryView:
         return DictionaryView(self.entry or (lambda label: (str(label), next(iter(self.names_of(label)), ""))), self.names_of)
+
+
+def dictionary_kind(path: Path) -> str:
+    """Return the reader for a file of names: what its content says; for a table `id TAB name` without a head, that of `id||name`.
+
+    Raises:
+        SapbertError: E401, E402 (it is like nothing that is known).
+    """
+    try:
+        return sniff(path)
+    except SapbertError as error:
+        first = next((line for _, line in lines(path) if line.strip()), "") if error.code == "E402" else ""
+        if len(first.split("\t")) != 2:
+            raise
+        return "biosyn"
 
 
 def make_dictionary(

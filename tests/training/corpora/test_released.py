@@ -109,16 +109,16 @@ def test_psytar_as_a_workbook(tmp_path):
     book.save(tmp_path / "PsyTAR_dataset.xlsx")
     assert corpora.read_corpus(tmp_path / "PsyTAR_dataset.xlsx").mentions == PSYTAR_MENTIONS
     (tmp_path / "PsyTAR_dataset.xlsx").write_bytes(b"PK\x03\x04 cut off")
-    with pytest.raises(SapbertError, match="E567.*it is no workbook"):
+    with pytest.raises(SapbertError, match=r"E567.*it is no workbook"):
         corpora.read_corpus(tmp_path / "PsyTAR_dataset.xlsx")
 
 
 def test_psytar_without_its_sheets_or_columns(tmp_path):
     (tmp_path / "Sample.csv").write_text("drug_id\n", encoding="utf-8")
-    with pytest.raises(SapbertError, match="E567.*none of the sheets ADR_Mapped, WD-Mapped"):
+    with pytest.raises(SapbertError, match=r"E567.*none of the sheets ADR_Mapped, WD-Mapped"):
         corpora.read_corpus(tmp_path, "psytar")
     (tmp_path / "ADR_Mapped.csv").write_text("drug_id,ADR\n1,x\n", encoding="utf-8")
-    with pytest.raises(SapbertError, match="E567.*sheet ADR_Mapped has no column ADRs"):
+    with pytest.raises(SapbertError, match=r"E567.*sheet ADR_Mapped has no column ADRs"):
         corpora.read_corpus(tmp_path)
 
 
@@ -145,7 +145,7 @@ def test_smm4h(tmp_path, text, expected, counts):
 @pytest.mark.parametrize("text", ["7\tso sleepy\n", "7\tso sleepy\t10041349\tx\n", "7\tso sleepy\t\n"])
 def test_a_row_of_smm4h_that_does_not_fit(tmp_path, text):
     (tmp_path / "corpus").write_text(SMM4H_2017 + text, encoding="utf-8")
-    with pytest.raises(SapbertError, match="E560.*line 3 ") as error:
+    with pytest.raises(SapbertError, match=r"E560.*line 3 ") as error:
         corpora.read_corpus(tmp_path / "corpus", "smm4h")
     assert "sleepy" not in str(error.value)
 
