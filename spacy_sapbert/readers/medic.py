@@ -39,12 +39,13 @@ def read_biosyn(
             continue
         stats.rows += 1
         left, bars, right = line.partition("||")
+        texts = right.split("|")
         if not bars:
-            left, bars, *cells = line.partition("\t")
-            right = cells[0].partition("\t")[0].replace("|", " ")
+            left, *cells = line.split("\t")
+            texts = cells[:1]
         ids = [_in(vocabulary, i) if vocabulary else identifier(i) for i in left.split("|") if i.strip()]
-        names = list(dict.fromkeys(n.strip() for n in right.split("|") if n.strip()))
-        if not bars or not names or not ids or ids[0] is None:
+        names = list(dict.fromkeys(n.strip() for n in texts if n.strip()))
+        if not names or not ids or ids[0] is None:
             stats.bad(number, "not `id|other id||name|synonym` with a MeSH, OMIM or UMLS identifier first (give vocabulary= for bare ids of another)")
             continue
         good = [i for i in dict.fromkeys(ids) if i]

@@ -180,3 +180,20 @@ def test_table_errors(tmp_path: Path) -> None:
     path.write_text("concept_id\tname\tcuis\nX:1\ta\t\n\tno id\nX:2\nX:3\tb\tC1\nX:4\tc\td\te\n")
     with pytest.warns(UserWarning, match=r"4 of 5.*lines 3, 4, 5, 6\)"):
         assert [c.concept_id for c in read_all(path)[0]] == ["X:1"]
+
+
+def test_a_table_of_names_of_another_vocabulary(tmp_path: Path) -> None:
+    """`id TAB name` without a head, and `id||name` with numbers that are neither MeSH's nor OMIM's."""
+    path = tmp_path / "names.tsv"
+    path.write_text("22298006\theart attack | MI\tleft out\nA.1\todd\nHP:1\tshort\n\n7\n", encoding="utf-8")
+    concepts, stats = read_all(path, kind="biosyn", vocabulary="SNOMEDCT_US", max_bad_share=0.5)
+    assert [(c.concept_id, c.source, [n.text for n in c.names], c.codes) for c in concepts] == [
+        ("SNOMEDCT_US:22298006", "SNOMEDCT_US", ["heart attack | MI"], [("SNOMEDCT_US", "22298006")]),
+        ("SNOMEDCT_US:A.1", "SNOMEDCT_US", ["odd"], [("SNOMEDCT_US", "A.1")]),
+        ("HP:1", "SNOMEDCT_US", ["short"], [("HPO", "HP:1")]),
+    ]
+    assert stats.malformed == 1
+    path.write_text("22298006||heart attack|MI\n", encoding="utf-8")
+    (concept,), _ = read_all(path, vocabulary="SNOMEDCT_US")
+    assert [name.text for name in concept.names] == ["heart attack", "MI"]
+    assert [c.concept_id for c in read_all(path)[0]] == ["OMIM:22298006"]  # bare digits are OMIM's, where nothing else is said

@@ -51,7 +51,7 @@ def read_sick(lines: Iterable[str]) -> list[TextPair]:
 
 
 def read_medsts(lines: Iterable[str], scores: Iterable[str] | None = None) -> list[TextPair]:
-    """Read MedSTS (Wang et al., LREC 2020): two sentences and their score, separated by tabs.
+    """Read MedSTS (Wang et al., Language Resources and Evaluation 2020): two sentences and their score, separated by tabs.
 
     Args:
         lines: The lines; of the test part, only the sentences (`clinicalSTS.test.txt`).

@@ -57,6 +57,7 @@ from .catalogue import (
     Origin,
     Place,
     SimilaritySource,
+    Variant,
     places,
     vocabulary_of,
 )
@@ -422,10 +423,17 @@ class BenchmarkReader:
 
     def _others(self, place: Place) -> list[CorpusPart]:
         """Return the parts that the figures of a part depend on: their mentions are in its dictionary, or count as seen."""
-        protocol = VARIANTS[place.variant]
-        earlier = self.sources[place.corpus].earlier.get(place.part, ()) if protocol.earlier or protocol.seen else ()
+        earlier = self._protocol(place)[1]
         train = ("train",) if self._has_train(place.corpus, place.part) else ()
         return [(place.corpus, other) for other in dict.fromkeys([*earlier, *train])]
+
+    def _protocol(self, place: Place) -> tuple[Variant, tuple[str, ...]]:
+        """Return the protocol of a benchmark as its corpus has it, and the earlier parts that it needs."""
+        source, variant = self.sources[place.corpus], VARIANTS[place.variant]
+        protocol = variant._replace(
+            resolved=variant.resolved and (source.resolved or place.variant == "abbreviations"), earlier=variant.earlier and source.adds_earlier
+        )
+        return protocol, source.earlier.get(place.part, ()) if protocol.earlier or protocol.seen else ()
 
     def _shared(self, left: CorpusPart, right: CorpusPart) -> list[dict[str, Any]]:
         """Report the documents that two parts share."""
@@ -433,10 +441,10 @@ class BenchmarkReader:
 
     def _mentions(self, name: str, place: Place) -> ConceptBenchmark:
         corpus, part, variant = place
-        source, protocol = self.sources[corpus], VARIANTS[variant]
-        resolved = protocol.resolved and (source.resolved or variant == "abbreviations")
-        earlier = source.earlier.get(part, ())
-        for file in (file for one in earlier if protocol.earlier or protocol.seen for file in source.files[one]):
+        source = self.sources[corpus]
+        protocol, earlier = self._protocol(place)
+        resolved = protocol.resolved
+        for file in (file for one in earlier for file in source.files[one]):
             self._path(name, file, source.origin)
         whole = self.corpus(corpus, part)
         misfits = fitting(whole)[1]
@@ -451,7 +459,7 @@ class BenchmarkReader:
             counts["off_their_offsets"] = len(misfits)
         counted = BY_NAMES if protocol.by_names else LENIENT if protocol.rule == "lenient" else STRICT
         words = [SEARCH, GIVEN, ABBREVIATIONS if resolved else AS_WRITTEN, counted]
-        found = self._earlier(corpus, earlier, kb, as_written=protocol.seen, resolved=resolved) if protocol.earlier or protocol.seen else NO_EARLIER
+        found = self._earlier(corpus, earlier, kb, as_written=protocol.seen, resolved=resolved) if earlier else NO_EARLIER
         if protocol.earlier and earlier:
             counts.update(found.counts)
             dictionary = extend(dictionary, found.names, len(kb) + len(found.new), {"mentions_of": list(earlier)}, list(found.new))

@@ -84,6 +84,7 @@ class CorpusSource:
         splits: Part -> the file that lists its documents, where several parts share their files.
         folds: Whether the files of a part are folds, whose figures are averaged.
         earlier: Part -> the parts that come before it in the published protocol.
+        adds_earlier: Whether that protocol adds the mentions of earlier parts to the dictionary.
         variants: The protocols, keys of VARIANTS, that it is measured by, besides "".
         resolved: Whether the papers resolve abbreviations in it.
         paper: Part and protocol that the papers report.
@@ -102,6 +103,7 @@ class CorpusSource:
     splits: Mapping[str, str] = field(default_factory=dict)
     folds: bool = False
     earlier: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    adds_earlier: bool = True
     variants: tuple[str, ...] = ("abbreviations",)
     resolved: bool = True
     paper: tuple[tuple[str, str], ...] = ()
@@ -213,7 +215,9 @@ _BC5CDR = Origin(
 _MEDMENTIONS = Origin("Mohan and Li, AKBC 2019", "https://github.com/chanzuckerberg/MedMentions", "CC0; its ids are UMLS's")
 _COMETA = Origin("Basaldella et al., EMNLP 2020", "https://www.siphs.org/corpus", "free, by request, for research")
 _CADEC = Origin("Karimi et al., JBI 2015", "https://data.csiro.au/collection/csiro:10948", "CSIRO Data Licence: free, for research")
-_TWIMED = Origin("Alvaro et al., JMIR Public Health 2017", "https://github.com/nestoralvaro/TwiMed", "free; the tweets themselves are Twitter's")
+_TWIMED = Origin(
+    "Alvaro et al., JMIR Public Health 2017", "https://github.com/nestoralvaro/TwiMed", "free, no licence is named; the tweets are Twitter's"
+)
 
 
 def _bc5cdr(kind: str, dictionary: str, groups: Mapping[str, str]) -> CorpusSource:
@@ -253,6 +257,7 @@ def _cometa(title: str, folder: str) -> CorpusSource:
         {part: (f"corpora/cometa/splits/{folder}/{part}.csv",) for part in ("train", "dev", "test")},
         "cometa",
         earlier={"dev": ("train",), "test": ("train",)},
+        adds_earlier=False,
         variants=("sapbert", "backoff"),
         resolved=False,
         paper=(("test", "sapbert"), ("test", "backoff")),
@@ -343,7 +348,7 @@ CORPORA: dict[str, CorpusSource] = {
         "corpora/smm4h/test.tsv",
         "smm4h",
         "meddra",
-        Origin("Sarker et al., JAMIA 2018", "https://doi.org/10.17632/rxwfb3tysd", "CC BY 4.0; the tweets themselves are Twitter's"),
+        Origin("Sarker et al., JAMIA 2018", "https://doi.org/10.17632/rxwfb3tysd", "free, under Twitter's terms; not to be passed on"),
     ),
     "psytar": _reactions(
         "PsyTAR",
@@ -358,7 +363,7 @@ CORPORA: dict[str, CorpusSource] = {
 
 # -- pairs of texts -----------------------------------------------------------------------------------------------------
 
-_MEDSTS = Origin("Wang et al., LREC 2020", "https://n2c2.dbmi.hms.harvard.edu", "free, with a data use agreement")
+_MEDSTS = Origin("Wang et al., Language Resources and Evaluation 2020", "https://n2c2.dbmi.hms.harvard.edu", "free, with a data use agreement")
 _MEDNLI = Origin("Romanov and Shivade, EMNLP 2018", "https://physionet.org/content/mednli", "free, with credentialed access to PhysioNet")
 SIMILARITY: dict[str, SimilaritySource] = {
     "umnsrs-similarity": SimilaritySource("UMNSRS similarity", ("similarity/UMNSRS_similarity.csv",), read_umnsrs, "spearman", "dev"),

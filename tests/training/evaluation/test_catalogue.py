@@ -125,7 +125,7 @@ def test_sets_are_what_is_measured_unless_others_are_named(data):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ("mine.tsv,snomed.txt", r"E548.*'--set' is 'mine\.tsv,snomed\.txt': it must be NAME=CORPUS,DICTIONARY"),
+        ("mine.tsv,snomed.txt", r"E548.*'--set' of the evaluation is 'mine\.tsv,snomed\.txt': it must be NAME=CORPUS,DICTIONARY"),
         ("mine=mine.tsv", "E548.*it must be NAME=CORPUS,DICTIONARY"),
         ("mine=mine.tsv,", "E548.*it must be NAME=CORPUS,DICTIONARY"),
         ("mine=mine.tsv,kinds=x,snomed.txt", "E548.*it must be"),
@@ -250,7 +250,7 @@ def test_what_is_missing_is_named_with_where_to_get_it(data, tmp_path, command):
     assert list(result["sets"]) == ["mayosrs"]
     missing = {note.partition(":")[0] for note in result["notes"]}
     assert missing >= set(catalogue.GROUPS["papers"]) - {"mayosrs"}
-    assert "cadec-sapbert: [E542] Benchmark 'cadec-sapbert' needs 'corpora/cadec'" in shown
+    assert "cadec-sapbert: [E542] Benchmark 'cadec' needs 'corpora/cadec'" in shown
     assert "https://data.csiro.au/collection/csiro:10948 (CSIRO Data Licence: free, for research)" in shown
     with pytest.raises(FileNotFoundError, match="E542"):  # by its own name it is an error
         command("evaluate", ["--benchmarks", "papers,cadec", *arguments])
