@@ -197,3 +197,27 @@ def test_a_table_of_names_of_another_vocabulary(tmp_path: Path) -> None:
     (concept,), _ = read_all(path, vocabulary="SNOMEDCT_US")
     assert [name.text for name in concept.names] == ["heart attack", "MI"]
     assert [c.concept_id for c in read_all(path)[0]] == ["OMIM:22298006"]  # bare digits are OMIM's, where nothing else is said
+
+
+def test_ctd_chemicals() -> None:
+    concepts, stats = read_all(DATA / "tiny_ctd.tsv")
+    assert (stats.kind, stats.rows, stats.version) == ("ctd", 2, "Tue Jun 06 11:31:46 EDT 2017")
+    salt, oil = concepts
+    assert (salt.concept_id, salt.source, salt.definition) == ("MESH:D000001", "CTD", "A salt that is not.")
+    assert [(n.text, n.term_type, n.rank) for n in salt.names] == [("toy salt", "PT", 0), ("salt of toys", "SY", 1), ('sodium "toyide"', "SY", 1)]
+    assert (salt.codes, salt.parents) == ([("MSH", "D000001")], ["MESH:D000002", "MESH:D000003"])
+    assert (oil.concept_id, [n.text for n in oil.names]) == ("MESH:C046983", ["play oil"])  # earlier releases have bare ids
+
+
+def test_ctd_diseases_and_what_is_no_row_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "CTD_diseases.tsv"
+    head = "# DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tParentIDs\n"
+    path.write_text(f"{head}#\ntoy fever\tMESH:D000009\tDO:DOID:7|OMIM:100\t\t\n\tMESH:D000001\n\nodd\tfever\n", encoding="utf-8")
+    (fever,), stats = read_all(path, max_bad_share=0.9)
+    assert (fever.source, fever.same_as) == ("MEDIC", ["DOID:7", "OMIM:100"])
+    assert fever.codes == [("MSH", "D000009"), ("DOID", "DOID:7"), ("OMIM", "100")]
+    assert (stats.malformed, stats.bad_lines) == (2, [4, 6])
+    path.write_text("toy fever\tMESH:D000009\n", encoding="utf-8")
+    with pytest.raises(SapbertError, match="no comment names the columns") as error:
+        read_all(path, kind="ctd")
+    assert error_code(error) == "E402"

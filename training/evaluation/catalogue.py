@@ -175,13 +175,9 @@ DICTIONARIES: dict[str, DictionarySource] = {
     "umls": DictionarySource("the knowledge base of --kb", KB),
     "ctd-chemicals": DictionarySource(
         "CTD's chemicals",
-        "dictionaries/ctd_chemicals.txt",
-        "biosyn",
-        origin=Origin(
-            "Davis et al.",
-            "https://ctdbase.org/downloads (as `id||name`: bc5cdr-chemical/train_dictionary.txt of BioSyn's data)",
-            "free for research",
-        ),
+        "dictionaries/CTD_chemicals.tsv.gz",
+        "ctd",
+        origin=Origin("Davis et al., Nucleic Acids Research 2023", "https://ctdbase.org/downloads", "free for research, with a citation and a link"),
     ),
     "snomed": DictionarySource(
         "SNOMED CT",
