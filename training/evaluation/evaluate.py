@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from spacy_sapbert.about import __version__
-from spacy_sapbert.errors import MissingFile
+from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 
 from ..errors import fail
@@ -51,6 +51,7 @@ from .systems import (
 )
 
 FORMAT = 1
+CANNOT_BE_MEASURED = ("E101", "E542", "E569")  # no knowledge base, no file, a dictionary that has none of the ids
 RECIPROCAL = (
     "MRR: the mean of 100 / rank, where the rank is the least depth at which a mention is right by the same rule, and equal scores count as the "
     "expectation of 100 / rank. Answerable: only queries whose gold the dictionary can give; the others are in no denominator there."
@@ -476,7 +477,7 @@ def evaluate(
         seed: Of samples and resamples.
         baselines: Measure the baselines too.
         with_confusions: Whether to list wrong answers; None: only those of public benchmarks.
-        optional: Benchmarks that are left out, with a note on where to get them, if their files are missing.
+        optional: Benchmarks that are left out, with a note on where to get them, if their files or their ids are missing.
         progress: Show progress bars.
 
     Returns:
@@ -492,8 +493,8 @@ def evaluate(
     for name in tqdm(names, desc="reading", unit=" benchmarks", disable=not progress):
         try:
             benchmark = limited(reader.make(name), limit, seed)
-        except MissingFile as error:
-            if name not in optional:
+        except SapbertError as error:
+            if name not in optional or error.code not in CANNOT_BE_MEASURED:
                 raise
             missing.append(f"{name}: {error}")
             continue

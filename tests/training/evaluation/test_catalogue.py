@@ -244,6 +244,9 @@ def test_medmentions_by_its_lists_of_documents(data):
 
 def test_what_is_missing_is_named_with_where_to_get_it(data, tmp_path, command):
     write(data / "similarity/MayoSRS.csv", "Mean,CUI1,CUI2,TERM1,TERM2\n1,C1,C2,flu,flux\n2,C1,C3,flu,zebra\n4,C1,C4,fluke,flu\n")
+    write(data / "corpora/smm4h/test.tsv", "7\tso sleepy\t10041349\n")
+    write(data / "dictionaries/meddra.txt", "10000125||abnormal dreams\n")  # another code than the corpus has
+    write(data / "corpora/twimed/gold/pubmed/1.ann", "T1\tSymptom 0 3\tlow\nN1\tReference T1 Concepts:C0011570\tDepression\n")  # looked up in UMLS
     arguments = ["--baselines", "--data", str(data), "--work", str(tmp_path / "work"), "--kb", str(data / "no-kb"), "--out", str(tmp_path / "e.json")]
     shown = command("evaluate", ["--benchmarks", "papers", *arguments])
     result = json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))
@@ -252,6 +255,8 @@ def test_what_is_missing_is_named_with_where_to_get_it(data, tmp_path, command):
     assert missing >= set(catalogue.GROUPS["papers"]) - {"mayosrs"}
     assert "cadec-sapbert: [E542] Benchmark 'cadec' needs 'corpora/cadec'" in shown
     assert "https://data.csiro.au/collection/csiro:10948 (CSIRO Data Licence: free, for research)" in shown
+    assert "smm4h-sapbert: [E569]" in shown
+    assert "twimed-pubmed-sapbert: [E101] No knowledge base at" in shown
     with pytest.raises(FileNotFoundError, match="E542"):  # by its own name it is an error
         command("evaluate", ["--benchmarks", "papers,cadec", *arguments])
 

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import t as student_t
 
 from training.evaluation import significance
 from training.evaluation.significance import correlation_interval, intervals, paired_t, randomisation, ratio_interval, totals, welch_t
@@ -265,6 +266,8 @@ def test_welchs_t_test_by_hand():
     """Means 1 and 3, variances 2 and 2, two each: t = 2 / sqrt(2), 2 degrees of freedom, p = 1 - t / sqrt(2 + t^2)."""
     t = 2 / 2**0.5
     assert welch_t([0.0, 2.0], [2.0, 4.0]) == pytest.approx(1 - t / (2 + t * t) ** 0.5)
+    # variances 2 of two and 1 of three: t = 3 / sqrt(2/2 + 1/3), (4/3)^2 / (1 + (1/3)^2 / 2) = 32/19 degrees of freedom
+    assert welch_t([0.0, 2.0], [3.0, 4.0, 5.0]) == pytest.approx(2 * student_t(32 / 19).sf(3 / (4 / 3) ** 0.5))
     assert welch_t([1.0], [2.0, 4.0]) is None
     assert welch_t([1.0, 1.0], [2.0, 2.0]) is None
 
