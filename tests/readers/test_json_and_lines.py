@@ -221,3 +221,9 @@ def test_ctd_diseases_and_what_is_no_row_of_them(tmp_path: Path) -> None:
     with pytest.raises(SapbertError, match="no comment names the columns") as error:
         read_all(path, kind="ctd")
     assert error_code(error) == "E402"
+
+
+@pytest.mark.data
+def test_the_real_ctd_diseases() -> None:
+    concepts, stats = read_all(real("dictionaries/CTD_diseases.tsv.gz"))
+    assert (stats.rows, stats.malformed, len(concepts), sum(len(c.names) for c in concepts)) == (11865, 0, 11865, 77994)

@@ -323,3 +323,27 @@ def test_the_kind_of_a_dictionary(tmp_path):
     for text, kind in ((NAMES, "biosyn"), (NAMES.replace("||", "\t"), "biosyn"), ("concept_id\tname\n1\tx\n", "table"), ("[Term]\nid: X:1\n", "obo")):
         write(tmp_path / "names", text)
         assert dictionaries.dictionary_kind(tmp_path / "names") == kind
+
+
+# -- real corpora -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("ncbi-dev", "x=corpora/ncbi_disease/devel.pubtator.txt.gz,dictionaries/medic_06Jul2012.txt.gz"),
+        ("bc5cdr-dev", "x=corpora/bc5cdr/dev.pubtator.txt.gz,dictionaries/medic_06Jul2012.txt.gz,pubtator,kinds=Disease"),
+        ("gsc-dev", "x=corpora/gsc_plus/GSCplus_dev_gold.tsv,hpo"),
+    ],
+)
+def test_a_set_gives_what_the_named_benchmark_gives(data_folder, tmp_path, name, given):
+    sets = catalogue.parse_sets([given], data_folder)
+    both = benchmarks.BenchmarkReader(data_folder, tmp_path, tmp_path, tmp_path / "work", sets=sets)
+    ours, theirs = both.make(name), both.make("x")
+    assert ours.queries == theirs.queries
+    assert ours.golds == theirs.golds
+    assert ours.dictionary.names == theirs.dictionary.names
+    assert np.array_equal(ours.dictionary.rows, theirs.dictionary.rows)
+    assert np.array_equal(ours.dictionary.labels, theirs.dictionary.labels)
+    assert (ours.rule, ours.counts["unanswerable"]) == (theirs.rule, theirs.counts["unanswerable"])
