@@ -37,6 +37,7 @@ TRAIN = [
     "jinja2>=3.1",
     "markdown-it-py>=3.0",
     "matplotlib>=3.8",
+    "openpyxl>=3.1",
     "pooch>=1.8",
     "pyarrow>=15,<26",  # 26 does not import with numpy 1
     "pytorch-metric-learning>=2.5",

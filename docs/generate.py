@@ -43,6 +43,7 @@ def pages() -> dict[str, str]:
     """Return the generated pages: path below docs/ -> Markdown."""
     made = {"reference/errors.md": errors_page(), "reference/command-line.md": command_line_page(), "figures/index.md": figures_index()}
     made["reference/engine-settings.md"] = engine_settings_page()
+    made["evaluation/benchmarks.md"] = benchmarks_page()
     made.update({f"figures/{path.stem}.md": figures_page(json.loads(path.read_text(encoding="utf-8"))) for path in data_files()})
     return {path: f"{MADE}\n{text.rstrip()}\n" for path, text in made.items()}
 
@@ -259,6 +260,61 @@ def arguments_of(docstring: str) -> dict[str, str]:
     section = re.search(r"^Args:\n((?:[ ].*\n?|\n)*)", docstring, re.MULTILINE)
     found = re.findall(r"^ {4}(\w+): ((?:.*\n?)(?: {8}.*\n?)*)", section[1] if section else "", re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in found}
+
+
+# -- benchmarks ---------------------------------------------------------------------------------------------------------
+
+
+def benchmarks_page() -> str:
+    """Return the page with all benchmarks: files, dictionary, protocols, metric, where each is to be had."""
+    catalogue: Any = import_module("training.evaluation.catalogue")
+    corpora, texts = [], []
+    for key, source in catalogue.CORPORA.items():
+        parts = [f"{part or 'whole'}{f' ({source.groups[part]})' if part in source.groups else ''}" for part in source.files]
+        papers = [f"`{'-'.join(filter(None, (key, *place)))}`" for place in source.paper]
+        files = [f"`{file}`" for of in source.files.values() for file in of[:1]]
+        where = _origin(source.origin)
+        shown = [f"`-{variant}`" for variant in source.variants]
+        row = [source.title, ", ".join(parts), " ".join(dict.fromkeys(files)), source.dictionary, " ".join(shown), " ".join(papers), where]
+        corpora.append([f"`{key}`", *row])
+    for key, source in catalogue.SIMILARITY.items():
+        texts.append([f"`{key}`", source.title, f"`{source.files[0]}`", source.metric.capitalize(), source.group, _origin(source.origin)])
+    dictionaries = [[f"`{key}`", source.title, f"`{source.file}`", _origin(source.origin)] for key, source in catalogue.DICTIONARIES.items()]
+    lines = [
+        "# All benchmarks",
+        "",
+        "Names for `--benchmarks` of `evaluate`, and the files below the folder of `--data` that they need. A corpus with parts is named with its part,",
+        "such as `ncbi-dev`; the end of a name is its protocol, such as `ncbi-dev-sapbert`. [Protocols](protocols.md) says what they mean. In brackets is",
+        "the group of a part. The column *papers* has the benchmarks of the group `papers`. Without a source, the project fetches the file, and the figures",
+        "are among [ours](../figures/accuracy.md); the others are measured where you put the file, and none of them was measured here.",
+        "",
+        "## Corpora",
+        "",
+        *table(["name", "corpus", "parts", "files", "dictionary", "protocols", "papers", "source, licence"], corpora),
+        "",
+        "The file of a part of ten folds is the first of ten. `held_out` and `zero_shot` are made of your own knowledge base.",
+        "",
+        "## Dictionaries",
+        "",
+        *table(["name", "dictionary", "file", "source, licence"], dictionaries),
+        "",
+        "## Pairs of texts",
+        "",
+        "Spearman's and Pearson's correlations are both computed; the one in the table is reported first.",
+        "",
+        *table(["name", "texts", "file", "metric", "group", "source, licence"], texts),
+        "",
+        "XL-BEL is measured by [`cross-lingual`](../training/cross-lingual.md).",
+    ]
+    return "\n".join(lines)
+
+
+def _origin(origin: Any) -> str:
+    """Return in a cell where a file is from; nothing for one that the project fetches."""
+    if origin is None:
+        return ""
+    address, _, remark = origin.where.partition(" ")
+    return f"{origin.paper}: <{address}>{' ' * bool(remark)}{remark}; {origin.licence}"
 
 
 # -- errors -------------------------------------------------------------------------------------------------------------

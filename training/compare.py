@@ -27,7 +27,8 @@ from spacy_sapbert.files import write_text
 from .data.pairs import PAIRS, check_folder
 from .errors import fail
 from .evaluation import evaluate
-from .evaluation.benchmarks import BenchmarkReader, chosen_benchmarks
+from .evaluation.benchmarks import BenchmarkReader
+from .evaluation.catalogue import chosen_benchmarks
 from .fit import naming, read_recipe, resolve
 from .made import Stamp, code, flat, stamp_of
 from .recipe import REPORT, Sections, changed

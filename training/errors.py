@@ -26,7 +26,7 @@ class Errors:
     # evaluation and report
     E540 = "Benchmark '{name}' is not known. Known: {known}; or a group: {groups}."
     E541 = "'{path}' is not an encoder's folder: {why}. Give --encoder NAME=FOLDER with a folder that `python -m training train` wrote; NAME= without a folder is the base encoder."
-    E542 = "Benchmark '{name}' needs '{file}', which is not in the data folder '{data}'. Give the folder that holds it by --data, or leave the benchmark out of --benchmarks."
+    E542 = "Benchmark '{name}' needs '{file}', which is not in the data folder '{data}'. {where}Give the folder that holds it by --data, or leave the benchmark out of --benchmarks."
     E543 = "Document {document}: the text at {start}-{end} is '{found}', not '{text}'. Correct the offsets; they count characters from 0."
     E544 = "Benchmark '{name}' holds no queries: {why}."
     E545 = "No evaluation in '{path}'. Make one: python -m training evaluate --out {path}/evaluation.json"
@@ -89,6 +89,10 @@ class Errors:
     E566 = "'{path}' has mentions of {count} documents without a text: {documents}. Add their texts, or remove their mentions."
     E567 = "'{path}' can't be read as layout '{layout}': {why}."
     E568 = "Option '{option}' of layout '{layout}' is {value!r}: {why}."
+    E569 = (
+        "Benchmark '{name}': the dictionary ({dictionary}) has none of the corpus's gold ids, such as {example}. They are of {found}; the dictionary has names or "
+        "codes of {known}. Give a dictionary of the corpus's vocabulary, or, for ids without a prefix, their vocabulary (vocabulary=SNOMEDCT_US)."
+    )
     # across languages
     E600 = "'{path}' is not a folder of translations: {why}. Make one with `python -m training translations cross-lingual`."
     E601 = (

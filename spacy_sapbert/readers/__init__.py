@@ -25,6 +25,7 @@ __all__ = ["READERS", "ReadStats", "get_reader", "read", "sniff"]
 _FUNCTIONS: dict[str, str] = {
     "babelon": "babelon.read_babelon",
     "biosyn": "medic.read_biosyn",
+    "ctd": "ctd.read_ctd",
     "mondo_json": "mondo_json.read_mondo_json",
     "obo": "obo.read_obo",
     "obograph": "obograph.read_obograph",

@@ -1,4 +1,4 @@
-"""BioSyn's dictionaries, such as MEDIC (CTD's diseases): `id|alternative id||name|synonym`."""
+"""BioSyn's dictionaries, such as MEDIC (CTD's diseases): `id|alternative id||name|synonym`, or `id TAB name`."""
 
 from __future__ import annotations
 
@@ -17,26 +17,36 @@ _MESH = re.compile(r"D\d{6}(?:\d{3})?|C(?:\d{6}|\d{9})")
 
 
 @reader("biosyn")
-def read_biosyn(path: Path, stats: ReadStats, *, source: str = "MEDIC", language: str = "en", encoding: str = "utf-8") -> Iterator[Concept]:
-    """Read a dictionary with identifiers before a double bar and names after it.
+def read_biosyn(
+    path: Path, stats: ReadStats, *, source: str = "MEDIC", language: str = "en", vocabulary: str = "", encoding: str = "utf-8"
+) -> Iterator[Concept]:
+    """Read a dictionary with identifiers before a double bar, or a tab, and names after it.
 
-    source: vocabulary that concepts and names are marked with. language: of the names. encoding: of the file.
+    source: vocabulary that concepts and names are marked with; with `vocabulary`, default that. language: of the names. vocabulary: of identifiers
+        without a prefix, which may then have any form ("SNOMEDCT_US": `22298006`). encoding: of the file.
 
     The first identifier is the concept's: `D…` and `C…` become "MESH:…", bare digits "OMIM:…", CURIEs and CUIs are made canonical.
     The others are equivalent identifiers of the same disease, alive in their own vocabularies: they go to `same_as` and, as the first
     does, to `codes`; nothing is `retired`. The first name is "PT", the rest "SY".
-    Lines without both parts, or whose first identifier is none of these, are malformed. Raises E404 and E405.
+    A name after a tab is taken whole; other cells are ignored. Lines without both parts, or whose first identifier is none of these, are malformed.
+    Raises E404 and E405.
     Source: github.com/dmis-lab/BioSyn, preprocess/resources; MEDIC is at ctdbase.org.
     """
+    if vocabulary and source == "MEDIC":
+        source = vocabulary
     for number, line in lines(path, encoding):
         if not line.strip():
             continue
         stats.rows += 1
         left, bars, right = line.partition("||")
-        ids = [identifier(i) for i in left.split("|") if i.strip()]
-        names = list(dict.fromkeys(n.strip() for n in right.split("|") if n.strip()))
-        if not bars or not names or not ids or ids[0] is None:
-            stats.bad(number, "not `id|other id||name|synonym` with a MeSH, OMIM or UMLS identifier first")
+        texts = right.split("|")
+        if not bars:
+            left, *cells = line.split("\t")
+            texts = cells[:1]
+        ids = [_in(vocabulary, i) if vocabulary else identifier(i) for i in left.split("|") if i.strip()]
+        names = list(dict.fromkeys(n.strip() for n in texts if n.strip()))
+        if not names or not ids or ids[0] is None:
+            stats.bad(number, "not `id|other id||name|synonym` with a MeSH, OMIM or UMLS identifier first (give vocabulary= for bare ids of another)")
             continue
         good = [i for i in dict.fromkeys(ids) if i]
         yield Concept(
@@ -47,6 +57,11 @@ def read_biosyn(path: Path, stats: ReadStats, *, source: str = "MEDIC", language
             codes=[c for c in map(curies.code, good) if c],
             same_as=[i for i in good[1:] if not curies.cui(i)],
         )
+
+
+def _in(vocabulary: str, text: str) -> str:
+    """Return an id with its prefix, which is that of the vocabulary if it has none."""
+    return curies.canonical(text if ":" in text else f"{vocabulary}:{text.strip()}")
 
 
 def identifier(text: str) -> str | None:

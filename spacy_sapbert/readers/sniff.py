@@ -12,6 +12,7 @@ from .text import guard, open_binary
 
 _HEAD = 1 << 16
 _RRF = re.compile(r"C\d{7}\|[A-Z]{3}\|[PSps]\|L\d+\|")
+CTD = re.compile(r"^# ?(Chemical|Disease)Name\t\1ID\t", re.MULTILINE)
 _BIOSYN = re.compile(r"[^|\t\n]+(\|[^|\t\n]+)*\|\|[^|\n]")
 _ONTOLOGY_JSON = re.compile(r'\{\s*"[\w.]+:\w+"\s*:\s*\{')
 
@@ -57,6 +58,8 @@ def _lines(text: str) -> str | None:
     rows = text.split("\n")
     if rows[0].startswith("format-version:") or "[Term]" in rows:
         return "obo"
+    if CTD.search(text):
+        return "ctd"
     header = next((row for row in rows if row.strip() and not row.startswith("#")), "")
     cells = {c.strip().strip('"').lower() for c in re.split(r"[\t,;]", header)}
     if not cells.isdisjoint(("translation_value", "translation_text")):

@@ -180,3 +180,50 @@ def test_table_errors(tmp_path: Path) -> None:
     path.write_text("concept_id\tname\tcuis\nX:1\ta\t\n\tno id\nX:2\nX:3\tb\tC1\nX:4\tc\td\te\n")
     with pytest.warns(UserWarning, match=r"4 of 5.*lines 3, 4, 5, 6\)"):
         assert [c.concept_id for c in read_all(path)[0]] == ["X:1"]
+
+
+def test_a_table_of_names_of_another_vocabulary(tmp_path: Path) -> None:
+    """`id TAB name` without a head, and `id||name` with numbers that are neither MeSH's nor OMIM's."""
+    path = tmp_path / "names.tsv"
+    path.write_text("22298006\theart attack | MI\tleft out\nA.1\todd\nHP:1\tshort\n\n7\n", encoding="utf-8")
+    concepts, stats = read_all(path, kind="biosyn", vocabulary="SNOMEDCT_US", max_bad_share=0.5)
+    assert [(c.concept_id, c.source, [n.text for n in c.names], c.codes) for c in concepts] == [
+        ("SNOMEDCT_US:22298006", "SNOMEDCT_US", ["heart attack | MI"], [("SNOMEDCT_US", "22298006")]),
+        ("SNOMEDCT_US:A.1", "SNOMEDCT_US", ["odd"], [("SNOMEDCT_US", "A.1")]),
+        ("HP:1", "SNOMEDCT_US", ["short"], [("HPO", "HP:1")]),
+    ]
+    assert stats.malformed == 1
+    path.write_text("22298006||heart attack|MI\n", encoding="utf-8")
+    (concept,), _ = read_all(path, vocabulary="SNOMEDCT_US")
+    assert [name.text for name in concept.names] == ["heart attack", "MI"]
+    assert [c.concept_id for c in read_all(path)[0]] == ["OMIM:22298006"]  # bare digits are OMIM's, where nothing else is said
+
+
+def test_ctd_chemicals() -> None:
+    concepts, stats = read_all(DATA / "tiny_ctd.tsv")
+    assert (stats.kind, stats.rows, stats.version) == ("ctd", 2, "Tue Jun 06 11:31:46 EDT 2017")
+    salt, oil = concepts
+    assert (salt.concept_id, salt.source, salt.definition) == ("MESH:D000001", "CTD", "A salt that is not.")
+    assert [(n.text, n.term_type, n.rank) for n in salt.names] == [("toy salt", "PT", 0), ("salt of toys", "SY", 1), ('sodium "toyide"', "SY", 1)]
+    assert (salt.codes, salt.parents) == ([("MSH", "D000001")], ["MESH:D000002", "MESH:D000003"])
+    assert (oil.concept_id, [n.text for n in oil.names]) == ("MESH:C046983", ["play oil"])  # earlier releases have bare ids
+
+
+def test_ctd_diseases_and_what_is_no_row_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "CTD_diseases.tsv"
+    head = "# DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tParentIDs\n"
+    path.write_text(f"{head}#\ntoy fever\tMESH:D000009\tDO:DOID:7|OMIM:100\t\t\n\tMESH:D000001\n\nodd\tfever\n", encoding="utf-8")
+    (fever,), stats = read_all(path, max_bad_share=0.9)
+    assert (fever.source, fever.same_as) == ("MEDIC", ["DOID:7", "OMIM:100"])
+    assert fever.codes == [("MSH", "D000009"), ("DOID", "DOID:7"), ("OMIM", "100")]
+    assert (stats.malformed, stats.bad_lines) == (2, [4, 6])
+    path.write_text("toy fever\tMESH:D000009\n", encoding="utf-8")
+    with pytest.raises(SapbertError, match="no comment names the columns") as error:
+        read_all(path, kind="ctd")
+    assert error_code(error) == "E402"
+
+
+@pytest.mark.data
+def test_the_real_ctd_diseases() -> None:
+    concepts, stats = read_all(real("dictionaries/CTD_diseases.tsv.gz"))
+    assert (stats.rows, stats.malformed, len(concepts), sum(len(c.names) for c in concepts)) == (11865, 0, 11865, 77994)

@@ -27,6 +27,7 @@ KINDS = {
     "tiny_scispacy.jsonl": "scispacy",
     "tiny_table.tsv": "table",
     "tiny_medic.txt": "biosyn",
+    "tiny_ctd.tsv": "ctd",
 }
 
 
@@ -119,7 +120,7 @@ def test_missing_unknown_and_misspelt(tmp_path: Path) -> None:
     with pytest.raises(MissingFile) as error:
         read(tmp_path / "nothing.obo")
     assert error_code(error) == "E401"
-    with pytest.raises(SapbertError, match="babelon, biosyn, mondo_json, obo") as error:
+    with pytest.raises(SapbertError, match="babelon, biosyn, ctd, mondo_json, obo") as error:
         read(DATA / "tiny.obo", kind="owl")
     assert error_code(error) == "E406"
     with pytest.raises(SapbertError, match=r"'prefix' of 'reader 'obo''.*prefixes, suppressed, encoding") as error:

@@ -4,22 +4,24 @@ corpus = read_corpus("NCBItestset_corpus.txt")
 print(describe(corpus))
 for doc, mentions in make_docs(corpus, spacy.blank("en")): ...
 
-`corpus` is what all give, `ids` how they spell ids; `pubtator`, `hpo`, `bars`, `tables`, `brat` and `docbin` are the readers, each of which takes
-lines, so that a test can give it a few, or a path where there is a folder or a binary file; `layouts` is the door to them.
+`corpus` is what all give, `ids` how they spell ids; `pubtator`, `hpo`, `bars`, `tables`, `brat`, `cadec`, `psytar` and `docbin` are the readers,
+each of which takes lines, so that a test can give it a few, or a path where there is a folder or a binary file; `layouts` is the door to them.
 """
 
 from .bars import read_biosyn, read_dictionary, read_xlbel
 from .brat import read_brat
+from .cadec import read_cadec
 from .corpus import Corpus, open_lines, placed
 from .describe import describe, overlapping
 from .docbin import read_docbin
 from .docs import GOLD, aligned, by_document, fitting, make_docs, resolved_texts
 from .hpo import read_gsc, read_jax
 from .ids import NIL, gold_id, gold_ids
-from .layouts import LAYOUTS, read_corpus, recognise
+from .layouts import LAYOUTS, read_corpus, read_split, recognise, vocabulary_of_layout
+from .psytar import read_psytar
 from .pubtator import read_pubtator
 from .sharing import Shared, shared_documents, sharing_report
-from .tables import read_askapatient, read_biomap, read_cometa, read_tsv
+from .tables import read_askapatient, read_biomap, read_cometa, read_smm4h, read_tsv
 from .texts import read_notes
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "read_biomap",
     "read_biosyn",
     "read_brat",
+    "read_cadec",
     "read_cometa",
     "read_corpus",
     "read_dictionary",
@@ -49,11 +52,15 @@ __all__ = [
     "read_gsc",
     "read_jax",
     "read_notes",
+    "read_psytar",
     "read_pubtator",
+    "read_smm4h",
+    "read_split",
     "read_tsv",
     "read_xlbel",
     "recognise",
     "resolved_texts",
     "shared_documents",
     "sharing_report",
+    "vocabulary_of_layout",
 ]

@@ -19,7 +19,7 @@ CUI = re.compile(r"C[LN\d]\d{6}")  # CL448688: provisional, of a release's subse
 _MARKED = re.compile(r"<tgt>(.*?)</tgt>")
 
 
-def read_biosyn(path: Path) -> Corpus:
+def read_biosyn(path: Path, *, vocabulary: str = "") -> Corpus:
     """Read a folder of BioSyn, or one file of it.
 
     A file `document.concept` has lines `document||start|end||kind||mention||ids`. `|` in a mention joins the parts of a composite, each written
@@ -29,6 +29,7 @@ def read_biosyn(path: Path) -> Corpus:
 
     Args:
         path: The folder or file.
+        vocabulary: Of ids without a prefix, as in `gold_id`.
 
     Raises:
         SapbertError: E560 (a line), E567 (no such file).
@@ -42,14 +43,14 @@ def read_biosyn(path: Path) -> Corpus:
         files = sorted(path.glob("*.txt"))
     if not files:
         raise fail("E567", path=path, layout="biosyn", why="no *.concept lies in it")
-    mentions = [mention for file in files for mention in _concepts(file)]
+    mentions = [mention for file in files for mention in _concepts(file, vocabulary)]
     texts = {file.stem: file.with_suffix(".txt") for file in files if file.suffix == ".concept"}
     if not texts or not all(text.is_file() for text in texts.values()):
         return Corpus({}, mentions)
     return Corpus({document: _text(text) for document, text in texts.items()}, mentions)
 
 
-def _concepts(path: Path) -> Iterator[GoldMention]:
+def _concepts(path: Path, vocabulary: str) -> Iterator[GoldMention]:
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
@@ -58,18 +59,19 @@ def _concepts(path: Path) -> Iterator[GoldMention]:
             raise misfit(path, number, line, "`document||start|end||kind||mention||ids`")
         document, offsets, kind, text, ids = fields
         start, _, end = offsets.partition("|")
-        yield GoldMention(document, int(start), int(end), text.strip(), gold_ids(ids.replace("|", "+") if "|" in text else ids), kind)
+        yield GoldMention(document, int(start), int(end), text.strip(), gold_ids(ids.replace("|", "+") if "|" in text else ids, vocabulary), kind)
 
 
 def _text(path: Path) -> str:
     return "\n".join(line for _, line in numbered_lines(path)).replace("\n\n", "\n", 1)
 
 
-def read_dictionary(lines: Iterable[str], *, source: str | Path = "dictionary") -> Corpus:
+def read_dictionary(lines: Iterable[str], *, vocabulary: str = "", source: str | Path = "dictionary") -> Corpus:
     """Read a dictionary of BioSyn: `id||name`, or `id|other id||name|synonym`.
 
     Args:
         lines: The lines; every name becomes a mention without a document.
+        vocabulary: Of ids without a prefix, as in `gold_id`.
         source: What errors name.
 
     Raises:
@@ -83,7 +85,7 @@ def read_dictionary(lines: Iterable[str], *, source: str | Path = "dictionary") 
         found = [name.strip() for name in names.split("|") if name.strip()]
         if not found or not gold_ids(ids):
             raise misfit(source, number, line, "`id||name`")
-        mentions.extend(GoldMention("", 0, 0, name, gold_ids(ids)) for name in found)
+        mentions.extend(GoldMention("", 0, 0, name, gold_ids(ids, vocabulary)) for name in found)
     return Corpus({}, mentions)
 
 

@@ -36,16 +36,17 @@ class _Entity(NamedTuple):
     text: str
 
 
-def read_brat(path: Path, *, vocabulary: str = "", encoding: str = "utf-8") -> Corpus:
+def read_brat(path: Path, *, vocabulary: str = "", optional_texts: bool = False, encoding: str = "utf-8") -> Corpus:
     """Read a folder of brat's standoff files, with its subfolders, or one .ann file. A document is named by its path.
 
     The ids of an entity are those of its `N` lines (`N1 TAB Reference T1 UMLS:C0011849`; several are alternatives), else those of a `#` note
     that is nothing but ids; else it has none. An entity in pieces (`0 5;16 23`) is the text from its first character to its last.
-    Counted: entities in pieces; lines of relations, events, attributes and other notes, which are left out.
+    Counted: entities in pieces; lines of relations, events, attributes and other notes, which are left out; .ann files without their text.
 
     Args:
         path: The folder or file.
         vocabulary: Of ids without a prefix, as in `gold_id`.
+        optional_texts: Read .ann files without their .txt too (TwiMed's tweets): their mentions have no place.
         encoding: Of both files; offsets count characters.
 
     Raises:
@@ -64,8 +65,14 @@ def read_brat(path: Path, *, vocabulary: str = "", encoding: str = "utf-8") -> C
     counts: Counter[str] = Counter()
     for file in files:
         document = file.relative_to(root).with_suffix("").as_posix()
-        documents[document] = _text(file.with_suffix(".txt"), encoding)
+        without_text = optional_texts and not file.with_suffix(".txt").is_file()
+        if not without_text:
+            documents[document] = _text(file.with_suffix(".txt"), encoding)
         entities, ids = _annotations(file, vocabulary, encoding, counts)
+        if without_text:
+            counts["without_text"] += 1
+            mentions += [GoldMention(document, 0, 0, entity.text, ids.get(key, ()), entity.kind) for key, entity in entities.items()]
+            continue
         for key, entity in entities.items():
             start, end = entity.pieces[0][0], entity.pieces[-1][1]
             joined = " ".join(documents[document][a:b] for a, b in entity.pieces)

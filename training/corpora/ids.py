@@ -10,14 +10,15 @@ from spacy_sapbert.readers.medic import identifier
 from .mention import Ids
 
 NIL = "-1"  # annotators say that the vocabulary has no such concept
-_NILS = frozenset({"-1", "-", "cui-less", "cuiless", "nil"})
+_NILS = frozenset({"-1", "-", "cui-less", "cuiless", "nil", "concept_less", "concepts:0"})  # the last is TwiMed's, where annotators disagreed
 
 
 def gold_id(text: str, vocabulary: str = "") -> str:
     """Return an id in its canonical spelling.
 
     Bare MeSH ids (D…, C…) and OMIM numbers get their prefix, `UMLS:C0000001` loses it, `mesh:`, `MIM:`, `SCTID:` … are spelt as the package
-    spells them. An id of no known form stays as it is; `CUI-less` and the like become NIL.
+    spells them. A CUI behind a prefix of no vocabulary is a CUI: TwiMed writes `Concepts:C0087169`. An id of no known form stays as it is;
+    `CUI-less` and the like become NIL.
 
     Args:
         text: The id as the corpus writes it.
@@ -28,6 +29,9 @@ def gold_id(text: str, vocabulary: str = "") -> str:
         return NIL
     if vocabulary and text and ":" not in text:
         return curies.canonical(f"{vocabulary}:{text}")
+    prefix, local = curies.split(text)
+    if prefix and not curies.known(prefix) and (cui := curies.cui(local)):
+        return cui
     return identifier(text) or text
 
 

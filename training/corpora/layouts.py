@@ -18,12 +18,14 @@ from spacy_sapbert.readers.text import open_binary
 from ..errors import fail
 from .bars import CUI, read_biosyn, read_dictionary, read_xlbel
 from .brat import read_brat
+from .cadec import read_cadec
 from .corpus import Corpus, shape, wanted
 from .docbin import read_docbin
 from .hpo import GOLD_JSON, read_gsc, read_jax
 from .ids import NIL, gold_ids
+from .psytar import SHEETS, read_psytar
 from .pubtator import read_pubtator
-from .tables import read_askapatient, read_biomap, read_cometa, read_tsv
+from .tables import SMM4H, read_askapatient, read_biomap, read_cometa, read_smm4h, read_tsv
 
 _LOOKED_AT = 50  # lines that a layout is recognised by
 _ZLIB = b"\x78"  # what a DocBin begins with, and UTF-8 text of these layouts does not: the next byte is none of ASCII's printable ones
@@ -46,12 +48,15 @@ LAYOUTS: Mapping[str, Layout] = {
     "biomap": Layout(read_biomap, True),
     "biosyn": Layout(read_biosyn, False),
     "brat": Layout(read_brat, False),
+    "cadec": Layout(read_cadec, False),
     "cometa": Layout(read_cometa, True),
     "dictionary": Layout(read_dictionary, True),
     "docbin": Layout(read_docbin, False),
     "gsc": Layout(read_gsc, True),
     "jax": Layout(read_jax, False),
+    "psytar": Layout(read_psytar, False),
     "pubtator": Layout(read_pubtator, True),
+    "smm4h": Layout(read_smm4h, True),
     "tsv": Layout(read_tsv, True),
     "xlbel": Layout(read_xlbel, True),
 }
@@ -59,7 +64,13 @@ _PER_CALL = ("source", "kinds", "encoding")  # options of the door itself
 
 
 def read_corpus(
-    path: str | Path, layout: str | None = None, *, kinds: Collection[str] | None = None, encoding: str = "utf-8", **options: Any
+    path: str | Path,
+    layout: str | None = None,
+    *,
+    kinds: Collection[str] | None = None,
+    documents: Collection[str] | None = None,
+    encoding: str | None = None,
+    **options: Any,
 ) -> Corpus:
     """Read a corpus of any layout of LAYOUTS. Files may be plain, .gz or .zst.
 
@@ -67,7 +78,8 @@ def read_corpus(
         path: The file or folder.
         layout: The layout; None: it is recognised by content.
         kinds: Only mentions of these kinds (PubTator's kinds, semantic types, labels); None: all.
-        encoding: Of texts.
+        documents: Only these documents, such as those of a split (`read_split`); None: all.
+        encoding: Of texts; None: what the layout prescribes, else UTF-8.
         options: The reader's own: granularity of COMETA, group of a DocBin, vocabulary of bare ids, texts of a TSV.
 
     Raises:
@@ -79,7 +91,7 @@ def read_corpus(
         raise fail("E561", name=layout, known=", ".join(LAYOUTS))
     if not path.exists():
         raise base_fail("E401", MissingFile, path=path)
-    name = layout or recognise(path, encoding)
+    name = layout or recognise(path, encoding or "utf-8")
     read, by_lines = LAYOUTS[name]
     parameters = inspect.signature(read).parameters
     own = [key for key, p in parameters.items() if p.kind is p.KEYWORD_ONLY and key not in _PER_CALL]
@@ -87,9 +99,12 @@ def read_corpus(
         if key not in own:
             raise fail("E568", option=key, layout=name, value=value, why=f"there is no such option. It has: {', '.join(own) or 'none'}")
     if by_lines:
-        corpus = read((line for _, line in numbered_lines(path, encoding)), source=path, **options)
+        corpus = read((line for _, line in numbered_lines(path, encoding or "utf-8")), source=path, **options)
     else:
-        corpus = read(path, **options, **({"encoding": encoding} if "encoding" in parameters else {}))
+        corpus = read(path, **options, **({"encoding": encoding} if encoding and "encoding" in parameters else {}))
+    if documents is not None:
+        texts = {document: text for document, text in corpus.documents.items() if document in documents}
+        corpus = corpus._replace(documents=texts, mentions=[mention for mention in corpus.mentions if mention.document in documents])
     if kinds is not None:
         corpus = corpus._replace(mentions=[mention for mention in corpus.mentions if wanted(mention.kind, kinds)])
     if not corpus.mentions:
@@ -97,6 +112,17 @@ def read_corpus(
     if all(i == NIL for mention in corpus.mentions for ids in mention.gold for i in ids):
         raise fail("E564", path=path, mentions=len(corpus.mentions), where=f"layout '{name}'")
     return corpus
+
+
+def read_split(path: Path) -> frozenset[str]:
+    """Read the ids of the documents of a split, one a line, as MedMentions lists them (`corpus_pubtator_pmids_test.txt`)."""
+    return frozenset(line.strip() for _, line in numbered_lines(path) if line.strip())
+
+
+def vocabulary_of_layout(layout: str) -> str:
+    """Return the vocabulary of ids without a prefix that the reader of a layout takes for granted; "" for most."""
+    parameter = inspect.signature(LAYOUTS[layout].read).parameters.get("vocabulary")
+    return str(parameter.default) if parameter else ""
 
 
 def recognise(path: Path, encoding: str = "utf-8") -> str:
@@ -110,12 +136,13 @@ def recognise(path: Path, encoding: str = "utf-8") -> str:
         SapbertError: E562, which shows the shape of the first line; E563 (nothing in it); E404.
     """
     if path.is_dir():
-        for pattern, found in ((GOLD_JSON, "jax"), ("**/*.ann", "brat"), ("*.concept", "biosyn")):
+        sheet = f"{SHEETS['ADR'][0]}.csv"
+        for pattern, found in ((GOLD_JSON, "jax"), ("sct/*.ann", "cadec"), ("**/*.ann", "brat"), ("*.concept", "biosyn"), (sheet, "psytar")):
             if next(path.glob(pattern), None):
                 return found
-        raise fail("E562", path=path, number=0, shape=f"a folder without {GOLD_JSON}, .ann or .concept", known=", ".join(LAYOUTS))
-    if path.suffix == ".ann":
-        return "brat"
+        raise fail("E562", path=path, number=0, shape=f"a folder without {GOLD_JSON}, .ann, .concept or {sheet}", known=", ".join(LAYOUTS))
+    if path.suffix in (".ann", ".xlsx"):
+        return "brat" if path.suffix == ".ann" else "psytar"
     with open_binary(path) as file:
         start = file.read(2)
     if not start:
@@ -140,6 +167,8 @@ def _by_lines(lines: list[str]) -> str | None:
         return "cometa"
     if {"mention", "mondo_id"} <= set(first.split(",")):
         return "biomap"
+    if any({mention, ids} <= {*cells, *first.split(",")} for mention, ids in zip(SMM4H["mention"], SMM4H["ids"])):
+        return "smm4h"
     if {"mention", "ids"} <= set(cells):
         return "tsv"
     if re.match(r"[^|]+\|\|\d+\|\d+\|\|", first):
@@ -148,6 +177,8 @@ def _by_lines(lines: list[str]) -> str | None:
         return _bars(lines)
     if len(cells) == 1 and any(re.match(r"\d+\t\d+\t[^\t]+\tHP:", line) for line in lines[2:]):
         return "gsc"
+    if len(cells) == 3 and all(re.fullmatch(r"[^\t]+\t[^\t]+\t1\d{7}", line) for line in lines):  # MedDRA's codes
+        return "smm4h"
     if len(cells) == 3 and all(re.match(r"\d+\t", line) for line in lines):
         return "askapatient"
     rows: list[tuple[str, ...]] = [tuple(line.split("\t")) for line in lines]

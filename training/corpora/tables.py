@@ -1,4 +1,4 @@
-"""Tables of mentions: plain TSV, COMETA, AskAPatient, biomap."""
+"""Tables of mentions: plain TSV, COMETA, AskAPatient, SMM4H, biomap."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from .corpus import MADE_UP, Corpus, misfit
 from .ids import gold_ids
 from .mention import GoldMention
 
-SNOMED = "SNOMEDCT_US"
+SNOMED, MEDDRA = "SNOMEDCT_US", "MDR"
 COLUMNS = ("mention", "ids", "document", "start", "end")
 GRANULARITIES = ("general", "specific")
+SMM4H = {  # what a cell is -> names of its column
+    "mention": ("extraction", "ae"),
+    "ids": ("meddra_code", "term_code"),
+    "document": ("tweet_id", "samp_id"),
+}
 
 
 def read_tsv(lines: Iterable[str], *, texts: Mapping[str, str] | None = None, vocabulary: str = "", source: str | Path = "TSV") -> Corpus:
@@ -55,7 +60,7 @@ def read_tsv(lines: Iterable[str], *, texts: Mapping[str, str] | None = None, vo
     return Corpus(documents, mentions)
 
 
-def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: str | Path = "COMETA") -> Corpus:
+def read_cometa(lines: Iterable[str], *, granularity: str = "general", vocabulary: str = SNOMED, source: str | Path = "COMETA") -> Corpus:
     """Read COMETA: a CSV separated by tabs, with `Term`, `General SNOMED ID`, `Specific SNOMED ID`, `Example`.
 
     The mention is looked for in its example, which is then its document, named by the column ID or the number of the row. Counted: terms that
@@ -64,6 +69,7 @@ def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: s
     Args:
         lines: The lines.
         granularity: Which of the two ids is gold, "general" or "specific".
+        vocabulary: Of ids without a prefix.
         source: What errors name.
 
     Raises:
@@ -79,7 +85,7 @@ def read_cometa(lines: Iterable[str], *, granularity: str = "general", source: s
     mentions: list[GoldMention] = []
     counts: Counter[str] = Counter()
     for number, row in _rows(lines, ("Term", column), "\t", source):
-        term, gold = row["Term"].strip(), gold_ids(row[column], SNOMED)
+        term, gold = row["Term"].strip(), gold_ids(row[column], vocabulary)
         if not term or not gold:
             raise misfit(source, number, "\t".join(row.values()), f"a row with `Term` and `{column}`")
         document, example = row.get("ID") or f"{MADE_UP}{number}", row.get("Example", "")
@@ -119,6 +125,46 @@ def read_askapatient(lines: Iterable[str], *, vocabulary: str = SNOMED, source: 
             raise misfit(source, number, line, "`id TAB preferred name TAB mention`")
         mentions.append(GoldMention("", 0, 0, fields[2].strip(), gold_ids(fields[0], vocabulary)))
     return Corpus({}, mentions)
+
+
+def read_smm4h(lines: Iterable[str], *, vocabulary: str = MEDDRA, source: str | Path = "SMM4H") -> Corpus:
+    """Read mentions of tweets with MedDRA codes: SMM4H's tables, and the splits of Portelli et al.
+
+    Of 2017: `id TAB mention TAB code`, without a head. Later: tabs and a head with `tweet_id`, `extraction` and `meddra_code`. Of Portelli et al.:
+    commas and a head with `samp_id`, `ae` and `term_code`. A tweet is a document, without its text. Counted: rows without a mention (tweets in
+    which there is none), which are left out.
+
+    Args:
+        lines: The lines.
+        vocabulary: Of ids without a prefix.
+        source: What errors name.
+
+    Raises:
+        SapbertError: E560, for a row.
+
+    Source:
+        Sarker et al., JAMIA 2018; Portelli et al., EMNLP 2022.
+    """
+    lines = list(lines)
+    first = lines[0].lstrip("\ufeff") if lines else ""
+    delimiter = "\t" if "\t" in first else ","
+    columns = {what: next((name for name in names if name in first.split(delimiter)), "") for what, names in SMM4H.items()}
+    if columns["mention"] and columns["ids"]:
+        rows = _rows([first, *lines[1:]], [name for name in columns.values() if name], delimiter, source)
+        found = [(n, [row.get(columns[what], "") for what in ("document", "mention", "ids")]) for n, row in rows]
+    else:
+        found = [(n, line.split("\t")) for n, line in enumerate([first, *lines[1:]], 1) if line.strip()]
+    mentions: list[GoldMention] = []
+    left_out = 0
+    for number, cells in found:
+        gold = gold_ids(cells[2], vocabulary) if len(cells) == 3 else ()
+        if len(cells) == 3 and cells[1].strip() in ("", "-"):
+            left_out += 1
+        elif not gold:
+            raise misfit(source, number, "\t".join(cells), "`id TAB mention TAB code`, or a head with the columns of a mention and its code")
+        else:
+            mentions.append(GoldMention(cells[0].strip(), 0, 0, " ".join(cells[1].split()), gold))
+    return Corpus({}, mentions, {"without_mention": left_out} if left_out else {})
 
 
 def read_biomap(lines: Iterable[str], *, source: str | Path = "biomap") -> Corpus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterable, Sequence
 from math import isnan
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from ..errors import fail
 LEFT = ("term1", "term_1", "snomed_label_1")
 RIGHT = ("term2", "term_2", "snomed_label_2")
 SCORE = ("mean", "mean_rating", "mean score")
+NLI_SCORES = {"entailment": 2.0, "neutral": 1.0, "contradiction": 0.0}
 
 
 class TextPair(NamedTuple):
@@ -46,6 +48,34 @@ def read_sick(lines: Iterable[str]) -> list[TextPair]:
     """Read SICK (Marelli et al., LREC 2014): tab-separated with sentence_A, sentence_B and relatedness_score."""
     rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     return [TextPair(row["sentence_A"], row["sentence_B"], float(row["relatedness_score"])) for row in rows]
+
+
+def read_medsts(lines: Iterable[str], scores: Iterable[str] | None = None) -> list[TextPair]:
+    """Read MedSTS (Wang et al., Language Resources and Evaluation 2020): two sentences and their score, separated by tabs.
+
+    Args:
+        lines: The lines; of the test part, only the sentences (`clinicalSTS.test.txt`).
+        scores: The scores of the test part, one a line (`clinicalSTS.test.gs.sim.txt`).
+
+    Raises:
+        ValueError: A line has other cells, or there is not one score for each.
+    """
+    rows = [line.split("\t") for line in lines if line.strip()]
+    if scores is not None:
+        given = [line.strip() for line in scores if line.strip()]
+        if len(given) != len(rows):
+            raise ValueError(f"{len(rows)} pairs but {len(given)} scores")
+        rows = [[*row[:2], score] for row, score in zip(rows, given)]
+    for number, row in enumerate(rows, 1):
+        if len(row) != 3:
+            raise ValueError(f"row {number} has {len(row)} cells, not two sentences and a score")
+    return [TextPair(left.strip(), right.strip(), float(score)) for left, right, score in rows]
+
+
+def read_mednli(lines: Iterable[str]) -> list[TextPair]:
+    """Read MedNLI (Romanov and Shivade, EMNLP 2018) as scored pairs: JSON Lines with sentence1, sentence2 and gold_label."""
+    rows = [json.loads(line) for line in lines if line.strip()]
+    return [TextPair(row["sentence1"], row["sentence2"], NLI_SCORES[row["gold_label"]]) for row in rows]
 
 
 def read_terms(lines: Iterable[str]) -> list[TextPair]:

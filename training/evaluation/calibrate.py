@@ -31,7 +31,8 @@ from ..corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharin
 from ..corpora.mention import missing_ids, resolve_gold
 from ..errors import fail
 from ..loop.encoders import use_gpu
-from .benchmarks import CORPORA, MISSING_NAMED, BenchmarkReader
+from .benchmarks import MISSING_NAMED, BenchmarkReader
+from .catalogue import CORPORA
 from .evaluate import versions
 from .metrics import neighbour_recall
 from .results import write_absent

@@ -18,6 +18,10 @@ SEED = "Seed of samples and resamples."
 DATA = "Folder of corpora and dictionaries."
 KB = "Folder of the knowledge base"
 GPU = Annotated[int, typer.Option(help="Number of the GPU that encodes; -1: the CPU.")]
+SET = (
+    "A corpus of yours; can be given several times: a file or folder of any layout, looked up in a knowledge base, an ontology, or a table `id||name` or "
+    "`id TAB name`. Further options are OPTION=VALUE after a comma (kinds, train, split, vocabulary …)."
+)
 
 
 def evaluate(
@@ -25,8 +29,11 @@ def evaluate(
     phases: Annotated[bool, typer.Option(help="Also measure each phase of encoders whose recipe has phases, such as biolord.cfg.")] = False,
     benchmarks: Annotated[
         list[str] | None,
-        typer.Option(help="Benchmarks, or groups of them (dev, test), separated by commas; can be given several times. Default: dev."),
+        typer.Option(
+            help="Benchmarks, or groups of them (dev, test, papers), separated by commas; can be given several times. Default: dev, or the sets."
+        ),
     ] = None,
+    sets: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=CORPUS,DICTIONARY[,LAYOUT]", help=SET)] = None,
     kb: Annotated[Path, typer.Option(help=f"{KB}, for the held-out benchmarks.")] = Path("artifacts/kb"),
     pairs: Annotated[Path, typer.Option(help="Folder that `python -m training pairs` wrote, for the held-out benchmarks.")] = Path("artifacts/pairs"),
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
@@ -50,17 +57,20 @@ def evaluate(
 ) -> None:
     """Measure encoders on development, test and held-out benchmarks."""
     from . import evaluate as module
-    from .benchmarks import BenchmarkReader, chosen_benchmarks
+    from .benchmarks import BenchmarkReader
+    from .catalogue import chosen_benchmarks, only_of_papers, parse_sets
 
     module.check_not_negative(limit=limit or 0, pool=pool, seed=seed)
     encoders = module.parse_encoders(encoder or [])
     if phases:
         encoders = module.with_phases(encoders)
-    reader = BenchmarkReader(data, kb, pairs, work, progress=True)
+    given = parse_sets(sets or [], data)
+    reader = BenchmarkReader(data, kb, pairs, work, sets=given, progress=True)
     result = module.evaluate(
         encoders,
-        chosen_benchmarks(benchmarks or []),
+        chosen_benchmarks(benchmarks or [], given),
         reader,
+        optional=only_of_papers(benchmarks or []),
         limit=limit,
         pool=pool,
         seed=seed,
@@ -86,8 +96,8 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/calibration.json"),
 ) -> None:
     """Fit a linker's calibration and measure it on other data."""
-    from .benchmarks import split_commas
     from .calibrate import calibrate_and_write
+    from .catalogue import split_commas
 
     typer.echo(calibrate_and_write(linker, split_commas(fit), split_commas(test), data, out, calibration=calibration, gpu_id=gpu_id))
 
@@ -114,7 +124,7 @@ def end_to_end(
     out: Annotated[Path, typer.Option(help=RESULT)] = Path("metrics/end-to-end.json"),
 ) -> None:
     """Measure pipelines on whole texts: they find the mentions and link them."""
-    from .benchmarks import split_commas
+    from .catalogue import split_commas
     from .end_to_end import evaluate_and_write, parse_systems
 
     given = {"linker_name": linker, "threshold": threshold, "target_precision": target_precision, "types": split_commas(types) or None}

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import checksum
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from spacy_sapbert.readers.text import lines as numbered_lines
+from spacy_sapbert.readers import sniff
+from spacy_sapbert.readers.text import lines
 
 from ..corpora.corpus import misfit
 from ..loop.retrieval import Ints1d
@@ -47,6 +49,21 @@ class Dictionary:
 
     def known(self) -> DictionaryView:
         return DictionaryView(self.entry or (lambda label: (str(label), next(iter(self.names_of(label)), ""))), self.names_of)
+
+
+def dictionary_kind(path: Path) -> str:
+    """Return the reader for a file of names: what its content says; for a table `id TAB name` without a head, that of `id||name`.
+
+    Raises:
+        SapbertError: E401, E402 (it is like nothing that is known).
+    """
+    try:
+        return sniff(path)
+    except SapbertError as error:
+        first = next((line for _, line in lines(path) if line.strip()), "") if error.code == "E402" else ""
+        if len(first.split("\t")) != 2:
+            raise
+        return "biosyn"
 
 
 def make_dictionary(
@@ -132,7 +149,7 @@ def of_lines(path: Path, source: str) -> tuple[Dictionary, dict[str, int]]:
     pairs: dict[tuple[int, int], None] = {}
     without = 0
     first = (0, "")
-    for number, line in numbered_lines(path):
+    for number, line in lines(path):
         if not line.strip():
             continue
         first = first if first[0] else (number, line)

@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,9 @@ from .benchmarks import (
     size,
 )
 from .breakdown import by_group, confusions, groupings
-from .metrics import Rule, alternatives_of
+from .metrics import Floats1d, Rule, alternatives_of
 from .significance import PROTOCOL as SIGNIFICANCE
-from .significance import intervals, randomisation, spearman_interval
+from .significance import correlation_interval, intervals, paired_t, randomisation, welch_t
 from .systems import (
     DEPTHS,
     RULES,
@@ -55,6 +55,7 @@ from .systems import (
 )
 
 FORMAT = 1
+CANNOT_BE_MEASURED = ("E101", "E542", "E569")  # no knowledge base, no file, a dictionary that has none of the ids
 RECIPROCAL = (
     "MRR: the mean of 100 / rank, where the rank is the least depth at which a mention is right by the same rule, and equal scores count as the "
     "expectation of 100 / rank. Answerable: only queries whose gold the dictionary can give; the others are in no denominator there."
@@ -86,6 +87,19 @@ def answerable(benchmark: ConceptBenchmark, rule: Rule) -> npt.NDArray[np.bool_]
     return np.array([all(can[mention.start : mention.stop]) for mention in benchmark.mentions()], dtype=np.bool_)
 
 
+def by_fold(benchmark: ConceptBenchmark, values: Floats1d, keep: npt.NDArray[np.bool_] | None = None) -> list[float]:
+    """Return the mean of each fold, or, without folds, that of all.
+
+    Args:
+        benchmark: The benchmark.
+        values: (mentions,) outcomes.
+        keep: (mentions,) which count; None: all. A fold without any is left out.
+    """
+    kept = np.ones(len(values), dtype=np.bool_) if keep is None else keep
+    folds = np.array(benchmark.folds or (0,) * len(values))
+    return [float(values[kept & (folds == fold)].mean()) for fold in np.unique(folds[kept]).tolist()]
+
+
 def figures(benchmark: Benchmark, found: Measured) -> dict[str, float]:
     """Compute the figures of one system on one benchmark.
 
@@ -100,11 +114,14 @@ def figures(benchmark: Benchmark, found: Measured) -> dict[str, float]:
         assert isinstance(benchmark, SimilarityBenchmark)
         return correlations(found, [pair.score for pair in benchmark.pairs])
     assert isinstance(benchmark, ConceptBenchmark)
-    made = {key: 100.0 * float(values.mean()) for key, values in found.values.items()}
+    of_folds = {key: by_fold(benchmark, values) for key, values in found.values.items()}
+    made = {key: 100.0 * float(np.mean(means)) for key, means in of_folds.items()}
     for rule in RULES:
         can = answerable(benchmark, RULES[rule])
         for k in DEPTHS:
-            made[f"{rule}_answerable_at{k}"] = 100.0 * float(found.values[f"{rule}_at{k}"][can].mean()) if can.any() else 0.0
+            made[f"{rule}_answerable_at{k}"] = 100.0 * float(np.mean(by_fold(benchmark, found.values[f"{rule}_at{k}"], can))) if can.any() else 0.0
+        if benchmark.folds:
+            made[f"{rule}_at1_folds_sd"] = 100.0 * float(np.std(of_folds[f"{rule}_at1"], ddof=1))
     own = {key.removeprefix(f"{benchmark.rule}_"): value for key, value in made.items() if key.startswith(f"{benchmark.rule}_")}
     return {**own, **made}
 
@@ -126,7 +143,7 @@ def compared(
     units = benchmark.units()
     names = list(runs)
     means = [np.mean([run.values[f"{benchmark.rule}_at{k}"] for run in runs[name]], axis=0) for name in names for k in DEPTHS]
-    values = 100.0 * np.stack(means, axis=1)  # (mentions, systems x depths)
+    values = 100.0 * np.stack(means, axis=1) * benchmark.weights()[:, None]  # (mentions, systems x depths)
     if units.max() < 1:
         return {}, []
     ends = intervals(values, units, seed=seed).T.tolist()
@@ -139,7 +156,18 @@ def compared(
     at_1 = {name: values[:, i * len(DEPTHS)] for i, name in enumerate(names)}
     p = randomisation(at_1[against], np.stack([at_1[name] for name in others], axis=1), units, seed=seed).tolist()
     differences = [float((at_1[name] - at_1[against]).mean()) for name in others]
-    return found, [{"a": against, "b": name, "difference": d, "p": one} for name, d, one in zip(others, differences, p)]
+    made: list[dict[str, Any]] = [{"a": against, "b": name, "difference": d, "p": one} for name, d, one in zip(others, differences, p)]
+    key = f"{benchmark.rule}_at1"
+    of_folds = {name: by_fold(benchmark, np.mean([run.values[key] for run in runs[name]], axis=0)) for name in names}
+    of_seeds = {name: [float(np.mean(by_fold(benchmark, run.values[key]))) for run in runs[name]] for name in names}
+    for one, name in zip(made, others):
+        tests = {
+            "t_p": paired_t(at_1[against], at_1[name]),
+            "t_folds_p": paired_t(of_folds[against], of_folds[name]),
+            "t_seeds_p": welch_t(of_seeds[against], of_seeds[name]),
+        }
+        one.update({test: found_p for test, found_p in tests.items() if found_p is not None})
+    return found, made
 
 
 def broken_down(benchmark: ConceptBenchmark, runs: dict[str, list[Outcomes]], *, with_confusions: bool) -> dict[str, Any]:
@@ -215,12 +243,12 @@ def as_result(
                 wanted = benchmark.public if with_confusions is None else with_confusions
                 entry.update(broken_down(benchmark, outcomes, with_confusions=wanted))
         else:
-            entry.update(metric="spearman")
+            entry.update(metric=benchmark.metric)
             human = np.array([pair.score for pair in benchmark.pairs])
             for name, of in runs.items():
                 likenesses = np.stack([run for run in of if not isinstance(run, Outcomes)], axis=1)
-                if ends_of := spearman_interval(likenesses, human, seed=seed):
-                    systems[name]["spearman_ci"] = list(ends_of)
+                if ends_of := correlation_interval(likenesses, human, ranked=benchmark.metric == "spearman", seed=seed):
+                    systems[name][f"{benchmark.metric}_ci"] = list(ends_of)
         content[benchmark.name] = entry
     return {
         "kind": "evaluation",
@@ -260,8 +288,8 @@ def checkout() -> dict[str, str]:
 def markdown(result: dict[str, Any]) -> str:
     """Return the result as Markdown.
 
-    A table of systems by benchmarks (@1/@5, or Spearman, with standard deviations of seeds), what each column means, a table of intervals, and
-    what was not measured.
+    A table of systems by benchmarks (@1/@5, or a correlation, with standard deviations of seeds), what each column means, a table of intervals,
+    and what was not measured.
 
     Args:
         result: As `evaluate` gives it.
@@ -270,7 +298,7 @@ def markdown(result: dict[str, Any]) -> str:
     systems = list(dict.fromkeys(system for entry in benchmarks.values() for system in entry["systems"]))
     lines = ["| system | " + " | ".join(benchmarks) + " |", "|---" * (len(benchmarks) + 1) + "|"]
     lines += ["| " + " | ".join([system, *(cell(entry, system) for entry in benchmarks.values())]) + " |" for system in systems]
-    lines += ["", "@1/@5 in per cent; one figure: Spearman's correlation x 100; ± standard deviation of @1 over seeds.", "", result["search"], ""]
+    lines += ["", "@1/@5 in per cent; one figure: a correlation x 100; ± standard deviation of @1 over seeds.", "", result["search"], ""]
     for name, entry in benchmarks.items():
         dictionary = entry.get("dictionary")
         size = f"; {dictionary['names']:,} names of {dictionary['concepts']:,} concepts" if dictionary else ""
@@ -285,18 +313,24 @@ def interval_table(benchmarks: dict[str, Any], systems: Sequence[str], protocol:
     if not shown:
         return []
     with_one = [system for system in systems if any(system in entry["systems"] for entry in shown.values())]
-    lines = ["", "@1 with its interval, and p of the difference from the first encoder:", "", "| system | " + " | ".join(shown) + " |"]
+    lines = [
+        "",
+        "@1 with its interval, and p of the difference from the first encoder (t: of the t-test over mentions):",
+        "",
+        "| system | " + " | ".join(shown) + " |",
+    ]
     lines.append("|---" * (len(shown) + 1) + "|")
     lines += ["| " + " | ".join([system, *(interval_cell(entry, system) for entry in shown.values())]) + " |" for system in with_one]
     return [*lines, "", protocol]
 
 
 def interval_cell(entry: dict[str, Any], system: str) -> str:
-    """Return `81.2 [79.8–82.5], p 0.003`, or a dash if there is no interval."""
+    """Return `81.2 [79.8–82.5], p 0.003 (t 0.002)`, or a dash if there is no interval."""
     found = entry["systems"].get(system)
     if found is None or "at1_ci" not in found:
         return "–"
-    p = next((f", p {one['p']:.2g}" for one in entry.get("comparisons", ()) if one["b"] == system), "")
+    one = next((one for one in entry.get("comparisons", ()) if one["b"] == system), None)
+    p = f", p {one['p']:.2g}{' (t {:.2g})'.format(one['t_p']) if 't_p' in one else ''}" if one else ""
     return f"{found['at1']:.1f} [{found['at1_ci'][0]:.1f}–{found['at1_ci'][1]:.1f}]{p}"
 
 
@@ -310,7 +344,7 @@ def cell(entry: dict[str, Any], system: str) -> str:
     found = entry["systems"].get(system)
     if found is None:
         return "–"
-    key = "at1" if entry["metric"] == "accuracy" else "spearman"
+    key = "at1" if entry["metric"] == "accuracy" else entry["metric"]
     shown = f"{found['at1']:.1f}/{found['at5']:.1f}" if key == "at1" else f"{found[key]:.1f}"
     return shown + (f" ± {found[f'{key}_sd']:.1f}" if f"{key}_sd" in found else "")
 
@@ -332,6 +366,8 @@ def remarks(counts: dict[str, Any]) -> str:
         said += f"in {counts['composites_read_as_alternatives']:,} mentions any part counts."
     if counts.get("pairs_without_score"):
         said += f" {counts['pairs_without_score']:,} pairs without a human score are left out."
+    if counts.get("off_their_offsets"):
+        said += f" {counts['off_their_offsets']:,} mentions do not stand at their offsets and are taken as written."
     for shared in counts.get("documents_shared_with", ()):
         ids = ", ".join([*shared["ids"][:5], *["…"] * (shared["documents"] > 5)])
         said += f" {shared['documents']:,} of its documents stand in {shared['corpora'][1]} too ({ids}), whose mentions the dictionary has or which "
@@ -451,13 +487,14 @@ def evaluate(
     baselines: bool = False,
     with_confusions: bool | None = None,
     gpu_id: int = -1,
+    optional: Collection[str] = (),
     progress: bool = False,
 ) -> dict[str, Any]:
     """Measure encoders on benchmarks.
 
     Args:
         encoders: Name -> folder. The first is what others are compared with.
-        names: Benchmarks, as `chosen_benchmarks` gives them.
+        names: Benchmarks, as `catalogue.chosen_benchmarks` gives them.
         reader: Makes the benchmarks.
         limit: Queries of each benchmark, at random; 0: all; None: all, but see `default_limit`.
         pool: Names of a dictionary besides those of the gold concepts; 0: all.
@@ -465,6 +502,7 @@ def evaluate(
         baselines: Measure the baselines too.
         with_confusions: Whether to list wrong answers; None: only those of public benchmarks.
         gpu_id: What encodes; -1 is the CPU.
+        optional: Benchmarks that are left out, with a note on where to get them, if their files or their ids are missing.
         progress: Show progress bars.
 
     Returns:
@@ -476,25 +514,31 @@ def evaluate(
     if not encoders and not baselines:
         raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")
     benchmarks: list[Benchmark] = []
-    unmade: list[str] = []
+    missing: list[str] = []
     for name in tqdm(names, desc="reading", unit=" benchmarks", disable=not progress):
         try:
             whole = reader.make(name)
         except SapbertError as error:
-            if name not in HELD or error.code != "E544":
+            if name in HELD and error.code == "E544":
+                missing.append(f"{name}: left out, because the pairs keep nothing out of training")
+            elif name in optional and error.code in CANNOT_BE_MEASURED:
+                missing.append(f"{name}: {error}")
+            else:
                 raise
-            unmade.append(f"{name}: left out, because the pairs keep nothing out of training")
             continue
         benchmark = limited(whole, default_limit(whole) if limit is None else limit, seed)
         benchmarks.append(pooled(benchmark, pool, seed) if pool and isinstance(benchmark, ConceptBenchmark) else benchmark)
     measured, notes = measure_baselines(benchmarks) if baselines else ({}, [])
-    notes = [*unmade, *notes]
+    notes = [*missing, *notes]
     by_encoder, used = measure_encoders(encoders, benchmarks, gpu_id=gpu_id, progress=progress)
     measured.update(by_encoder)
     empty = [benchmark.name for benchmark in benchmarks if not any(benchmark.name in found for found in measured.values())]
     if len(empty) == len(benchmarks):
         raise fail(
-            "E548", setting="--benchmarks", value=",".join(empty), why=f"none of the systems can be measured on any of them ({'; '.join(notes)})"
+            "E548",
+            setting="--benchmarks",
+            value=",".join(empty or names),
+            why=f"none of the systems can be measured on any of them ({'; '.join(notes)})",
         )
     if empty:
         notes = [*notes, f"{', '.join(empty)}: left out, no system could be measured."]

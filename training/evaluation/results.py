@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -29,6 +29,8 @@ class _SystemResult(_Checked):
     at1_ci: tuple[float, float] | None = None
     at5_ci: tuple[float, float] | None = None
     spearman_ci: tuple[float, float] | None = None
+    pearson: float | None = None
+    pearson_ci: tuple[float, float] | None = None
     mrr: float | None = None
     answerable_at1: float | None = None
 
@@ -44,6 +46,7 @@ class _Comparison(_Checked):
     b: str
     difference: float
     p: float
+    t_p: float | None = None
 
 
 class _Confusion(_Checked):
@@ -57,7 +60,7 @@ class _BenchmarkResult(_Checked):
     protocol: str
     n: int
     counts: dict[str, Any]
-    metric: str
+    metric: Literal["accuracy", "spearman", "pearson"]
     rule: str | None = None
     systems: dict[str, _SystemResult]
     groups: dict[str, dict[str, dict[str, _GroupResult]]] = {}
@@ -66,7 +69,7 @@ class _BenchmarkResult(_Checked):
 
     @model_validator(mode="after")
     def _figures(self) -> _BenchmarkResult:
-        needed = ("at1", "at5") if self.metric == "accuracy" else ("spearman",)
+        needed = ("at1", "at5") if self.metric == "accuracy" else (self.metric,)
         lacks = [f"{system}: {key}" for system, found in self.systems.items() for key in needed if getattr(found, key) is None]
         if lacks or not self.systems:
             raise ValueError(f"no figure of {', '.join(lacks) or 'any system'}")

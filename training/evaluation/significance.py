@@ -6,7 +6,7 @@ Resampling and tests are scipy's; here is what is resampled. The unit is a docum
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,11 @@ PROTOCOL = (
     f"Intervals: {LEVEL:.0%}, by the percentile bootstrap over documents ({RESAMPLES:,} resamples; Efron and Tibshirani 1993, chapters 8 and 13). "
     "p: the probability of a difference at 1 that is at least as large, if the two systems were equally good, by paired approximate randomisation "
     f"over documents ({SHUFFLES:,} shuffles, p = (b + 1) / (n + 1); for up to 13 documents all 2^n shuffles, p = b / 2^n; Noreen 1989). Names, "
-    "and mentions without a document, are one document each. Spearman's correlation: resampled over pairs of texts, which are ranked again in "
+    "and mentions without a document, are one document each. Correlations: resampled over pairs of texts, which Spearman's ranks again in "
     "each resample. Seeds of one system are averaged first, so intervals and p are about other texts, not about other trainings. The p of several "
-    "systems are not corrected for their number."
+    "systems are not corrected for their number. t: the p of the paired t-test over mentions (ttest_rel), as if they were independent; t_folds_p: the same "
+    "over folds; t_seeds_p: Welch's t-test of the seeds of two systems (ttest_ind), which is about other trainings. SapBERT's Table 1 has a t-test and "
+    "does not say which."
 )
 Floats2d64 = npt.NDArray[np.float64]
 
@@ -183,17 +185,58 @@ def _drawn_p(sums: Floats2d64, difference: Callable[[Floats2d64, int], Floats2d6
     return (larger + 1.0) / (shuffles + 1.0)
 
 
-def spearman_interval(
-    likenesses: Floats2d64, human: Floats1d, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> tuple[float, float] | None:
-    """Compute the bootstrap interval of Spearman's correlation x 100, the mean over seeds.
+def paired_t(base: Sequence[float] | Floats1d, other: Sequence[float] | Floats1d) -> float | None:
+    """Test whether two systems differ by the paired t-test (scipy's `ttest_rel`, two-sided).
 
-    Pairs of texts are resampled; equal values have the mean of their ranks. A resample in which all values are equal has no correlation and
+    Args:
+        base: (n,) outcomes of the one system.
+        other: (n,) outcomes of the other on the same mentions or folds.
+
+    Returns:
+        p; 1.0 if all outcomes are the same; None of fewer than two.
+
+    Source:
+        SapBERT's Table 1 (Liu et al., NAACL 2021) marks what a "T-test" finds, p < 0.05, and does not say which, nor over what.
+    """
+    from scipy.stats import ttest_rel
+
+    differences = np.asarray(other, dtype=np.float64) - np.asarray(base, dtype=np.float64)
+    if len(differences) < 2:
+        return None
+    if np.ptp(differences) < 10.0**-_DECIMALS:  # without a variance there is no t: equal, or always the same difference
+        return 1.0 if abs(differences[0]) < 10.0**-_DECIMALS else 0.0
+    return float(ttest_rel(other, base).pvalue)
+
+
+def welch_t(base: Sequence[float], other: Sequence[float]) -> float | None:
+    """Test whether trainings of two systems differ, by Welch's t-test of their seeds (scipy's `ttest_ind`, unequal variances, two-sided).
+
+    Args:
+        base: (n,) the figure of each training of the one system.
+        other: (m,) the figure of each training of the other.
+
+    Returns:
+        p; None if a system has fewer than two trainings, or none of the figures varies.
+    """
+    from scipy.stats import ttest_ind
+
+    if min(len(base), len(other)) < 2 or max(np.ptp(base), np.ptp(other)) < 10.0**-_DECIMALS:
+        return None
+    return float(ttest_ind(other, base, equal_var=False).pvalue)
+
+
+def correlation_interval(
+    likenesses: Floats2d64, human: Floats1d, *, ranked: bool = True, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+) -> tuple[float, float] | None:
+    """Compute the bootstrap interval of Spearman's or Pearson's correlation x 100, the mean over seeds.
+
+    Pairs of texts are resampled; of Spearman's, equal values have the mean of their ranks. A resample in which all values are equal has no correlation and
     is left out. The same seed draws the same pairs for every system.
 
     Args:
         likenesses: (m, s) how alike the s seeds of one system say that the texts of each of m pairs are.
         human: (m,) what people say.
+        ranked: Spearman's, of the ranks of the values; else Pearson's, of the values.
         resamples: How many correlations are drawn.
         level: Share of the correlations that the interval holds.
         seed: Of the draws.
@@ -213,14 +256,15 @@ def spearman_interval(
         raise ValueError(f"likenesses of shape {likenesses.shape} but {len(human)} scores")
 
     def correlations(drawn: Ints1d, axis: int) -> Floats1d:
-        def ranked(values: Floats1d) -> Floats2d64:
-            """Return ranks (draws, m) about their mean, of length 1; nan where all are equal."""
-            ranks = rankdata(values[drawn], axis=-1) - (len(human) + 1) / 2.0
-            lengths = np.sqrt((ranks**2).sum(axis=-1, keepdims=True))
-            return np.asarray(np.divide(ranks, lengths, out=np.full_like(ranks, np.nan), where=lengths > 0), dtype=np.float64)
+        def centred(values: Floats1d) -> Floats2d64:
+            """Return ranks or values (draws, m) about their mean, of length 1; nan where all are equal."""
+            own = rankdata(values[drawn], axis=-1) if ranked else values[drawn]
+            own = np.where(np.ptp(own, axis=-1, keepdims=True) > 0, own - own.mean(axis=-1, keepdims=True), 0.0)
+            lengths = np.sqrt((own**2).sum(axis=-1, keepdims=True))
+            return np.asarray(np.divide(own, lengths, out=np.full_like(own, np.nan), where=lengths > 0), dtype=np.float64)
 
-        said = ranked(human)
-        each = [(ranked(column) * said).sum(axis=-1) for column in likenesses.T]
+        said = centred(human)
+        each = [(centred(column) * said).sum(axis=-1) for column in likenesses.T]
         return np.asarray(np.mean(each, axis=0), dtype=np.float64)
 
     with warnings.catch_warnings():

@@ -138,7 +138,7 @@ def read_card(path: Path) -> list[str]:
 
 
 def main_key(entry: dict[str, Any]) -> str:
-    return "at1" if entry["metric"] == "accuracy" else "spearman"
+    return "at1" if entry["metric"] == "accuracy" else str(entry["metric"])
 
 
 def best(entry: dict[str, Any]) -> list[str]:
@@ -269,7 +269,8 @@ def changes_of(evaluations: dict[str, dict[str, Any]]) -> list[Picture]:
             continue
         for metric, title, xlabel in (
             ("accuracy", "Accuracy by benchmark", "@1, per cent of queries"),
-            ("spearman", "Similarity of texts", "Spearman's correlation × 100"),
+            ("spearman", "Similarity of terms", "Spearman's correlation × 100"),
+            ("pearson", "Similarity of sentences", "Pearson's correlation × 100"),
         ):
             pairs = [
                 FigurePair(name, entry["systems"][base][main_key(entry)], row.value, row.low, row.high, entry["n"])

@@ -16,6 +16,8 @@ from spacy_sapbert.errors import SapbertError
 from training import corpora
 from training.corpora.mention import GoldMention
 
+from .released import SMM4H_2017, cadec_folder, psytar_folder
+
 NLP = spacy.blank("en")
 GSC = """100
 Short stature and low muscle tone.
@@ -408,10 +410,11 @@ def every_layout(folder: Path) -> dict[str, Path]:
         "askapatient": "22298006\tMyocardial infarction\tmy heart stopped\n",
         "xlbel": "C0000001||ciegos||Los <tgt>ciegos</tgt>.\n",
         "dictionary": "D006527|277900||Wilson disease\n",
+        "smm4h": SMM4H_2017,
     }
     for name, text in texts.items():
         (folder / f"of-{name}").write_text(text)
-    made = {"jax": jax_folder, "biosyn": biosyn_folder, "brat": brat_folder, "docbin": docbin_file}
+    made = {"jax": jax_folder, "biosyn": biosyn_folder, "brat": brat_folder, "cadec": cadec_folder, "docbin": docbin_file, "psytar": psytar_folder}
     return {name: folder / f"of-{name}" for name in texts} | {name: make(folder / f"of-{name}") for name, make in made.items()}
 
 

@@ -21,7 +21,7 @@ from spacy_sapbert.kb.builder import build_kb
 from training.corpora.mention import Gold, GoldMention
 from training.data import pairs
 from training.data.similarity import TextPair
-from training.evaluation import baselines, benchmarks, dictionaries, systems
+from training.evaluation import baselines, benchmarks, catalogue, dictionaries, systems
 from training.evaluation import evaluate as ev
 from training.evaluation.breakdown import WrongFirst, groupings
 from training.evaluation.metrics import strict
@@ -35,6 +35,7 @@ D000005||cancer|malignant tumour
 """
 GSC = "10\nMobile knee and joint oddity.\n0\t11\tMobile knee\tTOY:0000001\n16\t28\tjoint oddity\tTOY:0000002\n"
 BIOMAP = "pmid,mention,cui,mondo_id\n"
+BIOMAP_FILES = catalogue.CORPORA["biomap"].files[""]
 
 
 def pubtator(document, text, *mentions, kind="SpecificDisease"):
@@ -278,13 +279,25 @@ def test_seeds_are_averaged_under_one_name():
     assert [run["at1"] for run in ours["runs"]] == [pytest.approx(70.0), pytest.approx(74.0)]
     assert "at1_sd" not in base
     assert ours["at1_ci"] == pytest.approx([72.0, 72.0])  # of the mean of both, and every mention is alike
-    assert entry["comparisons"] == [{"a": "base", "b": "ours", "difference": pytest.approx(22.0), "p": pytest.approx(1 / 8, abs=0.02)}]  # 2 of 16
+    (one,) = entry["comparisons"]
+    assert one == {"a": "base", "b": "ours", "difference": pytest.approx(22.0), "p": pytest.approx(1 / 8, abs=0.02), "t_p": 0.0}  # p: 2 of 16
     assert entry["groups"]["ours"]["exact"]["exact"] == {"n": 4, "at1": pytest.approx(72.0), "at5": pytest.approx(90.0)}
     table = ev.markdown(result).splitlines()
     assert table[2] == "| ours | 72.0/90.0 ± 2.8 |"
     assert table[3] == "| base | 50.0/90.0 |"
     assert any(line.startswith("| ours | 72.0 [72.0–72.0], p 0.1") for line in table)
     assert "| base | 50.0 [50.0–50.0] |" in table
+
+
+def test_trainings_of_two_systems_are_compared_by_their_seeds():
+    made = task(["a"] * 4, [((1,),)] * 4, HAND, rule="lenient")
+    seeds = {"ours#0": 0.7, "ours#1": 0.8, "base#0": 0.5, "base#1": 0.6}
+    result = ev.as_result([made], {name: {"hand": made_up(made, [p] * 4, [0.9] * 4)} for name, p in seeds.items()}, {}, against="base")
+    (one,) = result["sets"]["hand"]["comparisons"]
+    t = 0.2 / 0.005**0.5  # variances of 0.005, two seeds each; with 2 degrees of freedom p = 1 - t / sqrt(2 + t^2)
+    assert one["t_seeds_p"] == pytest.approx(1 - t / (2 + t * t) ** 0.5)
+    assert "t_folds_p" not in one
+    assert ev.interval_cell(result["sets"]["hand"], "ours").endswith("p 0.12 (t 0)")
 
 
 def test_intervals_and_comparisons_go_by_documents():
@@ -546,11 +559,11 @@ def test_biomap_is_one_set(material, data):
     names = {
         f"MONDO:000000{i}": {"label": name, "synonyms": [], "deprecated": False, "ancestors": {}} for i, name in enumerate(("rabies", "malaria"))
     }
-    path = data / benchmarks.DICTIONARIES["mondo"][1]
+    path = data / catalogue.DICTIONARIES["mondo"].file
     path.parent.mkdir(parents=True)
     path.write_bytes(zstandard.compress(json.dumps(names).encode()))
     (data / "corpora/biomap").mkdir()
-    for part, line in zip(benchmarks.BIOMAP, ("1,Rabies,C1,MONDO:0000000", "1,Malaria,C2,MONDO:0000001", "2,ague,C2,MONDO:0000001")):
+    for part, line in zip(BIOMAP_FILES, ("1,Rabies,C1,MONDO:0000000", "1,Malaria,C2,MONDO:0000001", "2,ague,C2,MONDO:0000001")):
         (data / part).write_text(BIOMAP + line + "\n", encoding="utf-8")
     made = material.make("biomap")
     assert made.queries == ["rabies", "malaria", "ague"]
@@ -585,11 +598,11 @@ def test_pairs_of_another_knowledge_base_are_refused(small_kb, tmp_path):
 
 
 def test_names_of_sets():
-    names = benchmarks.benchmark_names()
+    names = catalogue.benchmark_names()
     assert len(names) == len(set(names))
-    assert benchmarks.chosen_benchmarks([]) == benchmarks.GROUPS["dev"]
-    assert benchmarks.chosen_benchmarks(["gsc-dev,held_out", "held_out"]) == ["held_out", "gsc-dev"]
-    assert benchmarks.chosen_benchmarks(["test"]) == [
+    assert catalogue.chosen_benchmarks([]) == catalogue.GROUPS["dev"]
+    assert catalogue.chosen_benchmarks(["gsc-dev,held_out", "held_out"]) == ["held_out", "gsc-dev"]
+    assert catalogue.chosen_benchmarks(["test"]) == [
         "ncbi-test",
         "ncbi-test-abbreviations",
         "ncbi-test-published",
@@ -601,9 +614,9 @@ def test_names_of_sets():
         "biosses",
         "sick",
     ]
-    assert set(benchmarks.chosen_benchmarks(["dev,test"])).isdisjoint(benchmarks.WITHOUT_ASSET)
-    assert benchmarks.chosen_benchmarks(["mayosrs"]) == ["mayosrs"]
-    assert not set(benchmarks.GROUPS["dev"]) & set(benchmarks.GROUPS["test"])
+    assert not {"mayosrs", "medsts", "cometa-stratified-test", "bc5cdr-test"} & set(catalogue.chosen_benchmarks(["dev,test"]))  # no assets
+    assert catalogue.chosen_benchmarks(["mayosrs"]) == ["mayosrs"]
+    assert not set(catalogue.GROUPS["dev"]) & set(catalogue.GROUPS["test"])
 
 
 def test_a_limit_draws_the_same_queries_and_keeps_the_dictionary():
@@ -652,7 +665,7 @@ def test_a_pool_keeps_the_gold_names_and_says_so():
 
 def test_unknown_set_is_named():
     with pytest.raises(SapbertError, match=r"\[E540\] Benchmark 'ncbi-devel' is not known"):
-        benchmarks.chosen_benchmarks(["held_out,ncbi-devel"])
+        catalogue.chosen_benchmarks(["held_out,ncbi-devel"])
 
 
 @pytest.mark.parametrize(
@@ -673,7 +686,7 @@ def test_a_missing_file_is_named_with_the_set_and_the_option(material, data, nam
 @pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"\xff\xfe", mtime=0), gzip.compress(DEV.encode(), mtime=0)[:-20]])
 def test_a_damaged_file_is_named(material, data, content):
     (data / "corpora/ncbi_disease/devel.pubtator.txt.gz").write_bytes(content)
-    with pytest.raises(SapbertError, match=r"\[E547\].*devel\.pubtator"):
+    with pytest.raises(SapbertError, match=r"\[E(402|404|560)\] .*devel\.pubtator"):
         material.make("ncbi-dev")
 
 
@@ -682,14 +695,14 @@ def test_a_damaged_file_is_named(material, data, content):
     [
         ("ncbi-dev", "corpora/ncbi_disease/devel.pubtator.txt.gz", 2),
         ("gsc-dev", "corpora/gsc_plus/GSCplus_dev_gold.tsv", 3),
-        ("biomap", benchmarks.BIOMAP[1], 2),
+        ("biomap", BIOMAP_FILES[1], 2),
     ],
 )
 def test_a_line_that_does_not_fit_is_named_with_its_file(material, data, name, file, line):
     """Two lines that both layouts with texts take, then one that none does; biomap has too few cells in its second."""
-    (data / benchmarks.BIOMAP[0]).parent.mkdir()
-    for part in benchmarks.BIOMAP:
-        (data / part).write_text(BIOMAP, encoding="utf-8")
+    (data / BIOMAP_FILES[0]).parent.mkdir()
+    for part in BIOMAP_FILES:
+        (data / part).write_text(BIOMAP + "1,Rabies,C1,MONDO:0000000\n", encoding="utf-8")
     content = {"ncbi-dev": "1|t|Text\n1\tx\n", "gsc-dev": "1\nText\n1\tx\n", "biomap": BIOMAP + "1,x\n"}[name].encode()
     (data / file).write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
     with pytest.raises(SapbertError, match=rf"\[E560\] '[^']*{file}', line {line} "):

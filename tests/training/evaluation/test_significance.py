@@ -7,9 +7,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import t as student_t
 
 from training.evaluation import significance
-from training.evaluation.significance import intervals, randomisation, ratio_interval, spearman_interval, totals
+from training.evaluation.significance import correlation_interval, intervals, paired_t, randomisation, ratio_interval, totals, welch_t
 
 
 def column(*values):
@@ -198,14 +199,14 @@ def test_interval_of_a_ratio_of_sums():
 def test_spearman_of_three_pairs():
     """Of the 24 resamples that are not one pair thrice, 6 have the last two pairs alone (-100), 6 all three (50), 12 the others (100)."""
     human, likeness = np.array([1.0, 2.0, 3.0]), column(0.1, 0.9, 0.5)
-    assert spearman_interval(likeness, human, level=0.4) == pytest.approx((50, 100))  # quantiles 0.3 and 0.7
-    assert spearman_interval(likeness, human, level=0.6) == pytest.approx((-100, 100))  # 0.2 and 0.8
+    assert correlation_interval(likeness, human, level=0.4) == pytest.approx((50, 100))  # quantiles 0.3 and 0.7
+    assert correlation_interval(likeness, human, level=0.6) == pytest.approx((-100, 100))  # 0.2 and 0.8
     seeds = np.hstack([likeness, column(1.0, 2.0, 3.0)])  # the other is always 100, so means are 0, 75, 100
-    assert spearman_interval(seeds, human, level=0.4) == pytest.approx((75, 100))
-    assert spearman_interval(seeds, human, level=0.6) == pytest.approx((0, 100))
-    assert spearman_interval(column(1.0, 1.0, 1.0), human) is None
+    assert correlation_interval(seeds, human, level=0.4) == pytest.approx((75, 100))
+    assert correlation_interval(seeds, human, level=0.6) == pytest.approx((0, 100))
+    assert correlation_interval(column(1.0, 1.0, 1.0), human) is None
     with pytest.raises(ValueError, match="2 scores"):
-        spearman_interval(likeness, human[:2])
+        correlation_interval(likeness, human[:2])
 
 
 def test_the_seed_decides_each_interval_and_is_0_by_default():
@@ -215,7 +216,9 @@ def test_the_seed_decides_each_interval_and_is_0_by_default():
     likenesses, human = chance.random((30, 1)), chance.random(30)
     assert (intervals(values, units) == intervals(values, units, seed=0)).all()
     assert ratio_interval(over, under) == ratio_interval(over, under, seed=0) != ratio_interval(over, under, seed=1)
-    assert spearman_interval(likenesses, human) == spearman_interval(likenesses, human, seed=0) != spearman_interval(likenesses, human, seed=1)
+    assert (
+        correlation_interval(likenesses, human) == correlation_interval(likenesses, human, seed=0) != correlation_interval(likenesses, human, seed=1)
+    )
     assert (randomisation(human, values, units) == randomisation(human, values, units, seed=0)).all()
 
 
@@ -239,10 +242,43 @@ def test_sums_that_are_no_column_are_refused(shape):
 
 def test_two_pairs_have_a_correlation_and_equal_values_no_warning():
     with np.errstate(all="raise"):
-        assert spearman_interval(column(1.0, 2.0), np.array([1.0, 3.0])) == pytest.approx((100, 100))
-        assert spearman_interval(column(2.0, 1.0), np.array([1.0, 3.0])) == pytest.approx((-100, -100))
+        assert correlation_interval(column(1.0, 2.0), np.array([1.0, 3.0])) == pytest.approx((100, 100))
+        assert correlation_interval(column(2.0, 1.0), np.array([1.0, 3.0])) == pytest.approx((-100, -100))
 
 
 def test_no_values_is_said():
     with pytest.raises(ValueError, match=r"^no values$"):
         totals(np.zeros((0, 1)), np.zeros(0, dtype=int))
+
+
+# -- t-tests ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_paired_t_test_by_hand():
+    """Differences 1, 1, 0, 2: mean 1, variance 2/3, t = 1 / sqrt(2 / 3 / 4) = sqrt(6), 3 degrees of freedom."""
+    base, other = np.array([0.0, 1.0, 1.0, 0.0]), np.array([1.0, 2.0, 1.0, 2.0])
+    t = 6**0.5
+    # the distribution function for 3 degrees of freedom in closed form
+    upper = 0.5 - (np.arctan(t / 3**0.5) + t / 3**0.5 / (1 + t * t / 3)) / np.pi
+    assert paired_t(base, other) == pytest.approx(2 * upper)
+    assert paired_t(other, base) == pytest.approx(2 * upper)
+    assert paired_t(base, base) == 1.0
+    assert paired_t(base, base + 1.0) == 0.0  # always the same difference
+    assert paired_t(base[:1], other[:1]) is None
+
+
+def test_welchs_t_test_by_hand():
+    """Means 1 and 3, variances 2 and 2, two each: t = 2 / sqrt(2), 2 degrees of freedom, p = 1 - t / sqrt(2 + t^2)."""
+    t = 2 / 2**0.5
+    assert welch_t([0.0, 2.0], [2.0, 4.0]) == pytest.approx(1 - t / (2 + t * t) ** 0.5)
+    # variances 2 of two and 1 of three: t = 3 / sqrt(2/2 + 1/3), (4/3)^2 / (1 + (1/3)^2 / 2) = 32/19 degrees of freedom
+    assert welch_t([0.0, 2.0], [3.0, 4.0, 5.0]) == pytest.approx(2 * student_t(32 / 19).sf(3 / (4 / 3) ** 0.5))
+    assert welch_t([1.0], [2.0, 4.0]) is None
+    assert welch_t([1.0, 1.0], [2.0, 2.0]) is None
+
+
+def test_pearsons_interval_is_of_the_values():
+    human, likeness = np.array([0.0, 1.0, 10.0]), np.array([[0.0], [1.0], [2.0]])
+    low, high = correlation_interval(likeness, human, ranked=False, level=0.5)
+    assert correlation_interval(likeness, human, level=0.5) == pytest.approx((100, 100))  # the ranks agree
+    assert 80 < low <= high == pytest.approx(100)
