@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import fail
+from ..kb import curies
 from ..kb.concept import Concept, Name
-from . import curies
 from .medic import identifier
 from .names import RANKS
 from .sniff import CTD

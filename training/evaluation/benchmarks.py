@@ -19,11 +19,11 @@ from spacy_sapbert.build import default_linkers
 from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import checksum
+from spacy_sapbert.kb import curies
 from spacy_sapbert.kb.builder import build_kb
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import VERSION as KB_VERSION
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from spacy_sapbert.readers import curies
 
 from ..corpora import (
     NIL,

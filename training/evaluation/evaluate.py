@@ -29,7 +29,6 @@ from ..loop.encoders import SHIPPED, check_encoder, load_encoder
 from ..paths import named, phases_behind
 from . import baselines as baselines_module
 from .benchmarks import (
-    HELD,
     SEARCH,
     Benchmark,
     BenchmarkReader,
@@ -41,6 +40,7 @@ from .benchmarks import (
     size,
 )
 from .breakdown import by_group, confusions, groupings
+from .catalogue import HELD
 from .metrics import Floats1d, Rule, alternatives_of
 from .significance import PROTOCOL as SIGNIFICANCE
 from .significance import correlation_interval, intervals, paired_t, randomisation, welch_t

@@ -112,7 +112,12 @@ class SentenceSimilarityTask(Task):
 
     def extent(self, recipe: Recipe) -> tuple[int, int, int]:
         """Return the number of pairs, those of a batch, and 2; see `Task.extent`."""
-        return sum(len(read_scored(path, lowest=self.lowest, highest=self.highest).pairs) for path in self.train), self.pairs, 2
+        files = self._files()
+        return sum(len(read_scored(path, lowest=low, highest=high).pairs) for path, (low, high) in files.items()), self.pairs, 2
+
+    def _files(self) -> dict[Path, Scale]:
+        """Return the files of pairs that are to be read, with their scales."""
+        return {Path(name): scale for name, scale in self.train.items() if not self.leave_out or Path(name).is_file()}
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Read the pairs.
@@ -122,13 +127,12 @@ class SentenceSimilarityTask(Task):
         """
         from datasets import Dataset
 
-        files = [Path(name) for name in self.train if not self.leave_out or Path(name).is_file()]
-        scales = [self.train[name] for name in self.train if not self.leave_out or Path(name).is_file()]
-        read = [read_scored(path, lowest=low, highest=high) for path, (low, high) in zip(files, scales)]
+        files = self._files()
+        read = [read_scored(path, lowest=low, highest=high) for path, (low, high) in files.items()]
         dev = read_scored(Path(self.dev), lowest=self.dev_scale[0], highest=self.dev_scale[1]) if self.dev else Scored([], 0)
         measured = {_key(pair) for pair in dev.pairs}
         every = [
-            pair._replace(score=(pair.score - low) / (high - low)) for part, (low, high) in zip(read, scales) for pair in part.pairs
+            pair._replace(score=(pair.score - low) / (high - low)) for part, (low, high) in zip(read, files.values()) for pair in part.pairs
         ]  # scores from 0 to 1
         pairs = [pair for pair in every if _key(pair) not in measured]
         if len({pair.score for pair in pairs}) < 2:
