@@ -99,7 +99,7 @@ def test_a_release_becomes_a_wheel_that_links(clone: Path, tmp_path: Path) -> No
     calibration = json.loads((clone / "metrics/umls/calibration.json").read_text())
     assert (calibration["n_fit"], calibration["n_test"]) == (60, 60)
     assert [part["missing_ids"] for part in calibration["counts"].values()] == [0, 0]  # HPO codes are found among CUIs
-    whole = json.loads((clone / "metrics/umls/end-to-end.json").read_text())["systems"]["trained"]["sets"]["gsc-dev"]
+    whole = json.loads((clone / "metrics/umls/end-to-end.json").read_text())["systems"]["trained"]["benchmarks"]["gsc-dev"]
     assert whole["mention_exact"]["recall"] > 60  # two thirds of the gold mentions are names
     assert "gold ids that the knowledge base does not have: 0" in whole["note"]
     assert "base_model: sentence-transformers/all-MiniLM-L6-v2" in (made / "encoder/README.md").read_text()
