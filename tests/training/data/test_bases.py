@@ -22,7 +22,12 @@ from training.train import _overrides
 
 ROOT = Path(__file__).parents[3]
 NAME = "toy/base"
-FILES = {"config.json": b'{"model_type": "bert"}', "vocab.txt": b"[PAD]\n", "model.safetensors": b"weights", "flax_model.msgpack": b"of another library"}
+FILES = {
+    "config.json": b'{"model_type": "bert"}',
+    "vocab.txt": b"[PAD]\n",
+    "model.safetensors": b"weights",
+    "flax_model.msgpack": b"of another library",
+}
 SHA = "0" * 39 + "1"
 
 
@@ -45,7 +50,12 @@ class _Hub(http.server.BaseHTTPRequestHandler):
             self.end_headers()
             return
         self.send_response(200)
-        for header, value in (("ETag", f'"{file}"'), ("X-Repo-Commit", SHA), ("Content-Length", str(len(body))), ("Content-Type", "application/json")):
+        for header, value in (
+            ("ETag", f'"{file}"'),
+            ("X-Repo-Commit", SHA),
+            ("Content-Length", str(len(body))),
+            ("Content-Type", "application/json"),
+        ):
             self.send_header(header, value)
         self.end_headers()
         if self.command == "GET":
@@ -68,7 +78,12 @@ def hub() -> Iterator[http.server.ThreadingHTTPServer]:
 def chosen(tmp_path: Path, *arguments: str, port: int, offline: bool = False) -> tuple[str, str]:
     """Run `training base` in a process of its own, because the hub's client reads its settings when it is imported; return base and message."""
     out = tmp_path / "base.txt"
-    settings = {"HF_ENDPOINT": f"http://127.0.0.1:{port}", "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": str(int(offline)), "NO_PROXY": "127.0.0.1"}
+    settings = {
+        "HF_ENDPOINT": f"http://127.0.0.1:{port}",
+        "HF_HOME": str(tmp_path / "hf"),
+        "HF_HUB_OFFLINE": str(int(offline)),
+        "NO_PROXY": "127.0.0.1",
+    }
     command = [sys.executable, "-m", "training", "base", *arguments, "--out", str(out)]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **settings}, capture_output=True, text=True, timeout=120, check=True)
     return out.read_text().strip(), done.stderr.strip().splitlines()[-1]
