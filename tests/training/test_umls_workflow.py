@@ -57,8 +57,9 @@ def clone(tmp_path: Path) -> Path:
     for part, word in (("dev", "mild"), ("test", "severe")):
         blocks = []
         for i, concept in enumerate(list(chosen.values())[:60]):
-            name = concept.names[i % 2].text if i % 3 else f"{word} letter of {i}"
-            blocks.append(f"{part}{i}\nA {name} was seen.\n2\t{2 + len(name)}\t{name}\t{concept.concept_id}\n")
+            name = concept.names[i % 2].text if i % 3 else f"letter of {i}"
+            start = len(f"A {word} ")  # other texts in each part: documents that both have would be left out of the test
+            blocks.append(f"{part}{i}\nA {word} {name} was seen.\n{start}\t{start + len(name)}\t{name}\t{concept.concept_id}\n")
         (gsc / f"GSCplus_{part}_gold.tsv").write_text("\n".join(blocks), encoding="utf-8")
     return folder
 

@@ -119,8 +119,8 @@ def build_mention_pairs(
     if not pairs:
         why = ", ".join(f"{count:,} {key.replace('_', ' ')}" for key, count in counts.items())
         if unknown:
-            known = ", ".join(kb.vocabularies_by_size[:12])
-            why += f"; the unknown ids are of {curies.vocabularies_in_words(unknown)}, and the knowledge base has {known}"
+            ours = ", ".join(kb.vocabularies_by_size[:12])
+            why += f"; the unknown ids are of {curies.vocabularies_in_words(unknown)}, and the knowledge base has {ours}"
         raise fail("E504", why=why)
     in_pairs = len({row["anchor"] for row in pairs}) + len({row["positive"] for row in pairs})
     counts.update(
