@@ -590,6 +590,16 @@ def test_held_out_names_are_not_in_the_dictionary(small_kb, tmp_path):
         assert gold.alternatives == ((queries[query],),)
 
 
+def test_where_nothing_is_held_out_the_other_benchmarks_are_measured(small_kb, material, tmp_path):
+    pairs.build_pairs(small_kb, tmp_path / "all", held_out=0, zero_shot=0)
+    reader = benchmarks.BenchmarkReader(material.data, small_kb.path, tmp_path / "all", material.work)
+    found = ev.evaluate({}, ["held_out", "zero_shot", "ncbi-dev"], reader, baselines=True)
+    assert list(found["sets"]) == ["ncbi-dev"]
+    assert found["notes"][:2] == [f"{name}: left out, because the pairs keep nothing out of training" for name in ("held_out", "zero_shot")]
+    with pytest.raises(SapbertError, match="E548"):
+        ev.evaluate({}, ["held_out"], reader, baselines=True)
+
+
 def test_pairs_of_another_knowledge_base_are_refused(small_kb, tmp_path):
     pairs.build_pairs(small_kb, tmp_path / "pairs")
     build_kb([building.read_source(TESTS / "tiny.obo")], tmp_path / "kb")
