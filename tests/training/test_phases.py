@@ -169,7 +169,7 @@ def test_bad_recipes(path: Path, change: Any, said: str) -> None:
 def test_torchrun_makes_the_phases_together(path: Path, tmp_path: Path, here: Here) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "training", "train", str(path)]
-    done = subprocess.run([*words, "--paths.out", str(tmp_path / "two")], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*words, "--paths.out", str(tmp_path / "two")], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
     phases.run(load(path), path, here)  # in one process
     base = load_file(Path(load(path)["paths"]["base"]) / "model.safetensors")
