@@ -56,7 +56,7 @@ class Errors:
     E519 = "'{part}' can't be used both to fit and to test: the figures would be too high. Name two parts by --fit and --test."
     # phases, averages, scored pairs
     E529 = "The memory of GPU {gpu_id} is full ({error}). Any of these needs less: {lower}. Or end what else uses the GPU."
-    E530 = "The training that was begun to measure its time ended with {code}: {why}\nCorrect the cause, or plan without measuring: --seconds 0."
+    E530 = "The training that was begun to measure its time ended with {status}: {why}\nCorrect the cause, or plan without measuring: --seconds 0."
     E524 = "Phase '{phase}' failed ({why}). The phases before it are kept in '{folder}': correct the cause and give the same command again."
     E525 = "'{one}' and '{other}' can't be averaged: {why}. Average models of the same base whose recipes differ only in the seed or in settings of [training]."
     E526 = "'{path}', line {line} ('{text}…'): {why}. Correct the line or remove it."

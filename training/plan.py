@@ -286,7 +286,7 @@ def _measured(config: Config, scratch: Path, seconds: float, steps: int, known: 
     began = time.monotonic()
     done = subprocess.run([sys.executable, "-m", "training", "train", str(recipe)], capture_output=True, text=True)
     if done.returncode:
-        raise fail("E530", code=done.returncode, why=done.stderr.strip()[-1500:])
+        raise fail("E530", status=done.returncode, why=done.stderr.strip()[-1500:])
     wall = time.monotonic() - began
     lines = [json.loads(line) for line in (out / LOG).read_text(encoding="utf-8").splitlines()]
     report = json.loads((out / REPORT).read_text(encoding="utf-8"))
