@@ -17,7 +17,6 @@ from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..corpora import Corpus, by_document, fitting, placed, read_corpus, resolved_texts
-from ..corpora.mention import GoldMention, resolve_gold
 from ..errors import fail
 from .labels import assign_labels
 from .pairs import HELD_OUT, MENTIONS, write_pairs
@@ -64,8 +63,7 @@ class _Chosen:
             if any(len(alternative) > 1 for alternative in alternatives):
                 self.counts["composite"] += 1
                 continue
-            gold = resolve_gold(GoldMention("", 0, 0, text, alternatives), kb.row_of)
-            known = {row for alternative in gold.alternatives for row in alternative if row is not None}
+            known = {kb.row_of(i) for (i,) in alternatives if i in kb}
             if not known:
                 self.counts["not_in_kb"] += 1
             elif normalise(text):
