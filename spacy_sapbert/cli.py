@@ -334,6 +334,7 @@ def index(
     from .kb.knowledge_base import KnowledgeBase
     from .registry import registry
 
+    model = _encoder(encoder, pooling, max_length, trust_remote_code)
     settings: dict[str, Any] = {}
     if engine in ("default", "auto"):
         engine, settings, why = (default if engine == "default" else recommended)(KnowledgeBase(kb).n_surface_forms)
@@ -346,7 +347,6 @@ def index(
     if engine not in engines:
         raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, default, {', '.join(sorted(engines))}.")
     made = _engine(engine, engines[engine], {**settings, **dict(_setting(text) for text in setting)})
-    model = _encoder(encoder, pooling, max_length, trust_remote_code)
     workers = _workers(processes, gpu_ids, static=not isinstance(model, NameEncoder))
     if trust_remote_code:
         typer.echo(f"--trust-remote-code: Python code of the repository '{encoder}' is run, where the encoder needs it.", err=True)

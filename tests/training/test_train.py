@@ -411,7 +411,9 @@ def test_a_gpu_whose_memory_is_full(settings: Dict[str, Any], monkeypatch: pytes
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 4 GiB. More words. And more.")
 
     monkeypatch.setattr(loop.SelfAlignment, "forward", full)
-    with pytest.raises(SapbertError, match=r"Tried to allocate 2\.00 GiB.*cache_gradients true.*batch_tokens.*max_length \(25\).*batch \(16;") as error:
+    with pytest.raises(
+        SapbertError, match=r"Tried to allocate 2\.00 GiB.*cache_gradients true.*batch_tokens.*max_length \(25\).*batch \(16;"
+    ) as error:
         run(settings)
     assert error.value.code == "E529"
     with pytest.raises(SapbertError) as error:
