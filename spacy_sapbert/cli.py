@@ -362,7 +362,7 @@ def index(
 
 
 def _workers(processes: int, gpu_ids: str, *, static: bool) -> Workers:
-    """Return the processes that encode, and say what they are.
+    """Return the processes that encode, and say so if they use GPUs.
 
     Args:
         processes: As the option.
@@ -375,7 +375,8 @@ def _workers(processes: int, gpu_ids: str, *, static: bool) -> Workers:
     from .build.vectors import Workers
 
     workers = Workers.found(processes, "-1" if static and not gpu_ids else gpu_ids)
-    typer.echo(workers.in_words(), err=True)
+    if any(device != "cpu" for device in workers.devices):
+        typer.echo(workers.in_words(), err=True)
     return workers
 
 

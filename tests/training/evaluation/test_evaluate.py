@@ -836,7 +836,7 @@ def test_a_set_without_a_system_is_left_out_with_a_note(material, data):
     ("arguments", "code"),
     [
         ([], "E548"),
-        (["--encoder", "base=", "--limit", "-1"], "E548"),
+        (["--encoder", "base=", "--limit", "-2"], "E548"),
         (["--encoder", "base=", "--seed", "-1"], "E548] Setting '--seed'"),
         (["--encoder", "base=", "--benchmarks", "x"], "E540"),
     ],
