@@ -676,7 +676,7 @@ def lookup(
         for row in (identified := linker.kb.rows_of(name)[:k]):
             entity = linker.kb.entity(row)
             table.add_row("id", entity.concept_id, Text(entity.canonical_name), Text(name))
-        for candidate in () if identified else candidates[:k]:
+        for candidate in () if identified and ":" in name else candidates[:k]:  # an id may also be a word; a code is no mention
             entity = linker.kb[candidate.concept_id]
             table.add_row(f"{candidate.similarities[0]:.3f}", candidate.concept_id, Text(entity.canonical_name), Text(candidate.aliases[0]))
         console.print(table)

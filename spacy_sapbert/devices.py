@@ -61,6 +61,7 @@ def check_gpus(gpu_ids: Sequence[int]) -> None:
     Raises:
         SapbertError: E305.
     """
+    named_gpus()  # a list that the driver would not read whole is refused now, not when the workers start
     there = gpus_there()
     for gpu in gpu_ids:
         if not 0 <= gpu < there:

@@ -164,7 +164,7 @@ class Errors:
     E302 = "Encoder is not initialised: nothing is read before initialize(). Call encoder.initialize()."
     E303 = "pooling must be 'cls', 'mean' or 'auto'; got '{pooling}'."
     E304 = "Encoder '{name}' gave NaN or infinite values for {count} of {total} names. Try dtype='float32'."
-    E305 = "There is no GPU {gpu}. GPUs that PyTorch sees: {there}. Name one of these, or -1 for the CPU."
+    E305 = "There is no GPU {gpu}. GPUs that PyTorch sees: {there}. Name some of these, or -1 alone for the CPU."
     E306 = (
         "Encoder '{name}' needs Python code of its own repository, which is not run unasked. Name a model that transformers loads without such code; "
         "or, if you trust the repository, run its code with `python -m spacy_sapbert index KB --encoder NAME --trust-remote-code`."

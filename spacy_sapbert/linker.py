@@ -149,8 +149,10 @@ class SapBertLinker(Pipe):
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
-        set_extensions(settings.attr_name, self.name)
-        self._state.settings = settings
+        with self._state.lock:
+            self._state.check_fixed(settings)
+            set_extensions(settings.attr_name, self.name)
+            self._state.settings = settings
 
     def change_settings(self, **changes: Any) -> None:
         """Change some settings at once, and keep the others.

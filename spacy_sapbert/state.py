@@ -60,14 +60,22 @@ class LinkerState:
     @settings.setter
     def settings(self, settings: Settings) -> None:
         with self.lock:
-            for setting in FIXED:
-                if getattr(settings, setting) != getattr(self._settings, setting):
-                    why = "it cannot change after the component was added. Add another component with this value."
-                    raise fail("E002", setting=setting, component=self.component, value=getattr(settings, setting), why=why)
+            self.check_fixed(settings)
             if self._search is None:
                 self._settings = settings
             else:
                 self.use(self._search.bundle, settings)
+
+    def check_fixed(self, settings: Settings) -> None:
+        """Check that no setting of `FIXED` would change.
+
+        Raises:
+            SapbertError: E002.
+        """
+        for setting in FIXED:
+            if getattr(settings, setting) != getattr(self._settings, setting):
+                why = "it cannot change after the component was added. Add another component with this value."
+                raise fail("E002", setting=setting, component=self.component, value=getattr(settings, setting), why=why)
 
     @property
     def search(self) -> CandidateSearch:

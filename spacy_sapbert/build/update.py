@@ -138,10 +138,11 @@ def compare(before: KnowledgeBase, after: KnowledgeBase) -> Difference:
         elif second is not None:
             found.kept += 1
         else:
-            try:
-                found.merged[concept_id] = after.concept_id(after.row_of(concept_id))
-            except KeyError:
+            row = after.row_of_id(concept_id)  # not by codes: a cross-reference merges nothing
+            if row is None:
                 found.retired.append(concept_id)
+            else:
+                found.merged[concept_id] = after.concept_id(row)
     return found
 
 
@@ -162,13 +163,13 @@ def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) 
 
 def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> Additions:
     """Return the additions that fit the new knowledge base: concepts that it lacks, and names under the ids that their concepts have now."""
-    concepts = {concept_id: concept for concept_id, concept in additions.concepts.items() if concept_id not in after}
+    concepts = {concept_id: concept for concept_id, concept in additions.concepts.items() if after.row_of_id(concept_id) is None}
     names: list[AddedName] = []
     for name in additions.names:
         if name.concept_id in concepts:
             names.append(name)
-        elif name.concept_id in after:
-            names.append(name._replace(concept_id=after.concept_id(after.row_of(name.concept_id))))
+        elif (row := after.row_of_id(name.concept_id)) is not None:
+            names.append(name._replace(concept_id=after.concept_id(row)))
         else:
             found.additions_left_out.append(name)
     return Additions(concepts, list(dict.fromkeys(names)), additions.vectors, additions.encoder)

@@ -108,7 +108,8 @@ def from_iri(text: str) -> str:
 def split(curie: str) -> tuple[str, str]:
     """Split a CURIE or IRI into (prefix, local part); the prefix is "" where there is none."""
     prefix, colon, local = from_iri(curie.strip()).partition(":")
-    return (prefix.strip(), local.strip()) if colon and not local.startswith("//") else ("", curie.strip())
+    prefix = prefix.strip()
+    return (prefix, local.strip()) if prefix and colon and not local.startswith("//") else ("", curie.strip())
 
 
 def cui(curie: str) -> str | None:

@@ -254,17 +254,23 @@ class KnowledgeBase:
         if not isinstance(concept_id, str):
             return []
         try:
-            for spelt in _spellings(concept_id):
-                hit = self._sql("SELECT row FROM concept WHERE id = ?", spelt).fetchone()
-                hit = hit or self._sql("SELECT concept FROM other_id WHERE id = ?", spelt).fetchone()
-                if hit is not None:
-                    return [int(hit[0])]
-                if self.added is not None and spelt in self.added.rows:
-                    return [self.added.rows[spelt]]
+            if (row := self.row_of_id(concept_id)) is not None:
+                return [row]
             prefix, local = curies.split(concept_id)
             return self.rows_of_code(curies.code_spellings(concept_id), prefix) if prefix and local else []
         except UnicodeEncodeError:  # half a surrogate pair: no id has one
             return []
+
+    def row_of_id(self, concept_id: str) -> int | None:
+        """Return the row of the concept with this id, another of its CUIs, a retired id or the identifier of a source; None where there is none."""
+        for spelt in _spellings(concept_id):
+            hit = self._sql("SELECT row FROM concept WHERE id = ?", spelt).fetchone()
+            hit = hit or self._sql("SELECT concept FROM other_id WHERE id = ?", spelt).fetchone()
+            if hit is not None:
+                return int(hit[0])
+            if self.added is not None and spelt in self.added.rows:
+                return self.added.rows[spelt]
+        return None
 
     def rows_of_code(self, spellings: Sequence[str], vocabulary: str = "") -> list[int]:
         """Return the rows of all concepts with a code, best first.
