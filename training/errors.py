@@ -55,9 +55,9 @@ class Errors:
     E518 = "{failed} of {total} trainings of the comparison failed; {first}. The finished trainings are kept: correct the cause and give the same command again."
     E519 = "'{part}' can't be used both to fit and to test: the figures would be too high. Name two parts by --fit and --test."
     # phases, averages, scored pairs
-    E528 = "The training that was begun to measure its time ended with {status}: {why}\nCorrect the cause, or plan without measuring: --seconds 0."
+    E528 = "'{path}' is named as the test part of a corpus. An encoder that was trained on it can't be measured by it. Give the training part, or --allow-test if the name misleads."
     E529 = "The memory of GPU {gpu_id} is full ({error}). Any of these needs less: {lower}. Or end what else uses the GPU."
-    E530 = "'{path}' is named as the test part of a corpus. An encoder that was trained on it can't be measured by it. Give the training part, or --allow-test if the name misleads."
+    E530 = "The training that was begun to measure its time ended with {status}: {why}\nCorrect the cause, or plan without measuring: --seconds 0."
     E524 = "Phase '{phase}' failed ({why}). The phases before it are kept in '{folder}': correct the cause and give the same command again."
     E525 = "'{one}' and '{other}' can't be averaged: {why}. Average models of the same base whose recipes differ only in the seed or in settings of [training]."
     E526 = "'{path}', line {line} ('{text}…'): {why}. Correct the line or remove it."

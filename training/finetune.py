@@ -82,11 +82,11 @@ def finetune(
         The training's report, with the counts of `build_mention_pairs` and the documents that stand in both parts as `mentions`.
 
     Raises:
-        SapbertError: E530 (a test part), E504 (no pair), those of `read_corpus` and of `train`.
+        SapbertError: E528 (a test part), E504 (no pair), those of `read_corpus` and of `train`.
     """
     for path in corpora:
         if looks_like_test(path) and not allow_test:
-            raise fail("E530", path=path)
+            raise fail("E528", path=path)
     parts, measured = (read_parts(paths, layout=layout, kinds=kinds, **options) for paths in (corpora, dev))
     mentions, queries = ([mention for part in some for mention in resolved_mentions(part)] for some in (parts, measured))
     pairs = Path(f"{out}.pairs")

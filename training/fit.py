@@ -174,6 +174,7 @@ def fit(config: Config) -> dict[str, Any]:
         **_outcome(loop.state, prepared, checkpoints / LOG),
         "trainable_parameters": sizes[0],
         "parameters": sizes[1],
+        "base": recipe.paths.base or BASE_NAME,
         "pooling": encoder[1].pooling_mode,
         **prepared.report,
         "settings": {

@@ -94,7 +94,7 @@ def plan(path: Path, overrides: dict[str, Any], *, seconds: float = 30.0) -> lis
         seconds: How long to measure each kind of training; 0: not at all.
 
     Raises:
-        SapbertError: E510, E511, E513 (no such GPU), E528 (the measured training failed), and those of the data.
+        SapbertError: E510, E511, E513 (no such GPU), E530 (the measured training failed), and those of the data.
     """
     config = load(path, overrides)
     with tempfile.TemporaryDirectory() as scratch:
@@ -268,7 +268,7 @@ def _measured(config: Config, scratch: Path, seconds: float, steps: int, known: 
     """Begin the training in a process of its own, stop it, and read what it took. Trainings that differ in the seed alone are measured once.
 
     Raises:
-        SapbertError: E528.
+        SapbertError: E530.
     """
     alike = {key: value for key, value in flat(json.loads(json.dumps(dict(config)))).items() if key not in ("paths.out", "training.seed")}
     key = json.dumps(alike, sort_keys=True)
@@ -286,7 +286,7 @@ def _measured(config: Config, scratch: Path, seconds: float, steps: int, known: 
     began = time.monotonic()
     done = subprocess.run([sys.executable, "-m", "training", "train", str(recipe)], capture_output=True, text=True)
     if done.returncode:
-        raise fail("E528", status=done.returncode, why=done.stderr.strip()[-1500:])
+        raise fail("E530", status=done.returncode, why=done.stderr.strip()[-1500:])
     wall = time.monotonic() - began
     lines = [json.loads(line) for line in (out / LOG).read_text(encoding="utf-8").splitlines()]
     report = json.loads((out / REPORT).read_text(encoding="utf-8"))

@@ -254,7 +254,7 @@ class KnowledgeBase:
         if not isinstance(concept_id, str):
             return []
         try:
-            for spelt in dict.fromkeys((concept_id, curies.canonical(concept_id))):
+            for spelt in _spellings(concept_id):
                 hit = self._sql("SELECT row FROM concept WHERE id = ?", spelt).fetchone()
                 hit = hit or self._sql("SELECT concept FROM other_id WHERE id = ?", spelt).fetchone()
                 if hit is not None:
@@ -490,6 +490,13 @@ class KnowledgeBase:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["path"])  # type: ignore[misc]
         self.added = state["added"]
+
+
+def _spellings(concept_id: str) -> Iterator[str]:
+    """Yield an id as it is given, and then, if it is another one, as this package spells it."""
+    yield concept_id
+    if (canonical := curies.canonical(concept_id)) != concept_id:
+        yield canonical
 
 
 def _file(path: Path) -> str:

@@ -120,7 +120,7 @@ def fields(path: Path) -> set[str]:
 def test_sources_of_figures_name_what_the_commands_measure() -> None:
     from benchmarks.engines import SETTINGS
     from benchmarks.kb import SOURCES
-    from training.evaluation.benchmarks import benchmark_names
+    from training.evaluation.catalogue import benchmark_names
 
     every = set().union(*(fields(path) for path in DATA))
     asked = {match[1] for name in every if (match := re.search(r"\[benchmarks\]\[([^]]*)\]\[systems\]", name))}

@@ -99,7 +99,7 @@ def with_driver(tmp_path: Path, *words: str, **environment: str) -> Any:
     log.unlink(missing_ok=True)
     kept = {key: value for key, value in os.environ.items() if key not in ("CUDA_VISIBLE_DEVICES", devices.CHOSEN, devices.BEFORE)}
     given = {**kept, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", "DRIVER_LOG": str(log), **environment}
-    done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=given, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=given, capture_output=True, text=True, timeout=900)
     seen: Dict[str, Any] = {}
     for name, visible in map(json.loads, log.read_text().splitlines() if log.is_file() else []):
         seen.setdefault(name, visible)

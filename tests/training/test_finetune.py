@@ -108,7 +108,7 @@ def test_what_cannot_be_trained_on(kb: KnowledgeBase, tiny_base: Path, tmp_path:
     unknown = corpus(tmp_path / "parts" / "train.txt", "1|A growth was seen|growth|D000001")
     given = ["--kb", kb.path, "--encoder", tiny_base, "--out", tmp_path / "tuned"]
     for arguments, named in (
-        ([part], "E530"),
+        ([part], "E528"),
         ([unknown], "E504"),
         ([part, "--allow-test", "--training.epoch", "1"], "E510"),
         ([tmp_path / "parts" / "none.txt"], "E401"),

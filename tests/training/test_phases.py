@@ -171,15 +171,17 @@ def test_bad_recipes(path: Path, change: Any, said: str) -> None:
 
 @pytest.mark.e2e
 def test_torchrun_makes_the_phases_together(path: Path, tmp_path: Path, here: Here) -> None:
+    recipe = tmp_path / "sts.cfg"
+    recipe.write_text(recipe.read_text().replace("max_length = 64", "max_length = 64\ndropout = 0.0"))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "training", "train", str(path)]
-    done = subprocess.run([*words, "--paths.out", str(tmp_path / "two")], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*words, "--paths.out", str(tmp_path / "two")], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
     phases.run(load(path), path, here)  # in one process
     base = load_file(Path(load(path)["paths"]["base"]) / "model.safetensors")
     one, two = (load_file(tmp_path / out / "model.safetensors") for out in ("out", "two"))
     moved = max(float((one[key] - base[key]).abs().max()) for key in base)
-    assert max(float((one[key] - two[key]).abs().max()) for key in one) < 0.5 * moved  # dropout differs
+    assert max(float((one[key] - two[key]).abs().max()) for key in one) < 0.05 * moved
     report = json.loads((tmp_path / "two.phases" / "a" / "training.json").read_text())
     assert report["settings"]["processes"] == 2
     again = phases.run(load(path, {"paths.out": str(tmp_path / "two")}), path, here)  # on another number of processes

@@ -80,7 +80,7 @@ def test_phases_are_measured_before_there_are_encoders_to_begin_from(tmp_path: P
     (tmp_path / "sts.cfg").write_text(RECIPE.replace("train.csv", str(tmp_path / "train.csv")).replace('dev = "dev.csv"', ""))
     text = PHASES.replace("OUT", str(tmp_path / "out")).replace("BASE", str(tiny_base)).replace("RECIPE", str(tmp_path / "sts.cfg"))
     (tmp_path / "phases.cfg").write_text(text)
-    shown = command("plan", tmp_path / "phases.cfg", "--seconds", "1", "--training.max_steps", "3")
+    shown = command("plan", tmp_path / "phases.cfg", "--seconds", "300", "--training.max_steps", "3")
     assert shown.exit_code == 0, shown.output
     lines = shown.stdout.splitlines()
     assert [line for line in lines if not line.startswith(" ")][:-1] == ["first", "a", "b", "mean"]

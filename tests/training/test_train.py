@@ -331,7 +331,7 @@ def test_two_processes_and_two_nodes_learn_what_one_process_learns(settings: Dic
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(LATE)
     two = words({**settings, "paths.out": str(tmp_path / "two")}, "--standalone", "--nproc_per_node", "2")
-    found = subprocess.run(two, cwd=ROOT, env=environment(PYTHONPATH=str(tmp_path / "site")), capture_output=True, text=True, timeout=300)
+    found = subprocess.run(two, cwd=ROOT, env=environment(PYTHONPATH=str(tmp_path / "site")), capture_output=True, text=True, timeout=900)
     assert found.returncode == 0, found.stderr[-2000:]
     assert (tmp_path / "site" / "was-late").exists()
     with socket.socket() as free:
@@ -340,7 +340,7 @@ def test_two_processes_and_two_nodes_learn_what_one_process_learns(settings: Dic
     each = ["--nnodes", "2", "--nproc_per_node", "1", "--master_addr", "127.0.0.1", "--master_port", port]
     given = {**settings, "paths.out": str(tmp_path / "nodes")}
     nodes = [subprocess.Popen(words(given, *each, "--node_rank", rank), cwd=ROOT, env=environment()) for rank in "01"]
-    assert [node.wait(300) for node in nodes] == [0, 0]
+    assert [node.wait(900) for node in nodes] == [0, 0]
 
     reports = {name: json.loads((tmp_path / name / "training.json").read_text()) for name in ("two", "nodes")}
     one, both, apart = (weights(tmp_path / name) for name in ("alone", "two", "nodes"))
@@ -359,7 +359,7 @@ def test_a_training_goes_on_with_another_number_of_processes(settings: Dict[str,
     settings.update({"training.precision": "fp32", "encoder.dropout": 0.0, "training.max_steps": 6})
     whole_and_killed(settings, tmp_path, monkeypatch)
     two = words(settings, "--standalone", "--nproc_per_node", "2")
-    found = subprocess.run(two, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=300)
+    found = subprocess.run(two, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=900)
     assert found.returncode == 0, found.stderr[-2000:]
     lines = [json.loads(line) for line in (tmp_path / "encoder" / "train_log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]

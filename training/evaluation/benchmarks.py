@@ -559,7 +559,7 @@ class BenchmarkReader:
         return self.opened(path, source._replace(file="", origin=None))
 
     def _build(self, path: Path, source: DictionarySource) -> tuple[KnowledgeBase, Dictionary]:
-        if path.is_dir():
+        if path.is_dir() or source.kind == KB:
             kb = KnowledgeBase(path)
             return kb, of_kb(kb, source.title)
         kind = source.kind or dictionary_kind(path)

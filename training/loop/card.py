@@ -72,8 +72,7 @@ def write_card(path: Path, report: dict[str, Any], words: Words) -> None:
     settings = report["settings"]
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # Markdown, not HTML
     text = environment.from_string(TEMPLATE).render(
-        **report,
-        base=settings.get("paths.base") or BASE,
+        **{**report, "base": settings.get("paths.base") or BASE},
         words=words,
         versions=", ".join(f"{package} {version(package)}" for package in PACKAGES),
     )

@@ -381,7 +381,8 @@ def write_targets(folder: Path, texts: Texts, teacher: Any, dimensions: int, whi
         np.save(folder / MEAN, mean.astype(np.float32), allow_pickle=False)
         np.save(folder / COMPONENTS, components, allow_pickle=False)
     with open(folder / TARGETS, "wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (texts.concepts, width)})  # type: ignore[no-untyped-call]
+        shape = {"descr": "<f4", "fortran_order": False, "shape": (texts.concepts, width)}
+        np.lib.format.write_array_header_1_0(file, shape)  # type: ignore[no-untyped-call]
         for chunk in means.chunks():
             file.write((chunk if components is None else (chunk - mean.astype(np.float32)) @ components.T).tobytes())
     means.path.unlink()

@@ -18,7 +18,7 @@ from spacy_sapbert.errors import MissingFile
 from training.data.bases import choose_base
 from training.evaluation.evaluate import parse_encoders
 from training.paths import named
-from training.train import _overrides
+from training.train import overridden
 
 ROOT = Path(__file__).parents[3]
 NAME = "toy/base"
@@ -135,6 +135,6 @@ def test_options_take_the_name_in_a_file(tmp_path: Path) -> None:
     assert named(f"@{out}") == "my/base"
     assert named("other") == "other"
     assert parse_encoders([f"base=@{out}"]) == {"base": "my/base"}
-    assert _overrides(Path("sap.cfg"), ["--paths.base", f"@{out}", "--training.seed", "8"]) == {"paths.base": "my/base", "training.seed": 8}
+    assert overridden(Path("sap.cfg"), ["--paths.base", f"@{out}", "--training.seed", "8"]) == {"paths.base": "my/base", "training.seed": 8}
     with pytest.raises(MissingFile, match="E401"):
         named("@nowhere.txt")

@@ -174,9 +174,9 @@ def test_the_command_measures_a_set(data, tmp_path, command):
     arguments = ["--set", "mine=mine.tsv,snomed.txt,tsv,vocabulary=SNOMEDCT_US", "--data", str(data), "--work", str(tmp_path / "work")]
     shown = command("evaluate", [*arguments, "--baselines", "--out", str(tmp_path / "e.json")])
     result = json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))
-    assert list(result["sets"]) == ["mine"]
-    assert result["sets"]["mine"]["systems"][baselines.EXACT]["at1"] == pytest.approx(100 / 3)
-    assert "confusions" not in result["sets"]["mine"]
+    assert list(result["benchmarks"]) == ["mine"]
+    assert result["benchmarks"]["mine"]["systems"][baselines.EXACT]["at1"] == pytest.approx(100 / 3)
+    assert "confusions" not in result["benchmarks"]["mine"]
     assert "1 mentions without an id" in shown
     assert str(tmp_path) not in (tmp_path / "e.json").read_text(encoding="utf-8")
 
@@ -250,7 +250,7 @@ def test_what_is_missing_is_named_with_where_to_get_it(data, tmp_path, command):
     arguments = ["--baselines", "--data", str(data), "--work", str(tmp_path / "work"), "--kb", str(data / "no-kb"), "--out", str(tmp_path / "e.json")]
     shown = command("evaluate", ["--benchmarks", "papers", *arguments])
     result = json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))
-    assert list(result["sets"]) == ["mayosrs"]
+    assert list(result["benchmarks"]) == ["mayosrs"]
     missing = {note.partition(":")[0] for note in result["notes"]}
     assert missing >= set(catalogue.GROUPS["papers"]) - {"mayosrs"}
     assert "cadec-sapbert: [E542] Benchmark 'cadec' needs 'corpora/cadec'" in shown
@@ -308,7 +308,7 @@ def test_pearson_is_reported_first_where_the_papers_have_it():
     pairs = [TextPair("a", "b", score) for score in (0.0, 1.0, 2.0, 7.0)]
     made = benchmarks.SimilarityBenchmark("s", "S", "Pearson's.", pairs, metric="pearson")
     result = ev.as_result([made], {"x": {"s": np.array([0.0, 1.0, 3.0, 2.0])}}, {})
-    entry = result["sets"]["s"]
+    entry = result["benchmarks"]["s"]
     assert entry["metric"] == "pearson"
     row = entry["systems"]["x"]
     # deviations -2.5, -1.5, -0.5, 4.5 and -1.5, -0.5, 1.5, 0.5: 6.0 / sqrt(29 * 5); ranks 1, 2, 3, 4 and 1, 2, 4, 3

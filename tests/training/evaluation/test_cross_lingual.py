@@ -77,7 +77,7 @@ ANGLES = {
 
 
 def measured(groups: Sequence[Any], monkeypatch: pytest.MonkeyPatch, **settings: int) -> Dict[str, Any]:
-    monkeypatch.setattr(evaluate, "load_encoder", lambda folder: fake(ANGLES))
+    monkeypatch.setattr(evaluate, "load_encoder", lambda folder, gpu_id: fake(ANGLES))
     return cross_lingual.evaluate_across_languages({"fake": ""}, groups, **settings)
 
 
@@ -192,7 +192,7 @@ def test_one_line_that_does_not_fit_is_counted_and_the_rest_is_measured(kb: Know
         "lines_without_id_or_mention": 1,
         "unanswerable": 1,
     }
-    result = measured([[german]], monkeypatch)["sets"]["xlbel_de"]
+    result = measured([[german]], monkeypatch)["benchmarks"]["xlbel_de"]
     assert result["systems"]["fake"]["at1"] == pytest.approx(200 / 3)  # the mention without a CUI counts as wrong, as in the published figures
 
 
@@ -206,14 +206,14 @@ def test_the_candidate_list_is_the_dictionary(xlbel: Path, tmp_path: Path, monke
     assert {key: german.dictionary.about[key] for key in ("names", "concepts", "lines_left_out")} == {"names": 3, "concepts": 3, "lines_left_out": 2}
     assert german.dictionary.known().entry(1) == (f"{FLU}|{GOUT}", "flu")
     assert "3 names of the candidate list 'list.txt'" in german.protocol
-    monkeypatch.setattr(evaluate, "load_encoder", lambda folder: fake({**ANGLES, "gout|x": 60}))
+    monkeypatch.setattr(evaluate, "load_encoder", lambda folder, gpu_id: fake({**ANGLES, "gout|x": 60}))
     out = tmp_path / "x.json"
     below = tmp_path / "published"
     below.mkdir()
     xlbel.rename(below / "xlbel_v0.0")  # as the archive has it
     given = ["--encoder", "base=", "--kb", str(tmp_path / "none"), "--xlbel", str(below), "--out", str(out)]
     command("cross-lingual", [*given, "--candidates", str(tmp_path / "list.txt"), "--languages", "de"])
-    assert json.loads(out.read_text())["sets"]["xlbel_de"]["systems"]["base"]["at1"] == pytest.approx(200 / 3)
+    assert json.loads(out.read_text())["benchmarks"]["xlbel_de"]["systems"]["base"]["at1"] == pytest.approx(200 / 3)
     (tmp_path / "list.txt").write_text("flu\n")
     for arguments, code in ((["--candidates", str(tmp_path / "list.txt")], "E560"), ([], "E101"), (["--candidates", "nowhere.txt"], "E401")):
         with pytest.raises(SapbertError, match=code):
@@ -226,7 +226,7 @@ def test_the_candidate_list_is_the_dictionary(xlbel: Path, tmp_path: Path, monke
 def test_command_writes_a_table_and_json(
     kb: KnowledgeBase, translations: Path, xlbel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any
 ) -> None:
-    monkeypatch.setattr(evaluate, "load_encoder", lambda folder: fake(ANGLES))
+    monkeypatch.setattr(evaluate, "load_encoder", lambda folder, gpu_id: fake(ANGLES))
     out = tmp_path / "metrics" / "crosslingual.json"
     given = ["--kb", str(kb.path), "--translations", str(translations), "--xlbel", str(xlbel), "--out", str(out)]
     shown = command("cross-lingual", ["--encoder", "base=", *given])

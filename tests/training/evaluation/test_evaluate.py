@@ -293,11 +293,11 @@ def test_trainings_of_two_systems_are_compared_by_their_seeds():
     made = task(["a"] * 4, [((1,),)] * 4, HAND, rule="lenient")
     seeds = {"ours#0": 0.7, "ours#1": 0.8, "base#0": 0.5, "base#1": 0.6}
     result = ev.as_result([made], {name: {"hand": made_up(made, [p] * 4, [0.9] * 4)} for name, p in seeds.items()}, {}, against="base")
-    (one,) = result["sets"]["hand"]["comparisons"]
+    (one,) = result["benchmarks"]["hand"]["comparisons"]
     t = 0.2 / 0.005**0.5  # variances of 0.005, two seeds each; with 2 degrees of freedom p = 1 - t / sqrt(2 + t^2)
     assert one["t_seeds_p"] == pytest.approx(1 - t / (2 + t * t) ** 0.5)
     assert "t_folds_p" not in one
-    assert ev.interval_cell(result["sets"]["hand"], "ours").endswith("p 0.12 (t 0)")
+    assert ev.interval_cell(result["benchmarks"]["hand"], "ours").endswith("p 0.12 (t 0)")
 
 
 def test_intervals_and_comparisons_go_by_documents():
@@ -590,6 +590,16 @@ def test_held_out_names_are_not_in_the_dictionary(small_kb, tmp_path):
         assert gold.alternatives == ((queries[query],),)
 
 
+def test_where_nothing_is_held_out_the_other_benchmarks_are_measured(small_kb, material, tmp_path):
+    pairs.build_pairs(small_kb, tmp_path / "all", held_out=0, zero_shot=0)
+    reader = benchmarks.BenchmarkReader(material.data, small_kb.path, tmp_path / "all", material.work)
+    found = ev.evaluate({}, ["held_out", "zero_shot", "ncbi-dev"], reader, baselines=True)
+    assert list(found["sets"]) == ["ncbi-dev"]
+    assert found["notes"][:2] == [f"{name}: left out, because the pairs keep nothing out of training" for name in ("held_out", "zero_shot")]
+    with pytest.raises(SapbertError, match="E548"):
+        ev.evaluate({}, ["held_out"], reader, baselines=True)
+
+
 def test_pairs_of_another_knowledge_base_are_refused(small_kb, tmp_path):
     pairs.build_pairs(small_kb, tmp_path / "pairs")
     build_kb([building.read_source(TESTS / "tiny.obo")], tmp_path / "kb")
@@ -646,7 +656,7 @@ def test_held_out_queries_are_limited_by_default_where_the_dictionary_is_large(m
 
     found = {}
     for limit in (None, 0, 7):
-        measured = ev.evaluate({"base": ""}, ["held_out"], Reader(), limit=limit)["sets"]["held_out"]
+        measured = ev.evaluate({"base": ""}, ["held_out"], Reader(), limit=limit)["benchmarks"]["held_out"]
         found[limit] = (measured["n"], "sample of" in measured["protocol"])
     assert found == {None: (20, True), 0: (50, False), 7: (7, True)}
 

@@ -278,7 +278,9 @@ def test_welchs_t_test_by_hand():
 
 
 def test_pearsons_interval_is_of_the_values():
+    """A quarter of the resamples that have a correlation hold all three pairs; in the others two points are on a line."""
     human, likeness = np.array([0.0, 1.0, 10.0]), np.array([[0.0], [1.0], [2.0]])
-    low, high = correlation_interval(likeness, human, ranked=False, level=0.5)
-    assert correlation_interval(likeness, human, level=0.5) == pytest.approx((100, 100))  # the ranks agree
-    assert 80 < low <= high == pytest.approx(100)
+    # deviations -11/3, -8/3, 19/3 and -1, 0, 1: 10 / sqrt(182 / 3 * 2)
+    whole = 100 * 10 / (182 / 3 * 2) ** 0.5
+    assert correlation_interval(likeness, human, ranked=False, level=0.8) == pytest.approx((whole, 100))
+    assert correlation_interval(likeness, human, level=0.8) == pytest.approx((100, 100))  # the ranks agree

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spacy_sapbert.errors import SapbertError
-from training.loop.batches import ConceptBatches, concept_batches
+from training.loop.batches import ConceptBatches, concept_batches, shuffled_pairs
 from training.registry import registry
 
 
@@ -117,3 +117,16 @@ def test_registered() -> None:
     assert sampler.batch_size == 12
     assert sampler.pairs_per_concept == 2
     assert sampler.seed == 4
+
+
+def test_shuffled_pairs_hold_a_concept_as_often_as_it_comes() -> None:
+    """Every pair once an epoch, in another order in the next; a frequent concept is not thinned out."""
+    labels = [7] * 9 + [8]
+    made = shuffled_pairs(pairs=5).maker(None)(Rows(labels), 5, seed=3)
+    first = list(made)
+    assert sorted(row for batch in first for row in batch) == list(range(10))
+    assert max(sum(labels[row] == 7 for row in batch) for batch in first) >= 4
+    made.set_epoch(1)
+    assert list(made) != first
+    with pytest.raises(SapbertError, match=r"E511.*batches.pairs"):
+        shuffled_pairs(pairs=1)

@@ -132,7 +132,7 @@ def test_recipes(tmp_path: Path) -> None:
     recipe = (Path(__file__).parents[3] / "training" / "configs" / "sap_small.cfg").read_text(encoding="utf-8")
     (tmp_path / "recipe.cfg").write_text(recipe, encoding="utf-8")
     made, miner, said = projection.recipe_of(str(tmp_path))
-    assert (made.pairs, made.near, miner.miner.margin) == (64, 7, 0.2)
+    assert (made.pairs, made.near, miner.miner.margin) == (128, 7, 0.2)
     assert "without mining" in said
 
 
