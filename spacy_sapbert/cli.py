@@ -341,10 +341,13 @@ def index(
     from .kb.knowledge_base import KnowledgeBase
     from .registry import registry
 
+    model = _encoder(encoder, pooling, max_length, trust_remote_code)
     settings: dict[str, Any] = {}
     if engine in ("default", "auto"):
-        engine, settings, why = (default if engine == "default" else recommended)(KnowledgeBase(kb).n_surface_forms)
-        typer.echo(f"{engine}: {why}")
+        asked = engine
+        engine, settings, why = (default if asked == "default" else recommended)(KnowledgeBase(kb).n_surface_forms)
+        if asked == "auto" or "Annoy" not in engine:
+            typer.echo(f"{engine}: {why}")
     if "Annoy" in engine:
         settings = {**settings, "n_trees": n_trees}
     elif n_trees != N_TREES:
@@ -353,7 +356,6 @@ def index(
     if engine not in engines:
         raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, default, {', '.join(sorted(engines))}.")
     made = _engine(engine, engines[engine], {**settings, **dict(_setting(text) for text in setting)})
-    model = _encoder(encoder, pooling, max_length, trust_remote_code)
     workers = _workers(processes, gpu_ids, static=not isinstance(model, NameEncoder))
     if trust_remote_code:
         typer.echo(f"--trust-remote-code: Python code of the repository '{encoder}' is run, where the encoder needs it.", err=True)
@@ -367,7 +369,7 @@ def index(
 
 
 def _workers(processes: int, gpu_ids: str, *, static: bool) -> Workers:
-    """Return the processes that encode, and say what they are.
+    """Return the processes that encode, and say so if they use GPUs.
 
     Args:
         processes: As the option.
@@ -380,7 +382,8 @@ def _workers(processes: int, gpu_ids: str, *, static: bool) -> Workers:
     from .build.vectors import Workers
 
     workers = Workers.found(processes, "-1" if static and not gpu_ids else gpu_ids)
-    typer.echo(workers.in_words(), err=True)
+    if any(device != "cpu" for device in workers.devices):
+        typer.echo(workers.in_words(), err=True)
     return workers
 
 

@@ -106,6 +106,8 @@ EDITS = {
     "spacy_sapbert/calibration.py": {"assemble", "evaluate"},
     "spacy_sapbert/search.py": {"assemble", "evaluate"},
     "spacy_sapbert/linker.py": {"assemble", "evaluate"},
+    "spacy_sapbert/annotated.py": {"assemble", "evaluate"},
+    "spacy_sapbert/state.py": {"assemble", "evaluate"},
     "spacy_sapbert/corpus/notes.py": set(),  # annotates notes; no command does
     "spacy_sapbert/render/html.py": set(),
     "spacy_sapbert/cli.py": set(),
@@ -133,6 +135,7 @@ EDITS = {
 
 # imported everywhere, and of no weight for a result; build and corpus are imported for a name of theirs
 IMPORTED_ONLY = {
+    *("spacy_sapbert/devices.py", "training/devices.py"),
     *("spacy_sapbert/about.py", "spacy_sapbert/errors.py", "spacy_sapbert/files.py", "spacy_sapbert/registry.py", "spacy_sapbert/types.py"),
     *("spacy_sapbert/__init__.py", "spacy_sapbert/build", "spacy_sapbert/corpus", "training/__init__.py", "training/errors.py", "training/made.py"),
 }

@@ -14,7 +14,7 @@ from spacy_sapbert.errors import MissingFile
 from training.cli import app, guarded
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["assets", "pairs", "mentions", "definitions", "train", "finetune", "soup", "compress", "static", "compare"]
+COMMANDS = ["assets", "base", "pairs", "mentions", "definitions", "train", "plan", "finetune", "soup", "compress", "static", "compare"]
 MEASURING = ["evaluate", "calibrate", "end-to-end", "cross-lingual", "projection", "report"]
 
 

@@ -40,9 +40,9 @@ def evaluate(
     work: Annotated[Path, typer.Option(help="Folder in which dictionaries are built once, to be used again.")] = Path("artifacts/evaluation"),
     out: Annotated[Path, typer.Option(help=RESULT)] = Path("metrics/evaluation.json"),
     limit: Annotated[
-        int | None,
-        typer.Option(help=f"{LIMIT} Default: all, but 5,000 of each held-out split where the dictionary has a million names or more."),
-    ] = None,
+        int,
+        typer.Option(help=f"{LIMIT} -1: all, but 5,000 of each held-out split where the dictionary has a million names or more."),
+    ] = -1,
     pool: Annotated[int, typer.Option(help=POOL)] = 0,
     seed: Annotated[int, typer.Option(help=SEED)] = 0,
     gpu_id: GPU = -1,
@@ -60,7 +60,7 @@ def evaluate(
     from .benchmarks import BenchmarkReader
     from .catalogue import chosen_benchmarks, only_of_papers, parse_sets
 
-    module.check_not_negative(limit=limit or 0, pool=pool, seed=seed)
+    module.check_not_negative(limit=limit + (limit == -1), pool=pool, seed=seed)
     encoders = module.parse_encoders(encoder or [])
     if phases:
         encoders = module.with_phases(encoders)
@@ -71,7 +71,7 @@ def evaluate(
         chosen_benchmarks(benchmarks or [], given),
         reader,
         optional=only_of_papers(benchmarks or []),
-        limit=limit,
+        limit=None if limit == -1 else limit,
         pool=pool,
         seed=seed,
         baselines=baselines,
@@ -160,6 +160,7 @@ def cross_lingual(
     from . import evaluate as module
     from .cross_lingual import chosen_groups, evaluate_across_languages
 
+    limit = 0 if limit == -1 else limit  # the project gives one limit to all commands
     module.check_not_negative(limit=limit, pool=pool, seed=seed)
     encoders = module.parse_encoders(encoder or [])
     groups = chosen_groups(

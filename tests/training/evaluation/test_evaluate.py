@@ -594,7 +594,7 @@ def test_where_nothing_is_held_out_the_other_benchmarks_are_measured(small_kb, m
     pairs.build_pairs(small_kb, tmp_path / "all", held_out=0, zero_shot=0)
     reader = benchmarks.BenchmarkReader(material.data, small_kb.path, tmp_path / "all", material.work)
     found = ev.evaluate({}, ["held_out", "zero_shot", "ncbi-dev"], reader, baselines=True)
-    assert list(found["sets"]) == ["ncbi-dev"]
+    assert list(found["benchmarks"]) == ["ncbi-dev"]
     assert found["notes"][:2] == [f"{name}: left out, because the pairs keep nothing out of training" for name in ("held_out", "zero_shot")]
     with pytest.raises(SapbertError, match="E548"):
         ev.evaluate({}, ["held_out"], reader, baselines=True)
@@ -836,7 +836,7 @@ def test_a_set_without_a_system_is_left_out_with_a_note(material, data):
     ("arguments", "code"),
     [
         ([], "E548"),
-        (["--encoder", "base=", "--limit", "-1"], "E548"),
+        (["--encoder", "base=", "--limit", "-2"], "E548"),
         (["--encoder", "base=", "--seed", "-1"], "E548] Setting '--seed'"),
         (["--encoder", "base=", "--benchmarks", "x"], "E540"),
     ],
