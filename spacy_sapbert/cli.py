@@ -382,7 +382,7 @@ def _workers(processes: int, gpu_ids: str, *, static: bool) -> Workers:
     from .build.vectors import Workers
 
     workers = Workers.found(processes, "-1" if static and not gpu_ids else gpu_ids)
-    if any(device != "cpu" for device in workers.devices):
+    if any(device.startswith("cuda") for device in workers.devices):
         typer.echo(workers.in_words(), err=True)
     return workers
 
