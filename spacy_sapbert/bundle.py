@@ -302,7 +302,7 @@ def engine_name(index: Any) -> str:
         SapbertError: E006, its engine is not registered.
     """
     for name, make in registry.sapbert_indexes.get_all().items():  # type: ignore[attr-defined]
-        if make is type(index) or getattr(make, "__name__", None) == type(index).__name__:
+        if make is type(index):
             return str(name)
     raise fail("E006", what=type(index).__name__, got=type(index).__name__, expected="index registered under sapbert_indexes")
 

@@ -32,7 +32,14 @@ P = ParamSpec("P")
 N_TREES = 10  # the default of AnnoyIndex
 
 
+# options of several commands
+LINKER_NAME = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo.")
 ENCODER = typer.Option(None, help="'fast': the static encoder that ships, some 70 times as fast and a little less accurate.")
+PIPELINE = typer.Option(None, help="A spaCy pipeline whose entities are linked; default: concept_matcher finds names of the knowledge base.")
+THRESHOLD = typer.Option(None, help="Score that a link must be above.")
+TYPES = typer.Option("", help="Semantic types or groups to keep, separated by commas.")
+VOCABULARIES = typer.Option("", help="Vocabularies to keep, separated by commas.")
+ABBREVIATIONS = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found.")
 
 
 class Format(str, Enum):
@@ -479,15 +486,13 @@ def link(
     ),
     format: Format = typer.Option(Format.table, help="Format of the output."),
     out: Path | None = typer.Option(None, help="File to write; default: standard output."),
-    linker_name: str | None = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
+    linker_name: str | None = LINKER_NAME,
     encoder: str | None = ENCODER,
-    pipeline: str | None = typer.Option(
-        None, help="A spaCy pipeline whose entities are linked; default: concept_matcher finds names of the knowledge base."
-    ),
-    threshold: float | None = typer.Option(None, help="Score that a link must be above."),
-    types: str = typer.Option("", help="Semantic types or groups to keep, separated by commas."),
-    vocabularies: str = typer.Option("", help="Vocabularies to keep, separated by commas."),
-    abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found."),
+    pipeline: str | None = PIPELINE,
+    threshold: float | None = THRESHOLD,
+    types: str = TYPES,
+    vocabularies: str = VOCABULARIES,
+    abbreviations: bool = ABBREVIATIONS,
 ) -> None:
     """Find and link the mentions in notes."""
     from .corpus.annotator import AnnotationSettings
@@ -617,15 +622,13 @@ def annotate(
     text_field: str = typer.Option("text", help="Field or column with the text."),
     id_field: str | None = typer.Option(None, help="Field or column with the id of the note; default: 'id' if there is one, else file and line."),
     ray_address: str | None = typer.Option(None, help="Ray: address of a cluster, or auto; default: a new cluster on this machine, for this run."),
-    linker_name: str | None = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
+    linker_name: str | None = LINKER_NAME,
     encoder: str | None = ENCODER,
-    pipeline: str | None = typer.Option(
-        None, help="A spaCy pipeline whose entities are linked; default: concept_matcher finds names of the knowledge base."
-    ),
-    threshold: float | None = typer.Option(None, help="Score that a link must be above."),
-    types: str = typer.Option("", help="Semantic types or groups to keep, separated by commas."),
-    vocabularies: str = typer.Option("", help="Vocabularies to keep, separated by commas."),
-    abbreviations: bool = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found."),
+    pipeline: str | None = PIPELINE,
+    threshold: float | None = THRESHOLD,
+    types: str = TYPES,
+    vocabularies: str = VOCABULARIES,
+    abbreviations: bool = ABBREVIATIONS,
 ) -> None:
     """Link a corpus of notes with any number of workers, into Parquet files. The same command resumes a killed run."""
     from .corpus.annotate import annotate as run
@@ -659,7 +662,7 @@ def annotate(
 def lookup(
     names: list[str] = typer.Argument(..., help="Mentions to look up; or concepts, by an id or code such as MESH:D003924."),
     k: int = typer.Option(5, min=1, help="Number of candidates to show."),
-    linker_name: str | None = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo."),
+    linker_name: str | None = LINKER_NAME,
     encoder: str | None = ENCODER,
 ) -> None:
     """Show the nearest concepts of mentions, and the concepts of ids and codes."""

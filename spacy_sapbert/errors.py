@@ -166,8 +166,9 @@ class Errors:
     E304 = "Encoder '{name}' gave NaN or infinite values for {count} of {total} names. Try dtype='float32'."
     E305 = "There is no GPU {gpu}. GPUs that PyTorch sees: {there}. Name some of these, or -1 alone for the CPU."
     E306 = (
-        "Encoder '{name}' needs Python code of its own repository, which is not run unasked. Name a model that transformers loads without such code; "
-        "or, if you trust the repository, run its code with `python -m spacy_sapbert index KB --encoder NAME --trust-remote-code`."
+        "Encoder '{name}' needs Python code of its own repository, which is not run unasked. Name a model that transformers loads without such code. "
+        "If you trust the repository, and its code makes a model of one of transformers' own classes, run it with "
+        "`python -m spacy_sapbert index KB --encoder NAME --trust-remote-code`; a model of its own classes is refused (E308)."
     )
     E307 = (
         "The encoder of linker '{path}' needs Python code ({why}). Code of a linker's folder is not run, whatever the settings say. Build the linker "

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from click import NoSuchOption
 from spacy.cli._util import parse_config_overrides
+from spacy.util import ENV_VARS
 
 from . import phases
 from .errors import fail
@@ -40,19 +44,18 @@ def train(path: Path, arguments: list[str]) -> dict[str, Any]:
 
 
 def overridden(path: Path, arguments: list[str]) -> dict[str, Any]:
-    """Read `--section.key value` … of a command line.
+    """Read `--section.key value` … of a command line, and of the environment variable that spaCy reads too.
 
     Raises:
         SapbertError: E510.
     """
     try:
-        found = dict(parse_config_overrides(list(arguments)))
-    except SystemExit:
-        raise fail(
-            "E510",
-            path=path,
-            why=f"'{' '.join(arguments)}' is not --section.key value …; give the recipe first: `python -m training train RECIPE.cfg --section.key value`.",
-        ) from None
+        with contextlib.redirect_stdout(io.StringIO()):  # spaCy prints there what is wrong
+            found = dict(parse_config_overrides(list(arguments)))
+    except (SystemExit, NoSuchOption):
+        given = " ".join([*arguments, os.environ.get(ENV_VARS.CONFIG_OVERRIDES, "")]).strip()
+        why = f"'{given}' is not --section.key value …; give the recipe first: `python -m training train RECIPE.cfg --section.key value`."
+        raise fail("E510", path=path, why=why) from None
     if isinstance(base := found.get("paths.base"), str):
         found["paths.base"] = named(base)
     return found

@@ -236,6 +236,8 @@ def test_engine_name():
     assert bundle.engine_name(ExactIndex()) == "spacy-sapbert.ExactIndex.v1"
     with pytest.raises(SapbertError, match="E006"):
         bundle.engine_name(object())
+    with pytest.raises(SapbertError, match="E006"):  # a class of someone else's, by chance with our engine's name
+        bundle.engine_name(type("ExactIndex", (), {})())
 
 
 def test_an_engine_that_is_not_installed(tiny_linker: Path, tmp_path: Path):

@@ -24,6 +24,7 @@ from training.fit import read_recipe, resolve
 from training.loop import model
 from training.loop import trainer as loop
 from training.tasks.self_alignment import held_out_sample
+from training.train import overridden
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 ROOT = Path(__file__).parents[2]
@@ -366,6 +367,24 @@ def test_a_training_goes_on_with_another_number_of_processes(settings: Dict[str,
     base = load_file(Path(settings["paths.base"]) / "model.safetensors")
     moved = max(float((whole[key] - base[key]).abs().max()) for key in base)
     assert max(float((whole[key] - resumed[key]).abs().max()) for key in whole) < 0.05 * moved
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "shown"),
+    [
+        (["max_steps", "5"], "", "'max_steps 5'"),
+        (["--max_steps", "5"], "", "'--max_steps 5'"),  # of no section
+        ([], "--max_steps 5", "'--max_steps 5'"),
+    ],
+)
+def test_a_wrong_override_is_a_coded_error(
+    arguments: List[str], variable: str, shown: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPACY_CONFIG_OVERRIDES", variable)
+    with pytest.raises(SapbertError, match="E510") as error:
+        overridden(SAP, arguments)
+    assert f"{shown} is not --section.key value" in str(error.value)
+    assert capsys.readouterr().out == ""
 
 
 def test_dictionary_of_the_held_out_queries_holds_no_query(settings: Dict[str, Any], tiny_kb: KnowledgeBase) -> None:
