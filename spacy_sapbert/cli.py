@@ -679,7 +679,8 @@ def lookup(
         for row in (identified := linker.kb.rows_of(name)[:k]):
             entity = linker.kb.entity(row)
             table.add_row("id", entity.concept_id, Text(entity.canonical_name), Text(name))
-        for candidate in () if identified and ":" in name else candidates[:k]:  # an id may also be a word; a code is no mention
+        is_name = bool(linker.kb.find([linker.search.normal(name)]))  # an id may also be a word
+        for candidate in candidates[:k] if is_name or not identified else ():
             entity = linker.kb[candidate.concept_id]
             table.add_row(f"{candidate.similarities[0]:.3f}", candidate.concept_id, Text(entity.canonical_name), Text(candidate.aliases[0]))
         console.print(table)

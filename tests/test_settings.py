@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import spacy
+from spacy.tokens import Span
 
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
@@ -116,6 +117,14 @@ def test_an_attribute_that_an_encoder_lacks_is_named(tiny_linker: Path, monkeypa
     monkeypatch.setattr(NameEncoder, "load", lambda self, folder: self.no_such_tokenizer)
     with pytest.raises(AttributeError, match="'NameEncoder' object has no attribute 'no_such_tokenizer'"):
         _ = linker.kb
+
+
+def test_a_change_that_is_refused_declares_no_attribute(tiny_linker: Path) -> None:
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    with pytest.raises(SapbertError, match=r"E002.*linker_name"):
+        linker.change_settings(attr_name="refused_ents", linker_name="hpo-fast")
+    assert not Span.has_extension("refused_ents")
+    assert linker.attr_name == "kb_ents"
 
 
 def test_settings_change_when_the_folder_that_was_loaded_is_away(tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,8 @@ OLD_NAMES = {COUGH: ["cough", "coughing"], LUNG: ["lung"], FEVER: ["fever", "pyr
 NEW_NAMES = {COUGH: ["cough", "tussis"], LUNG: ["lung"], FEVER: ["fever", "pyrexia", "rash"], NEW: ["hiccup"]}
 
 
-def release(folder: Path, names: Dict[str, List[str]], retired: List[Tuple[str, str]] = []) -> Path:
-    rows = [atom(cui, name, TS="P" if i == 0 else "S") for cui, own in names.items() for i, name in enumerate(own)]
+def release(folder: Path, names: Dict[str, List[str]], retired: List[Tuple[str, str]] = [], code: str = "T-1") -> Path:
+    rows = [atom(cui, name, CODE=code, TS="P" if i == 0 else "S") for cui, own in names.items() for i, name in enumerate(own)]
     cuis = [f"{old}|2025AA|SY|||{new}|Y|" for old, new in retired]
     types = [f"{cui}|T184|A2.2.2|Sign or Symptom|AT9000001||" for cui in names]
     return write_release(folder, {"MRCONSO": rows, "MRSTY": types, "MRSAB": [sab("MTH", "2025AA")], "MRCUI": cuis})
@@ -50,7 +50,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def new_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return release(tmp_path_factory.mktemp("new") / "META", NEW_NAMES, [(RASH, FEVER)])
+    return release(tmp_path_factory.mktemp("new") / "META", NEW_NAMES, [(RASH, FEVER)], code="T-2")
 
 
 class Encoder:
@@ -112,13 +112,17 @@ def test_what_was_added_comes_along(old: Path, new_release: Path, tmp_path: Path
     linker.add_alias(GOUT, "big toe")  # its concept is retired
     linker.add_concept("WARD:7", "ward fever")
     linker.add_concept(NEW, "singultus")  # the next release has it
+    linker.add_concept("TOY:T-2", "ward cough", definition="Of ward 7.")  # the next release has this as a code, which is another thing
     linker.to_disk(tmp_path / "mine")
     folder, found = update_linker(tmp_path / "mine" / "linker", [building.read_source(new_release)], tmp_path / "linker", progress=False)
     assert [name.text for name in found.additions_left_out] == ["big toe"]
     updated: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder)})
     updated.load()
-    assert [(name.concept_id, name.text) for name in updated.additions.names] == [(FEVER, "red spots"), ("WARD:7", "ward fever"), (NEW, "singultus")]
-    assert list(updated.additions.concepts) == ["WARD:7"]
+    assert [(name.concept_id, name.text) for name in updated.additions.names] == [
+        *[(FEVER, "red spots"), ("WARD:7", "ward fever"), (NEW, "singultus"), ("TOY:T-2", "ward cough")]
+    ]
+    assert updated.kb.row_of(COUGH) in updated.kb.rows_of_code(["T-2"], "TOY")
+    assert list(updated.additions.concepts) == ["WARD:7", "TOY:T-2"]
     assert updated.kb.cui_to_entity[NEW].aliases == ["hiccup", "singultus"]
     assert "added names left out, as their concept is gone: 1 (C9000005)" in in_words(found)
 

@@ -52,6 +52,11 @@ def kb(folder: Path) -> KnowledgeBase:
     return KnowledgeBase(folder)
 
 
+def test_an_id_with_a_colon_before_it_is_another_text(kb: KnowledgeBase) -> None:
+    assert f":{KNEE}" not in kb
+    assert curies.split(f":{KNEE}") == ("", f":{KNEE}")
+
+
 @pytest.mark.parametrize(
     ("given", "concept_id"),
     [
