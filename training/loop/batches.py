@@ -50,8 +50,7 @@ class ConceptBatches(DefaultBatchSampler):
         neighbours: Neighbours | None = None,
     ) -> None:
         super().__init__(SequentialSampler(dataset), batch_size=batch_size, drop_last=drop_last)
-        labels = dataset.with_format("numpy")["label"] if hasattr(dataset, "with_format") else dataset["label"]
-        self.labels: Ints = np.asarray(labels[:], dtype=np.int64)
+        self.labels = _labels(dataset)
         self.seed = seed
         self.epoch = 0
         self.pairs_per_concept = pairs_per_concept
@@ -151,10 +150,17 @@ class ShuffledBatches(DefaultBatchSampler):
     """All rows in an order that depends on seed and epoch alone, in full batches.
 
     The last batch is filled from the beginning of the order.
+
+    Args:
+        dataset: Its number of rows counts.
+        batch_size: Rows.
+        seed: Of the order.
+        labels: (rows,); with them, the rows of a label stand together in a batch, so that processes which share it need not divide a label.
     """
 
-    def __init__(self, dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0) -> None:
+    def __init__(self, dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, *, labels: Ints | None = None) -> None:
         super().__init__(SequentialSampler(dataset), batch_size=batch_size, drop_last=drop_last)
+        self.labels = labels
         self.rows, self.seed, self.epoch = len(dataset), seed, 0
         self.count = -(-self.rows // batch_size)
 
@@ -173,7 +179,13 @@ class ShuffledBatches(DefaultBatchSampler):
     def __iter__(self) -> Iterator[list[int]]:
         order = np.random.default_rng([self.seed, self.epoch, 5]).permutation(self.rows)
         for start in range(0, self.count * self.batch_size, self.batch_size):
-            yield order[np.arange(start, start + self.batch_size) % self.rows].tolist()
+            batch = order[np.arange(start, start + self.batch_size) % self.rows]
+            yield (batch if self.labels is None else batch[np.argsort(self.labels[batch], kind="stable")]).tolist()
+
+
+def _labels(dataset: Any) -> Ints:
+    labels = dataset.with_format("numpy")["label"] if hasattr(dataset, "with_format") else dataset["label"]
+    return np.asarray(labels[:], dtype=np.int64)
 
 
 def _numbers(array: Ints) -> Iterator[int]:
@@ -210,7 +222,7 @@ def shuffled_pairs(pairs: int = 256) -> PlainBatches:
     """Make the settings of batches of pairs in random order, as SapBERT's released code draws them. A concept may come several times in a batch.
 
     Args:
-        pairs: Pairs in a batch, of one process.
+        pairs: Pairs in a batch, of all processes together.
 
     Raises:
         SapbertError: E511.
@@ -230,7 +242,11 @@ class PlainBatches:
 
     def maker(self, neighbours: Neighbours | None) -> Callable[..., ShuffledBatches]:
         """Return what makes the sampler; it reads no neighbours."""
-        return ShuffledBatches.make
+
+        def make(dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, **_: Any) -> ShuffledBatches:
+            return ShuffledBatches(dataset, batch_size, drop_last, seed, labels=_labels(dataset))
+
+        return make
 
 
 class Batches:

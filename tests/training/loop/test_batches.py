@@ -9,6 +9,7 @@ import pytest
 
 from spacy_sapbert.errors import SapbertError
 from training.loop.batches import ConceptBatches, concept_batches, shuffled_pairs
+from training.loop.trainer import Parts
 from training.registry import registry
 
 
@@ -130,3 +131,13 @@ def test_shuffled_pairs_hold_a_concept_as_often_as_it_comes() -> None:
     assert list(made) != first
     with pytest.raises(SapbertError, match=r"E511.*batches.pairs"):
         shuffled_pairs(pairs=1)
+
+
+def test_a_shuffled_batch_keeps_the_rows_of_a_label_together() -> None:
+    """Processes cut a batch where a label begins, so that names are counted once however many share it."""
+    labels = [0, 0, 1, 1, 1, 2, 2, 3]
+    sampler = shuffled_pairs(8).maker(None)(Rows(labels), 8, seed=3)
+    (batch,) = sampler
+    assert sorted(batch) == list(range(8))
+    assert [labels[row] for row in batch] == [0, 0, 1, 1, 1, 2, 2, 3]
+    assert Parts(sampler, 2).cuts(batch) == [0, 5, 8]  # 4 lies in the rows of label 1, and 5 is the nearest place between two labels
