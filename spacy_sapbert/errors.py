@@ -185,7 +185,7 @@ class Errors:
     E310 = "Encoder '{name}' can't be copied ({error}), so it can't be loaded beside one in use. Register a function under `architectures` that makes it."
     E315 = "'{setting}' is '{value}': {why}. Give numbers of GPUs separated by commas, such as 0,1."
     E316 = (
-        "The memory of {device} is full ({error}). A pass has {names} names: lower the encoder's batch_tokens ({batch_tokens}), end what else uses "
+        "The memory of {device} is full ({error}). A pass has {names} names at once: lower the encoder's batch_tokens ({batch_tokens}), end what else uses "
         "the GPU, or encode on the CPU."
     )
     # data files
