@@ -97,14 +97,17 @@ class ThresholdPoint(NamedTuple):
 
     @property
     def precision(self) -> float:
+        """Return the share of links that are right, in per cent; 100.0 without a link."""
         return 100.0 * self.right / self.linked if self.linked else 100.0
 
     @property
     def recall(self) -> float:
+        """Return the share of mentions whose link is right, in per cent."""
         return 100.0 * self.right / self.total if self.total else 0.0
 
     @property
     def f1(self) -> float:
+        """Return the harmonic mean of precision and recall, in per cent."""
         p, r = self.precision, self.recall
         return 2 * p * r / (p + r) if p + r else 0.0
 
@@ -302,14 +305,17 @@ class MatchCounts(NamedTuple):
 
     @property
     def precision(self) -> float:
+        """Return the share of what was found that is right, in per cent."""
         return 100.0 * self.right / self.found if self.found else 0.0
 
     @property
     def recall(self) -> float:
+        """Return the share of the gold that was found, in per cent."""
         return 100.0 * self.right / self.gold if self.gold else 0.0
 
     @property
     def f1(self) -> float:
+        """Return the harmonic mean of precision and recall, in per cent."""
         return 200.0 * self.right / (self.found + self.gold) if self.found + self.gold else 0.0
 
 
