@@ -111,7 +111,10 @@ def end_to_end(
         ),
     ] = None,
     benchmarks: Annotated[
-        str, typer.Option(help="Corpora, separated by commas: gsc-dev, gsc-test, jax; '': measure none, and let the report say so.")
+        str,
+        typer.Option(
+            help="Corpora, separated by commas: gsc-dev, gsc-test, jax, ncbi-dev, ncbi-test, bc5cdr-dev, labeledin, bionne-train; '': measure none, and let the report say so."
+        ),
     ] = "gsc-dev",
     linker: Annotated[str | None, typer.Option(help="For NAME=: a registered linker or a linker's folder. Default: the default linker.")] = None,
     threshold: Annotated[float | None, typer.Option(help="For NAME=: score that a link must be above, 0 to 1. Default: the linker's own.")] = None,

@@ -220,6 +220,10 @@ class EndToEndBenchmark(_Checked):
     mention_exact: MatchScores | None = None
     mention_overlap: MatchScores | None = None
     document: MatchScores | None = None
+    span_exact: MatchScores | None = None
+    span_overlap: MatchScores | None = None
+    kinds: dict[str, dict[str, MatchScores | int]] = {}
+    outcomes: dict[str, int] = {}
     documents_per_second: float | None = None
     note: str = ""
 
