@@ -17,6 +17,7 @@ from spacy_sapbert.readers.text import open_binary
 
 from ..errors import fail
 from .bars import CUI, read_biosyn, read_dictionary, read_xlbel
+from .bionne import COLUMNS as BIONNE
 from .bionne import read_bionne
 from .brat import read_brat
 from .cadec import read_cadec
@@ -144,6 +145,9 @@ def recognise(path: Path, encoding: str = "utf-8") -> str:
         for pattern, found in ((GOLD_JSON, "jax"), ("sct/*.ann", "cadec"), ("**/*.ann", "brat"), ("*.concept", "biosyn"), (sheet, "psytar")):
             if next(path.glob(pattern), None):
                 return found
+        table = next(path.rglob("*.tsv"), None)
+        if table is not None and tuple(next(iter(numbered_lines(table, encoding)), (0, ""))[1].split("\t")) == BIONNE:
+            return "bionne"
         raise fail("E562", path=path, number=0, shape=f"a folder without {GOLD_JSON}, .ann, .concept or {sheet}", known=", ".join(LAYOUTS))
     if path.name.endswith(".tar.gz"):
         return "bionne"
