@@ -18,6 +18,7 @@ from .data import commands as data
 from .evaluation import commands as evaluation
 from .loop import commands as loop
 from .report import commands as report
+from .vocabulary import commands as vocabulary
 
 app = typer.Typer(
     name="python -m training",
@@ -70,3 +71,4 @@ app.command("end-to-end")(guarded(evaluation.end_to_end))
 app.command("cross-lingual")(guarded(evaluation.cross_lingual))
 app.command("projection")(guarded(report.projection))
 app.command("report")(guarded(report.report))
+app.add_typer(_guard_all(vocabulary.app), name="vocabulary")

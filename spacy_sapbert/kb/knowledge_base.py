@@ -383,6 +383,13 @@ class KnowledgeBase:
         """Yield (row, concept id, canonical name as its source writes it) of every concept, in the order of rows."""
         yield from self._sql("SELECT row, id, name FROM concept ORDER BY row")
 
+    def terms(self) -> dict[int, list[str]]:
+        """Return the identifiers of sources' terms that lead to concepts, by concept row; a concept's own id is not among them."""
+        found: dict[int, list[str]] = {}
+        for row, term in self._sql("SELECT concept, id FROM other_id WHERE kind = 'term' ORDER BY concept, id"):
+            found.setdefault(row, []).append(term)
+        return found
+
     def relations(self, kinds: Sequence[str] | None = None) -> Iterator[tuple[int, str, str]]:
         """Yield (concept row, relation, id of the other concept), such as (row, "has_finding_site", id of the site).
 
