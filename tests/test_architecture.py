@@ -20,7 +20,7 @@ ORDER = {
     "spacy_sapbert": [
         *("about", "types", "errors", "files", "registry", "devices"),
         *("kb", "readers"),
-        *("candidates", "calibration", "encoders", "indexes", "doc"),
+        *("candidates", "calibration", "encoders", "indexes", "doc", "context"),
         *("settings", "bundle", "search", "annotated", "build", "state", "linker", "matcher"),
         *("render", "corpus", "cli", "__init__", "__main__"),
     ],

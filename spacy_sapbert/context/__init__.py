@@ -1,0 +1,1 @@
+"""What the text around a mention says: sections of a note, and status."""

@@ -1,0 +1,253 @@
+"""Find the sections of a clinical note by their headings: "PMHx:", "FAMILY HISTORY:", "Meds -", "## Plan". Plain text, no spaCy."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+TITLES = Path(__file__).parents[1] / "data" / "section_titles.tsv"
+MAX_TITLE = 60  # characters
+PART, OTHER = "part", "other"
+# in these a heading such as "Skin:" is a part of the section, elsewhere it begins an examination; so is one in capitals, such as "ROMBERG:"
+WITH_PARTS = frozenset(["review_of_systems", "exam", "findings", "labs", "assessment", "plan"])
+WITH_ITEMS = WITH_PARTS | {"vitals", "medications"}
+
+_LINE = re.compile(
+    r"^[ \t]*(?P<mark>#{1,6}[ \t]*|[*_=]{2,3}[ \t]*)?(?P<number>[-*•>][ \t]+|\d{1,2}[.)][ \t]*)?(?P<title>[^\W\d_][^\n:]{0,60})", re.MULTILINE
+)
+_DASH = re.compile(r"[ \t]+(?:-{1,2}|–|—|=+>?)[ \t]+")
+_BRACKET = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_BOUNDS = frozenset(",.;:!?\n\t()|*")
+_AFTER = re.compile(r"[\s:,*_=-]*")  # between a title and what follows it
+_LEAD = re.compile(r"(?:[#>*\-•=_ \t]|\d{1,2}[.)])*\Z")  # of a line, before a title
+_WORD = re.compile(r"[^\W\d_]+")
+# words that a title may begin with, without another meaning
+_EXTRA = frozenset(
+    [
+        *("additional", "admission", "admit", "brief", "clinical", "complete", "current", "detailed", "ed", "er", "extended", "focused", "full"),
+        *("further", "icu", "initial", "inpatient", "new", "other", "outpatient", "patient", "patients", "pertinent", "previous", "prior"),
+        *("problem-focused", "recent", "relevant", "significant", "updated", "the"),
+    ]
+)
+_NO_TITLE = r"(?!\s+(?:is|are|was|were|of|from|with|has|have|had|and|or|as|not|no|on|in|to|for|reviewed|pending|stable|drawn|show|showed)\b)"
+
+
+class Section(NamedTuple):
+    """A section of a note. Offsets are characters of the note.
+
+    Attributes:
+        kind: complaint, present_illness, history (the past medical one), surgical_history, family_history, social_history, medications,
+            allergies, review_of_systems, vitals, exam, labs, findings (of imaging), procedures, indication, assessment, plan, instructions
+            (to the patient, such as return precautions), or other.
+        title: the heading as it is written, "" for text without one.
+        start: where the heading begins.
+        body: where the text after the heading begins.
+        end: where the next section begins, or the note ends.
+    """
+
+    kind: str
+    title: str
+    start: int
+    body: int
+    end: int
+
+
+class _Heading(NamedTuple):
+    start: int
+    end: int
+    kind: str
+
+
+def find_sections(text: str) -> list[Section]:
+    """Find the sections of a note, in order. Together they cover the whole text.
+
+    A heading is a title of data/section_titles.tsv before a colon or a dash or alone on its line; inside a line it must also begin with a
+    capital. Other words in capitals before a colon are headings of the kind "other". A text without headings is one section without a title.
+
+    Args:
+        text: a note; lines may be joined by commas, as MTSamples' are.
+    """
+    headings = _in_order(text)
+    if not text:
+        return []
+    sections = []
+    if not headings or headings[0].start:
+        sections.append(Section(OTHER, "", 0, 0, headings[0].start if headings else len(text)))
+    around = OTHER
+    for heading, end in zip(headings, [*(following.start for following in headings[1:]), len(text)]):
+        kind = heading.kind
+        if kind == PART:
+            kind = around if around in WITH_PARTS else "exam"
+        elif kind == "":
+            kind = around if around in WITH_ITEMS else OTHER
+        after = _AFTER.match(text, heading.end)
+        assert after is not None  # it matches the empty text
+        sections.append(Section(kind, _title(text[heading.start : heading.end]), heading.start, min(after.end(), end), end))
+        around = kind
+    return sections
+
+
+def _title(heading: str) -> str:
+    return heading.lstrip(" \t#*_=->•0123456789.)").rstrip(" \t#*_=-")
+
+
+def section_at(sections: list[Section], char: int) -> Section | None:
+    """Return the section that a character is in, None if there are no sections."""
+    place = bisect_right(sections, char, key=lambda section: section.start)
+    return sections[max(place - 1, 0)] if sections else None
+
+
+def _in_order(text: str) -> list[_Heading]:
+    """Return the headings from left to right, without overlap."""
+    found: list[_Heading] = []
+    for heading in sorted(chain(_at_lines(text), _at_colons(text), _bare(text))):
+        if not found or heading.start >= found[-1].end:
+            found.append(heading)
+    return found
+
+
+def _at_lines(text: str) -> Iterator[_Heading]:
+    """Yield headings without a colon: alone on their line, or before a dash."""
+    for line in _LINE.finditer(text):
+        start, title = line.start("title"), line["title"]
+        if text[line.end() : line.end() + 1] == ":":
+            continue  # `_at_colons` reads it
+        marked = line["mark"] is not None
+        if (dash := _DASH.search(title)) is not None:
+            title = title[: dash.start()]
+        elif line["number"] or text[line.end() : line.end() + 1] not in ("", "\n"):
+            continue
+        title = title.rstrip(" \t*_=#\r")
+        kind = kind_of(title, wild=marked or len(title.split()) < 5) if len(title) > 1 else None
+        if kind and (dash is None or kind != PART) and (marked or title[0].isupper()):
+            yield _Heading(line.start(), start + len(title), kind)
+        elif marked and dash is None and title and line["mark"].startswith("#"):
+            yield _Heading(line.start(), start + len(title), "")
+
+
+def _at_colons(text: str) -> Iterator[_Heading]:
+    """Yield headings before a colon, at the beginning of a line or inside it."""
+    colon = text.find(":")
+    while colon >= 0:
+        heading = _before(text, colon)
+        if heading is not None:
+            yield heading
+        colon = text.find(":", colon + 1)
+
+
+def _before(text: str, colon: int) -> _Heading | None:
+    """Return the heading that ends at a colon."""
+    low = max(0, colon - MAX_TITLE)
+    before = text[low:colon].rstrip(" \t*_")
+    end = low + len(before)
+    if not before or not (before[-1].isalnum() or before[-1] in ")]"):
+        return None
+    if before[-1] in ")]":  # "PREOPERATIVE DIAGNOSIS (ES):"
+        bare = _BRACKET.sub(lambda bracket: "x" * len(bracket[0]), before)
+    else:
+        bare = before
+    begin = next((place for place in range(len(bare), 0, -1) if bare[place - 1] in _BOUNDS), 0)
+    if not begin and low:
+        return _last_words(text, low, before)
+    first = _WORD.search(before, begin)
+    if first is None:
+        return None
+    start, title = low + first.start(), before[first.start() :]
+    lead = _LEAD.search(text, max(0, start - 12), start)
+    newline = lead is not None and (lead.start() == 0 or text[lead.start() - 1] == "\n")
+    kind = kind_of(title)
+    strong = _in_capitals(title)
+    capital = len(title) > 1 and (strong or (title[0].isupper() and kind_of(title, wild=False) is not None))
+    if kind and (newline or capital):
+        return _Heading(lead.start() if lead is not None and newline else start, end, kind)
+    if strong and (" " in title or len(title) > 5):  # not "AST: 31"
+        return _Heading(start, end, "")
+    return _last_words(text, low + begin, before[begin:])
+
+
+def _last_words(text: str, low: int, before: str) -> _Heading | None:
+    """Return the longest known title at the end of a text: "Meds: aspirin Allergies" has "Allergies"."""
+    for word in list(_WORD.finditer(before))[-6:]:
+        title = before[word.start() :]
+        if len(title) > 2 and title[0].isupper() and (not word.start() or before[word.start() - 1].isspace()):
+            kind = kind_of(title, wild=False)
+            if kind and kind != PART:
+                return _Heading(low + word.start(), low + len(before), kind)
+    return None
+
+
+def _bare(text: str) -> Iterator[_Heading]:
+    """Yield abbreviated titles without a colon: "PMH HTN, DM2"."""
+    for found in _bare_pattern().finditer(text):
+        kind = kind_of(found[1], wild=False)
+        if kind:
+            yield _Heading(found.start(1), found.end(1), kind)
+
+
+# -- titles -------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def titles() -> dict[str, tuple[str, bool]]:
+    """Return kind, and whether it may stand without a colon, by title (data/section_titles.tsv)."""
+    lines = TITLES.read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines if line and not line.startswith("#")][1:]
+    return {title: (kind, bare == "yes") for title, kind, bare in rows}
+
+
+@lru_cache(maxsize=1)
+def _bare_pattern() -> re.Pattern[str]:
+    shorts = [title for title, (_, bare) in titles().items() if bare]
+    cased = {form for title in shorts for form in (title.upper(), title.capitalize(), title.upper().replace("HX", "Hx"))}
+    each = "|".join(re.escape(form) for form in sorted(cased, key=len, reverse=True))
+    return re.compile(rf"(?:^|(?<=[.;\n])|(?<=[.;,] ))[ \t]*({each})(?=[ \t]+[^\s:]){_NO_TITLE}", re.MULTILINE)
+
+
+@lru_cache(maxsize=1)
+def _wild_patterns() -> list[tuple[re.Pattern[str], str]]:
+    wild = [(title, kind) for title, (kind, _) in titles().items() if "*" in title]
+    return [(re.compile(re.escape(title).replace(r"\*", ".*")), kind) for title, kind in wild]
+
+
+@lru_cache(maxsize=8192)
+def kind_of(title: str, wild: bool = True) -> str | None:
+    """Return the kind of a title, None if it is not known.
+
+    Args:
+        title: a heading without its colon.
+        wild: also try the titles with "*".
+    """
+    plain = _normal(title)
+    if not plain:
+        return None
+    words = plain.split()
+    while words:
+        known = titles().get(" ".join(words))
+        if known is not None:
+            return known[0]
+        if words[0] not in _EXTRA:
+            break
+        words = words[1:]
+    if not wild or len(words) > 7:
+        return None
+    return next((kind for pattern, kind in _wild_patterns() if pattern.fullmatch(" ".join(words))), None)
+
+
+def _normal(title: str) -> str:
+    """Return a title in lower case, without brackets, with one spelling of "hx" and "&"."""
+    plain = _BRACKET.sub(" ", title.lower()).replace("’", "'").strip(" \t*_#-.=")
+    if plain in titles():
+        return plain
+    plain = re.sub(r"\bhx\b", "history", re.sub(r"\s*(?:&|/|\+)\s*", " and ", plain))
+    plain = re.sub(r"\bx-?rays?\b", "x-ray", plain).replace("patient's", "patient")
+    return " ".join(plain.split())
+
+
+def _in_capitals(title: str) -> bool:
+    letters = [c for c in title if c.isalpha()]
+    return len(letters) > 2 and all(c.isupper() for c in letters) and len(title.split()) < 8

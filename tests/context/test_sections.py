@@ -1,0 +1,128 @@
+"""Sections of notes: every form of heading, prose that has none, and long bad input."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from spacy_sapbert.context.sections import Section, find_sections, section_at, titles
+
+NOTE = """ED triage: 72M c/o CP x2h and SOB.
+PMHx: HTN, DM2
+PSH
+CABG
+Meds - aspirin. Allergies: NKDA. VS: T 36.9 RA
+SOCIAL HX: smoker
+Mother: breast cancer
+## Physical Exam
+Skin: rash
+Impression: acute PE, no DVT. Plan: heparin
+2. Discharge instructions: return if worse
+"""
+
+
+def found(text: str) -> list[tuple[str, str, str]]:
+    return [(s.kind, s.title, text[s.body : s.end].strip(" \n,.")) for s in find_sections(text)]
+
+
+def test_a_note_of_many_forms() -> None:
+    assert [(kind, title) for kind, title, _ in found(NOTE)] == [
+        ("complaint", "ED triage"),
+        ("history", "PMHx"),
+        ("surgical_history", "PSH"),
+        ("medications", "Meds"),
+        ("allergies", "Allergies"),
+        ("vitals", "VS"),
+        ("social_history", "SOCIAL HX"),
+        ("family_history", "Mother"),
+        ("exam", "Physical Exam"),
+        ("exam", "Skin"),
+        ("assessment", "Impression"),
+        ("plan", "Plan"),
+        ("instructions", "Discharge instructions"),
+    ]
+
+
+def test_headings_joined_by_commas() -> None:
+    text = (
+        "SUBJECTIVE:,  A well child: no fever.,PAST MEDICAL HISTORY: , Asthma.,FHX:, diabetes.,REVIEW OF SYSTEMS:,HEENT: , normal,MEDS:,1. Aspirin."
+    )
+    assert found(text) == [
+        ("present_illness", "SUBJECTIVE", "A well child: no fever"),
+        ("history", "PAST MEDICAL HISTORY", "Asthma"),
+        ("family_history", "FHX", "diabetes"),
+        ("review_of_systems", "REVIEW OF SYSTEMS", ""),
+        ("review_of_systems", "HEENT", "normal"),
+        ("medications", "MEDS", "1. Aspirin"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("PMH HTN, DM2", "history"),
+        ("past medical history: stroke", "history"),
+        ("**Past Medical History:** stroke", "history"),
+        ("Past Medical History\nStroke in 2011", "history"),
+        ("PREOPERATIVE DIAGNOSIS (ES):,1. Endocarditis", "assessment"),
+        ("RIGHT KNEE EXAM: effusion", "exam"),
+        ("VITAL SIGNS: T 37 HEENT: clear", "vitals"),
+        ("Family Hx: colon cancer", "family_history"),
+        ("ASSESSMENT/PLAN: pneumonia", "assessment"),
+        ("A/P: pneumonia", "assessment"),
+        ("Current Medications: aspirin", "medications"),
+    ],
+)
+def test_a_heading(text: str, kind: str) -> None:
+    assert find_sections(text)[0].kind == kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "No headings here.",
+        "He has had the following: fever, cough.",
+        "At 10:30 he fell; ratio 3:1.",
+        "PMH of asthma is noted.",
+        "a list\n- warfarin\n- plan",
+    ],
+)
+def test_prose_has_no_headings(text: str) -> None:
+    assert [section.title for section in find_sections(text)] == ([""] if text else [])
+
+
+def test_unknown_headings_end_a_section_or_belong_to_it() -> None:
+    assert [kind for kind, _, _ in found("FAMILY HISTORY: none\nTASKS ADMINISTERED: recall")] == ["family_history", "other"]
+    assert [kind for kind, _, _ in found("EXAM: alert\nROMBERG SIGN: absent")] == ["exam", "exam"]
+    assert [kind for kind, _, _ in found("LABS:\nAST: 31\nCREATININE: 1.1")] == ["labs", "labs"]
+
+
+def test_sections_cover_the_text() -> None:
+    text = "A preamble.\n" + NOTE
+    sections = find_sections(text)
+    assert sections[0] == Section("other", "", 0, 0, 12)
+    assert sections[-1].end == len(text)
+    assert all(one.end == two.start and one.start <= one.body <= one.end for one, two in zip(sections, sections[1:]))
+    here = section_at(sections, text.index("breast"))
+    assert here is not None
+    assert here.kind == "family_history"
+    assert section_at([], 3) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 10**6, ":" * 10**6, "PMH: " * 10**5, "A: b\n" * 10**5, " " * 10**6, "- " * 10**5, "(" * 10**6, "x" * 61 + ":"]
+)
+def test_long_bad_input_is_read_in_linear_time(text: str) -> None:
+    start = time.perf_counter()
+    sections = find_sections(text)
+    assert time.perf_counter() - start < 10
+    assert sections[-1].end == len(text)
+
+
+def test_titles_are_in_lower_case_and_of_known_kinds() -> None:
+    kinds = {kind for kind, _ in titles().values()}
+    named = (Section.__doc__ or "").replace(",", " ").replace(".", " ").split()
+    assert kinds - {"part"} <= set(named)
+    assert all(title == title.lower().strip() for title in titles())
