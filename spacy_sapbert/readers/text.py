@@ -85,7 +85,7 @@ def unpacked(file: BinaryIO, path: Path) -> BinaryIO:
 
         file = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
     elif start == XZ:
-        file = lzma.LZMAFile(file)  # type: ignore[assignment]
+        file = lzma.LZMAFile(file)  # type: ignore[assignment]  # noqa: SIM115
     elif magic == ZSTD:
         file = _Zstd(file, path)  # type: ignore[assignment]
     buffered = io.BufferedReader(file, _BLOCK)  # type: ignore[type-var]

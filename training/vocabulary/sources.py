@@ -242,7 +242,7 @@ def read_medquad(paths: list[Path]) -> Iterator[Concept]:
             continue
         if row["source"] == "ADAM" and "T033" in row["semtypes"]:  # its pages on tests, with the CUI of a result
             continue
-        synonyms = [s.strip() for s in row["synonyms"].split("|") if 2 < len(s.strip()) and len(s.split()) <= 8] if row["source"] != "ADAM" else []
+        synonyms = [s.strip() for s in row["synonyms"].split("|") if len(s.strip()) > 2 and len(s.split()) <= 8] if row["source"] != "ADAM" else []
         names = [Name(row["focus"].strip(), "MEDQUAD", term_type="LAY", rank=RANKS["LAY"])]
         names += [Name(text, "MEDQUAD", term_type="LAY", rank=RANKS["LAY"]) for text in synonyms]
         yield Concept(cui, "MEDQUAD", names=names, types=_TYPED.findall(row["semtypes"]))
