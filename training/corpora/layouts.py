@@ -23,6 +23,7 @@ from .corpus import Corpus, shape, wanted
 from .docbin import read_docbin
 from .hpo import GOLD_JSON, read_gsc, read_jax
 from .ids import NIL, gold_ids
+from .labeledin import read_labeledin
 from .psytar import SHEETS, read_psytar
 from .pubtator import read_pubtator
 from .tables import SMM4H, read_askapatient, read_biomap, read_cometa, read_smm4h, read_tsv
@@ -54,6 +55,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "docbin": Layout(read_docbin, False),
     "gsc": Layout(read_gsc, True),
     "jax": Layout(read_jax, False),
+    "labeledin": Layout(read_labeledin, True),
     "psytar": Layout(read_psytar, False),
     "pubtator": Layout(read_pubtator, True),
     "smm4h": Layout(read_smm4h, True),
@@ -163,6 +165,8 @@ def _by_lines(lines: list[str]) -> str | None:
     cells = first.split("\t")
     if re.match(r"[^|\t]+\|[ta]\|", first):
         return "pubtator"
+    if any('<annotation cui="' in line and line.count("|") >= 2 for line in lines):
+        return "labeledin"
     if {"Term", "General SNOMED ID"} <= set(cells) or {"Term", "Specific SNOMED ID"} <= set(cells):
         return "cometa"
     if {"mention", "mondo_id"} <= set(first.split(",")):
