@@ -93,6 +93,9 @@ class Errors:
         "Benchmark '{name}': the dictionary ({dictionary}) has none of the corpus's gold ids, such as {example}. They are of {found}; the dictionary has names or "
         "codes of {known}. Give a dictionary of the corpus's vocabulary, or, for ids without a prefix, their vocabulary (vocabulary=SNOMEDCT_US)."
     )
+    # the recogniser of mentions
+    E570 = "Setting '{setting}' of the recogniser is {value!r}: {why}."
+    E571 = "'{path}' has mentions of type '{found}', of which the recogniser does not know the kind. Known: {known}. Add it to training/mentions/kinds.py."
     # across languages
     E600 = "'{path}' is not a folder of translations: {why}. Make one with `python -m training translations cross-lingual`."
     E601 = (

@@ -20,7 +20,8 @@ from ..errors import DamagedFile, MissingFile, SapbertError, fail
 from ..files import writing_folder
 from ..matcher.phrases import Phrases
 from .features import Batch, in_names, make_batch, windows
-from .network import KINDS, TAGS, MentionNetwork, best_ways, marginals
+from .labels import KINDS
+from .network import TAGS, MentionNetwork, best_ways, marginals
 
 SHIPPED = Path(__file__).parents[1] / "data" / "mentions"
 CONFIG, WEIGHTS, LEXICON = "config.json", "model.safetensors", "lexicon"

@@ -3,8 +3,7 @@
 Source: Lample et al., NAACL 2016 (BiLSTM-CRF); Tsuboi et al., COLING 2008 (a CRF's loss where some tags are unknown).
 """
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from .features import IN_NAME, ROWS, Batch
 from .labels import KINDS
 
 TAGS = ("O", *(f"{place}-{kind}" for kind in KINDS for place in "BILU"))
+Ints1d = npt.NDArray[np.int64]
 NEVER = -1e4  # score of what cannot be
 
 
@@ -37,6 +37,10 @@ class MentionNetwork(nn.Module):
         dropout: While training.
     """
 
+    illegal: torch.Tensor
+    first: torch.Tensor
+    last: torch.Tensor
+
     def __init__(self, vectors: int = 256, width: int = 192, hidden: int = 128, layers: int = 1, corpora: int = 1, dropout: float = 0.3) -> None:
         super().__init__()
         self.settings: dict[str, Any] = {"vectors": vectors, "width": width, "hidden": hidden, "layers": layers, "corpora": corpora}
@@ -52,7 +56,7 @@ class MentionNetwork(nn.Module):
         self.steps = nn.Parameter(torch.zeros(len(TAGS), len(TAGS)))
         self.dropout = nn.Dropout(dropout)
         for table in [*self.tables.values(), self.names, self.corpora]:
-            nn.init.normal_(table.weight, std=0.3)
+            nn.init.normal_(cast(nn.Embedding, table).weight, std=0.3)
         self.register_buffer("illegal", torch.tensor([[0.0 if follows(a, b) else NEVER for b in TAGS] for a in TAGS]), persistent=False)
         self.register_buffer("first", torch.tensor([0.0 if tag[0] in "OBU" else NEVER for tag in TAGS]), persistent=False)
         self.register_buffer("last", torch.tensor([0.0 if tag[0] in "OLU" else NEVER for tag in TAGS]), persistent=False)
@@ -107,7 +111,7 @@ class MentionNetwork(nn.Module):
         return both[: len(scores)] - both[len(scores) :]
 
 
-def best_ways(scores: npt.NDArray[np.float32], lengths: Sequence[int], network: MentionNetwork) -> list[list[int]]:
+def best_ways(scores: npt.NDArray[np.float32], lengths: Ints1d, network: MentionNetwork) -> list[list[int]]:
     """Return the most probable tags of each window (Viterbi).
 
     Args:
@@ -120,7 +124,7 @@ def best_ways(scores: npt.NDArray[np.float32], lengths: Sequence[int], network: 
     n, t, tags = scores.shape
     state = scores[:, 0] + first
     back = np.zeros((t, n, tags), dtype=np.int8)
-    ends = np.array(lengths)
+    ends = lengths
     for at in range(1, t):
         all_ways = state[:, :, None] + steps[None]
         back[at] = all_ways.argmax(1)
@@ -138,7 +142,7 @@ def best_ways(scores: npt.NDArray[np.float32], lengths: Sequence[int], network: 
     return found
 
 
-def marginals(scores: npt.NDArray[np.float32], lengths: Sequence[int], network: MentionNetwork) -> npt.NDArray[np.float32]:
+def marginals(scores: npt.NDArray[np.float32], lengths: Ints1d, network: MentionNetwork) -> npt.NDArray[np.float32]:
     """Return the logarithm of each tag's probability at each token (n, t, tags), over all legal ways. Behind a window's end it means nothing.
 
     Args:
@@ -150,7 +154,7 @@ def marginals(scores: npt.NDArray[np.float32], lengths: Sequence[int], network: 
         The forward-backward algorithm (Rabiner, Proc. IEEE 1989).
     """
     with torch.inference_mode():
-        emitted, ends = torch.from_numpy(np.asarray(scores)), torch.as_tensor(np.asarray(lengths))
+        emitted, ends = torch.from_numpy(scores), torch.from_numpy(lengths)
         steps = (network.steps + network.illegal)[None]
         n, t, _ = emitted.shape
         forward, backward = torch.empty_like(emitted), torch.empty_like(emitted)

@@ -5,13 +5,14 @@ It runs on a CPU, needs no sentence boundaries, and reads tokens only. Its spans
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Optional, Union
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
-from spacy.util import filter_spans, minibatch
+from spacy.util import filter_spans
 
 from ..doc.spans import set_spans
 from ..errors import fail
@@ -125,7 +126,8 @@ class ClinicalMentions(Pipe):
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 64) -> Iterator[Doc]:
         """Find mentions in a stream of Docs, a batch at a time. If a batch fails, its Docs are tried one by one."""
         self.load()
-        for docs in minibatch(stream, batch_size):
+        stream = iter(stream)
+        while docs := list(islice(stream, batch_size)):
             try:
                 self.set_annotations(docs, self.predict(docs))
             except Exception:

@@ -18,13 +18,14 @@ Out = Annotated[Path, typer.Argument(help="Folder to write.")]
 def documents(
     out: Out,
     data: Annotated[Path, typer.Option(help="Folder of the assets.")] = Path("assets"),
+    maccrobat: Annotated[Path, typer.Option(help="MACCROBAT2020: a folder of brat files, or its tar.gz.")] = Path("assets/corpora/maccrobat"),
     corpora: Annotated[str, typer.Option(help="Corpora, separated by commas; '': all.")] = "",
 ) -> None:
     """Make spaCy documents of the corpora: train/, dev/ and test/ with `.spacy` files, which `spacy train` reads, too."""
     from .documents import write_documents
     from .kinds import CORPORA
 
-    counts = write_documents(data, out, [name.strip() for name in corpora.split(",") if name.strip()] or CORPORA)
+    counts = write_documents(data, maccrobat, out, [name.strip() for name in corpora.split(",") if name.strip()] or CORPORA)
     typer.echo(json.dumps(counts, indent=1))
 
 

@@ -14,14 +14,16 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.util import filter_spans
 
+from spacy_sapbert.errors import MissingFile
+
 from ..corpora import Corpus, by_document, read_corpus
 from ..corpora.brat import read_brat
 from ..errors import fail
 from .kinds import ALL, CORPORA, Annotated
 
 MEASURED = "maccrobat"  # the corpus that is split
-FILES = {
-    "maccrobat": "corpora/maccrobat/maccrobat2020.tar.gz",
+ADDRESS = "https://github.com/Saieiei/NLP, folder MACCROBAT2020, commit f2b522984cc621d5c7e00fbce02ddeee2a5b8077 (CC BY 4.0)"
+FILES = {  # below the folder of assets; MACCROBAT is many files, and no asset
     "bc5cdr": "corpora/bc5cdr/train.pubtator.txt.gz",
     "ncbi_disease": "corpora/ncbi_disease/train.pubtator.txt.gz",
     "gsc_plus": "corpora/gsc_plus/GSCplus_dev_gold.tsv",
@@ -35,22 +37,42 @@ def split_of(document: str) -> str:
     return "test" if place < 3 else "dev" if place < 5 else "train"
 
 
-def read(name: str, data: Path) -> Corpus:
-    """Read a corpus of `FILES`, by its path below a folder of assets.
+def read_maccrobat(path: Path) -> Corpus:
+    """Read MACCROBAT: a folder of brat files, or its tar.gz, alone in a folder or by name.
 
     Raises:
-        SapbertError: Those of `read_corpus`; E567 for a damaged archive.
+        SapbertError: E567, it is not there or damaged, and those of `read_brat`.
     """
-    path = data / FILES[name]
-    if not path.name.endswith(".tar.gz") or not path.is_file():
-        return read_corpus(path)
+    archives = [path] if path.is_file() else sorted(path.glob("*.tar.gz"))
+    if not path.exists() or not (archives or next(path.rglob("*.ann"), None)):
+        raise fail(
+            "E567", MissingFile, path=path, layout="brat", why=f"it holds no .ann files and no tar.gz of them. Get MACCROBAT2020 from {ADDRESS}"
+        )
+    if not archives:
+        return read_brat(path)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            with tarfile.open(path) as archive:
+            with tarfile.open(archives[0]) as archive:
                 archive.extractall(folder, filter="data")
         except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-            raise fail("E567", path=path, layout="brat", why=f"it is no tar.gz that can be read ({type(error).__name__})") from error
+            raise fail("E567", path=archives[0], layout="brat", why=f"it is no tar.gz that can be read ({type(error).__name__})") from error
         return read_brat(Path(folder))
+
+
+def read(name: str, data: Path, maccrobat: Path) -> Corpus:
+    """Read a corpus of `CORPORA`.
+
+    Args:
+        name: Its name.
+        data: Folder of the assets.
+        maccrobat: See `read_maccrobat`.
+
+    Raises:
+        SapbertError: E570 (no such corpus), and those of `read_corpus` and `read_maccrobat`.
+    """
+    if name not in CORPORA:
+        raise fail("E570", setting="corpora", value=name, why=f"it must be of {', '.join(CORPORA)}")
+    return read_maccrobat(maccrobat) if name == MEASURED else read_corpus(data / FILES[name])
 
 
 def make_documents(corpus: Corpus, annotated: Annotated, nlp: Language) -> tuple[dict[str, Doc], dict[str, int]]:
@@ -68,7 +90,7 @@ def make_documents(corpus: Corpus, annotated: Annotated, nlp: Language) -> tuple
         Document -> Doc, and counts of what was changed or left out.
 
     Raises:
-        SapbertError: E563, a type that `annotated` does not have.
+        SapbertError: E571, a type that `annotated` does not have.
     """
     counts: Counter[str] = Counter()
     found: dict[str, Doc] = {}
@@ -81,7 +103,7 @@ def make_documents(corpus: Corpus, annotated: Annotated, nlp: Language) -> tuple
         for mention in mentions:
             kind = "problem" if annotated.kinds is None else annotated.kinds.get(mention.kind)
             if kind is None:
-                raise fail("E563", path=document, kinds=mention.kind, known=", ".join(annotated.kinds or ()))
+                raise fail("E571", path=document, found=mention.kind, known=", ".join(annotated.kinds or ()))
             if not kind or mention.start >= mention.end:
                 counts["of_no_kind"] += 1
                 continue
@@ -99,11 +121,12 @@ def make_documents(corpus: Corpus, annotated: Annotated, nlp: Language) -> tuple
     return found, {name: count for name, count in counts.items() if count}
 
 
-def write_documents(data: Path, out: Path, names: Iterable[str] = CORPORA) -> dict[str, Mapping[str, int]]:
+def write_documents(data: Path, maccrobat: Path, out: Path, names: Iterable[str] = CORPORA) -> dict[str, Mapping[str, int]]:
     """Write `train/CORPUS.spacy` of each corpus, `dev/maccrobat.spacy` and `test/maccrobat.spacy`.
 
     Args:
         data: Folder of the assets.
+        maccrobat: See `read_maccrobat`.
         out: Folder to write.
         names: Corpora of `CORPORA`.
 
@@ -116,7 +139,7 @@ def write_documents(data: Path, out: Path, names: Iterable[str] = CORPORA) -> di
     nlp = spacy.blank("en")
     counts: dict[str, Mapping[str, int]] = {}
     for name in names:
-        docs, changed = make_documents(read(name, data), CORPORA[name], nlp)
+        docs, changed = make_documents(read(name, data, maccrobat), CORPORA[name], nlp)
         counts[name] = {"documents": len(docs), "tokens": sum(map(len, docs.values())), **changed}
         parts: dict[str, list[Doc]] = {}
         for document, doc in docs.items():

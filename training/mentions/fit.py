@@ -168,16 +168,16 @@ def read_settings(path: Path, *, seed: int = 0, max_steps: int = -1) -> Settings
     """Read a recipe: the sections `training` and `network`.
 
     Raises:
-        SapbertError: E503, it cannot be read, or a setting is wrong.
+        SapbertError: E570, it cannot be read, or a setting is wrong.
     """
     try:
         config = Config().from_disk(path)
         return Settings(**config.get("training", {}), network=NetworkSettings(**config.get("network", {})), seed=seed, max_steps=max_steps)
     except ValidationError as error:
         first = error.errors()[0]
-        raise fail("E503", setting=".".join(map(str, first["loc"])), value=first.get("input"), why=first["msg"]) from error
+        raise fail("E570", setting=".".join(map(str, first["loc"])), value=first.get("input"), why=first["msg"]) from error
     except (OSError, ValueError) as error:
-        raise fail("E503", setting="recipe", value=str(path), why=" ".join(str(error).split())[:200]) from error
+        raise fail("E570", setting="recipe", value=str(path), why=" ".join(str(error).split())[:200]) from error
 
 
 def fit_recogniser(
@@ -195,7 +195,7 @@ def fit_recogniser(
         say: Takes a line about each pass.
 
     Raises:
-        SapbertError: E503 (a setting), E567 (no documents), E030 (no lexicon).
+        SapbertError: E570 (a setting), E567 (no documents), E030 (no lexicon).
     """
     settings = read_settings(recipe, seed=seed, max_steps=max_steps)
     names = Phrases.from_disk(lexicon)
