@@ -17,6 +17,8 @@ from spacy_sapbert.readers.text import open_binary
 
 from ..errors import fail
 from .bars import CUI, read_biosyn, read_dictionary, read_xlbel
+from .bionne import COLUMNS as BIONNE
+from .bionne import read_bionne
 from .brat import read_brat
 from .cadec import read_cadec
 from .corpus import Corpus, shape, wanted
@@ -47,6 +49,7 @@ class Layout(NamedTuple):
 LAYOUTS: Mapping[str, Layout] = {
     "askapatient": Layout(read_askapatient, True),
     "biomap": Layout(read_biomap, True),
+    "bionne": Layout(read_bionne, False),
     "biosyn": Layout(read_biosyn, False),
     "brat": Layout(read_brat, False),
     "cadec": Layout(read_cadec, False),
@@ -142,7 +145,12 @@ def recognise(path: Path, encoding: str = "utf-8") -> str:
         for pattern, found in ((GOLD_JSON, "jax"), ("sct/*.ann", "cadec"), ("**/*.ann", "brat"), ("*.concept", "biosyn"), (sheet, "psytar")):
             if next(path.glob(pattern), None):
                 return found
+        table = next(path.rglob("*.tsv"), None)
+        if table is not None and tuple(next(iter(numbered_lines(table, encoding)), (0, ""))[1].split("\t")) == BIONNE:
+            return "bionne"
         raise fail("E562", path=path, number=0, shape=f"a folder without {GOLD_JSON}, .ann, .concept or {sheet}", known=", ".join(LAYOUTS))
+    if path.name.endswith(".tar.gz"):
+        return "bionne"
     if path.suffix in (".ann", ".xlsx"):
         return "brat" if path.suffix == ".ann" else "psytar"
     with open_binary(path) as file:
