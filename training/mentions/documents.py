@@ -44,7 +44,7 @@ def read_maccrobat(path: Path) -> Corpus:
         SapbertError: E567, it is not there or damaged, and those of `read_brat`.
     """
     archives = [path] if path.is_file() else sorted(path.glob("*.tar.gz"))
-    if not path.exists() or not (archives or next(path.rglob("*.ann"), None)):
+    if not path.exists() or not (archives or any(path.rglob("*.ann"))):
         raise fail(
             "E567", MissingFile, path=path, layout="brat", why=f"it holds no .ann files and no tar.gz of them. Get MACCROBAT2020 from {ADDRESS}"
         )
@@ -68,10 +68,10 @@ def read(name: str, data: Path, maccrobat: Path) -> Corpus:
         maccrobat: See `read_maccrobat`.
 
     Raises:
-        SapbertError: E570 (no such corpus), and those of `read_corpus` and `read_maccrobat`.
+        SapbertError: E620 (no such corpus), and those of `read_corpus` and `read_maccrobat`.
     """
     if name not in CORPORA:
-        raise fail("E570", setting="corpora", value=name, why=f"it must be of {', '.join(CORPORA)}")
+        raise fail("E620", setting="corpora", value=name, why=f"it must be of {', '.join(CORPORA)}")
     return read_maccrobat(maccrobat) if name == MEASURED else read_corpus(data / FILES[name])
 
 
@@ -90,7 +90,7 @@ def make_documents(corpus: Corpus, annotated: Annotated, nlp: Language) -> tuple
         Document -> Doc, and counts of what was changed or left out.
 
     Raises:
-        SapbertError: E571, a type that `annotated` does not have.
+        SapbertError: E621, a type that `annotated` does not have.
     """
     counts: Counter[str] = Counter()
     found: dict[str, Doc] = {}
@@ -103,7 +103,7 @@ def make_documents(corpus: Corpus, annotated: Annotated, nlp: Language) -> tuple
         for mention in mentions:
             kind = "problem" if annotated.kinds is None else annotated.kinds.get(mention.kind)
             if kind is None:
-                raise fail("E571", path=document, found=mention.kind, known=", ".join(annotated.kinds or ()))
+                raise fail("E621", path=document, found=mention.kind, known=", ".join(annotated.kinds or ()))
             if not kind or mention.start >= mention.end:
                 counts["of_no_kind"] += 1
                 continue

@@ -52,10 +52,10 @@ def write_figures(model: Path, folder: Path, part: str, out: Path | None) -> dic
     """Measure the recogniser of a folder, and write the figures as JSON, and as Markdown beside it.
 
     Raises:
-        SapbertError: E570 (`part`), E567 (no documents), E040 (no recogniser).
+        SapbertError: E620 (`part`), E567 (no documents), E040 (no recogniser).
     """
     if part not in PARTS:
-        raise fail("E570", setting="part", value=part, why=f"it must be of {', '.join(PARTS)}")
+        raise fail("E620", setting="part", value=part, why=f"it must be of {', '.join(PARTS)}")
     docs = read_part(folder, part)
     figures = measure(MentionModel.from_disk(model), docs)
     if out is not None:

@@ -128,10 +128,10 @@ class NetworkSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    width: int = Field(192, ge=1)
-    hidden: int = Field(128, ge=1)
-    layers: int = Field(1, ge=1)
-    dropout: float = Field(0.3, ge=0, lt=1)
+    width: int = Field(default=192, ge=1)
+    hidden: int = Field(default=128, ge=1)
+    layers: int = Field(default=1, ge=1)
+    dropout: float = Field(default=0.3, ge=0, lt=1)
 
 
 class Settings(BaseModel):
@@ -152,14 +152,14 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    epochs: int = Field(12, ge=1)
-    others: float = Field(0.3, ge=0, le=1)
-    tokens: int = Field(2000, ge=1)
-    learning_rate: float = Field(2e-3, gt=0)
-    case: float = Field(0.15, ge=0, le=1)
-    without_names: float = Field(0.1, ge=0, le=1)
+    epochs: int = Field(default=12, ge=1)
+    others: float = Field(default=0.3, ge=0, le=1)
+    tokens: int = Field(default=2000, ge=1)
+    learning_rate: float = Field(default=2e-3, gt=0)
+    case: float = Field(default=0.15, ge=0, le=1)
+    without_names: float = Field(default=0.1, ge=0, le=1)
     seed: int = 0
-    seconds: float = Field(0.0, ge=0)
+    seconds: float = Field(default=0.0, ge=0)
     max_steps: int = -1
     network: NetworkSettings = NetworkSettings()
 
@@ -168,16 +168,16 @@ def read_settings(path: Path, *, seed: int = 0, max_steps: int = -1) -> Settings
     """Read a recipe: the sections `training` and `network`.
 
     Raises:
-        SapbertError: E570, it cannot be read, or a setting is wrong.
+        SapbertError: E620, it cannot be read, or a setting is wrong.
     """
     try:
         config = Config().from_disk(path)
         return Settings(**config.get("training", {}), network=NetworkSettings(**config.get("network", {})), seed=seed, max_steps=max_steps)
     except ValidationError as error:
         first = error.errors()[0]
-        raise fail("E570", setting=".".join(map(str, first["loc"])), value=first.get("input"), why=first["msg"]) from error
+        raise fail("E620", setting=".".join(map(str, first["loc"])), value=first.get("input"), why=first["msg"]) from error
     except (OSError, ValueError) as error:
-        raise fail("E570", setting="recipe", value=str(path), why=" ".join(str(error).split())[:200]) from error
+        raise fail("E620", setting="recipe", value=str(path), why=" ".join(str(error).split())[:200]) from error
 
 
 def fit_recogniser(
@@ -195,7 +195,7 @@ def fit_recogniser(
         say: Takes a line about each pass.
 
     Raises:
-        SapbertError: E570 (a setting), E567 (no documents), E030 (no lexicon).
+        SapbertError: E620 (a setting), E567 (no documents), E030 (no lexicon).
     """
     settings = read_settings(recipe, seed=seed, max_steps=max_steps)
     names = Phrases.from_disk(lexicon)
