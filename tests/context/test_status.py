@@ -64,7 +64,7 @@ def test_lines_lists_and_tables_bound_a_scope() -> None:
 
 
 def test_known_sentences_bound_a_scope() -> None:
-    text = "no fever he has cough"
+    text = "no fever cough for days"
     assert said(text, "cough") == "negated"
     assert said(text, "cough", breaks=(0, 9)) == "-"
 
@@ -129,9 +129,9 @@ def test_entities_and_groups_get_a_dict() -> None:
 def test_sentences_that_are_set_are_used() -> None:
     nlp = spacy.blank("en")
     component: Any = nlp.add_pipe("clinical_status")
-    doc = made(nlp, "no fever he has cough", "cough")
+    doc = made(nlp, "no fever cough for days", "cough")
     for token in doc:
-        token.is_sent_start = token.text in ("no", "he")
+        token.is_sent_start = token.text in ("no", "cough")
     assert component(doc).ents[0]._.assertion["negated"] is False
 
 
