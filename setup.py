@@ -147,6 +147,7 @@ setup(
     entry_points={
         "spacy_factories": [
             "sapbert_linker = spacy_sapbert.linker:make_sapbert_linker",
+            "clinical_status = spacy_sapbert.context.status:make_clinical_status",
             "concept_matcher = spacy_sapbert.matcher.component:make_concept_matcher",
             "clinical_mentions = spacy_sapbert.mentions.recogniser:make_clinical_mentions",
         ],
