@@ -82,6 +82,8 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
     body: list[str] = ["\t".join(COLUMNS)]
     concepts = 0
     for row, concept in enumerate(kb.concepts()):
+        if not concept.types:  # of an abbreviation's sense that no vocabulary has: "weekly", "Kentucky"
+            continue
         concepts += 1
         kept = _kept(concept)
         for place, name in enumerate(kept):

@@ -249,9 +249,9 @@ def read_medquad(paths: list[Path]) -> Iterator[Concept]:
 
 
 def read_own(paths: list[Path]) -> Iterator[Concept]:
-    """Read our own names: concept_id (a CUI, or a word after "SAPBERT:"), types, names (the first is the preferred one; all separated by `|`)."""
-    for number, line in lines(paths[0]):
-        if not line.strip() or line.startswith("#") or number == 1:
+    """Read our own names: concept_id (a CUI, or "-" for none), types, names (the first is the preferred one; all separated by `|`)."""
+    for _, line in lines(paths[0]):
+        if not line.strip() or line.startswith(("#", "concept_id\t")):
             continue
         concept_id, types, names = line.split("\t")[:3]
         texts = [name.strip() for name in names.split("|") if name.strip()]
