@@ -28,7 +28,7 @@ HPO_CALIBRATION = DATA / "calibration_hpo.json"  # made by training/evaluation/c
 HPO_FAST_CALIBRATION = DATA / "calibration_hpo_fast.json"
 OPEN_TABLE = DATA / "open.tsv.xz"  # made by `python -m training vocabulary make`
 OPEN_CALIBRATION = DATA / "calibration_open.json"
-OPEN_SEARCH_K = 16_000  # nodes that Annoy looks at, of 300,000 names
+OPEN_SEARCH_K = 40_000  # nodes that Annoy looks at, of 300,000 names
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
 LOCK_SECONDS = 3600.0
 

@@ -21,7 +21,7 @@ from spacy_sapbert.kb.joining import Joins
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from .senses import joined, read_senses
-from .sources import ORIGINS, file_of, open_sources, release_of
+from .sources import ORIGINS, file_of, is_there, open_sources, release_of
 
 COLUMNS = ("concept_id", "name", "source", "term_type", "types", "codes", "terms", "retired", "definition")
 SENSES = tuple(
@@ -82,6 +82,8 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
     body: list[str] = ["\t".join(COLUMNS)]
     concepts = 0
     for row, concept in enumerate(kb.concepts()):
+        if not concept.types:  # of an abbreviation's sense that no vocabulary has: "weekly", "Kentucky"
+            continue
         concepts += 1
         kept = _kept(concept)
         for place, name in enumerate(kept):
@@ -92,6 +94,8 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
     head = ["# The open vocabulary of spacy-sapbert: made by `python -m training vocabulary make`. Names are as their sources write them."]
     listed = {}
     for origin in ORIGINS:
+        if not is_there(origin, assets):
+            continue
         files = {name: checksum(file_of(name, assets)) for name in origin.files}
         listed[origin.vocabulary] = {"title": release_of(origin), "licence": origin.licence, "names": names[origin.vocabulary], "files": files}
         head.append(f"# {origin.vocabulary}: {release_of(origin)}. Licence: {origin.licence}. {names[origin.vocabulary]} names")

@@ -60,7 +60,7 @@ def joined(senses: Iterable[Sense], preferred: dict[str, str]) -> list[Sense]:
 
     Args:
         senses: of all sources.
-        preferred: CUI -> the CUI under which the vocabulary holds the concept; CUIs that it does not have are left out.
+        preferred: CUI -> the concept under which the vocabulary holds it; other CUIs stay.
 
     Returns:
         Rows sorted by abbreviation, the most frequent first. The long form is that of the most frequent row. A row without a CUI gets that of a
@@ -69,15 +69,15 @@ def joined(senses: Iterable[Sense], preferred: dict[str, str]) -> list[Sense]:
     rows = list(senses)
     words: dict[str, str] = {}
     for row in rows:
-        if row.cui in preferred:
-            words.setdefault(_stem(row.long_form), preferred[row.cui])
+        if row.cui:
+            words.setdefault(_stem(row.long_form), preferred.get(row.cui, row.cui))
     sources: dict[str, set[str]] = defaultdict(set)
     shares: dict[tuple[str, str], float] = defaultdict(float)
     best: dict[tuple[str, str], Sense] = {}
     for row in rows:
         short = normalise(row.abbreviation)
         sources[short].add(row.source)
-        cui = preferred.get(row.cui, "") or words.get(_stem(row.long_form), "")
+        cui = preferred.get(row.cui, row.cui) or words.get(_stem(row.long_form), "")
         key = (short, cui or f"={_stem(row.long_form)}")
         shares[key] += row.frequency
         if key not in best or row.frequency > best[key].frequency:

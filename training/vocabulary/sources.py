@@ -28,6 +28,7 @@ from .senses import read_senses
 
 HERE = Path(__file__).parent
 OWN = "SAPBERT"  # vocabulary of the names in our own words
+OPTIONAL = frozenset({"MEDQUAD"})
 CLINICAL_DRUG = frozenset({"T200", "T203", "T122"})  # of RxNorm: clinical drugs, packs and devices, dose forms
 MOST_PARTS = 3  # ingredients of a combination that is kept
 RXNORM_FORM = re.compile(r"\d+ ?(MG|ML|MCG|UNT|%|MEQ)\b|\bPack\b|\{", re.IGNORECASE)
@@ -102,6 +103,8 @@ def open_sources(assets: Path) -> list[Source]:
     """
     found = []
     for origin in ORIGINS:
+        if not is_there(origin, assets):
+            continue
         paths = [file_of(name, assets) for name in origin.files]
         if origin.kind:
             concepts = READERS[origin.kind](paths)
@@ -126,6 +129,11 @@ def file_of(name: str, assets: Path) -> Path:
     if not path.is_file():
         raise base_fail("E401", MissingFile, path=path)
     return path
+
+
+def is_there(origin: Origin, assets: Path) -> bool:
+    """Return whether the files of an origin are there; only MedQuAD's may be missing, since no public address serves them as one table."""
+    return origin.vocabulary not in OPTIONAL or all((assets / name).is_file() for name in origin.files)
 
 
 def release_of(origin: Origin) -> str:
@@ -249,9 +257,9 @@ def read_medquad(paths: list[Path]) -> Iterator[Concept]:
 
 
 def read_own(paths: list[Path]) -> Iterator[Concept]:
-    """Read our own names: concept_id (a CUI, or a word after "SAPBERT:"), types, names (the first is the preferred one; all separated by `|`)."""
-    for number, line in lines(paths[0]):
-        if not line.strip() or line.startswith("#") or number == 1:
+    """Read our own names: concept_id (a CUI, or "-" for none), types, names (the first is the preferred one; all separated by `|`)."""
+    for _, line in lines(paths[0]):
+        if not line.strip() or line.startswith(("#", "concept_id\t")):
             continue
         concept_id, types, names = line.split("\t")[:3]
         texts = [name.strip() for name in names.split("|") if name.strip()]
