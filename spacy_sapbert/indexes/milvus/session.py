@@ -142,8 +142,9 @@ def _shut(client: Any, served: tuple[Any, Any], owner: int) -> None:
 
 def _status(error: BaseException | None) -> Any:
     """Return the name of gRPC's status behind an error, or Milvus's own number."""
-    number = 0
-    while error is not None:
+    number, seen = 0, set()
+    while error is not None and id(error) not in seen:  # pymilvus raises a server's errors as their own cause
+        seen.add(id(error))
         code = getattr(error, "code", None)
         code = code() if callable(code) else code
         if isinstance(code, int):
@@ -159,6 +160,6 @@ def _said(error: BaseException) -> str:
     details = getattr(error, "details", None)
     if callable(details) and details():
         return str(details())
-    if error.__cause__ is not None and not getattr(error, "message", ""):
+    if error.__cause__ not in (None, error) and not getattr(error, "message", ""):
         return _said(error.__cause__)
     return str(getattr(error, "message", "") or error)
