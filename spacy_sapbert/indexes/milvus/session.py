@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...errors import SapbertError, fail
+from ...errors import SapbertError, ServerError, fail
 from .database import DATABASE, Scratch, copy_database
 from .library import load_library
 
@@ -110,12 +110,12 @@ class Session:
         status, why = _status(error), _said(error)
         if status in _REFUSED:
             what = "has" if os.environ.get(self.token_env) else "is not set, or empty"
-            return fail("E231", uri=self.shown, env=self.token_env or "that token_env should name", what=what, why=why)
+            return fail("E231", ServerError, uri=self.shown, env=self.token_env or "that token_env should name", what=what, why=why)
         if connecting or status == "UNAVAILABLE":
-            return fail("E230", uri=self.shown, seconds=limit, why=why)
+            return fail("E230", ServerError, uri=self.shown, seconds=limit, why=why)
         if status == "DEADLINE_EXCEEDED":
-            return fail("E232", uri=self.shown, doing=doing, seconds=limit, times=tries)
-        return fail("E236", uri=self.shown, doing=doing, why=why)
+            return fail("E232", ServerError, uri=self.shown, doing=doing, seconds=limit, times=tries)
+        return fail("E236", ServerError, uri=self.shown, doing=doing, why=why)
 
     def close(self) -> None:
         """Close the connection and remove temporary files."""
