@@ -191,7 +191,7 @@ class MilvusIndex(RescoredIndex):
             looked_at = max(1, int(self.search * budget))
             lists = self._engine_params().get("nlist")
             params[self.search_setting] = min(looked_at, lists) if self.search_setting == "nprobe" and lists else max(looked_at, fetch)
-        asked = {
+        asked: dict[str, Any] = {
             "data": list(queries),
             "anns_field": VECTOR,
             "limit": fetch,
