@@ -629,10 +629,7 @@ def test_a_collection_that_is_no_longer_in_memory_is_loaded_again(between: Tuple
     index.close()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_annotate_ends_when_the_server_is_gone_and_goes_on_later(
-    between: Tuple[Between, str], tmp_path: Path, tiny_linker: Path, workers: int
-) -> None:
+def test_annotate_ends_when_the_server_is_gone_and_goes_on_later(between: Tuple[Between, str], tmp_path: Path, tiny_linker: Path) -> None:
     from spacy_sapbert.build.linker import build_linker
     from spacy_sapbert.corpus.annotate import annotate
     from spacy_sapbert.corpus.annotator import AnnotationSettings
@@ -645,7 +642,7 @@ def test_annotate_ends_when_the_server_is_gone_and_goes_on_later(
     settings = AnnotationSettings(str(folder))
 
     def run(out: str) -> Any:
-        return annotate(tmp_path / "notes.jsonl", tmp_path / out, settings, workers=workers, partition_size=2, progress=False)
+        return annotate(tmp_path / "notes.jsonl", tmp_path / out, settings, partition_size=2, progress=False)
 
     whole = run("whole")
     assert (whole.counts.failed, whole.counts.linked > 12) == (0, True)
