@@ -246,6 +246,7 @@ def test_a_ray_cluster_that_loses_an_actor(tmp_path: Path, trap: AnnotationSetti
     assert (report.counts.notes, report.kept) == (24, 0)
 
 
+@pytest.mark.nightly
 @pytest.mark.e2e
 def test_a_ray_cluster_that_loses_a_node(tmp_path: Path, trap: AnnotationSettings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
     """A head that only leads, and two nodes with a worker each; one node is killed with all that runs on it."""
