@@ -249,9 +249,9 @@ class _Assignment:
                 for name in names:
                     bearers[name][key] = max(grade, bearers[name].get(key, 0))
 
-        for number, key in keys.items():
+        for number, assigned in keys.items():
             if number not in doubtful:
-                bear(key, self.groups[number].labels, self.groups[number].exact)
+                bear(assigned, self.groups[number].labels, self.groups[number].exact)
         for cui in list(self.labels):
             if is_cui(cui):
                 bear(cui, self.labels[cui], self.exact[cui])
@@ -268,10 +268,11 @@ class _Assignment:
                 self.joins.say("moved", group.terms[0], key, name, f"{keys[number]} has other names")
             elif key is not None:
                 self.joins.say("joined", group.terms[0], key, name, why)
-            keys[number] = key or group.terms[0]
-            self._enter(places, keys[number], group)
+            own = key or group.terms[0]
+            keys[number] = own
+            self._enter(places, own, group)
             if key is None:
-                bear(keys[number], group.labels, ())
+                bear(own, group.labels, ())
 
     def _bearer(self, group: _Group, bearers: dict[str, dict[str, int]], places: dict[str, _Place], *, moved: bool) -> tuple[str | None, str, str]:
         kinds = self._kinds_of(group)
