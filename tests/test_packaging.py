@@ -77,7 +77,16 @@ def test_only_our_package(wheel: zipfile.ZipFile) -> None:
 def test_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for pattern in ("**/*.py", "py.typed", "data/*.tsv", "data/*.json", "data/encoder/**/*", "data/static_encoder/*", "data/mentions/**/*", "render/templates/*")
+        for pattern in (
+            "**/*.py",
+            "py.typed",
+            "data/*.tsv",
+            "data/*.json",
+            "data/encoder/**/*",
+            "data/static_encoder/*",
+            "data/mentions/**/*",
+            "render/templates/*",
+        )
         for path in (ROOT / "spacy_sapbert").glob(pattern)
         if path.is_file() and "__pycache__" not in path.parts
     }

@@ -309,7 +309,7 @@ def _assign_keys(database: sqlite3.Connection, joins: Joins | None = None) -> di
         grouped = assign(database, list(first_seen), cuis, joins)
     else:
         grouped, several = _as_mapped(database, first_seen, cuis)
-    codes = []
+    codes: list[tuple[str, str]] = []
     for group, _ in grouped:
         listed = dict.fromkeys(cui for _, cui in sorted(pair for term in group for pair in cuis.get(term, [])))
         codes.extend((group[0], cui) for cui in listed)

@@ -249,9 +249,9 @@ class _Assignment:
                 for name in names:
                     bearers[name][key] = max(grade, bearers[name].get(key, 0))
 
-        for number, assigned in keys.items():
+        for number, known in keys.items():
             if number not in doubtful:
-                bear(assigned, self.groups[number].labels, self.groups[number].exact)
+                bear(known, self.groups[number].labels, self.groups[number].exact)
         for cui in list(self.labels):
             if is_cui(cui):
                 bear(cui, self.labels[cui], self.exact[cui])
