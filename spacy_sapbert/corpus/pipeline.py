@@ -10,7 +10,7 @@ from ..errors import fail
 
 
 def make_pipeline(config: dict[str, Any], pipeline: str | None = None, abbreviations: bool = True) -> Any:
-    """Return a spaCy pipeline that ends in sapbert_linker.
+    """Return a spaCy pipeline that ends in sapbert_linker and, for English, clinical_status.
 
     Args:
         config: settings of the linker.
@@ -43,4 +43,6 @@ def make_pipeline(config: dict[str, Any], pipeline: str | None = None, abbreviat
         nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
     if not has_linker:
         nlp.add_pipe("sapbert_linker", config={**config, "resolve_abbreviations": abbreviations})
+    if nlp.lang == "en" and "clinical_status" not in nlp.pipe_names:
+        nlp.add_pipe("clinical_status")
     return nlp
