@@ -90,6 +90,8 @@ setup(
             "data/encoder/*",
             "data/encoder/1_Pooling/*",
             "data/static_encoder/*",
+            "data/mentions/*",
+            "data/mentions/lexicon/*",
             "render/templates/*",
         ]
     },
@@ -147,6 +149,7 @@ setup(
             "sapbert_linker = spacy_sapbert.linker:make_sapbert_linker",
             "clinical_status = spacy_sapbert.context.status:make_clinical_status",
             "concept_matcher = spacy_sapbert.matcher.component:make_concept_matcher",
+            "clinical_mentions = spacy_sapbert.mentions.recogniser:make_clinical_mentions",
         ],
         "spacy_architectures": [
             "spacy-sapbert.NameEncoder.v1 = spacy_sapbert.encoders.transformer:NameEncoder",

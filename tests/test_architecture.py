@@ -21,12 +21,12 @@ ORDER = {
         *("about", "types", "errors", "files", "registry", "devices"),
         *("kb", "readers"),
         *("candidates", "calibration", "encoders", "indexes", "doc", "context"),
-        *("settings", "bundle", "search", "annotated", "build", "state", "linker", "matcher"),
+        *("settings", "bundle", "search", "annotated", "build", "state", "linker", "matcher", "mentions"),
         *("render", "corpus", "cli", "__init__", "__main__"),
     ],
     "training": [
         *("__init__", "errors", "devices", "registry", "made", "paths", "recipe"),
-        *("corpora", "data", "loop", "tasks"),
+        *("corpora", "data", "loop", "tasks", "mentions"),
         *("evaluation", "fit", "soup", "compress", "phases", "train", "plan", "finetune", "compare", "report", "commands", "cli", "__main__"),
     ],
 }
