@@ -67,7 +67,8 @@ def make_pipeline(
         nlp.max_length = sys.maxsize  # the limit is for parsers
         if recogniser and nlp.has_factory("clinical_mentions"):
             nlp.add_pipe("clinical_mentions")
-        nlp.add_pipe("concept_matcher", config={key: config.get(key) for key in ("linker_name", "types")})
+        # a name is a better span than what the recogniser makes of it: "swelling" in "swelling today"
+        nlp.add_pipe("concept_matcher", config={**{key: config.get(key) for key in ("linker_name", "types")}, "overwrite": True})
     if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):
         from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
 

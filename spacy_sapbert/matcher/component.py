@@ -25,6 +25,7 @@ from tqdm import tqdm
 from .. import bundle
 from ..build import default_linkers
 from ..context.sections import find_sections
+from ..doc.abbreviations import definitions
 from ..doc.spans import CORRECTED, set_corrected_extension, set_spans
 from ..errors import DamagedFile, SapbertError, fail, warn
 from ..files import writing_folder
@@ -48,6 +49,8 @@ _REMEMBERED = 500_000  # words kept in memory while names are read
 _LONG = 64  # letters; hashes of longer words (base64) are not kept
 SPELLING_TO = 1_000_000  # with more names, words with one edit between them are too often both names
 _CUT = re.compile(r"\[\*\*.*?\*\*\]")  # what was removed from a note
+_IN_BRACKETS = re.compile(r"\s*[(\[]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation behind its long form
+_TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)\.\s*$")
 _CAPITALS = 0.7  # share of capitals among the letters of a line that is written in capitals
 
 
@@ -394,6 +397,7 @@ class ConceptMatcher(Pipe):
             return
         skipped = _skipped(text)
         next_word = 0
+        matches: List[Match] = []
         for at in starts:
             if at < next_word:
                 continue
@@ -409,8 +413,9 @@ class ConceptMatcher(Pipe):
                 ends = [match.start() for match in found[at + 1 : end]] + [last]
                 parts = ((corrected.get(i, found[i].group()), text[found[i].end() : stop]) for i, stop in zip(range(at, end), ends))
                 right = "".join(word + between for word, between in parts)
-            yield Match(first, last, label, right)
+            matches.append(Match(first, last, label, right))
             next_word = end
+        yield from _with_defined(matches, text, self._language, skipped)
 
     def _corrections(self, found: List["re.Match[str]"], text: str) -> Dict[int, str]:
         """Return the right form of each misspelt word of a text, by its place."""
@@ -518,6 +523,33 @@ def _read(folder: Path) -> Tuple[Phrases, Optional[Spelling]]:
     return Phrases.from_disk(folder), Spelling.from_disk(folder)
 
 
+def _with_defined(matches: List[Match], text: str, language: str, skipped: List[Tuple[int, int]]) -> List[Match]:
+    """Add the abbreviations that the text defines for a name that was found, wherever they stand.
+
+    Args:
+        matches: the names that were found, in order.
+        text: the text.
+        language: language of the text, ISO 639-1.
+        skipped: parts of the text in which nothing is looked for.
+    """
+    if "(" not in text and "[" not in text:
+        return matches
+    defined = definitions(text, english=language in ENGLISH)
+    after = ((match.label, _IN_BRACKETS.match(text, match.end)) for match in matches)
+    forms = {bracket[1]: label for label, bracket in after if bracket is not None and bracket[1] in defined}
+    if not forms:
+        return matches
+    each = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
+    taken = sorted([*((match.start, match.end) for match in matches), *skipped])
+    more = []
+    for found in re.finditer(rf"(?<!\w)(?:{each})(?!\w)", text):
+        at = bisect_right(taken, found.span())
+        before, after = taken[at - 1] if at else (0, 0), taken[at] if at < len(taken) else (len(text), len(text))
+        if before[1] <= found.start() and found.end() <= after[0]:
+            more.append(Match(*found.span(), forms[found[0]]))
+    return sorted([*matches, *more])
+
+
 def _skipped(text: str) -> List[Tuple[int, int]]:
     """Return the parts of a text in which no name is looked for: headings of sections, and what was removed from a note."""
     headings = [(section.start, section.start + len(section.title)) for section in find_sections(text) if section.title]
@@ -539,8 +571,8 @@ def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
 
 def _may_be_misspelt(match: "re.Match[str]", text: str) -> bool:
     """Say whether a word is no name of a person or a place, by its case: "Johnsen" in the middle of a sentence may be one."""
-    word = match.group()
-    return word.islower() or word.isupper() or text[: match.start()].rstrip(" \t")[-1:] in ("", ".", ":", "\n", "-", "•")
+    word, before = match.group(), text[max(0, match.start() - 8) : match.start()]
+    return word.islower() or word.isupper() or (before.rstrip(" \t")[-1:] in ("", ".", ":", "\n", "-", "•") and _TITLE.search(before) is None)
 
 
 def _split(doc: Doc, offsets: Iterable[int]) -> None:
