@@ -45,6 +45,7 @@ TRAIN = [
     "scikit-learn>=1.3",
     "scipy>=1.15",
     "sentence-transformers>=5.7",
+    "simple-icd-10-cm>=1.5",  # ICD-10-CM, for the open vocabulary
     "tensorboard>=2.14",
 ]
 # of `make docs`
@@ -86,6 +87,7 @@ setup(
         "spacy_sapbert": [
             "py.typed",
             "data/*.tsv",
+            "data/*.tsv.xz",
             "data/*.json",
             "data/encoder/*",
             "data/encoder/1_Pooling/*",
@@ -163,6 +165,7 @@ setup(
             "spacy-sapbert.UsearchIndex.v1 = spacy_sapbert.indexes.usearch:UsearchIndex",
         ],
         "spacy_sapbert_linkers": [
+            "open = spacy_sapbert.build.default_linkers:open_linker",
             "hpo = spacy_sapbert.build.default_linkers:hpo",
             "hpo-fast = spacy_sapbert.build.default_linkers:hpo_fast",
         ],

@@ -27,7 +27,8 @@ ORDER = {
     "training": [
         *("__init__", "errors", "devices", "registry", "made", "paths", "recipe"),
         *("corpora", "data", "loop", "tasks", "mentions"),
-        *("evaluation", "fit", "soup", "compress", "phases", "train", "plan", "finetune", "compare", "report", "commands", "cli", "__main__"),
+        *("evaluation", "fit", "soup", "compress", "phases", "train", "plan", "finetune"),
+        *("compare", "report", "vocabulary", "commands", "cli", "__main__"),
     ],
 }
 # imports that run against the order, with the reason why

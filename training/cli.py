@@ -19,6 +19,7 @@ from .evaluation import commands as evaluation
 from .loop import commands as loop
 from .mentions import commands as mentions
 from .report import commands as report
+from .vocabulary import commands as vocabulary
 
 app = typer.Typer(
     name="python -m training",
@@ -72,3 +73,4 @@ app.command("end-to-end")(guarded(evaluation.end_to_end))
 app.command("cross-lingual")(guarded(evaluation.cross_lingual))
 app.command("projection")(guarded(report.projection))
 app.command("report")(guarded(report.report))
+app.add_typer(_guard_all(vocabulary.app), name="vocabulary")

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from spacy.attrs import IDX
 from spacy.tokens import Doc
 
 from ..matcher.phrases import MAX_WORDS, Collected, Phrases, word_hash
@@ -106,7 +105,7 @@ def in_names(doc: Doc, lexicon: Phrases) -> npt.NDArray[np.int64]:
     places = np.zeros(len(doc), dtype=np.int64)
     found = name_words(doc.text)
     lengths, labels = lexicon.longest(np.fromiter((_hash(word) for word, _, _ in found), dtype=np.uint64, count=len(found)))
-    starts = doc.to_array([IDX]).reshape(-1).astype(np.int64)
+    starts = doc.to_array("IDX").reshape(-1).astype(np.int64)
     taken = 0
     for at in np.flatnonzero(lengths).tolist():
         if at < taken:

@@ -29,7 +29,22 @@ from training import cli
 
 ROOT = Path(__file__).parents[2]
 MADE = ("artifacts", "metrics", "packages")
-COMMANDS = ["assets", "kb", "pairs", "definitions", "train", "assemble", "evaluate", "report", "package", "compare", "finetune", "mentions", "xlbel", "clean"]
+COMMANDS = [
+    "assets",
+    "kb",
+    "pairs",
+    "definitions",
+    "train",
+    "assemble",
+    "evaluate",
+    "report",
+    "package",
+    "compare",
+    "finetune",
+    "mentions",
+    "xlbel",
+    "clean",
+]
 ALL = COMMANDS[:9]
 LANGUAGES = ["languages-assets", "languages-kb", "languages-train", "languages-evaluate"]
 NESTED = ["run-smoke", "run-umls"]  # they run the workflow `all` with other vars

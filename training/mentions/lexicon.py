@@ -51,8 +51,8 @@ def drug_names(path: Path) -> Iterator[str]:
 def names_of(kb: KnowledgeBase) -> Iterator[tuple[str, str]]:
     """Yield the names of a knowledge base with the semantic group of each one's first concept, "OTHER" for one without a type."""
     known = semantic_types.load()
-    for text, tui in kb.matchable_names():
-        yield text, known[tui].group if tui in known else "OTHER"
+    for one in kb.matchable_names():
+        yield one.name, known[one.tui].group if one.tui in known else "OTHER"
 
 
 def write_lexicon(kb: Path, drugs: Iterable[Path], out: Path) -> dict[str, int]:

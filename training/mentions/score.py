@@ -24,8 +24,8 @@ def score(gold: Sequence[Sequence[Mention]], found: Sequence[Sequence[Mention]],
     kinds = list(kinds)
     counts = {kind: _count(gold, found, {kind}) for kind in kinds}
     counts["all"] = {name: sum(counts[kind][name] for kind in kinds) for name in counts[kinds[0]]}
-    alike = [[[(start, end, "") for start, end, kind in some if kind in kinds] for some in side] for side in (gold, found)]
-    counts["any kind"] = _count(*alike, {""})
+    alike_gold, alike_found = ([[(start, end, "") for start, end, kind in some if kind in kinds] for some in side] for side in (gold, found))
+    counts["any kind"] = _count(alike_gold, alike_found, {""})
     return {
         kind: {
             "gold": row["gold"],
