@@ -38,7 +38,7 @@ def load(
 def make_pipeline(
     config: dict[str, Any], pipeline: str | None = None, abbreviations: bool = True, *, recogniser: bool = True, status: bool = True
 ) -> Any:
-    """Return a spaCy pipeline that ends in sapbert_linker.
+    """Return a spaCy pipeline that ends in sapbert_linker and, for English, clinical_status.
 
     Args:
         config: settings of the linker.
@@ -75,6 +75,6 @@ def make_pipeline(
         nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
     if not has_linker:
         nlp.add_pipe("sapbert_linker", config={**config, "resolve_abbreviations": abbreviations})
-    if status and nlp.has_factory("clinical_status") and "clinical_status" not in nlp.pipe_names:
+    if status and nlp.lang == "en" and "clinical_status" not in nlp.pipe_names:
         nlp.add_pipe("clinical_status")
     return nlp

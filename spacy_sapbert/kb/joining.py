@@ -268,10 +268,11 @@ class _Assignment:
                 self.joins.say("moved", group.terms[0], key, name, f"{keys[number]} has other names")
             elif key is not None:
                 self.joins.say("joined", group.terms[0], key, name, why)
-            keys[number] = key or group.terms[0]
-            self._enter(places, keys[number], group)
+            own = key or group.terms[0]
+            keys[number] = own
+            self._enter(places, own, group)
             if key is None:
-                bear(keys[number], group.labels, ())
+                bear(own, group.labels, ())
 
     def _bearer(self, group: _Group, bearers: dict[str, dict[str, int]], places: dict[str, _Place], *, moved: bool) -> tuple[str | None, str, str]:
         kinds = self._kinds_of(group)

@@ -77,12 +77,12 @@ def test_odd_text_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["no fever, ", "a ", "history of ", "denies x but ", "?", "no no no ", "x\n", "(", "| no |"])
-def test_a_megabyte_in_one_line_takes_linear_time(piece: str) -> None:
-    text = (piece * (10**6 // len(piece)))[: 10**6]
+def test_one_long_line_takes_linear_time(piece: str) -> None:
+    text = (piece * (10**5 // len(piece)))[: 10**5]
     mentions = [(at, at + 3) for at in range(0, len(text) - 3, 200)]
     start = time.process_time()
     assert len(RULES.statuses(text, mentions)) == len(mentions)
-    assert time.process_time() - start < 30
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(

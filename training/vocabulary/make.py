@@ -10,7 +10,6 @@ import json
 import lzma
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def make(assets: Path, out: Path, senses: Path, report: Path, *, kb: Path | None
         folder = kb or Path(scratch) / "kb"
         made = build_kb(open_sources(assets), folder, joins=joins, progress=progress)
         counts = _write_table(made, out, assets)
-        ids = {concept_id: made.concept_id(row) for concept_id, row in _cuis(made)}
+        ids = _cuis(made)
         rows = joined(read_senses([file_of(name, assets) for name in SENSES]), ids)
     write_text(
         senses, "\n".join([NOTE, SENSE_COLUMNS, *(f"{r.abbreviation}\t{r.long_form}\t{r.cui}\t{r.frequency:g}\t{r.source}" for r in rows)]) + "\n"
@@ -71,8 +70,14 @@ def make(assets: Path, out: Path, senses: Path, report: Path, *, kb: Path | None
     return counts
 
 
-def _cuis(kb: KnowledgeBase) -> Iterator[tuple[str, int]]:
-    return kb.concepts_of_codes("UMLS")
+def _cuis(kb: KnowledgeBase) -> dict[str, str]:
+    """Return CUI -> id of the concept that it leads to: itself where it is a concept, though others may list it too."""
+    found: dict[str, str] = {}
+    for cui, row in kb.concepts_of_codes("UMLS"):
+        concept_id = kb.concept_id(row)
+        if concept_id == cui or cui not in found:
+            found[cui] = concept_id
+    return found
 
 
 def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
