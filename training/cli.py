@@ -18,6 +18,7 @@ from .data import commands as data
 from .evaluation import commands as evaluation
 from .loop import commands as loop
 from .report import commands as report
+from .senses import commands as senses
 
 app = typer.Typer(
     name="python -m training",
@@ -68,5 +69,6 @@ app.command("evaluate")(guarded(evaluation.evaluate))
 app.command("calibrate")(guarded(evaluation.calibrate))
 app.command("end-to-end")(guarded(evaluation.end_to_end))
 app.command("cross-lingual")(guarded(evaluation.cross_lingual))
+app.command("senses")(guarded(senses.senses))
 app.command("projection")(guarded(report.projection))
 app.command("report")(guarded(report.report))
