@@ -31,10 +31,12 @@ def field_mb(path: Path, field: str) -> float | None:
 
 
 def rss_mb(pid: int | None = None) -> float | None:
+    """Return the resident memory of a process in MB; None if it cannot be read."""
     return field_mb(PROC / str(pid or os.getpid()) / "status", "VmRSS")
 
 
 def pss_mb(pid: int | None = None) -> float | None:
+    """Return the memory of a process in MB, shared pages counted in parts; None if it cannot be read."""
     return field_mb(PROC / str(pid or os.getpid()) / "smaps_rollup", "Pss")
 
 

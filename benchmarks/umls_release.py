@@ -396,8 +396,11 @@ class _Shuffle:
 
 
 def _relations(concepts: int, seed: int, per_concept: float) -> Iterator[list[str]]:
-    """MRREL, each relation from both sides. A tree of seven children, and a second parent for one concept in three, make PAR and CHD; one
-    concept in twelve is a trade name of another; the others are told by partners that are found from both sides by the same sum."""
+    """Give the rows of MRREL, each relation from both sides.
+
+    PAR and CHD are a tree of seven children, with a second parent for one concept in three. One concept in twelve is a trade name of another.
+    The partners of the other relations are computed from both sides by the same sum.
+    """
     order = _Shuffle(concepts, seed)
     others = max(0.0, per_concept - 2.7) if per_concept < 3.7 else per_concept - 2.83
     made = 0

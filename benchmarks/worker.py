@@ -124,8 +124,12 @@ def pipe_memory(folder: str, notes: str, processes: str) -> dict[str, Any]:
 
 
 def pipe_entities(folder: str, path: str, processes: str, sampled: str) -> dict[str, Any]:
-    """Linking Docs that have entities, in so many processes: seconds with starting the workers, and, where `sampled` is "1", the most PSS of all
-    together that was seen while Docs came out; looking at it takes as long as linking."""
+    """Link Docs that have entities, in several processes.
+
+    Returns:
+        Seconds, with the start of the workers. If `sampled` is "1", also the highest PSS of all processes together that was seen while Docs
+        came out; reading it takes as long as linking.
+    """
     import spacy
 
     nlp = spacy.blank("en")

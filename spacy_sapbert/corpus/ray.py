@@ -35,6 +35,7 @@ class Actor:
             self.error = error
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Annotate the partition of a row, and return the row of what came of it."""
         partition = pickle.loads(row["partition"])
         try:
             if self.error is not None:

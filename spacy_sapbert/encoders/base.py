@@ -113,13 +113,16 @@ class ThincEncoder:
 
     @property
     def name(self) -> str:
+        """Return the name of the Thinc model."""
         return str(self.model.name)
 
     @property
     def dim(self) -> int:
+        """Return the width of a vector; 0 before `initialize`."""
         return self.model.get_dim("nO") if self.model.has_dim("nO") else 0
 
     def initialize(self) -> object:
+        """Initialise the Thinc model."""
         return self.model.initialize()
 
     def encode(self, names: Sequence[str], *, progress: Progress = False) -> Floats2d:
@@ -130,21 +133,26 @@ class ThincEncoder:
         return vectors
 
     def save(self, folder: Path) -> None:
+        """Write the Thinc model into a folder."""
         self.model.to_disk(folder / "model")
 
     def load(self, folder: Path) -> None:
+        """Read what `save` wrote."""
         self.model.from_disk(folder / "model")
 
     def to(self, device: str) -> None:
+        """Move the model to "cpu" or "cuda:N"."""
         if device.startswith("cuda"):
             self.model.to_gpu(int(device.partition(":")[2] or 0))
         else:
             self.model.to_cpu()
 
     def get_config(self) -> dict[str, Any]:
+        """Return no settings: the model has no registered architecture."""
         return {}
 
     def weight_bytes(self) -> int:
+        """Return the bytes of the model's PyTorch parameters."""
         return weight_bytes(self.model)
 
 

@@ -77,8 +77,10 @@ class StoresAs(Protocol):
 
 @runtime_checkable
 class Reported(Protocol):
-    """An index that keeps the report of its tuning, through `to_disk` and `from_disk`. Without this, it cannot be checked that an index was
-    built for the knowledge base and the encoder it is used with."""
+    """An index that keeps the report of its tuning, through `to_disk` and `from_disk`.
+
+    Without this, it cannot be checked that an index was built for the knowledge base and the encoder it is used with.
+    """
 
     report: dict[str, Any]  # JSON-able
 

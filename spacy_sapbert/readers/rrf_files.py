@@ -111,5 +111,6 @@ def table_of(name: str) -> str | None:
 
 
 def is_zip(path: Path) -> bool:
+    """Say whether a file is a zip, by its first bytes."""
     with open(path, "rb") as file:
         return file.read(4) == ZIP

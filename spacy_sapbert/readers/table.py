@@ -23,8 +23,9 @@ Row = tuple[int, list[str]]
 def read_table(
     path: Path, stats: ReadStats, *, source: str | None = None, language: str = "en", delimiter: str | None = None, encoding: str = "utf-8"
 ) -> Iterator[Concept]:
-    """Read a table of concepts, a name or a concept a row; rows of one concept that follow each other become one Concept, and one more
-    for each further definition.
+    """Read a table of concepts, with a name or a concept in each row.
+
+    Rows of one concept that follow each other become one Concept, and one more for each further definition.
 
     concept_id: CUI, CURIE or any identifier. name: one name. Both are required. Optional columns, those with several values
     separated by `|`: names or synonyms (several); language; source; term_type (PT, SY, LAY, AB, NRW, REL, BRD, OB or a TTY; without

@@ -24,7 +24,7 @@ QUICK = {
     "umls_recipe": "training/configs/sap_small.cfg",
     "max_steps": "3",
     "limit": "50",
-    "benchmarks": "held_out,zero_shot",
+    "umls_benchmarks": "held_out,zero_shot,gsc-dev-codes",
     "calibrate_on": "gsc-dev",
     "calibrate_test": "gsc-test",
     "texts": "gsc-dev",
@@ -99,6 +99,8 @@ def test_a_release_becomes_a_wheel_that_links(clone: Path, tmp_path: Path) -> No
     calibration = json.loads((clone / "metrics/umls/calibration.json").read_text())
     assert (calibration["n_fit"], calibration["n_test"]) == (60, 60)
     assert [part["missing_ids"] for part in calibration["counts"].values()] == [0, 0]  # HPO codes are found among CUIs
+    codes = json.loads((clone / "metrics/umls/evaluation.json").read_text())["benchmarks"]["gsc-dev-codes"]
+    assert (codes["n"], codes["counts"]["unanswerable"]) == (50, 0)
     whole = json.loads((clone / "metrics/umls/end-to-end.json").read_text())["systems"]["trained"]["benchmarks"]["gsc-dev"]
     assert whole["mention_exact"]["recall"] > 60  # two thirds of the gold mentions are names
     assert "gold ids that the knowledge base does not have: 0" in whole["note"]

@@ -4,11 +4,12 @@ corpus = read_corpus("NCBItestset_corpus.txt")
 print(describe(corpus))
 for doc, mentions in make_docs(corpus, spacy.blank("en")): ...
 
-`corpus` is what all give, `ids` how they spell ids; `pubtator`, `hpo`, `bars`, `tables`, `brat`, `cadec`, `psytar` and `docbin` are the readers,
+`corpus` is what all give, `ids` how they spell ids; `pubtator`, `hpo`, `bars`, `tables`, `brat`, `cadec`, `psytar`, `bionne`, `labeledin` and `docbin` are the readers,
 each of which takes lines, so that a test can give it a few, or a path where there is a folder or a binary file; `layouts` is the door to them.
 """
 
 from .bars import read_biosyn, read_dictionary, read_xlbel
+from .bionne import read_bionne
 from .brat import read_brat
 from .cadec import read_cadec
 from .corpus import Corpus, open_lines, placed
@@ -17,6 +18,7 @@ from .docbin import read_docbin
 from .docs import GOLD, aligned, by_document, fitting, make_docs, resolved_texts
 from .hpo import read_gsc, read_jax
 from .ids import NIL, gold_id, gold_ids
+from .labeledin import read_labeledin
 from .layouts import LAYOUTS, read_corpus, read_split, recognise, vocabulary_of_layout
 from .psytar import read_psytar
 from .pubtator import read_pubtator
@@ -42,6 +44,7 @@ __all__ = [
     "placed",
     "read_askapatient",
     "read_biomap",
+    "read_bionne",
     "read_biosyn",
     "read_brat",
     "read_cadec",
@@ -51,6 +54,7 @@ __all__ = [
     "read_docbin",
     "read_gsc",
     "read_jax",
+    "read_labeledin",
     "read_notes",
     "read_psytar",
     "read_pubtator",

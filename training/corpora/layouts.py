@@ -17,12 +17,15 @@ from spacy_sapbert.readers.text import open_binary
 
 from ..errors import fail
 from .bars import CUI, read_biosyn, read_dictionary, read_xlbel
+from .bionne import COLUMNS as BIONNE
+from .bionne import read_bionne
 from .brat import read_brat
 from .cadec import read_cadec
 from .corpus import Corpus, shape, wanted
 from .docbin import read_docbin
 from .hpo import GOLD_JSON, read_gsc, read_jax
 from .ids import NIL, gold_ids
+from .labeledin import read_labeledin
 from .psytar import SHEETS, read_psytar
 from .pubtator import read_pubtator
 from .tables import SMM4H, read_askapatient, read_biomap, read_cometa, read_smm4h, read_tsv
@@ -46,6 +49,7 @@ class Layout(NamedTuple):
 LAYOUTS: Mapping[str, Layout] = {
     "askapatient": Layout(read_askapatient, True),
     "biomap": Layout(read_biomap, True),
+    "bionne": Layout(read_bionne, False),
     "biosyn": Layout(read_biosyn, False),
     "brat": Layout(read_brat, False),
     "cadec": Layout(read_cadec, False),
@@ -54,6 +58,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "docbin": Layout(read_docbin, False),
     "gsc": Layout(read_gsc, True),
     "jax": Layout(read_jax, False),
+    "labeledin": Layout(read_labeledin, True),
     "psytar": Layout(read_psytar, False),
     "pubtator": Layout(read_pubtator, True),
     "smm4h": Layout(read_smm4h, True),
@@ -140,7 +145,12 @@ def recognise(path: Path, encoding: str = "utf-8") -> str:
         for pattern, found in ((GOLD_JSON, "jax"), ("sct/*.ann", "cadec"), ("**/*.ann", "brat"), ("*.concept", "biosyn"), (sheet, "psytar")):
             if next(path.glob(pattern), None):
                 return found
+        table = next(path.rglob("*.tsv"), None)
+        if table is not None and tuple(next(iter(numbered_lines(table, encoding)), (0, ""))[1].split("\t")) == BIONNE:
+            return "bionne"
         raise fail("E562", path=path, number=0, shape=f"a folder without {GOLD_JSON}, .ann, .concept or {sheet}", known=", ".join(LAYOUTS))
+    if path.name.endswith(".tar.gz"):
+        return "bionne"
     if path.suffix in (".ann", ".xlsx"):
         return "brat" if path.suffix == ".ann" else "psytar"
     with open_binary(path) as file:
@@ -163,6 +173,8 @@ def _by_lines(lines: list[str]) -> str | None:
     cells = first.split("\t")
     if re.match(r"[^|\t]+\|[ta]\|", first):
         return "pubtator"
+    if any('<annotation cui="' in line and line.count("|") >= 2 for line in lines):
+        return "labeledin"
     if {"Term", "General SNOMED ID"} <= set(cells) or {"Term", "Specific SNOMED ID"} <= set(cells):
         return "cometa"
     if {"mention", "mondo_id"} <= set(first.split(",")):

@@ -101,13 +101,14 @@ class ExactNeighbours:
     """
 
     def addDataPointBatch(self, vectors: Any) -> None:
+        """Keep sparse vectors (n, 3-grams)."""
         self.vectors = vectors.tocsr()  # (n, 3-grams), rows of length 1
 
     def createIndex(self, *_: Any, **__: Any) -> None:
         """Nothing to make."""
 
     def knnQueryBatch(self, queries: Any, k: int) -> list[tuple[Ints1d, Floats2d]]:
-        """queries (q, 3-grams) -> rows and cosine distances of the k nearest of each, of equal ones the earlier."""
+        """Return rows and cosine distances of the k nearest vectors of each query (q, 3-grams); of equal ones the earlier."""
         found = []
         for start in range(0, queries.shape[0], CHUNK):
             for line in (queries[start : start + CHUNK] @ self.vectors.T).toarray():  # (n,)

@@ -97,6 +97,7 @@ ABBREVIATIONS = (
     "Abbreviations are resolved, whole mentions and words in them, as the linker does: by scispaCy's detector over the whole text, and by "
     "what the text defines in brackets."
 )
+CODES = "The gold ids are looked up as codes of the sources of the knowledge base; a code of several concepts counts as alternatives, each right."
 AS_WRITTEN = "Mentions as written: no abbreviation is resolved."
 IN_DICTIONARY = (
     "The dictionary also holds the mentions of {parts}, each as a name of every one of its ids{resolved} (the protocol of BioSyn, Sung et al. 2020, "
@@ -266,14 +267,15 @@ def pooled(benchmark: ConceptBenchmark, pool: int, seed: int) -> ConceptBenchmar
 
     Args:
         benchmark: The whole benchmark.
-        pool: How many names are kept besides those of the gold concepts.
+        pool: How many names are kept besides those of the gold concepts. Benchmarks with one dictionary share them, as far as they can.
         seed: Of the draw.
     """
     dictionary = benchmark.dictionary
     wanted = {row for gold in benchmark.golds for alternative in gold.alternatives for row in alternative if row is not None}
     own = np.isin(dictionary.labels, np.array(sorted(wanted), dtype=np.int64))
-    others = np.setdiff1d(np.arange(len(dictionary.names)), dictionary.rows[own])
-    drawn = _random(seed, benchmark.name).choice(others, min(pool, len(others)), replace=False)
+    # one order for all benchmarks of a dictionary: nearly all of their names are the same, and each is encoded once
+    order = _random(seed, "pool").permutation(len(dictionary.names))
+    drawn = order[~np.isin(order, dictionary.rows[own])][:pool]
     small = select(dictionary, own | np.isin(dictionary.rows, drawn), {"pool": pool, "names_of_whole": len(dictionary.names)})
     protocol = (
         f"NOT THE WHOLE DICTIONARY: {len(small.names):,} of {len(dictionary.names):,} names, those of the gold concepts and {len(drawn):,} others. "
@@ -347,7 +349,8 @@ class BenchmarkReader:
         source = self.sources[place.corpus]
         parts = [(place.corpus, place.part), *self._others(place)]
         files = [file for _, part in parts for file in (*source.files[part], *([source.splits[part]] if part in source.splits else []))]
-        dictionary = DICTIONARIES[source.dictionary].file if source.dictionary in DICTIONARIES else source.dictionary
+        given = self._dictionary_of(place)
+        dictionary = DICTIONARIES[given].file if given in DICTIONARIES else given
         return [file for file in dict.fromkeys([*files, dictionary]) if (self.data / file).is_file()]
 
     def _hashed(self, file: str) -> str:
@@ -446,6 +449,10 @@ class BenchmarkReader:
         )
         return protocol, source.earlier.get(place.part, ()) if protocol.earlier or protocol.seen else ()
 
+    def _dictionary_of(self, place: Place) -> str:
+        """Return the dictionary of a benchmark: a key of DICTIONARIES or a path."""
+        return "umls" if VARIANTS[place.variant].codes else self.sources[place.corpus].dictionary
+
     def _shared(self, left: CorpusPart, right: CorpusPart) -> list[dict[str, Any]]:
         """Report the documents that two parts share."""
         return sharing_report(shared_documents({"-".join(place): self.corpus(*place) for place in (left, right)}))
@@ -464,12 +471,12 @@ class BenchmarkReader:
             raise fail("E543", document=mention.document, text=mention.text, start=mention.start, end=mention.end, found=stands)
         texts = self.texts(corpus, part)[0] if resolved else [(m, m.text) for mentions in by_document(whole).values() for m in mentions]
         scored = [(mention, text) for mention, text in texts if text and not _unlinked(mention)]
-        kb, dictionary = self._dictionary(name, source.dictionary, vocabulary_of(source))
+        kb, dictionary = self._dictionary(name, self._dictionary_of(place), vocabulary_of(source))
         counts: dict[str, Any] = {"mentions": len(texts), "without_id": len(texts) - len(scored)}
         if misfits:
             counts["off_their_offsets"] = len(misfits)
         counted = BY_NAMES if protocol.by_names else LENIENT if protocol.rule == "lenient" else STRICT
-        words = [SEARCH, GIVEN, ABBREVIATIONS if resolved else AS_WRITTEN, counted]
+        words = [SEARCH, GIVEN, *([CODES] if protocol.codes else []), ABBREVIATIONS if resolved else AS_WRITTEN, counted]
         found = self._earlier(corpus, earlier, kb, as_written=protocol.seen, resolved=resolved) if earlier else NO_EARLIER
         if protocol.earlier and earlier:
             counts.update(found.counts)

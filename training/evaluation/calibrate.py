@@ -245,6 +245,7 @@ def calibrate_linker(
         fit: Parts to fit on.
         test: Parts to measure on.
         reader: Reads the corpora.
+        gpu_id: What encodes; -1 is the CPU.
 
     Returns:
         The calibration, the figures, and the linker's folder.

@@ -52,6 +52,7 @@ class Variant(NamedTuple):
         seen: A mention that is also one of the earlier parts takes the ids it had there first.
         by_names: Names are ranked instead of concepts.
         rule: Which rule @1 and @5 follow, "strict" or "lenient".
+        codes: The dictionary is the knowledge base of `--kb`, which knows the gold ids by the codes of its sources.
     """
 
     resolved: bool = False
@@ -59,6 +60,7 @@ class Variant(NamedTuple):
     seen: bool = False
     by_names: bool = False
     rule: str = "strict"
+    codes: bool = False
 
 
 VARIANTS = {  # end of a benchmark's name -> its protocol
@@ -68,6 +70,7 @@ VARIANTS = {  # end of a benchmark's name -> its protocol
     "verbatim": Variant(resolved=True, earlier=True, seen=True, rule="lenient"),
     "sapbert": Variant(resolved=True, earlier=True, by_names=True, rule="lenient"),
     "backoff": Variant(seen=True),
+    "codes": Variant(resolved=True, codes=True),
 }
 
 
@@ -205,6 +208,7 @@ DICTIONARIES: dict[str, DictionarySource] = {
 # -- corpora ------------------------------------------------------------------------------------------------------------
 
 _BIOSYN = ("abbreviations", "published", "verbatim", "sapbert")
+_BY_CODES = (*_BIOSYN, "codes")
 _BC5CDR = Origin(
     "Li et al., Database 2016", "https://biocreative.bioinformatics.udel.edu/tasks/biocreative-v/track-3-cdr (test part)", "free, after registration"
 )
@@ -223,7 +227,7 @@ def _bc5cdr(kind: str, dictionary: str, groups: Mapping[str, str]) -> CorpusSour
         {part: (f"corpora/bc5cdr/{part}.pubtator.txt.gz",) for part in ("train", "dev", "test")},
         options={"kinds": (kind,)},
         earlier={"dev": ("train",), "test": ("train", "dev")},
-        variants=_BIOSYN,
+        variants=_BY_CODES,
         paper=(("test", "sapbert"),),
         groups=groups,
         origin=_BC5CDR,
@@ -287,7 +291,7 @@ CORPORA: dict[str, CorpusSource] = {
         "medic",
         {part: (f"corpora/ncbi_disease/{name}.pubtator.txt.gz",) for part, name in (("train", "train"), ("dev", "devel"), ("test", "test"))},
         earlier={"dev": ("train",), "test": ("train", "dev")},
-        variants=_BIOSYN,
+        variants=_BY_CODES,
         paper=(("test", "sapbert"),),
         groups={"dev": "dev", "test": "test"},
     ),
@@ -297,6 +301,7 @@ CORPORA: dict[str, CorpusSource] = {
         "hpo",
         {part: (f"corpora/gsc_plus/GSCplus_{part}_gold.tsv",) for part in ("dev", "test")},
         "gsc",
+        variants=("abbreviations", "codes"),
         groups={"dev": "dev", "test": "test"},
     ),
     "biomap": CorpusSource(
@@ -423,7 +428,8 @@ def benchmark_names() -> list[str]:
 
 
 def _in_group(group: str) -> list[str]:
-    named = [name for name, place in places().items() if CORPORA[place.corpus].groups.get(place.part) == group]
+    """Return the benchmarks of a group; those that want a knowledge base with codes are in none of them."""
+    named = [name for name, place in places().items() if CORPORA[place.corpus].groups.get(place.part) == group and not VARIANTS[place.variant].codes]
     return [*(HELD if group == "dev" else ()), *named, *(name for name, source in SIMILARITY.items() if source.group == group)]
 
 
@@ -432,8 +438,14 @@ def _of_papers() -> list[str]:
     return [*named, *(name for name, source in SIMILARITY.items() if source.paper)]
 
 
-PAPERS = "papers"
-GROUPS: dict[str, list[str]] = {"dev": _in_group("dev"), "test": _in_group("test"), PAPERS: _of_papers()}
+def _by_codes() -> list[str]:
+    named = [(name, CORPORA[place.corpus].groups.get(place.part)) for name, place in places().items() if VARIANTS[place.variant].codes]
+    return [*HELD, *(name for name, group in named if group == "dev"), *(name for name, one in SIMILARITY.items() if one.read is read_umnsrs)]
+
+
+PAPERS, CODES = "papers", "codes"
+OPTIONAL = (PAPERS, CODES)
+GROUPS: dict[str, list[str]] = {"dev": _in_group("dev"), "test": _in_group("test"), PAPERS: _of_papers(), CODES: _by_codes()}
 
 
 def split_commas(text: str) -> list[str]:
@@ -463,11 +475,11 @@ def chosen_benchmarks(given: Sequence[str], sets: Mapping[str, CorpusSource] | N
     return [name for name in known if name in every]
 
 
-def only_of_papers(given: Sequence[str]) -> set[str]:
-    """Return the benchmarks that are wanted only as members of the group "papers": a missing one of these is left out with a note."""
+def optional_benchmarks(given: Sequence[str]) -> set[str]:
+    """Return the benchmarks that are wanted only as members of the groups "papers" and "codes": a missing one is left out with a note."""
     wanted = [name for value in given for name in split_commas(value)]
-    named = {member for name in wanted if name != PAPERS for member in GROUPS.get(name, [name])}
-    return set(GROUPS[PAPERS]) - named if PAPERS in wanted else set()
+    named = {member for name in wanted if name not in OPTIONAL for member in GROUPS.get(name, [name])}
+    return {member for name in wanted if name in OPTIONAL for member in GROUPS[name]} - named
 
 
 # -- sets that a user gives ---------------------------------------------------------------------------------------------

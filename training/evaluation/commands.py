@@ -30,7 +30,7 @@ def evaluate(
     benchmarks: Annotated[
         list[str] | None,
         typer.Option(
-            help="Benchmarks, or groups of them (dev, test, papers), separated by commas; can be given several times. Default: dev, or the sets."
+            help="Benchmarks, or groups of them (dev, test, papers, codes), separated by commas; can be given several times. Default: dev, or the sets."
         ),
     ] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=CORPUS,DICTIONARY[,LAYOUT]", help=SET)] = None,
@@ -58,7 +58,7 @@ def evaluate(
     """Measure encoders on development, test and held-out benchmarks."""
     from . import evaluate as module
     from .benchmarks import BenchmarkReader
-    from .catalogue import chosen_benchmarks, only_of_papers, parse_sets
+    from .catalogue import chosen_benchmarks, optional_benchmarks, parse_sets
 
     module.check_not_negative(limit=limit + (limit == -1), pool=pool, seed=seed)
     encoders = module.parse_encoders(encoder or [])
@@ -70,7 +70,7 @@ def evaluate(
         encoders,
         chosen_benchmarks(benchmarks or [], given),
         reader,
-        optional=only_of_papers(benchmarks or []),
+        optional=optional_benchmarks(benchmarks or []),
         limit=None if limit == -1 else limit,
         pool=pool,
         seed=seed,
@@ -111,7 +111,10 @@ def end_to_end(
         ),
     ] = None,
     benchmarks: Annotated[
-        str, typer.Option(help="Corpora, separated by commas: gsc-dev, gsc-test, jax; '': measure none, and let the report say so.")
+        str,
+        typer.Option(
+            help="Corpora, separated by commas: gsc-dev, gsc-test, jax, ncbi-dev, ncbi-test, bc5cdr-dev, labeledin, bionne-train; '': measure none, and let the report say so."
+        ),
     ] = "gsc-dev",
     linker: Annotated[str | None, typer.Option(help="For NAME=: a registered linker or a linker's folder. Default: the default linker.")] = None,
     threshold: Annotated[float | None, typer.Option(help="For NAME=: score that a link must be above, 0 to 1. Default: the linker's own.")] = None,

@@ -44,10 +44,12 @@ class Dictionary:
     entry: Callable[[int], tuple[str, str]] | None = None
 
     def names_of(self, label: int) -> list[str]:
+        """Return the names of a concept."""
         start, end = np.searchsorted(self.labels, [label, label + 1])
         return [self.names[row] for row in self.rows[start:end].tolist()]
 
     def known(self) -> DictionaryView:
+        """Return what the breakdown of figures needs of the dictionary."""
         return DictionaryView(self.entry or (lambda label: (str(label), next(iter(self.names_of(label)), ""))), self.names_of)
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -19,22 +19,70 @@ from spacy_sapbert.about import __version__
 from spacy_sapbert.corpus.pipeline import make_pipeline
 from spacy_sapbert.doc.spans import get_spans
 from spacy_sapbert.files import checksum, write_text
-from spacy_sapbert.kb import curies
+from spacy_sapbert.kb import curies, semantic_types
+from spacy_sapbert.kb.concept import normalise
 
 from ..corpora import Corpus, read_corpus
 from ..corpora.mention import GoldMention, Ids, missing_ids, resolve_gold
 from ..errors import fail
 from ..loop.encoders import use_gpu
 from .evaluate import versions
-from .metrics import MatchCounts, PredictedMention, document_match, mention_match
+from .metrics import (
+    MISSING,
+    NOT_FOUND,
+    OTHER_ID,
+    RIGHT,
+    WRONG_MEANING,
+    WRONG_SPAN,
+    MatchCounts,
+    PredictedMention,
+    document_match,
+    mention_match,
+    outcome,
+    span_match,
+)
 from .results import write_absent
 from .significance import ratio_interval
 
 FORMAT = 1
-BENCHMARKS = {  # name -> title, file or folder, layout, vocabulary that its gold is of
-    "gsc-dev": ("GSC+ dev", "corpora/gsc_plus/GSCplus_dev_gold.tsv", "gsc", "HPO"),
-    "gsc-test": ("GSC+ test", "corpora/gsc_plus/GSCplus_test_gold.tsv", "gsc", "HPO"),
-    "jax": ("JAX", "corpora/jax", "jax", "HPO"),
+
+
+class TextBenchmark(NamedTuple):
+    """A corpus whose texts alone a pipeline is given.
+
+    Attributes:
+        title: Its name in tables.
+        file: Its file or folder below the data folder.
+        layout: Its layout, one of `corpora.LAYOUTS`.
+        vocabularies: Of its gold; only links to concepts with a code of one of them count.
+        groups: Semantic groups that it annotates; only mentions of these count. Empty: all.
+        kinds: Its kinds of mentions -> their semantic groups; mentions of other kinds are left out. None: there are no kinds.
+    """
+
+    title: str
+    file: str
+    layout: str
+    vocabularies: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    kinds: Mapping[str, str] | None = None
+
+
+_DISEASES = dict.fromkeys(("SpecificDisease", "DiseaseClass", "Modifier", "CompositeMention"), "DISO")
+BENCHMARKS = {
+    "gsc-dev": TextBenchmark("GSC+ dev", "corpora/gsc_plus/GSCplus_dev_gold.tsv", "gsc", ("HPO",)),
+    "gsc-test": TextBenchmark("GSC+ test", "corpora/gsc_plus/GSCplus_test_gold.tsv", "gsc", ("HPO",)),
+    "jax": TextBenchmark("JAX", "corpora/jax", "jax", ("HPO",)),
+    "ncbi-dev": TextBenchmark("NCBI-disease dev", "corpora/ncbi_disease/devel.pubtator.txt.gz", "pubtator", ("MSH", "OMIM"), ("DISO",), _DISEASES),
+    "ncbi-test": TextBenchmark("NCBI-disease test", "corpora/ncbi_disease/test.pubtator.txt.gz", "pubtator", ("MSH", "OMIM"), ("DISO",), _DISEASES),
+    "bc5cdr-dev": TextBenchmark(
+        "BC5CDR dev", "corpora/bc5cdr/dev.pubtator.txt.gz", "pubtator", ("MSH",), ("DISO", "CHEM"), {"Disease": "DISO", "Chemical": "CHEM"}
+    ),
+    "labeledin": TextBenchmark(
+        "LabeledIn", "corpora/labeledin/LabeledIn_annotated_XML.txt.gz", "labeledin", ("UMLS",), ("DISO",), {"Disease": "DISO"}
+    ),
+    "bionne-train": TextBenchmark(
+        "BioNNE-L train", "corpora/bionne_l/bionne_l_en_train.tar.gz", "bionne", ("UMLS",), ("DISO", "CHEM"), {"DISO": "DISO", "CHEM": "CHEM"}
+    ),
 }
 ABSENT = "No pipeline was measured on whole texts: no corpus was named (--benchmarks)."
 PROTOCOL = (
@@ -57,24 +105,30 @@ def gold_of(corpus: Corpus, kb: Any) -> list[GoldMention]:
     return [mention._replace(gold=tuple(known(mention))) for mention in corpus.mentions]
 
 
-def found_by(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> list[PredictedMention]:
-    """Run a pipeline that has `sapbert_linker` on a corpus and return what it links.
+def found_by(nlp: Any, corpus: Corpus, benchmark: TextBenchmark, *, progress: bool = False) -> list[PredictedMention]:
+    """Run a pipeline that has `sapbert_linker` on a corpus and return what it finds and links.
 
     Args:
         nlp: The pipeline.
         corpus: The corpus.
-        vocabulary: Only links to concepts with a code of this vocabulary count; "": all.
+        benchmark: Says which links and mentions count. A mention whose link does not count is without a link.
         progress: Show a progress bar.
     """
     linker = nlp.get_pipe("sapbert_linker")
+    kinds = semantic_types.load()
     texts = [(text, document) for document, text in corpus.documents.items()]
     found = []
     for doc, document in tqdm(nlp.pipe(texts, as_tuples=True), total=len(texts), desc="annotating", unit=" documents", disable=not progress):
         for _, _, span in get_spans(doc, linker.spans_key):
-            if span.kb_id_ not in ("", "NIL") and (not vocabulary or vocabulary in linker.kb.codes(linker.kb.row_of(span.kb_id_))):
-                ranked = [concept_id for concept_id, _ in span._.get(linker.attr_name)]
-                ids = tuple(dict.fromkeys([span.kb_id_, *ranked]))
-                found.append(PredictedMention(document, span.start_char, span.end_char, ids))
+            ids: Ids = ()
+            kind = span.label_
+            if span.kb_id_ not in ("", "NIL"):
+                row = linker.kb.row_of(span.kb_id_)
+                kind = next((kinds[tui].group for tui in linker.kb.concept(row).types if tui in kinds), kind)
+                if not benchmark.vocabularies or not linker.kb.codes(row).keys().isdisjoint(benchmark.vocabularies):
+                    ids = tuple(dict.fromkeys([span.kb_id_, *(concept_id for concept_id, _ in span._.get(linker.attr_name))]))
+            if not benchmark.groups or kind in benchmark.groups:
+                found.append(PredictedMention(document, span.start_char, span.end_char, ids, kind))
     return found
 
 
@@ -101,32 +155,80 @@ def shown(match: Match, found: Sequence[PredictedMention], gold: Sequence[GoldMe
     return {"precision": whole.precision, "recall": whole.recall, "f1": whole.f1, "f1_ci": list(ratio_interval(over, under))}
 
 
-def measure_pipeline(nlp: Any, corpus: Corpus, vocabulary: str = "", *, progress: bool = False) -> dict[str, Any]:
+def measure_pipeline(nlp: Any, corpus: Corpus, benchmark: TextBenchmark, *, progress: bool = False) -> dict[str, Any]:
     """Measure one pipeline on one corpus. A corpus without offsets (JAX) has only the document level.
 
     Args:
         nlp: The pipeline.
         corpus: The corpus.
-        vocabulary: The vocabulary of its gold; "": any.
+        benchmark: What it is, and what counts.
         progress: Show a progress bar.
     """
     kb = nlp.get_pipe("sapbert_linker").kb
     start = time.perf_counter()
-    found = found_by(nlp, corpus, vocabulary, progress=progress)
+    found = found_by(nlp, corpus, benchmark, progress=progress)
     seconds = time.perf_counter() - start
     gold = gold_of(corpus, kb)
     documents = list(corpus.documents)
-    missing = sorted(missing_ids([resolve_gold(mention, kb.rows_of) for mention in corpus.mentions]))
-    made: dict[str, Any] = {"n_documents": len(corpus.documents), "n_gold": len(gold), "n_predicted": len(found)}
+    resolved = [resolve_gold(mention, kb.rows_of) for mention in corpus.mentions]
+    missing = sorted(missing_ids(resolved))
+    linked = [one for one in found if one.ids]
+    made: dict[str, Any] = {"n_documents": len(corpus.documents), "n_gold": len(gold), "n_predicted": len(linked)}
     if any(mention.end for mention in gold):
-        made["mention_exact"] = shown(mention_match, found, gold, documents)
-        made["mention_overlap"] = shown(partial(mention_match, overlap=True), found, gold, documents)
-    made["document"] = shown(document_match, found, gold, documents)
+        made["mention_exact"] = shown(mention_match, linked, gold, documents)
+        made["mention_overlap"] = shown(partial(mention_match, overlap=True), linked, gold, documents)
+        made["span_exact"] = shown(span_match, found, gold, documents)
+        made["span_overlap"] = shown(partial(span_match, overlap=True), found, gold, documents)
+        made["outcomes"] = outcomes_of(found, gold, [one.answerable for one in resolved], kb)
+    made["document"] = shown(document_match, linked, gold, documents)
+    if benchmark.kinds and len(benchmark.groups) > 1:
+        made["kinds"] = {group: _of_kind(group, found, gold, documents, benchmark.kinds) for group in benchmark.groups}
     made["documents_per_second"] = len(corpus.documents) / seconds
     made["note"] = f"gold ids that the knowledge base does not have: {len(missing)}{', ' * bool(missing)}{', '.join(missing[:10])}"
     if len(missing) == len({i for mention in corpus.mentions for ids in mention.gold for i in ids}):
         known = ", ".join(kb.vocabularies_by_size[:12])
         made["note"] += f". It has none of them: they are of {curies.vocabularies_in_words(missing)}, and it has {known}"
+    return made
+
+
+def _of_kind(
+    group: str, found: Sequence[PredictedMention], gold: Sequence[GoldMention], documents: Sequence[str], kinds: Mapping[str, str]
+) -> dict[str, Any]:
+    found = [one for one in found if one.kind == group]
+    gold = [mention for mention in gold if kinds[mention.kind] == group]
+    linked = [one for one in found if one.ids]
+    return {
+        "n_gold": len(gold),
+        "n_predicted": len(linked),
+        "span_exact": shown(span_match, found, gold, documents),
+        "mention_exact": shown(mention_match, linked, gold, documents),
+        "document": shown(document_match, linked, gold, documents),
+    }
+
+
+def outcomes_of(found: Sequence[PredictedMention], gold: Sequence[GoldMention], known: Sequence[bool], kb: Any) -> dict[str, int]:
+    """Count what became of the gold mentions: right, or one of five classes of errors (`metrics.outcome`).
+
+    Two concepts have the same meaning if a preferred name of one is a name of the other.
+
+    Args:
+        found: What a pipeline found.
+        gold: The gold mentions, with the knowledge base's own ids.
+        known: (gold,) whether the knowledge base has a gold concept.
+        kb: The knowledge base.
+    """
+    names = cache(lambda concept_id: [normalise(name.text) for name in kb.concept(kb.row_of(concept_id)).names] if concept_id in kb else [])
+
+    def same(one: str, other: str) -> bool:
+        return bool(names(one)[:1] and names(other)[:1]) and (names(one)[0] in names(other) or names(other)[0] in names(one))
+
+    of_document: dict[str, list[PredictedMention]] = {}
+    for one in found:
+        of_document.setdefault(one.document, []).append(one)
+    made = dict.fromkeys((RIGHT, MISSING, NOT_FOUND, WRONG_SPAN, WRONG_MEANING, OTHER_ID), 0)
+    for mention, has in zip(gold, known):
+        if mention.gold:
+            made[outcome(mention, of_document.get(mention.document, ()), known=has, same=same)] += 1
     return made
 
 
@@ -138,21 +240,36 @@ def read_benchmark(name: str, data: Path) -> Corpus:
     """
     if name not in BENCHMARKS:
         raise fail("E540", name=name, known=", ".join(BENCHMARKS), groups="none here")
-    _, file, layout, _ = BENCHMARKS[name]
-    return read_corpus(data / file, layout)
+    benchmark = BENCHMARKS[name]
+    return read_corpus(data / benchmark.file, benchmark.layout, kinds=None if benchmark.kinds is None else tuple(benchmark.kinds))
 
 
 def table(found: dict[str, Any]) -> str:
-    """Return a Markdown table of systems by benchmarks: F1 (precision/recall)."""
-    lines = ["| system | benchmark | mention, exact span | mention, overlap | document | documents/s |", "|---|---|---|---|---|---|"]
+    """Return Markdown tables of systems by benchmarks, F1 (precision/recall): of all mentions, by kind, and what became of the gold mentions."""
+    shown_keys = {"span_exact": "span, exact", "mention_exact": "linked, exact span", "mention_overlap": "linked, overlap", "document": "document"}
+    lines = [f"| system | benchmark | {' | '.join(shown_keys.values())} | documents/s |", "|---" * (len(shown_keys) + 3) + "|"]
+    kinds: list[str] = []
+    became: list[str] = []
     for system, entry in found["systems"].items():
         for name, figures in entry["benchmarks"].items():
-            cells = [
-                "–" if key not in figures else "{f1:.1f} [{f1_ci[0]:.1f}–{f1_ci[1]:.1f}] ({precision:.1f}/{recall:.1f})".format(**figures[key])
-                for key in ("mention_exact", "mention_overlap", "document")
-            ]
-            lines.append(f"| {system} | {name} | {' | '.join(cells)} | {figures['documents_per_second']:.1f} |")
-    return "\n".join([*lines, "", f"F1 [95% interval by bootstrap over documents] (precision/recall), per cent. {found['protocol']}"]) + "\n"
+            lines.append(
+                f"| {system} | {name} | {' | '.join(_cell(figures.get(key)) for key in shown_keys)} | {figures['documents_per_second']:.1f} |"
+            )
+            for group, of in figures.get("kinds", {}).items():
+                kinds.append(f"| {system} | {name}, {group} | {' | '.join(_cell(of.get(key)) for key in shown_keys)} | |")
+            if total := sum(figures.get("outcomes", {}).values()):
+                became.append(f"| {system} | {name} | {' | '.join(f'{100 * n / total:.1f}' for n in figures['outcomes'].values())} |")
+    lines += [*kinds, "", f"F1 [95% interval by bootstrap over documents] (precision/recall), per cent. {found['protocol']}"]
+    if became:
+        classes = (RIGHT, MISSING, NOT_FOUND, WRONG_SPAN, WRONG_MEANING, OTHER_ID)
+        lines += ["", "What became of the gold mentions, per cent:", "", f"| system | benchmark | {' | '.join(classes)} |", "|---" * 8 + "|", *became]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(figures: dict[str, Any] | None) -> str:
+    if figures is None:
+        return "–"
+    return "{f1:.1f} [{f1_ci[0]:.1f}–{f1_ci[1]:.1f}] ({precision:.1f}/{recall:.1f})".format(**figures)
 
 
 def evaluate_pipelines(
@@ -180,10 +297,11 @@ def evaluate_pipelines(
         made_of = {"kb": linker.kb.fingerprint, "encoder": linker.model.fingerprint}  # the knowledge base first: it loads both
         content[system] = {"made_of": made_of, "pipeline": pipeline or "concept_matcher, sapbert_linker", "components": list(nlp.pipe_names)}
         content[system]["benchmarks"] = {
-            name: {"title": BENCHMARKS[name][0], **measure_pipeline(nlp, corpus, BENCHMARKS[name][3], progress=progress)}
+            name: {"title": BENCHMARKS[name].title, **measure_pipeline(nlp, corpus, BENCHMARKS[name], progress=progress)}
             for name, corpus in corpora.items()
         }
-    files = {BENCHMARKS[name][1]: checksum(data / BENCHMARKS[name][1])[:16] for name in benchmarks if (data / BENCHMARKS[name][1]).is_file()}
+    read = [BENCHMARKS[name].file for name in benchmarks]
+    files = {file: checksum(data / file)[:16] for file in read if (data / file).is_file()}
     about = {
         "kind": "end-to-end",
         "format": FORMAT,

@@ -97,14 +97,17 @@ class ThresholdPoint(NamedTuple):
 
     @property
     def precision(self) -> float:
+        """Return the share of links that are right, in per cent; 100.0 without a link."""
         return 100.0 * self.right / self.linked if self.linked else 100.0
 
     @property
     def recall(self) -> float:
+        """Return the share of mentions whose link is right, in per cent."""
         return 100.0 * self.right / self.total if self.total else 0.0
 
     @property
     def f1(self) -> float:
+        """Return the harmonic mean of precision and recall, in per cent."""
         p, r = self.precision, self.recall
         return 2 * p * r / (p + r) if p + r else 0.0
 
@@ -279,12 +282,14 @@ class PredictedMention(NamedTuple):
         start: The mention's first character.
         end: The character after its last one.
         ids: Its concepts, best first, spelt as the gold's are, retired ones followed; empty: no link.
+        kind: Its semantic group ("DISO"), "" if it has none.
     """
 
     document: str
     start: int
     end: int
     ids: Ids
+    kind: str = ""
 
 
 class MatchCounts(NamedTuple):
@@ -302,14 +307,17 @@ class MatchCounts(NamedTuple):
 
     @property
     def precision(self) -> float:
+        """Return the share of what was found that is right, in per cent."""
         return 100.0 * self.right / self.found if self.found else 0.0
 
     @property
     def recall(self) -> float:
+        """Return the share of the gold that was found, in per cent."""
         return 100.0 * self.right / self.gold if self.gold else 0.0
 
     @property
     def f1(self) -> float:
+        """Return the harmonic mean of precision and recall, in per cent."""
         return 200.0 * self.right / (self.found + self.gold) if self.found + self.gold else 0.0
 
 
@@ -326,17 +334,74 @@ def mention_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention]
         overlap: A character in common is enough of a span.
     """
     found, gold = [one for one in found if one.ids], [mention for mention in gold if mention.gold]
+    return MatchCounts(_pairs(_edges(found, gold, overlap=overlap, concepts=True), len(found), len(gold)), len(found), len(gold))
+
+
+def span_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention], *, overlap: bool = False) -> MatchCounts:
+    """Match found mentions with gold mentions by their spans alone; what they are linked to does not count. Else as `mention_match`."""
+    return MatchCounts(_pairs(_edges(found, gold, overlap=overlap, concepts=False), len(found), len(gold)), len(found), len(gold))
+
+
+def _edges(found: Sequence[PredictedMention], gold: Sequence[GoldMention], *, overlap: bool, concepts: bool) -> list[tuple[int, int]]:
+    """Return which found mentions (first number) fit which gold mentions (second)."""
     places: dict[str, list[int]] = {}
     for i, mention in enumerate(gold):
         places.setdefault(mention.document, []).append(i)
     edges = []
     for i, one in enumerate(found):
         for j in places.get(one.document, ()):
-            mention = gold[j]
-            fits = max(one.start, mention.start) < min(one.end, mention.end) if overlap else (one.start, one.end) == (mention.start, mention.end)
-            if fits and any(set(alternative) <= set(one.ids[: len(alternative)]) for alternative in mention.gold if alternative):
+            fits = _overlap(one, gold[j]) if overlap else (one.start, one.end) == (gold[j].start, gold[j].end)
+            if fits and (not concepts or is_right(one, gold[j])):
                 edges.append((i, j))
-    return MatchCounts(_pairs(edges, len(found), len(gold)), len(found), len(gold))
+    return edges
+
+
+def is_right(one: PredictedMention, mention: GoldMention) -> bool:
+    """Say whether what a mention is linked to is a gold concept, as `mention_match` counts."""
+    return any(set(alternative) <= set(one.ids[: len(alternative)]) for alternative in mention.gold if alternative)
+
+
+def _overlap(one: PredictedMention, mention: GoldMention) -> bool:
+    return max(one.start, mention.start) < min(one.end, mention.end)
+
+
+RIGHT, MISSING, NOT_FOUND, WRONG_SPAN, WRONG_MEANING, OTHER_ID = (
+    "right",
+    "not in the dictionary",
+    "not found",
+    "wrong span",
+    "wrong meaning",
+    "another id of the same meaning",
+)
+
+
+def outcome(mention: GoldMention, found: Sequence[PredictedMention], *, known: bool, same: Callable[[str, str], bool]) -> str:
+    """Say what became of a gold mention: it is right, or in one of five classes of errors.
+
+    Args:
+        mention: The gold mention, with ids.
+        found: What a pipeline found in the same document.
+        known: Whether the dictionary has what is right.
+        same: Says of two concept ids whether they have one meaning.
+
+    Returns:
+        RIGHT (span and concept), MISSING, NOT_FOUND (nothing that was found shares a character with it), WRONG_SPAN (the right concept with
+        another span, or another concept with another span), OTHER_ID (a concept of the same meaning), WRONG_MEANING (the same span, but
+        another concept or none).
+    """
+    near = [one for one in found if _overlap(one, mention)]
+    exact = [one for one in near if (one.start, one.end) == (mention.start, mention.end)]
+    if any(is_right(one, mention) for one in exact):
+        return RIGHT
+    if any(is_right(one, mention) for one in near):
+        return WRONG_SPAN
+    if not known:
+        return MISSING
+    if not near:
+        return NOT_FOUND
+    if any(same(one.ids[0], i) for one in near if one.ids for alternative in mention.gold for i in alternative):
+        return OTHER_ID
+    return WRONG_MEANING if exact else WRONG_SPAN
 
 
 def document_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention]) -> MatchCounts:

@@ -77,6 +77,18 @@ class _BenchmarkResult(_Checked):
 
 
 class EvaluationResult(_Checked):
+    """What `evaluate` writes.
+
+    Attributes:
+        search: How names are searched, in words.
+        versions: Versions of Python and packages, and the commit.
+        seed: Seed of samples and resamples.
+        limit: Queries of a benchmark at most; 0: all.
+        pool: Names of a dictionary beside those of the gold concepts; 0: all.
+        encoders: Encoder -> what it is.
+        benchmarks: Benchmark -> figures of all systems.
+    """
+
     search: str
     versions: dict[str, str]
     seed: int
@@ -189,22 +201,43 @@ class MatchScores(_Checked):
 
 
 class EndToEndBenchmark(_Checked):
+    """Figures of a pipeline on one corpus.
+
+    Attributes:
+        n_documents: Number of documents.
+        n_gold: Number of gold mentions, or of gold concepts of documents.
+        n_predicted: Number of found ones.
+        mention_exact: By mention, spans equal.
+        mention_overlap: By mention, spans overlapping.
+        document: By document.
+        documents_per_second: Speed.
+        note: What else is to be said, in words.
+    """
+
     n_documents: int
     n_gold: int
     n_predicted: int
     mention_exact: MatchScores | None = None
     mention_overlap: MatchScores | None = None
     document: MatchScores | None = None
+    span_exact: MatchScores | None = None
+    span_overlap: MatchScores | None = None
+    kinds: dict[str, dict[str, MatchScores | int]] = {}
+    outcomes: dict[str, int] = {}
     documents_per_second: float | None = None
     note: str = ""
 
 
 class EndToEndSystem(_Checked):
+    """A pipeline: its figures by corpus, and the names of its components."""
+
     benchmarks: dict[str, EndToEndBenchmark]
     components: list[str] = []
 
 
 class EndToEndResult(_Checked):
+    """What `end-to-end` writes: figures by pipeline, and the protocol in words."""
+
     systems: dict[str, EndToEndSystem]
     protocol: str = ""
 
@@ -254,6 +287,16 @@ class BatchPairs(_Checked):
 
 
 class ProjectionResult(_Checked):
+    """What `projection` writes: names in the plane, and the pairs of one batch.
+
+    Attributes:
+        title: Title of the picture.
+        concepts: Names of the concepts.
+        points: The names' places.
+        note: What is shown, in words.
+        pairs: Pairs of a batch by their cosine.
+    """
+
     title: str
     concepts: list[str]
     points: list[NamePoint]
@@ -268,6 +311,8 @@ class ProjectionResult(_Checked):
 
 
 class PerformanceFigure(_Checked):
+    """A row of speed or size: what was measured, its value with a unit, and how."""
+
     name: str
     value: float
     unit: str = ""
@@ -275,6 +320,8 @@ class PerformanceFigure(_Checked):
 
 
 class Performance(_Checked):
+    """Rows of speed and size."""
+
     rows: list[PerformanceFigure]
 
 

@@ -236,8 +236,10 @@ def make_nca(softmax_scale: float = 1.0) -> BatchLoss:
 
 @registry.losses("spacy-sapbert.LiftedStructure.v1")
 def make_lifted_structure(margin: float = 1.0) -> BatchLoss:
-    """Lifted structure loss (Oh Song et al., CVPR 2016, the one that SapBERT cites and its released code uses; not the generalised
-    form of Hermans et al., 2017). The mean over ordered positive pairs (a, p) of
+    """Make the lifted structure loss.
+
+    It is the one of Oh Song et al. (CVPR 2016), which SapBERT cites and its released code uses, not the generalised form of Hermans et al. (2017):
+    the mean over ordered positive pairs (a, p) of
 
         ½ max(0, D_ap + log(Σ_{n ∈ N_a} e^(margin − D_an) + Σ_{n ∈ N_p} e^(margin − D_pn)))²
 

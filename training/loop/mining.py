@@ -74,8 +74,9 @@ class NoMining(torch.nn.Module):
 
 @registry.miners("spacy-sapbert.HardTriplets.v1")
 def make_hard_triplets(margin: float = 0.2) -> HardTriplets:
-    """Online hard mining, equation (1) of SapBERT: of all triplets of a batch (two names of one label, one name of another)
-    those are kept that violate ||f(a) − f(p)|| < ||f(a) − f(n)|| + λ, with Euclidean distance on normalised vectors.
+    """Make the online hard miner of SapBERT, equation (1).
+
+    Of all triplets of a batch (two names of one label, one name of another), those are kept that violate ||f(a) − f(p)|| < ||f(a) − f(n)|| + λ, with Euclidean distance on normalised vectors.
 
     Size: every ordered triplet is looked at. n names, m to a label, have n (m − 1)(n − m) of them: 65,024 for 128 pairs (n = 256),
     1,046,528 for 512 pairs. The library builds an (n, n, n) array of bytes to list them (16 MiB and 1 GiB), and from 1,291 names

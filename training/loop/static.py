@@ -135,11 +135,13 @@ class AddUp(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, table: torch.Tensor, rows: list[int], starts: list[int]) -> torch.Tensor:
+        """Add up the rows (features, d) of each bag: (bags, d)."""
         ctx.rows, ctx.starts, ctx.size = rows, starts, len(table)
         return add_up(table, (rows, starts))
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        """Return the gradient of the table (features, d) from that of the bags (bags, d)."""
         from scipy.sparse import csr_matrix
 
         ones = np.ones(len(ctx.rows), dtype=np.float32)

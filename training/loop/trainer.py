@@ -68,6 +68,7 @@ class NameCollator:
         self.tokenizer, self.max_length, self.augment, self.seed = tokenizer, max_length, augment, seed
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        """Return the tokens of the distinct names in the rows, and their labels."""
         labels: dict[str, int] = {}
         for row in rows:
             for column, other in (("anchor", "positive"), ("positive", "anchor")):
@@ -110,6 +111,7 @@ class TextCollator:
         self.tokenizer, self.max_length, self.columns, self.label = tokenizer, max_length, columns, label
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        """Return the tokens of the texts, column after column, and the label of the rows."""
         texts = [str(row[column]) for column in self.columns for row in rows]
         return features(self.tokenizer, texts, self.max_length, self.label(rows))
 

@@ -138,6 +138,7 @@ def read_card(path: Path) -> list[str]:
 
 
 def main_key(entry: dict[str, Any]) -> str:
+    """Return the key of the figure that a benchmark is compared by."""
     return "at1" if entry["metric"] == "accuracy" else str(entry["metric"])
 
 
@@ -176,6 +177,7 @@ def figure(entry: dict[str, Any], system: str) -> str:
 
 
 def has(entry: dict[str, Any], key: str) -> bool:
+    """Say whether any system of a benchmark has a figure."""
     return any(found.get(key) is not None for found in entry["systems"].values())
 
 
@@ -186,10 +188,12 @@ def other(entry: dict[str, Any]) -> str:
 
 
 def plain(value: Any, form: str) -> str:
+    """Return a value in a printf form, or a dash for None."""
     return "–" if value is None else form % value
 
 
 def percent(share: float | None) -> str:
+    """Return a share in per cent, or that it is not reached."""
     return "not reached" if share is None else f"{100 * share:.1f}"
 
 
@@ -336,6 +340,7 @@ def _grouping(groups: dict[str, Any], shown: list[str], grouping: str) -> dict[s
 
 
 def calibrations_of(found: dict[str, CalibrationResult]) -> list[dict[str, Any]]:
+    """Return what the page shows of each calibration: figures, tables and pictures."""
     parts = []
     for stem, one in found.items():
         drawn = (
@@ -382,6 +387,7 @@ def _words(value: Any) -> str:
 
 
 def projections_of(found: dict[str, ProjectionResult]) -> list[dict[str, Any]]:
+    """Return what the page shows of each projection: maps before and after, and pairs of a batch."""
     parts = []
     for stem, one in found.items():
         of = [point.concept for point in one.points]

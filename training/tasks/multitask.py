@@ -127,6 +127,7 @@ class Collators:
         self.parts = parts
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return the batch of the data set that the rows come from."""
         name = str(rows[0]["dataset_name"])
         return {"dataset_name": name, **self.parts[name](rows)}
 
@@ -140,6 +141,7 @@ class Evaluators(BaseEvaluator):
         self.primary_metric = self.parts[0].primary_metric
 
     def __call__(self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
+        """Return the figures of all tasks; of equal keys the first task decides."""
         found = [part(model, output_path, epoch, steps) for part in self.parts]
         return {key: value for figures in reversed(found) for key, value in figures.items()}
 

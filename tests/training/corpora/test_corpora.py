@@ -146,6 +146,79 @@ def test_biomap():
     ]
 
 
+LABELEDIN = (
+    '10|a-1| For <br> <div> <annotation cui="C0000001">Acid <i>reflux</i></annotation> (<annotation cui="C0000001">GERD</annotation>) </div> if '
+    '<18 years; <annotation cui="C0000002;C0000003">skin and bone ills</annotation><li>no <annotation cui="">id</annotation>|a-1;b-2;'
+)
+
+
+def test_labeledin():
+    found = corpora.read_labeledin([LABELEDIN, LABELEDIN.replace("10|a-1", "11|b-2"), ""])
+    assert found.documents == {"10-a-1": " For \n \n Acid reflux (GERD) \n if <18 years; skin and bone ills\nno id"}
+    assert [(m.text, m.gold) for m in found.mentions] == [
+        ("Acid reflux", (("C0000001",),)),
+        ("GERD", (("C0000001",),)),
+        ("skin and bone ills", (("C0000002", "C0000003"),)),
+    ]
+    text = found.documents["10-a-1"]
+    assert all(text[m.start : m.end] == m.text for m in found.mentions)
+    assert found.counts == {"documents_with_a_text_seen_before": 1, "mentions_without_id": 1}
+    with pytest.raises(SapbertError, match=r"E560.*line 1"):
+        corpora.read_labeledin(["10|a-1"])
+
+
+BIONNE = """document_id\ttext\tentity_type\tspans\tUMLS_CUI
+7_en\tcleft lip\tDISO\t2-11\tC0000001
+7_en\tlip\tANATOMY\t8-11\tC0000002
+7_en\tcleft palate\tDISO\t2-7,16-22\tC0000003
+8_en\tgone\tDISO\t0-4\tC0000004
+"""
+
+
+def bionne(folder, table=BIONNE):
+    (folder / "texts/en").mkdir(parents=True)
+    (folder / "texts/en/7_en.txt").write_text("A cleft lip and palate.", encoding="utf-8")
+    (folder / "tsv").mkdir()
+    (folder / "tsv/train.tsv").write_text(table, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_bionne(tmp_path, packed):
+    path = bionne(tmp_path / "b")
+    if packed:
+        with tarfile.open(tmp_path / "b.tar.gz", "w:gz") as archive:
+            archive.add(path, "b")
+        path = tmp_path / "b.tar.gz"
+    found = corpora.read_corpus(path, "bionne")
+    assert found.documents == {"7_en": "A cleft lip and palate."}
+    assert [(m.start, m.end, m.text, m.kind) for m in found.mentions] == [
+        (2, 11, "cleft lip", "DISO"),
+        (8, 11, "lip", "ANATOMY"),
+        (2, 22, "cleft lip and palate", "DISO"),  # in pieces: from its first character to its last
+    ]
+    assert found.mentions[2].gold == (("C0000003",),)
+    assert found.counts == {"mentions_in_pieces": 1, "mentions_without_text": 1}
+    assert corpora.recognise(path) == "bionne"
+
+
+@pytest.mark.parametrize(
+    ("table", "code"), [("a\tb\n", "E560"), (BIONNE.replace("2-11", "2 to 11"), "E560"), (BIONNE.replace("\tC0000002", ""), "E560")]
+)
+def test_a_table_of_bionne_that_does_not_fit(tmp_path, table, code):
+    with pytest.raises(SapbertError, match=code):
+        corpora.read_corpus(bionne(tmp_path / "b", table), "bionne")
+
+
+def test_a_damaged_archive_of_bionne(tmp_path):
+    (tmp_path / "b.tar.gz").write_bytes(b"no archive")
+    with pytest.raises(SapbertError, match="E567"):
+        corpora.read_corpus(tmp_path / "b.tar.gz", "bionne")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SapbertError, match="0 tables"):
+        corpora.read_corpus(tmp_path / "empty", "bionne")
+
+
 def test_abbreviations_are_resolved_whole_and_within_mentions():
     text = "Ventricular septal defect (VSD) was seen. VSD repair and VSD."
     spans = [(42, 52), (57, 60), (0, 25)]
@@ -411,10 +484,19 @@ def every_layout(folder: Path) -> dict[str, Path]:
         "xlbel": "C0000001||ciegos||Los <tgt>ciegos</tgt>.\n",
         "dictionary": "D006527|277900||Wilson disease\n",
         "smm4h": SMM4H_2017,
+        "labeledin": LABELEDIN + "\n",
     }
     for name, text in texts.items():
         (folder / f"of-{name}").write_text(text)
-    made = {"jax": jax_folder, "biosyn": biosyn_folder, "brat": brat_folder, "cadec": cadec_folder, "docbin": docbin_file, "psytar": psytar_folder}
+    made = {
+        "jax": jax_folder,
+        "biosyn": biosyn_folder,
+        "brat": brat_folder,
+        "cadec": cadec_folder,
+        "docbin": docbin_file,
+        "psytar": psytar_folder,
+        "bionne": bionne,
+    }
     return {name: folder / f"of-{name}" for name in texts} | {name: make(folder / f"of-{name}") for name, make in made.items()}
 
 

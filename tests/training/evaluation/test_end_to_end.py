@@ -11,8 +11,10 @@ import pytest
 import spacy
 
 from spacy_sapbert.errors import SapbertError
-from training.evaluation.end_to_end import evaluate_pipelines, found_by, gold_of, measure_pipeline, read_benchmark
+from training.evaluation.end_to_end import BENCHMARKS, TextBenchmark, evaluate_pipelines, found_by, gold_of, measure_pipeline, read_benchmark
 from training.evaluation.metrics import PredictedMention
+
+ALL = TextBenchmark("hand", "", "gsc")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -51,7 +53,9 @@ def nlp(tiny_linker: Path) -> Any:
 
 
 def test_what_is_found(nlp: Any, data: Path):
-    found = found_by(nlp, read_benchmark("gsc-dev", data))
+    found = found_by(nlp, read_benchmark("gsc-dev", data), ALL)
+    assert [(one.start, one.end) for one in found if not one.ids] == [(0, 7)]  # "Nothing" is a mention without a link
+    found = [one for one in found if one.ids]
     assert [(one.document, one.start, one.end, one.ids[0]) for one in found] == [
         ("1", 0, 22, "C9100019"),
         ("1", 28, 41, "C9100020"),
@@ -62,9 +66,13 @@ def test_what_is_found(nlp: Any, data: Path):
 
 def test_figures_by_hand(nlp: Any, data: Path):
     """Gold: four mentions, four (document, concept) pairs. Found: three, of which one is right with its span, two with an overlap."""
-    made = measure_pipeline(nlp, read_benchmark("gsc-dev", data))
+    made = measure_pipeline(nlp, read_benchmark("gsc-dev", data), ALL)
     assert (made["n_documents"], made["n_gold"], made["n_predicted"]) == (3, 4, 3)
-    intervals = {key: made[key].pop("f1_ci") for key in ("mention_exact", "mention_overlap", "document")}
+    intervals = {key: made[key].pop("f1_ci") for key in ("mention_exact", "mention_overlap", "document", "span_exact", "span_overlap")}
+    assert made["span_exact"] == {"precision": 50.0, "recall": 50.0, "f1": 50.0}  # of four spans, whatever they are linked to
+    assert made["span_overlap"]["recall"] == 75.0
+    became = {"right": 1, "wrong span": 1, "not in the dictionary": 1, "wrong meaning": 1, "not found": 0, "another id of the same meaning": 0}
+    assert made["outcomes"] == became
     assert made["mention_exact"] == {"precision": pytest.approx(100 / 3), "recall": 25.0, "f1": pytest.approx(200 / 7)}
     assert made["mention_overlap"] == {"precision": pytest.approx(200 / 3), "recall": 50.0, "f1": pytest.approx(400 / 7)}
     assert intervals["mention_overlap"] == [0.0, 80.0]  # of the first document alone: 2 right, 2 found and 3 gold
@@ -85,16 +93,36 @@ def test_gold_in_the_knowledge_bases_ids(nlp: Any, data: Path):
 
 def test_concepts_of_other_vocabularies_are_not_found(nlp: Any, data: Path):
     kb = nlp.get_pipe("sapbert_linker").kb
-    every = found_by(nlp, read_benchmark("gsc-dev", data))
-    coded = [one for one in every if "ICD10CM" in kb.codes(kb.row_of(one.ids[0]))]
-    assert found_by(nlp, read_benchmark("gsc-dev", data), "ICD10CM") == coded != []
-    assert found_by(nlp, read_benchmark("gsc-dev", data), "HPO") == []
+    every = found_by(nlp, read_benchmark("gsc-dev", data), ALL)
+    coded = [one for one in every if one.ids and "ICD10CM" in kb.codes(kb.row_of(one.ids[0]))]
+    only = ALL._replace(vocabularies=("ICD10CM",))
+    assert [one for one in found_by(nlp, read_benchmark("gsc-dev", data), only) if one.ids] == coded != []
+    assert [one for one in found_by(nlp, read_benchmark("gsc-dev", data), BENCHMARKS["gsc-dev"]) if one.ids] == []
+
+
+def test_mentions_of_other_groups_do_not_count(nlp: Any, data: Path):
+    corpus = read_benchmark("gsc-dev", data)
+    disorders = found_by(nlp, corpus, ALL._replace(groups=("DISO",)))
+    assert [(one.start, one.kind) for one in disorders if one.ids] == [(0, "DISO"), (28, "DISO"), (27, "DISO")]
+    assert found_by(nlp, corpus, ALL._replace(groups=("PROBLEM",)))[0].ids == ()  # the label of a mention without a link
+    assert found_by(nlp, corpus, ALL._replace(groups=("CHEM",))) == []
+
+
+def test_figures_of_each_kind(nlp: Any, data: Path):
+    corpus = read_benchmark("gsc-dev", data)
+    kinds = ["Disease", "Disease", "Chemical", "Disease"]
+    corpus = corpus._replace(mentions=[mention._replace(kind=kind) for mention, kind in zip(corpus.mentions, kinds)])
+    benchmark = ALL._replace(groups=("DISO", "CHEM"), kinds={"Disease": "DISO", "Chemical": "CHEM"})
+    made = measure_pipeline(nlp, corpus, benchmark)["kinds"]
+    assert (made["DISO"]["n_gold"], made["DISO"]["n_predicted"], made["CHEM"]["n_gold"], made["CHEM"]["n_predicted"]) == (3, 3, 1, 0)
+    assert made["DISO"]["document"]["recall"] == pytest.approx(200 / 3)
+    assert made["CHEM"]["document"]["f1"] == 0.0
 
 
 def test_documents_without_places_have_the_document_level_only(nlp: Any, data: Path):
     corpus = read_benchmark("gsc-dev", data)
     corpus = corpus._replace(mentions=[mention._replace(start=0, end=0, text="") for mention in corpus.mentions])
-    made = measure_pipeline(nlp, corpus)
+    made = measure_pipeline(nlp, corpus, ALL)
     assert "mention_exact" not in made
     assert made["document"]["recall"] == 50.0
 

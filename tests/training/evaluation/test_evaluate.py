@@ -17,7 +17,8 @@ from spacy_sapbert.build import default_linkers
 from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import checksum, write_text
-from spacy_sapbert.kb.builder import build_kb
+from spacy_sapbert.kb.builder import Source, build_kb
+from spacy_sapbert.kb.concept import Concept, Name
 from training.corpora.mention import Gold, GoldMention
 from training.data import pairs
 from training.data.similarity import TextPair
@@ -668,6 +669,51 @@ def test_a_pool_keeps_the_gold_names_and_says_so():
     assert made.protocol.startswith("NOT THE WHOLE DICTIONARY: 2 of 4 names")
     assert made.dictionary.about["pool"] == 1
     assert benchmarks.pooled(task(["a"], [((2,),)], HAND), 99, 0).dictionary.names == HAND.names
+
+
+def test_benchmarks_of_one_dictionary_share_their_pool():
+    names = [f"n{i}" for i in range(1000)]
+    every = np.arange(1000)
+    whole = dictionaries.make_dictionary(names, every, every, 1000, {"source": "hand"})
+    first, second = (set(benchmarks.pooled(replace(task(["a"], [((row,),)], whole), name=f"set{row}"), 100, 0).dictionary.names) for row in (1, 2))
+    assert len(first) == len(second) == 101
+    assert len(first - second) <= 2
+
+
+# -- gold ids as codes --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def by_codes(data, tmp_path):
+    """A knowledge base whose concepts have codes of MeSH, two of them the same one; none of HPO's."""
+    rows = {"C1": ("wilson disease", "D000001"), "C2": ("breast cancer", "D000003"), "C3": ("mammary growth", "D000003"), "C4": ("cancer", "D000005")}
+    concepts = [Concept(cui, "UMLS", names=[Name(name, "UMLS")], codes=[("MSH", code)]) for cui, (name, code) in rows.items()]
+    kb = build_kb([Source("hand", concepts)], tmp_path / "coded").path
+    return benchmarks.BenchmarkReader(data, kb, tmp_path / "no-pairs", tmp_path / "work")
+
+
+def test_gold_ids_are_looked_up_as_codes_of_the_knowledge_base(by_codes):
+    made = by_codes.make("ncbi-dev-codes")
+    assert made.dictionary.about["source"] == "the knowledge base of --kb"
+    assert benchmarks.CODES in made.protocol
+    assert set(made.golds[0].alternatives) == {(0,)}
+    assert set(made.golds[1].alternatives) == {(1,), (2,)}  # a code of two concepts: each is right
+    assert made.counts["missing_ids_most_frequent"] == {"MESH:D000004": 1, "MESH:D000009": 1, "OMIM:100": 1}
+    assert [query for query, right in zip(made.queries, outcomes(made).values["strict_at1"]) if right] == [
+        "wilson disease",
+        "mammary growth",
+        "cancer",
+    ]
+
+
+def test_a_corpus_whose_codes_the_release_does_not_have_is_left_out_with_a_note(by_codes, data, command, tmp_path):
+    arguments = ["--baselines", "--data", str(data), "--kb", str(by_codes.kb), "--pairs", str(tmp_path / "none"), "--out", str(tmp_path / "e.json")]
+    with pytest.raises(SapbertError, match="E569"):  # by its own name it is an error
+        command("evaluate", ["--benchmarks", "ncbi-dev-codes,gsc-dev-codes", *arguments])
+    assert {"held_out", "zero_shot", "ncbi-dev-codes", "bc5cdr-dev-codes", "gsc-dev-codes", "umnsrs-similarity"} <= set(catalogue.GROUPS["codes"])
+    assert not set(catalogue.GROUPS["dev"]) & {"ncbi-dev-codes", "gsc-dev-codes"}
+    assert "gsc-dev-codes" in catalogue.optional_benchmarks(["codes"])
+    assert "gsc-dev-codes" not in catalogue.optional_benchmarks(["codes,gsc-dev-codes"])
 
 
 # -- bad input ----------------------------------------------------------------------------------------------------------
