@@ -24,6 +24,7 @@ from ..types import Floats2d
 
 MEANINGS, PROFILES, ABOUT = "meanings.tsv", "profiles.safetensors", "about.json"  # files of a model's folder
 FORMAT = 1
+ARRAYS = ("background", "bounds", "ids", "counts", "totals", "written")
 COUNTED = ("words", "near", "values", "section")  # signals that are counted in contexts
 SIGNALS = ("frequency", "written", *COUNTED, "case", "note")
 WINDOW, WORDS = 150, 12  # characters, and tokens, on each side
@@ -250,7 +251,8 @@ class SenseModel:
         """Return the probability of each meaning (s,), at most `MOST`."""
         scores = evidence.astype(np.float64) @ np.array([self.weights[signal] for signal in SIGNALS])
         shares = np.exp(scores - scores.max())
-        return np.minimum(shares / shares.sum(), MOST)
+        found: npt.NDArray[np.float64] = np.minimum(shares / shares.sum(), MOST)
+        return found
 
     # -- files ----------------------------------------------------------------------------------------------------------
 
@@ -260,14 +262,7 @@ class SenseModel:
         for m in self.meanings:
             lines.append("\t".join([m.abbreviation, m.name, "|".join(m.cuis), f"{m.frequency:.5g}", *map(str, m.cases), str(m.profile)]))
         (folder / MEANINGS).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        arrays = {
-            "background": self.background,
-            "bounds": self.bounds,
-            "ids": self.ids,
-            "counts": self.counts,
-            "totals": self.totals,
-            "written": self.written,
-        }
+        arrays = {name: getattr(self, name) for name in ARRAYS}
         save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, folder / PROFILES)
         about = {"kind": "senses", "format": FORMAT, "weights": dict(self.weights), "smoothing": dict(self.smoothing), **self.about}
         about["vocabulary"] = {signal: " ".join(feature.replace(" ", "_") for feature in self.vocabulary[signal]) for signal in COUNTED}
@@ -298,7 +293,12 @@ class SenseModel:
             smoothing = {signal: float(about["smoothing"][signal]) for signal in COUNTED}
             arrays = load_file(folder / PROFILES)
             model = cls(
-                meanings, weights, smoothing, vocabulary, *(arrays[k] for k in ("background", "bounds", "ids", "counts", "totals", "written")), about
+                meanings=meanings,
+                weights=weights,
+                smoothing={signal: float(about["smoothing"][signal]) for signal in COUNTED},
+                vocabulary=vocabulary,
+                about=about,
+                **{name: arrays[name] for name in ARRAYS},
             )
             rows_of_profiles = len(model.bounds) - 1
             fits = len(model.background) == sum(map(len, vocabulary.values())) and len(model.ids) == len(model.counts) == int(model.bounds[-1])

@@ -18,9 +18,9 @@ from .contexts import Labelled
 from .inventory import Sense, meanings_of_names, words
 
 SMOOTHING = {"words": 300.0, "near": 400.0, "values": 20.0, "section": 10.0}
-FEWEST = 8  # times that a feature is seen, to be in the vocabulary
+FEWEST = 3  # times that a feature is seen, to be in the vocabulary
 PENALTY = 0.001  # of squared weights, for each context
-COMMON = 800  # tokens in a profile
+COMMON = 4000  # tokens in a profile
 FIRST = dict.fromkeys(SIGNALS, 0.3) | {"frequency": 1.0, "case": 1.0}
 PER_SENSE = 20  # contexts of one meaning of one abbreviation that are measured and fit on
 
@@ -117,8 +117,10 @@ def queries(model: SenseModel, names: Mapping[str, str], contexts: Iterable[Labe
     """
     by_name: dict[str, list[tuple[str, int]]] = {}
     for short, meanings in model.by_abbreviation.items():
-        if sum(bool(meaning.cuis) for meaning in meanings) > 1:  # others can't be linked wrongly
-            for i, meaning in enumerate(meanings):
+        with_cuis = [i for i, meaning in enumerate(meanings) if meaning.cuis]
+        if len(with_cuis) > 1:  # a concept must be told from another
+            for i in with_cuis:
+                meaning = meanings[i]
                 by_name.setdefault(names[words(meaning.name)], []).append((short, i))
     taken: Counter[tuple[str, int, bool]] = Counter()
     found = []

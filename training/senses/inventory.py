@@ -17,6 +17,8 @@ VANDERBILT = ("vanderbilt_clinic_notes.txt.gz", "vanderbilt_discharge_sums.txt.g
 STETSON, WIKIPEDIA, COLUMBIA = "stetson_sense_distribution_448.txt.gz", "wikipedia_abbreviation_database.csv.gz", "columbia_obgyn.txt.gz"
 FILES = (*VANDERBILT, STETSON, WIKIPEDIA, COLUMBIA)
 SAME = 4  # letters that two words share at their beginning, to be forms of one word
+LINKS = frozenset(["a", "and", "of", "or", "the"])
+GENERAL = frozenset(["disease", "level", "present", "status", "system", "therapy", "tract"])  # a name with one of these after it says the same
 MAX_NAME = 80  # characters
 _NO_SENSE = re.compile(r"not an (?:abbrev|acron)", re.IGNORECASE)
 _CUI = re.compile(r"C\d{7}")
@@ -88,9 +90,10 @@ def meanings_of_names(inventory: Mapping[str, list[Sense]]) -> dict[str, str]:
     for senses in inventory.values():
         for sense in senses:
             first = lead(words(sense.names[0]))
-            for name in [*sense.names[1:], *(of_cui[cui] for cui in sense.cuis[:1] if cui in of_cui)]:
+            only = sense.cuis if len(sense.cuis) == 1 else []
+            for name in [*sense.names[1:], *(of_cui[cui] for cui in only if cui in of_cui)]:
                 leads[lead(words(name))] = first = lead(first)
-            for cui in sense.cuis[:1]:
+            for cui in only:
                 of_cui.setdefault(cui, sense.names[0])
     return {name: lead(name) for name in leads}
 
@@ -142,7 +145,7 @@ def _row(
 ) -> Iterator[tuple[str, str, list[str], float | None, list[int], str]]:
     """Yield a line that says something; "x aka y" gives two."""
     for name in re.split(r"\s+aka\s+", long.strip()):
-        name = re.sub(r"\s*[(\[][^()\[\]]*[)\]]", "", name).strip(" .,;")
+        name = " ".join(re.sub(r"[(\[][^()\[\]]*[)\]]", " ", name).split()).strip(" .,;")
         if len(normal(short)) > 1 and 1 < len(name) <= MAX_NAME and normal(name) != normal(short):
             yield normal(short), name, cuis, share, cases, source
 
@@ -163,6 +166,10 @@ def _key(name: str) -> str:
 
 
 def _same(a: str, b: str) -> bool:
-    """Return whether the words of two names are forms of each other: "arteries", "arterial"."""
-    x, y = _WORD.findall(a.lower()), _WORD.findall(b.lower())
-    return len(x) == len(y) and all(p == q or (min(len(p), len(q)) >= SAME and p[:SAME] == q[:SAME]) for p, q in zip(x, y))
+    """Return whether two names are forms of one: "arteries" and "arterial", "disc" and "disk", "radiation" and "radiation therapy"."""
+    x, y = ([word for word in _WORD.findall(name.lower()) if word not in LINKS] for name in (a, b))
+    if len(x) < len(y):
+        x, y = y, x
+    if len(x) == len(y) + 1 > 1 and x[-1] in GENERAL:
+        x = x[:-1]
+    return len(x) == len(y) and all(p == q or (min(len(p), len(q)) >= SAME and (p[:SAME] == q[:SAME] or p[:-1] == q[:-1])) for p, q in zip(x, y))

@@ -18,7 +18,7 @@ from .fit import Fitted, Query, array_of, chances, count, fit_weights, gather, m
 from .inventory import meanings_of_names, read_inventory
 
 TEXT_SIGNALS = tuple(signal for signal in SIGNALS if signal not in ("case", "note"))  # what a hidden long form leaves to see
-FREQUENCY, CASE = 0.3, 1.0  # weights that hidden long forms can't teach: how often an abbreviation means it, and in which case it is written
+FREQUENCY, CASE = 0.3, 0.2  # weights that hidden long forms can't teach: how often an abbreviation means it, and in which case it is written
 SURE = (0.5, 0.7, 0.9)  # probabilities
 
 
