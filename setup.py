@@ -45,6 +45,7 @@ TRAIN = [
     "scikit-learn>=1.3",
     "scipy>=1.15",
     "sentence-transformers>=5.7",
+    "simple-icd-10-cm>=1.5",  # ICD-10-CM, for the open vocabulary
     "tensorboard>=2.14",
 ]
 # of `make docs`
@@ -86,11 +87,14 @@ setup(
         "spacy_sapbert": [
             "py.typed",
             "data/*.tsv",
+            "data/*.tsv.xz",
             "data/*.json",
             "data/encoder/*",
             "data/encoder/1_Pooling/*",
             "data/senses/*",
             "data/static_encoder/*",
+            "data/mentions/*",
+            "data/mentions/lexicon/*",
             "render/templates/*",
         ]
     },
@@ -146,7 +150,9 @@ setup(
     entry_points={
         "spacy_factories": [
             "sapbert_linker = spacy_sapbert.linker:make_sapbert_linker",
+            "clinical_status = spacy_sapbert.context.status:make_clinical_status",
             "concept_matcher = spacy_sapbert.matcher.component:make_concept_matcher",
+            "clinical_mentions = spacy_sapbert.mentions.recogniser:make_clinical_mentions",
         ],
         "spacy_architectures": [
             "spacy-sapbert.NameEncoder.v1 = spacy_sapbert.encoders.transformer:NameEncoder",
@@ -160,6 +166,7 @@ setup(
             "spacy-sapbert.UsearchIndex.v1 = spacy_sapbert.indexes.usearch:UsearchIndex",
         ],
         "spacy_sapbert_linkers": [
+            "open = spacy_sapbert.build.default_linkers:open_linker",
             "hpo = spacy_sapbert.build.default_linkers:hpo",
             "hpo-fast = spacy_sapbert.build.default_linkers:hpo_fast",
         ],

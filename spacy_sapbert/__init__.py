@@ -9,6 +9,7 @@ from .about import __version__
 
 if TYPE_CHECKING:
     from .build.linker import build_linker
+    from .corpus.pipeline import load
     from .encoders.transformer import NameEncoder
     from .kb.knowledge_base import KnowledgeBase
     from .linker import SapBertLinker
@@ -20,8 +21,9 @@ _PUBLIC = {
     "ConceptMatcher": "matcher.component",
     "NameEncoder": "encoders.transformer",
     "build_linker": "build.linker",
+    "load": "corpus.pipeline",
 }
-__all__ = ["ConceptMatcher", "KnowledgeBase", "NameEncoder", "SapBertLinker", "__version__", "build_linker"]
+__all__ = ["ConceptMatcher", "KnowledgeBase", "NameEncoder", "SapBertLinker", "__version__", "build_linker", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -39,6 +39,7 @@ PIPELINE = typer.Option(None, help="A spaCy pipeline whose entities are linked; 
 THRESHOLD = typer.Option(None, help="Score that a link must be above.")
 TYPES = typer.Option("", help="Semantic types or groups to keep, separated by commas.")
 VOCABULARIES = typer.Option("", help="Vocabularies to keep, separated by commas.")
+EXTENSIONS = typer.Option("", help="Span extensions of any component of the pipeline to put into the output, separated by commas (is_negated).")
 ABBREVIATIONS = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found.")
 
 
@@ -493,15 +494,17 @@ def link(
     types: str = TYPES,
     vocabularies: str = VOCABULARIES,
     abbreviations: bool = ABBREVIATIONS,
+    extensions: str = EXTENSIONS,
 ) -> None:
     """Find and link the mentions in notes."""
-    from .corpus.annotator import AnnotationSettings
+    from .corpus.annotator import AnnotationSettings, check_extensions
 
     texts = list(read_notes(inputs))
     settings = AnnotationSettings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations)
+    check_extensions(_split(extensions))
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
-    write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out)
+    write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out, _split(extensions))
 
 
 def read_notes(inputs: list[str]) -> Iterator[tuple[str, str]]:
@@ -552,7 +555,7 @@ def _what_is(given: str) -> str:
     return "folder" if stat.S_ISDIR(mode) else "file"
 
 
-def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None) -> None:
+def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, extensions: Sequence[str] = ()) -> None:
     """Write links in one of the formats.
 
     Args:
@@ -560,6 +563,7 @@ def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None) -> No
         kb: the linker's knowledge base.
         format: the format.
         out: the file, None for standard output.
+        extensions: names of Span extensions to write, too.
 
     Raises:
         SapbertError: E009, the file cannot be written.
@@ -575,11 +579,11 @@ def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None) -> No
         return
     text = io.StringIO()
     if format is Format.jsonl:
-        render.to_jsonl(_rows(docs, kb), text)
+        render.to_jsonl(_rows(docs, kb, extensions), text)
     elif format is Format.csv:
-        render.to_csv(_rows(docs, kb), text)
+        render.to_csv(_rows(docs, kb, extensions), text, extensions)
     elif format is Format.html:
-        text.write(render.to_html(docs, kb, "Linked notes"))
+        text.write(render.to_html(docs, kb, "Linked notes", extensions=extensions))
     else:
         render.to_table(_rows(docs, kb), Console(file=text, width=140))
     if out is None:
@@ -595,11 +599,11 @@ def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None) -> No
             raise fail("E009", path=out, error=error.strerror) from error
 
 
-def _rows(docs: list[Any], kb: Any) -> Iterator[dict[str, Any]]:
+def _rows(docs: list[Any], kb: Any, extensions: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     from . import render
 
     for doc, note_id in docs:
-        yield from render.rows(doc, kb, note_id=note_id)
+        yield from render.rows(doc, kb, note_id=note_id, extensions=extensions)
 
 
 def _progress(docs: Any, total: int) -> Any:
@@ -629,6 +633,7 @@ def annotate(
     types: str = TYPES,
     vocabularies: str = VOCABULARIES,
     abbreviations: bool = ABBREVIATIONS,
+    extensions: str = EXTENSIONS,
 ) -> None:
     """Link a corpus of notes with any number of workers, into Parquet files. The same command resumes a killed run."""
     from .corpus.annotate import annotate as run
@@ -645,6 +650,7 @@ def annotate(
         text_field=text_field,
         id_field=id_field,
         encoder=encoder,
+        extensions=_split(extensions),
     )
     report = run(source, out, settings, engine=engine.value, workers=workers, partition_size=partition_size, ray_address=ray_address)
     counts = report.counts

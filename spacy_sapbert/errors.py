@@ -114,6 +114,10 @@ class Errors:
         "No room left to write '{path}' ({error}). The shards that are whole are kept there: free some space and build again, or delete that folder."
     )
     E030 = "'{path}' holds no saved concept_matcher that can be read: {why} Save the pipeline again, or add the component again."
+    E040 = (
+        "'{path}' holds no recogniser of mentions that can be read: {why}. Train it again (`python -m spacy project run mentions`), "
+        "install the package again, or leave `model` empty for the recogniser that comes with it."
+    )
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (

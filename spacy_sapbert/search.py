@@ -21,7 +21,8 @@ from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
 from .context.base import Choice
 from .errors import fail, warn
 from .kb import curies
-from .kb.concept import DOTLESS, Name, normalise
+from .kb.concept import DOTLESS, Name, normalise, other_numbers
+from .kb.knowledge_base import KnowledgeBase
 from .settings import Filter, Settings
 from .types import Bools1d, Floats2d, Ints2d
 
@@ -292,7 +293,7 @@ class CandidateSearch:
         if not useful:
             return answers
         names = [texts[i] for i in useful]
-        rows = kb.find(names) if self.settings.exact_match else {}
+        rows = _find(kb, names) if self.settings.exact_match else {}
         exact = [rows.get(name) for name in names]
         if mask.names is not None and mask.added_names is not None:
             every = np.concatenate([mask.names, mask.added_names]) if len(mask.added_names) else mask.names
@@ -420,6 +421,14 @@ def _observed(ranking: Ranking, exact: bool, gold: list[int]) -> Observed:
 def _margin(top: Candidate, ranking: Ranking) -> float:
     """Return the score of the first concept minus that of the runner-up; its whole score where there is none."""
     return round(top.score - (ranking.runner_up.score if ranking.runner_up is not None else 0.0), DECIMALS)
+
+
+def _find(kb: KnowledgeBase, names: Sequence[str]) -> dict[str, int]:
+    """Return the surface form that each name equals, or equals but for English plural and possessive endings, as `concept_matcher` compares them."""
+    rows = kb.find(names)
+    forms = {name: other_numbers(name) for name in names if name not in rows}
+    found = kb.find(list(dict.fromkeys(form for of in forms.values() for form in of)))
+    return {**rows, **{name: next(found[form] for form in of if form in found) for name, of in forms.items() if any(form in found for form in of)}}
 
 
 def _says_something(text: str) -> bool:

@@ -25,7 +25,7 @@ class Settings:
     """The settings of `sapbert_linker`, checked.
 
     Args:
-        linker_name: a registered linker or a linker folder; None is "hpo", or "hpo-fast" with the fast encoder.
+        linker_name: a registered linker or a linker folder; None is "open".
         encoder: "fast" for the static encoder that comes with this package, instead of `model`; None is `model`.
         resolve_abbreviations: look up the long form of an abbreviation that the text defines, or that scispaCy's `abbreviation_detector` found.
         k: names that are fetched for each mention.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .build.default_linkers import HPO_FAST, find_linker
+from .build.default_linkers import find_linker
 from .bundle import NAME_ENCODER, STATIC_ENCODER, LinkerBundle, is_fast, make_encoder
 from .encoders.base import Encoder
 from .errors import fail
@@ -113,7 +113,7 @@ class LinkerState:
 
     def named_folder(self) -> Path:
         """Return the folder of the linker that the settings name. A default linker is built on its first use."""
-        return find_linker(self._settings.linker_name or (HPO_FAST if is_fast(self._encoder) else None))
+        return find_linker(self._settings.linker_name)
 
     def open(self, folder: str | Path, *, exclude: Iterable[str] = (), **more: Any) -> LinkerBundle:
         """Open a linker folder; it is not yet used. See `LinkerBundle.open`."""

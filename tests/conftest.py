@@ -78,10 +78,10 @@ def tiny_kb(tiny_linker: Path) -> KnowledgeBase:
 
 @pytest.fixture(scope="session")
 def hpo_linker_folder() -> Path:
-    """The default linker, built on first use (a minute) into $SPACY_SAPBERT_CACHE or the user's cache."""
+    """The linker "hpo", built on first use (a minute) into $SPACY_SAPBERT_CACHE or the user's cache."""
     from spacy_sapbert.build.default_linkers import find_linker
 
-    return find_linker(None)
+    return find_linker("hpo")
 
 
 @pytest.fixture(scope="session")

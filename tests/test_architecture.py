@@ -21,13 +21,14 @@ ORDER = {
         *("about", "types", "errors", "files", "registry", "devices"),
         *("kb", "readers"),
         *("candidates", "calibration", "encoders", "indexes", "doc", "context"),
-        *("settings", "bundle", "search", "annotated", "build", "state", "linker", "matcher"),
+        *("settings", "bundle", "search", "annotated", "build", "state", "linker", "matcher", "mentions"),
         *("render", "corpus", "cli", "__init__", "__main__"),
     ],
     "training": [
         *("__init__", "errors", "devices", "registry", "made", "paths", "recipe"),
-        *("corpora", "data", "loop", "tasks", "senses"),
-        *("evaluation", "fit", "soup", "compress", "phases", "train", "plan", "finetune", "compare", "report", "commands", "cli", "__main__"),
+        *("corpora", "data", "loop", "tasks", "mentions", "senses"),
+        *("evaluation", "fit", "soup", "compress", "phases", "train", "plan", "finetune"),
+        *("compare", "report", "vocabulary", "commands", "cli", "__main__"),
     ],
 }
 # imports that run against the order, with the reason why

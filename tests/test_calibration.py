@@ -511,10 +511,10 @@ def test_a_pipeline_that_asks_for_a_precision_is_loaded_again(tiny_linker: Path,
     assert again.search.least_probability == made.search.least_probability
 
 
-def test_the_default_linker_ships_with_one(hpo_linker_folder: Path):
+def test_the_linker_of_hpo_ships_with_one(hpo_linker_folder: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        linker: Any = spacy.blank("en").add_pipe("sapbert_linker")
+        linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": "hpo"})
         linker.load()
     assert "gsc-dev" in linker.calibration.fit_on
     assert {key: linker.calibration.built_for[key] for key in ("hp.obo", "adapter")} == default_linkers.hpo_inputs()

@@ -32,7 +32,7 @@ CUIS = ["C9100027", "C9100020", "C9100053", "C9100009"]
 def default_linker(tiny_linker: Path) -> Iterator[None]:
     """The commands' default is the tiny linker here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(default_linkers, "hpo", lambda: tiny_linker)  # what the entry point leads to
+        patch.setattr(default_linkers, "open_linker", lambda: tiny_linker)  # what the entry point leads to
         yield
 
 

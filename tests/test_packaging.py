@@ -20,7 +20,7 @@ import pytest
 pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parent.parent
 EXPECTED_GROUPS = {
-    "spacy_factories": ["concept_matcher", "sapbert_linker"],
+    "spacy_factories": ["clinical_mentions", "concept_matcher", "sapbert_linker"],
     "spacy_architectures": ["spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"],
     "spacy_sapbert_indexes": [
         "spacy-sapbert.AnnoyIndex.v1",
@@ -29,7 +29,7 @@ EXPECTED_GROUPS = {
         "spacy-sapbert.MilvusIndex.v1",
         "spacy-sapbert.UsearchIndex.v1",
     ],
-    "spacy_sapbert_linkers": ["hpo", "hpo-fast"],
+    "spacy_sapbert_linkers": ["hpo", "hpo-fast", "open"],
     "spacy_scorers": ["spacy-sapbert.linker_scorer.v1"],
     "spacy_misc": ["spacy-sapbert.Folder.v1", "spacy-sapbert.Sources.v1"],
 }
@@ -77,7 +77,16 @@ def test_only_our_package(wheel: zipfile.ZipFile) -> None:
 def test_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for pattern in ("**/*.py", "py.typed", "data/*.tsv", "data/*.json", "data/encoder/**/*", "data/static_encoder/*", "render/templates/*")
+        for pattern in (
+            "**/*.py",
+            "py.typed",
+            "data/*.tsv",
+            "data/*.json",
+            "data/encoder/**/*",
+            "data/static_encoder/*",
+            "data/mentions/**/*",
+            "render/templates/*",
+        )
         for path in (ROOT / "spacy_sapbert").glob(pattern)
         if path.is_file() and "__pycache__" not in path.parts
     }

@@ -26,7 +26,7 @@ GROUPS = {
         "spacy-sapbert.MilvusIndex.v1",
         "spacy-sapbert.UsearchIndex.v1",
     ],
-    "spacy_sapbert_linkers": ["hpo", "hpo-fast"],
+    "spacy_sapbert_linkers": ["hpo", "hpo-fast", "open"],
     "spacy_scorers": ["spacy-sapbert.linker_scorer.v1"],
     "spacy_misc": ["spacy-sapbert.Folder.v1", "spacy-sapbert.Sources.v1"],
 }

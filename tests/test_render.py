@@ -302,3 +302,68 @@ def test_html_index_has_counts(doc: Doc, kb: SimpleNamespace) -> None:
     items = re.findall(r'<li><a href="(#note-\d)"><span>(\w+)</span> <b title="linked mentions">(\d)', html)
     assert items == [("#note-0", "first", "3"), ("#note-1", "second", "3")]
     assert "2 notes · 8 mentions · 6 linked · 3 concepts · 2 NIL" in html
+
+
+# -- status and extensions ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def judged(doc: Doc) -> Iterator[Doc]:
+    """The Doc with statuses: the first mention is denied, the second is the family's past; and with an extension of another component."""
+    made = [name for name in ("assertion", "is_negated_elsewhere") if not Span.has_extension(name)]
+    for name in made:
+        Span.set_extension(name, default=None)
+    for span, held in zip(doc.ents, (["negated"], ["historical", "family"], [], [])):
+        span._.assertion = {status: status in held for status in ("negated", "uncertain", "hypothetical", "historical", "family")}
+        span._.is_negated_elsewhere = "negated" in held
+    yield doc
+    for name in made:
+        Span.remove_extension(name)
+
+
+def test_status_is_in_every_record(judged: Doc, doc: Doc, kb: SimpleNamespace) -> None:
+    rows = list(render.rows(judged, kb, extensions=["is_negated_elsewhere"]))
+    assert [row["status"] for row in rows] == [["negated"], ["historical", "family"], [], []]
+    assert [row["extensions"] for row in rows] == [{"is_negated_elsewhere": negated} for negated in (True, False, False, False)]
+    text = io.StringIO()
+    render.to_csv(rows, text, ["is_negated_elsewhere"])
+    read = list(csv.DictReader(io.StringIO(text.getvalue())))
+    assert [(row["status"], row["is_negated_elsewhere"]) for row in read[:2]] == [("negated", "True"), ("historical|family", "False")]
+    lines = io.StringIO()
+    render.to_jsonl(rows, lines)
+    assert json.loads(lines.getvalue().splitlines()[1])["status"] == ["historical", "family"]
+
+
+def test_without_clinical_status_nothing_is_said(doc: Doc, kb: SimpleNamespace) -> None:
+    rows = list(render.rows(doc, kb))
+    assert [row["status"] for row in rows] == [None] * 4
+    assert "extensions" not in rows[0]
+    assert "Status" not in printed(rows)
+
+
+def printed(rows: List[Dict[str, Any]]) -> str:
+    console = Console(file=io.StringIO(), width=120, force_terminal=False)
+    render.to_table(rows, console)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def test_the_table_shows_status(judged: Doc, kb: SimpleNamespace) -> None:
+    shown = printed(list(render.rows(judged, kb)))
+    fits = next(line for line in shown.splitlines() if line.strip().startswith("fits"))
+    assert "denied" in fits
+    assert "1 denied" in shown
+    assert "past, family" in shown
+
+
+def test_what_is_denied_does_not_look_like_what_is_there(judged: Doc, kb: SimpleNamespace) -> None:
+    html = render.to_html([(judged, "n")], kb, "t", extensions=["is_negated_elsewhere"])
+    marks = Page(html).all("mark")
+    classes = [str(mark["class"]).split() for mark in marks]
+    assert ["s-negated" in names for names in classes] == [True, False, False, False]
+    assert [mark["data-s"] for mark in marks] == ["denied", "past, family", "", ""]
+    assert "is_negated_elsewhere: True" in html
+    style = html.partition("</style>")[0]
+    assert ".m.s-negated{text-decoration:line-through" in style
+    assert '.m[class*=" s-"],.dot[class*=" s-"]{background:none' in style

@@ -7,7 +7,7 @@ shopt -s extglob
 root=$(cd "$(dirname "$0")/.." && pwd)
 PYTHON=${PYTHON:-python3.11}
 declare -A ROWS=(
-  [oldest]="spacy==3.7.5 thinc==8.2.5 spacy-transformers==1.3.9 transformers==4.40.2 torch==2.2.2 numpy==1.26.4"
+  [oldest]="spacy==3.7.5 thinc==8.2.5 spacy-transformers==1.3.9 transformers==4.40.2 peft==0.11.1 torch==2.2.2 numpy==1.26.4"
   [spacy-3.8.2]="spacy==3.8.2 spacy-transformers==1.3.9 numpy==1.26.4"
   [spacy-3.8.7]="spacy==3.8.7 numpy<2"
   [spacy-3.8.11]="spacy==3.8.11 numpy<2"
@@ -28,7 +28,7 @@ for row in "$@"; do
   if "$PYTHON" -m venv "$folder/venv" \
     && "$folder/venv/bin/pip" wheel -q --no-deps -w "$folder" "$root" \
     && "$folder/venv/bin/pip" install -q $versions "$folder"/spacy_sapbert-*.whl pytest hypothesis scikit-learn \
-    && cp -r "$root/tests" "$folder/tests" \
+    && cp -r "$root/tests" "$root/pyproject.toml" "$folder" \
     && (cd "$folder" && venv/bin/python -m pytest -q -p no:cacheprovider -m unit tests/test_linker.py tests/matcher tests/test_registry.py -x); then
     echo "== $row: passed"
   else

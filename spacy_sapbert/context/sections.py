@@ -24,7 +24,7 @@ _DASH = re.compile(r"[ \t]+(?:-{1,2}|–|—|=+>?)[ \t]+")
 _BRACKET = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _BOUNDS = frozenset(",.;:!?\n\t()|*")
 _AFTER = re.compile(r"[\s:,*_=-]*")  # between a title and what follows it
-_LEAD = re.compile(r"(?:[#>*\-•=_ \t]|\d{1,2}[.)])*\Z")  # of a line, before a title
+_LEAD = re.compile(r"[#>*\-•=_ \t]*(?:\d{1,2}[.)][ \t]*)?[#>*\-•=_ \t]*")  # of a line, before a title
 _WORD = re.compile(r"[^\W\d_]+")
 # words that a title may begin with, without another meaning
 _EXTRA = frozenset(
@@ -34,7 +34,9 @@ _EXTRA = frozenset(
         *("problem-focused", "recent", "relevant", "significant", "updated", "the"),
     ]
 )
-_NO_TITLE = r"(?!\s+(?:is|are|was|were|of|from|with|has|have|had|and|or|as|not|no|on|in|to|for|reviewed|pending|stable|drawn|show|showed)\b)"
+_NO_TITLE = re.compile(
+    r"[ \t]+(?:(?:is|are|was|were|of|from|with|has|have|had|and|or|as|not|no|on|in|to|for|reviewed|pending|stable|drawn|show|showed)\b|[\s:]|\Z)"
+)
 
 
 class Section(NamedTuple):
@@ -42,7 +44,7 @@ class Section(NamedTuple):
 
     Attributes:
         kind: complaint, present_illness, history (the past medical one), surgical_history, family_history, social_history, medications,
-            allergies, review_of_systems, vitals, exam, labs, findings (of imaging), procedures, indication, assessment, plan, instructions
+            allergies, review_of_systems, vitals, exam, labs, findings (of imaging), procedures, indication, assessment, differential, plan, instructions
             (to the patient, such as return precautions), or other.
         title: the heading as it is written, "" for text without one.
         start: where the heading begins.
@@ -158,13 +160,13 @@ def _before(text: str, colon: int) -> _Heading | None:
     if first is None:
         return None
     start, title = low + first.start(), before[first.start() :]
-    lead = _LEAD.search(text, max(0, start - 12), start)
-    newline = lead is not None and (lead.start() == 0 or text[lead.start() - 1] == "\n")
+    line = text.rfind("\n", max(0, start - 12), start) + 1
+    newline = (line > 0 or start <= 12) and _LEAD.fullmatch(text, line, start) is not None
     kind = kind_of(title)
     strong = _in_capitals(title)
     capital = len(title) > 1 and (strong or (title[0].isupper() and kind_of(title, wild=False) is not None))
     if kind and (newline or capital):
-        return _Heading(lead.start() if lead is not None and newline else start, end, kind)
+        return _Heading(line if newline else start, end, kind)
     if strong and (" " in title or len(title) > 5):  # not "AST: 31"
         return _Heading(start, end, "")
     return _last_words(text, low + begin, before[begin:])
@@ -183,10 +185,17 @@ def _last_words(text: str, low: int, before: str) -> _Heading | None:
 
 def _bare(text: str) -> Iterator[_Heading]:
     """Yield abbreviated titles without a colon: "PMH HTN, DM2"."""
-    for found in _bare_pattern().finditer(text):
-        kind = kind_of(found[1], wild=False)
-        if kind:
-            yield _Heading(found.start(1), found.end(1), kind)
+    for form in _bare_forms():
+        start = text.find(form)
+        while start >= 0:
+            end = start + len(form)
+            before = text[max(0, start - 8) : start].rstrip(" \t")
+            begins = not before or before[-1] in ".;\n" or (before[-1] == "," and start > 0 and text[start - 1] == " ")
+            if begins and text[end : end + 1] in (" ", "\t") and _NO_TITLE.match(text, end) is None:
+                kind = kind_of(form, wild=False)
+                if kind:
+                    yield _Heading(start, end, kind)
+            start = text.find(form, end)
 
 
 # -- titles -------------------------------------------------------------------------------------------------------------
@@ -201,11 +210,10 @@ def titles() -> dict[str, tuple[str, bool]]:
 
 
 @lru_cache(maxsize=1)
-def _bare_pattern() -> re.Pattern[str]:
+def _bare_forms() -> list[str]:
+    """Return the titles that may stand without a colon, as they are written: "PMHX", "PMHx", "Pmhx"."""
     shorts = [title for title, (_, bare) in titles().items() if bare]
-    cased = {form for title in shorts for form in (title.upper(), title.capitalize(), title.upper().replace("HX", "Hx"))}
-    each = "|".join(re.escape(form) for form in sorted(cased, key=len, reverse=True))
-    return re.compile(rf"(?:^|(?<=[.;\n])|(?<=[.;,] ))[ \t]*({each})(?=[ \t]+[^\s:]){_NO_TITLE}", re.MULTILINE)
+    return sorted({form for title in shorts for form in (title.upper(), title.capitalize(), title.upper().replace("HX", "Hx"))})
 
 
 @lru_cache(maxsize=1)

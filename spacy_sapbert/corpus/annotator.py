@@ -12,7 +12,7 @@ import json
 import os
 import re
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from .notes import Note, NoteReader, Partition
 FAILED = "_failed"  # readers of Parquet folders skip what begins with _ or .
 METADATA = b"spacy_sapbert"  # key of a part file's metadata that holds its counts
 LINKER = "sapbert_linker"
+COLUMNS = ["note_id", "start", "end", "mention", "label", "status", "cui", "name", "score", "probability", "codes"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class AnnotationSettings:
         text_field: see `open_corpus`.
         id_field: see `open_corpus`.
         encoder: "fast" for the static encoder.
+        extensions: Span extensions, of any component, that are carried into the output.
     """
 
     linker_name: str | None = None
@@ -56,6 +58,7 @@ class AnnotationSettings:
     text_field: str = "text"
     id_field: str | None = None
     encoder: str | None = None
+    extensions: list[str] = field(default_factory=list)
 
     def config(self) -> dict[str, Any]:
         """Return the settings of the linker that are given."""
@@ -148,6 +151,7 @@ class Annotator:
         self._alone = False  # a note is tried alone; then the error it raises is the reason why it failed
         try:
             self.nlp = make_pipeline(settings.config(), settings.pipeline, settings.abbreviations)
+            check_extensions(settings.extensions)
             for _, component in self.nlp.pipeline:
                 if isinstance(component, Loadable):
                     component.load()
@@ -193,6 +197,7 @@ class Annotator:
             "threads": self.settings.threads,
             "text_field": self.settings.text_field,
             "id_field": self.settings.id_field,
+            "extensions": self.settings.extensions,
         }
 
     def _linker_digest(self) -> str:
@@ -233,7 +238,7 @@ class Annotator:
                 write_text(side, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in failed))
             else:
                 side.unlink(missing_ok=True)
-            _write_parquet(self.out / f"{name}.parquet", rows, counts)
+            _write_parquet(self.out / f"{name}.parquet", rows, counts, self.settings.extensions)
         except (OSError, SapbertError) as error:
             raise _unwritable(self.out, error) from error
         return counts
@@ -280,7 +285,7 @@ class Annotator:
     def _rows_of(self, doc: Any, note_id: str) -> Iterator[dict[str, Any]]:
         from ..render import NIL, rows
 
-        for row in rows(doc, self.linker.kb, self.linker.attr_name, note_id):
+        for row in rows(doc, self.linker.kb, self.linker.attr_name, note_id, self.settings.extensions):
             linked = row["cui"] != NIL
             yield {
                 "note_id": note_id,
@@ -288,11 +293,13 @@ class Annotator:
                 "end": row["end"],
                 "mention": row["mention"],
                 "label": row["label"],
+                "status": row["status"],
                 "cui": row["cui"] if linked else None,
                 "name": row["name"] if linked else None,
                 "score": row["score"],
                 "probability": row["probability"],
                 "codes": [f"{vocabulary}:{code}" for vocabulary, codes in row["codes"].items() for code in codes] if linked else [],
+                **{name: json.dumps(value, ensure_ascii=False, default=str) for name, value in row.get("extensions", {}).items()},
             }
 
 
@@ -311,21 +318,39 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}{' ' + code[0] if code else ''}{place}"
 
 
-def schema(counts: AnnotationCounts) -> Any:
-    """Return the Arrow schema of a part file."""
+def check_extensions(names: Sequence[str]) -> None:
+    """Check that a component of the pipeline has registered some Span extensions, and that they can be columns.
+
+    Raises:
+        SapbertError: E002, an extension is not registered, or a column has its name.
+    """
+    from spacy.tokens import Span
+
+    from ..render import CSV_COLUMNS
+
+    for name in names:
+        if not Span.has_extension(name):
+            why = "no component of the pipeline has registered this Span extension. Name one, such as is_negated, or give the --pipeline that has it."
+            raise fail("E002", setting="extensions", component="link", value=name, why=why)
+        if name in (*COLUMNS, *CSV_COLUMNS) or names.count(name) > 1:
+            raise fail("E002", setting="extensions", component="link", value=name, why="there is a column of this name already.")
+
+
+def schema(counts: AnnotationCounts, extensions: Sequence[str] = ()) -> Any:
+    """Return the Arrow schema of a part file. An extension is a column of JSON texts."""
     import pyarrow as pa
 
     text, whole, real = pa.string(), pa.int32(), pa.float32()
-    columns = {"note_id": text, "start": whole, "end": whole, "mention": text, "label": text, "cui": text, "name": text}
-    columns.update(score=real, probability=real, codes=pa.list_(text))
+    kinds = [text, whole, whole, text, text, pa.list_(text), text, text, real, real, pa.list_(text)]
+    columns = {**dict(zip(COLUMNS, kinds)), **dict.fromkeys(extensions, text)}
     return pa.schema(columns, metadata={METADATA: json.dumps(counts._asdict()).encode()})
 
 
-def _write_parquet(path: Path, rows: list[dict[str, Any]], counts: AnnotationCounts) -> None:
+def _write_parquet(path: Path, rows: list[dict[str, Any]], counts: AnnotationCounts, extensions: Sequence[str]) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
-    table = pa.Table.from_pylist(rows, schema=schema(counts))
+    table = pa.Table.from_pylist(rows, schema=schema(counts, extensions))
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # unique to this worker, also if several machines write
     try:

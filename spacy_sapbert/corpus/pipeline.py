@@ -9,13 +9,43 @@ from typing import Any
 from ..errors import fail
 
 
-def make_pipeline(config: dict[str, Any], pipeline: str | None = None, abbreviations: bool = True) -> Any:
-    """Return a spaCy pipeline that ends in sapbert_linker.
+def load(
+    linker_name: str | None = None,
+    *,
+    pipeline: str | None = None,
+    recogniser: bool = True,
+    status: bool = True,
+    abbreviations: bool = True,
+    **settings: Any,
+) -> Any:
+    """Return a pipeline that finds mentions in clinical text, links them to concepts and says whether they are so.
+
+    Args:
+        linker_name: a registered linker or a linker's folder; None is "open".
+        pipeline: name or folder of a spaCy pipeline whose entities are linked; None for a blank one with `clinical_mentions` and
+            `concept_matcher`.
+        recogniser: find mentions that are no names, too, by `clinical_mentions`.
+        status: give each mention its status, by `clinical_status`.
+        abbreviations: resolve abbreviations that the text defines; with scispacy installed, also by its detector.
+        settings: further settings of `sapbert_linker`, such as target_precision; `types` is also one of `concept_matcher`.
+
+    Raises:
+        SapbertError: E001, linker_name is not known; E002, a setting is wrong; E402, the pipeline cannot be loaded.
+    """
+    return make_pipeline({"linker_name": linker_name, **settings}, pipeline, abbreviations, recogniser=recogniser, status=status)
+
+
+def make_pipeline(
+    config: dict[str, Any], pipeline: str | None = None, abbreviations: bool = True, *, recogniser: bool = True, status: bool = True
+) -> Any:
+    """Return a spaCy pipeline that ends in sapbert_linker and, for English, clinical_status.
 
     Args:
         config: settings of the linker.
         pipeline: name or folder of a spaCy pipeline whose entities are linked; None for a blank one with concept_matcher.
         abbreviations: resolve abbreviations; with scispacy installed, also by its detector.
+        recogniser: add `clinical_mentions` to a blank pipeline.
+        status: add `clinical_status`, if the pipeline does not have it.
 
     Raises:
         SapbertError: E402, the pipeline cannot be loaded; E002, a setting is given, but the pipeline has a linker with its own settings.
@@ -35,6 +65,8 @@ def make_pipeline(config: dict[str, Any], pipeline: str | None = None, abbreviat
             raise fail("E002", setting=setting, component="link", value=value, why=why)
     if not pipeline:
         nlp.max_length = sys.maxsize  # the limit is for parsers
+        if recogniser and nlp.has_factory("clinical_mentions"):
+            nlp.add_pipe("clinical_mentions")
         nlp.add_pipe("concept_matcher", config={key: config.get(key) for key in ("linker_name", "types")})
     if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):
         from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
@@ -43,4 +75,6 @@ def make_pipeline(config: dict[str, Any], pipeline: str | None = None, abbreviat
         nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
     if not has_linker:
         nlp.add_pipe("sapbert_linker", config={**config, "resolve_abbreviations": abbreviations})
+    if status and nlp.lang == "en" and "clinical_status" not in nlp.pipe_names:
+        nlp.add_pipe("clinical_status")
     return nlp

@@ -10,6 +10,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from ..errors import fail
 from .abbreviations import definitions
 
+CORRECTED = "corrected_text"  # extension of spans: the text with its misspelt words corrected, as `concept_matcher` found it
 SpansKey = Union[None, str, List[str]]
 Spans = List[Tuple[Optional[str], int, Span]]  # group or None for doc.ents, place in it, span
 
@@ -114,6 +115,12 @@ def detected(doc: Doc) -> Dict[str, str]:
     return forms
 
 
+def set_corrected_extension() -> None:
+    """Declare the extension of spans for corrected texts, unless it is declared already."""
+    if not Span.has_extension(CORRECTED):
+        Span.set_extension(CORRECTED, default=None)
+
+
 def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True) -> Mention:
     """Return the text to look up for a span: abbreviations in it are replaced by their long forms.
 
@@ -124,7 +131,7 @@ def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True) -> M
         forms: short form -> long form, see `long_forms`.
         english: the text is English, so "VSDs" is the plural of "VSD".
     """
-    text = span.text
+    text = (span._.get(CORRECTED) if Span.has_extension(CORRECTED) else None) or span.text
     used: List[str] = []  # long forms
     shorts = [short for short in forms if short in text]
     if not shorts:

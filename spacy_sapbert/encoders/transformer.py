@@ -487,8 +487,10 @@ def _adapter_base(name: str) -> Optional[str]:
 def _merge_adapters(transformer: Any, name: str) -> Any:
     try:
         from peft import PeftModel
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ImportError("it is a folder of PEFT adapters; install what reads them: pip install peft") from error
+    except ImportError as error:  # it is there, but asks for a newer transformers
+        raise ImportError(f"it is a folder of PEFT adapters, and the installed peft does not fit the installed transformers ({error.msg})") from error
     merged: Any = PeftModel.from_pretrained(transformer, name)
     return merged.merge_and_unload()
 

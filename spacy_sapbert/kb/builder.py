@@ -35,9 +35,11 @@ from ..errors import fail, warn
 from ..files import reserve, write_manifest, writing_folder
 from . import semantic_types
 from .concept import MAX_NAME_CHARS, Concept, is_cui, normalise
+from .joining import Joins, assign, several_of_one_source
 from .knowledge_base import DATABASE, KIND, NAME_TABLE, VERSION, KnowledgeBase
 
 WEAK = ("NRW", "REL", "BRD", "LAY")  # narrower, related, broader and lay names; they come last in a tie
+FINDING = "T033"
 _BATCH = 20_000
 _SOURCE_STEP = 10_000_000  # ranks of a later source are worse than any of an earlier one
 Ints32 = npt.NDArray[np.int32]
@@ -121,13 +123,16 @@ class Filters:
         return {"languages": list(self.languages), "types": sorted(self.tuis), "cui_only": self.cui_only, "weak_names": self.weak_names}
 
 
-def build_kb(sources: Sequence[Source], out: str | Path, *, filters: Filters | None = None, progress: bool = False) -> KnowledgeBase:
+def build_kb(
+    sources: Sequence[Source], out: str | Path, *, filters: Filters | None = None, joins: Joins | None = None, progress: bool = False
+) -> KnowledgeBase:
     """Join sources into a knowledge base folder.
 
     Args:
         sources: the inputs, the preferred one first.
         out: the folder; an old one is replaced when the new one is complete.
         filters: which names and concepts to keep.
+        joins: the careful rules of `joining`; None joins as the sources say.
         progress: show progress bars.
 
     Returns:
@@ -149,7 +154,7 @@ def build_kb(sources: Sequence[Source], out: str | Path, *, filters: Filters | N
                 adding = [number for number, source in enumerate(sources) if source.only_adds]
                 if adding:
                     _follow_replaced(database, adding)
-                described = _assign_keys(database)
+                described = _assign_keys(database, joins)
                 if adding:
                     skipped["unknown_concept"] = _leave_unknown(database, adding)
                 names = _write(database, folder, filters)
@@ -290,7 +295,7 @@ def _leave_unknown(database: sqlite3.Connection, adding: Sequence[int]) -> int:
 # -- which term belongs to which concept --------------------------------------------------------------------------------
 
 
-def _assign_keys(database: sqlite3.Connection) -> dict[str, int]:
+def _assign_keys(database: sqlite3.Connection, joins: Joins | None = None) -> dict[str, Any]:
     """Fill the table `key` (term -> concept id) for every id that is not a CUI. Memory grows with these terms, not with the size of UMLS."""
     first_seen: dict[str, int] = {}
     not_cui = "NOT GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
@@ -299,28 +304,42 @@ def _assign_keys(database: sqlite3.Connection) -> dict[str, int]:
     cuis: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for order, term, cui in database.execute(f"SELECT rowid, id, cui FROM s_cui WHERE id {not_cui} ORDER BY rowid"):
         cuis[term].append((order, cui))
+    several = sum(len({cui for _, cui in pairs}) > 1 for pairs in cuis.values())
+    if joins is not None:
+        grouped = assign(database, list(first_seen), cuis, joins)
+    else:
+        grouped, several = _as_mapped(database, first_seen, cuis)
+    codes: list[tuple[str, str]] = []
+    for group, _ in grouped:
+        listed = dict.fromkeys(cui for _, cui in sorted(pair for term in group for pair in cuis.get(term, [])))
+        codes.extend((group[0], cui) for cui in listed)
+    keys = [(term, key) for group, key in grouped for term in group]
+    database.execute("BEGIN")
+    database.executemany("INSERT INTO s_code VALUES (?, 'UMLS', ?, 0)", codes)
+    database.executemany("INSERT OR IGNORE INTO key VALUES (?, ?)", keys)
+    database.execute("COMMIT")
+    doubled = several_of_one_source(keys, first_seen)
+    return {"terms_with_several_cuis": several, "concepts_of_several_terms_of_a_source": len(doubled)}
+
+
+def _as_mapped(
+    database: sqlite3.Connection, first_seen: dict[str, int], cuis: dict[str, list[tuple[int, str]]]
+) -> tuple[list[tuple[list[str], str]], int]:
+    """Return the groups of terms with the concept id of each, as the sources map them; and how many groups have several CUIs."""
     groups = _same_terms(database, [*first_seen, *cuis])
     own_names = _OwnNames(database, groups, cuis)
-    keys: list[tuple[str, str]] = []
-    codes: list[tuple[str, str]] = []
+    found: list[tuple[list[str], str]] = []
     several = 0
     for group in groups:
         listed = list(dict.fromkeys(cui for _, cui in sorted(pair for term in group for pair in cuis.get(term, []))))
         several += len(listed) > 1
         named = [term for term in group if term in first_seen]
         if listed:
-            key = listed[0] if len(listed) == 1 else own_names.primary(listed, group)
+            found.append((group, listed[0] if len(listed) == 1 else own_names.primary(listed, group)))
         elif named:
-            key = min(named, key=lambda term: first_seen[term])
-        else:
-            continue  # a mapping between terms that no source holds
-        keys.extend((term, key) for term in group)
-        codes.extend((group[0], cui) for cui in listed)
-    database.execute("BEGIN")
-    database.executemany("INSERT INTO s_code VALUES (?, 'UMLS', ?, 0)", codes)
-    database.executemany("INSERT OR IGNORE INTO key VALUES (?, ?)", keys)
-    database.execute("COMMIT")
-    return {"terms_with_several_cuis": several}
+            found.append((group, min(named, key=lambda term: first_seen[term])))
+        # else a mapping between terms that no source holds
+    return found, several
 
 
 def _same_terms(database: sqlite3.Connection, terms: Iterable[str]) -> list[list[str]]:
@@ -589,7 +608,15 @@ def _write_types(database: sqlite3.Connection) -> None:
         for term, vocabulary, cid in database.execute(untyped).fetchall()
         for tui in semantic_types.types_of(term, vocabulary, lambda i: parents.get(i, ()))
     ]
+    found = _without_findings(found)
     database.executemany("INSERT INTO t VALUES (?, ?)", found)
+
+
+def _without_findings(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Leave out "finding" (T033), HPO's type for all that is under no other branch, where another term says which disorder it is."""
+    disorders = semantic_types.groups()["DISO"] - {FINDING}
+    told = {cid for cid, tui in found if tui in disorders}
+    return [(cid, tui) for cid, tui in found if tui != FINDING or cid not in told]
 
 
 def _finish(path: Path, table_path: Path, names: _Names) -> dict[str, Any]:

@@ -101,3 +101,28 @@ def normalise(text: str, language: str = "") -> str:
 def lower_case(text: str, language: str = "") -> str:
     """Return a text in the lower case of its language: in Turkish and Azeri "I" is the capital of "ı", and "İ" that of "i"."""
     return (text.translate(_DOTLESS) if language in DOTLESS else text).lower()
+
+
+def stem(word: str) -> str:
+    """Return a lower-cased English word without its possessive and plural endings.
+
+    "crohn's" becomes "crohn", "palates" "palate", "biopsies" "biopsy". Words that end in "-ss", "-us" or "-is" are no plurals; they and
+    words of fewer than four letters stay as they are.
+    """
+    word = word.replace("’", "'").removesuffix("'s").removesuffix("'")
+    if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    return word[:-1]
+
+
+def other_numbers(name: str) -> list[str]:
+    """Return a normalised English name with its last word, and with all words, in the singular, and with its last word in the plural."""
+    words = name.split()
+    if not words:
+        return []
+    forms = [" ".join([*words[:-1], stem(words[-1])]), " ".join(map(stem, words)), f"{name}s"]
+    return [form for form in dict.fromkeys(forms) if form and form != name]

@@ -9,6 +9,8 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +54,22 @@ class Entity(NamedTuple):
         if len(self.aliases) > 10:
             return shown + f"Aliases (abbreviated, total: {len(self.aliases)}): \n\t {', '.join(self.aliases[:10])}"
         return shown + f"Aliases: (total: {len(self.aliases)}): \n\t {', '.join(self.aliases)}"
+
+
+class MatchableName(NamedTuple):
+    """A name to look for in text.
+
+    Attributes:
+        name: the normalised name.
+        tui: the first semantic type of its best concept, None if it has none.
+        tuis: all semantic types of this concept.
+        texts: the name as its sources write it.
+    """
+
+    name: str
+    tui: str | None = None
+    tuis: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 class KnowledgeBase:
@@ -197,8 +215,8 @@ class KnowledgeBase:
             *languages,
         )
 
-    def matchable_names(self, *, weak_names: bool = True, tuis: Iterable[str] | None = None) -> Iterator[tuple[str, str | None]]:
-        """Yield every surface form with the first semantic type of its best concept, to find names in text.
+    def matchable_names(self, *, weak_names: bool = True, tuis: Iterable[str] | None = None) -> Iterator[MatchableName]:
+        """Yield every surface form with the types of its best concept and the ways its sources write it, to find names in text.
 
         Args:
             weak_names: give narrower, related, broader and lay names, too.
@@ -206,17 +224,19 @@ class KnowledgeBase:
         """
         only = None if tuis is None else set(tuis)
         weak = "" if weak_names else "WHERE term_type NOT IN ('NRW', 'REL', 'BRD', 'LAY')"
-        types: dict[int, str | None] = {}
+        types: dict[int, tuple[str, ...]] = {}
         for concept, tui in self._sql("SELECT concept, tui FROM type ORDER BY concept, tui DESC"):
-            if only is None or tui in only:
-                types[concept] = tui
-        last = -1
-        for row, concept, norm in self._sql(
-            f"SELECT string.row, concept, norm FROM string JOIN name ON name.string = string.row {weak} ORDER BY string.row, name.rank, concept"
-        ):
-            if row != last and (only is None or concept in types):
-                last = row
-                yield norm, types.get(concept)
+            types[concept] = (tui, *types.get(concept, ()))
+        allowed = None if only is None else {concept for concept, tuis_of in types.items() if not only.isdisjoint(tuis_of)}
+        rows = self._sql(
+            f"SELECT string.row, concept, norm, text FROM string JOIN name ON name.string = string.row {weak} ORDER BY string.row, name.rank, concept"
+        )
+        for _, group in groupby(rows, key=itemgetter(0)):
+            found = [row for row in group if allowed is None or row[1] in allowed]
+            if found:
+                tuis_of = types.get(found[0][1], ())
+                first = [tui for tui in tuis_of if only is None or tui in only]
+                yield MatchableName(found[0][2], first[0] if first else None, tuis_of, tuple(dict.fromkeys(row[3] for row in found)))
 
     # -- concepts -------------------------------------------------------------------------------------------------------
 
@@ -382,6 +402,13 @@ class KnowledgeBase:
     def canonical_names(self) -> Iterator[tuple[int, str, str]]:
         """Yield (row, concept id, canonical name as its source writes it) of every concept, in the order of rows."""
         yield from self._sql("SELECT row, id, name FROM concept ORDER BY row")
+
+    def terms(self) -> dict[int, list[str]]:
+        """Return the identifiers of sources' terms that lead to concepts, by concept row; a concept's own id is not among them."""
+        found: dict[int, list[str]] = {}
+        for row, term in self._sql("SELECT concept, id FROM other_id WHERE kind = 'term' ORDER BY concept, id"):
+            found.setdefault(row, []).append(term)
+        return found
 
     def relations(self, kinds: Sequence[str] | None = None) -> Iterator[tuple[int, str, str]]:
         """Yield (concept row, relation, id of the other concept), such as (row, "has_finding_site", id of the site).

@@ -6,12 +6,14 @@ to make than to use, and would not find plurals.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, List, Optional, Protocol, Set, Tuple, Union, runtime_checkable
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Protocol, Set, Tuple, Union, runtime_checkable
 
 import numpy as np
+from cachetools import LRUCache
 from spacy.lang.en.stop_words import STOP_WORDS
 from spacy.language import Language
 from spacy.pipeline import Pipe
@@ -22,26 +24,47 @@ from tqdm import tqdm
 
 from .. import bundle
 from ..build import default_linkers
-from ..doc.spans import set_spans
+from ..context.sections import find_sections
+from ..doc.spans import CORRECTED, set_corrected_extension, set_spans
 from ..errors import DamagedFile, SapbertError, fail, warn
 from ..files import writing_folder
 from ..kb import semantic_types
 from ..kb.additions import Additions
-from ..kb.concept import ENGLISH, lower_case, normalise
-from ..kb.knowledge_base import KnowledgeBase
+from ..kb.concept import ENGLISH, lower_case, normalise, stem
+from ..kb.knowledge_base import KnowledgeBase, MatchableName
 from ..registry import check_linker_name
+from . import casing
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
+from .spelling import MIN_LETTERS, Spelling
 
 # A word is letters and digits; "'s" belongs to its word, and `stem` removes it. Punctuation and empty lines are words, too, as no name
 # crosses them. Spaces, hyphens, slashes and apostrophes only separate words
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # from so many names on, the phrases are kept in the cache
 SHOWN_FROM = 1_000_000  # from so many names on, making the phrases takes more than ten seconds, and progress is shown
-RULES = 1  # add one with every change to how a name becomes words (`_form`, `stem`, `_collect`), so that older caches are not used
+RULES = 2  # add one with every change to how a name becomes words (`_form`, `stem`, `_collect`), so that older caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words kept in memory while names are read
 _LONG = 64  # letters; hashes of longer words (base64) are not kept
-Names = Iterable[Tuple[str, Optional[str]]]  # (normalised name, semantic type)
+SPELLING_TO = 1_000_000  # with more names, words with one edit between them are too often both names
+_CUT = re.compile(r"\[\*\*.*?\*\*\]")  # what was removed from a note
+_CAPITALS = 0.7  # share of capitals among the letters of a line that is written in capitals
+
+
+class Match(NamedTuple):
+    """A name that was found in a text.
+
+    Attributes:
+        start: its first character.
+        end: the character after its last one.
+        label: its label.
+        corrected: the text with its misspelt words corrected, None if there are none.
+    """
+
+    start: int
+    end: int
+    label: str
+    corrected: Optional[str] = None
 
 
 @runtime_checkable
@@ -61,22 +84,6 @@ class HasKnowledgeBase(Protocol):
     def load(self) -> None:
         """Read the files, unless they were read before."""
         ...
-
-
-def stem(word: str) -> str:
-    """Return a lower-cased English word without its possessive and plural endings.
-
-    "crohn's" becomes "crohn", "palates" "palate", "biopsies" "biopsy". Words that end in "-ss", "-us" or "-is" are no plurals; they and
-    words of fewer than four letters stay as they are.
-    """
-    word = word.replace("’", "'").removesuffix("'s").removesuffix("'")
-    if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
-        return word
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
-        return word[:-2]
-    return word[:-1]
 
 
 def words(text: str, language: str = "") -> List[Tuple[str, int, int]]:
@@ -114,6 +121,8 @@ def _known_hash(word: str, language: str) -> int:
         "overwrite": False,
         "min_chars": 2,
         "weak_names": True,
+        "qualifiers": False,
+        "spelling": True,
         "scorer": {"@scorers": "spacy.ner_scorer.v1"},
     },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
@@ -128,6 +137,8 @@ def make_concept_matcher(
     overwrite: bool,
     min_chars: int,
     weak_names: bool,
+    qualifiers: bool,
+    spelling: bool,
     scorer: Optional[Callable[..., Any]],
 ) -> "ConceptMatcher":
     """Make the component, see `ConceptMatcher`, without reading anything from disk."""
@@ -141,6 +152,8 @@ def make_concept_matcher(
         overwrite=overwrite,
         min_chars=min_chars,
         weak_names=weak_names,
+        qualifiers=qualifiers,
+        spelling=spelling,
         scorer=scorer,
     )
 
@@ -159,6 +172,8 @@ class ConceptMatcher(Pipe):
         overwrite: for `doc.ents`, matches replace entities that overlap them; else these entities stay.
         min_chars: shorter names are ignored. Names of one letter, and names of only stop words or digits, are always ignored.
         weak_names: look for narrower, related, broader and lay names, too.
+        qualifiers: look for names that only qualify, too ("right", "mild", "chronic"), if `types` is None.
+        spelling: find words of seven letters and more with one wrong letter, if the knowledge base has at most a million names.
         scorer: spaCy's scorer of entities.
 
     Raises:
@@ -177,20 +192,25 @@ class ConceptMatcher(Pipe):
         overwrite: bool = False,
         min_chars: int = 2,
         weak_names: bool = True,
+        qualifiers: bool = False,
+        spelling: bool = True,
         scorer: Optional[Callable[..., Any]] = None,
     ) -> None:
         if min_chars < 1:
             raise fail("E002", setting="min_chars", component=name, value=min_chars, why="it must be at least 1.")
         if linker_name is not None and not _is_kb(Path(linker_name)):
             check_linker_name(linker_name)
+        set_corrected_extension()
         self.nlp, self.name, self.scorer = nlp, name, scorer
         self.linker_name, self.spans_key, self.label, self.overwrite = linker_name, spans_key, label, overwrite
-        self.min_chars, self.weak_names = max(2, min_chars), weak_names
-        self.types: Optional[FrozenSet[str]] = None if types is None else semantic_types.expand(types)
+        self.min_chars, self.weak_names, self.qualifiers, self.spelling = max(2, min_chars), weak_names, qualifiers, spelling
+        self.types: Optional[FrozenSet[str]] = None if types is None else semantic_types.expand([types] if isinstance(types, str) else types)
         self._language = getattr(nlp, "lang", "")
         own = set() if self._language in ENGLISH else nlp.Defaults.stop_words
         self._stop_words: Set[str] = STOP_WORDS | own  # a knowledge base may hold English names beside those of the text's language
         self._phrases: Optional[Phrases] = None
+        self._spelling: Optional[Spelling] = None
+        self._corrected: LRUCache[str, Optional[str]] = LRUCache(_REMEMBERED // 10)
         # additions of the linkers in the pipeline, by the linkers' names, and their phrases
         self._added: Dict[str, Tuple[Additions, Phrases]] = {}
         self._more: Optional[Phrases] = None  # the phrases of all additions
@@ -208,16 +228,16 @@ class ConceptMatcher(Pipe):
             if isinstance(component, HasKnowledgeBase):
                 component.load()  # its folder may hold additions
                 if self._added.get(name, (None, None))[0] is not component.additions:  # each change makes a new object
-                    self._added[name] = component.additions, self._collect(self._added_names(component.kb, component.additions))
+                    self._added[name] = component.additions, self._collect(self._added_names(component.kb, component.additions), {})
                     changed = True
         if changed:
             self._more = union(phrases for _, phrases in self._added.values())
 
-    def _added_names(self, kb: KnowledgeBase, additions: Additions) -> Iterator[Tuple[str, Optional[str]]]:
+    def _added_names(self, kb: KnowledgeBase, additions: Additions) -> Iterator[MatchableName]:
         for concept_id, text, language in additions.names:
             tuis = kb.concept(kb.row_of(concept_id)).types
             if self.types is None or not self.types.isdisjoint(tuis):
-                yield normalise(text, language), tuis[0] if tuis else None
+                yield MatchableName(normalise(text, language), tuis[0] if tuis else None)
 
     def _find_kb(self) -> KnowledgeBase:
         if self.linker_name is None:
@@ -237,50 +257,72 @@ class ConceptMatcher(Pipe):
             SapbertError: E103, no name is left.
         """
         if kb.n_surface_forms < KEPT_FROM:
-            self._phrases = self._of(kb)
+            self._phrases, self._spelling = self._of(kb)
             return
         # everything that the phrases depend on
         rules = [RULES, VERSION, MAX_WORDS, {tui: kind.group for tui, kind in semantic_types.load().items()}]
-        own = [self.min_chars, self.weak_names, self.label, sorted(self.types or ()), self.types is None]
+        own = [self.min_chars, self.weak_names, self.label, sorted(self.types or ()), self.types is None, self.qualifiers, self.spelling]
         text = [self._language if self._language not in ENGLISH else "en", sorted(self._stop_words), _WORD.pattern]
 
         def build(folder: Path) -> None:
             with writing_folder(folder) as fresh:
-                self._of(kb).to_disk(fresh)
+                _write(fresh, *self._of(kb))
 
         try:
             folder = default_linkers.cached("names", [kb.fingerprint, default_linkers.fingerprint_of([*rules, *own, *text])], build)
             try:
-                self._phrases = Phrases.from_disk(folder)
+                self._phrases, self._spelling = _read(folder)
             except DamagedFile:
                 build(folder)
-                self._phrases = Phrases.from_disk(folder)
+                self._phrases, self._spelling = _read(folder)
         except (OSError, SapbertError) as error:
             if isinstance(error, SapbertError) and error.code not in ("E007", "E008"):
                 raise
             warn("W009", component=self.name, path=default_linkers.cache_folder(), error=error, env=default_linkers.CACHE_VARIABLE)
-            self._phrases = self._of(kb)
+            self._phrases, self._spelling = self._of(kb)
 
-    def _of(self, kb: KnowledgeBase) -> Phrases:
+    def _of(self, kb: KnowledgeBase) -> Tuple[Phrases, Optional[Spelling]]:
+        words: Dict[str, int] = {}
         names = kb.matchable_names(weak_names=self.weak_names, tuis=self.types)
         with tqdm(names, desc="reading names to look for", unit=" names", total=kb.n_surface_forms, disable=kb.n_surface_forms < SHOWN_FROM) as shown:
-            found = self._collect(shown)
+            found = self._collect(shown, words)
         if not len(found):
             raise fail("E103", detail="no name of these types is long enough to look for")
-        return found
+        if not self.spelling or self._language not in ENGLISH or kb.n_surface_forms > SPELLING_TO:
+            return found, None
+        return found, Spelling.of(sorted(words, key=lambda word: -words[word]), map(stem, casing.known_words()))
 
-    def _collect(self, names: Names) -> Phrases:
+    def _collect(self, names: Iterable[MatchableName], counts: Dict[str, int]) -> Phrases:
+        """Return the phrases of names.
+
+        Args:
+            names: the names.
+            counts: form of a word -> in how many names it stands; what is found is added.
+        """
         whole, unmarked = Collected(), Collected()  # "hypotonia, generalized" is also found without its comma
         look = lru_cache(_REMEMBERED)(self._looked_at)
         labels: Dict[Optional[str], str] = {}
-        for text, tui in names:
+        for name in names:
+            text, tui = name.name, name.tui
             found = _WORD.findall(text)
             if not found or len(found) > MAX_WORDS or len(text) < self.min_chars:
+                continue
+            if not self.qualifiers and self.types is None and casing.only_qualifies(name.tuis):
                 continue
             looked = [look(word) for word in found]
             if all(says_little for _, says_little in looked):
                 continue
+            for word in found:
+                if len(word) >= MIN_LETTERS:
+                    form = _form(word, self._language)
+                    counts[form] = counts.get(form, 0) + 1
             label = labels.get(tui) or labels.setdefault(tui, self._label(tui))
+            if len(found) == 1 and name.texts:  # a name that a user added has none, and is taken as it is
+                wanted = casing.casing(name.texts)
+                known = bool(wanted) and not casing.abbreviations().isdisjoint(name.texts)
+                if not known and (casing.is_plain(text) or (wanted and len(text) == 2)):
+                    continue
+                label = f"{label}\t{wanted}" if wanted else label
             hashes = [hashed for hashed, _ in looked]
             whole.add(hashes, label)
             bare = [hashed for hashed, word in zip(hashes, found) if word[0].isalnum()]
@@ -326,14 +368,19 @@ class ConceptMatcher(Pipe):
             else:
                 yield doc
 
-    def predict(self, docs: Iterable[Doc]) -> List[List[Span]]:
+    def predict(self, docs: Iterable[Doc]) -> List[List[Match]]:
         """Return the longest names in each Doc, from left to right, without overlap."""
         self.load()
-        return [list(self._match(doc)) for doc in docs]
+        return [list(self._match(doc.text)) for doc in docs]
 
-    def _match(self, doc: Doc) -> Iterator[Span]:
-        found = list(_WORD.finditer(doc.text))
-        words = np.fromiter((_hash(match.group(), self._language) for match in found), dtype=np.uint64, count=len(found))
+    def _match(self, text: str) -> Iterator[Match]:
+        found = list(_WORD.finditer(text))
+        corrected = self._corrections(found, text)
+        words = np.fromiter(
+            (word_hash(corrected[at]) if at in corrected else _hash(match.group(), self._language) for at, match in enumerate(found)),
+            dtype=np.uint64,
+            count=len(found),
+        )
         phrases, more = self._phrases, self._more  # read once: `load` in another thread may replace them
         assert phrases is not None
         lengths, labels = phrases.longest(words)
@@ -342,20 +389,55 @@ class ConceptMatcher(Pipe):
             others, their_labels = more.longest(words)
             for at in np.flatnonzero(others > lengths).tolist():
                 lengths[at], added[at] = others[at], more.names[their_labels[at]]
-        next_word, end_token = 0, 0
-        for at in np.flatnonzero(lengths).tolist():
+        starts = np.flatnonzero(lengths).tolist()
+        if not starts:
+            return
+        skipped = _skipped(text)
+        next_word = 0
+        for at in starts:
             if at < next_word:
                 continue
             end = at + int(lengths[at])
-            label = added.get(at) or phrases.names[labels[at]]
-            span = doc.char_span(found[at].start(), found[end - 1].end(), label=label, alignment_mode="expand")
-            if span is not None and span.start >= end_token:
-                yield span
-                next_word, end_token = end, span.end
+            label, _, wanted = (added.get(at) or phrases.names[labels[at]]).partition("\t")
+            first, last = found[at].start(), found[end - 1].end()
+            if any(first < stop and start < last for start, stop in skipped):
+                continue
+            if end - at == 1 and at not in added and not _stands_for_name(text, first, last, wanted):
+                continue
+            right = None
+            if any(i in corrected for i in range(at, end)):
+                ends = [match.start() for match in found[at + 1 : end]] + [last]
+                parts = ((corrected.get(i, found[i].group()), text[found[i].end() : stop]) for i, stop in zip(range(at, end), ends))
+                right = "".join(word + between for word, between in parts)
+            yield Match(first, last, label, right)
+            next_word = end
 
-    def set_annotations(self, docs: Iterable[Doc], predictions: List[List[Span]]) -> None:
-        """Write the names that were found into the Docs."""
-        for doc, spans in zip(docs, predictions):
+    def _corrections(self, found: List["re.Match[str]"], text: str) -> Dict[int, str]:
+        """Return the right form of each misspelt word of a text, by its place."""
+        made: Dict[int, str] = {}
+        if self._spelling is None:
+            return made
+        for at, match in enumerate(found):
+            word = match.group()
+            if MIN_LETTERS <= len(word) <= _LONG and _may_be_misspelt(match, text):
+                if word not in self._corrected:
+                    self._corrected[word] = self._spelling.correct(_form(word, self._language))
+                right = self._corrected[word]
+                if right is not None:
+                    made[at] = right
+        return made
+
+    def set_annotations(self, docs: Iterable[Doc], predictions: List[List[Match]]) -> None:
+        """Write the names that were found into the Docs. A token that holds more than a name ("GERD.3") is split."""
+        for doc, matches in zip(docs, predictions):
+            _split(doc, [offset for match in matches for offset in (match.start, match.end)])
+            spans: List[Span] = []
+            for match in matches:
+                span = doc.char_span(match.start, match.end, label=match.label, alignment_mode="expand")
+                if span is not None and (not spans or span.start >= spans[-1].end):
+                    spans.append(span)
+                    if match.corrected is not None:
+                        span._.set(CORRECTED, match.corrected)
             if self.spans_key is None:
                 first, second = (spans, list(doc.ents)) if self.overwrite else (list(doc.ents), spans)
                 taken = {token.i for span in first for token in span}
@@ -372,7 +454,8 @@ class ConceptMatcher(Pipe):
 
         A linker in the pipeline may be initialised after this component.
         """
-        self._phrases, self._added, self._more = None, {}, None
+        self._phrases, self._spelling, self._added, self._more = None, None, {}, None
+        self._corrected.clear()
         if self.linker_name is not None:
             self.load()
 
@@ -382,7 +465,7 @@ class ConceptMatcher(Pipe):
         """Write the phrases as hashes, so that a saved pipeline needs no knowledge base to find names. No name can be read from them."""
         whole = self._whole()
         with writing_folder(Path(path) / FOLDER) as folder:  # a new folder, as files of the old one may be mapped
-            whole.to_disk(folder)
+            _write(folder, whole, self._spelling)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "ConceptMatcher":
         """Read what `to_disk` wrote.
@@ -390,14 +473,16 @@ class ConceptMatcher(Pipe):
         Raises:
             SapbertError: E030, the folder holds nothing that can be read.
         """
-        self._phrases = Phrases.from_disk(Path(path) / FOLDER)
+        self._phrases, self._spelling = _read(Path(path) / FOLDER)
+        self._corrected.clear()
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Return what `to_disk` writes as bytes."""
         import srsly
 
-        return bytes(srsly.msgpack_dumps(self._whole().to_dict()))
+        whole = self._whole().to_dict()  # first: it reads what is not read yet
+        return bytes(srsly.msgpack_dumps({**whole, "spelling": None if self._spelling is None else self._spelling.to_dict()}))
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "ConceptMatcher":
         """Read what `to_bytes` returned.
@@ -407,7 +492,10 @@ class ConceptMatcher(Pipe):
         """
         import srsly
 
-        self._phrases = Phrases.from_dict(srsly.msgpack_loads(bytes_data))
+        content = srsly.msgpack_loads(bytes_data)
+        self._phrases = Phrases.from_dict(content)
+        self._spelling = Spelling.from_dict(content["spelling"]) if content.get("spelling") else None
+        self._corrected.clear()
         return self
 
     def _whole(self) -> Phrases:
@@ -418,3 +506,55 @@ class ConceptMatcher(Pipe):
 
 def _is_kb(folder: Path) -> bool:
     return (folder / "kb.sqlite").is_file()
+
+
+def _write(folder: Path, phrases: Phrases, spelling: Optional[Spelling]) -> None:
+    if spelling is not None:
+        spelling.to_disk(folder)
+    phrases.to_disk(folder)  # with a manifest of all files
+
+
+def _read(folder: Path) -> Tuple[Phrases, Optional[Spelling]]:
+    return Phrases.from_disk(folder), Spelling.from_disk(folder)
+
+
+def _skipped(text: str) -> List[Tuple[int, int]]:
+    """Return the parts of a text in which no name is looked for: headings of sections, and what was removed from a note."""
+    headings = [(section.start, section.start + len(section.title)) for section in find_sections(text) if section.title]
+    return [*headings, *(match.span() for match in _CUT.finditer(text))]
+
+
+def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
+    """Say whether a word of a text stands for the name that it equals: it is written so, and is no unit, nor a word in a line of capitals."""
+    word = text[start:end]
+    if not casing.fits(word, wanted) or casing.is_unit(word, text[max(0, start - 12) : start]):
+        return False
+    if wanted != casing.CAPITALS or not (word.lower() in casing.known_words() or casing.is_plain(word.lower())):
+        return True
+    line = text[text.rfind("\n", 0, start) + 1 :].partition("\n")[0]
+    around = text[max(0, start - 60) : start] + text[end : end + 60] if len(line) > 200 else line.replace(word, "")
+    letters = [letter for letter in around if letter.isalpha()]
+    return not letters or sum(letter.isupper() for letter in letters) < _CAPITALS * len(letters)
+
+
+def _may_be_misspelt(match: "re.Match[str]", text: str) -> bool:
+    """Say whether a word is no name of a person or a place, by its case: "Johnsen" in the middle of a sentence may be one."""
+    word = match.group()
+    return word.islower() or word.isupper() or text[: match.start()].rstrip(" \t")[-1:] in ("", ".", ":", "\n", "-", "•")
+
+
+def _split(doc: Doc, offsets: Iterable[int]) -> None:
+    """Split the tokens of a Doc at offsets that lie within them."""
+    cuts: Dict[int, List[int]] = {}
+    starts = [token.idx for token in doc]
+    for offset in sorted(set(offsets)):
+        at = bisect_right(starts, offset) - 1
+        if at >= 0 and starts[at] < offset < starts[at] + len(doc[at]):
+            cuts.setdefault(at, []).append(offset - starts[at])
+    if not cuts:
+        return
+    with doc.retokenize() as retokenizer:
+        for at, places in cuts.items():
+            word = doc[at].text
+            parts = [word[a:b] for a, b in zip([0, *places], [*places, len(word)])]
+            retokenizer.split(doc[at], parts, heads=[(doc[at], 0)] * len(parts))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import fail
 from ..kb import curies
-from ..kb.concept import Concept, Name
+from ..kb.concept import Concept, Name, is_cui
 from .languages import language_code
 from .names import RANKS
 from .stats import ReadStats, reader
@@ -30,7 +30,8 @@ def read_table(
     concept_id: CUI, CURIE or any identifier. name: one name. Both are required. Optional columns, those with several values
     separated by `|`: names or synonyms (several); language; source; term_type (PT, SY, LAY, AB, NRW, REL, BRD, OB or a TTY; without
     this column a concept's first name is PT, the others SY); semantic_types or types (several TUIs); definition; codes
-    (several `VOCABULARY:code`); parents (several ids); cuis (several). Other columns are ignored; capitals in the header don't matter.
+    (several `VOCABULARY:code`); parents (several ids); cuis (several); terms (several ids of other sources' terms that are this concept);
+    retired (several ids that it replaces). Other columns are ignored; capitals in the header don't matter.
     Lines before the header that start with `#` are comments.
 
     source: vocabulary of rows without one; default: by the id's prefix, "UMLS" for CUIs, else "LOCAL". language: of rows without one.
@@ -46,6 +47,7 @@ def read_table(
     for _, group in groupby(_records(rows, header, stats), key=lambda record: record["concept_id"]):
         concept = _concept(records := list(group), source, language)
         yield concept
+        yield from _terms(concept, records)
         for text in dict.fromkeys(record.get("definition", "") for record in records):
             if text and text != concept.definition:
                 yield Concept(concept.concept_id, concept.source, definition=text)
@@ -76,6 +78,15 @@ def _records(rows: Iterator[Row], header: Sequence[str], stats: ReadStats) -> It
             yield record
 
 
+def _terms(concept: Concept, records: list[dict[str, str]]) -> Iterator[Concept]:
+    """Yield what says that terms of other sources are the concept: a mapping to its CUI, or to its identifier."""
+    terms = [curies.canonical(value) for record in records for value in _values(record, "terms")]
+    if is_cui(concept.concept_id):
+        yield from (Concept(term, curies.vocabulary_of(term), cuis=[concept.concept_id]) for term in terms)
+    elif terms:
+        yield Concept(concept.concept_id, concept.source, same_as=terms)
+
+
 def _values(record: dict[str, str], *columns: str) -> list[str]:
     return [v.strip() for c in columns for v in record.get(c, "").split("|") if v.strip()]
 
@@ -100,6 +111,7 @@ def _concept(records: list[dict[str, str]], source: str | None, language: str) -
         concept.definition = concept.definition or record.get("definition") or None
         codes += [curies.code(v) or (v.partition(":")[0], v.partition(":")[2]) for v in _values(record, "codes") if ":" in v]
         concept.parents += map(curies.canonical, _values(record, "parents"))
+        concept.retired += map(curies.canonical, _values(record, "retired"))
         concept.cuis += filter(None, map(curies.cui, _values(record, "cuis")))
     for field, values in (("codes", codes), ("types", concept.types), ("parents", concept.parents), ("cuis", concept.cuis)):
         setattr(concept, field, list(dict.fromkeys(values)))

@@ -1,9 +1,10 @@
-"""Open plain, .gz, .zst or single-member .zip files alike, as bytes or as numbered lines, with coded errors."""
+"""Open plain, .gz, .xz, .zst or single-member .zip files alike, as bytes or as numbered lines, with coded errors."""
 
 from __future__ import annotations
 
 import csv
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ from typing import IO, Any, BinaryIO
 
 from ..errors import DamagedFile, MissingFile, fail
 
-GZIP, ZSTD, ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
+GZIP, ZSTD, ZIP, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\xfd7zXZ\0"
 BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 17
 
@@ -63,7 +64,7 @@ def guard(path: Path) -> Iterator[None]:
     """Turn the errors that damaged archives raise while they are read into E402."""
     try:
         yield
-    except (EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except (EOFError, zlib.error, zipfile.BadZipFile, lzma.LZMAError) as error:
         raise fail("E402", DamagedFile, path=path, expected="a whole file", why=f"it is truncated or damaged ({error})") from error
     except OSError as error:
         if type(error).__name__ != "BadGzipFile":
@@ -72,16 +73,19 @@ def guard(path: Path) -> Iterator[None]:
 
 
 def unpacked(file: BinaryIO, path: Path) -> BinaryIO:
-    """Return the file itself, or its unpacked content if its first bytes say gzip or zstd.
+    """Return the file itself, or its unpacked content if its first bytes say gzip, xz or zstd.
 
     The name of a file is not trusted. A byte-order mark is skipped.
     """
-    magic = file.read(4)
+    start = file.read(6)
+    magic = start[:4]
     file.seek(0)
     if magic.startswith(GZIP):
         import gzip
 
         file = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
+    elif start == XZ:
+        file = lzma.LZMAFile(file)  # type: ignore[assignment]  # noqa: SIM115
     elif magic == ZSTD:
         file = _Zstd(file, path)  # type: ignore[assignment]
     buffered = io.BufferedReader(file, _BLOCK)  # type: ignore[type-var]
@@ -92,7 +96,7 @@ def unpacked(file: BinaryIO, path: Path) -> BinaryIO:
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[BinaryIO]:
-    """Open a plain, gzip or zstd file, or the only file in a zip, as bytes.
+    """Open a plain, gzip, xz or zstd file, or the only file in a zip, as bytes.
 
     Raises:
         SapbertError: E401 (missing), E402 (a folder, a damaged archive, or a zip of several files), E407 (zstandard is not installed).

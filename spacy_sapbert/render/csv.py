@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from .records import Row
 
-CSV_COLUMNS = ["note", "start", "end", "mention", "label", "cui", "name", "types", "type_names", "score", "probability", "codes"]
+CSV_COLUMNS = ["note", "start", "end", "mention", "label", "status", "cui", "name", "types", "type_names", "score", "probability", "codes"]
 
 
-def to_csv(rows: Iterable[Row], stream: TextIO) -> int:
+def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = ()) -> int:
     """Write a header and one row for each record. The items of a list are joined by "|".
 
     Args:
         rows: the records.
         stream: a file that was opened with newline="".
+        extensions: names of the extensions that the records have; each is a column.
 
     Returns:
         Number of rows, without the header.
     """
     writer = csv.writer(stream)
-    writer.writerow(CSV_COLUMNS)
+    columns = [*CSV_COLUMNS, *extensions]
+    writer.writerow(columns)
     count = 0
     for row in rows:
         flat = {
             **row,
+            **row.get("extensions", {}),
+            "status": "|".join(row["status"] or ()),
             "types": "|".join(row["types"]),
             "type_names": "|".join(row["type_names"]),
             "score": "" if row["score"] is None else f"{row['score']:.4f}",
             "probability": "" if row["probability"] is None else f"{row['probability']:.4f}",
             "codes": "|".join(f"{vocabulary}={code}" for vocabulary, codes in row["codes"].items() for code in codes),
         }
-        writer.writerow([flat[column] for column in CSV_COLUMNS])
+        writer.writerow([flat[column] for column in columns])
         count += 1
     return count

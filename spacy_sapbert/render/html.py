@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -17,11 +17,26 @@ from spacy.util import filter_spans
 
 from ..kb.concept import is_cui
 from ..kb.knowledge_base import KnowledgeBase
-from .records import GROUPS, NIL, Row, count, distinct, entity_of, group_of, linked_spans, one_line, row_of, same, summary
+from .records import (
+    GROUPS,
+    NIL,
+    STATUS_NAMES,
+    Row,
+    count,
+    distinct,
+    entity_of,
+    group_of,
+    linked_spans,
+    one_line,
+    row_of,
+    same,
+    status_names,
+    summary,
+)
 
 # displaCy fills this for every mention and escapes {text}; the card is made by the template, which escapes its values. There is no white
 # space around the tags, because the text is in `white-space: pre-wrap`, where it would show
-MARK = '<mark class="m g-{group}{nil}" tabindex="0" aria-describedby="{card_id}">{text}{card}</mark>'
+MARK = '<mark class="m g-{group}{nil}{status}" data-s="{says}" tabindex="0" aria-describedby="{card_id}">{text}{card}</mark>'
 MAX_CANDIDATES, MAX_CODES = 5, 6
 MAX_DEFINITION = 280
 
@@ -37,7 +52,7 @@ def concept_url(concept_id: str) -> str:
     return ""
 
 
-def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: str, attr: str = "kb_ents") -> str:
+def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: str, attr: str = "kb_ents", extensions: Sequence[str] = ()) -> str:
     """Return one page that needs no other file: no script and no network, readable on a phone, on paper and in dark mode.
 
     Args:
@@ -45,6 +60,7 @@ def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: 
         kb: the linker's knowledge base.
         title: heading of the page.
         attr: the linker's `attr_name`.
+        extensions: names of Span extensions, of any component, that cards show.
     """
     renderer = EntityRenderer(options={"template": MARK})
     notes: list[dict[str, Any]] = []
@@ -52,7 +68,7 @@ def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: 
     lang = "en"
     for n, (doc, note_id) in enumerate(docs_with_ids):
         lang = doc.lang_ or lang
-        note_rows = {(span.start, span.end): row_of(span, kb, attr, note_id) for span in linked_spans(doc, attr)}
+        note_rows = {(span.start, span.end): row_of(span, kb, attr, note_id, extensions) for span in linked_spans(doc, attr)}
         every += note_rows.values()
         notes.append(_note(renderer, doc, note_id, n, linked_spans(doc, attr), note_rows, kb))
     page = _environment().get_template("page.html.jinja")
@@ -109,14 +125,25 @@ def _note(
 def _mark(row: Row, kb: KnowledgeBase, card_id: str) -> dict[str, Any]:
     """Return a mention as displaCy takes it."""
     card = _environment().get_template("card.html.jinja").render(card=_card(row, kb), id=card_id)
-    params = {"group": group_of(row), "nil": " nil" if row["cui"] == NIL else "", "card_id": card_id, "card": card}
+    params = {
+        "group": group_of(row),
+        "nil": " nil" if row["cui"] == NIL else "",
+        "status": _classes(row),
+        "says": status_names(row),
+        "card_id": card_id,
+        "card": card,
+    }
     return {"start": row["start"], "end": row["end"], "label": row["label"], "params": params}
+
+
+def _classes(row: Row) -> str:
+    return "".join(f" s-{status}" for status in row["status"] or ())
 
 
 def _card(row: Row, kb: KnowledgeBase) -> dict[str, Any]:
     """Return what the template shows of one mention."""
     explain = row["explain"]
-    why = []
+    why = [f"{name}: {value}" for name, value in row.get("extensions", {}).items()]
     if explain.get("long_form"):
         why.append(f"short for “{explain['long_form']}”")
     if explain.get("name"):
@@ -134,6 +161,7 @@ def _card(row: Row, kb: KnowledgeBase) -> dict[str, Any]:
         "cui": row["cui"],
         "name": row["name"] or row["cui"],
         "kind": kind if row["cui"] == NIL else " · ".join(row["type_names"]) or kind,
+        "status": status_names(row),
         "why": "; ".join(why),
         "definition": definition,
         "candidates": [
@@ -152,6 +180,8 @@ def _table(rows: list[Row]) -> list[dict[str, Any]]:
         {
             "nil": row["cui"] == NIL,
             "group": group_of(row),
+            "classes": _classes(row),
+            "status": status_names(row),
             "mention": one_line(row["mention"]),
             "times": times[same(row)],
             "cui": row["cui"],
@@ -172,4 +202,7 @@ def _legend(rows: list[Row]) -> list[tuple[str, str, int]]:
     items = [(f"g-{group}", name, counts[group]) for group, (name, _) in GROUPS.items() if counts[group]]
     if counts["other"]:
         items.append(("g-other", other or "Other", counts["other"]))
-    return [*items, ("nil", "No concept near", nil)] if nil else items
+    if nil:
+        items.append(("nil", "No concept near", nil))
+    held = Counter(status for row in rows for status in row["status"] or ())
+    return [*items, *((f"s-{status}", name.capitalize(), held[status]) for status, name in STATUS_NAMES.items() if held[status])]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, Token
 
 from ..doc.spans import attribute_names
 from ..kb.knowledge_base import Entity, KnowledgeBase
@@ -13,6 +13,9 @@ from ..kb.knowledge_base import Entity, KnowledgeBase
 Row = dict[str, Any]
 
 NIL = "NIL"
+STATUS = "assertion"  # the extension that clinical_status writes
+# what the page and the table call a status that holds
+STATUS_NAMES = {"negated": "denied", "uncertain": "uncertain", "hypothetical": "hypothetical", "historical": "past", "family": "family"}
 # label -> (what the legend calls it, hue). Labels are UMLS semantic groups; any other label is "other" and grey.
 GROUPS: dict[str, tuple[str, int]] = {
     "DISO": ("Disorder or finding", 8),
@@ -44,13 +47,13 @@ def linked_spans(doc: Doc, attr: str = "kb_ents") -> list[Span]:
     return [spans[key] for key in sorted(spans, key=lambda key: (key[0], -key[1]))]
 
 
-def rows(doc: Doc, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = "") -> Iterator[Row]:
+def rows(doc: Doc, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = "", extensions: Sequence[str] = ()) -> Iterator[Row]:
     """Yield one record for each span of a Doc, see `row_of`."""
     for span in linked_spans(doc, attr):
-        yield row_of(span, kb, attr, note_id)
+        yield row_of(span, kb, attr, note_id, extensions)
 
 
-def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = "") -> Row:
+def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = "", extensions: Sequence[str] = ()) -> Row:
     """Return a span and its link as a record that JSON can hold.
 
     Args:
@@ -58,10 +61,12 @@ def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = 
         kb: the linker's knowledge base.
         attr: the linker's `attr_name`.
         note_id: id of the note.
+        extensions: names of Span extensions, of any component, whose values are added.
 
     Returns:
-        note, start and end (characters), mention, label, cui ("NIL" if there is no link), name, types (TUIs), type_names, score (None for
-        NIL), probability (None without a calibration), candidates [[id, name, score] …] best first, codes, explain.
+        note, start and end (characters), mention, label, status (the names of those that hold; None without clinical_status), cui ("NIL" if there is no link), name, types (TUIs), type_names, score (None for
+        NIL), probability (None without a calibration), candidates [[id, name, score] …] best first, codes, explain; with extensions also
+        extensions (name -> value).
     """
     _, codes_attr, explain_attr, prob_attr = attribute_names(attr)
     found = _extension(span, attr) or []
@@ -74,12 +79,13 @@ def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = 
         score = next((c[2] for c in candidates if c[0] == cui), explain.get("score"))
     entity = entity_of(kb, cui)
     types = [str(tui) for tui in entity.types] if entity is not None else []
-    return {
+    row: Row = {
         "note": note_id,
         "start": span.start_char,
         "end": span.end_char,
         "mention": span.text,
         "label": span.label_,
+        "status": status_of(span),
         "cui": cui,
         "name": name_of(kb, cui),
         "types": types,
@@ -90,6 +96,20 @@ def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = 
         "codes": _plain(_extension(span, codes_attr) or {}),
         "explain": explain,
     }
+    if extensions:
+        row["extensions"] = {name: _plain(_extension(span, name)) for name in extensions}
+    return row
+
+
+def status_of(span: Span) -> list[str] | None:
+    """Return the statuses of a span that hold, in the order of `STATUS_NAMES`; None if no component has set them."""
+    said = _extension(span, STATUS)
+    return [status for status in STATUS_NAMES if said.get(status)] if isinstance(said, dict) else None
+
+
+def status_names(row: Row) -> str:
+    """Return the statuses of a record in words, "" if none holds."""
+    return ", ".join(STATUS_NAMES[status] for status in row["status"] or ())
 
 
 def entity_of(kb: KnowledgeBase, concept_id: str) -> Entity | None:
@@ -111,14 +131,14 @@ def group_of(row: Row) -> str:
     return row["label"] if row["label"] in GROUPS else "other"
 
 
-def same(row: Row) -> tuple[str, str]:
-    """Return what makes two records of a note the same one in a table: mention and concept."""
-    return one_line(row["mention"]).lower(), row["cui"]
+def same(row: Row) -> tuple[str, str, str]:
+    """Return what makes two records of a note the same one in a table: mention, concept and status."""
+    return one_line(row["mention"]).lower(), row["cui"], status_names(row)
 
 
 def distinct(rows: list[Row]) -> list[Row]:
     """Return the first of the records that are the same, in their order."""
-    first: dict[tuple[str, str], Row] = {}
+    first: dict[tuple[str, str, str], Row] = {}
     for row in rows:
         first.setdefault(same(row), row)
     return list(first.values())
@@ -134,7 +154,10 @@ def summary(rows: list[Row]) -> list[str]:
     linked = [row for row in rows if row["cui"] != NIL]
     notes = len({row["note"] for row in rows})
     parts = [count(notes, "note"), count(len(rows), "mention"), f"{len(linked)} linked", count(len({row["cui"] for row in linked}), "concept")]
-    return [*parts, f"{len(rows) - len(linked)} NIL"] if len(linked) < len(rows) else parts
+    if len(linked) < len(rows):
+        parts.append(f"{len(rows) - len(linked)} NIL")
+    held = [status for row in rows for status in row["status"] or ()]
+    return [*parts, *(f"{held.count(status)} {name}" for status, name in STATUS_NAMES.items() if status in held)]
 
 
 def count(n: int, noun: str) -> str:
@@ -159,6 +182,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
+    if isinstance(value, (Span, Doc, Token)):
+        return value.text
     if isinstance(value, (set, frozenset)):
         return sorted(_plain(item) for item in value)
     return value.item() if hasattr(value, "item") else value

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .records import NIL, Row, distinct, one_line, same, summary
+from .records import NIL, Row, distinct, one_line, same, status_names, summary
 
+STATUS_WIDTH = 12
 MIN_WIDTH, MAX_WIDTH = 100, 140  # of a table; a pipe or a log has no width of its own
 
 
@@ -34,10 +35,13 @@ def to_table(rows: Iterable[Row], console: Console) -> None:
 def _note_table(note: str, rows: list[Row], console: Console) -> Table:
     unicode = console.encoding.lower().startswith("utf")
     width = min(console.width, MAX_WIDTH)
-    free = max(width - 10 - 5 - 14, 30)  # what identifier, score and padding leave to mention, name and type
+    with_status = any(row["status"] is not None for row in rows)
+    free = max(width - 10 - 5 - 14 - with_status * (STATUS_WIDTH + 2), 30)  # what identifier, score and padding leave to mention, name and type
     table = Table(title=Text(note, style="bold") if note else None, title_justify="left", box=box.SIMPLE_HEAD, width=width, pad_edge=False)
     # fixed widths, so that the columns of all notes are under each other
     table.add_column("Mention", width=free * 34 // 100, overflow="fold")
+    if with_status:
+        table.add_column("Status", width=STATUS_WIDTH, overflow="fold")
     table.add_column("Concept", width=10, no_wrap=True)
     table.add_column("Name", width=free * 38 // 100, overflow="fold")
     table.add_column("Semantic type", width=free - free * 34 // 100 - free * 38 // 100, overflow="fold")
@@ -47,10 +51,13 @@ def _note_table(note: str, rows: list[Row], console: Console) -> Table:
         mention = Text(one_line(row["mention"]))
         if (n := times[same(row)]) > 1:
             mention.append(f" {'×' if unicode else 'x'}{n}", style="dim")
+        status = [Text(status_names(row), style="yellow")] if with_status else []
+        if row["status"]:
+            mention.stylize("strike dim" if "negated" in row["status"] else "italic")
         if row["cui"] == NIL:
             mention.stylize("dim")
-            table.add_row(mention, Text(NIL, style="dim"), "", "", "")
+            table.add_row(mention, *status, Text(NIL, style="dim"), "", "", "")
         else:
             score = "" if row["score"] is None else f"{row['score']:.2f}"
-            table.add_row(mention, Text(row["cui"], style="cyan"), Text(row["name"]), Text(", ".join(row["type_names"])), score)
+            table.add_row(mention, *status, Text(row["cui"], style="cyan"), Text(row["name"]), Text(", ".join(row["type_names"])), score)
     return table

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 
 from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.context.base import Candidates, Choice, Disambiguator

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
+from spacy.tokens import Span
 from typer.testing import CliRunner
 
 from spacy_sapbert.cli import app
@@ -152,8 +153,23 @@ def test_rows_of_every_kind_of_input(tmp_path: Path, settings: AnnotationSetting
         **dict.fromkeys(("note_id", "mention", "label", "cui", "name"), "string"),
         **dict.fromkeys(("start", "end"), "int32"),
         **dict.fromkeys(("score", "probability"), "float"),
-        "codes": "list<element: string>",
+        **dict.fromkeys(("codes", "status"), "list<element: string>"),
     }
+
+
+def test_status_and_extensions_are_columns(tmp_path: Path, settings: AnnotationSettings):
+    Span.set_extension("is_negated_elsewhere", getter=lambda span: span.text == "fever", force=True)
+    corpus = write_corpus(tmp_path / "c.jsonl", ["No fever. Mother had a heart attack."])
+    annotate(corpus, tmp_path / "out", replace(settings, extensions=["is_negated_elsewhere"]), progress=False)
+    rows = read(tmp_path / "out")
+    assert [(row["mention"], row["status"], row["is_negated_elsewhere"]) for row in rows] == [
+        ("fever", ["negated"], "true"),
+        ("heart attack", ["family"], "false"),
+    ]
+    Span.remove_extension("is_negated_elsewhere")
+    for wrong in ("is_negated_elsewhere", "status"):
+        with pytest.raises(SapbertError, match="E002"):
+            annotate(corpus, tmp_path / "other", replace(settings, extensions=[wrong]), progress=False)
 
 
 def test_what_is_near_nothing_is_a_row_without_a_concept(tmp_path: Path, tiny_linker: Path):

@@ -372,8 +372,8 @@ def test_an_update_keeps_the_encoder(fast_linker: Path, tmp_path: Path) -> None:
 
 def test_out_of_the_box() -> None:
     nlp = spacy.blank("en")
-    nlp.add_pipe("concept_matcher")
-    linker: Any = nlp.add_pipe("sapbert_linker", config={"encoder": "fast"})
+    nlp.add_pipe("concept_matcher", config={"linker_name": "hpo-fast"})
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"encoder": "fast", "linker_name": "hpo-fast"})
     doc = nlp("Recurrent seizures and short stature were noted.")
     assert [(ent.text, ent.kb_id_) for ent in doc.ents] == [("Recurrent seizures", "HP:0033349"), ("short stature", "C0349588")]
     assert linker.folder.name.startswith("hpo-fast-")

@@ -167,9 +167,9 @@ def test_matchable_names(tmp_path: Path) -> None:
         Concept("X:3", "X", names=[Name("ice", "X")]),
     ]
     kb = build_kb([Source("x", concepts)], tmp_path / "kb")
-    assert list(kb.matchable_names()) == [("chill", "T033"), ("cold", "T033"), ("frost", "T121"), ("ice", None)]
-    assert list(kb.matchable_names(weak_names=False)) == [("cold", "T033"), ("frost", "T121"), ("ice", None)]
-    assert list(kb.matchable_names(tuis=["T121", "T047"])) == [("chill", "T047"), ("cold", "T047"), ("frost", "T121")]
+    assert [(one.name, one.tui) for one in kb.matchable_names()] == [("chill", "T033"), ("cold", "T033"), ("frost", "T121"), ("ice", None)]
+    assert [(one.name, one.tui) for one in kb.matchable_names(weak_names=False)] == [("cold", "T033"), ("frost", "T121"), ("ice", None)]
+    assert [(one.name, one.tui) for one in kb.matchable_names(tuis=["T121", "T047"])] == [("chill", "T047"), ("cold", "T047"), ("frost", "T121")]
 
 
 # -- scispaCy's surface --------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.builder import Filters, Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name
-from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase, MatchableName
 from spacy_sapbert.matcher.component import ConceptMatcher
 
 DATA = Path(__file__).parents[1] / "data"
@@ -144,7 +144,7 @@ class Names:
         self.names, self.n_surface_forms = names, len(names)
 
     def matchable_names(self, *, weak_names: bool = True, tuis: Any = None) -> Any:
-        return iter([(name, "T047") for name in self.names])
+        return iter([MatchableName(name, "T047") for name in self.names])
 
 
 def matched(language: str, text: str, *names: str) -> List[str]:

@@ -29,7 +29,22 @@ from training import cli
 
 ROOT = Path(__file__).parents[2]
 MADE = ("artifacts", "metrics", "packages")
-COMMANDS = ["assets", "kb", "pairs", "definitions", "train", "assemble", "evaluate", "report", "package", "compare", "finetune", "xlbel", "clean"]
+COMMANDS = [
+    "assets",
+    "kb",
+    "pairs",
+    "definitions",
+    "train",
+    "assemble",
+    "evaluate",
+    "report",
+    "package",
+    "compare",
+    "finetune",
+    "mentions",
+    "xlbel",
+    "clean",
+]
 ALL = COMMANDS[:9]
 LANGUAGES = ["languages-assets", "languages-kb", "languages-train", "languages-evaluate"]
 NESTED = ["run-smoke", "run-umls"]  # they run the workflow `all` with other vars
@@ -91,17 +106,18 @@ def test_what_is_made_is_made_before_it_is_used(config: Dict[str, Any]) -> None:
 
 # an edited file -> the commands that are run again because of it, beside `assets`, which always runs
 EDITS = {
-    "spacy_sapbert/kb/builder.py": {*ALL[1:-1], "compare", "finetune", *LANGUAGES[1:]},
-    "spacy_sapbert/readers/obo.py": {"kb", "assemble", "evaluate", "compare", "finetune", "languages-kb", "languages-evaluate"},
+    "spacy_sapbert/kb/builder.py": {*ALL[1:-1], "compare", "finetune", "mentions", *LANGUAGES[1:]},
+    "spacy_sapbert/readers/obo.py": {"kb", "assemble", "evaluate", "compare", "finetune", "mentions", "languages-kb", "languages-evaluate"},
     "spacy_sapbert/files.py": {"kb", "languages-kb"},
     "spacy_sapbert/encoders/transformer.py": {
-        *("train", "assemble", "evaluate", "report", "compare", "finetune"),
+        *("train", "assemble", "evaluate", "report", "compare", "finetune", "mentions"),
         *("languages-train", "languages-evaluate"),
     },
     "spacy_sapbert/indexes/annoy.py": {"assemble", "evaluate"},
     "spacy_sapbert/build/tune.py": {"assemble"},
     "spacy_sapbert/doc/abbreviations.py": {"assemble", "evaluate", "compare", "finetune"},
-    "spacy_sapbert/matcher/phrases.py": {"assemble", "evaluate"},
+    "spacy_sapbert/matcher/phrases.py": {"assemble", "evaluate", "mentions"},
+    "spacy_sapbert/mentions/features.py": {"mentions"},
     "spacy_sapbert/candidates.py": {"assemble", "evaluate"},
     "spacy_sapbert/calibration.py": {"assemble", "evaluate"},
     "spacy_sapbert/search.py": {"assemble", "evaluate"},
@@ -111,7 +127,9 @@ EDITS = {
     "spacy_sapbert/corpus/notes.py": set(),  # annotates notes; no command does
     "spacy_sapbert/render/html.py": set(),
     "spacy_sapbert/cli.py": set(),
-    "training/corpora/brat.py": {"assemble", "evaluate", "report", "compare", "finetune", "languages-evaluate"},
+    "training/corpora/brat.py": {"assemble", "evaluate", "report", "compare", "finetune", "mentions", "languages-evaluate"},
+    "training/mentions/fit.py": {"mentions"},
+    "training/configs/recogniser.cfg": {"mentions"},
     "training/data/pairs.py": {
         *("pairs", "definitions", "train", "evaluate", "report", "compare", "finetune"),
         *("languages-kb", "languages-train", "languages-evaluate"),

@@ -339,7 +339,9 @@ def calibrate_and_write(
         if error.code not in ("E012", "E016"):
             raise
         return write_absent(out, "calibration", str(error))
-    if linker_name is None:
+    if linker_name in (None, default_linkers.OPEN):
+        made = replace(made, built_for={**made.built_for, **default_linkers.open_inputs()})
+    elif linker_name == default_linkers.HPO:
         made = replace(made, built_for={**made.built_for, **default_linkers.hpo_inputs()})
     elif linker_name == default_linkers.HPO_FAST:
         made = replace(made, built_for={**made.built_for, **default_linkers.hpo_fast_inputs()})

@@ -1,0 +1,349 @@
+"""The rules that say whether a mention is so, and their application to a plain text. No spaCy.
+
+Source: NegEx (Chapman et al., A simple algorithm for identifying negated findings and diseases in discharge summaries, J Biomed Inform 2001) and
+ConText (Harkema et al., ConText: an algorithm for determining negation, experiencer, and temporal status, J Biomed Inform 2009). A trigger
+has a scope of words before or behind it, which ends with its clause, with a terminator, or after a number of words.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import fail
+from .sections import Section, find_sections
+
+SHIPPED = Path(__file__).parents[1] / "data" / "status_rules.tsv"
+STATUSES = ("negated", "uncertain", "hypothetical", "historical", "family")
+HEADER = ["trigger", "category", "direction", "scope"]
+DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "ending", "section"])
+Span = tuple[int, int]  # first and last character + 1
+
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)?|['’]s\b|-ve\b|\+ve\b|[^\s\w]|_", re.IGNORECASE)
+_SIGN = {"?": "<query>", "+": "<plus>", "-": "<minus>", "–": "<minus>", "−": "<minus>"}
+_ABBREVIATED = frozenset("dr mr mrs ms vs st approx resp temp min max wt ht dx hx rx tx sx fx no pt pts neg pos inc jr sr ed al fig".split())  # noqa: SIM905
+_HARD = frozenset(";|•*!")
+_MARKS = frozenset([*_SIGN, *_HARD, ".", "'s", "’s"])
+_ITEM = re.compile(r"[-*•>+]\s|\d{1,3}[.)]\s|[(\[]?[a-z][.)]\s", re.IGNORECASE)
+_CARRIES_ON = frozenset("a an the of or and nor for with without in on to any by from at as her his their is was has had have denies".split())  # noqa: SIM905
+_LEAD = 3  # fewer words than these before a trigger that begins its clause: "About two years ago"
+_LONG_LINE = 50  # characters; so long a line may be wrapped
+
+
+class Rule(NamedTuple):
+    """What a trigger says.
+
+    Attributes:
+        category: a status, "end" or "pseudo".
+        direction: forward, backward, both, leading or ending; for "end" the statuses whose scope it ends, separated by commas.
+        scope: words at most; 0 for all of the clause.
+    """
+
+    category: str
+    direction: str
+    scope: int
+
+
+class Rules:
+    """The rules of a table, ready to be applied.
+
+    Args:
+        text: the table, see data/status_rules.tsv.
+        name: what messages call it.
+
+    Raises:
+        SapbertError: E403, a row is not a rule.
+    """
+
+    def __init__(self, text: str, name: str = "status_rules.tsv") -> None:
+        self.text = text
+        self._tree: dict[str, Any] = {}
+        self._sections: dict[str, set[str]] = {}  # kind of section -> statuses of what is in it
+        classes: dict[str, list[str]] = {}
+        rows = [(n, line.split("\t")) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
+        if not rows or rows[0][1] != HEADER:
+            raise fail("E403", path=name, line=rows[0][0] if rows else 1, why=f"the first row must be {', '.join(HEADER)}.")
+        for number, row in rows[1:]:
+            problem = _problem(row)
+            if problem:
+                raise fail("E403", path=name, line=number, why=problem)
+            trigger, category, direction, scope = (*row, "")[:4]
+            if category == "class":
+                classes[trigger] = direction.split("|")
+            elif direction == "section":
+                for kind in trigger.split(";"):
+                    self._sections.setdefault(kind.strip(), set()).add(category)
+            else:
+                rule = Rule(category, direction, int(scope or 0))
+                for each in _expanded(trigger, classes):
+                    self._add(each, rule)
+
+    def _add(self, trigger: str, rule: Rule) -> None:
+        node = self._tree
+        for word in _trigger_words(trigger):
+            node = node.setdefault(word, {})
+        rules = node.setdefault("", [])
+        rules.append(rule)
+        rules.sort(key=lambda rule: rule.category == "end")  # the first one shows if a trigger does more than end a scope
+
+    def statuses(self, text: str, mentions: Sequence[Span], breaks: Iterable[int] = ()) -> list[dict[str, bool]]:
+        """Return the statuses of mentions, each of the five True or False.
+
+        Args:
+            text: a note.
+            mentions: their offsets in characters.
+            breaks: offsets where sentences begin, if they are known; clauses end there, too.
+        """
+        if not mentions:
+            return []
+        note = _Note(text, find_sections(text), breaks, self._tree)
+        ranges = note.ranges()
+        found = []
+        for start, end in mentions:
+            true = {status for (status, ahead), spans in ranges if _inside(spans, start if ahead else end - 1)}
+            true |= {status for status in self._sections.get(note.kind(start), ()) if not note.ended(status, start)}
+            if "negated" in true or "family" in true:
+                true.discard("historical")  # what never was, or was another's, is not the patient's past
+            found.append({status: status in true for status in STATUSES})
+        return found
+
+
+class _Note:
+    """A text as tokens, clauses and triggers."""
+
+    def __init__(self, text: str, sections: list[Section], breaks: Iterable[int], tree: dict[str, Any]) -> None:
+        self.text, self.sections = text, sections
+        self.section_starts = [section.start for section in sections]
+        lowered = text.lower()
+        if len(lowered) != len(text):  # "İ" becomes two characters
+            lowered = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
+        matches = list(_TOKEN.finditer(lowered))
+        self.starts = [match.start() for match in matches]
+        self.ends = [match.end() for match in matches]
+        self.words = [match[0] for match in matches]
+        marks = [at for at, word in enumerate(self.words) if word in _MARKS]
+        for at in marks:
+            if self.words[at] in _SIGN:
+                self.words[at] = self._sign(at)
+            elif self.words[at] == "’s":
+                self.words[at] = "'s"
+        fixed = self._fixed(breaks)
+        self.found = self._triggers(tree, fixed)
+        self.bounds = self._bounds(fixed, marks)  # tokens that clauses begin with
+        # status -> [tokens where its scopes end], in order
+        self.stops: dict[str, list[int]] = {status: [] for status in STATUSES}
+        for first, _, rules in self.found:
+            for rule in rules:
+                if rule.category == "end":
+                    for status in rule.direction.split(","):
+                        self.stops[status].append(first)
+
+    def _sign(self, at: int) -> str:
+        """Return a sign that touches the word after it as triggers have it: "?PE" has "<query>"."""
+        start, end = self.starts[at], self.ends[at]
+        word, before = self.words[at], self.text[start - 1] if start else "\n"
+        if not self.text[end : end + 1].isalpha() or before not in " \t,;(:/\n":
+            return word
+        sign = _SIGN[word]
+        return word if sign == "<minus>" and before == "\n" else sign  # an item of a list
+
+    def _fixed(self, breaks: Iterable[int]) -> set[int]:
+        """Return the tokens that begin a line, a section or a known sentence. No trigger crosses them."""
+        starts, text = self.starts, self.text
+        fixed = {bisect_left(starts, place) for place in breaks}
+        for section in self.sections:
+            fixed.add(bisect_left(starts, section.start))
+            fixed.add(bisect_left(starts, section.body))
+        place = text.find("\n")
+        while place >= 0:
+            at = bisect_left(starts, place)
+            if at < len(starts) and at not in fixed and self._ends_line(at, place):
+                fixed.add(at)
+            place = text.find("\n", starts[at] if at < len(starts) else len(text))
+        return fixed
+
+    def _triggers(self, tree: dict[str, Any], fixed: set[int]) -> list[tuple[int, int, list[Rule]]]:
+        """Return (first token, last token + 1, rules) of the longest triggers, from left to right."""
+        found = []
+        words, n, at = self.words, len(self.words), 0
+        while at < n:
+            node = tree.get(words[at])
+            if node is None:
+                at += 1
+                continue
+            best, rules, after = at, None, at
+            while node is not None:
+                after += 1
+                if "" in node:
+                    best, rules = after, node[""]
+                if after >= n or after in fixed:
+                    break
+                word = words[after]
+                node = node.get(word) or (_figure(word, node) if word[0].isdigit() else None)
+            if rules is None:
+                at += 1
+            else:
+                found.append((at, best, rules))
+                at = at + 1 if rules[0].category == "end" else best  # "with a history of" ends a scope and begins one
+        return found
+
+    def _bounds(self, fixed: set[int], marks: list[int]) -> list[int]:
+        """Return the tokens that begin a clause: of sentences, lines, items, cells and sections."""
+        words, n = self.words, len(self.words)
+        inside = {token for first, last, _ in self.found if last > first + 1 for token in range(first, last)}
+        bounds = {0} | fixed
+        for at in marks:
+            word = words[at]
+            if word in _HARD or ((word == "." or word == "?") and at + 1 < n and at not in inside and self._ends_sentence(at)):
+                bounds.add(at + 1)
+        for first, second in zip(self.ends, self.starts[1:]):  # cells
+            if second - first == 1 and self.text[first] == "\t":
+                bounds.add(bisect_left(self.starts, second))
+        return sorted(bounds - {n})
+
+    def _ends_sentence(self, at: int) -> bool:
+        """Say whether a full stop ends a sentence."""
+        end = self.ends[at]
+        after = self.text[end : end + 1]
+        before = self.words[at - 1] if at else ""
+        if after and not after.isspace() and after not in ",\"')]":
+            return after.isupper() and len(before) > 2 and self.starts[at] == self.ends[at - 1]  # "fever.Cough"
+        following = self.text[self.starts[at + 1]] if after != "," else "A"
+        return before not in _ABBREVIATED and (len(before) > 1 or not following.islower())
+
+    def _ends_line(self, at: int, place: int) -> bool:
+        """Say whether a line break before a token ends a clause, and is not only where a line was wrapped."""
+        text, start = self.text, self.starts[at]
+        if text.count("\n", place, start) > 1 or _ITEM.match(text, start):
+            return True
+        before = self.words[at - 1] if at else ""
+        if text[start].islower() or before in _CARRIES_ON:
+            return False
+        line = text[max(0, place - _LONG_LINE) : place]
+        return not ("\n" not in line and len(line) == _LONG_LINE and line.isupper() and line[-1] not in ".:")
+
+    def ranges(self) -> list[tuple[tuple[str, bool], list[Span]]]:
+        """Return where statuses hold, in characters: (status, behind its trigger or not), disjoint ranges in order."""
+        found: dict[tuple[str, bool], list[Span]] = {(status, ahead): [] for status in STATUSES for ahead in (True, False)}
+        n = len(self.words)
+        for first, last, rules in self.found:
+            for rule in rules:
+                if rule.category not in STATUSES:
+                    continue
+                place = bisect_right(self.bounds, first)
+                begin = self.bounds[place - 1]
+                end = self.bounds[place] if place < len(self.bounds) else n
+                stops = self.stops[rule.category]
+                leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEAD
+                if (rule.direction in ("forward", "both") or leading) and last < end:
+                    stop = bisect_left(stops, last)
+                    end_here = min(end, stops[stop]) if stop < len(stops) else end
+                    to = self._counted(last, end_here, rule.scope, 1)
+                    if to > last:
+                        found[rule.category, True].append((self.starts[last], self.ends[to - 1]))
+                ending = rule.direction == "ending" and not any(word[0].isalnum() for word in self.words[last : min(end, last + 12)])
+                if rule.direction in ("backward", "both") or ending:
+                    alone = ending and place > 1 and not any(word[0].isalnum() for word in self.words[begin:first])
+                    if alone and "\n" not in self.text[self.ends[max(begin - 2, 0)] : self.starts[first]]:
+                        begin = self.bounds[place - 2]  # a cell of its own, such as "| no |", belongs to the one before it
+                    stop = bisect_left(stops, first) - 1
+                    from_here = max(begin, stops[stop] + 1) if stop >= 0 else begin
+                    start = self._counted(first, from_here, rule.scope, -1)
+                    if start < first:
+                        found[rule.category, False].append((self.starts[start], self.ends[first - 1]))
+        return [(key, _merged(spans)) for key, spans in found.items() if spans]
+
+    def _counted(self, at: int, limit: int, scope: int, step: int) -> int:
+        """Return the token that is so many words from another, but not beyond a limit."""
+        if not scope:
+            return limit
+        count = 0
+        while at != limit and count <= scope:
+            word = self.words[at if step > 0 else at - 1]
+            count += word[0].isalnum()
+            if count > scope:
+                break
+            at += step
+        return at
+
+    def kind(self, char: int) -> str:
+        """Return the kind of the section that a character is in."""
+        place = bisect_right(self.section_starts, char) - 1
+        return self.sections[place].kind if place >= 0 else ""
+
+    def ended(self, status: str, char: int) -> bool:
+        """Say whether a status that a section gives has ended before a character: "She now has asthma" in a past history.
+
+        It ends for the clause; that of a family for the rest of the section, because "she" is then the patient.
+        """
+        token = bisect_right(self.starts, char) - 1
+        if status == "family":
+            place = bisect_right(self.section_starts, char) - 1
+            begin = bisect_left(self.starts, self.sections[place].body)
+        else:
+            begin = self.bounds[bisect_right(self.bounds, token) - 1]
+        stops = self.stops[status]
+        stop = bisect_left(stops, token) - 1
+        return stop >= 0 and stops[stop] >= begin
+
+
+def _figure(word: str, node: dict[str, Any]) -> Any:
+    """Return what follows a figure in a tree of triggers."""
+    year = node.get("<year>") if len(word) == 4 and word[:2] in ("19", "20") else None
+    return year or node.get("<number>")
+
+
+def _trigger_words(trigger: str) -> list[str]:
+    return [part if part.startswith("<") and part.endswith(">") else token for part in trigger.split() for token in _split(part)]
+
+
+def _split(part: str) -> list[str]:
+    return [part] if part.startswith("<") and part.endswith(">") else [match[0].lower() for match in _TOKEN.finditer(part)]
+
+
+def _expanded(trigger: str, classes: dict[str, list[str]]) -> list[str]:
+    """Return a trigger with every member of its classes."""
+    each = [trigger]
+    for name, members in classes.items():
+        while any(f"<{name}>" in one for one in each):
+            each = [
+                one.replace(f"<{name}>", member, 1) if f"<{name}>" in one else one
+                for one in each
+                for member in (members if f"<{name}>" in one else [""])
+            ]
+    return each
+
+
+def _problem(row: list[str]) -> str:
+    """Return what is wrong with a row, "" if nothing is."""
+    if not 3 <= len(row) <= 4 or not row[0].strip():
+        return "it must have a trigger, a category, a direction and a scope."
+    category, direction, scope = row[1], row[2], (*row, "")[3]
+    if category not in (*STATUSES, "end", "pseudo", "class"):
+        return f"category {category!r} is not known. Use {', '.join(STATUSES)}, end, pseudo or class."
+    if category in STATUSES and direction not in DIRECTIONS:
+        return f"direction {direction!r} is not known. Use {', '.join(sorted(DIRECTIONS))}."
+    if category == "end" and not set(direction.split(",")) <= set(STATUSES):
+        return f"{direction!r} does not name statuses. Use {', '.join(STATUSES)}, separated by commas."
+    if scope and not scope.isdigit():
+        return f"scope {scope!r} is not a number of words."
+    return ""
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _inside(spans: list[Span], char: int) -> bool:
+    place = bisect_right(spans, (char, sys.maxsize)) - 1
+    return place >= 0 and spans[place][0] <= char < spans[place][1]

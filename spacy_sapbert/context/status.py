@@ -1,0 +1,153 @@
+"""The component `clinical_status`: whether each mention is so, or denied, suspected, to come, past, or another's."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Dict, List, Optional, Tuple, Union
+
+from spacy.language import Language
+from spacy.pipeline import Pipe
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from ..errors import MissingFile, fail
+from ..files import writing_folder
+from .rules import SHIPPED, Rules
+
+FILE = "status_rules.tsv"
+
+
+@Language.factory(
+    "clinical_status",
+    assigns=["span._.assertion"],
+    default_config={"attr_name": "assertion", "rules": None},
+)
+def make_clinical_status(nlp: Language, name: str, attr_name: str, rules: Optional[str]) -> "ClinicalStatus":
+    """Make the component, see `ClinicalStatus`, without reading anything from disk."""
+    return ClinicalStatus(nlp, name, attr_name=attr_name, rules=rules)
+
+
+class ClinicalStatus(Pipe):
+    """Set `span._.assertion` of all entities and of the spans of all groups: a dict of five booleans.
+
+    Its keys are `negated`, `uncertain`, `hypothetical`, `historical` and `family`. Spans of the same place share it. It needs no sentences;
+    if the Doc has some, no scope crosses them.
+
+    Args:
+        nlp: the pipeline.
+        name: name of the component in the pipeline.
+        attr_name: name of the Span extension.
+        rules: file of rules, laid out as data/status_rules.tsv; None for the rules that ship.
+
+    Raises:
+        SapbertError: E005, the extension exists with another default; E002, the rules are no file name.
+    """
+
+    def __init__(self, nlp: Language, name: str = "clinical_status", *, attr_name: str = "assertion", rules: Optional[str] = None) -> None:
+        self.nlp, self.name, self.attr_name = nlp, name, attr_name
+        if not attr_name.isidentifier():
+            raise fail("E002", setting="attr_name", component=name, value=attr_name, why="it must be a name that Python allows.")
+        self.rules_path = rules
+        self._rules: Optional[Rules] = None
+        if not Span.has_extension(attr_name):
+            Span.set_extension(attr_name, default=None)
+        elif Span.get_extension(attr_name) != (None, None, None, None):
+            raise fail("E005", attr=attr_name, component=name)
+
+    def load(self) -> None:
+        """Read the rules, unless they were read before.
+
+        Raises:
+            SapbertError: E401, the file is missing; E403, a row is not a rule.
+        """
+        if self._rules is None:
+            self._rules = _read(Path(self.rules_path) if self.rules_path else SHIPPED)
+
+    def initialize(self, get_examples: Optional[Callable[[], Iterable[Example]]] = None, *, nlp: Optional[Language] = None) -> None:
+        """Read the rules again."""
+        self._rules = None
+        self.load()
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Set the status of one Doc's spans."""
+        self.load()
+        try:
+            self.set_annotations([doc], self.predict([doc]))
+        except Exception as error:
+            self.get_error_handler()(self.name, self, [doc], error)
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Set the status of the spans of a stream of Docs."""
+        self.load()
+        for doc in stream:
+            try:
+                self.set_annotations([doc], self.predict([doc]))
+            except Exception as error:
+                self.get_error_handler()(self.name, self, [doc], error)
+            else:
+                yield doc
+
+    def predict(self, docs: Iterable[Doc]) -> List[Dict[Tuple[int, int], Dict[str, bool]]]:
+        """Return the status by offsets (characters) of all spans of each Doc."""
+        self.load()
+        assert self._rules is not None
+        found = []
+        for doc in docs:
+            places = sorted({(span.start_char, span.end_char) for span in _spans(doc)})
+            breaks = [sent.start_char for sent in doc.sents] if places and doc.has_annotation("SENT_START") else []
+            found.append(dict(zip(places, self._rules.statuses(doc.text, places, breaks))))
+        return found
+
+    def set_annotations(self, docs: Iterable[Doc], predictions: List[Dict[Tuple[int, int], Dict[str, bool]]]) -> None:
+        """Write the status on the spans."""
+        for doc, statuses in zip(docs, predictions):
+            for span in _spans(doc):
+                span._.set(self.attr_name, statuses[span.start_char, span.end_char])
+
+    # -- files ----------------------------------------------------------------------------------------------------------
+
+    def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
+        """Write the rules, so that a saved pipeline needs no other file."""
+        self.load()
+        assert self._rules is not None
+        with writing_folder(Path(path)) as folder:
+            (folder / FILE).write_text(self._rules.text, encoding="utf-8")
+
+    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "ClinicalStatus":
+        """Read what `to_disk` wrote.
+
+        Raises:
+            SapbertError: E401, the file is missing; E403, a row is not a rule.
+        """
+        self._rules = _read(Path(path) / FILE)
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Return the rules as bytes."""
+        self.load()
+        assert self._rules is not None
+        return self._rules.text.encode("utf-8")
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "ClinicalStatus":
+        """Read what `to_bytes` returned.
+
+        Raises:
+            SapbertError: E403, a row is not a rule.
+        """
+        self._rules = Rules(bytes_data.decode("utf-8"), "the component's bytes")
+        return self
+
+
+def _spans(doc: Doc) -> Iterator[Span]:
+    yield from doc.ents
+    for group in doc.spans.values():
+        yield from group
+
+
+def _read(path: Path) -> Rules:
+    try:
+        return Rules(path.read_text(encoding="utf-8"), str(path))
+    except FileNotFoundError as error:
+        raise fail("E401", MissingFile, path=path) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise fail("E402", path=path, expected="a table of rules", why=str(error)) from error

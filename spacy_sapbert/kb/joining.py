@@ -1,0 +1,354 @@
+"""Join terms into concepts carefully: one term of a source in a concept, and terms without a CUI by their names.
+
+The builder's own rules take every mapping as it is. These rules weigh mappings by names:
+1. Mappings between terms and CUIs never bring two terms of one source into one concept. The term whose name fits best stays, the others take
+   the next of their CUIs, or keep their own identifier.
+2. Of several CUIs of a term, that goes first whose preferred name is the term's; then one that shares an exact synonym; then one that nobody
+   else names; then one that others name otherwise. A mapping of the last kind gives way to the one concept that bears the term's
+   preferred name as its own.
+3. A term without a CUI joins the one concept whose preferred name, else whose exact synonym, is the term's preferred name, if they are of the
+   same kind (semantic group), the concept has no term of the same source, and no identifier of a third vocabulary tells them apart.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from . import curies, semantic_types
+from .concept import is_cui
+
+UNSAFE = frozenset({"AB", "NRW", "REL", "BRD", "OB"})  # term types of names that say too little, or something else
+TELLING = frozenset({"SNOMEDCT_US", "MSH", "OMIM", "NCI", "ORDO", "FMA"})  # vocabularies whose codes tell concepts apart
+SHORTEST = 4  # characters of a name that joins; shorter ones are mostly abbreviations
+SAME_LABEL, SHARED_NAME, ALONE, CONTRADICTED = 3, 2, 1, 0  # how a CUI fits a term
+NOT_CUI = "NOT GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
+
+
+class Joined(NamedTuple):
+    """One decision.
+
+    Attributes:
+        what: "joined" (by name), "moved" (from a CUI that others name otherwise), "kept apart" (another term of the source has the CUI).
+        term: the first term of the group that it is about.
+        concept: where it went.
+        name: the name that decided; "" for none.
+        reason: in words.
+    """
+
+    what: str
+    term: str
+    concept: str
+    name: str
+    reason: str
+
+
+@dataclass
+class Joins:
+    """The careful rules, and what they decided in the last build.
+
+    Attributes:
+        hidden: terms whose CUIs are not looked at, to measure the rules.
+        decisions: all decisions, in order.
+    """
+
+    hidden: Collection[str] = frozenset()
+    decisions: list[Joined] = field(default_factory=list)
+
+    def say(self, what: str, term: str, concept: str, name: str, reason: str) -> None:
+        """Note a decision."""
+        self.decisions.append(Joined(what, term, concept, name, reason))
+
+
+@dataclass
+class _Group:
+    """Terms that are one term, by mappings.
+
+    Attributes:
+        terms: in the order in which they were first seen.
+        sources: prefixes of the terms that have names.
+        labels: preferred names.
+        exact: exact synonyms and preferred names.
+        cuis: in order of preference.
+    """
+
+    terms: list[str]
+    sources: set[str] = field(default_factory=set)
+    labels: set[str] = field(default_factory=set)
+    exact: set[str] = field(default_factory=set)
+    cuis: list[str] = field(default_factory=list)
+
+
+class _Place(NamedTuple):
+    """A concept in the making: its groups' sources, codes and kinds."""
+
+    sources: set[str]
+    codes: dict[str, set[str]]
+    kinds: set[str]
+
+
+def assign(database: sqlite3.Connection, named: Sequence[str], cuis: dict[str, list[tuple[int, str]]], joins: Joins) -> list[tuple[list[str], str]]:
+    """Return the groups of terms with the concept id of each.
+
+    Args:
+        database: the stage of `builder`.
+        named: terms that have names, in the order in which they were first seen.
+        cuis: term -> (order, CUI) of its mappings.
+        joins: rules; it is told what was decided.
+    """
+    return _Assignment(database, named, {term: pairs for term, pairs in cuis.items() if term not in joins.hidden}, joins).run()
+
+
+class _Assignment:
+    def __init__(self, database: sqlite3.Connection, named: Sequence[str], cuis: dict[str, list[tuple[int, str]]], joins: Joins) -> None:
+        self.joins = joins
+        self.order = {term: place for place, term in enumerate(named)}
+        self.labels: dict[str, set[str]] = defaultdict(set)
+        self.exact: dict[str, set[str]] = defaultdict(set)
+        self._read_names(database)
+        self.codes: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for term, vocabulary, code in database.execute("SELECT DISTINCT id, vocabulary, code FROM s_code"):
+            if vocabulary in TELLING:
+                self.codes[term].append((vocabulary, code))
+        self._kinds = _Kinds(database)
+        self.groups = self._grouped(database, [*named, *(term for term in cuis if term not in self.order)])
+        for group in self.groups:
+            group.cuis = list(dict.fromkeys(cui for _, cui in sorted(pair for term in group.terms for pair in cuis.get(term, []))))
+        self.single: dict[str, list[_Group]] = defaultdict(list)  # CUI -> groups that map to it alone
+        self.claims: dict[str, int] = defaultdict(int)
+        for group in self.groups:
+            if len(group.cuis) == 1:
+                self.single[group.cuis[0]].append(group)
+            for cui in group.cuis:
+                self.claims[cui] += 1
+
+    def _read_names(self, database: sqlite3.Connection) -> None:
+        least: dict[str, int] = {}
+        for term, norm, rank, kind in database.execute("SELECT id, norm, rank, term_type FROM s_name ORDER BY id, rank"):
+            if kind in UNSAFE:
+                continue
+            if rank == least.setdefault(term, rank) and (rank == 0 or not is_cui(term)):  # a CUI's own preferred name is one that a source says
+                self.labels[term].add(norm)
+            self.exact[term].add(norm)
+
+    # -- 1. groups of terms that mappings call the same ---------------------------------------------------------------------
+
+    def _grouped(self, database: sqlite3.Connection, terms: Iterable[str]) -> list[_Group]:
+        above = {term: term for term in terms}
+        sources = {term: {_source(term)} if term in self.order else set() for term in above}
+
+        def root(term: str) -> str:
+            while above[term] != term:
+                above[term] = above[above[term]]
+                term = above[term]
+            return term
+
+        edges = [
+            (self._likeness(term, other), place, term, other)
+            for place, term, other in database.execute("SELECT rowid, id, other FROM s_same ORDER BY rowid")
+            if not is_cui(term) and not is_cui(other)
+        ]
+        for _, _, term, other in sorted(edges, key=lambda edge: (-edge[0], edge[1])):
+            for each in (term, other):
+                if each not in above:
+                    above[each], sources[each] = each, set()
+            one, two = root(term), root(other)
+            if one == two:
+                continue
+            if both := sources[one] & sources[two]:
+                self.joins.say("kept apart", other, term, "", f"a mapping would bring two terms of {', '.join(sorted(both))} together")
+                continue
+            above[two] = one
+            sources[one] |= sources[two]
+        members: dict[str, list[str]] = defaultdict(list)
+        for term in above:
+            members[root(term)].append(term)
+        found = []
+        for group in members.values():
+            group.sort(key=lambda term: self.order.get(term, len(self.order)))
+            found.append(
+                _Group(
+                    group,
+                    {_source(term) for term in group if term in self.order},
+                    set().union(*(self.labels.get(term, set()) for term in group)),
+                    set().union(*(self.exact.get(term, set()) for term in group)),
+                )
+            )
+        return sorted(found, key=lambda group: self.order.get(group.terms[0], len(self.order)))
+
+    def _likeness(self, term: str, other: str) -> int:
+        if self.labels.get(term, set()) & self.labels.get(other, set()):
+            return 2
+        return 1 if self.exact.get(term, set()) & self.exact.get(other, set()) else 0
+
+    # -- 2. CUIs ------------------------------------------------------------------------------------------------------------
+
+    def _fit(self, group: _Group, cui: str) -> int:
+        others = [other for other in self.single.get(cui, []) if other is not group]
+        labels = self.labels.get(cui, set()).union(*(other.labels for other in others))
+        exact = self.exact.get(cui, set()).union(*(other.exact for other in others))
+        if labels & group.labels:
+            return SAME_LABEL
+        if labels & group.exact or exact & group.labels or exact & group.exact:
+            return SHARED_NAME
+        return CONTRADICTED if labels else ALONE
+
+    def run(self) -> list[tuple[list[str], str]]:
+        keys: dict[int, str] = {}
+        doubtful: set[int] = set()
+        places: dict[str, _Place] = {}
+        wishes = []  # (fit, order, group number, CUI): best first, so that the best term of a source gets a CUI
+        for number, group in enumerate(self.groups):
+            fits = [(self._fit(group, cui), -place, cui) for place, cui in enumerate(group.cuis)]
+            wishes += [(-fit, place, number, cui) for place, (fit, _, cui) in enumerate(sorted(fits, reverse=True))]
+        for minus_fit, place, number, cui in sorted(wishes, key=lambda wish: (wish[1] > 0, wish[0], wish[1], wish[2])):
+            group = self.groups[number]
+            if number in keys:
+                continue
+            found = places.get(cui)
+            if found is not None and (both := found.sources & group.sources):
+                if place == len(group.cuis) - 1:
+                    self.joins.say("kept apart", group.terms[0], cui, "", f"another term of {', '.join(sorted(both))} has this CUI")
+                continue
+            keys[number] = cui
+            if minus_fit == CONTRADICTED:
+                doubtful.add(number)
+            self._enter(places, cui, group)
+        self._by_name(keys, doubtful, places)
+        return [(group.terms, keys[number]) for number, group in enumerate(self.groups) if number in keys]
+
+    def _enter(self, places: dict[str, _Place], key: str, group: _Group) -> None:
+        if key not in places:
+            places[key] = _Place(set(), defaultdict(set), self._kinds.stated(key))
+        self._add(places[key], group)
+
+    def _add(self, place: _Place, group: _Group) -> None:
+        place.sources.update(group.sources)
+        place.kinds.update(self._kinds_of(group))
+        for term in group.terms:
+            for vocabulary, code in self._codes_of(term):
+                place.codes[vocabulary].add(code)
+
+    def _codes_of(self, term: str) -> list[tuple[str, str]]:
+        own = curies.code(term)
+        return [*self.codes.get(term, []), *([own] if own and own[0] in TELLING else [])]
+
+    def _kinds_of(self, group: _Group) -> set[str]:
+        return set().union(*(self._kinds.of(term) for term in group.terms if term in self.order))
+
+    # -- 3. names -----------------------------------------------------------------------------------------------------------
+
+    def _by_name(self, keys: dict[int, str], doubtful: set[int], places: dict[str, _Place]) -> None:
+        bearers: dict[str, dict[str, int]] = defaultdict(dict)  # name -> concept id -> 2 for its preferred name, 1 for an exact synonym
+
+        def bear(key: str, labels: Iterable[str], exact: Iterable[str], best: int = 2) -> None:
+            for grade, names in ((1, exact), (best, labels)):
+                for name in names:
+                    bearers[name][key] = max(grade, bearers[name].get(key, 0))
+
+        for number, known in keys.items():
+            if number not in doubtful:
+                bear(known, self.groups[number].labels, self.groups[number].exact)
+        for cui in list(self.labels):
+            if is_cui(cui):
+                bear(cui, self.labels[cui], self.exact[cui])
+                if cui not in places:
+                    places[cui] = _Place(set(), defaultdict(set), self._kinds.stated(cui))
+        for number, group in enumerate(self.groups):
+            if not group.sources or (number in keys and number not in doubtful):
+                continue
+            key, name, why = self._bearer(group, bearers, places, moved=number in doubtful)
+            if number in doubtful:
+                if key is None or key == keys[number] or bearers[name][key] < 2 or not places[key].sources:
+                    bear(keys[number], group.labels, group.exact)
+                    continue
+                self.joins.say("moved", group.terms[0], key, name, f"{keys[number]} has other names")
+            elif key is not None:
+                self.joins.say("joined", group.terms[0], key, name, why)
+            own = key or group.terms[0]
+            keys[number] = own
+            self._enter(places, own, group)
+            if key is None:
+                bear(own, group.labels, ())
+
+    def _bearer(self, group: _Group, bearers: dict[str, dict[str, int]], places: dict[str, _Place], *, moved: bool) -> tuple[str | None, str, str]:
+        kinds = self._kinds_of(group)
+        codes: dict[str, set[str]] = defaultdict(set)
+        for term in group.terms:
+            for vocabulary, code in self._codes_of(term):
+                codes[vocabulary].add(code)
+        for name in sorted(group.labels):
+            if len(name) < SHORTEST:
+                continue
+            for with_cui in (True, False):
+                for grade, why in ((2, "its preferred name"), (1, "an exact synonym")):
+                    held = [key for key, g in bearers.get(name, {}).items() if g == grade and is_cui(key) == with_cui]
+                    agreeing = [key for key in held if kinds & places[key].kinds]
+                    if len(agreeing) > 1:
+                        return None, name, "several concepts bear the name"
+                    if agreeing and self._may_join(group, codes, places[agreeing[0]]):
+                        return agreeing[0], name, f"{name!r} is {why}"
+                    if agreeing:
+                        return None, name, "something tells them apart"
+                if moved:
+                    break  # only a concept with a CUI takes a term from another
+        return None, "", ""
+
+    def _may_join(self, group: _Group, codes: dict[str, set[str]], place: _Place) -> bool:
+        if place.sources & group.sources:
+            return False
+        return not any(place.codes.get(vocabulary) and not place.codes[vocabulary] & found for vocabulary, found in codes.items())
+
+
+class _Kinds:
+    """The semantic groups of terms and CUIs, stated or by branch."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._stated: dict[str, set[str]] = defaultdict(set)
+        for term, tui in database.execute("SELECT DISTINCT id, tui FROM s_type"):
+            self._stated[term].add(_group_of(tui))
+        self._parents: dict[str, list[str]] = defaultdict(list)
+        for term, parent in database.execute(f"SELECT id, parent FROM s_parent WHERE id {NOT_CUI}"):
+            self._parents[term].append(parent)
+        self._vocabulary = dict(database.execute(f"SELECT id, MIN(source) FROM s_name WHERE id {NOT_CUI} GROUP BY id"))
+
+    def stated(self, term: str) -> set[str]:
+        """Return the kinds that sources state."""
+        return set(self._stated.get(term, ()))
+
+    def of(self, term: str) -> set[str]:
+        """Return the kinds that sources state, else those of the term's branch."""
+        if term not in self._stated:
+            types = semantic_types.types_of(term, self._vocabulary.get(term, ""), lambda i: self._parents.get(i, ()))
+            self._stated[term] = {_group_of(tui) for tui in types}
+        return self._stated[term]
+
+
+def _group_of(tui: str) -> str:
+    found = semantic_types.load().get(tui)
+    return found.group if found else tui
+
+
+def _source(term: str) -> str:
+    return curies.split(term)[0].upper()
+
+
+def several_of_one_source(keys: Iterable[tuple[str, str]], named: Collection[str]) -> dict[str, list[str]]:
+    """Return the concepts that hold several terms of one source, with these terms.
+
+    Args:
+        keys: (term, concept id).
+        named: terms that have names.
+    """
+    held: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for term, key in keys:
+        if term in named:
+            held[key, _source(term)].append(term)
+    found: dict[str, list[str]] = defaultdict(list)
+    for (key, _), terms in held.items():
+        if len(terms) > 1:
+            found[key] += sorted(terms)
+    return dict(found)

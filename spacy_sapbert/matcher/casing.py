@@ -1,0 +1,197 @@
+"""Which single words of a vocabulary are looked for in text, and in which case: acronyms, symbols, plain English, units."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from ..kb import semantic_types
+
+DATA = Path(__file__).parents[1] / "data"
+PLAIN_WORDS = DATA / "plain_words.txt"
+KNOWN_WORDS = DATA / "known_words.txt.xz"
+SENSES = DATA / "abbreviations.tsv"
+CAPITALS, NOT_LOWER = "capitals", "not lower"  # how a word must be written in the text; "" is any way
+ACRONYM_LETTERS = 8  # longer words in capitals are words of a source that writes all its names so
+SYMBOL_LETTERS = 3  # "Mg", "Pap", "Na"; longer ones with one capital are words at the beginning of a name
+# types of concepts that say how, where or when, and are no mention by themselves
+QUALIFIERS = frozenset(["T041", "T056", "T077", "T078", "T079", "T080", "T081", "T082", "T089", "T102", "T169", "T185"])
+# what is measured in them stands before
+UNITS = frozenset(
+    [
+        "mm",
+        "cm",
+        "m",
+        "km",
+        "nm",
+        "um",
+        "ml",
+        "dl",
+        "l",
+        "cc",
+        "mg",
+        "g",
+        "gm",
+        "gr",
+        "kg",
+        "mcg",
+        "ug",
+        "ng",
+        "pg",
+        "lb",
+        "lbs",
+        "oz",
+        "in",
+        "ft",
+        "iu",
+        "u",
+        "meq",
+        "mmol",
+        "umol",
+        "nmol",
+        "mol",
+        "mosm",
+        "kcal",
+        "cal",
+        "hz",
+        "khz",
+        "mhz",
+        "db",
+        "kpa",
+        "pa",
+        "mmhg",
+        "bpm",
+        "sec",
+        "s",
+        "min",
+        "h",
+        "hr",
+        "hrs",
+        "d",
+        "wk",
+        "wks",
+        "mo",
+        "yr",
+        "yrs",
+        "y",
+        "c",
+        "f",
+        "fr",
+        "gy",
+        "cgy",
+        "mci",
+        "amp",
+        "v",
+        "mv",
+        "ma",
+        "w",
+        "mw",
+        "ppm",
+        "units",
+        "unit",
+        "tab",
+        "tabs",
+        "cap",
+        "caps",
+        "gtt",
+        "gtts",
+        "x",
+        "%",
+        "/min",
+        "th",
+        "st",
+        "nd",
+        "rd",
+        "pm",
+        "am",
+    ]
+)
+
+
+def casing(texts: Iterable[str]) -> str:
+    """Return how a word must be written to be found, by how the sources write it.
+
+    Args:
+        texts: the word as each source writes it: "COPD", "copd".
+
+    Returns:
+        CAPITALS for an acronym ("CHILD", "DVTs"), NOT_LOWER for a short symbol ("Mg"), "" for a word.
+    """
+    texts = list(texts)
+    if all(is_acronym(text) for text in texts):
+        return CAPITALS
+    if all(len(text) <= SYMBOL_LETTERS and text != text.lower() for text in texts):
+        return NOT_LOWER
+    return ""
+
+
+def is_acronym(text: str) -> bool:
+    """Say whether a word is written as an acronym: two or more capitals and no small letters, but a last "s": "CP", "DM2", "DVTs"."""
+    bare = text.removesuffix("s")
+    return len(bare) <= ACRONYM_LETTERS and sum(letter.isupper() for letter in bare) >= 2 and not any(letter.islower() for letter in bare)
+
+
+def fits(word: str, wanted: str) -> bool:
+    """Say whether a word of a text is written as `casing` asks."""
+    if wanted == CAPITALS:
+        return not any(letter.islower() for letter in word.removesuffix("s").removesuffix("'"))
+    return wanted != NOT_LOWER or not word.islower()
+
+
+def only_qualifies(tuis: Collection[str]) -> bool:
+    """Say whether semantic types are those of qualifiers only ("right", "mild", "chronic")."""
+    return bool(tuis) and all(tui in QUALIFIERS for tui in tuis)
+
+
+def is_unit(word: str, before: str) -> bool:
+    """Say whether a word is a unit of the number that stands before it.
+
+    Args:
+        word: the word.
+        before: the text before it: "4 ", "81", "10-".
+    """
+    return word.lower() in UNITS and re.search(r"\d[\d.,/ ]*[-\s]?$", before) is not None
+
+
+@lru_cache(maxsize=1)
+def plain_words() -> frozenset[str]:
+    """Return English words that are names of some vocabulary, but in a note hardly ever a mention by themselves."""
+    lines = PLAIN_WORDS.read_text(encoding="utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
+
+
+def is_plain(word: str) -> bool:
+    """Say whether a lower-case word, or what it is an English form of, is among the plain words."""
+    plain = plain_words()
+    bare = [
+        word,
+        word.removesuffix("s"),
+        word.removesuffix("d"),
+        *(word.removesuffix(end) for end in ("es", "ed", "ing", "ly") if word.endswith(end)),
+    ]
+    return any(form in plain for form in bare) or (word.endswith("ing") and word[:-3] + "e" in plain)
+
+
+@lru_cache(maxsize=1)
+def known_words() -> frozenset[str]:
+    """Return lower-case words that notes and abstracts write often, so that they are no misspellings."""
+    import lzma
+
+    with lzma.open(KNOWN_WORDS, "rt", encoding="utf-8") as file:
+        return frozenset(line.strip() for line in file if line.strip() and not line.startswith("#"))
+
+
+@lru_cache(maxsize=1)
+def abbreviations() -> frozenset[str]:
+    """Return the abbreviations of clinicians, as they are written, that have a sense with a CUI."""
+    with open(SENSES, encoding="utf-8") as file:
+        rows = (line.rstrip("\n").split("\t") for line in file if not line.startswith("#"))
+        return frozenset(row[0] for row in rows if len(row) > 2 and row[2].startswith("C"))
+
+
+def group_of(tui: str | None) -> str:
+    """Return the group of a semantic type, "" for none."""
+    kind = semantic_types.load().get(tui or "")
+    return kind.group if kind else ""

@@ -1,0 +1,105 @@
+"""Misspelt words of a text -> words of the vocabulary, by deletions: sorted arrays of hashes, as in `phrases.py`.
+
+Two words with one edit between them (a letter more, less or other, or two that changed places) have a common form with one letter deleted.
+
+Source:
+    Garbe, SymSpell (2012): the forms of the vocabulary are made once, and a look-up needs only those of the word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .phrases import Hashes1d, word_hash
+
+MIN_LETTERS = 7  # a shorter word with one edit is too often another word
+ARRAYS = {"known": np.uint64, "forms": np.uint64, "targets": np.uint32}
+WORDS = "spelling_words.txt"
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """Words of a vocabulary, and their forms with one letter deleted.
+
+    Attributes:
+        known: (w,) hashes of words that are spelt right, ascending.
+        forms: (f,) hashes of forms with one letter deleted, ascending.
+        targets: (f,) place of the word that each form is of, in `words`.
+        words: words of the vocabulary.
+    """
+
+    known: Hashes1d
+    forms: Hashes1d
+    targets: npt.NDArray[np.uint32]
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, words: Iterable[str], known: Iterable[str] = ()) -> Spelling:
+        """Make the forms of a vocabulary.
+
+        Args:
+            words: lower-case words of the vocabulary, as they are compared, the more frequent first: of two words with one form, the first is taken.
+            known: other words that are spelt right.
+        """
+        words = [word for word in words if word.isalpha()]
+        pairs: dict[int, int] = {}
+        for place, word in enumerate(words):
+            if len(word) >= MIN_LETTERS:
+                for form in (word, *deletions(word)):
+                    pairs.setdefault(word_hash(form), place)
+        every = np.unique(np.array([word_hash(word) for word in (*words, *known)], dtype=np.uint64))
+        forms = np.fromiter(pairs.keys(), dtype=np.uint64, count=len(pairs))
+        order = np.argsort(forms)
+        return cls(every, forms[order], np.fromiter(pairs.values(), dtype=np.uint32, count=len(pairs))[order], tuple(words))
+
+    def correct(self, word: str) -> str | None:
+        """Return the word that a misspelt one stands for; None if it is spelt right, or nothing is near.
+
+        Args:
+            word: a lower-case word, as it is compared.
+        """
+        if len(word) < MIN_LETTERS or not word.isalpha() or _place(self.known, word_hash(word)) is not None:
+            return None
+        places = (_place(self.forms, word_hash(form)) for form in (word, *deletions(word)))
+        at = next((place for place in places if place is not None), None)
+        return None if at is None else self.words[int(self.targets[at])]
+
+    def to_disk(self, folder: Path) -> None:
+        """Write the arrays and words into a folder."""
+        for name in ARRAYS:
+            np.save(folder / f"spelling_{name}.npy", getattr(self, name))
+        (folder / WORDS).write_text("\n".join(self.words), encoding="utf-8")
+
+    @classmethod
+    def from_disk(cls, folder: Path) -> Spelling | None:
+        """Map the arrays of a folder; None if it has none."""
+        if not (folder / WORDS).is_file():
+            return None
+        arrays: dict[str, Any] = {name: np.load(folder / f"spelling_{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS}
+        return cls(**arrays, words=tuple((folder / WORDS).read_text(encoding="utf-8").split("\n")))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the arrays as bytes, and the words."""
+        return {**{name: getattr(self, name).tobytes() for name in ARRAYS}, "words": list(self.words)}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Spelling:
+        """Read what `to_dict` returned."""
+        arrays: dict[str, Any] = {name: np.frombuffer(content[name], dtype=kind) for name, kind in ARRAYS.items()}
+        return cls(**arrays, words=tuple(content["words"]))
+
+
+def deletions(word: str) -> list[str]:
+    """Return a word with each of its letters but the first deleted."""
+    return [word[:i] + word[i + 1 :] for i in range(1, len(word))]
+
+
+def _place(among: npt.NDArray[np.uint64], wanted: int) -> int | None:
+    at = int(np.searchsorted(among, np.uint64(wanted)))
+    return at if at < len(among) and int(among[at]) == wanted else None

@@ -1,0 +1,173 @@
+"""The recogniser's network: word and name features, a bidirectional LSTM, and a conditional random field over BILUO tags.
+
+Source: Lample et al., NAACL 2016 (BiLSTM-CRF); Tsuboi et al., COLING 2008 (a CRF's loss where some tags are unknown).
+"""
+
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from .features import IN_NAME, ROWS, Batch
+from .labels import KINDS
+
+TAGS = ("O", *(f"{place}-{kind}" for kind in KINDS for place in "BILU"))
+Ints1d = npt.NDArray[np.int64]
+NEVER = -1e4  # score of what cannot be
+
+
+def follows(before: str, after: str) -> bool:
+    """Say whether a tag may follow another one in BILUO."""
+    if before[0] in "BI":
+        return after[0] in "IL" and before[2:] == after[2:]
+    return after[0] in "OBU"
+
+
+class MentionNetwork(nn.Module):
+    """Tokens of windows -> scores of tags, and what a CRF does with them.
+
+    Args:
+        vectors: Width of the static encoder's vectors.
+        width: Of a token before the LSTM.
+        hidden: Of the LSTM, in each direction.
+        layers: Of the LSTM.
+        corpora: How many corpora it is trained on; each has a vector of its own, as corpora differ in what they annotate. The first one's is used after training.
+        dropout: While training.
+    """
+
+    illegal: torch.Tensor
+    first: torch.Tensor
+    last: torch.Tensor
+
+    def __init__(self, vectors: int = 256, width: int = 192, hidden: int = 128, layers: int = 1, corpora: int = 1, dropout: float = 0.3) -> None:
+        super().__init__()
+        self.settings: dict[str, Any] = {"vectors": vectors, "width": width, "hidden": hidden, "layers": layers, "corpora": corpora}
+        sizes = {"word": 64, "prefix": 32, "suffix": 32, "shape": 32}
+        self.tables = nn.ModuleDict({name: nn.Embedding(rows, sizes[name]) for name, rows in ROWS.items()})
+        self.project = nn.Linear(vectors, 128)
+        self.names = nn.Embedding(IN_NAME, 32)
+        self.corpora = nn.Embedding(corpora, 16)
+        inputs = 128 + sum(sizes.values()) + 32
+        self.mix = nn.Sequential(nn.LayerNorm(inputs), nn.Linear(inputs, width), nn.GELU())
+        self.lstm = nn.LSTM(width + 16, hidden, layers, batch_first=True, bidirectional=True, dropout=dropout if layers > 1 else 0.0)
+        self.tags = nn.Linear(2 * hidden, len(TAGS))
+        self.steps = nn.Parameter(torch.zeros(len(TAGS), len(TAGS)))
+        self.dropout = nn.Dropout(dropout)
+        for table in [*self.tables.values(), self.names, self.corpora]:
+            nn.init.normal_(cast(nn.Embedding, table).weight, std=0.3)
+        self.register_buffer("illegal", torch.tensor([[0.0 if follows(a, b) else NEVER for b in TAGS] for a in TAGS]), persistent=False)
+        self.register_buffer("first", torch.tensor([0.0 if tag[0] in "OBU" else NEVER for tag in TAGS]), persistent=False)
+        self.register_buffer("last", torch.tensor([0.0 if tag[0] in "OLU" else NEVER for tag in TAGS]), persistent=False)
+
+    def forward(self, batch: Batch, corpora: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the scores of tags (n, t, tags).
+
+        Args:
+            batch: n windows.
+            corpora: (n,) which corpus each is of; None: the first.
+        """
+        rows = torch.from_numpy(batch.hashed)
+        tables = self.tables
+        of_word = torch.cat(
+            [
+                self.project(torch.from_numpy(batch.vectors) * 4.0),
+                tables["word"](rows[:, 0]) + tables["word"](rows[:, 1]),
+                tables["prefix"](rows[:, 2]),
+                tables["suffix"](rows[:, 3]),
+                tables["shape"](rows[:, 4]),
+            ],
+            dim=1,
+        )
+        tokens = torch.cat([of_word[torch.from_numpy(batch.words)], self.names(torch.from_numpy(batch.names))], dim=2)
+        mixed = self.mix(self.dropout(tokens))
+        n, t = batch.words.shape
+        of_corpus = self.corpora(torch.zeros(n, dtype=torch.int64) if corpora is None else corpora)
+        inputs = self.dropout(torch.cat([mixed, of_corpus[:, None, :].expand(n, t, -1)], dim=2))
+        packed = nn.utils.rnn.pack_padded_sequence(inputs, torch.from_numpy(batch.lengths), batch_first=True, enforce_sorted=False)
+        states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=t)
+        scores: torch.Tensor = self.tags(self.dropout(states))
+        return scores
+
+    def log_sums(self, scores: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Return the logarithm of the sum over all legal ways (n,) through scores (n, t, tags)."""
+        steps = (self.steps + self.illegal)[None]
+        state = scores[:, 0] + self.first
+        for at in range(1, scores.shape[1]):
+            new = torch.logsumexp(state[:, :, None] + steps, dim=1) + scores[:, at]
+            state = torch.where((lengths > at)[:, None], new, state)
+        return torch.logsumexp(state + self.last, dim=1)
+
+    def loss(self, scores: torch.Tensor, allowed: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Return minus the log probability (n,) that each window's tags are among the allowed ones.
+
+        Args:
+            scores: (n, t, tags).
+            allowed: (n, t, tags) bool: one tag where it is known, several where it is not.
+            lengths: (n,).
+        """
+        both = self.log_sums(torch.cat([scores, scores + torch.where(allowed, 0.0, NEVER)]), torch.cat([lengths, lengths]))
+        return both[: len(scores)] - both[len(scores) :]
+
+
+def best_ways(scores: npt.NDArray[np.float32], lengths: Ints1d, network: MentionNetwork) -> list[list[int]]:
+    """Return the most probable tags of each window (Viterbi).
+
+    Args:
+        scores: (n, t, tags).
+        lengths: (n,).
+        network: Its steps from tag to tag.
+    """
+    steps = (network.steps + network.illegal).detach().numpy()
+    first, last = network.first.numpy(), network.last.numpy()
+    n, t, tags = scores.shape
+    state = scores[:, 0] + first
+    back = np.zeros((t, n, tags), dtype=np.int8)
+    ends = lengths
+    for at in range(1, t):
+        all_ways = state[:, :, None] + steps[None]
+        back[at] = all_ways.argmax(1)
+        new = all_ways.max(1) + scores[:, at]
+        state = np.where((ends > at)[:, None], new, state)
+    best = (state + last).argmax(1)
+    found = []
+    for row in range(n):
+        tag = int(best[row])
+        way = [tag]
+        for at in range(int(ends[row]) - 1, 0, -1):
+            tag = int(back[at, row, tag])
+            way.append(tag)
+        found.append(way[::-1])
+    return found
+
+
+def marginals(scores: npt.NDArray[np.float32], lengths: Ints1d, network: MentionNetwork) -> npt.NDArray[np.float32]:
+    """Return the logarithm of each tag's probability at each token (n, t, tags), over all legal ways. Behind a window's end it means nothing.
+
+    Args:
+        scores: (n, t, tags).
+        lengths: (n,).
+        network: Its steps from tag to tag.
+
+    Source:
+        The forward-backward algorithm (Rabiner, Proc. IEEE 1989).
+    """
+    with torch.inference_mode():
+        emitted, ends = torch.from_numpy(scores), torch.from_numpy(lengths)
+        steps = (network.steps + network.illegal)[None]
+        n, t, _ = emitted.shape
+        forward, backward = torch.empty_like(emitted), torch.empty_like(emitted)
+        forward[:, 0] = emitted[:, 0] + network.first
+        for at in range(1, t):
+            forward[:, at] = torch.logsumexp(forward[:, at - 1, :, None] + steps, dim=1) + emitted[:, at]
+        state = network.last.expand(n, -1).clone()
+        for at in range(t - 1, -1, -1):
+            inside = (ends > at + 1)[:, None]
+            if at + 1 < t:
+                longer = torch.logsumexp(steps + (emitted[:, at + 1] + state)[:, None, :], dim=2)
+                state = torch.where(inside, longer, network.last.expand(n, -1))
+            backward[:, at] = state
+        both = forward + backward
+        result: npt.NDArray[np.float32] = (both - torch.logsumexp(both, dim=2, keepdim=True)).numpy()
+        return result

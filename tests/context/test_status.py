@@ -1,0 +1,173 @@
+"""Whether a mention is so: hand-judged sentences, traps, sections, bad input, and the component around the rules."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from spacy.tokens import Doc, Span
+
+from spacy_sapbert.context.rules import SHIPPED, STATUSES, Rules
+from spacy_sapbert.errors import MissingFile, SapbertError
+
+LINES = (Path(__file__).parent / "status_cases.tsv").read_text(encoding="utf-8").splitlines()
+CASES = [line.replace("\\n", "\n").split("\t") for line in LINES if line and not line.startswith("#")]
+RULES = Rules(SHIPPED.read_text(encoding="utf-8"))
+
+
+def said(text: str, mention: str, rules: Rules = RULES, breaks: tuple[int, ...] = ()) -> str:
+    at = text.index(mention)
+    status = rules.statuses(text, [(at, at + len(mention))], breaks)[0]
+    assert tuple(status) == STATUSES
+    return ",".join(key for key, true in status.items() if true) or "-"
+
+
+@pytest.mark.parametrize(("text", "mention", "wanted"), CASES)
+def test_a_judged_sentence(text: str, mention: str, wanted: str) -> None:
+    assert set(said(text, mention).split(",")) == set(wanted.split(","))
+
+
+def test_every_case_that_is_so_keeps_its_status_in_capitals() -> None:
+    text = "SHE DENIES CHEST PAIN. POSSIBLE PNEUMONIA. FAMILY HISTORY OF GOUT. HISTORY OF STROKE. RETURN IF FEVER. HAS ASTHMA."
+    wanted = {"CHEST PAIN": "negated", "PNEUMONIA": "uncertain", "GOUT": "family", "STROKE": "historical", "FEVER": "hypothetical", "ASTHMA": "-"}
+    assert {mention: said(text, mention) for mention in wanted} == wanted
+
+
+def test_sections_speak_for_what_is_in_them() -> None:
+    note = (
+        "PAST MEDICAL HISTORY:,1. Gout.,2. No diabetes.,She now has asthma.,FAMILY HISTORY:,Mother is well.  Stroke on both sides.  The patient denies "
+        "cough.  She has eczema.,DISCHARGE INSTRUCTIONS: Return for fever.,DDX: sepsis, anemia.,IMPRESSION: Pneumonia."
+    )
+    wanted = {
+        "Gout": "historical",
+        "diabetes": "negated",
+        "asthma": "-",
+        "Stroke": "family",
+        "cough": "negated",
+        "eczema": "-",
+        "fever": "hypothetical",
+        "anemia": "uncertain",
+        "Pneumonia": "-",
+    }
+    assert {mention: said(note, mention) for mention in wanted} == wanted
+
+
+def test_lines_lists_and_tables_bound_a_scope() -> None:
+    assert said("- no fever\n- cough", "cough") == "-"
+    assert said("Denies any recent\nweight loss.", "weight loss") == "negated"  # a wrapped line
+    assert said("No rash\nEdema of both legs", "Edema") == "-"
+    assert said("Fever\tno\nCough\tyes", "Fever") == "negated"
+    assert said("Fever\tno\nCough\tyes", "Cough") == "-"
+
+
+def test_known_sentences_bound_a_scope() -> None:
+    text = "no fever cough for days"
+    assert said(text, "cough") == "negated"
+    assert said(text, "cough", breaks=(0, 9)) == "-"
+
+
+@pytest.mark.parametrize("text", ["", "???", "[**Name**] [**Hospital**]", "\n\n\n", "   ", "Pas de fièvre, 発熱なし", "�\x00"])
+def test_odd_text_is_read(text: str) -> None:
+    assert RULES.statuses(text, []) == []
+    places = [(0, len(text))] if text else []
+    assert len(RULES.statuses(text, places)) == len(places)
+
+
+@pytest.mark.parametrize("piece", ["no fever, ", "a ", "history of ", "denies x but ", "?", "no no no ", "x\n", "(", "| no |"])
+def test_one_long_line_takes_linear_time(piece: str) -> None:
+    text = (piece * (10**5 // len(piece)))[: 10**5]
+    mentions = [(at, at + 3) for at in range(0, len(text) - 3, 200)]
+    start = time.process_time()
+    assert len(RULES.statuses(text, mentions)) == len(mentions)
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("", 1),
+        ("trigger\tcategory\n", 1),
+        ("trigger\tcategory\tdirection\tscope\nno\tdenied\tforward\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nno\tnegated\tupward\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\n# a comment\nno\tnegated\tforward\tfive\n", 3),
+        ("trigger\tcategory\tdirection\tscope\nbut\tend\tdenied\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nno\n", 2),
+    ],
+)
+def test_a_wrong_table_of_rules_is_refused(table: str, line: int) -> None:
+    with pytest.raises(SapbertError, match=rf"E403.*line {line}"):
+        Rules(table)
+
+
+# -- the component --------------------------------------------------------------------------------------------------------
+
+
+def made(nlp: Any, text: str, *mentions: str, group: str | None = None) -> Doc:
+    doc: Doc = nlp.make_doc(text)
+    spans = [doc.char_span(text.index(m), text.index(m) + len(m), label="DISO") for m in mentions]
+    if group is None:
+        doc.set_ents(spans)
+    else:
+        doc.spans[group] = spans
+    return doc
+
+
+def test_entities_and_groups_get_a_dict() -> None:
+    nlp = spacy.blank("en")
+    component: Any = nlp.add_pipe("clinical_status")
+    doc = component(made(nlp, "No fever. Mother had gout.", "fever", "gout"))
+    assert doc.ents[0]._.assertion == {"negated": True, "uncertain": False, "hypothetical": False, "historical": False, "family": False}
+    assert doc.ents[1]._.assertion["family"] is True
+    grouped = component(made(nlp, "No fever or severe cough.", "severe cough", "cough", group="sapbert"))
+    assert [span._.assertion["negated"] for span in grouped.spans["sapbert"]] == [True, True]
+    assert next(iter(component.pipe([nlp.make_doc("")]))).text == ""
+
+
+def test_sentences_that_are_set_are_used() -> None:
+    nlp = spacy.blank("en")
+    component: Any = nlp.add_pipe("clinical_status")
+    doc = made(nlp, "no fever cough for days", "cough")
+    for token in doc:
+        token.is_sent_start = token.text in ("no", "cough")
+    assert component(doc).ents[0]._.assertion["negated"] is False
+
+
+def test_own_rules_are_saved_with_the_pipeline(tmp_path: Path) -> None:
+    table = tmp_path / "rules.tsv"
+    table.write_text("trigger\tcategory\tdirection\tscope\nkeine\tnegated\tforward\t\n", encoding="utf-8")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("clinical_status", config={"rules": str(table)})
+    nlp.initialize()
+    nlp.to_disk(tmp_path / "pipeline")
+    content = nlp.to_bytes()
+    table.unlink()
+    for again in (spacy.load(tmp_path / "pipeline"), spacy.blank("en")):
+        if not again.pipe_names:
+            again.add_pipe("clinical_status")
+            again.from_bytes(content)
+        component: Any = again.get_pipe("clinical_status")
+        assert component(made(again, "keine Gicht", "Gicht")).ents[0]._.assertion["negated"] is True
+        assert component(made(again, "no Gicht", "Gicht")).ents[0]._.assertion["negated"] is False
+
+
+def test_wrong_settings_are_refused(tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    component: Any = nlp.add_pipe("clinical_status", config={"rules": str(tmp_path / "none.tsv")})
+    with pytest.raises(MissingFile, match="E401"):
+        component(made(nlp, "no fever", "fever"))
+    with pytest.raises(SapbertError, match="E002"):
+        nlp.add_pipe("clinical_status", name="other", config={"attr_name": "is so"})
+    Span.set_extension("taken_by_another", default=False)
+    with pytest.raises(SapbertError, match="E005"):
+        nlp.add_pipe("clinical_status", name="other", config={"attr_name": "taken_by_another"})
+
+
+def test_two_components_with_names_of_their_own_stand_side_by_side() -> None:
+    nlp = spacy.blank("en")
+    one: Any = nlp.add_pipe("clinical_status")
+    two: Any = nlp.add_pipe("clinical_status", name="second", config={"attr_name": "second_assertion"})
+    doc = two(one(made(nlp, "no fever", "fever")))
+    assert doc.ents[0]._.assertion == doc.ents[0]._.second_assertion

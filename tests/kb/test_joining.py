@@ -1,0 +1,145 @@
+"""The careful rules that join terms into concepts, on a few made-up terms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spacy_sapbert.kb.builder import Source, build_kb
+from spacy_sapbert.kb.concept import Concept, Name
+from spacy_sapbert.kb.joining import Joins, several_of_one_source
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+
+
+def term(term_id: str, source: str, *names: str, cuis: tuple[str, ...] = (), tui: str = "T047", **more: object) -> Concept:
+    texts = [Name(name, source, term_type="PT" if i == 0 else "SY", rank=min(i, 1)) for i, name in enumerate(names)]
+    return Concept(term_id, source, names=texts, cuis=list(cuis), types=[tui], **more)  # type: ignore[arg-type]
+
+
+def built(tmp_path: Path, *concepts: Concept, joins: Joins | None = None) -> tuple[KnowledgeBase, Joins]:
+    joins = joins or Joins()
+    return build_kb([Source("made up", list(concepts))], tmp_path / "kb", joins=joins), joins
+
+
+def where(kb: KnowledgeBase, term_id: str) -> str:
+    return kb.concept_id(kb.row_of(term_id))
+
+
+def test_a_term_joins_the_concept_of_its_name(tmp_path: Path) -> None:
+    kb, joins = built(
+        tmp_path,
+        term("MONDO:1", "MONDO", "cardiac tamponade", cuis=("C0000001",)),
+        term("HP:1", "HPO", "Cardiac tamponade"),
+        term("NCIT:C1", "NCI", "Heart compression", "tamponade of heart"),
+    )
+    assert (where(kb, "HP:1"), where(kb, "NCIT:C1")) == ("C0000001", "NCIT:C1")
+    assert [(d.what, d.term, d.concept, d.name) for d in joins.decisions] == [("joined", "HP:1", "C0000001", "cardiac tamponade")]
+
+
+def test_an_exact_synonym_joins_but_a_related_one_does_not(tmp_path: Path) -> None:
+    loose = Concept("MONDO:2", "MONDO", names=[Name("grippe", "MONDO", term_type="PT", rank=0), Name("ague", "MONDO", term_type="REL", rank=5)])
+    loose.types, loose.cuis = ["T047"], ["C0000002"]
+    kb, _ = built(
+        tmp_path,
+        term("MONDO:1", "MONDO", "thrombosis of a deep vein", "deep vein thrombosis", cuis=("C0000001",)),
+        loose,
+        term("NCIT:C1", "NCI", "Deep Vein Thrombosis"),
+        term("NCIT:C2", "NCI", "Ague"),
+    )
+    assert (where(kb, "NCIT:C1"), where(kb, "NCIT:C2")) == ("C0000001", "NCIT:C2")
+
+
+def test_what_speaks_against_joining(tmp_path: Path) -> None:
+    kb, joins = built(
+        tmp_path,
+        term("MONDO:1", "MONDO", "cold", cuis=("C0000001",)),
+        term("MONDO:2", "MONDO", "tension", cuis=("C0000002",), codes=[("SNOMEDCT_US", "11")]),
+        term("MONDO:3", "MONDO", "nail", cuis=("C0000003",)),
+        term("UBERON:3", "UBERON", "nail", tui="T023"),  # another kind
+        term("HP:2", "HPO", "tension", codes=[("SNOMEDCT_US", "22")]),  # another code of the same vocabulary
+        term("MONDO:4", "MONDO", "Cold"),  # the concept has a term of MONDO
+        term("DOID:5", "DOID", "flu", cuis=("C0000005",)),
+        term("HP:5", "HPO", "flu"),  # shorter than SHORTEST
+    )
+    assert [where(kb, i) for i in ("UBERON:3", "HP:2", "MONDO:4", "HP:5")] == ["UBERON:3", "HP:2", "MONDO:4", "HP:5"]
+    assert not joins.decisions
+
+
+def test_a_name_of_two_concepts_joins_none(tmp_path: Path) -> None:
+    kb, _ = built(
+        tmp_path,
+        term("MONDO:1", "MONDO", "stroke", cuis=("C0000001",)),
+        term("DOID:1", "DOID", "stroke", cuis=("C0000002",)),
+        term("HP:1", "HPO", "Stroke"),
+    )
+    assert where(kb, "HP:1") == "HP:1"
+
+
+def test_two_terms_of_a_source_are_never_one(tmp_path: Path) -> None:
+    kb, joins = built(
+        tmp_path,
+        term("DRUGBANK:1", "DRUGBANK", "ardeparin", cuis=("C0000001",), tui="T121"),
+        term("DRUGBANK:2", "DRUGBANK", "heparin", cuis=("C0000001",), tui="T121"),
+        term("C0000001", "RXNORM", "Heparin", tui="T121"),
+    )
+    assert (where(kb, "DRUGBANK:1"), where(kb, "DRUGBANK:2")) == ("DRUGBANK:1", "C0000001")
+    assert [(d.what, d.term) for d in joins.decisions] == [("kept apart", "DRUGBANK:1")]
+    assert kb.manifest["counts"]["concepts_of_several_terms_of_a_source"] == 0
+
+
+def test_a_mapping_between_terms_keeps_a_source_apart(tmp_path: Path) -> None:
+    kb, _ = built(
+        tmp_path,
+        term("MONDO:1", "MONDO", "anaemia", cuis=("C0000001",), same_as=["NCIT:C1", "NCIT:C2"]),
+        term("NCIT:C1", "NCI", "Anemia of a kind"),
+        term("NCIT:C2", "NCI", "Anaemia"),
+    )
+    assert (where(kb, "NCIT:C1"), where(kb, "NCIT:C2")) == ("NCIT:C1", "C0000001")
+
+
+def test_the_cui_whose_name_is_the_terms_goes_first(tmp_path: Path) -> None:
+    kb, _ = built(
+        tmp_path,
+        term("HP:1", "HPO", "Seizure", "epilepsy", cuis=("C0014544", "C0036572")),
+        term("MONDO:1", "MONDO", "epilepsy", cuis=("C0014544",)),
+        term("NCIT:C1", "NCI", "Seizure", cuis=("C0036572",)),
+    )
+    assert (where(kb, "HP:1"), where(kb, "MONDO:1")) == ("C0036572", "C0014544")
+
+
+def test_a_lone_mapping_that_names_contradict_gives_way(tmp_path: Path) -> None:
+    kb, joins = built(
+        tmp_path,
+        term("HP:1", "HPO", "Seizure", cuis=("C0014544",)),
+        term("MONDO:1", "MONDO", "epilepsy", cuis=("C0014544",)),
+        term("NCIT:C1", "NCI", "Seizure", cuis=("C0036572",)),
+    )
+    assert where(kb, "HP:1") == "C0036572"
+    assert [(d.what, d.term, d.concept) for d in joins.decisions] == [("moved", "HP:1", "C0036572")]
+
+
+def test_hidden_mappings_are_not_looked_at(tmp_path: Path) -> None:
+    concepts = [term("MONDO:1", "MONDO", "gout", cuis=("C0000001",)), term("HP:1", "HPO", "Podagra", cuis=("C0000001",))]
+    assert where(built(tmp_path / "a", *concepts)[0], "HP:1") == "C0000001"
+    assert where(built(tmp_path / "b", *concepts, joins=Joins(hidden={"HP:1"}))[0], "HP:1") == "HP:1"
+
+
+def test_without_the_rules_all_is_as_mapped(tmp_path: Path) -> None:
+    concepts = [term("HP:1", "HPO", "one", cuis=("C0000001",)), term("HP:2", "HPO", "other", cuis=("C0000001",))]
+    kb = build_kb([Source("made up", concepts)], tmp_path / "kb")
+    assert where(kb, "HP:1") == where(kb, "HP:2") == "C0000001"
+    assert kb.manifest["counts"]["concepts_of_several_terms_of_a_source"] == 1
+
+
+def test_several_of_one_source() -> None:
+    keys = [("HP:1", "C1"), ("HP:2", "C1"), ("MONDO:1", "C1"), ("HP:3", "C2"), ("HP:4", "C2")]
+    assert several_of_one_source(keys, {"HP:1", "HP:2", "MONDO:1", "HP:3"}) == {"C1": ["HP:1", "HP:2"]}
+
+
+def test_a_disease_is_no_finding_because_hpo_has_it(tmp_path: Path) -> None:
+    def plain(term_id: str, source: str, name: str) -> Concept:
+        return Concept(term_id, source, names=[Name(name, source, term_type="PT", rank=0)], cuis=["C0018099"])
+
+    both = build_kb([Source("made up", [plain("HP:1", "HPO", "Gout"), plain("MONDO:1", "MONDO", "gout")])], tmp_path / "both")
+    assert both.concept(0).types == ["T047"]
+    alone = build_kb([Source("made up", [plain("HP:1", "HPO", "Gout")])], tmp_path / "alone")
+    assert alone.concept(0).types == ["T033"]

@@ -1,0 +1,119 @@
+"""The open vocabulary: its sources, senses, counts, and the table that the package ships."""
+
+from __future__ import annotations
+
+import csv
+import lzma
+from pathlib import Path
+
+import pytest
+
+from spacy_sapbert.build.default_linkers import OPEN_TABLE
+from spacy_sapbert.kb import semantic_types
+from spacy_sapbert.kb.builder import Source, build_kb
+from spacy_sapbert.kb.concept import Concept, Name, is_cui
+from spacy_sapbert.readers import ReadStats, read
+from training.corpora.mention import GoldMention
+from training.vocabulary import coverage, held_out, make, sources
+from training.vocabulary.senses import Sense, joined, read_senses
+
+ABBREVIATIONS = OPEN_TABLE.with_name("abbreviations.tsv")
+
+
+def test_senses_are_read_as_they_are_written_most_often(tmp_path: Path) -> None:
+    file = tmp_path / "vanderbilt_clinic_notes.txt"
+    file.write_text("abbreviation\tsense\tvariation\tCUI\tfrequency\ncp\tchest pain\tCP_15|cp_1\tc0008031\t0.6194\na_p\tassessment\tA/P_2\tnull\t1\n")
+    assert list(read_senses([file])) == [
+        Sense("CP", "chest pain", "C0008031", 0.6194, "vanderbilt_clinic_notes"),
+        Sense("A/P", "assessment", "", 1.0, "vanderbilt_clinic_notes"),
+    ]
+
+
+def test_senses_of_several_sources_are_joined() -> None:
+    rows = [
+        Sense("CP", "chest pain", "C0008031", 0.6, "one"),
+        Sense("cp", "chest pains", "C0008031", 0.2, "two"),
+        Sense("cp", "cerebral palsy", "C0007789", 0.8, "two"),
+        Sense("RA", "room air", "C2709070", 1.0, "one"),
+        Sense("CABG", "coronary bypass graft", "C0000001", 1.0, "one"),
+        Sense("cabg", "coronary bypass grafting", "", 1.0, "three"),
+    ]
+    found = {(row.abbreviation, row.cui): row.frequency for row in joined(rows, {"C0008031": "C0008031", "C2709070": "C9999999"})}
+    assert found == {("CABG", "C0000001"): 1.0, ("CP", "C0008031"): 0.4, ("cp", "C0007789"): 0.4, ("RA", "C9999999"): 1.0}
+
+
+def test_rxnorm_without_clinical_drugs(tmp_path: Path) -> None:
+    file = tmp_path / "rxnorm.csv"
+    kind = "http://purl.bioontology.org/ontology/STY/"
+    file.write_text(
+        "Class ID,Preferred Label,Synonyms,Definitions,Obsolete,CUI,Semantic Types,Parents\n"
+        f"x/RXNORM/1,TURPENTINE,,,false,C0000001,{kind}T109|{kind}T121,\n"
+        f"x/RXNORM/2,Fentanyl 0.3 MG Buccal Tablet,,,false,C0000002,{kind}T200,\n"
+        f"x/RXNORM/3,a / b / c / d,,,false,C0000003,{kind}T121,\n"
+        f"x/RXNORM/4,Aspirin,ASA|aspirin,,false,C0000004,{kind}T109,\n"
+    )
+    found = [(c.concept_id, [n.text for n in c.names], c.types) for c in sources.read_rxnorm([file])]
+    assert found == [("C0000001", ["turpentine"], ["T109", "T121"]), ("C0000004", ["Aspirin", "ASA", "aspirin"], ["T109"])]
+
+
+def test_our_own_names_have_known_types_and_no_concept_twice() -> None:
+    found = list(sources.read_own([sources.HERE / "supplement.tsv"]))
+    assert len(found) > 500
+    assert {tui for concept in found for tui in concept.types} <= set(semantic_types.load())
+    ids = [concept.concept_id for concept in found]
+    assert len(ids) == len(set(ids))
+    assert all(concept.types and concept.names for concept in found)
+
+
+def test_the_table_is_read_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make, "ORIGINS", ())
+    concepts = [
+        Concept("HP:1", "HPO", [Name("Gout", "HPO", term_type="PT", rank=0)], ["C0018099", "C0000009"], ["T047"], "Painful.", retired=["HP:9"]),
+        Concept("DOID:7", "DOID", [Name("odd", "DOID", term_type="PT", rank=0), Name("ODD", "DOID"), Name("queer", "DOID", term_type="REL", rank=5)]),
+        Concept("C0000003", "ABBREVIATIONS", [Name("weekly", "ABBREVIATIONS")]),  # no kind: left out
+    ]
+    first = build_kb([Source("made up", concepts)], tmp_path / "kb")
+    assert make._write_table(first, tmp_path / "open.tsv.xz", tmp_path)["concepts"] == 2
+    second = build_kb([Source("open", read(tmp_path / "open.tsv.xz", stats=ReadStats()))], tmp_path / "again")
+    gout = second.concept(second.row_of("C0018099"))
+    assert (gout.types, gout.definition, gout.names[0].text) == (["T047"], "Painful.", "Gout")
+    assert {second.concept_id(second.row_of(i)) for i in ("HP:1", "HP:9", "C0000009")} == {"C0018099"}
+    assert [(n.text, n.term_type) for n in second.concept(second.row_of("DOID:7")).names] == [("odd", "PT"), ("queer", "REL")]
+
+
+def test_coverage_counts_mentions_and_concepts(tmp_path: Path) -> None:
+    kb = build_kb([Source("made up", [Concept("C0000001", "X", [Name("gout", "X")])])], tmp_path / "kb")
+    golds = [(("C0000001",),), (("C0000001",),), (("C0000002",),), (("-1",),), (("C0000002",), ("C0000001",))]
+    found = coverage.covered([GoldMention("d", 0, 1, "x", gold) for gold in golds], kb)
+    assert found == {"mentions": 4, "mentions_covered": 3, "concepts": 3, "concepts_covered": 2}
+    assert "| A | all | 4 | 3 | 75.0% | 66.7% |" in coverage.table({"open": {"A": {"all": found}}})
+
+
+def test_held_out_counts_precision_and_recall() -> None:
+    cuis = {"HP:1": {"C0000001"}, "HP:2": {"C0000002"}, "DOID:3": {"C0000003"}, "DOID:4": {"C0000004"}}
+    found = {"HP:1": "C0000001", "HP:2": "C0000009", "DOID:3": "C0000003", "DOID:4": "DOID:4"}
+    counts = held_out.counted(cuis, set(cuis), found, {"HP:1", "HP:2", "DOID:3"}, {"C0000001", "C0000003", "C0000004"})
+    assert (counts["HP"]["precision"], counts["DOID"]["precision"], counts["DOID"]["recall"]) == (0.5, 1.0, 0.5)
+    assert (counts["all"]["joined"], counts["all"]["right"], counts["all"]["findable"]) == (3, 2, 3)
+    assert counts["all"]["wrong"] == ["HP:2 C0000009"]
+
+
+def test_what_ships_names_the_licence_of_each_source_and_is_small() -> None:
+    assert OPEN_TABLE.stat().st_size <= 12_000_000
+    with lzma.open(OPEN_TABLE, "rt", encoding="utf-8") as file:
+        head = []
+        for line in file:
+            if not line.startswith("#"):
+                break
+            head.append(line)
+        named = {line[2:].partition(":")[0] for line in head[1:] if "Licence: " in line}
+        used = {row["source"] for row in csv.DictReader(file, fieldnames=line.rstrip("\n").split("\t"), delimiter="\t", quoting=csv.QUOTE_NONE)}
+    assert used <= named
+    assert not {"PHARMGKB", "MSH", "SNOMEDCT_US", "UMLS"} & used
+
+
+def test_the_abbreviations_that_ship() -> None:
+    lines = [line for line in ABBREVIATIONS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert all(0 <= float(row["frequency"]) <= 1 and (not row["cui"] or is_cui(row["cui"])) for row in rows)
+    assert {row["cui"] for row in rows if row["abbreviation"].lower() == "sob"} == {"C0013404"}

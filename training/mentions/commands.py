@@ -1,0 +1,69 @@
+"""The commands of this room: `python -m training recogniser …`. The modules are imported inside the functions, so that `--help` stays fast."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+recogniser_app = typer.Typer(help="Train the recogniser of mentions, `clinical_mentions`.", no_args_is_help=True)
+
+Documents = Annotated[Path, typer.Argument(help="Folder of `recogniser documents`.")]
+Out = Annotated[Path, typer.Argument(help="Folder to write.")]
+
+
+@recogniser_app.command("documents")
+def documents(
+    out: Out,
+    data: Annotated[Path, typer.Option(help="Folder of the assets.")] = Path("assets"),
+    maccrobat: Annotated[Path, typer.Option(help="MACCROBAT2020: a folder of brat files, or its tar.gz.")] = Path("assets/corpora/maccrobat"),
+    corpora: Annotated[str, typer.Option(help="Corpora, separated by commas; '': all.")] = "",
+) -> None:
+    """Make spaCy documents of the corpora: train/, dev/ and test/ with `.spacy` files, which `spacy train` reads, too."""
+    from .documents import write_documents
+    from .kinds import CORPORA
+
+    counts = write_documents(data, maccrobat, out, [name.strip() for name in corpora.split(",") if name.strip()] or CORPORA)
+    typer.echo(json.dumps(counts, indent=1))
+
+
+@recogniser_app.command("lexicon")
+def lexicon(
+    kb: Annotated[Path, typer.Argument(help="Folder of `python -m spacy_sapbert kb build`.")],
+    out: Out,
+    drugs: Annotated[list[Path] | None, typer.Option(help="Lists of drugs: DrugBank's vocabulary, RxNorm's CSV.")] = None,
+) -> None:
+    """Make the lexicon: hashes of the names of a knowledge base and of drugs."""
+    from .lexicon import write_lexicon
+
+    typer.echo(json.dumps(write_lexicon(kb, drugs or [], out), indent=1))
+
+
+@recogniser_app.command("fit")
+def fit(
+    recipe: Annotated[Path, typer.Argument(help="Such as training/configs/recogniser.cfg.")],
+    documents: Documents,
+    lexicon: Annotated[Path, typer.Argument(help="Folder of `recogniser lexicon`.")],
+    out: Out,
+    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0,
+    max_steps: Annotated[int, typer.Option(help="Optimiser steps at most; -1: the recipe's epochs.")] = -1,
+) -> None:
+    """Train the recogniser; the dev part chooses the pass."""
+    from .fit import fit_recogniser
+
+    fit_recogniser(recipe, documents, lexicon, out, seed=seed, max_steps=max_steps, say=typer.echo)
+
+
+@recogniser_app.command("evaluate")
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="Folder of `recogniser fit`, such as spacy_sapbert/data/mentions.")],
+    documents: Documents,
+    part: Annotated[str, typer.Option(help="dev, or test (once, at the end).")] = "dev",
+    out: Annotated[Path | None, typer.Option(help="JSON file for the figures.")] = None,
+) -> None:
+    """Measure a recogniser on MACCROBAT's dev or test part: exact spans and overlapping ones, by kind."""
+    from .evaluate import as_table, write_figures
+
+    typer.echo(as_table(write_figures(model, documents, part, out)))

@@ -1,0 +1,59 @@
+"""Count what a recogniser finds: by exact span and by overlap, for each kind and together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from spacy.tokens import Doc
+
+Mention = tuple[int, int, str]  # first token, behind the last, kind
+
+
+def score(gold: Sequence[Sequence[Mention]], found: Sequence[Sequence[Mention]], kinds: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return precision, recall and F1 of each kind and of "all".
+
+    Exact: the same tokens and kind. Overlapping: a mention found is right if it shares a token with a gold mention of its kind, and a gold
+    mention is found if a mention of its kind shares a token with it.
+
+    Args:
+        gold: The gold mentions of each document.
+        found: Those found.
+        kinds: Kinds to show.
+    """
+    kinds = list(kinds)
+    counts = {kind: {"gold": 0, "found": 0, "exact": 0, "found_right": 0, "gold_right": 0} for kind in kinds}
+    for wanted, given in zip(gold, found):
+        exact = set(wanted)
+        for kind in kinds:
+            mine, theirs = [m for m in wanted if m[2] == kind], [m for m in given if m[2] == kind]
+            row = counts[kind]
+            row["gold"] += len(mine)
+            row["found"] += len(theirs)
+            row["exact"] += sum(mention in exact for mention in theirs)
+            row["found_right"] += sum(any(_meet(a, b) for b in mine) for a in theirs)
+            row["gold_right"] += sum(any(_meet(a, b) for b in theirs) for a in mine)
+    counts["all"] = {name: sum(counts[kind][name] for kind in kinds) for name in ("gold", "found", "exact", "found_right", "gold_right")}
+    return {
+        kind: {
+            "gold": row["gold"],
+            "found": row["found"],
+            "exact": _prf(row["exact"], row["found"], row["exact"], row["gold"]),
+            "overlapping": _prf(row["found_right"], row["found"], row["gold_right"], row["gold"]),
+        }
+        for kind, row in counts.items()
+    }
+
+
+def mentions_of(doc: Doc) -> list[Mention]:
+    """Return the entities of a Doc."""
+    return [(span.start, span.end, span.label_) for span in doc.ents]
+
+
+def _meet(one: Mention, other: Mention) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _prf(right_found: int, found: int, right_gold: int, gold: int) -> dict[str, float]:
+    p, r = right_found / found if found else 0.0, right_gold / gold if gold else 0.0
+    return {"p": round(100 * p, 1), "r": round(100 * r, 1), "f": round(200 * p * r / (p + r), 1) if p + r else 0.0}

@@ -1,0 +1,58 @@
+"""The commands `vocabulary …` of `python -m training`: make the open vocabulary, and measure what it holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="The open vocabulary, which the default linker is made of.", no_args_is_help=True)
+DATA = Path("spacy_sapbert/data")
+
+
+@app.command("make")
+def make(
+    assets: Annotated[Path, typer.Option(help="Folder of assets.")] = Path("assets"),
+    out: Annotated[Path, typer.Option(help="The table to write.")] = DATA / "open.tsv.xz",
+    senses: Annotated[Path, typer.Option(help="The table of abbreviations to write.")] = DATA / "abbreviations.tsv",
+    report: Annotated[Path, typer.Option(help="Folder for the counts and for the list of what was joined.")] = Path("metrics/vocabulary"),
+    kb: Annotated[Path | None, typer.Option(help="Folder for the joined knowledge base; default: it is not kept.")] = None,
+) -> None:
+    """Join the open terminologies into the table that the package ships."""
+    from .make import make as run
+
+    counts = run(assets, out, senses, report, kb=kb)
+    typer.echo(json.dumps({name: counts[name] for name in ("concepts", "names", "senses", "bytes", "decisions", "manifest")}, indent=1))
+
+
+@app.command("held-out")
+def held_out(
+    assets: Annotated[Path, typer.Option(help="Folder of assets.")] = Path("assets"),
+    share: Annotated[float, typer.Option(help="Share of the terms with a CUI that lose it, 0 to 1.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Of the choice.")] = 0,
+    out: Annotated[Path, typer.Option(help="JSON file for the counts.")] = Path("metrics/vocabulary/held-out.json"),
+) -> None:
+    """Hide mappings of MONDO, HPO and DOID, and measure how often a name brings the term to the right CUI."""
+    from spacy_sapbert.files import write_text
+
+    from .held_out import held_out as run
+
+    found = run(assets, share=share, seed=seed)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(out, json.dumps(found, indent=1) + "\n")
+    typer.echo(json.dumps({name: {key: value for key, value in counts.items() if key != "wrong"} for name, counts in found.items()}, indent=1))
+
+
+@app.command("coverage")
+def coverage(
+    linker: Annotated[list[str] | None, typer.Option(help="Registered linker, or folder of one; can be given several times.")] = None,
+    data: Annotated[Path, typer.Option(help="Folder of corpora.")] = Path("assets"),
+    out: Annotated[Path, typer.Option(help="JSON file for the counts.")] = Path("metrics/vocabulary/coverage.json"),
+) -> None:
+    """Say which share of the gold concepts of corpora a linker's dictionary holds, by kind."""
+    from .coverage import measure
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    typer.echo(measure(linker or ["open", "hpo"], data, out))

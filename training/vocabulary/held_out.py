@@ -1,0 +1,91 @@
+"""How often terms that are joined by name go to the right CUI: `python -m training vocabulary held-out`.
+
+A share of the terms of MONDO, HPO and DOID that have a CUI lose it, and the rules of `spacy_sapbert.kb.joining` look for their concepts by name.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spacy_sapbert.kb.builder import Source, build_kb
+from spacy_sapbert.kb.concept import Concept, is_cui
+from spacy_sapbert.kb.joining import Joins
+
+from .sources import open_sources
+
+HIDDEN = ("HP", "MONDO", "DOID")  # prefixes of the terms of which a share is hidden
+SHARE = 0.1
+
+
+def held_out(assets: Path, *, share: float = SHARE, seed: int = 0) -> dict[str, Any]:
+    """Hide the CUIs of a share of the terms, join them by name, and count how many go to one of the CUIs that were hidden.
+
+    Args:
+        assets: folder with the files of the assets.
+        share: of the terms with a CUI, 0 to 1.
+        seed: of the choice.
+
+    Returns:
+        By source and over all: hidden (terms), findable (of these, a CUI is a concept still), joined, right, precision (right / joined) and recall
+        (right / findable).
+    """
+    read = [(source, list(source.concepts)) for source in open_sources(assets)]
+    cuis: dict[str, set[str]] = defaultdict(set)
+    for _, concepts in read:
+        for concept in concepts:
+            if not is_cui(concept.concept_id) and concept.cuis:
+                cuis[concept.concept_id].update(concept.cuis)
+    chance = random.Random(seed)
+    hidden = {term for term in sorted(cuis) if term.partition(":")[0] in HIDDEN and chance.random() < share}
+    joins = Joins()
+    with tempfile.TemporaryDirectory() as scratch:
+        kb = build_kb([Source(source.name, _without(concepts, hidden), source.kind) for source, concepts in read], Path(scratch) / "kb", joins=joins)
+        left = {kb.concept_id(row) for row in range(len(kb))}
+        found = {term: kb.concept_id(kb.row_of(term)) for term in sorted(hidden) if term in kb}
+    joined = {decision.term for decision in joins.decisions if decision.what == "joined"}
+    return counted(cuis, hidden, found, joined, left)
+
+
+def _without(concepts: Sequence[Concept], hidden: set[str]) -> list[Concept]:
+    """Return the concepts without the mappings of hidden terms, to CUIs and to other terms."""
+    kept = []
+    for concept in concepts:
+        if concept.concept_id in hidden:
+            concept = Concept(**{**concept.__dict__, "cuis": [], "same_as": []})
+        elif hidden.intersection(concept.same_as):
+            concept = Concept(**{**concept.__dict__, "same_as": [other for other in concept.same_as if other not in hidden]})
+        kept.append(concept)
+    return kept
+
+
+def counted(cuis: dict[str, set[str]], hidden: set[str], found: dict[str, str], joined: set[str], left: set[str]) -> dict[str, Any]:
+    """Count by source.
+
+    Args:
+        cuis: term -> CUIs that were hidden.
+        hidden: the terms.
+        found: term -> concept it is in now.
+        joined: terms that a name brought into a concept.
+        left: concepts of the knowledge base.
+    """
+    result: dict[str, Any] = {}
+    for name, prefixes in [*((prefix, (prefix,)) for prefix in HIDDEN), ("all", HIDDEN)]:
+        terms = [term for term in hidden if term.partition(":")[0] in prefixes]
+        tried = [term for term in terms if term in joined and is_cui(found.get(term, ""))]
+        right = sum(found[term] in cuis[term] for term in tried)
+        findable = sum(bool(cuis[term] & left) for term in terms)
+        result[name] = {
+            "hidden": len(terms),
+            "findable": findable,
+            "joined": len(tried),
+            "right": right,
+            "precision": round(right / max(1, len(tried)), 4),
+            "recall": round(right / max(1, findable), 4),
+            "wrong": sorted(f"{term} {found[term]}" for term in tried if found[term] not in cuis[term])[:50],
+        }
+    return result

