@@ -290,7 +290,6 @@ class SenseModel:
             packed = about.pop("vocabulary")
             vocabulary = {signal: [feature.replace("_", " ") for feature in packed[signal].split()] for signal in COUNTED}
             weights = {signal: float(about["weights"][signal]) for signal in SIGNALS}
-            smoothing = {signal: float(about["smoothing"][signal]) for signal in COUNTED}
             arrays = load_file(folder / PROFILES)
             model = cls(
                 meanings=meanings,
