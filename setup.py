@@ -91,6 +91,7 @@ setup(
             "data/*.json",
             "data/encoder/*",
             "data/encoder/1_Pooling/*",
+            "data/senses/*",
             "data/static_encoder/*",
             "data/mentions/*",
             "data/mentions/lexicon/*",
@@ -174,6 +175,7 @@ setup(
         ],
         "spacy_misc": [
             "spacy-sapbert.Folder.v1 = spacy_sapbert.build.loaders:from_folder",
+            "spacy-sapbert.Senses.v1 = spacy_sapbert.context.senses:Senses",
             "spacy-sapbert.Sources.v1 = spacy_sapbert.build.loaders:from_sources",
         ],
     },

@@ -30,6 +30,7 @@ from .types import VectorIndex
 KIND, VERSION = "linker", 1
 KB, ENCODER, INDEX = "kb", "encoder", "index"  # folders in a linker folder
 PARTS = {"kb": KB, "model": ENCODER, "index": INDEX}  # as spaCy's `exclude` names them -> folder
+SENSES = "senses"  # a sense model in a linker folder, if it has one; the manifest does not list it: it depends on no part
 CALIBRATION = "calibration.json"  # beside the manifest, which does not list it: it may be fit again
 NAME_ENCODER, STATIC_ENCODER = "spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"
 
@@ -62,6 +63,12 @@ class LinkerBundle:
     why_not_calibrated: str = ""
     parts: Mapping[str, Path] = field(default_factory=dict)
     temporaries: tuple[TemporaryDirectory[str], ...] = ()
+
+    @property
+    def senses(self) -> Path | None:
+        """The sense model in the linker folder; None where it has none."""
+        folder = self.folder / SENSES
+        return folder if folder.is_dir() else None
 
     @classmethod
     def open(
@@ -163,7 +170,9 @@ class LinkerBundle:
             return
         parts = [part for part in PARTS if part not in set(exclude)]
         with writing_folder(target) as folder:
-            keep_other_files(target, folder, [*(PARTS[part] for part in parts), MANIFEST])
+            keep_other_files(target, folder, [*(PARTS[part] for part in parts), MANIFEST, SENSES])
+            if self.senses is not None:
+                shutil.copytree(self.senses, folder / SENSES)
             for part in parts:
                 self._save_part(part, folder / PARTS[part])
             source = self.parts["index"].parent if "index" in self.parts else self.folder

@@ -103,6 +103,8 @@ class Errors:
     E023 = "The linker's additions can't be read from '{path}': {why}. Delete that file, and add the names again."
     E024 = "{name!r} can't be a name: it must be a text with a letter or a digit, of at most {most} characters."
     E025 = "Concept '{id}' is in the knowledge base already ({name}). linker.add_alias('{id}', name) gives it another name."
+    E045 = "'{path}' holds no sense model. Give a folder that `python -m training senses` wrote, or \"clinical\" for the one of this package."
+    E046 = "Sense model '{path}' is damaged: {why}. Make it again with `python -m training senses`, or install this package again."
     E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait for it, or give another folder."
     E027 = (
         "One of {count} processes that encode names died ({error}), often because memory ran out. The shards that are whole are kept: run the same command "

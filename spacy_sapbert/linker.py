@@ -24,6 +24,7 @@ from .build.loaders import Loader
 from .bundle import NAME_ENCODER, LinkerBundle
 from .calibration import Calibration, Observed
 from .candidates import Rules
+from .context.base import Candidates, Disambiguator
 from .doc.spans import Link, Mention, Spans, SpansKey, set_extensions, write_links
 from .encoders.base import Encoder, as_encoder
 from .errors import ServerError, fail
@@ -42,6 +43,7 @@ DEFAULT_CONFIG = {
     **default_config(),
     "model": {"@architectures": NAME_ENCODER},
     "index": {"@sapbert_indexes": "spacy-sapbert.AnnoyIndex.v1"},
+    "disambiguator": {"@misc": "spacy-sapbert.Senses.v1"},
     "scorer": {"@scorers": "spacy-sapbert.linker_scorer.v1"},
 }
 
@@ -64,10 +66,16 @@ class Prediction(NamedTuple):
 )
 @takes_settings
 def make_sapbert_linker(
-    nlp: Language, name: str, model: Any, index: VectorIndex, scorer: Optional[Callable[..., Any]], **settings: Any
+    nlp: Language,
+    name: str,
+    model: Any,
+    index: VectorIndex,
+    disambiguator: Optional[Any],
+    scorer: Optional[Callable[..., Any]],
+    **settings: Any,
 ) -> "SapBertLinker":
     """Make the component; see `Settings`. Nothing is read from disk."""
-    return SapBertLinker(model, index, name, scorer=scorer, language=nlp.lang or "", **settings)
+    return SapBertLinker(model, index, name, disambiguator=disambiguator, scorer=scorer, language=nlp.lang or "", **settings)
 
 
 def make_linker_scorer() -> Callable[..., dict[str, Any]]:
@@ -85,11 +93,12 @@ class SapBertLinker(Pipe):
         model: the encoder that is asked for, an `Encoder` or a Thinc model from names to (n, d). A linker folder brings its own of this kind.
         index: the engine to build a linker with; a linker folder brings its own, which takes these settings if it is of the same engine.
         name: of the component in its pipeline.
+        disambiguator: decides by its Doc which meaning a span has, after the text alone found candidates; None: nothing does.
         scorer: for `nlp.evaluate`.
         settings: see `Settings`.
 
     Raises:
-        SapbertError: E001, E002, E104, a setting is wrong; E005, `attr_name` is taken; E006, `model` or `index` is something else.
+        SapbertError: E001, E002, E104, a setting is wrong; E005, `attr_name` is taken; E006, `model`, `index` or `disambiguator` is something else.
 
     Source:
         Liu et al., Self-Alignment Pretraining for Biomedical Entity Representations, NAACL 2021.
@@ -124,15 +133,19 @@ class SapBertLinker(Pipe):
         index: VectorIndex,
         name: str = "sapbert_linker",
         *,
+        disambiguator: Optional[Disambiguator] = None,
         scorer: Optional[Callable[..., Any]] = None,
         **settings: Any,
     ) -> None:
         self.name = name
         if not isinstance(index, VectorIndex):
             raise fail("E006", what="index", got=type(index).__name__, expected="VectorIndex")
+        if not (disambiguator is None or isinstance(disambiguator, Disambiguator)):
+            raise fail("E006", what="disambiguator", got=type(disambiguator).__name__, expected="Disambiguator, such as spacy-sapbert.Senses.v1")
         checked = Settings(**settings, component=name)
         check_linker_name(checked.linker_name)
         self._state = LinkerState(as_encoder(model), index, checked, name)
+        self.disambiguator = disambiguator
         self.scorer = scorer
         set_extensions(checked.attr_name, name)
 
@@ -284,7 +297,23 @@ class SapBertLinker(Pipe):
             gathered.append((spans, mentions))
             queries.extend((mention.text, search.settings.types_of(span.label_)) for mention, (_, _, span) in zip(mentions, spans))
         found = iter(search.find(queries))
-        return [Prediction(spans, mentions, [next(found) for _ in spans], search.settings) for spans, mentions in gathered]
+        predictions = [Prediction(spans, mentions, [next(found) for _ in spans], search.settings) for spans, mentions in gathered]
+        return predictions if self.disambiguator is None else [self._in_context(search, each) for each in predictions]
+
+    def _in_context(self, search: CandidateSearch, prediction: Prediction) -> Prediction:
+        """Return the prediction of a Doc with the meanings that its context decides."""
+        assert self.disambiguator is not None
+        spans, mentions, found, settings = prediction
+        given = [
+            Candidates(span, mention.text, search.meanings(answer), bool(answer.explain["exact"]), answer.linked)
+            for (_, _, span), mention, (answer, _) in zip(spans, mentions, found)
+        ]
+        choices = self.disambiguator.choose(given, search.bundle.kb, search.bundle.senses)
+        decided = [
+            each if choice is None else Found(search.decided(each.answer, choice, settings.types_of(span.label_)), each.cached)
+            for each, choice, (_, _, span) in zip(found, choices, spans)
+        ]
+        return Prediction(spans, mentions, decided, settings)
 
     def find(self, queries: Sequence[Query]) -> list[Found]:
         """Return an answer for each (mention, semantic types or None)."""

@@ -1,6 +1,6 @@
 """Find concepts for mentions: exact match, nearest names, filters, ranking, the decision to link, and the cache of answers.
 
-Knows texts only, no Doc.
+Knows texts only, no Doc: what a Doc decides comes as a `Choice`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from cachetools import LRUCache
 from .bundle import LinkerBundle
 from .calibration import Calibration, Observed
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
+from .context.base import Choice
 from .errors import fail, warn
 from .kb import curies
 from .kb.concept import DOTLESS, Name, normalise, other_numbers
@@ -27,6 +28,7 @@ from .types import Bools1d, Floats2d, Ints2d
 
 NO_THRESHOLD = -2.0  # below every cosine
 NOISE = 1e-9  # of a probability
+SAID = 1.0  # score of a concept that the context chose though the mention is none of its names
 MAX_MENTION_CHARS = 1_000  # of a mention that the encoder is given; it reads 25 tokens
 EXACT_BUDGET = 0.5  # search budget of an exact match: its link is known, only its neighbours are searched
 VOCABULARIES_SHOWN = 12  # in an error
@@ -179,6 +181,46 @@ class CandidateSearch:
             explain["margin"] = None if second is None else _margin(top, ranking)
             explain["ties"] = [kb.concept_id(concept) for concept in ranking.tied]
         return Answer(kept, kb.codes(chosen[0].concept) if linked else {}, explain, linked, probability if kept else None)
+
+    # -- which meaning --------------------------------------------------------------------------------------------------
+
+    def meanings(self, answer: Answer) -> list[tuple[str, float]]:
+        """Return the concepts that an answer speaks of, with their scores, best first: those that tie, then the other candidates."""
+        first = answer.explain.get("score")
+        found = {answer.explain["id"]: first} if first is not None else {}
+        found.update((concept, first) for concept in answer.explain.get("ties", ()))
+        for concept, score in answer.candidates:
+            found.setdefault(concept, score)
+        return list(found.items())
+
+    def decided(self, answer: Answer, choice: Choice, types: Filter) -> Answer:
+        """Return an answer with the meaning that was chosen in its context.
+
+        It is a link if the choice is decided, the settings allow the concept to be found and, with `target_precision`, it is probable enough.
+
+        Args:
+            answer: of the text alone.
+            choice: what the context says.
+            types: semantic types that the span may be linked to; None is all.
+        """
+        kb = self.bundle.kb
+        allowed = [(concept, probability) for concept, probability in choice.concepts if self._allows(kb.row_of(concept), types)]
+        probability = allowed[0][1] if allowed else None
+        linked = choice.decided and bool(allowed) and allowed[0] == choice.concepts[0]
+        if linked and self.least_probability is not None and probability is not None:
+            linked = probability >= self.least_probability - NOISE
+        explain: dict[str, Any] = {**answer.explain, "linked": linked, "meaning": choice.meaning}
+        scores = dict(self.meanings(answer))
+        rows = [(concept, scores.get(concept, SAID)) for concept, _ in allowed[: self.settings.max_entities_per_mention]]
+        if allowed:
+            explain.update(id=allowed[0][0], name=kb.entity(kb.row_of(allowed[0][0])).canonical_name, score=rows[0][1])
+            explain.update(probability=round(allowed[0][1], DECIMALS), meanings=[[concept, round(p, DECIMALS)] for concept, p in allowed])
+        kept = rows if linked or self.score_gap is not None else []
+        return Answer(kept, kb.codes(kb.row_of(rows[0][0])) if linked else {}, explain, linked, probability if kept else None)
+
+    def _allows(self, row: int, types: Filter) -> bool:
+        """Return whether the settings allow a concept to be found by one of its names."""
+        return any(self._may_be_found(row, name, types) for name in self.bundle.kb.names_of(row))
 
     def _shown(self, candidate: Candidate) -> list[Any]:
         kb = self.bundle.kb

@@ -19,6 +19,7 @@ from .evaluation import commands as evaluation
 from .loop import commands as loop
 from .mentions import commands as mentions
 from .report import commands as report
+from .senses import commands as senses
 from .vocabulary import commands as vocabulary
 
 app = typer.Typer(
@@ -71,6 +72,7 @@ app.command("evaluate")(guarded(evaluation.evaluate))
 app.command("calibrate")(guarded(evaluation.calibrate))
 app.command("end-to-end")(guarded(evaluation.end_to_end))
 app.command("cross-lingual")(guarded(evaluation.cross_lingual))
+app.command("senses")(guarded(senses.senses))
 app.command("projection")(guarded(report.projection))
 app.command("report")(guarded(report.report))
 app.add_typer(_guard_all(vocabulary.app), name="vocabulary")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,10 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from ..about import __version__
-from ..bundle import VERSION
+from ..bundle import SENSES, VERSION
 from ..calibration import read_calibration
 from ..errors import fail
-from ..files import checksum, package_file
+from ..files import checksum, package_file, writing_folder
 from ..kb.knowledge_base import VERSION as KB_VERSION
 from ..registry import check_linker_name, registry
 from .linker import build_linker, read_source
@@ -97,7 +98,18 @@ def open_linker() -> Path:
     from ..indexes.annoy import AnnoyIndex
 
     index = AnnoyIndex(search_k=OPEN_SEARCH_K, tune=False)  # to measure a grid of settings would take minutes on first use
-    return _built(OPEN, OPEN_TABLE, [], _static_checksums(), OPEN_CALIBRATION, open_inputs, StaticEncoder, index)
+    return with_senses(_built(OPEN, OPEN_TABLE, [], _static_checksums(), OPEN_CALIBRATION, open_inputs, StaticEncoder, index))
+
+
+def with_senses(folder: Path) -> Path:
+    """Put this package's sense model into a linker folder, if it is not there; return the folder."""
+    from ..context.sense_model import ABOUT  # here: numpy and safetensors are not needed to name a linker
+
+    ours, theirs = DATA / SENSES, folder / SENSES
+    if not (theirs / ABOUT).is_file() or checksum(theirs / ABOUT) != checksum(ours / ABOUT):
+        with FileLock(folder.with_name(folder.name + ".lock"), timeout=LOCK_SECONDS), writing_folder(theirs) as new:
+            shutil.copytree(ours, new, dirs_exist_ok=True)
+    return folder
 
 
 def open_inputs() -> dict[str, str]:

@@ -19,6 +19,7 @@ IN_NAME = 1 + 4 * len(GROUPS)  # outside; begin, inside, last, only word of a na
 ROWS = {"word": 8192, "prefix": 2048, "suffix": 2048, "shape": 1024}  # of the hashed tables
 COLUMNS = ("word", "word", "prefix", "suffix", "shape")  # of `hashed`: a word has two rows, so that few words share both
 _WORD = re.compile(r"[^\W_]+|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
+_ENDS = frozenset(".;!?")
 Ints2d = npt.NDArray[np.int64]
 
 
@@ -36,13 +37,18 @@ class Window(NamedTuple):
     end: int
 
 
-def windows(docs: Sequence[Doc], size: int = WINDOW) -> Iterator[Window]:
-    """Cut Docs into windows of at most `size` tokens, behind a line or sentence where one ends in the window's second half.
+def words_of(doc: Doc) -> list[str]:
+    """Return the texts of the tokens."""
+    return [token.text for token in doc]
+
+
+def windows(texts: Sequence[Sequence[str]], size: int = WINDOW) -> Iterator[Window]:
+    """Cut the tokens of Docs into windows of at most `size` tokens, behind a line or sentence where one ends in the window's second half.
 
     No sentence boundaries need be set, and a Doc of any length is cut.
     """
-    for number, doc in enumerate(docs):
-        ends = {token.i + 1 for token in doc if token.is_space or token.text in ".;!?"}
+    for number, doc in enumerate(texts):
+        ends = {at for at, word in enumerate(doc, 1) if word in _ENDS or word.isspace()}
         start = 0
         while start < len(doc):
             end = min(start + size, len(doc))
@@ -99,7 +105,7 @@ def in_names(doc: Doc, lexicon: Phrases) -> npt.NDArray[np.int64]:
     places = np.zeros(len(doc), dtype=np.int64)
     found = name_words(doc.text)
     lengths, labels = lexicon.longest(np.fromiter((_hash(word) for word, _, _ in found), dtype=np.uint64, count=len(found)))
-    starts = np.fromiter((token.idx for token in doc), dtype=np.int64, count=len(doc))
+    starts = doc.to_array("IDX").reshape(-1).astype(np.int64)
     taken = 0
     for at in np.flatnonzero(lengths).tolist():
         if at < taken:

@@ -19,7 +19,7 @@ from ..encoders.static import StaticEncoder
 from ..errors import DamagedFile, MissingFile, SapbertError, fail
 from ..files import writing_folder
 from ..matcher.phrases import Phrases
-from .features import Batch, in_names, make_batch, windows
+from .features import Batch, in_names, make_batch, windows, words_of
 from .labels import KINDS
 from .network import TAGS, MentionNetwork, best_ways, marginals
 
@@ -78,11 +78,11 @@ class MentionModel:
         settle_in_worker()
         found: list[list[Found]] = [[] for _ in docs]
         names = [in_names(doc, self.lexicon) for doc in docs]
-        parts = list(windows(docs))
+        words = [words_of(doc) for doc in docs]
+        parts = list(windows(words))
         for at in range(0, len(parts), _WINDOWS):
             some = parts[at : at + _WINDOWS]
-            texts = [[token.text for token in docs[w.doc][w.start : w.end]] for w in some]
-            batch = make_batch(texts, [names[w.doc][w.start : w.end] for w in some], self.encode)
+            batch = make_batch([words[w.doc][w.start : w.end] for w in some], [names[w.doc][w.start : w.end] for w in some], self.encode)
             for window, mentions in zip(some, self._of_batch(batch, scores)):
                 found[window.doc] += [Found(window.start + m.start, window.start + m.end, m.kind, m.score) for m in mentions]
         return found

@@ -96,8 +96,8 @@ class ClinicalMentions(Pipe):
         self._model: Optional[Any] = None
 
     @property
-    def model(self) -> Any:
-        """The `MentionModel`; it is read on first use."""
+    def recogniser(self) -> Any:
+        """The `MentionModel`; it is read on first use. Not named `model`: spaCy looks at that when a component is added."""
         self.load()
         return self._model
 
@@ -148,7 +148,7 @@ class ClinicalMentions(Pipe):
         """
         docs = list(docs)
         found = []
-        for doc, mentions in zip(docs, self.model.find(docs, scores=self.threshold > 0 or self.spans_key is not None)):
+        for doc, mentions in zip(docs, self.recogniser.find(docs, scores=self.threshold > 0 or self.spans_key is not None)):
             kept = [m for m in mentions if m.kind in self.kinds and m.score >= self.threshold]
             found.append([(Span(doc, m.start, m.end, label=GROUP_OF[m.kind] if self.label == "group" else m.kind), m.score) for m in kept])
         return found
@@ -173,7 +173,7 @@ class ClinicalMentions(Pipe):
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
         """Write the recogniser, so that a saved pipeline holds all it needs."""
-        self.model.to_disk(Path(path) / FOLDER)
+        self.recogniser.to_disk(Path(path) / FOLDER)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "ClinicalMentions":
         """Read what `to_disk` wrote.
@@ -190,7 +190,7 @@ class ClinicalMentions(Pipe):
         """Return what `to_disk` writes as bytes."""
         import srsly
 
-        return bytes(srsly.msgpack_dumps(self.model.to_dict()))
+        return bytes(srsly.msgpack_dumps(self.recogniser.to_dict()))
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "ClinicalMentions":
         """Read what `to_bytes` returned.

@@ -16,7 +16,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.matcher.phrases import Phrases
-from spacy_sapbert.mentions.features import IN_NAME, WINDOW, hashed, in_names, make_lexicon, windows
+from spacy_sapbert.mentions.features import IN_NAME, WINDOW, hashed, in_names, make_lexicon, windows, words_of
 from spacy_sapbert.mentions.labels import GROUP_OF, KINDS
 from spacy_sapbert.mentions.model import MentionModel
 from spacy_sapbert.mentions.network import TAGS, MentionNetwork, best_ways, follows, marginals
@@ -82,7 +82,7 @@ def test_the_lexicon_leaves_out_what_says_nothing() -> None:
 def test_windows_cover_every_token_once_and_end_at_a_line_where_one_ends() -> None:
     nlp = spacy.blank("en")
     docs = [nlp.make_doc(text) for text in ("", "a " * 1000, ("word " * 39 + "end . ") * 3, "short")]
-    parts = list(windows(docs))
+    parts = list(windows([words_of(doc) for doc in docs]))
     for number, doc in enumerate(docs):
         mine = [part for part in parts if part.doc == number]
         assert [i for part in mine for i in range(part.start, part.end)] == list(range(len(doc)))

@@ -49,11 +49,12 @@ def fit(
     out: Out,
     seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0,
     max_steps: Annotated[int, typer.Option(help="Optimiser steps at most; -1: the recipe's epochs.")] = -1,
+    start: Annotated[Path | None, typer.Option(help="Folder of a recogniser to go on from.")] = None,
 ) -> None:
     """Train the recogniser; the dev part chooses the pass."""
     from .fit import fit_recogniser
 
-    fit_recogniser(recipe, documents, lexicon, out, seed=seed, max_steps=max_steps, say=typer.echo)
+    fit_recogniser(recipe, documents, lexicon, out, seed=seed, max_steps=max_steps, start=start, say=typer.echo)
 
 
 @recogniser_app.command("evaluate")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from spacy.tokens import Doc, DocBin
 from thinc.api import Config
 
 from spacy_sapbert.matcher.phrases import Phrases
-from spacy_sapbert.mentions.features import WINDOW, Batch, in_names, make_batch, windows
+from spacy_sapbert.mentions.features import WINDOW, Batch, in_names, make_batch, windows, words_of
 from spacy_sapbert.mentions.labels import KINDS
 from spacy_sapbert.mentions.model import MentionModel
 from spacy_sapbert.mentions.network import TAGS, MentionNetwork
@@ -75,10 +75,11 @@ def make_examples(folder: Path, lexicon: Phrases) -> dict[str, list[Example]]:
         tags = [allowed_tags(doc, CORPORA[path.stem].complete) for doc in docs]
         place = list(CORPORA).index(path.stem)
         found[path.stem] = []
-        for number, start, end in windows(docs, WINDOW):
+        words = [words_of(doc) for doc in docs]
+        for number, start, end in windows(words, WINDOW):
             allowed = tags[number][start:end].copy()
             _mend_edges(allowed)
-            found[path.stem].append(Example([t.text for t in docs[number][start:end]], names[number][start:end], allowed, place))
+            found[path.stem].append(Example(words[number][start:end], names[number][start:end], allowed, place))
     return found
 
 
@@ -181,7 +182,15 @@ def read_settings(path: Path, *, seed: int = 0, max_steps: int = -1) -> Settings
 
 
 def fit_recogniser(
-    recipe: Path, documents: Path, lexicon: Path, out: Path, *, seed: int = 0, max_steps: int = -1, say: Callable[[str], None] = print
+    recipe: Path,
+    documents: Path,
+    lexicon: Path,
+    out: Path,
+    *,
+    seed: int = 0,
+    max_steps: int = -1,
+    start: Path | None = None,
+    say: Callable[[str], None] = print,
 ) -> None:
     """Train a recogniser by a recipe, and write its folder.
 
@@ -192,21 +201,24 @@ def fit_recogniser(
         out: Folder to write.
         seed: Of all draws.
         max_steps: Steps at most; -1: no limit.
+        start: Folder of a recogniser to go on from, of the same sizes.
         say: Takes a line about each pass.
 
     Raises:
-        SapbertError: E620 (a setting), E567 (no documents), E030 (no lexicon).
+        SapbertError: E620 (a setting), E567 (no documents), E030 (no lexicon), E040 (no recogniser in `start`).
     """
     settings = read_settings(recipe, seed=seed, max_steps=max_steps)
     names = Phrases.from_disk(lexicon)
     dev = read_part(documents, "dev")
     made = MentionModel(MentionNetwork(corpora=len(CORPORA), **settings.network.model_dump()), names)
 
+    weights = None if start is None else MentionModel.from_disk(start).network.state_dict()
+
     def f1(network: MentionNetwork) -> float:
         made.network = network.eval()
         return float(measure(made, dev)["all"]["exact"]["f"])
 
-    fit(documents, names, made.encode, f1, settings, say, lambda network: made.to_disk(out))
+    fit(documents, names, made.encode, f1, settings, say, lambda network: made.to_disk(out), weights)
 
 
 def fit(
@@ -217,6 +229,7 @@ def fit(
     settings: Settings,
     say: Callable[[str], None] = print,
     keep_best: Callable[[MentionNetwork], None] = lambda network: None,
+    start: Mapping[str, torch.Tensor] | None = None,
 ) -> MentionNetwork:
     """Train a network, and return the running mean of its weights after the best pass.
 
@@ -228,11 +241,14 @@ def fit(
         settings: See there.
         say: Takes a line about each pass.
         keep_best: Is given the network after each pass that is better than all before.
+        start: Weights to go on from; None: random ones.
     """
     torch.manual_seed(settings.seed)
     chance = np.random.default_rng([settings.seed, 6])
     examples = make_examples(folder / "train", lexicon)
     network = MentionNetwork(corpora=len(CORPORA), **settings.network.model_dump())
+    if start is not None:
+        network.load_state_dict(start)
     mean = MentionNetwork(corpora=len(CORPORA), **settings.network.model_dump())
     mean.load_state_dict(network.state_dict())
     mean.eval()

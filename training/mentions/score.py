@@ -11,7 +11,7 @@ Mention = tuple[int, int, str]  # first token, behind the last, kind
 
 
 def score(gold: Sequence[Sequence[Mention]], found: Sequence[Sequence[Mention]], kinds: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return precision, recall and F1 of each kind and of "all".
+    """Return precision, recall and F1 of each kind, of "all", and of "any kind": the same, whatever kind was given.
 
     Exact: the same tokens and kind. Overlapping: a mention found is right if it shares a token with a gold mention of its kind, and a gold
     mention is found if a mention of its kind shares a token with it.
@@ -22,18 +22,10 @@ def score(gold: Sequence[Sequence[Mention]], found: Sequence[Sequence[Mention]],
         kinds: Kinds to show.
     """
     kinds = list(kinds)
-    counts = {kind: {"gold": 0, "found": 0, "exact": 0, "found_right": 0, "gold_right": 0} for kind in kinds}
-    for wanted, given in zip(gold, found):
-        exact = set(wanted)
-        for kind in kinds:
-            mine, theirs = [m for m in wanted if m[2] == kind], [m for m in given if m[2] == kind]
-            row = counts[kind]
-            row["gold"] += len(mine)
-            row["found"] += len(theirs)
-            row["exact"] += sum(mention in exact for mention in theirs)
-            row["found_right"] += sum(any(_meet(a, b) for b in mine) for a in theirs)
-            row["gold_right"] += sum(any(_meet(a, b) for b in theirs) for a in mine)
-    counts["all"] = {name: sum(counts[kind][name] for kind in kinds) for name in ("gold", "found", "exact", "found_right", "gold_right")}
+    counts = {kind: _count(gold, found, {kind}) for kind in kinds}
+    counts["all"] = {name: sum(counts[kind][name] for kind in kinds) for name in counts[kinds[0]]}
+    alike_gold, alike_found = ([[(start, end, "") for start, end, kind in some if kind in kinds] for some in side] for side in (gold, found))
+    counts["any kind"] = _count(alike_gold, alike_found, {""})
     return {
         kind: {
             "gold": row["gold"],
@@ -43,6 +35,19 @@ def score(gold: Sequence[Sequence[Mention]], found: Sequence[Sequence[Mention]],
         }
         for kind, row in counts.items()
     }
+
+
+def _count(gold: Sequence[Sequence[Mention]], found: Sequence[Sequence[Mention]], kinds: set[str]) -> dict[str, int]:
+    row = {"gold": 0, "found": 0, "exact": 0, "found_right": 0, "gold_right": 0}
+    for wanted, given in zip(gold, found):
+        mine, theirs = [m for m in wanted if m[2] in kinds], [m for m in given if m[2] in kinds]
+        exact = set(mine)
+        row["gold"] += len(mine)
+        row["found"] += len(theirs)
+        row["exact"] += sum(mention in exact for mention in theirs)
+        row["found_right"] += sum(any(_meet(a, b) for b in mine) for a in theirs)
+        row["gold_right"] += sum(any(_meet(a, b) for b in theirs) for a in mine)
+    return row
 
 
 def mentions_of(doc: Doc) -> list[Mention]:

@@ -148,6 +148,8 @@ def test_score_by_hand() -> None:
     assert figures["problem"]["overlapping"] == {"p": 66.7, "r": 100.0, "f": 80.0}
     assert figures["drug"]["exact"] == {"p": 0.0, "r": 0.0, "f": 0.0}
     assert figures["all"]["exact"] == {"p": 25.0, "r": 33.3, "f": 28.6}
+    assert figures["any kind"]["exact"] == {"p": 50.0, "r": 66.7, "f": 57.1}
+    assert figures["any kind"]["overlapping"] == {"p": 75.0, "r": 100.0, "f": 85.7}
 
 
 def test_drug_names_of_both_tables(tmp_path: Path) -> None:

@@ -1,0 +1,133 @@
+"""The disambiguator that comes with this package: which meaning an abbreviation has, by what stands around it."""
+
+from pathlib import Path  # no `from __future__ import annotations`: spaCy reads the types of registered functions
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
+
+import numpy as np
+
+from ..errors import fail
+from ..kb.knowledge_base import KnowledgeBase
+from .base import Candidates, Choice
+from .sections import find_sections, section_at
+from .sense_model import Meaning, SenseModel, normal, read_context
+
+CLINICAL = "clinical"
+DATA = Path(__file__).parents[1] / "data" / "senses"  # made by `python -m training senses`
+MIN_PROBABILITY = 0.5
+STRANGE = 0.02  # frequency of a concept that has the abbreviation as a name, but no list of clinical abbreviations knows
+
+
+class Option(NamedTuple):
+    """A meaning, and its concept in the knowledge base; None where it is not there."""
+
+    meaning: Meaning
+    concept: Optional[str]
+
+
+class Senses:
+    """Chooses between the meanings of clinical abbreviations: `spacy-sapbert.Senses.v1`.
+
+    Args:
+        model: None for the one in the linker folder, if it has one: else nothing is chosen. "clinical" for the one of this package, or a folder.
+        min_probability: 0 to 1; an abbreviation is NIL where no meaning is at least so probable.
+
+    Raises:
+        SapbertError: E002, `min_probability` is no share.
+    """
+
+    def __init__(self, model: Union[str, Path, None] = None, min_probability: float = MIN_PROBABILITY) -> None:
+        if not 0.0 <= min_probability <= 1.0:
+            why = "it must be a share, between 0 and 1."
+            raise fail("E002", setting="min_probability", component="spacy-sapbert.Senses.v1", value=min_probability, why=why)
+        self.model, self.min_probability = model, min_probability
+        self._opened: Dict[Path, SenseModel] = {}
+        self._options: Dict[Any, List[Option]] = {}
+
+    def choose(self, found: Sequence[Candidates], kb: KnowledgeBase, folder: Optional[Path]) -> List[Optional[Choice]]:
+        """Return a choice for each span that is a known abbreviation, None for the others.
+
+        Raises:
+            MissingFile: E045, there is no model at `model`.
+            DamagedFile: E046.
+        """
+        place = folder if self.model is None else DATA if self.model == CLINICAL else Path(self.model)
+        if place is None or not found:
+            return [None] * len(found)
+        model = self._open(place)
+        options = [self._options_of(model, each, kb) for each in found]
+        if not any(options):
+            return [None] * len(found)
+        doc = found[0].span.doc
+        text, lowered = doc.text, doc.text.lower()
+        sections = find_sections(text)
+        linked = {each.concepts[0][0] for each, known in zip(found, options) if each.linked and each.concepts and not known}
+        chosen: List[Optional[Choice]] = []
+        for each, known in zip(found, options):
+            if not known:
+                chosen.append(None)
+                continue
+            span = each.span
+            section = section_at(sections, span.start_char)
+            context = read_context(text, span.start_char, span.end_char, "" if section is None else section.kind)
+            in_note = [option.concept in linked or option.meaning.name.lower() in lowered for option in known]
+            meanings = [option.meaning for option in known]
+            chosen.append(self._choice(known, model.probabilities(model.evidence(meanings, context, in_note))))
+        return chosen
+
+    def _choice(self, known: Sequence[Option], probabilities: Any) -> Choice:
+        order = np.argsort(-probabilities, kind="stable").tolist()
+        best = known[order[0]]
+        concepts: Dict[str, float] = {}
+        for i in order:
+            concept = known[i].concept
+            if concept is not None:
+                concepts[concept] = concepts.get(concept, 0.0) + float(probabilities[i])
+        decided = best.concept is not None and concepts[best.concept] >= self.min_probability
+        first = [] if best.concept is None else [best.concept]
+        ranked = [*first, *(concept for concept in sorted(concepts, key=lambda c: -concepts[c]) if concept not in first)]
+        return Choice([(concept, min(concepts[concept], 1.0)) for concept in ranked], best.meaning.name, decided)
+
+    def _options_of(self, model: SenseModel, found: Candidates, kb: KnowledgeBase) -> List[Option]:
+        """Return the meanings of a span's text: those that the model knows, and the concepts that have it as a name."""
+        if found.span.text != found.mention:  # the text defines it
+            return []
+        meanings = model.meanings_of(found.mention)
+        if not meanings:
+            return []
+        best = found.concepts[0][1] if found.concepts else 0.0
+        tied = [concept for concept, score in found.concepts if score == best] if found.exact else []
+        key = (id(model), kb.fingerprint, found.mention, tuple(tied))
+        if key not in self._options:
+            options = [Option(meaning, _concept_of(meaning, kb)) for meaning in meanings]
+            known = {option.concept for option in options}
+            for concept in tied:
+                if concept not in known:
+                    name = kb.entity(kb.row_of(concept)).canonical_name
+                    options.append(Option(Meaning(normal(found.mention), name, (concept,), STRANGE), concept))
+            self._options[key] = options
+        return self._options[key]
+
+    def _open(self, folder: Path) -> SenseModel:
+        if folder not in self._opened:
+            self._opened[folder] = SenseModel.load(folder)
+        return self._opened[folder]
+
+    # a process that is spawned opens the model again
+    def __getstate__(self) -> Dict[str, Any]:
+        return {"model": self.model, "min_probability": self.min_probability}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+
+def _concept_of(meaning: Meaning, kb: KnowledgeBase) -> Optional[str]:
+    """Return the concept of a meaning: by CUI, else the first that has the meaning's words as a name."""
+    for cui in meaning.cuis:
+        rows = kb.rows_of(cui)
+        if rows:
+            return kb.concept_id(rows[0])
+    for row in kb.find([meaning.name]).values():
+        concepts = [concept for concept, _ in kb.names_of_surface_form(row)]
+        best = min(concepts, key=lambda concept: (kb.entity(concept).canonical_name.lower() != meaning.name.lower(), concept))
+        return kb.concept_id(best)
+    return None

@@ -1,0 +1,267 @@
+"""Which meaning an abbreviation has: the model by hand, and the linker with it."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_sapbert.build.linker import build_linker, read_source
+from spacy_sapbert.context.base import Candidates, Choice, Disambiguator
+from spacy_sapbert.context.sense_model import COUNTED, MOST, SIGNALS, Context, Meaning, SenseModel, case_of, normal, read_context
+from spacy_sapbert.context.senses import DATA, Senses
+from spacy_sapbert.encoders.static import StaticEncoder
+from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
+from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.linker import SapBertLinker
+
+SHORTHAND = Path(__file__).parents[1] / "data" / "shorthand.tsv"
+LEAST = 0.8  # share of the lines of each half that are right
+CHEST, PALSY = Meaning("cp", "chest pain", ("C9300001",), 0.5, (1, 0, 2), 0), Meaning("cp", "cerebral palsy", ("C9300002",), 0.3, (0, 0, 0), 1)
+
+
+@pytest.fixture
+def model() -> SenseModel:
+    """Two profiles: chest pain was seen 4 times with "c/o", cerebral palsy 3 times with "spastic"."""
+    return SenseModel(
+        [CHEST, PALSY, Meaning("ra", "room air", ("C9300003",), 1.0)],
+        dict.fromkeys(SIGNALS, 1.0),
+        dict.fromkeys(COUNTED, 10.0),
+        {"words": ["c/o", "spastic"], "near": [], "values": [], "section": []},
+        np.array([0.6, 0.4], dtype=np.float32),
+        np.array([0, 1, 2]),
+        np.array([0, 1], dtype=np.uint16),
+        np.array([4, 3], dtype=np.uint16),
+        np.array([[4, 0, 0, 0], [3, 0, 0, 0]], dtype=np.float32),
+        np.array([9, 0], dtype=np.float32),
+        {"made_of": "by hand"},
+    )
+
+
+def test_evidence_by_hand(model: SenseModel) -> None:
+    table = model.evidence([CHEST, PALSY], Context({"words": ["c/o", "unseen"]}, case=2), [False, True])
+    chest = [math.log(0.5), math.log(10), math.log((4 + 6) / 14 / 0.6), 0, 0, 0, math.log(2.3 / 3.9 * 3), 0]
+    palsy = [math.log(0.3), 0, math.log(6 / 13 / 0.6), 0, 0, 0, 0, 1]
+    assert table == pytest.approx(np.array([chest, palsy]), abs=1e-5)
+    odds = math.exp(sum(chest) - sum(palsy))
+    assert model.probabilities(table).tolist() == pytest.approx([odds / (1 + odds), 1 / (1 + odds)], abs=1e-5)
+
+
+def test_what_is_sure_is_not_certain(model: SenseModel) -> None:
+    only = model.meanings_of("RA")
+    assert model.probabilities(model.evidence(only, Context({}))).tolist() == [MOST]
+
+
+def test_abbreviations_are_compared_without_periods_and_in_the_singular(model: SenseModel) -> None:
+    assert [normal(text) for text in ("A.fib", "s_p", "S/P", "DM 2")] == ["afib", "s/p", "s/p", "dm2"]
+    assert [meaning.name for meaning in model.meanings_of("CPs")] == ["chest pain", "cerebral palsy"]
+    assert model.meanings_of("cps") == []
+
+
+@pytest.mark.parametrize(("text", "case"), [("ALT", 2), ("alt", 0), ("Alt", 1), ("PEs", 2), ("12", -1), ("DM2", 2)])
+def test_case(text: str, case: int) -> None:
+    assert case_of(text) == case
+
+
+def test_context_of_values() -> None:
+    text = "VS: SpO2 91% RA, HR 80"
+    start = text.index("RA")
+    found = read_context(text, start, start + 2, "vitals")
+    assert found.features["near"][:4] == ["-1:%", "-2:#", "+1:hr", "+2:#"]
+    assert found.features["values"] == ["-1:%", "-2:#", "-3:#", "+2:#"]  # the 2 of SpO2 too
+    assert found.features["words"] == ["hr", "spo", "vs"]
+    assert found.features["section"] == ["vitals"]
+    assert found.case == 2
+
+
+def test_an_abbreviation_alone_has_no_context() -> None:
+    assert read_context("CP", 0, 2).features == {"words": [], "near": ["-2-1:", "+1+2:"], "values": ["none"], "section": []}
+
+
+# -- files --------------------------------------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded(model: SenseModel, tmp_path: Path) -> None:
+    model.save(tmp_path)
+    again = SenseModel.load(tmp_path)
+    assert again.meanings == model.meanings
+    context = Context({"words": ["c/o", "spastic"]}, case=0)
+    assert again.evidence([CHEST, PALSY], context).tolist() == model.evidence([CHEST, PALSY], context).tolist()
+
+
+def test_a_folder_without_a_model(tmp_path: Path) -> None:
+    with pytest.raises(MissingFile, match="E045"):
+        SenseModel.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("about.json", "{}"),
+        ("about.json", "no JSON"),
+        ("meanings.tsv", "head\ncp\tchest pain\n"),
+        ("meanings.tsv", "head\ncp\tchest pain\tC9300001\t1\t0\t0\t0\t7\n"),  # a profile that is not there
+        ("profiles.safetensors", "no tensors"),
+    ],
+)
+def test_a_damaged_model(model: SenseModel, tmp_path: Path, file: str, content: str) -> None:
+    model.save(tmp_path)
+    (tmp_path / file).write_text(content)
+    with pytest.raises(DamagedFile, match="E046"):
+        SenseModel.load(tmp_path)
+
+
+# -- the linker ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(once: Callable[[str, Callable[[Path], object]], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A linker of four concepts, two of them named CP; cerebral palsy comes first by its id."""
+    table = tmp_path_factory.mktemp("senses") / "names.tsv"
+    rows = ["C9300002\tcerebral palsy\tCP", "C9300001\tchest pain\tCP", "C9300004\tchordoma of the pelvis\tCP", "C9300005\tcough\t"]
+    table.write_text("concept_id\tname\tsynonyms\n" + "\n".join(rows) + "\n")
+    return once("senses/linker", lambda out: build_linker([read_source(table)], out, model=StaticEncoder(), index=ExactIndex(), progress=False))
+
+
+@pytest.fixture
+def with_senses(folder: Path, model: SenseModel, tmp_path: Path) -> Path:
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "linker")
+    (tmp_path / "linker" / "senses").mkdir()
+    model.save(tmp_path / "linker" / "senses")
+    return tmp_path / "linker"
+
+
+def linker_of(folder: Path, disambiguator: Disambiguator | None, **settings: object) -> SapBertLinker:
+    return SapBertLinker(StaticEncoder(), ExactIndex(), disambiguator=disambiguator, linker_name=str(folder), **settings)  # type: ignore[arg-type]
+
+
+def marked(text: str, *mentions: str) -> Doc:
+    doc = spacy.blank("en")(text)
+    spans = [doc.char_span(text.index(mention), text.index(mention) + len(mention), label="DISO") for mention in mentions]
+    doc.ents = [span for span in spans if span is not None]
+    return doc
+
+
+def linked(doc: Doc) -> list[str]:
+    return [ent.kb_id_ for ent in doc.ents]
+
+
+def test_the_context_decides(with_senses: Path) -> None:
+    linker = linker_of(with_senses, Senses())
+    assert linked(linker(marked("72M c/o CP today", "CP"))) == ["C9300001"]
+    (ent,) = linker(marked("spastic spastic CP", "CP")).ents
+    assert ent._.kb_explain["meaning"] == "chest pain"  # it is more frequent, and 'spastic' counts once
+    assert [concept for concept, _ in ent._.kb_explain["meanings"]] == ["C9300001", "C9300002", "C9300004"]
+
+
+def test_equal_mentions_of_one_batch_differ_by_their_docs(with_senses: Path, model: SenseModel) -> None:
+    linker = linker_of(with_senses, Senses())
+    one, other = linker.pipe([marked("c/o CP", "CP"), marked("spastic CP, spastic cerebral palsy", "CP")])
+    before, after = (ent._.kb_explain["meanings"] for doc in (one, other) for ent in doc.ents)
+    assert dict(map(tuple, after))["C9300002"] > dict(map(tuple, before))["C9300002"]
+
+
+def test_where_nothing_decides_nothing_is_linked(with_senses: Path) -> None:
+    sure = linker_of(with_senses, Senses(min_probability=0.99))
+    (ent,) = sure(marked("c/o CP", "CP")).ents
+    assert (ent.kb_id_, ent._.kb_ents, ent._.kb_explain["linked"]) == ("", [], False)
+
+
+def test_a_meaning_that_the_knowledge_base_lacks_is_no_link(with_senses: Path) -> None:
+    (ent,) = linker_of(with_senses, Senses())(marked("91% RA", "RA")).ents
+    assert (ent.kb_id_, ent._.kb_explain["meaning"]) == ("", "room air")
+
+
+def test_what_is_no_abbreviation_is_left_alone(with_senses: Path, folder: Path) -> None:
+    text = "a cough and cerebral palsy (CP) and CP"
+    docs = [linker_of(with_senses, each)(marked(text, "cough", "cerebral palsy", "(CP)", "and CP")) for each in (Senses(), None)]
+    assert linked(docs[0]) == linked(docs[1])
+
+
+def test_a_linker_without_a_model_is_as_without_a_disambiguator(folder: Path) -> None:
+    docs = [linker_of(folder, each)(marked("72M c/o CP, cough", "CP", "cough")) for each in (Senses(), None)]
+    assert [ent._.kb_explain for ent in docs[0].ents] == [ent._.kb_explain for ent in docs[1].ents]
+    assert linked(docs[0]) == ["C9300001", "C9300005"]
+
+
+def test_types_and_vocabularies_hold_for_chosen_meanings(with_senses: Path) -> None:
+    linker = linker_of(with_senses, Senses(), types=["T047"])  # no concept of the table has a type
+    assert linked(linker(marked("c/o CP", "CP"))) == [""]
+
+
+def test_saved_with_its_model(with_senses: Path, tmp_path: Path) -> None:
+    linker = linker_of(with_senses, Senses())
+    linker.to_disk(tmp_path / "saved")
+    again = linker_of(with_senses, Senses()).from_disk(tmp_path / "saved")
+    assert again.bundle.senses == tmp_path / "saved" / "linker" / "senses"
+    assert linked(again(marked("c/o CP", "CP"))) == ["C9300001"]
+    assert linked(pickle.loads(pickle.dumps(again))(marked("c/o CP", "CP"))) == ["C9300001"]
+
+
+class Last:
+    """A disambiguator of someone else: the last concept is meant."""
+
+    def choose(self, found: Sequence[Candidates], kb: KnowledgeBase, folder: Path | None) -> list[Choice | None]:
+        return [Choice([(each.concepts[-1][0], 0.75)], "the last", True) if len(each.concepts) > 1 else None for each in found]
+
+
+def test_another_disambiguator(folder: Path) -> None:
+    (ent,) = linker_of(folder, Last())(marked("c/o CP", "CP")).ents
+    assert (ent.kb_id_, ent._.kb_prob, ent._.kb_explain["meaning"]) == ("C9300004", 0.75, "the last")
+
+
+def test_something_else_is_refused(folder: Path) -> None:
+    with pytest.raises(SapbertError, match="E006"):
+        linker_of(folder, "senses")  # type: ignore[arg-type]
+    with pytest.raises(SapbertError, match="E002"):
+        Senses(min_probability=50)
+
+
+def test_the_setting_of_a_pipeline() -> None:
+    def disambiguator(**config: object) -> object:
+        nlp: Language = spacy.blank("en")
+        return nlp.add_pipe("sapbert_linker", config=dict(config)).disambiguator  # type: ignore[attr-defined]
+
+    assert isinstance(disambiguator(), Senses)
+    assert disambiguator(disambiguator=None) is None
+    given = disambiguator(disambiguator={"@misc": "spacy-sapbert.Senses.v1", "model": "clinical", "min_probability": 0.7})
+    assert isinstance(given, Senses)
+    assert (given.model, given.min_probability) == ("clinical", 0.7)
+
+
+# -- the model of the package -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shipped() -> SenseModel:
+    return SenseModel.load(DATA)
+
+
+def test_it_is_small(shipped: SenseModel) -> None:
+    assert sum(path.stat().st_size for path in DATA.iterdir()) < 5_000_000
+    assert "CC BY 4.0" in json.loads((DATA / "about.json").read_text())["made_of"]
+
+
+@pytest.mark.parametrize("part", ["dev", "test"])
+def test_short_lines_of_notes(shipped: SenseModel, part: str) -> None:
+    lines = [line.split("\t") for line in SHORTHAND.read_text().splitlines()[1:]]
+    wrong = []
+    for _, text, mention, cuis, _ in [line for line in lines if line[0] == part]:
+        start = text.index(mention)
+        meanings = shipped.meanings_of(mention)
+        found = shipped.probabilities(shipped.evidence(meanings, read_context(text, start, start + len(mention)))) if meanings else []
+        best = meanings[int(np.argmax(found))] if meanings else None
+        if best is None or not set(best.cuis) & set(cuis.split("|")):
+            wrong.append((text, best and best.name))
+    assert len(wrong) <= (1 - LEAST) * 40, wrong
