@@ -535,8 +535,8 @@ def _with_defined(matches: List[Match], text: str, language: str, skipped: List[
     if "(" not in text and "[" not in text:
         return matches
     defined = definitions(text, english=language in ENGLISH)
-    after = ((match.label, _IN_BRACKETS.match(text, match.end)) for match in matches)
-    forms = {bracket[1]: label for label, bracket in after if bracket is not None and bracket[1] in defined}
+    behind = ((match.label, _IN_BRACKETS.match(text, match.end)) for match in matches)
+    forms = {bracket[1]: label for label, bracket in behind if bracket is not None and bracket[1] in defined}
     if not forms:
         return matches
     each = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
