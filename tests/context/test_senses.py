@@ -16,6 +16,7 @@ from spacy.tokens import Doc
 
 from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.context.base import Candidates, Choice, Disambiguator
+from spacy_sapbert.context.sections import find_sections, section_at
 from spacy_sapbert.context.sense_model import COUNTED, MOST, SIGNALS, Context, Meaning, SenseModel, case_of, normal, read_context
 from spacy_sapbert.context.senses import DATA, Senses
 from spacy_sapbert.encoders.static import StaticEncoder
@@ -25,7 +26,7 @@ from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.linker import SapBertLinker
 
 SHORTHAND = Path(__file__).parents[1] / "data" / "shorthand.tsv"
-LEAST = 0.8  # share of the lines of each half that are right
+LEAST = 0.8  # share of the lines of each half: a floor under what was measured, see the test
 CHEST, PALSY = Meaning("cp", "chest pain", ("C9300001",), 0.5, (1, 0, 2), 0), Meaning("cp", "cerebral palsy", ("C9300002",), 0.3, (0, 0, 0), 1)
 
 
@@ -255,13 +256,15 @@ def test_it_is_small(shipped: SenseModel) -> None:
 
 @pytest.mark.parametrize("part", ["dev", "test"])
 def test_short_lines_of_notes(shipped: SenseModel, part: str) -> None:
+    """Measured when the model was made: 34 of 40 lines of the half that was looked at, 33 of 40 of the other. The goal, nine in ten, is not reached."""
     lines = [line.split("\t") for line in SHORTHAND.read_text().splitlines()[1:]]
     wrong = []
-    for _, text, mention, cuis, _ in [line for line in lines if line[0] == part]:
-        start = text.index(mention)
-        meanings = shipped.meanings_of(mention)
-        found = shipped.probabilities(shipped.evidence(meanings, read_context(text, start, start + len(mention)))) if meanings else []
-        best = meanings[int(np.argmax(found))] if meanings else None
-        if best is None or not set(best.cuis) & set(cuis.split("|")):
-            wrong.append((text, best and best.name))
+    for _, text, mention, cuis, name in [line for line in lines if line[0] == part]:
+        start, meanings = text.index(mention), shipped.meanings_of(mention)
+        section = section_at(find_sections(text), start)
+        context = read_context(text, start, start + len(mention), "" if section is None else section.kind)
+        in_note = [meaning.name.lower() in text.lower() for meaning in meanings]
+        best = meanings[int(np.argmax(shipped.probabilities(shipped.evidence(meanings, context, in_note))))]
+        if best.name != name and not set(best.cuis) & set(cuis.split("|")):
+            wrong.append((text, best.name))
     assert len(wrong) <= (1 - LEAST) * 40, wrong
