@@ -138,7 +138,7 @@ def test_options_of_link(tiny_linker: Path):
         return [(r["mention"], r["cui"]) for r in records(run("link", " and ".join(both), "--format", "jsonl", *args).stdout)]
 
     assert mentions("--linker-name", tiny_linker) == [("cold", "C9100020"), ("knee replacement", "C9100048")]
-    assert mentions("--types", "T033,CHEM") == [("cold", "C9100029")]
+    assert mentions("--types", "T033,CHEM") == [("cold", "C9100029"), ("knee replacement", "NIL")]
     assert mentions("--vocabularies", "RXNORM", "--threshold", "0.9") == [("cold", "NIL"), ("knee replacement", "NIL")]
 
 
@@ -154,7 +154,7 @@ def pipelines(tmp_path_factory: pytest.TempPathFactory, tiny_linker: Path) -> Pa
     """with-linker: a ruler and a linker. plain: the ruler alone."""
     folder = tmp_path_factory.mktemp("pipelines")
     nlp = spacy.blank("en")
-    nlp.add_pipe("entity_ruler").add_patterns([{"label": "PROBLEM", "pattern": "heart attacks"}])  # type: ignore[attr-defined]
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "PROBLEM", "pattern": "heart attacked"}])  # type: ignore[attr-defined]
     nlp.to_disk(folder / "plain")
     nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker), "threshold": 0.99})
     nlp.to_disk(folder / "with-linker")
@@ -163,11 +163,11 @@ def pipelines(tmp_path_factory: pytest.TempPathFactory, tiny_linker: Path) -> Pa
 
 def test_a_pipeline_of_the_users(pipelines: Path):
     def find(*args: Any) -> List[Any]:
-        return [(r["mention"], r["label"], r["cui"]) for r in records(run("link", "heart attacks, cold", "--format", "jsonl", *args).stdout)]
+        return [(r["mention"], r["label"], r["cui"]) for r in records(run("link", "heart attacked, cold", "--format", "jsonl", *args).stdout)]
 
-    assert find("--pipeline", pipelines / "plain") == [("heart attacks", "PROBLEM", "C9100003")]
-    assert find("--pipeline", pipelines / "plain", "--threshold", "0.99") == [("heart attacks", "PROBLEM", "NIL")]
-    assert find("--pipeline", pipelines / "with-linker") == [("heart attacks", "PROBLEM", "NIL")]
+    assert find("--pipeline", pipelines / "plain") == [("heart attacked", "PROBLEM", "C9100003")]
+    assert find("--pipeline", pipelines / "plain", "--threshold", "0.99") == [("heart attacked", "PROBLEM", "NIL")]
+    assert find("--pipeline", pipelines / "with-linker") == [("heart attacked", "PROBLEM", "NIL")]
     line = refused("link", "x", "--pipeline", pipelines / "with-linker", "--threshold", "0.5")  # it would not be heard
     assert line.startswith("[E002] Setting 'threshold'")
 
@@ -175,8 +175,11 @@ def test_a_pipeline_of_the_users(pipelines: Path):
 def test_the_detector_comes_before_the_linker(pipelines: Path):
     pytest.importorskip("scispacy")
     for pipeline in ("plain", "with-linker"):
-        assert make_pipeline({}, str(pipelines / pipeline)).pipe_names == ["entity_ruler", "abbreviation_detector", "sapbert_linker"]
-    assert make_pipeline({}).pipe_names == ["concept_matcher", "abbreviation_detector", "sapbert_linker"]
+        assert make_pipeline({}, str(pipelines / pipeline)).pipe_names == [
+            *("entity_ruler", "abbreviation_detector", "sapbert_linker", "clinical_status"),
+        ]
+    found = make_pipeline({}).pipe_names
+    assert found == ["clinical_mentions", "concept_matcher", "abbreviation_detector", "sapbert_linker", "clinical_status"]
 
 
 # -- what can't be done ---------------------------------------------------------------------------------------------------

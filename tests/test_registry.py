@@ -17,7 +17,7 @@ from spacy_sapbert.types import VectorIndex
 
 SETUP = Path(__file__).parents[1] / "setup.py"
 GROUPS = {
-    "spacy_factories": ["concept_matcher", "sapbert_linker"],
+    "spacy_factories": ["clinical_mentions", "clinical_status", "concept_matcher", "sapbert_linker"],
     "spacy_architectures": ["spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"],
     "spacy_sapbert_indexes": [
         "spacy-sapbert.AnnoyIndex.v1",
@@ -28,7 +28,7 @@ GROUPS = {
     ],
     "spacy_sapbert_linkers": ["hpo", "hpo-fast", "open"],
     "spacy_scorers": ["spacy-sapbert.linker_scorer.v1"],
-    "spacy_misc": ["spacy-sapbert.Folder.v1", "spacy-sapbert.Sources.v1"],
+    "spacy_misc": ["spacy-sapbert.Folder.v1", "spacy-sapbert.Senses.v1", "spacy-sapbert.Sources.v1"],
 }
 
 

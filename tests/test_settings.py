@@ -72,7 +72,7 @@ def test_a_setting_is_an_attribute_that_is_checked_and_takes_effect_at_once(tiny
     assert linker.settings.k == 7
 
     def answer() -> tuple[bool, str]:
-        found = linker.find([("heart attacks", None)])[0].answer
+        found = linker.find([("heart attacked", None)])[0].answer
         return found.linked, found.explain["id"]
 
     assert answer() == (True, "C9100003")

@@ -64,7 +64,7 @@ def test_an_alias_is_found_from_the_next_doc_on(nlp: Language) -> None:
         "exact": True, "name": "Zucker", "source": "ADDED", "linked": True,
     }  # fmt: skip
     assert found.kb_codes["UMLS"] == [HYPERTENSION]
-    near = explained(nlp, "the sweet troubles")  # by its vector
+    near = explained(nlp, "the sweetest trouble")  # by its vector
     assert near.kb_ents[0][0] == HYPERTENSION
     assert 0.8 < near.kb_ents[0][1] < 1.0
     assert near.kb_explain["name"] == "The sweet trouble"
@@ -283,7 +283,7 @@ def test_a_definition_counts_for_an_added_name_too(tiny_linker: Path) -> None:
     linker.add_alias(DIABETES, "the honey trouble")
     linker.add_alias(HYPERTENSION, "pressure of the seventh floor")
     linker.add_concept(NEW, "morning grumpiness of nurses", definition="Before coffee.")
-    near = ["the honey troubles", "pressures of the seventh floor", "morning grumpiness of a nurse"]  # by their vectors, over 0.8
+    near = ["that honey trouble", "pressure on the seventh floor", "morning grumpiness of a nurse"]  # by their vectors, over 0.8
     assert linked(nlp, *near) == [DIABETES, "", NEW]
 
 

@@ -46,6 +46,7 @@ COMMANDS = [
     "clean",
 ]
 ALL = COMMANDS[:9]
+VOCABULARY = ["vocabulary-assets", "vocabulary-make", "senses"]
 LANGUAGES = ["languages-assets", "languages-kb", "languages-train", "languages-evaluate"]
 NESTED = ["run-smoke", "run-umls"]  # they run the workflow `all` with other vars
 CLEANS = "find spacy_sapbert training -type d -name __pycache__ -prune -exec rm -rf {} +"
@@ -68,8 +69,8 @@ def commands(config: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
 
 
 def test_commands_and_workflows(config: Dict[str, Any]) -> None:
-    assert list(commands(config)) == [*COMMANDS[:-1], *LANGUAGES, "clean", *NESTED]
-    assert config["workflows"] == {"all": ALL, "smoke": ["run-smoke"], "umls": ["run-umls"], "languages": LANGUAGES}
+    assert list(commands(config)) == [*COMMANDS[:-1], *VOCABULARY, *LANGUAGES, "clean", *NESTED]
+    assert config["workflows"] == {"all": ALL, "smoke": ["run-smoke"], "umls": ["run-umls"], "vocabulary": VOCABULARY[:2], "languages": LANGUAGES}
     for name, command in commands(config).items():
         assert re.fullmatch(r"[A-Z].{20,}\.", command["help"]), name
         if name not in ["clean", *NESTED]:
@@ -106,8 +107,18 @@ def test_what_is_made_is_made_before_it_is_used(config: Dict[str, Any]) -> None:
 
 # an edited file -> the commands that are run again because of it, beside `assets`, which always runs
 EDITS = {
-    "spacy_sapbert/kb/builder.py": {*ALL[1:-1], "compare", "finetune", "mentions", *LANGUAGES[1:]},
-    "spacy_sapbert/readers/obo.py": {"kb", "assemble", "evaluate", "compare", "finetune", "mentions", "languages-kb", "languages-evaluate"},
+    "spacy_sapbert/kb/builder.py": {*ALL[1:-1], "compare", "finetune", "mentions", "vocabulary-make", *LANGUAGES[1:]},
+    "spacy_sapbert/readers/obo.py": {
+        "kb",
+        "assemble",
+        "evaluate",
+        "compare",
+        "finetune",
+        "mentions",
+        "vocabulary-make",
+        "languages-kb",
+        "languages-evaluate",
+    },
     "spacy_sapbert/files.py": {"kb", "languages-kb"},
     "spacy_sapbert/encoders/transformer.py": {
         *("train", "assemble", "evaluate", "report", "compare", "finetune", "mentions"),
@@ -117,14 +128,17 @@ EDITS = {
     "spacy_sapbert/build/tune.py": {"assemble"},
     "spacy_sapbert/doc/abbreviations.py": {"assemble", "evaluate", "compare", "finetune"},
     "spacy_sapbert/matcher/phrases.py": {"assemble", "evaluate", "mentions"},
-    "spacy_sapbert/mentions/features.py": {"mentions"},
+    "spacy_sapbert/mentions/features.py": {"evaluate", "mentions"},
     "spacy_sapbert/candidates.py": {"assemble", "evaluate"},
     "spacy_sapbert/calibration.py": {"assemble", "evaluate"},
     "spacy_sapbert/search.py": {"assemble", "evaluate"},
     "spacy_sapbert/linker.py": {"assemble", "evaluate"},
     "spacy_sapbert/annotated.py": {"assemble", "evaluate"},
     "spacy_sapbert/state.py": {"assemble", "evaluate"},
-    "spacy_sapbert/corpus/notes.py": set(),  # annotates notes; no command does
+    "spacy_sapbert/corpus/notes.py": {"evaluate"},  # beside the pipeline that is measured on whole texts
+    "spacy_sapbert/context/sections.py": {"assemble", "evaluate"},
+    "training/senses/fit.py": set(),  # its command always runs
+    "training/vocabulary/sources.py": {"vocabulary-make"},
     "spacy_sapbert/render/html.py": set(),
     "spacy_sapbert/cli.py": set(),
     "training/corpora/brat.py": {"assemble", "evaluate", "report", "compare", "finetune", "mentions", "languages-evaluate"},
@@ -353,7 +367,9 @@ def test_vars_that_the_readme_names(config: Dict[str, Any]) -> None:
 
 def test_assets_are_pinned(config: Dict[str, Any]) -> None:
     address = re.compile(r"https://raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/[0-9a-f]{40}/[^#\s]+(#[\w./]+)?")
-    licence = re.compile(r"CC0|CC BY [34]\.0|CC BY-NC-SA [34]\.0|GPL-3|Public|LICENSE|terms of use|HPO licence")
+    licence = re.compile(
+        r"CC0|CC BY [34]\.0|CC BY-NC-SA [34]\.0|GPL-3|Public|LICENSE|terms of use|HPO licence|Courtesy of the U\.S\. National Library of Medicine"
+    )
     destinations: List[str] = []
     for asset in config["assets"]:
         assert address.fullmatch(asset["url"]), asset
@@ -365,7 +381,8 @@ def test_assets_are_pinned(config: Dict[str, Any]) -> None:
     sources = config["vars"]["sources"].split()
     assert sources[0] == "hpo"
     assert set(sources[1:]) <= set(destinations)
-    assert {dest for dest in destinations if dest.startswith("assets/ontologies/")} <= set(sources)
+    only_vocabulary = {dest for dest in destinations if "oncotree" in dest or "icd10cm" in dest}  # of the workflow `vocabulary`
+    assert {dest for dest in destinations if dest.startswith("assets/ontologies/")} - only_vocabulary <= set(sources)
     assert not any(source.startswith(("assets/corpora/", "assets/similarity/")) for source in sources)  # what is measured is not trained on
 
 

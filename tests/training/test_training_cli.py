@@ -20,7 +20,7 @@ MEASURING = ["evaluate", "calibrate", "end-to-end", "cross-lingual", "projection
 
 def test_every_command_has_help() -> None:
     group = typer.main.get_command(app)
-    assert sorted(group.commands) == sorted([*COMMANDS, *MEASURING, "translations"])  # type: ignore[attr-defined]
+    assert sorted(group.commands) == sorted([*COMMANDS, *MEASURING, "recogniser", "senses", "translations", "vocabulary"])  # type: ignore[attr-defined]
     for name, found in group.commands.items():  # type: ignore[attr-defined]
         assert len(found.help) > 20, name
     assert sorted(group.commands["translations"].commands) == ["cross-lingual", "general", "pairs"]  # type: ignore[attr-defined]
@@ -81,7 +81,7 @@ def test_every_command_is_guarded(capsys: pytest.CaptureFixture[str]) -> None:
     def missing(*_: Any, **__: Any) -> None:
         raise MissingFile("E101", "there is no such folder")
 
-    assert len(every_command()) == len(COMMANDS) + len(MEASURING) + 3
+    assert len(every_command()) == len(COMMANDS) + len(MEASURING) + 3 + 4 + 1 + 4  # of translations, recogniser, senses, vocabulary
     for name, one in every_command():
         run = one.callback.__wrapped__  # typer's own, around what was registered
         assert run.__code__ is guarded(missing).__code__, name

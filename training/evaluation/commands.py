@@ -84,7 +84,8 @@ def evaluate(
 
 def calibrate(
     linker: Annotated[
-        str | None, typer.Option(help="Folder of a linker, which gets calibration.json, or a registered one: hpo, hpo-fast. Default: the default linker.")
+        str | None,
+        typer.Option(help="Folder of a linker, which gets calibration.json, or a registered one: hpo, hpo-fast. Default: the default linker."),
     ] = None,
     fit: Annotated[
         str, typer.Option(help="Parts of corpora to fit on, separated by commas: gsc-dev, ncbi-train, …; '': fit nothing, and let the report say so.")

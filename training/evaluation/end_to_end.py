@@ -291,7 +291,8 @@ def evaluate_pipelines(
     corpora = {name: read_benchmark(name, data) for name in benchmarks}
     content: dict[str, Any] = {}
     for system, pipeline in systems.items():
-        nlp = make_pipeline(config if not pipeline else {}, pipeline or None, abbreviations=not pipeline)  # a given one stays as it is
+        # a given one stays as it is
+        nlp = make_pipeline(config if not pipeline else {}, pipeline or None, abbreviations=not pipeline, status=not pipeline)
         linker = nlp.get_pipe("sapbert_linker")
         use_gpu(linker, gpu_id)
         made_of = {"kb": linker.kb.fingerprint, "encoder": linker.model.fingerprint}  # the knowledge base first: it loads both

@@ -56,3 +56,20 @@ def coverage(
 
     out.parent.mkdir(parents=True, exist_ok=True)
     typer.echo(measure(linker or ["open", "hpo"], data, out))
+
+
+@app.command("words")
+def words(
+    notes: Annotated[Path, typer.Option(help="Notes: gzipped JSON lines with 'transcription'.")] = Path("assets/notes/mtsamples.jsonl.gz"),
+    out: Annotated[Path, typer.Option(help="The list, compressed by xz.")] = Path("spacy_sapbert/data/known_words.txt.xz"),
+) -> None:
+    """List the words that notes write often, which concept_matcher takes for no misspelling."""
+    from spacy_sapbert.errors import MissingFile
+    from spacy_sapbert.errors import fail as base_fail
+
+    from .words import write_words
+
+    if not notes.is_file():
+        raise base_fail("E401", MissingFile, path=notes)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    typer.echo(f"{write_words(notes, out):,} words")

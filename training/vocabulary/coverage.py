@@ -62,7 +62,14 @@ def covered(mentions: Sequence[GoldMention], kb: KnowledgeBase) -> dict[str, Any
             seen[mention.gold] = resolve_gold(mention, kb.rows_of).answerable
         total += 1
         held += seen[mention.gold]
-    return {"mentions": total, "mentions_covered": held, "concepts": len(seen), "concepts_covered": sum(seen.values())}
+    return {
+        "mentions": total,
+        "mentions_covered": held,
+        "mentions_share": held / max(1, total),
+        "concepts": len(seen),
+        "concepts_covered": sum(seen.values()),
+        "concepts_share": sum(seen.values()) / max(1, len(seen)),
+    }
 
 
 def coverage(kb: KnowledgeBase, data: Path, parts: Sequence[Part] = PARTS) -> dict[str, dict[str, dict[str, Any]]]:
@@ -115,6 +122,6 @@ def table(found: dict[str, dict[str, dict[str, dict[str, Any]]]]) -> str:
             cells = [part, kind, f"{counts['mentions']:,}", f"{counts['concepts']:,}"]
             for name in names:
                 of = found[name][part][kind]
-                cells += [f"{of[what + '_covered'] / max(1, of[what]):.1%}" for what in ("mentions", "concepts")]
+                cells += [f"{of[what + '_share']:.1%}" for what in ("mentions", "concepts")]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -134,7 +134,7 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     assert found["kind"] == "end-to-end"
     figures = found["systems"]["default"]["benchmarks"]["gsc-dev"]
     assert figures["n_predicted"] == 0  # the gold is HPO's, and no concept of this knowledge base has a code of it
-    assert found["systems"]["default"]["components"][0] == "concept_matcher"
+    assert found["systems"]["default"]["components"][:2] == ["clinical_mentions", "concept_matcher"]
     assert f"{figures['mention_exact']['f1']:.1f} [" in (tmp_path / "m.md").read_text()
     assert "Only the text is given" in shown
 
@@ -172,7 +172,7 @@ def test_two_systems_side_by_side(nlp: Any, tiny_linker: Path, data: Path, tmp_p
     nlp.to_disk(tmp_path / "pipeline")
     found = evaluate_pipelines({"ours": "", "ruler": str(tmp_path / "pipeline")}, ["gsc-dev"], data, {"linker_name": str(tiny_linker)})
     assert found["systems"]["ruler"]["benchmarks"]["gsc-dev"]["n_predicted"] == 0
-    assert found["systems"]["ours"]["components"][0] == "concept_matcher"
+    assert found["systems"]["ours"]["components"][:2] == ["clinical_mentions", "concept_matcher"]
     assert found["systems"]["ruler"]["components"] == ["entity_ruler", "sapbert_linker"]  # as it was given
     assert found["systems"]["ruler"]["made_of"] == found["systems"]["ours"]["made_of"]
     assert len(found["files"]["corpora/gsc_plus/GSCplus_dev_gold.tsv"]) == 16

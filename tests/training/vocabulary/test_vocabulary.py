@@ -85,7 +85,7 @@ def test_coverage_counts_mentions_and_concepts(tmp_path: Path) -> None:
     kb = build_kb([Source("made up", [Concept("C0000001", "X", [Name("gout", "X")])])], tmp_path / "kb")
     golds = [(("C0000001",),), (("C0000001",),), (("C0000002",),), (("-1",),), (("C0000002",), ("C0000001",))]
     found = coverage.covered([GoldMention("d", 0, 1, "x", gold) for gold in golds], kb)
-    assert found == {"mentions": 4, "mentions_covered": 3, "concepts": 3, "concepts_covered": 2}
+    assert found == {"mentions": 4, "mentions_covered": 3, "mentions_share": 0.75, "concepts": 3, "concepts_covered": 2, "concepts_share": 2 / 3}
     assert "| A | all | 4 | 3 | 75.0% | 66.7% |" in coverage.table({"open": {"A": {"all": found}}})
 
 
