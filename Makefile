@@ -27,9 +27,9 @@ run: $(STAMP)
 test: $(STAMP)
 	$(PY) -m pytest $(PARALLEL) -m "unit and not data"
 
-# as test, and what starts processes, servers and whole workflows
+# as test, and what starts processes, servers and whole workflows, but the longest (nightly)
 test-ci: $(STAMP)
-	$(PY) -m pytest $(PARALLEL) -m "not data"
+	$(PY) -m pytest $(PARALLEL) -m "not data and not nightly" --durations=25
 
 # everything, with the corpora in $SPACY_SAPBERT_DATA
 test-all: $(STAMP)

@@ -42,6 +42,10 @@ class DamagedFile(SapbertError):
     """A file is truncated, of another kind, or was changed since it was written."""
 
 
+class ServerError(SapbertError):
+    """A server does not answer, or not as it should: what was asked is not at fault, and may succeed later."""
+
+
 class SapbertWarning(UserWarning):
     """A warning of this package.
 

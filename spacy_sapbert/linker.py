@@ -27,7 +27,7 @@ from .candidates import Rules
 from .context.base import Candidates, Disambiguator
 from .doc.spans import Link, Mention, Spans, SpansKey, set_extensions, write_links
 from .encoders.base import Encoder, as_encoder
-from .errors import fail
+from .errors import ServerError, fail
 from .files import folder_from_bytes, folder_to_bytes
 from .kb.additions import Additions, to_tsv
 from .kb.concept import Name
@@ -267,12 +267,16 @@ class SapBertLinker(Pipe):
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Link a stream of Docs. Mentions are joined, encoded and searched across the Docs of a batch.
 
-        An error in one Doc goes to spaCy's error handler; the other Docs of its batch are linked.
+        An error in one Doc goes to spaCy's error handler; the other Docs of its batch are linked. If a server of the index does not answer,
+        the whole batch goes there.
         """
         self.load()
         for docs in util.minibatch(stream, size=batch_size):  # type: ignore[no-untyped-call]
             try:
                 predictions: Sequence[Optional[Prediction]] = self.predict(docs)
+            except ServerError as error:  # no Doc is at fault, and each of them would wait for the server again
+                self.get_error_handler()(self.name, self, docs, error)
+                continue
             except Exception:  # in one of them: predict one by one
                 predictions = [None] * len(docs)
             for doc, prediction in zip(docs, predictions):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import SapbertError, fail
+from ..errors import SapbertError, ServerError, fail
 from ..files import checksum, is_disk_full, write_text
 from ..indexes.base import Threaded, reader_params_of
 from ..types import Forgetting, Loadable
@@ -226,6 +226,7 @@ class Annotator:
 
         Raises:
             SapbertError: E009, nothing can be written; E019, the disk is full.
+            ServerError: a server that the pipeline needs does not answer.
             Exception: what reading raises if a file with many notes is missing.
         """
         notes = list(self._reader.read(partition))
@@ -248,18 +249,27 @@ class Annotator:
 
         Returns:
             The rows of all mentions, in the order of the notes, and note_id, place and reason of each note that failed.
+
+        Raises:
+            ServerError: a server that the pipeline needs does not answer.
         """
         self._forget()
         found: dict[int, list[dict[str, Any]]] = {}
         reasons: dict[int, str] = {i: note.error for i, note in enumerate(notes) if note.text is None}
-        with suppress(Exception):  # a component without an error handler raised; the notes that are missing are tried alone below
+        try:
             for doc, i in self.nlp.pipe(self._docs(notes), as_tuples=True):
                 found[i] = list(self._rows_of(doc, notes[i].note_id))
+        except ServerError:  # no note is at fault
+            raise
+        except Exception:  # a component without an error handler raised; the notes that are missing are tried alone below
+            pass
         for i, note in enumerate(notes):
             if i not in found and i not in reasons:
                 self._alone = True
                 try:
                     found[i] = list(self._rows_of(self.nlp(note.text), note.note_id))
+                except ServerError:
+                    raise
                 except Exception as error:
                     reasons[i] = describe(error)
                 finally:
@@ -279,7 +289,7 @@ class Annotator:
                     yield self.nlp.make_doc(note.text), i
 
     def _on_error(self, name: str, component: Any, docs: list[Any], error: Exception) -> None:
-        if self._alone:
+        if self._alone or isinstance(error, ServerError):  # waiting for the server again with each batch would take for ever
             raise error
 
     def _rows_of(self, doc: Any, note_id: str) -> Iterator[dict[str, Any]]:

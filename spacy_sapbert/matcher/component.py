@@ -51,6 +51,8 @@ _REMEMBERED = 500_000  # words kept in memory while names are read
 _LONG = 64  # letters; hashes of longer words (base64) are not kept
 SPELLING_TO = 1_000_000  # with more names, words with one edit between them are too often both names
 _CUT = re.compile(r"\[\*\*.*?\*\*\]")  # what was removed from a note
+_IN_BRACKETS = re.compile(r"\s*[(\[]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation behind its long form
+_TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)\.\s*$")
 _CAPITALS = 0.7  # share of capitals among the letters of a line that is written in capitals
 
 
@@ -398,7 +400,7 @@ class ConceptMatcher(Pipe):
             first, last = found[min(places)].start(), found[max(places)].end()
             if any(first < stop and start < last for start, stop in skipped):
                 return None
-            if len(places) == 1 and places[0] not in added and not self._is_meant(text, first, last, wanted):
+            if len(places) == 1 and places[0] not in added and not _stands_for_name(text, first, last, wanted):
                 return None
             right = None
             if kind.get("part"):
@@ -409,16 +411,17 @@ class ConceptMatcher(Pipe):
             return Match(first, last, label, right, **kind)
 
         taken: List[Tuple[int, int]] = []
+        matches: List[Match] = []
         for at in np.flatnonzero(lengths).tolist():
             end = at + int(lengths[at])
             if not taken or at >= taken[-1][1]:
                 match = made(range(at, end), added.get(at) or phrases.names[labels[at]])
                 if match is not None:
                     taken.append((at, end))
-                    yield match
+                    matches.append(match)
+        yield from _with_defined(matches, text, self._language, skipped)
         if self._language not in ENGLISH:
             return
-        yield from self._defined(text, sets)
         inner = [range(a, b) for at, end in taken for a in range(at, end) for b in range(a + 1, end + 1) if b - a < end - at]
         wholes = [range(at, end) for at, end in self._unlike(taken, lengths)]
         for places, label in zip([*inner, *wholes], _labels(sets, [[hashes[i] for i in places] for places in [*inner, *wholes]])):
@@ -435,18 +438,6 @@ class ConceptMatcher(Pipe):
             for start in range(at + 1, end):
                 if lengths[start] and start + int(lengths[start]) > end:
                     yield start, start + int(lengths[start])
-
-    def _is_meant(self, text: str, start: int, end: int, wanted: str) -> bool:
-        return _stands_for_name(text, start, end, wanted)
-
-    def _defined(self, text: str, sets: List[Phrases]) -> Iterator[Match]:
-        """Yield each place of an abbreviation that the text defines, if its long form is a name or ends in one."""
-        for short, long in definitions(text).items():
-            own = [_hash(word, self._language) for word in _WORD.findall(long)]
-            label = next((label for label in _labels(sets, [own[i:] for i in range(len(own))]) if label is not None), None)
-            if label is not None:
-                for match in re.finditer(rf"(?<!\w){re.escape(short)}(?!\w)", text):
-                    yield Match(match.start(), match.end(), label.partition("\t")[0])
 
     def _corrections(self, found: List["re.Match[str]"], text: str) -> Dict[int, str]:
         """Return the right form of each misspelt word of a text, by its place."""
@@ -564,6 +555,33 @@ def _span(doc: Doc, match: Match) -> Optional[Span]:
     return span
 
 
+def _with_defined(matches: List[Match], text: str, language: str, skipped: List[Tuple[int, int]]) -> List[Match]:
+    """Add the abbreviations that the text defines for a name that was found, wherever they stand.
+
+    Args:
+        matches: the names that were found, in order.
+        text: the text.
+        language: language of the text, ISO 639-1.
+        skipped: parts of the text in which nothing is looked for.
+    """
+    if "(" not in text and "[" not in text:
+        return matches
+    defined = definitions(text, english=language in ENGLISH)
+    behind = ((match.label, _IN_BRACKETS.match(text, match.end)) for match in matches)
+    forms = {bracket[1]: label for label, bracket in behind if bracket is not None and bracket[1] in defined}
+    if not forms:
+        return matches
+    each = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
+    taken = sorted([*((match.start, match.end) for match in matches), *skipped])
+    more = []
+    for found in re.finditer(rf"(?<!\w)(?:{each})(?!\w)", text):
+        at = bisect_right(taken, found.span())
+        before, after = taken[at - 1] if at else (0, 0), taken[at] if at < len(taken) else (len(text), len(text))
+        if before[1] <= found.start() and found.end() <= after[0]:
+            more.append(Match(*found.span(), forms[found[0]]))
+    return sorted([*matches, *more])
+
+
 def _skipped(text: str) -> List[Tuple[int, int]]:
     """Return the parts of a text in which no name is looked for: headings of sections, and what was removed from a note."""
     headings = [(section.start, section.start + len(section.title)) for section in find_sections(text) if section.title]
@@ -585,8 +603,8 @@ def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
 
 def _may_be_misspelt(match: "re.Match[str]", text: str) -> bool:
     """Say whether a word is no name of a person or a place, by its case: "Johnsen" in the middle of a sentence may be one."""
-    word = match.group()
-    return word.islower() or word.isupper() or text[: match.start()].rstrip(" \t")[-1:] in ("", ".", ":", "\n", "-", "•")
+    word, before = match.group(), text[max(0, match.start() - 8) : match.start()]
+    return word.islower() or word.isupper() or (before.rstrip(" \t")[-1:] in ("", ".", ":", "\n", "-", "•") and _TITLE.search(before) is None)
 
 
 def _split(doc: Doc, offsets: Iterable[int]) -> None:

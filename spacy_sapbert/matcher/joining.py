@@ -54,10 +54,10 @@ _EXTRA = frozenset(
         "history",
         "of",
         "further",
-        "further",
         "ongoing",
     ]
 )
+_REMOVED = re.compile(r"\[\*\*.*?\*\*\]")  # what was removed from a note, "[**Name**]"
 _LIST = re.compile(r"[,;/]|\b(?:and|or|with|without|versus|vs)\b")
 
 
@@ -92,7 +92,7 @@ def chosen(before: Sequence[Match], found: Sequence[Match], *, text: str, join: 
     - a name that is as long as an entity or longer is taken;
     - an entity that is longer than the names in it is taken, unless it only adds words such as "mild" or "history of", or lists them
       ("chest pain and fever"); then the names are taken;
-    - an entity without a name is taken;
+    - an entity without a name is taken, unless it is what was removed from the note ("[**Name**]");
     - a name without an entity is taken.
 
     Args:
@@ -125,6 +125,8 @@ def _left_to_right(names: Sequence[Match]) -> list[Match]:
 
 
 def _joined(entities: Sequence[Match], names: Sequence[Match], text: str) -> list[Match]:
+    removed = [match.span() for match in _REMOVED.finditer(text)]
+    entities = [one for one in entities if not any(one.start < end and start < one.end for start, end in removed)]
     kept: list[Match] = []
     dropped: set[int] = set()
     for entity in entities:
@@ -144,7 +146,7 @@ def _adds(entity: Match, inside: Sequence[Match], text: str) -> bool:
     for name in inside:
         rest, at = rest + " " + text[at : name.start], name.end
     rest = (rest + " " + text[at : entity.end]).lower()
-    if len(inside) > 1 and _LIST.search(rest):
+    if re.search("[,;]", rest) or (len(inside) > 1 and _LIST.search(rest)):
         return False
     return any(word not in _EXTRA for word in re.findall(r"[^\W\d_]+", rest))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 import textwrap
 import time
@@ -51,6 +52,8 @@ def trap(doc):
     if "xkillx" in doc.text:
         for bullet in sorted(Path(os.environ["TRAP_BULLETS"]).iterdir()):
             bullet.unlink()
+            if bullet.name == "node":  # the parent is Ray's process for this node
+                os.kill(os.getppid(), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
     if "xraisex" in doc.text:
         raise ValueError(f"what is this: {doc.text}")
@@ -257,6 +260,35 @@ def test_a_ray_cluster_that_loses_an_actor(tmp_path: Path, trap: AnnotationSetti
     assert not list(bullets.iterdir())
     assert content(tmp_path / "out") == wanted
     assert (report.counts.notes, report.kept) == (24, 0)
+
+
+@pytest.mark.nightly
+@pytest.mark.e2e
+def test_a_ray_cluster_that_loses_a_node(tmp_path: Path, trap: AnnotationSettings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
+    """A head that only leads, and two nodes with a worker each; one node is killed with all that runs on it."""
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    corpus, wanted = trapped
+    bullet = load_bullets(0) / "node"
+    bullet.touch()
+    node = {"object_store_memory": 128 * 1024 * 1024, "include_dashboard": False}
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **node})
+    try:
+        nodes = [cluster.add_node(num_cpus=1, **node) for _ in range(2)]
+        cluster.wait_for_nodes()
+        command = [sys.executable, "-m", "spacy_sapbert", "annotate", str(corpus), str(tmp_path / "out"), "--pipeline", "trap_pipeline"]
+        command += ["--linker-name", str(trap.linker_name), "--no-abbreviations", "--partition-size", "4", "--workers", "2"]
+        ran = subprocess.run([*command, "--engine", "ray", "--ray-address", cluster.address], capture_output=True, text=True, timeout=400)
+        alive = [one.all_processes["raylet"][0].process.poll() is None for one in nodes]
+    finally:
+        cluster.shutdown()
+    assert ran.returncode == 0, ran.stderr
+    assert not bullet.exists()
+    assert sorted(alive) == [False, True]
+    assert content(tmp_path / "out") == wanted  # as one local worker made it
+    rows = read(tmp_path / "out")
+    assert len({(row["note_id"], row["start"]) for row in rows}) == len(rows)
 
 
 @pytest.mark.e2e

@@ -21,7 +21,7 @@ from transformers import AutoModel, AutoTokenizer
 from spacy_sapbert.encoders import transformer as encoder_module
 from spacy_sapbert.encoders.base import Encoder
 from spacy_sapbert.encoders.static import StaticEncoder
-from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder, base_encoder, pool, read_pooling
+from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder, base_encoder, pass_tokens, pool, read_pooling
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.files import folder_to_bytes
 
@@ -223,6 +223,15 @@ def test_order_and_batches_do_not_matter(bert: Path) -> None:
     for batch_tokens in (30, 100_000):
         assert np.abs(together - tiny(bert, batch_tokens=batch_tokens).predict(names)).max() < 1e-5
     assert np.abs(together - reference(bert, names, "cls")).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("batch_tokens", "on_gpu", "tokens"),
+    [(1024, False, 1024), (1024, True, 65_536), (16_384, True, 131_072), (500_000, True, 500_000), (500_000, False, 500_000)],
+)
+def test_tokens_of_a_pass(batch_tokens: int, on_gpu: bool, tokens: int) -> None:
+    """A GPU takes 64 times as many; what is large already is not multiplied until the memory is full."""
+    assert pass_tokens(batch_tokens, on_gpu) == tokens
 
 
 def test_equal_names_are_encoded_once(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:

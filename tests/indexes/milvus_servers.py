@@ -1,13 +1,42 @@
-"""Milvus servers of this machine: milvus-lite's own, in the process of the tests."""
+"""Milvus servers of this machine: milvus-lite's own, in the process of the tests, and the real one, in a process of its own."""
 
 from __future__ import annotations
 
 import atexit
 import functools
+import json
 import shutil
+import socket
 import tempfile
+import time
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Tuple
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Callable, Optional, Tuple
+
+import pytest
+from filelock import FileLock
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def listening(port: int) -> Optional[socket.socket]:
+    """A socket that listens at a port, also where connections of a server that was killed still linger. None: it is taken."""
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind(("127.0.0.1", port))
+        found.listen()
+    except OSError:
+        found.close()
+        return None
+    return found
 
 
 def serve(intercept: Any = None) -> Tuple[str, Callable[[], None]]:
@@ -38,3 +67,71 @@ def milvus_server() -> str:
     uri, stop = serve()
     atexit.register(stop)
     return uri
+
+
+class Standalone:
+    """The server itself, from PyPI's package `milvus` (Linux on x86-64), in a process of its own with a fresh folder."""
+
+    def __init__(self, lease: int = 300, **config: Any) -> None:
+        milvus = pytest.importorskip("milvus", reason="the server is not installed: pip install milvus==2.3.5")
+        self._folder = Path(tempfile.mkdtemp())
+        self._server = milvus.MilvusServer(wait_for_started=False)
+        self._server.set_base_dir(str(self._folder))
+        self._server.config.try_bind_port = listening
+        config = {"proxy_port": free_port(), **config}
+        self._server.config.update(**config)
+        for name, value in config.items():
+            self._server.config.set(name, value)
+        # seconds: a server that could not say for so long that it is alive ends itself, and one that was killed is missed only then
+        self._server.config.set("common.session.ttl", lease)
+        peers, clients = (f"http://localhost:{free_port()}" for _ in range(2))  # by default the same for all servers of a machine
+        urls = {"listen-peer-urls": peers, "initial-advertise-peer-urls": peers, "initial-cluster": f"default={peers}"}
+        urls.update({"listen-client-urls": clients, "advertise-client-urls": clients})
+        (self._folder / "etcd.json").write_text(json.dumps(urls))  # JSON is YAML
+        known = self._server.config.template_text
+        self._server.config.template_text = known.replace("  use:\n    embed", f"  config:\n    path: {self._folder}/etcd.json\n  use:\n    embed", 1)
+        atexit.register(self.stop)
+        self.start()
+        self.address = f"127.0.0.1:{config['proxy_port']}"
+        self.uri = f"http://{self.address}"
+
+    def start(self, seconds: float = 240.0) -> None:
+        """Start it, and wait until it says that it is healthy."""
+        with FileLock(Path(tempfile.gettempdir()) / "spacy-sapbert-milvus.lock"):  # it looks for free ports, which others do at the same time
+            self._server.start()
+            process, before = self._server.server_proc, time.monotonic()
+            while process.poll() is None and time.monotonic() < before + seconds:
+                with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self._server.webservice_port}/healthz", timeout=10) as answer:
+                    if b"OK" in answer.read():
+                        return
+                time.sleep(0.2)
+        raise RuntimeError(f"the server did not start: {(self._folder / 'logs' / 'milvus-stderr.log').read_text()[-2000:]}")
+
+    def kill(self) -> None:
+        """Kill it, as a machine that fails would; its data stay."""
+        self._server.server_proc.kill()
+        self._server.server_proc.wait()
+
+    def stop(self) -> None:
+        """Stop it, and remove its data."""
+        self._server.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@functools.cache
+def standalone() -> Standalone:
+    """One for all tests of this process, or skip."""
+    return Standalone()
+
+
+def fresh(kind: str) -> Tuple[str, Callable[[], None]]:
+    """A server without collections: "lite" or "standalone". RETURNS: its uri, and what stops it."""
+    if kind == "lite":
+        return serve()
+    from pymilvus import MilvusClient
+
+    uri = standalone().uri
+    client = MilvusClient(uri)
+    for name in client.list_collections():
+        client.drop_collection(name)
+    return uri, client.close

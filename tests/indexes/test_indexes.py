@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict
 
 import numpy as np
 import pytest
-from milvus_servers import milvus_server
+from milvus_servers import milvus_server, standalone
 
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.files import folder_to_bytes
@@ -39,6 +39,7 @@ ENGINES: Dict[str, Callable[[], Any]] = {
     "faiss flat": lambda: FaissIndex("Flat", tune=False),
     "milvus": lambda: MilvusIndex(search=400, tune=False),
     "milvus server pca": lambda: MilvusIndex(milvus_server(), "", pca=8, rescore=400, tune=False),
+    "milvus standalone": lambda: MilvusIndex(standalone().uri, "", search=400, tune=False, timeout=60.0),
 }
 FILES = {"annoy": {"forest.ann"}, "usearch": {"graph.usearch"}, "faiss": {"index.faiss"}, "exact": set()}  # beside the vectors
 DIM, SIZE = 24, 400

@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 import pytest
-from milvus_servers import milvus_server, serve
+from milvus_servers import fresh, milvus_server, serve, standalone
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import folder_to_bytes
@@ -38,13 +38,18 @@ def unit(size: int, seed: int, dim: int = 16) -> np.ndarray:
 
 
 VECTORS, QUERIES = unit(90, 1), unit(5, 2)
+SERVERS = pytest.mark.parametrize("kind", ["lite", "standalone"])
 RIGHT = np.argsort(-(QUERIES @ VECTORS.T), axis=1)[:, :3].tolist()
 
 
 def made(uri: str = "", **settings: Any) -> MilvusIndex:
-    index = MilvusIndex(uri, **{"token_env": "", "tune": False, "rescore": 90, **settings})
+    index = MilvusIndex(uri, **{"token_env": "", "tune": False, "rescore": 90, "timeout": 30.0, **settings})
     index.build(VECTORS)
     return index
+
+
+def at(place: str) -> str:
+    return {"folder": lambda: "", "server": milvus_server, "standalone": lambda: standalone().uri}[place]()
 
 
 def client(uri: str) -> Any:
@@ -65,6 +70,8 @@ class Between(grpc.ServerInterceptor):
     def __init__(self) -> None:
         self.calls: List[str] = []
         self.answers: Dict[str, List[Callable[[Any], Any]]] = {}  # by method, one for each call, then the server's own
+        self.messages: Dict[str, List[Callable[[Any], Any]]] = {}  # the same, where the answer is a message
+        self.gone_after: Dict[str, int] = {}  # by method: after so many calls it is as if the server were gone
         self.losses: Dict[str, int] = {}  # by method: so many answers of the server's own are lost on the way
         self.token = ""
 
@@ -78,7 +85,14 @@ class Between(grpc.ServerInterceptor):
         if told:
             answer = told.pop(0)
             return grpc.unary_unary_rpc_method_handler(lambda _request, context: answer(context))
+        if self.calls.count(name) > self.gone_after.get(name, len(self.calls)):
+            return grpc.unary_unary_rpc_method_handler(lambda _request, context: context.abort(grpc.StatusCode.UNAVAILABLE, "gone"))
         handler = continuation(details)
+        if self.messages.get(name):
+            answer = self.messages[name].pop(0)
+            return grpc.unary_unary_rpc_method_handler(
+                lambda _request, context: answer(context), handler.request_deserializer, handler.response_serializer
+            )
         if self.losses.get(name, 0):
             self.losses[name] -= 1
 
@@ -219,6 +233,23 @@ def test_a_kind_of_index_that_needs_a_server_is_refused_before_building() -> Non
     assert "others need a server" in text
 
 
+@pytest.mark.parametrize("index_type", ["FLAT", "AUTOINDEX", "IVF_FLAT", "IVF_SQ8", "IVF_PQ", "SCANN", "DISKANN"])
+def test_kinds_of_index_that_a_server_has(index_type: str) -> None:
+    params = {"IVF_PQ": {"nlist": 4, "m": 8}, "IVF_FLAT": {"nlist": 4}, "IVF_SQ8": {"nlist": 4}, "SCANN": {"nlist": 4}}.get(index_type)
+    index = made(standalone().uri, index_type=index_type, params=params)
+    assert index.query(QUERIES, 3)[0].tolist() == RIGHT
+    index.close()
+
+
+def test_a_kind_of_index_that_the_server_does_not_have() -> None:
+    """Servers from 2.6 on have it. This one's own words are shown, and nothing is left on it."""
+    uri, stop = fresh("standalone")
+    code, text = code_of(lambda: made(uri, index_type="HNSW_SQ"))
+    assert (code, "asked to index the collection and says: invalid index type: HNSW_SQ" in text) == ("E236", True)
+    assert client(uri).list_collections() == []
+    stop()
+
+
 def test_settings_that_building_tries() -> None:
     assert [tried["search"] for tried in MilvusIndex().settings_to_try(150)] == [32, 64, 128, 150]
     assert [tried["search"] for tried in MilvusIndex(index_type="IVF_FLAT").settings_to_try(20)] == [4, 8, 16, 20]
@@ -344,10 +375,11 @@ def test_tokens(between: Tuple[Between, str], tmp_path: Path, monkeypatch: pytes
 # -- collections that are not what was built -----------------------------------------------------------------------------------
 
 
-def test_a_collection_that_is_gone_or_another_is_never_searched(tmp_path: Path) -> None:
+@SERVERS
+def test_a_collection_that_is_gone_or_another_is_never_searched(kind: str, tmp_path: Path) -> None:
     from pymilvus import DataType
 
-    uri, stop = serve()
+    uri, stop = fresh(kind)
     index = made(uri)
     index.to_disk(tmp_path)
     name = json.loads((tmp_path / "manifest.json").read_text())["milvus"]["collection"]
@@ -362,6 +394,7 @@ def test_a_collection_that_is_gone_or_another_is_never_searched(tmp_path: Path) 
         plan.add_index("vector", index_type="FLAT", metric_type="COSINE")
         server.create_collection(name, schema=schema, index_params=plan)
         server.insert(name, [{"row": i, "vector": v} for i, v in enumerate(vectors)])
+        server.flush(name)
 
     assert MilvusIndex(token_env="").from_disk(tmp_path).query(QUERIES, 3)[0].tolist() == RIGHT
     for dim, vectors, why in (
@@ -387,8 +420,9 @@ def test_a_collection_that_is_gone_or_another_is_never_searched(tmp_path: Path) 
     stop()
 
 
-def test_linkers_on_one_server_do_not_collide_and_the_same_content_is_there_once() -> None:
-    uri, stop = serve()
+@SERVERS
+def test_linkers_on_one_server_do_not_collide_and_the_same_content_is_there_once(kind: str) -> None:
+    uri, stop = fresh(kind)
     first, same = made(uri), made(uri)
     other = MilvusIndex(uri, "", tune=False, rescore=90)
     other.build(VECTORS[::-1])
@@ -404,9 +438,10 @@ def test_linkers_on_one_server_do_not_collide_and_the_same_content_is_there_once
     stop()
 
 
+@SERVERS
 @pytest.mark.skipif(os.name != "posix", reason="no such signal")
-def test_a_build_that_is_killed_is_never_searched_and_is_cleared_away() -> None:
-    uri, stop = serve()
+def test_a_build_that_is_killed_is_never_searched_and_is_cleared_away(kind: str) -> None:
+    uri, stop = fresh(kind)
     code = (
         "import sys, os, signal; import numpy as np; from spacy_sapbert.indexes.milvus import MilvusIndex, collection\n"
         "collection._count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"  # all vectors are there, the name is not
@@ -488,11 +523,11 @@ def answer(index: MilvusIndex) -> Any:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("place", ["folder", "server"])
+@pytest.mark.parametrize("place", ["folder", "server", "standalone"])
 def test_worker_processes_each_have_their_own_connection(place: str, method: str, tmp_path: Path) -> None:
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip("no fork here")
-    made(milvus_server() if place == "server" else "").to_disk(tmp_path)
+    made(at(place)).to_disk(tmp_path)
     index = MilvusIndex(token_env="").from_disk(tmp_path)
     assert answer(index) == RIGHT  # the parent is connected when it forks
     before = folder_to_bytes(tmp_path)
@@ -556,10 +591,80 @@ def test_a_manifest_that_names_no_collection(tmp_path: Path) -> None:
     assert (code, "names no collection" in text) == ("E202", True)
 
 
+# -- servers that come back -----------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_started_again_is_waited_for(between: Tuple[Between, str]) -> None:
+    """As long as an answer may take, however often it is asked; then the error says that it is gone."""
+    stands, uri = between
+    index = made(uri, timeout=4.0, retries=0)
+    index.query(QUERIES, 3)
+    stands.calls.clear()
+    stands.answers["Search"] = [refuse("UNAVAILABLE")] * 2
+    assert index.query(QUERIES, 3)[0].tolist() == RIGHT
+    assert stands.calls.count("Search") == 3
+    index._opened().timeout = 0.5
+    stands.answers["Search"] = [refuse("UNAVAILABLE")] * 1000
+    code, text = code_of(lambda: index.query(QUERIES, 3))
+    assert (code, uri in text) == ("E230", True)
+    index.close()
+
+
+def test_a_collection_that_is_no_longer_in_memory_is_loaded_again(between: Tuple[Between, str]) -> None:
+    from pymilvus.grpc_gen import common_pb2, milvus_pb2
+
+    def not_loaded(_context: Any) -> Any:  # what a server says that was started again
+        return milvus_pb2.SearchResults(status=common_pb2.Status(error_code=common_pb2.UnexpectedError, code=101, reason="collection not loaded"))
+
+    stands, uri = between
+    index = made(uri)
+    index.query(QUERIES, 3)
+    stands.calls.clear()
+    stands.messages["Search"] = [not_loaded]
+    assert index.query(QUERIES, 3)[0].tolist() == RIGHT
+    assert (stands.calls.count("Search"), stands.calls.count("LoadCollection")) == (2, 1)
+    stands.messages["Search"] = [not_loaded] * 2
+    code, text = code_of(lambda: index.query(QUERIES, 3))  # an error whose cause is itself, as pymilvus raises a server's own
+    assert (code, "asked to search and says: collection not loaded" in text) == ("E236", True)
+    index.close()
+
+
+def test_annotate_ends_when_the_server_is_gone_and_goes_on_later(between: Tuple[Between, str], tmp_path: Path, tiny_linker: Path) -> None:
+    from spacy_sapbert.build.linker import build_linker
+    from spacy_sapbert.corpus.annotate import annotate
+    from spacy_sapbert.corpus.annotator import AnnotationSettings
+
+    stands, uri = between
+    index = MilvusIndex(uri, "", tune=False, timeout=30.0)
+    folder = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=index, progress=False)
+    notes = [{"id": str(i), "text": f"Fevers and colds, note {i}: hypertensions."} for i in range(12)]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes))
+    settings = AnnotationSettings(str(folder))
+
+    def run(out: str) -> Any:
+        return annotate(tmp_path / "notes.jsonl", tmp_path / out, settings, partition_size=2, progress=False)
+
+    whole = run("whole")
+    assert (whole.counts.failed, whole.counts.linked > 12) == (0, True)
+    searches = stands.calls.count("Search")
+    stands.calls.clear()
+    stands.gone_after["Search"] = searches // 2
+    code, text = code_of(lambda: run("cut"))
+    assert (code, uri in text) == ("E230", True)
+    done = {path.name for path in (tmp_path / "cut").glob("part-*.parquet")}
+    assert 0 < len(done) < 6
+    assert not (tmp_path / "cut" / "_failed").exists()  # no note is at fault
+    assert not (tmp_path / "cut" / "_summary.json").exists()
+    stands.gone_after.clear()  # it is there again
+    assert run("cut").kept == len(done)
+    whole_files, cut_files = (folder_to_bytes(tmp_path / name) for name in ("whole", "cut"))
+    assert cut_files == whole_files
+
+
 # -- linkers -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", ["folder", "server"])
+@pytest.mark.parametrize("place", ["folder", "server", "standalone"])
 def test_a_linker_links_as_with_any_engine(place: str, tmp_path: Path, tiny_linker: Path) -> None:
     """Built and measured, used by several processes, saved and loaded again, updated to a new release."""
     import spacy
@@ -568,7 +673,7 @@ def test_a_linker_links_as_with_any_engine(place: str, tmp_path: Path, tiny_link
     from spacy_sapbert.build.update import update_linker
     from spacy_sapbert.bundle import open_index
 
-    uri = milvus_server() if place == "server" else ""
+    uri = at(place)
     folder = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=MilvusIndex(uri, tune=False, timeout=20.0), progress=False)
     chosen = json.loads((folder / "index" / "manifest.json").read_text())["report"]["chosen"]
     assert chosen["acc_at_1"] > 0.5

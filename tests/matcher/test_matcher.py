@@ -407,3 +407,85 @@ def test_a_pipeline_is_saved_over_the_one_it_was_loaded_from(nlp: Language, tmp_
 @given(st.text("abeichsxyzu", max_size=8), st.sampled_from(["", "s", "es", "ies", "'s", "’s", "'", "s'", "ss", "us"]))
 def test_stemming_twice_changes_nothing_more(word: str, ending: str) -> None:
     assert stem(stem(word + ending)) == stem(word + ending)
+
+
+# -- which words are looked for -------------------------------------------------------------------------------------------
+
+
+def written(*names: Tuple[str, str, str], **settings: Any) -> ConceptMatcher:
+    """Names as (text of the source, semantic type, a second text or "")."""
+    made = ConceptMatcher(spacy.blank("en"), **settings)
+    kb = Names(())
+    kb.names = [MatchableName(text.lower(), tui, (tui,), tuple(filter(None, (text, other)))) for text, tui, other in names]
+    kb.n_surface_forms = len(kb.names)
+    made.set_kb(kb)  # type: ignore[arg-type]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("COPD", "COPD and copd, COPDs", ["COPD", "COPDs"]),  # an acronym in its own case
+        ("CHILD", "The child has CHILD, a syndrome.", []),  # plain English, and no abbreviation of clinicians
+        ("SCAN", "A SCAN was seen; SCAN HEAD WITHOUT CONTRAST\nTHE SCAN WAS READ TODAY AT NOON", []),
+        ("QX", "QX was seen", []),  # two letters that no clinician writes
+        ("MI", "acute MI, mi", ["MI"]),
+        ("Pap", "Pap smear, pap", ["Pap"]),  # a symbol
+        ("mm", "4 mm nodule, 3.5mm, 4-mm and mm alone", ["mm"]),  # a unit after a number
+        ("nodule", "Nodules and NODULE", ["Nodules", "NODULE"]),
+        ("GAVE", "She gave consent.", []),
+        ("rich", "A rich history", []),
+    ],
+)
+def test_single_words_by_how_their_source_writes_them(name: str, text: str, expected: List[str]):
+    assert found(written((name, "T047", ""), ("cleft palate", "T047", "")), text) == expected
+
+
+def test_a_source_that_writes_it_small_allows_it_small():
+    assert found(written(("AFIB", "T047", "afib")), "afib and AFIB") == ["afib", "AFIB"]
+
+
+def test_qualifiers_are_looked_for_when_asked_for():
+    names = (("right", "T082", ""), ("mildly impaired", "T080", ""), ("impaired vision", "T033", ""))
+    text = "Mildly impaired on the right; impaired vision."
+    assert found(written(*names), text) == ["impaired vision"]
+    assert found(written(*names, qualifiers=True), text) == ["Mildly impaired", "impaired vision"]  # "right" is a plain word
+    assert found(written(*names, types=["T080"]), text)[:1] == ["Mildly impaired"]
+    assert written(*names, types="T080").types == frozenset(["T080"])  # one type, not four letters
+
+
+def test_headings_and_removed_parts_are_no_mentions():
+    component = written(("allergies", "T033", ""), ("penicillin", "T121", ""), ("john", "T033", ""))
+    assert found(component, "ALLERGIES: penicillin\n\nSeen by [**John 12**]; allergies to penicillin") == ["penicillin", "allergies", "penicillin"]
+
+
+def test_words_with_one_wrong_letter():
+    component = written(("pneumonia", "T047", ""), ("atrial fibrillation", "T047", ""), ("consent", "T033", ""))
+    doc = component(component.nlp.make_doc("Atrial fibrilation, pnuemonia and pneumonias; the content; Dr. Pneumonio was here."))
+    assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == [
+        ("Atrial fibrilation", "Atrial fibrillation"),
+        ("pnuemonia", "pneumonia"),
+        ("pneumonias", None),
+    ]
+    assert found(written(("pneumonia", "T047", ""), spelling=False), "pnuemonia") == []
+
+
+def test_tokens_that_hold_more_than_a_name_are_split():
+    component = written(("GERD", "T047", ""), ("headaches", "T033", ""), ("grandmother", "T033", ""))
+    doc = component(component.nlp.make_doc("Has GERD.3 and grandmother,,headaches."))
+    assert [ent.text for ent in doc.ents][-1] == "headaches"
+    assert "GERD" in [token.text for token in doc]
+    assert doc.text == "Has GERD.3 and grandmother,,headaches."
+
+
+def test_an_abbreviation_that_the_text_defines_is_a_mention_everywhere():
+    component = written(("von hippel-lindau disease", "T047", ""))
+    text = "VHL; von Hippel-Lindau disease (VHL). In VHL, VHLX and GALT (VHL)."
+    assert found(component, text) == ["VHL", "von Hippel-Lindau disease", "VHL", "VHL", "VHL"]
+
+
+def test_corrections_are_saved(tmp_path: Path):
+    component = written(("pneumonia", "T047", ""))
+    component.to_disk(tmp_path / "m")
+    for other in (ConceptMatcher(spacy.blank("en")).from_disk(tmp_path / "m"), ConceptMatcher(spacy.blank("en")).from_bytes(component.to_bytes())):
+        assert found(other, "pnuemonia") == ["pnuemonia"]

@@ -121,7 +121,7 @@ def test_a_release_becomes_a_wheel_that_links(clone: Path, tmp_path: Path) -> No
     assert done.stdout.strip() == str([(name, cui)])
 
 
-@pytest.mark.first
+@pytest.mark.nightly
 @pytest.mark.e2e
 def test_a_workflow_killed_at_any_step_is_taken_up_by_the_same_command(clone: Path) -> None:
     """SIGKILL of all its processes a moment after a step began; then the rest is made, and what was whole is not made again."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import SapbertError, fail
+from ...errors import SapbertError, ServerError, fail
 from ...types import Floats2d, Ints1d
 from .library import load_library
 from .session import Session
@@ -56,10 +56,10 @@ def open_collection(milvus: Session, content: Content) -> None:
     """
     name = content.name
     if not milvus.call("look for a collection", "has_collection", name):
-        raise fail("E233", collection=name, uri=milvus.shown)
+        raise fail("E233", ServerError, collection=name, uri=milvus.shown)
 
     def other(why: str) -> SapbertError:
-        return fail("E234", collection=name, uri=milvus.shown, why=why)
+        return fail("E234", ServerError, collection=name, uri=milvus.shown, why=why)
 
     fields = {field["name"]: field for field in milvus.call("describe a collection", "describe_collection", name)["fields"]}
     dim = int(fields.get(VECTOR, {}).get("params", {}).get("dim", 0))

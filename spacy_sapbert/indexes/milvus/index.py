@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ...errors import DamagedFile, fail
+from ...errors import DamagedFile, ServerError, fail
 from ...types import Floats2d, Ints2d
 from ..params import build_param, param, reader_param, search_param
 from ..rescored import RescoredIndex
@@ -26,7 +26,7 @@ from .database import DATABASE, Scratch, copy_database
 from .kinds import BUILD, LITE, MOST_CANDIDATES, SEARCH_SETTINGS, SEARCH_TO_TRY
 from .library import load_library
 from .servers import SERVERS, check_trusted, check_uri
-from .session import Session
+from .session import Session, is_not_loaded
 
 _LOCK = threading.Lock()
 _INHERITED: list[Any] = []  # sessions of the process that this one was forked from: neither used nor closed here
@@ -61,7 +61,8 @@ class MilvusIndex(RescoredIndex):
         insert_batch: Vectors in one request of a build.
         search_batch: Vectors in one request of a search.
         timeout: Seconds for an answer.
-        retries: How often a request that was lost or took too long is sent again, after growing pauses.
+        retries: How often a request that took too long is sent again, after growing pauses. Where the connection is lost, requests are sent
+            again until `timeout` is over, so that a server may be started again.
         build_timeout: Seconds for one step of a build on the side of the server: to write, index or load the collection.
         pca: Dimensions that Milvus sees; 0 for all.
         rescore: Candidates per query that are compared in full precision.
@@ -190,16 +191,21 @@ class MilvusIndex(RescoredIndex):
             looked_at = max(1, int(self.search * budget))
             lists = self._engine_params().get("nlist")
             params[self.search_setting] = min(looked_at, lists) if self.search_setting == "nprobe" and lists else max(looked_at, fetch)
-        found = self._opened().call(
-            "search",
-            "search",
-            self._named["collection"],
-            data=list(queries),
-            anns_field=VECTOR,
-            limit=fetch,
-            search_params={"metric_type": "COSINE", "params": params},
-            output_fields=[ROW],  # milvus-lite takes an empty list for all fields
-        )
+        asked: dict[str, Any] = {
+            "data": list(queries),
+            "anns_field": VECTOR,
+            "limit": fetch,
+            "search_params": {"metric_type": "COSINE", "params": params},
+            "output_fields": [ROW],  # milvus-lite takes an empty list for all fields
+        }
+        session = self._opened()
+        try:
+            found = session.call("search", "search", self._named["collection"], **asked)
+        except ServerError as error:
+            if not is_not_loaded(error):
+                raise
+            open_collection(session, self._content())
+            found = session.call("search", "search", self._named["collection"], **asked)
         rows = np.full((len(queries), fetch), -1, dtype=np.int64)
         for line, hits in zip(rows, found):
             ids = np.unique(np.fromiter(hits.ids, dtype=np.int64))  # sorted: they are compared in full

@@ -7,14 +7,17 @@ import socket
 import time
 import weakref
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ...errors import SapbertError, fail
+from ...errors import SapbertError, ServerError, fail
 from .database import DATABASE, Scratch, copy_database
 from .library import load_library
 
-_AGAIN = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED")  # the same request may succeed the next time
+_LOST = ("UNAVAILABLE", 1, 2)  # no connection, or a server that is starting: tried again until the time for an answer is over
+_AGAIN = (*_LOST, "DEADLINE_EXCEEDED", "ABORTED")  # the same request may succeed the next time
+_NOT_LOADED = (101, 103)  # the server was started again since the collection was loaded
 _REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED", 1400, 1401)
 # pymilvus pings every 10 s; milvus-lite was seen to hang up ("too_many_pings") while a large index was built. Every request has a time-out anyway
 _CHANNEL = {"grpc.keepalive_time_ms": 330_000, "grpc.keepalive_permit_without_calls": 0}
@@ -86,7 +89,7 @@ class Session:
             method: Name of the method.
             *args: Its arguments.
             timeout: Seconds for an answer; None for the session's.
-            tries: How often to try; 0 for as often as `retries` says.
+            tries: How often to try; 0 for as often as `retries` says. A lost connection is tried again until `timeout` is over.
             **kwargs: Its keyword arguments.
 
         Returns:
@@ -96,11 +99,14 @@ class Session:
             SapbertError: E230, E231, E232, E236.
         """
         limit, tries = timeout or self.timeout, tries or self.retries + 1
-        for attempt in range(tries):
+        begun = time.monotonic()
+        for attempt in count():
             try:
                 return getattr(self.client, method)(*args, timeout=limit, **kwargs)
             except Exception as error:
-                if attempt == tries - 1 or _status(error) not in _AGAIN:
+                status = _status(error)
+                waiting = status in _LOST and time.monotonic() - begun < limit
+                if not waiting and (attempt >= tries - 1 or status not in _AGAIN):
                     raise self._explained(error, doing, limit, tries=tries) from error
             time.sleep(min(0.2 * 2**attempt, 5.0))
         raise AssertionError("unreachable")
@@ -110,12 +116,12 @@ class Session:
         status, why = _status(error), _said(error)
         if status in _REFUSED:
             what = "has" if os.environ.get(self.token_env) else "is not set, or empty"
-            return fail("E231", uri=self.shown, env=self.token_env or "that token_env should name", what=what, why=why)
-        if connecting or status == "UNAVAILABLE":
-            return fail("E230", uri=self.shown, seconds=limit, why=why)
+            return fail("E231", ServerError, uri=self.shown, env=self.token_env or "that token_env should name", what=what, why=why)
+        if connecting or status in _LOST:
+            return fail("E230", ServerError, uri=self.shown, seconds=limit, why=why)
         if status == "DEADLINE_EXCEEDED":
-            return fail("E232", uri=self.shown, doing=doing, seconds=limit, times=tries)
-        return fail("E236", uri=self.shown, doing=doing, why=why)
+            return fail("E232", ServerError, uri=self.shown, doing=doing, seconds=limit, times=tries)
+        return fail("E236", ServerError, uri=self.shown, doing=doing, why=why)
 
     def close(self) -> None:
         """Close the connection and remove temporary files."""
@@ -140,10 +146,16 @@ def _shut(client: Any, served: tuple[Any, Any], owner: int) -> None:
             database.close()
 
 
+def is_not_loaded(error: SapbertError) -> bool:
+    """Return whether the server has the collection, but not in memory."""
+    return _status(error.__cause__) in _NOT_LOADED
+
+
 def _status(error: BaseException | None) -> Any:
     """Return the name of gRPC's status behind an error, or Milvus's own number."""
-    number = 0
-    while error is not None:
+    number, seen = 0, set()
+    while error is not None and id(error) not in seen:  # pymilvus raises a server's errors as their own cause
+        seen.add(id(error))
         code = getattr(error, "code", None)
         code = code() if callable(code) else code
         if isinstance(code, int):
@@ -159,6 +171,6 @@ def _said(error: BaseException) -> str:
     details = getattr(error, "details", None)
     if callable(details) and details():
         return str(details())
-    if error.__cause__ is not None and not getattr(error, "message", ""):
+    if error.__cause__ not in (None, error) and not getattr(error, "message", ""):
         return _said(error.__cause__)
     return str(getattr(error, "message", "") or error)
