@@ -10,7 +10,7 @@ from spacy.training import Example
 
 from .bundle import LinkerBundle
 from .calibration import Observed, fit_calibration
-from .doc.spans import Mention, Spans, get_mention, get_spans, long_forms
+from .doc.spans import Mention, Spans, get_mention, is_part, long_forms, spans_to_link
 from .errors import fail
 from .search import CandidateSearch, Query
 from .settings import Settings
@@ -18,9 +18,9 @@ from .settings import Settings
 
 def get_mentions(doc: Doc, settings: Settings) -> tuple[Spans, list[Mention]]:
     """Return the spans of a Doc that are to be linked, and the text to look up for each."""
-    spans = get_spans(doc, settings.spans_key, settings.labels_discard)
+    spans = spans_to_link(doc, settings.spans_key, settings.labels_discard)
     forms = long_forms(doc, english=settings.english) if settings.resolve_abbreviations else {}
-    return spans, [get_mention(span, forms, english=settings.english) for _, _, span in spans]
+    return spans, [get_mention(span, forms, english=settings.english, part=is_part(group, span)) for group, _, span in spans]
 
 
 def read_gold(docs: Iterable[Doc | Example], settings: Settings) -> tuple[list[Query], list[str]]:

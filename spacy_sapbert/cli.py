@@ -31,6 +31,26 @@ app.add_typer(kb_app, name="kb")
 P = ParamSpec("P")
 N_TREES = 10  # the default of AnnoyIndex
 
+# a word with one of these endings is meant as a file, also if it is not there
+FILE_ENDINGS = (
+    *notes.TEXTS,
+    ".jsonl",
+    ".json",
+    ".csv",
+    ".tsv",
+    ".xml",
+    ".html",
+    ".htm",
+    ".md",
+    ".pdf",
+    ".rtf",
+    ".doc",
+    ".docx",
+    ".odt",
+    ".gz",
+    ".zip",
+    ".parquet",
+)
 
 # options of several commands
 LINKER_NAME = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo.")
@@ -550,7 +570,7 @@ def _what_is(given: str) -> str:
     try:
         mode = os.stat(given).st_mode
     except (OSError, ValueError):  # no such file, or too long a name for one
-        like_a_path = os.sep in given or Path(given).suffix in (*notes.TEXTS, ".jsonl")
+        like_a_path = os.sep in given or Path(given).suffix.lower() in FILE_ENDINGS
         return "missing" if like_a_path and not any(c.isspace() for c in given) else "text"
     return "folder" if stat.S_ISDIR(mode) else "file"
 

@@ -14,7 +14,7 @@ from .kb.concept import ENGLISH
 
 FAST = "fast"  # the static encoder that comes with this package
 Names = Union[List[str], Tuple[str, ...]]  # given as a list, kept as a tuple: a list could be changed behind the checks
-Types = Union[None, Names, Dict[str, Names]]
+Types = Union[None, str, Names, Dict[str, Names]]  # a text is one type
 Filter = Optional[frozenset[str]]  # semantic types (TUIs) that may be found; None is all
 Factory = TypeVar("Factory", bound=Callable[..., Any])
 Value = TypeVar("Value")
@@ -87,6 +87,8 @@ class Settings:
             if not condition:
                 raise fail("E002", setting=setting, component=component, value=getattr(self, setting), why=why)
 
+        if isinstance(self.types, str):
+            object.__setattr__(self, "types", (self.types,))
         for setting in ("spans_key", "labels_discard", "types", "vocabularies", "languages"):
             value = getattr(self, setting)
             require(setting, setting == "spans_key" or not isinstance(value, str), "it must be a list of texts.")

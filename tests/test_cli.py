@@ -417,3 +417,12 @@ def test_module_runs(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(SystemExit) as info:
         runpy.run_module("spacy_sapbert", run_name="__main__")
     assert info.value.code in (0, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"), [("missing.pdf", "missing"), ("notes.DOCX", "missing"), ("see notes.pdf", "text"), ("pain.Fever", "text")]
+)
+def test_a_file_that_is_not_there_is_no_text(given: str, kind: str):
+    from spacy_sapbert.cli import _what_is
+
+    assert _what_is(given) == kind

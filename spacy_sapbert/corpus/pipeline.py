@@ -6,6 +6,7 @@ import sys
 import warnings
 from typing import Any
 
+from ..doc.spans import ALL
 from ..errors import fail
 
 
@@ -13,9 +14,10 @@ def load(
     linker_name: str | None = None,
     *,
     pipeline: str | None = None,
-    recogniser: bool = True,
+    recogniser: bool | str = True,
     status: bool = True,
     abbreviations: bool = True,
+    qualifiers: bool = False,
     **settings: Any,
 ) -> Any:
     """Return a pipeline that finds mentions in clinical text, links them to concepts and says whether they are so.
@@ -24,19 +26,27 @@ def load(
         linker_name: a registered linker or a linker's folder; None is "open".
         pipeline: name or folder of a spaCy pipeline whose entities are linked; None for a blank one with `clinical_mentions` and
             `concept_matcher`.
-        recogniser: find mentions that are no names, too, by `clinical_mentions`.
+        recogniser: find mentions that are no names, too: True, by `clinical_mentions`; a text, by the component of this factory.
         status: give each mention its status, by `clinical_status`.
         abbreviations: resolve abbreviations that the text defines; with scispacy installed, also by its detector.
+        qualifiers: find names that only qualify, too ("right", "mild", "chronic").
         settings: further settings of `sapbert_linker`, such as target_precision; `types` is also one of `concept_matcher`.
 
     Raises:
         SapbertError: E001, linker_name is not known; E002, a setting is wrong; E402, the pipeline cannot be loaded.
     """
-    return make_pipeline({"linker_name": linker_name, **settings}, pipeline, abbreviations, recogniser=recogniser, status=status)
+    config = {"linker_name": linker_name, **settings}
+    return make_pipeline(config, pipeline, abbreviations, recogniser=recogniser, status=status, qualifiers=qualifiers)
 
 
 def make_pipeline(
-    config: dict[str, Any], pipeline: str | None = None, abbreviations: bool = True, *, recogniser: bool = True, status: bool = True
+    config: dict[str, Any],
+    pipeline: str | None = None,
+    abbreviations: bool = True,
+    *,
+    recogniser: bool | str = True,
+    status: bool = True,
+    qualifiers: bool = False,
 ) -> Any:
     """Return a spaCy pipeline that ends in sapbert_linker and, for English, clinical_status.
 
@@ -44,8 +54,9 @@ def make_pipeline(
         config: settings of the linker.
         pipeline: name or folder of a spaCy pipeline whose entities are linked; None for a blank one with concept_matcher.
         abbreviations: resolve abbreviations; with scispacy installed, also by its detector.
-        recogniser: add `clinical_mentions` to a blank pipeline.
+        recogniser: add `clinical_mentions`, or the component of this factory, to a blank pipeline.
         status: add `clinical_status`, if the pipeline does not have it.
+        qualifiers: a setting of `concept_matcher`.
 
     Raises:
         SapbertError: E402, the pipeline cannot be loaded; E002, a setting is given, but the pipeline has a linker with its own settings.
@@ -65,10 +76,10 @@ def make_pipeline(
             raise fail("E002", setting=setting, component="link", value=value, why=why)
     if not pipeline:
         nlp.max_length = sys.maxsize  # the limit is for parsers
-        if recogniser and nlp.has_factory("clinical_mentions"):
-            nlp.add_pipe("clinical_mentions")
-        # a name is a better span than what the recogniser makes of it: "swelling" in "swelling today"
-        nlp.add_pipe("concept_matcher", config={**{key: config.get(key) for key in ("linker_name", "types")}, "overwrite": True})
+        if recogniser:
+            nlp.add_pipe("clinical_mentions" if recogniser is True else recogniser)
+        shared = {key: config.get(key) for key in ("linker_name", "types")}
+        nlp.add_pipe("concept_matcher", config={**shared, "join": True, "all_key": ALL, "qualifiers": qualifiers})
     if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):
         from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
 

@@ -11,6 +11,7 @@ from ..errors import fail
 from .abbreviations import definitions
 
 CORRECTED = "corrected_text"  # extension of spans: the text with its misspelt words corrected, as `concept_matcher` found it
+ALL = "sapbert"  # span group of all mentions: chosen ones, nested ones, and parts of coordinations
 SpansKey = Union[None, str, List[str]]
 Spans = List[Tuple[Optional[str], int, Span]]  # group or None for doc.ents, place in it, span
 
@@ -85,6 +86,17 @@ def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ())
     return found
 
 
+def spans_to_link(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ()) -> Spans:
+    """Return every span to link, as `get_spans`; beside `doc.ents` also those of the group "sapbert", which `concept_matcher` makes."""
+    found = get_spans(doc, spans_key, labels_discard)
+    return found + get_spans(doc, ALL, labels_discard) if spans_key is None and ALL in doc.spans else found
+
+
+def is_part(group: Optional[str], span: Span) -> bool:
+    """Say whether a span is a part of a coordination: its id is the name to look up ("cleft palate" of "cleft lip and palate")."""
+    return group == ALL and bool(span.id)
+
+
 def long_forms(doc: Doc, *, english: bool = True) -> Dict[str, str]:
     """Return the abbreviations of a Doc, short form -> long form.
 
@@ -121,7 +133,7 @@ def set_corrected_extension() -> None:
         Span.set_extension(CORRECTED, default=None)
 
 
-def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True) -> Mention:
+def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True, part: bool = False) -> Mention:
     """Return the text to look up for a span: abbreviations in it are replaced by their long forms.
 
     "VSD repair" becomes "ventricular septal defect repair"; "ventricular septal defect (VSD)" loses the part in brackets.
@@ -130,8 +142,9 @@ def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True) -> M
         span: the span to link.
         forms: short form -> long form, see `long_forms`.
         english: the text is English, so "VSDs" is the plural of "VSD".
+        part: the span is a part of a coordination, and its id is the name to look up.
     """
-    text = (span._.get(CORRECTED) if Span.has_extension(CORRECTED) else None) or span.text
+    text = str(span.id_) if part else (span._.get(CORRECTED) if Span.has_extension(CORRECTED) else None) or span.text
     used: List[str] = []  # long forms
     shorts = [short for short in forms if short in text]
     if not shorts:
@@ -177,7 +190,8 @@ def write_links(doc: Doc, spans: Spans, links: List[Link], attr_name: str, overw
     """
     ents_name, codes_name, explain_name, prob_name = attribute_names(attr_name)
     by_group: Dict[str, Dict[int, str]] = {}
-    for (group, place, span), link in zip(spans, links):
+    # attributes belong to the place of a span: those of a whole mention count before those of a part with the same place
+    for (group, place, span), link in sorted(zip(spans, links), key=lambda each: not is_part(each[0][0], each[0][2])):
         span._.set(ents_name, list(link.candidates))
         span._.set(codes_name, link.codes)
         span._.set(explain_name, link.explain)

@@ -7,10 +7,10 @@ to make than to use, and would not find plurals.
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Protocol, Set, Tuple, Union, runtime_checkable
+from typing import Any, Dict, FrozenSet, List, Optional, Protocol, Set, Tuple, Union, runtime_checkable
 
 import numpy as np
 from cachetools import LRUCache
@@ -35,6 +35,8 @@ from ..kb.concept import ENGLISH, lower_case, normalise, stem
 from ..kb.knowledge_base import KnowledgeBase, MatchableName
 from ..registry import check_linker_name
 from . import casing
+from .joining import Match, chosen
+from .parts import parts_of
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
 from .spelling import MIN_LETTERS, Spelling
 
@@ -52,22 +54,6 @@ _CUT = re.compile(r"\[\*\*.*?\*\*\]")  # what was removed from a note
 _IN_BRACKETS = re.compile(r"\s*[(\[]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation behind its long form
 _TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)\.\s*$")
 _CAPITALS = 0.7  # share of capitals among the letters of a line that is written in capitals
-
-
-class Match(NamedTuple):
-    """A name that was found in a text.
-
-    Attributes:
-        start: its first character.
-        end: the character after its last one.
-        label: its label.
-        corrected: the text with its misspelt words corrected, None if there are none.
-    """
-
-    start: int
-    end: int
-    label: str
-    corrected: Optional[str] = None
 
 
 @runtime_checkable
@@ -126,6 +112,8 @@ def _known_hash(word: str, language: str) -> int:
         "weak_names": True,
         "qualifiers": False,
         "spelling": True,
+        "join": False,
+        "all_key": None,
         "scorer": {"@scorers": "spacy.ner_scorer.v1"},
     },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
@@ -135,13 +123,15 @@ def make_concept_matcher(
     name: str,
     linker_name: Optional[str],
     spans_key: Optional[str],
-    types: Optional[List[str]],
+    types: Union[str, List[str], None],
     label: str,
     overwrite: bool,
     min_chars: int,
     weak_names: bool,
     qualifiers: bool,
     spelling: bool,
+    join: bool,
+    all_key: Optional[str],
     scorer: Optional[Callable[..., Any]],
 ) -> "ConceptMatcher":
     """Make the component, see `ConceptMatcher`, without reading anything from disk."""
@@ -157,6 +147,8 @@ def make_concept_matcher(
         weak_names=weak_names,
         qualifiers=qualifiers,
         spelling=spelling,
+        join=join,
+        all_key=all_key,
         scorer=scorer,
     )
 
@@ -177,6 +169,9 @@ class ConceptMatcher(Pipe):
         weak_names: look for narrower, related, broader and lay names, too.
         qualifiers: look for names that only qualify, too ("right", "mild", "chronic"), if `types` is None.
         spelling: find words of seven letters and more with one wrong letter, if the knowledge base has at most a million names.
+        join: choose between the names and the entities of an earlier component, by the rules of `joining.chosen`; `overwrite` does not count.
+        all_key: a span group for all mentions: chosen ones, nested ones, and parts of coordinations, whose id is the name to look up. None: no
+            group. `sapbert_linker` links the group "sapbert" beside `doc.ents`.
         scorer: spaCy's scorer of entities.
 
     Raises:
@@ -190,13 +185,15 @@ class ConceptMatcher(Pipe):
         *,
         linker_name: Optional[str] = None,
         spans_key: Optional[str] = None,
-        types: Optional[List[str]] = None,
+        types: Union[str, List[str], None] = None,
         label: str = "group",
         overwrite: bool = False,
         min_chars: int = 2,
         weak_names: bool = True,
         qualifiers: bool = False,
         spelling: bool = True,
+        join: bool = False,
+        all_key: Optional[str] = None,
         scorer: Optional[Callable[..., Any]] = None,
     ) -> None:
         if min_chars < 1:
@@ -204,6 +201,7 @@ class ConceptMatcher(Pipe):
         if linker_name is not None and not _is_kb(Path(linker_name)):
             check_linker_name(linker_name)
         set_corrected_extension()
+        self.join, self.all_key = join, all_key
         self.nlp, self.name, self.scorer = nlp, name, scorer
         self.linker_name, self.spans_key, self.label, self.overwrite = linker_name, spans_key, label, overwrite
         self.min_chars, self.weak_names, self.qualifiers, self.spelling = max(2, min_chars), weak_names, qualifiers, spelling
@@ -392,30 +390,54 @@ class ConceptMatcher(Pipe):
             others, their_labels = more.longest(words)
             for at in np.flatnonzero(others > lengths).tolist():
                 lengths[at], added[at] = others[at], more.names[their_labels[at]]
-        starts = np.flatnonzero(lengths).tolist()
-        if not starts:
-            return
         skipped = _skipped(text)
-        next_word = 0
-        matches: List[Match] = []
-        for at in starts:
-            if at < next_word:
-                continue
-            end = at + int(lengths[at])
-            label, _, wanted = (added.get(at) or phrases.names[labels[at]]).partition("\t")
-            first, last = found[at].start(), found[end - 1].end()
+        sets = [phrases] if more is None else [more, phrases]
+        hashes = words.tolist()
+
+        def made(places: Sequence[int], given: str, **kind: bool) -> Optional[Match]:
+            """Return the name that words stand for, if they are meant."""
+            label, _, wanted = given.partition("\t")
+            first, last = found[min(places)].start(), found[max(places)].end()
             if any(first < stop and start < last for start, stop in skipped):
-                continue
-            if end - at == 1 and at not in added and not _stands_for_name(text, first, last, wanted):
-                continue
+                return None
+            if len(places) == 1 and places[0] not in added and not _stands_for_name(text, first, last, wanted):
+                return None
             right = None
-            if any(i in corrected for i in range(at, end)):
-                ends = [match.start() for match in found[at + 1 : end]] + [last]
-                parts = ((corrected.get(i, found[i].group()), text[found[i].end() : stop]) for i, stop in zip(range(at, end), ends))
-                right = "".join(word + between for word, between in parts)
-            matches.append(Match(first, last, label, right))
-            next_word = end
+            if kind.get("part"):
+                right = " ".join(corrected.get(i, found[i].group()) for i in places)
+            elif any(i in corrected for i in places):
+                ends = [found[i].start() for i in places[1:]] + [last]
+                right = "".join(corrected.get(i, found[i].group()) + text[found[i].end() : stop] for i, stop in zip(places, ends))
+            return Match(first, last, label, right, **kind)
+
+        taken: List[Tuple[int, int]] = []
+        matches: List[Match] = []
+        for at in np.flatnonzero(lengths).tolist():
+            end = at + int(lengths[at])
+            if not taken or at >= taken[-1][1]:
+                match = made(range(at, end), added.get(at) or phrases.names[labels[at]])
+                if match is not None:
+                    taken.append((at, end))
+                    matches.append(match)
         yield from _with_defined(matches, text, self._language, skipped)
+        if self._language not in ENGLISH:
+            return
+        inner = [range(a, b) for at, end in taken for a in range(at, end) for b in range(a + 1, end + 1) if b - a < end - at]
+        wholes = [range(at, end) for at, end in self._unlike(taken, lengths)]
+        for places, label in zip([*inner, *wholes], _labels(sets, [[hashes[i] for i in places] for places in [*inner, *wholes]])):
+            if label is not None and (match := made(places, label, nested=True)) is not None:
+                yield match
+        tried = list(parts_of([each.group().lower() for each in found]))
+        for part, label in zip(tried, _labels(sets, [[hashes[i] for i in part.words] for part in tried])):
+            if label is not None and (match := made(part.words, label, part=True)) is not None:
+                yield match
+
+    def _unlike(self, taken: List[Tuple[int, int]], lengths: Any) -> Iterator[Tuple[int, int]]:
+        """Yield names that overlap a chosen one without being in it: "kidney injury" where "acute kidney" was taken."""
+        for at, end in taken:
+            for start in range(at + 1, end):
+                if lengths[start] and start + int(lengths[start]) > end:
+                    yield start, start + int(lengths[start])
 
     def _corrections(self, found: List["re.Match[str]"], text: str) -> Dict[int, str]:
         """Return the right form of each misspelt word of a text, by its place."""
@@ -436,19 +458,14 @@ class ConceptMatcher(Pipe):
         """Write the names that were found into the Docs. A token that holds more than a name ("GERD.3") is split."""
         for doc, matches in zip(docs, predictions):
             _split(doc, [offset for match in matches for offset in (match.start, match.end)])
-            spans: List[Span] = []
-            for match in matches:
-                span = doc.char_span(match.start, match.end, label=match.label, alignment_mode="expand")
-                if span is not None and (not spans or span.start >= spans[-1].end):
-                    spans.append(span)
-                    if match.corrected is not None:
-                        span._.set(CORRECTED, match.corrected)
-            if self.spans_key is None:
-                first, second = (spans, list(doc.ents)) if self.overwrite else (list(doc.ents), spans)
-                taken = {token.i for span in first for token in span}
-                set_spans(doc, None, filter_spans([*first, *(span for span in second if not any(t.i in taken for t in span))]))
-            else:
-                set_spans(doc, self.spans_key, spans)
+            before = [] if self.spans_key else [Match(ent.start_char, ent.end_char, ent.label_, ent=ent) for ent in doc.ents]
+            kept, others = chosen(before, matches, text=doc.text, join=self.join, overwrite=self.overwrite)
+            spans = filter_spans(span for match in kept if (span := _span(doc, match)) is not None)
+            set_spans(doc, self.spans_key, spans)
+            if self.all_key is not None:
+                more = [span for match in others if (span := _span(doc, match)) is not None]
+                every = {(span.start, span.end, span.id): span for span in [*more, *spans]}
+                set_spans(doc, self.all_key, sorted(every.values(), key=lambda span: (span.start, -span.end, span.id)))
 
     def score(self, examples: Iterable[Any], **kwargs: Any) -> Dict[str, Any]:
         """Score annotated Docs with the scorer."""
@@ -521,6 +538,21 @@ def _write(folder: Path, phrases: Phrases, spelling: Optional[Spelling]) -> None
 
 def _read(folder: Path) -> Tuple[Phrases, Optional[Spelling]]:
     return Phrases.from_disk(folder), Spelling.from_disk(folder)
+
+
+def _labels(sets: List[Phrases], runs: List[List[int]]) -> List[Optional[str]]:
+    """Return the first label that one of several sets of phrases gives each run of words."""
+    return [next(filter(None, each), None) for each in zip(*(phrases.find(runs) for phrases in sets))]
+
+
+def _span(doc: Doc, match: Match) -> Optional[Span]:
+    if match.ent is not None:
+        return match.ent  # type: ignore[no-any-return]
+    identity = {"span_id": match.corrected} if match.part else {}
+    span = doc.char_span(match.start, match.end, label=match.label, alignment_mode="expand", **identity)  # type: ignore[arg-type]
+    if span is not None and match.corrected is not None and not match.part:
+        span._.set(CORRECTED, match.corrected)
+    return span
 
 
 def _with_defined(matches: List[Match], text: str, language: str, skipped: List[Tuple[int, int]]) -> List[Match]:

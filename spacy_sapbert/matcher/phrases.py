@@ -87,6 +87,14 @@ class Phrases:
             found[some[there]], labels[some[there]] = length, self.labels[place[there]]
         return found, labels
 
+    def find(self, runs: Sequence[Sequence[int]]) -> list[str | None]:
+        """Return the label of each run of words, given by their hashes; None for one that is no phrase."""
+        if not len(self) or not runs:
+            return [None] * len(runs)
+        counts = np.array([len(run) for run in runs], dtype=np.uint8)
+        at, there = _look_up(self.hashes, _joined(np.array([word for run in runs for word in run], dtype=np.uint64), counts))
+        return [self.names[self.labels[i]] if known else None for i, known in zip(at.tolist(), there.tolist())]
+
     def to_disk(self, folder: Path) -> None:
         """Write the arrays and a manifest into a folder."""
         for name in ARRAYS:
@@ -154,10 +162,7 @@ class Collected:
         """Return the phrases collected. Of equal ones, the first keeps its label."""
         words, counts = np.frombuffer(self.words, dtype=np.uint64), np.frombuffer(self.counts, dtype=np.uint8)
         starts = np.cumsum(counts, dtype=np.int64) - counts
-        hashes = np.zeros(len(counts), dtype=np.uint64)
-        for length in range(1, int(counts.max(initial=0)) + 1):
-            longer = np.flatnonzero(counts >= length)
-            hashes[longer] = _longer(hashes[longer], words[starts[longer] + length - 1])
+        hashes = _joined(words, counts)
         bits = np.left_shift(1, counts.astype(np.uint16) - 1, dtype=np.uint16)
         labels = np.frombuffer(self.labels, dtype=np.uint16)
         return _sorted(hashes, labels, words[starts] if len(starts) else words, bits, tuple(self.names))
@@ -181,6 +186,16 @@ def _sorted(hashes: Hashes1d, labels: npt.NDArray[np.uint16], firsts: Hashes1d, 
     begins, at = np.unique(firsts[order], return_index=True)
     lengths = np.bitwise_or.reduceat(bits[order], at) if len(at) else np.zeros(0, dtype=np.uint16)
     return Phrases(unique, labels[first], begins, lengths, names)
+
+
+def _joined(words: Hashes1d, counts: npt.NDArray[np.uint8]) -> Hashes1d:
+    """Return the hash of each run of words (n,); the words stand one after another, counts[i] of them in run i."""
+    starts = np.cumsum(counts, dtype=np.int64) - counts
+    hashes = np.zeros(len(counts), dtype=np.uint64)
+    for length in range(1, int(counts.max(initial=0)) + 1):
+        longer = np.flatnonzero(counts >= length)
+        hashes[longer] = _longer(hashes[longer], words[starts[longer] + length - 1])
+    return hashes
 
 
 def _longer(run: Hashes1d, word: Hashes1d) -> Hashes1d:

@@ -1,0 +1,110 @@
+"""Names that the text does not write in one piece: "cleft palate" of "cleft lip and palate", "neck webbing" of "webbing of the neck"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+_JOINS = frozenset(["and", "or", "&", ","])
+_BETWEEN = frozenset(["the", "his", "her", "both", "a", "an", "of", "in", "its", "their"])
+MAX_HEAD = 3  # words of the head that parts share
+MAX_PART = 2  # words of a part
+MAX_ITEMS = 5
+
+
+class Part(NamedTuple):
+    """A name to try.
+
+    Attributes:
+        words: places of its words in the text, in the name's order.
+        first: place of the first word of the stretch that holds it.
+        end: place after its last word.
+    """
+
+    words: tuple[int, ...]
+    first: int
+    end: int
+
+
+def parts_of(words: Sequence[str]) -> Iterator[Part]:
+    """Yield names that may be put together from words that stand apart.
+
+    - Parts before a shared head: "aplastic or hypoplastic nails" gives "aplastic nails".
+    - Parts after a shared beginning: "cleft lip and palate" gives "cleft palate"; "swelling of hands and feet" "swelling of feet", "feet swelling".
+    - A head and what it is of, turned: "webbing of the neck" gives "neck webbing".
+
+    Args:
+        words: of the text, in lower case, with punctuation marks.
+    """
+    for at, word in enumerate(words):
+        if word in ("and", "or", "&"):
+            yield from _coordinated(words, at)
+        elif word in ("of", "in"):
+            yield from _turned(words, at)
+
+
+def _is_word(words: Sequence[str], at: int) -> bool:
+    return 0 <= at < len(words) and words[at][0].isalnum() and words[at] not in ("and", "or")
+
+
+def _items(words: Sequence[str], at: int) -> list[int]:
+    """Return where the words before a conjunction end: the last of each item of the list, from right to left."""
+    ends: list[int] = []
+    i = at - 1
+    while i >= 0 and words[i] in _JOINS:  # "and/or", ", and"
+        i -= 1
+    while _is_word(words, i) and len(ends) < MAX_ITEMS:
+        ends.append(i)
+        if words[i - 1 : i] != [","]:
+            break
+        i -= 2
+    return ends
+
+
+def _coordinated(words: Sequence[str], at: int) -> Iterator[Part]:
+    after = at + 1
+    while after < len(words) and words[after] in ("or", "and"):
+        after += 1
+    if not _is_word(words, after):
+        return
+    for last in _items(words, at):
+        for size in range(1, MAX_PART + 1):  # parts before a shared head
+            first = last - size + 1
+            if not all(_is_word(words, i) for i in range(first, last + 1)):
+                break
+            for own in (1, 2):  # words of the other part
+                for head in range(1, MAX_HEAD + 1):
+                    end = after + own + head
+                    if all(_is_word(words, i) for i in range(after, end)):
+                        yield Part((*range(first, last + 1), *range(after + own, end)), first, end)
+    last = at - 1
+    while last >= 0 and words[last] in (",", "or", "and"):
+        last -= 1
+    for item in range(1, MAX_PART + 1):  # what the beginning is shared with: the item before
+        start = last - item + 1
+        for size in range(1, MAX_HEAD + 1):
+            first = start - size
+            if first < 0 or not all(_is_word(words, i) for i in range(first, last + 1)):
+                break
+            for own in range(1, MAX_PART + 1):
+                if all(_is_word(words, i) for i in range(after, after + own)):
+                    begins, rest = range(first, start), range(after, after + own)
+                    yield Part((*begins, *rest), first, after + own)
+                    kept = [i for i in begins if words[i] not in _BETWEEN]
+                    if len(kept) < size and kept:
+                        yield Part((*rest, *kept), first, after + own)
+
+
+def _turned(words: Sequence[str], at: int) -> Iterator[Part]:
+    """Yield "neck webbing" of "webbing of the neck"."""
+    second = at + 1
+    while second < len(words) and words[second] in _BETWEEN:
+        second += 1
+    for before in range(1, MAX_PART + 1):
+        if not all(_is_word(words, i) for i in range(at - before, at)):
+            break
+        for size in range(1, MAX_HEAD + 1):
+            if all(_is_word(words, i) for i in range(second, second + size)):
+                yield Part((*range(second, second + size), *range(at - before, at)), at - before, second + size)
+                if second > at + 1:
+                    yield Part((*range(at - before, at + 1), *range(second, second + size)), at - before, second + size)

@@ -1,0 +1,105 @@
+"""Which mentions are chosen where names and a recogniser's entities overlap, and names that the text does not write in one piece."""
+
+from __future__ import annotations
+
+import pytest
+import spacy
+from spacy.tokens import Doc, Span
+
+from spacy_sapbert.doc.spans import get_mention, is_part
+from spacy_sapbert.kb.knowledge_base import MatchableName
+from spacy_sapbert.matcher.component import ConceptMatcher
+from spacy_sapbert.matcher.joining import Match, chosen
+
+
+class Names:
+    """As much of a knowledge base as the matcher asks for."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names, self.n_surface_forms = names, len(names)
+
+    def matchable_names(self, *, weak_names: bool = True, tuis: object = None) -> list[MatchableName]:
+        return [MatchableName(name, "T047", ("T047",), (name,)) for name in self.names]
+
+
+def matcher(*names: str, all_key: str | None = None) -> ConceptMatcher:
+    made = ConceptMatcher(spacy.blank("en"), all_key=all_key)
+    made.set_kb(Names(list(names)))  # type: ignore[arg-type]
+    return made
+
+
+def ent(text: str, part: str) -> Match:
+    start = text.index(part)
+    return Match(start, start + len(part), "DISO", ent=part)
+
+
+def name(text: str, part: str, **kind: bool) -> Match:
+    start = text.index(part)
+    return Match(start, start + len(part), "NAME", **kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "entity", "names", "expected"),
+    [
+        ("severe chest pain today", "severe chest pain", ["chest pain"], ["chest pain"]),  # only a quality more
+        ("left hip fracture repair", "hip fracture repair", ["hip fracture"], ["hip fracture repair"]),  # it says more
+        ("chest pain", "chest pain", ["chest pain"], ["chest pain"]),
+        ("deep vein thrombosis", "vein thrombosis", ["deep vein thrombosis"], ["deep vein thrombosis"]),
+        ("chest pain and fever", "chest pain and fever", ["chest pain", "fever"], ["chest pain", "fever"]),
+        ("grandmother,,headaches", "grandmother,,headaches", ["headaches"], ["headaches"]),
+        ("an odd feeling", "odd feeling", [], ["odd feeling"]),
+        ("[**Name**] seen", "**Name**", [], []),
+    ],
+)
+def test_a_name_and_an_entity(text: str, entity: str, names: list[str], expected: list[str]):
+    kept, _ = chosen([ent(text, entity)], [name(text, each) for each in names], text=text, join=True, overwrite=False)
+    assert [text[one.start : one.end] for one in kept] == expected
+
+
+def test_without_joining_entities_stay_or_go():
+    text = "severe chest pain"
+    entity, found = ent(text, "severe chest"), name(text, "chest pain")
+    assert chosen([entity], [found], text=text, join=False, overwrite=False)[0] == [entity]
+    assert chosen([entity], [found], text=text, join=False, overwrite=True)[0] == [found]
+
+
+def grouped(component: ConceptMatcher, text: str) -> tuple[list[str], list[tuple[str, str]]]:
+    doc: Doc = component(component.nlp.make_doc(text))
+    return [e.text for e in doc.ents], [(span.text, span.id_) for span in doc.spans["all"]]
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "part"),
+    [
+        (["cleft lip", "cleft palate"], "cleft lip and palate", "cleft palate"),
+        (["aplastic nails", "hypoplastic nails"], "aplastic or hypoplastic nails", "aplastic nails"),
+        (["renal anomalies", "ectodermal anomalies"], "renal and ectodermal anomalies", "renal anomalies"),
+        (["swelling of hands", "swelling of feet"], "swelling of hands and feet", "swelling of feet"),
+        (["swelling of hands", "feet swelling"], "swelling of hands and feet", "feet swelling"),
+        (["neck webbing"], "webbing of the neck", "neck webbing"),
+    ],
+)
+def test_parts(names: list[str], text: str, part: str):
+    _, every = grouped(matcher(*names, all_key="all"), text)
+    assert part in [identity for _, identity in every]
+
+
+def test_no_part_across_a_sentence_or_without_a_conjunction():
+    component = matcher("cleft palate", "cleft lip", all_key="all")
+    assert grouped(component, "cleft lip. And palate") == (["cleft lip"], [("cleft lip", "")])
+    assert grouped(component, "cleft lip with palate") == (["cleft lip"], [("cleft lip", "")])
+
+
+def test_nested_and_overlapping_names_are_in_the_group():
+    ents, every = grouped(matcher("breast cancer", "breast", "cancer care", all_key="all"), "breast cancer care")
+    assert ents == ["breast cancer"]
+    assert every == [("breast cancer", ""), ("breast", ""), ("cancer care", "")]
+
+
+def test_a_part_is_looked_up_by_its_id():
+    doc = spacy.blank("en")("cleft lip and palate")
+    span = Span(doc, 0, 4, label="DISO", span_id="cleft palate")
+    assert is_part("sapbert", span)
+    assert not is_part("other", span)
+    assert get_mention(span, {}, part=True).text == "cleft palate"
+    assert get_mention(span, {}).text == "cleft lip and palate"
