@@ -257,7 +257,6 @@ def test_a_number_in_quotes_is_refused_or_read_as_a_number():
         {"k": 2.5},
         {"threshold": "high"},
         {"labels_discard": "PROBLEM"},
-        {"types": "DISO"},
         {"overwrite": "sometimes"},
         {"spans_key": 3},
         {"index": {"@sapbert_indexes": "spacy-sapbert.SomeIndex.v1"}},

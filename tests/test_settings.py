@@ -53,7 +53,7 @@ def test_every_setting_has_a_line_in_the_docstring() -> None:
 
 def test_the_factory_takes_the_settings_by_name_and_type() -> None:
     parameters = inspect.signature(make_sapbert_linker).parameters
-    assert list(parameters) == ["nlp", "name", "model", "index", "scorer", *(name for name in NAMES if name != "language")]
+    assert list(parameters) == ["nlp", "name", "model", "index", "disambiguator", "scorer", *(name for name in NAMES if name != "language")]
     assert parameters["k"].annotation is int
     assert parameters["threshold"].annotation is float
     assert set(DEFAULT_CONFIG) == set(parameters) - {"nlp", "name"}

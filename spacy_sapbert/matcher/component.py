@@ -45,12 +45,13 @@ from .spelling import MIN_LETTERS, Spelling
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # from so many names on, the phrases are kept in the cache
 SHOWN_FROM = 1_000_000  # from so many names on, making the phrases takes more than ten seconds, and progress is shown
-RULES = 2  # add one with every change to how a name becomes words (`_form`, `stem`, `_collect`), so that older caches are not used
+RULES = 3  # add one with every change to how a name becomes words (`_form`, `stem`, `_collect`), so that older caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words kept in memory while names are read
 _LONG = 64  # letters; hashes of longer words (base64) are not kept
 SPELLING_TO = 1_000_000  # with more names, words with one edit between them are too often both names
 _CUT = re.compile(r"\[\*\*.*?\*\*\]")  # what was removed from a note
+_DENIES = frozenset(["no", "not", "denies", "denied", "without"])  # "no fever" is a fever that is denied, though some source has it as a name
 _IN_BRACKETS = re.compile(r"\s*[(\[]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation behind its long form
 _TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)\.\s*$")
 _CAPITALS = 0.7  # share of capitals among the letters of a line that is written in capitals
@@ -311,7 +312,7 @@ class ConceptMatcher(Pipe):
             if not self.qualifiers and self.types is None and casing.only_qualifies(name.tuis):
                 continue
             looked = [look(word) for word in found]
-            if all(says_little for _, says_little in looked):
+            if all(says_little for _, says_little in looked) or found[0] in _DENIES:
                 continue
             for word in found:
                 if len(word) >= MIN_LETTERS:
