@@ -29,7 +29,24 @@ SENSES = tuple(
 SENSE_COLUMNS = "abbreviation\tlong_form\tcui\tfrequency\tsource"
 NOTE = "# Senses of clinical abbreviations (Vanderbilt, Stetson; CC BY 4.0). frequency: mean share of the occurrences in the sources that have it."
 SHOWN_CODES = frozenset(
-    {"HPO", "MONDO", "DOID", "NCI", "ORDO", "UBERON", "MAXO", "SYMP", "ONCOTREE", "ICD10CM", "RXNORM", "DRUGBANK", "MSH", "OMIM", "SNOMEDCT_US", "UMLS"}
+    {
+        "HPO",
+        "MONDO",
+        "DOID",
+        "NCI",
+        "ORDO",
+        "UBERON",
+        "MAXO",
+        "SYMP",
+        "ONCOTREE",
+        "ICD10CM",
+        "RXNORM",
+        "DRUGBANK",
+        "MSH",
+        "OMIM",
+        "SNOMEDCT_US",
+        "UMLS",
+    }
 )
 MOST_DEFINITION = 400  # characters
 
