@@ -85,7 +85,7 @@ def evaluate(
 def calibrate(
     linker: Annotated[
         str | None,
-        typer.Option(help="Folder of a linker, which gets calibration.json, or a registered one: hpo, hpo-fast. Default: the default linker."),
+        typer.Option(help="Folder of a linker, which gets calibration.json, or a registered one: open, hpo, hpo-fast. Default: open."),
     ] = None,
     fit: Annotated[
         str, typer.Option(help="Parts of corpora to fit on, separated by commas: gsc-dev, ncbi-train, …; '': fit nothing, and let the report say so.")
