@@ -114,7 +114,7 @@ def end_to_end(
     benchmarks: Annotated[
         str,
         typer.Option(
-            help="Corpora, separated by commas: gsc-dev, gsc-test, jax, ncbi-dev, ncbi-test, bc5cdr-dev, labeledin, bionne-train; '': measure none, and let the report say so."
+            help="Corpora, separated by commas: gsc-dev, gsc-test, jax, ncbi-dev, ncbi-test, bc5cdr-dev, labeledin, bionne-train, gold; '': measure none, and let the report say so."
         ),
     ] = "gsc-dev",
     linker: Annotated[str | None, typer.Option(help="For NAME=: a registered linker or a linker's folder. Default: the default linker.")] = None,
