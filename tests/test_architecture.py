@@ -26,7 +26,7 @@ ORDER = {
     ],
     "training": [
         *("__init__", "errors", "devices", "registry", "made", "paths", "recipe"),
-        *("corpora", "data", "loop", "tasks", "mentions", "senses"),
+        *("corpora", "data", "loop", "tasks", "senses", "mentions"),
         *("evaluation", "fit", "soup", "compress", "phases", "train", "plan", "finetune"),
         *("compare", "report", "vocabulary", "commands", "cli", "__main__"),
     ],

@@ -68,6 +68,11 @@ class MentionNetwork(nn.Module):
             batch: n windows.
             corpora: (n,) which corpus each is of; None: the first.
         """
+        scores: torch.Tensor = self.tags(self.dropout(self.states(batch, corpora)))
+        return scores
+
+    def states(self, batch: Batch, corpora: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the states of the LSTM (n, t, 2 * hidden), those of reading forwards first. For the arguments see `forward`."""
         rows = torch.from_numpy(batch.hashed)
         tables = self.tables
         of_word = torch.cat(
@@ -86,9 +91,8 @@ class MentionNetwork(nn.Module):
         of_corpus = self.corpora(torch.zeros(n, dtype=torch.int64) if corpora is None else corpora)
         inputs = self.dropout(torch.cat([mixed, of_corpus[:, None, :].expand(n, t, -1)], dim=2))
         packed = nn.utils.rnn.pack_padded_sequence(inputs, torch.from_numpy(batch.lengths), batch_first=True, enforce_sorted=False)
-        states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=t)
-        scores: torch.Tensor = self.tags(self.dropout(states))
-        return scores
+        states: torch.Tensor = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=t)[0]
+        return states
 
     def log_sums(self, scores: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Return the logarithm of the sum over all legal ways (n,) through scores (n, t, tags)."""

@@ -41,6 +41,22 @@ def lexicon(
     typer.echo(json.dumps(write_lexicon(kb, drugs or [], out), indent=1))
 
 
+@recogniser_app.command("pretrain")
+def pretrain(
+    recipe: Annotated[Path, typer.Argument(help="Such as training/configs/recogniser.cfg.")],
+    documents: Documents,
+    lexicon: Annotated[Path, typer.Argument(help="Folder of `recogniser lexicon`.")],
+    out: Out,
+    notes: Annotated[list[Path] | None, typer.Option(help="Further texts: gzipped JSON lines with 'transcription'; repeatable.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0,
+    max_steps: Annotated[int, typer.Option(help="Optimiser steps at most; -1: the recipe's epochs.")] = -1,
+) -> None:
+    """Train the network to foretell words, on texts without annotation; `fit --start` goes on from it."""
+    from .pretrain import pretrain_recogniser
+
+    pretrain_recogniser(recipe, documents, lexicon, notes or [], out, seed=seed, max_steps=max_steps, say=typer.echo)
+
+
 @recogniser_app.command("fit")
 def fit(
     recipe: Annotated[Path, typer.Argument(help="Such as training/configs/recogniser.cfg.")],

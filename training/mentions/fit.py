@@ -165,15 +165,15 @@ class Settings(BaseModel):
     network: NetworkSettings = NetworkSettings()
 
 
-def read_settings(path: Path, *, seed: int = 0, max_steps: int = -1) -> Settings:
-    """Read a recipe: the sections `training` and `network`.
+def read_settings(path: Path, *, seed: int = 0, max_steps: int = -1, section: str = "training") -> Settings:
+    """Read a recipe: a section of how to train, and `network`.
 
     Raises:
         SapbertError: E620, it cannot be read, or a setting is wrong.
     """
     try:
         config = Config().from_disk(path)
-        return Settings(**config.get("training", {}), network=NetworkSettings(**config.get("network", {})), seed=seed, max_steps=max_steps)
+        return Settings(**config.get(section, {}), network=NetworkSettings(**config.get("network", {})), seed=seed, max_steps=max_steps)
     except ValidationError as error:
         first = error.errors()[0]
         raise fail("E620", setting=".".join(map(str, first["loc"])), value=first.get("input"), why=first["msg"]) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -39,7 +40,11 @@ def test_from_brat_to_a_pipeline(tiny_linker: Path, tmp_path: Path) -> None:
     assert counts["maccrobat"]["of_no_kind"] == counts["maccrobat"]["documents"]
     assert "DISO" in run("lexicon", tiny_linker / "kb", tmp_path / "lexicon")
     fitted = ("fit", CONFIGS / "recogniser.cfg", tmp_path / "documents", tmp_path / "lexicon")
-    run(*fitted, tmp_path / "first", "--max-steps", 2)
+    with gzip.open(tmp_path / "notes.jsonl.gz", "wt") as notes:
+        notes.writelines(json.dumps({"transcription": f"{REPORT} He had fever {number} times."}) + "\n" for number in range(200))
+    foretold = run("pretrain", *fitted[1:], tmp_path / "first", "--notes", tmp_path / "notes.jsonl.gz", "--max-steps", 12)
+    losses = [json.loads(line)["loss"] for line in foretold.splitlines()]
+    assert losses[-1] < losses[0]
     shown = run(*fitted, tmp_path / "recogniser", "--max-steps", 30, "--start", tmp_path / "first")
     passes = [json.loads(line) for line in shown.splitlines()]
     assert passes[-1]["loss"] < passes[0]["loss"]  # it learns
