@@ -151,10 +151,15 @@ class CandidateSearch:
         rules = self.settings.rules
         if self.least_probability is not None or self.score_gap is not None:  # then `_answer` decides what is linked and which candidates are given
             rules = replace(rules, threshold=NO_THRESHOLD, max_entities=self.settings.k if self.score_gap is not None else rules.max_entities)
-        return {key: self._answer(ranking, exact) for key, (ranking, exact) in self._rankings(keys, rules).items()}
+        return {key: self._answer(key[0], ranking, exact) for key, (ranking, exact) in self._rankings(keys, rules).items()}
 
-    def _answer(self, ranking: Ranking, exact: bool) -> Answer:
-        kb, threshold = self.bundle.kb, self.settings.threshold
+    def _threshold(self, text: str, exact: bool) -> float:
+        """Return the score that a mention's link must be above. An encoder may ask more of single words that are no names."""
+        least = getattr(self.bundle.encoder, "least_word_score", NO_THRESHOLD)
+        return self.settings.threshold if exact or not text.isalpha() else max(self.settings.threshold, least)
+
+    def _answer(self, text: str, ranking: Ranking, exact: bool) -> Answer:
+        kb, threshold = self.bundle.kb, self._threshold(text, exact)
         top = ranking.kept[0] if ranking.kept else ranking.best
         probability = None
         if self.calibration is not None and top is not None:
