@@ -1,4 +1,4 @@
-"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|all] [--data FOLDER]`."""
+"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|all] [--data FOLDER]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 app = typer.Typer(add_completion=False)
-SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status")
+SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status", "gold")
 Section = Enum("Section", {name: name for name in (*SECTIONS, "all")}, type=str)  # type: ignore[misc]
 
 
@@ -40,7 +40,7 @@ def main(
     engines.SIZES = (size,) if size else engines.SIZES
     report = Report()
     try:
-        folder = Path() if section.value in ("umls", "status") else data_folder(data)  # these need no data
+        folder = Path() if section.value in ("umls", "status", "gold") else data_folder(data)  # these need no data
         for name in SECTIONS if section.value == "all" else (section.value,):
             importlib.import_module(f"benchmarks.{name}").run(folder, report)
     except Missing as why:

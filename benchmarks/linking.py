@@ -69,7 +69,7 @@ def datasets(data: Path) -> list[Dataset]:
     gsc = read_gsc(open_lines(data_file(data, GSC.format("test"))))
     ncbi = read_pubtator(open_lines(data_file(data, NCBI.format("test"))))
     return [
-        Dataset("GSC+ test, HPO", gsc, default_linkers.find_linker(None), "hpo"),
+        Dataset("GSC+ test, HPO", gsc, default_linkers.find_linker("hpo"), "hpo"),
         Dataset("NCBI-disease test, MEDIC", ncbi, medic_linker(data), "medic"),
     ]
 
@@ -163,14 +163,14 @@ def notes(golds: Sequence[Gold], mentions: Sequence[GoldMention]) -> list[str]:
 
 def thresholds(data: Path) -> Table:
     """Count for each threshold the right links of gold mentions, and the links of text that has no name."""
-    linker = default_linkers.find_linker(None)
+    linker = default_linkers.find_linker("hpo")
     columns = ["threshold"]
     points = []
     for part in ("dev", "test"):
         points.append(_sweep(read_gsc(open_lines(data_file(data, GSC.format(part)))), linker))
         columns += [f"{part} linked", f"{part} precision", f"{part} recall", f"{part} F1"]
     noise = noise_scores(data, linker)
-    table = Table("threshold", "Threshold: the default linker (HPO, Annoy, exact_match and abbreviations on)", THRESHOLD_PROTOCOL, columns)
+    table = Table("threshold", "Threshold: the linker `hpo` (Annoy, exact_match and abbreviations on)", THRESHOLD_PROTOCOL, columns)
     table.columns.append("noise linked %")
     for i, threshold in enumerate(THRESHOLDS):
         numbers = [cell for p in points for cell in (p[i].linked, p[i].precision, p[i].recall, p[i].f1)]

@@ -1,4 +1,4 @@
-"""Measure how the default linker is loaded: seconds, resident memory, and the memory of several workers together."""
+"""Measure how the linker `hpo` is loaded: seconds, resident memory, and the memory of several workers together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUNDS = 3
 WORKERS = (1, 2, 4)
 NOTES = 200
 PROTOCOL = (
-    f"The default linker (HPO, Annoy). Each figure from a fresh process, median of {ROUNDS}; the files lie in the system's page cache. imports: "
+    f"The linker `hpo` (Annoy). Each figure from a fresh process, median of {ROUNDS}; the files lie in the system's page cache. imports: "
     "spaCy, torch, transformers, Annoy and this package; load: from add_pipe to the first linked Doc. RSS counts mapped files that were "
     "touched, PSS divides shared pages among the processes that share them."
 )
@@ -28,7 +28,7 @@ PROTOCOL = (
 
 def run(data: Path, report: Report) -> None:
     """Measure loading, and workers."""
-    folder = default_linkers.find_linker(None)
+    folder = default_linkers.find_linker("hpo")
     report.add(SECTION, load(folder))
     report.add(SECTION, workers(folder, data))
 

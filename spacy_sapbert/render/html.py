@@ -26,6 +26,7 @@ from .records import (
     distinct,
     entity_of,
     group_of,
+    is_nested,
     linked_spans,
     one_line,
     row_of,
@@ -68,9 +69,10 @@ def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: 
     lang = "en"
     for n, (doc, note_id) in enumerate(docs_with_ids):
         lang = doc.lang_ or lang
-        note_rows = {(span.start, span.end): row_of(span, kb, attr, note_id, extensions) for span in linked_spans(doc, attr)}
+        spans = [span for span in linked_spans(doc, attr) if not is_nested(span)]
+        note_rows = {(span.start, span.end): row_of(span, kb, attr, note_id, extensions) for span in spans}
         every += note_rows.values()
-        notes.append(_note(renderer, doc, note_id, n, linked_spans(doc, attr), note_rows, kb))
+        notes.append(_note(renderer, doc, note_id, n, spans, note_rows, kb))
     page = _environment().get_template("page.html.jinja")
     return page.render(lang=lang, title=title, style=_style(), summary=summary(every), legend=_legend(every), notes=notes)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from spacy.tokens import Doc, Span, Token
 
-from ..doc.spans import attribute_names
+from ..doc.spans import ALL, attribute_names
 from ..kb.knowledge_base import Entity, KnowledgeBase
 
 Row = dict[str, Any]
@@ -64,9 +64,10 @@ def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = 
         extensions: names of Span extensions, of any component, whose values are added.
 
     Returns:
-        note, start and end (characters), mention, label, status (the names of those that hold; None without clinical_status), cui ("NIL" if there is no link), name, types (TUIs), type_names, score (None for
-        NIL), probability (None without a calibration), candidates [[id, name, score] …] best first, codes, explain; with extensions also
-        extensions (name -> value).
+        note, start and end (characters), mention, label, status (the names of those that hold; None without clinical_status), nested (whether
+        the span lies in a longer mention that was chosen), cui ("NIL" if there is no link), name, types (TUIs), type_names, score (None for NIL),
+        probability (None without a calibration), candidates [[id, name, score] …] best first, codes, explain; with extensions also extensions
+        (name -> value).
     """
     _, codes_attr, explain_attr, prob_attr = attribute_names(attr)
     found = _extension(span, attr) or []
@@ -86,6 +87,7 @@ def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = 
         "mention": span.text,
         "label": span.label_,
         "status": status_of(span),
+        "nested": is_nested(span),
         "cui": cui,
         "name": name_of(kb, cui),
         "types": types,
@@ -99,6 +101,16 @@ def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = 
     if extensions:
         row["extensions"] = {name: _plain(_extension(span, name)) for name in extensions}
     return row
+
+
+def is_nested(span: Span) -> bool:
+    """Say whether `concept_matcher` found a span beside the chosen entities: a name within a longer one ("palate" of "cleft palate").
+
+    A part of a coordination ("cleft palate" of "cleft lip and palate") is a mention of its own.
+    """
+    place = (span.start, span.end)
+    found = [other for other in span.doc.spans.get(ALL, ()) if (other.start, other.end) == place]
+    return bool(found) and not any(other.id for other in found) and all((ent.start, ent.end) != place for ent in span.doc.ents)
 
 
 def status_of(span: Span) -> list[str] | None:
@@ -134,6 +146,11 @@ def group_of(row: Row) -> str:
 def same(row: Row) -> tuple[str, str, str]:
     """Return what makes two records of a note the same one in a table: mention, concept and status."""
     return one_line(row["mention"]).lower(), row["cui"], status_names(row)
+
+
+def chosen(rows: Iterable[Row]) -> list[Row]:
+    """Return the records for readers: without those that lie in a longer mention."""
+    return [row for row in rows if not row["nested"]]
 
 
 def distinct(rows: list[Row]) -> list[Row]:

@@ -288,3 +288,9 @@ def test_changed_sources_are_read_again(tmp_path: Path, cache: Path):
 def test_a_package_that_is_not_installed():
     with pytest.raises(SapbertError, match=r"E004.*no_such_package.*pip install"):
         package_file("no_such_package", "x")
+
+
+def test_names_of_sources_that_come_with_the_package(tmp_path: Path):
+    assert default_linkers.source_file("open") == default_linkers.OPEN_TABLE
+    assert default_linkers.source_file("hpo").name == "hp.obo"
+    assert default_linkers.source_file(tmp_path / "open") == tmp_path / "open"

@@ -156,6 +156,7 @@ def test_rows_of_every_kind_of_input(tmp_path: Path, settings: AnnotationSetting
         **dict.fromkeys(("start", "end"), "int32"),
         **dict.fromkeys(("score", "probability"), "float"),
         **dict.fromkeys(("codes", "status"), "list<element: string>"),
+        "nested": "bool",
     }
 
 
@@ -178,7 +179,7 @@ def test_what_is_near_nothing_is_a_row_without_a_concept(tmp_path: Path, tiny_li
     corpus = write_corpus(tmp_path / "c.jsonl", ["cold and knee replacement"])
     report = annotate(corpus, tmp_path / "out", AnnotationSettings(str(tiny_linker), vocabularies=["RXNORM"], threshold=0.9), progress=False)
     assert (report.counts.mentions, report.counts.linked) == (2, 0)
-    wanted = {"note_id": "n0", "start": 0, "end": 4, "mention": "cold", "label": "DISO", "codes": [], "status": []}
+    wanted = {"note_id": "n0", "start": 0, "end": 4, "mention": "cold", "label": "DISO", "codes": [], "status": [], "nested": False}
     assert read(tmp_path / "out")[0] == {**wanted, "cui": None, "name": None, "score": None, "probability": None}
 
 

@@ -85,7 +85,7 @@ def evaluate(
 def calibrate(
     linker: Annotated[
         str | None,
-        typer.Option(help="Folder of a linker, which gets calibration.json, or a registered one: hpo, hpo-fast. Default: the default linker."),
+        typer.Option(help="Folder of a linker, which gets calibration.json, or a registered one: open, hpo, hpo-fast. Default: open."),
     ] = None,
     fit: Annotated[
         str, typer.Option(help="Parts of corpora to fit on, separated by commas: gsc-dev, ncbi-train, …; '': fit nothing, and let the report say so.")
@@ -114,7 +114,7 @@ def end_to_end(
     benchmarks: Annotated[
         str,
         typer.Option(
-            help="Corpora, separated by commas: gsc-dev, gsc-test, jax, ncbi-dev, ncbi-test, bc5cdr-dev, labeledin, bionne-train; '': measure none, and let the report say so."
+            help="Corpora, separated by commas: gsc-dev, gsc-test, jax, ncbi-dev, ncbi-test, bc5cdr-dev, labeledin, bionne-train, gold; '': measure none, and let the report say so."
         ),
     ] = "gsc-dev",
     linker: Annotated[str | None, typer.Option(help="For NAME=: a registered linker or a linker's folder. Default: the default linker.")] = None,

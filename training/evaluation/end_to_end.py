@@ -27,6 +27,7 @@ from ..corpora.mention import GoldMention, Ids, missing_ids, resolve_gold
 from ..errors import fail
 from ..loop.encoders import use_gpu
 from .evaluate import versions
+from .gold_notes import ALL, GOLD, Status, judge, read_gold_notes
 from .metrics import (
     MISSING,
     NOT_FOUND,
@@ -52,8 +53,8 @@ class TextBenchmark(NamedTuple):
 
     Attributes:
         title: Its name in tables.
-        file: Its file or folder below the data folder.
-        layout: Its layout, one of `corpora.LAYOUTS`.
+        file: Its file or folder below the data folder; of the gold notes, below the project's.
+        layout: Its layout, one of `corpora.LAYOUTS`, or GOLD_NOTES.
         vocabularies: Of its gold; only links to concepts with a code of one of them count.
         groups: Semantic groups that it annotates; only mentions of these count. Empty: all.
         kinds: Its kinds of mentions -> their semantic groups; mentions of other kinds are left out. None: there are no kinds.
@@ -69,6 +70,7 @@ class TextBenchmark(NamedTuple):
     nested: bool = False
 
 
+GOLD_NOTES = "gold-notes"
 _DISEASES = dict.fromkeys(("SpecificDisease", "DiseaseClass", "Modifier", "CompositeMention"), "DISO")
 BENCHMARKS = {
     "gsc-dev": TextBenchmark("GSC+ dev", "corpora/gsc_plus/GSCplus_dev_gold.tsv", "gsc", ("HPO",), ("DISO",), nested=True),
@@ -91,6 +93,7 @@ BENCHMARKS = {
         {"DISO": "DISO", "CHEM": "CHEM"},
         nested=True,
     ),
+    "gold": TextBenchmark("gold notes", "examples/gold/gold.jsonl", GOLD_NOTES),
 }
 ABSENT = "No pipeline was measured on whole texts: no corpus was named (--benchmarks)."
 PROTOCOL = (
@@ -137,7 +140,8 @@ def found_by(nlp: Any, corpus: Corpus, benchmark: TextBenchmark, *, progress: bo
                 if not benchmark.vocabularies or not linker.kb.codes(row).keys().isdisjoint(benchmark.vocabularies):
                     ids = tuple(dict.fromkeys([span.kb_id_, *(concept_id for concept_id, _ in span._.get(linker.attr_name))]))
             if not benchmark.groups or kind in benchmark.groups:
-                found.append(PredictedMention(document, span.start_char, span.end_char, ids, kind))
+                status = span._.get("assertion") if span.has_extension("assertion") else None
+                found.append(PredictedMention(document, span.start_char, span.end_char, ids, kind, status))
     return found
 
 
@@ -164,13 +168,16 @@ def shown(match: Match, found: Sequence[PredictedMention], gold: Sequence[GoldMe
     return {"precision": whole.precision, "recall": whole.recall, "f1": whole.f1, "f1_ci": list(ratio_interval(over, under))}
 
 
-def measure_pipeline(nlp: Any, corpus: Corpus, benchmark: TextBenchmark, *, progress: bool = False) -> dict[str, Any]:
+def measure_pipeline(
+    nlp: Any, corpus: Corpus, benchmark: TextBenchmark, statuses: Sequence[Status] = (), *, progress: bool = False
+) -> dict[str, Any]:
     """Measure one pipeline on one corpus. A corpus without offsets (JAX) has only the document level.
 
     Args:
         nlp: The pipeline.
         corpus: The corpus.
         benchmark: What it is, and what counts.
+        statuses: The status of each mention, if the corpus has it: then mentions are judged by kind, too (`gold_notes.judge`).
         progress: Show a progress bar.
     """
     kb = nlp.get_pipe("sapbert_linker").kb
@@ -192,6 +199,8 @@ def measure_pipeline(nlp: Any, corpus: Corpus, benchmark: TextBenchmark, *, prog
     made["document"] = shown(document_match, linked, gold, documents)
     if benchmark.kinds and len(benchmark.groups) > 1:
         made["kinds"] = {group: _of_kind(group, found, gold, documents, benchmark.kinds) for group in benchmark.groups}
+    if statuses:
+        made["judged"] = judge(found, gold, statuses)
     made["documents_per_second"] = len(corpus.documents) / seconds
     made["note"] = f"gold ids that the knowledge base does not have: {len(missing)}{', ' * bool(missing)}{', '.join(missing[:10])}"
     if len(missing) == len({i for mention in corpus.mentions for ids in mention.gold for i in ids}):
@@ -250,6 +259,8 @@ def read_benchmark(name: str, data: Path) -> Corpus:
     if name not in BENCHMARKS:
         raise fail("E540", name=name, known=", ".join(BENCHMARKS), groups="none here")
     benchmark = BENCHMARKS[name]
+    if benchmark.layout == GOLD_NOTES:
+        return read_gold_notes(GOLD)[0]
     return read_corpus(data / benchmark.file, benchmark.layout, kinds=None if benchmark.kinds is None else tuple(benchmark.kinds))
 
 
@@ -272,7 +283,22 @@ def table(found: dict[str, Any]) -> str:
     if became:
         classes = (RIGHT, MISSING, NOT_FOUND, WRONG_SPAN, WRONG_MEANING, OTHER_ID)
         lines += ["", "What became of the gold mentions, per cent:", "", f"| system | benchmark | {' | '.join(classes)} |", "|---" * 8 + "|", *became]
+    judged = [
+        f"| {system} | {'all' if kind == ALL else kind} | {of['mentions']} | {_share(of, 'found', 'mentions')} | {_share(of, 'exact', 'mentions')} | "
+        f"{_share(of, 'right', 'with_concept')} | {_share(of, 'status', 'found')} | {_share(of, 'false', 'links')} |"
+        for system, entry in found["systems"].items()
+        for figures in entry["benchmarks"].values()
+        for kind, of in figures.get("judged", {}).items()
+    ]
+    if judged:
+        heads = ("system", "kind", "mentions", "found", "same span", "right", "status right", "links that are false")
+        said = "Gold notes, per cent. found: a character in common. right: of the mentions with a concept. status right: of those found."
+        lines += ["", said, "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *judged]
     return "\n".join(lines) + "\n"
+
+
+def _share(of: dict[str, int], part: str, whole: str) -> str:
+    return f"{100 * of[part] / of[whole]:.1f} ({of[part]}/{of[whole]})" if of[whole] else "–"
 
 
 def _cell(figures: dict[str, Any] | None) -> str:
@@ -298,6 +324,7 @@ def evaluate_pipelines(
         Everything that is written.
     """
     corpora = {name: read_benchmark(name, data) for name in benchmarks}
+    statuses = {name: read_gold_notes(GOLD)[1] for name in benchmarks if BENCHMARKS[name].layout == GOLD_NOTES}
     content: dict[str, Any] = {}
     for system, pipeline in systems.items():
         # a given one stays as it is
@@ -307,11 +334,11 @@ def evaluate_pipelines(
         made_of = {"kb": linker.kb.fingerprint, "encoder": linker.model.fingerprint}  # the knowledge base first: it loads both
         content[system] = {"made_of": made_of, "pipeline": pipeline or "concept_matcher, sapbert_linker", "components": list(nlp.pipe_names)}
         content[system]["benchmarks"] = {
-            name: {"title": BENCHMARKS[name].title, **measure_pipeline(nlp, corpus, BENCHMARKS[name], progress=progress)}
+            name: {"title": BENCHMARKS[name].title, **measure_pipeline(nlp, corpus, BENCHMARKS[name], statuses.get(name, ()), progress=progress)}
             for name, corpus in corpora.items()
         }
-    read = [BENCHMARKS[name].file for name in benchmarks]
-    files = {file: checksum(data / file)[:16] for file in read if (data / file).is_file()}
+    read = {one.file: GOLD if one.layout == GOLD_NOTES else data / one.file for one in (BENCHMARKS[name] for name in benchmarks)}
+    files = {file: checksum(path)[:16] for file, path in read.items() if path.is_file()}
     about = {
         "kind": "end-to-end",
         "format": FORMAT,

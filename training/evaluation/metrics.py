@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations
 from math import comb
 from typing import Any, NamedTuple
@@ -283,6 +283,7 @@ class PredictedMention(NamedTuple):
         end: The character after its last one.
         ids: Its concepts, best first, spelt as the gold's are, retired ones followed; empty: no link.
         kind: Its semantic group ("DISO"), "" if it has none.
+        status: Its status -> whether it holds; None if the pipeline gives none.
     """
 
     document: str
@@ -290,6 +291,7 @@ class PredictedMention(NamedTuple):
     end: int
     ids: Ids
     kind: str = ""
+    status: Mapping[str, bool] | None = None
 
 
 class MatchCounts(NamedTuple):
@@ -350,7 +352,7 @@ def _edges(found: Sequence[PredictedMention], gold: Sequence[GoldMention], *, ov
     edges = []
     for i, one in enumerate(found):
         for j in places.get(one.document, ()):
-            fits = _overlap(one, gold[j]) if overlap else (one.start, one.end) == (gold[j].start, gold[j].end)
+            fits = overlapping(one, gold[j]) if overlap else (one.start, one.end) == (gold[j].start, gold[j].end)
             if fits and (not concepts or is_right(one, gold[j])):
                 edges.append((i, j))
     return edges
@@ -361,7 +363,8 @@ def is_right(one: PredictedMention, mention: GoldMention) -> bool:
     return any(set(alternative) <= set(one.ids[: len(alternative)]) for alternative in mention.gold if alternative)
 
 
-def _overlap(one: PredictedMention, mention: GoldMention) -> bool:
+def overlapping(one: PredictedMention, mention: GoldMention) -> bool:
+    """Say whether a found mention and a gold mention of one document share a character."""
     return max(one.start, mention.start) < min(one.end, mention.end)
 
 
@@ -389,7 +392,7 @@ def outcome(mention: GoldMention, found: Sequence[PredictedMention], *, known: b
         another span, or another concept with another span), OTHER_ID (a concept of the same meaning), WRONG_MEANING (the same span, but
         another concept or none).
     """
-    near = [one for one in found if _overlap(one, mention)]
+    near = [one for one in found if overlapping(one, mention)]
     exact = [one for one in near if (one.start, one.end) == (mention.start, mention.end)]
     if any(is_right(one, mention) for one in exact):
         return RIGHT

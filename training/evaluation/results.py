@@ -211,6 +211,7 @@ class EndToEndBenchmark(_Checked):
         mention_overlap: By mention, spans overlapping.
         document: By document.
         documents_per_second: Speed.
+        judged: Of the gold notes: by kind, numbers of mentions that are found, right, and have the right status, and of false links.
         note: What else is to be said, in words.
     """
 
@@ -224,6 +225,7 @@ class EndToEndBenchmark(_Checked):
     span_overlap: MatchScores | None = None
     kinds: dict[str, dict[str, MatchScores | int]] = {}
     outcomes: dict[str, int] = {}
+    judged: dict[str, dict[str, int]] = {}
     documents_per_second: float | None = None
     note: str = ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from spacy_sapbert.about import __version__
 from spacy_sapbert.context.sense_model import SIGNALS, SenseModel
 from spacy_sapbert.files import write_text, writing_folder
 
@@ -62,6 +64,7 @@ def make(abbreviations: Path, notes: Path, out: Path, metrics: Path) -> dict[str
     with writing_folder(out) as folder:
         model.save(folder)
     figures = measure(model, names, of["test"], {signal: fit([s for s in SIGNALS if s != signal]) for signal in SIGNALS})
+    figures["versions"] = {"spacy-sapbert": __version__, "numpy": np.__version__, "CPU cores": str(os.cpu_count())}
     figures["weights"] = weights
     figures["model"] = {"meanings": len(model.meanings), "abbreviations": len(model.by_abbreviation), "profiles": len(model.totals)}
     write_text(metrics, json.dumps(figures, indent=1) + "\n")
