@@ -6,7 +6,6 @@ import sys
 import warnings
 from typing import Any
 
-from ..doc.spans import ALL
 from ..errors import fail
 
 
@@ -64,6 +63,8 @@ def make_pipeline(
     import importlib.util
 
     import spacy
+
+    from ..doc.spans import ALL  # loads spaCy: imported when a pipeline is made
 
     try:
         nlp = spacy.load(pipeline) if pipeline else spacy.blank("en")
