@@ -109,6 +109,7 @@ class SapBertLinker(Pipe):
     resolve_abbreviations = Setting[bool]()
     k = Setting[int]()
     threshold = Setting[float]()
+    new_words = Setting[bool]()
     no_definition_threshold = Setting[float]()
     filter_for_definitions = Setting[bool]()
     max_entities_per_mention = Setting[int]()

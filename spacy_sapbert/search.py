@@ -30,8 +30,11 @@ NO_THRESHOLD = -2.0  # below every cosine
 NOISE = 1e-9  # of a probability
 SAID = 1.0  # score of a concept that the context chose though the mention is none of its names
 MAX_MENTION_CHARS = 1_000  # of a mention that the encoder is given; it reads 25 tokens
-EXACT_BUDGET = 0.5  # search budget of an exact match: its link is known, only its neighbours are searched
+EXACT_BUDGET = 0.1  # search budget of an exact match: its link is known, only its neighbours are searched
+FORMS_BUDGET = 0.5  # without `new_words`: the same words in other forms are very near
 VOCABULARIES_SHOWN = 12  # in an error
+_WORDS = re.compile(r"[^\W_]+")
+_SMALL = frozenset(["a", "and", "by", "in", "of", "or", "the", "to", "with"])
 
 Query = tuple[str, Filter]  # a mention's text and the semantic types that it may be linked to
 
@@ -158,8 +161,8 @@ class CandidateSearch:
         least = getattr(self.bundle.encoder, "least_word_score", NO_THRESHOLD)
         return self.settings.threshold if exact or not text.isalpha() else max(self.settings.threshold, least)
 
-    def _answer(self, text: str, ranking: Ranking, exact: bool) -> Answer:
-        kb, threshold = self.bundle.kb, self._threshold(text, exact)
+    def _answer(self, mention: str, ranking: Ranking, exact: bool) -> Answer:
+        kb, threshold = self.bundle.kb, self._threshold(mention, exact)
         top = ranking.kept[0] if ranking.kept else ranking.best
         probability = None
         if self.calibration is not None and top is not None:
@@ -167,6 +170,8 @@ class CandidateSearch:
         linked = bool(ranking.kept) and top is not None and top.score > threshold
         if self.least_probability is not None and probability is not None:
             linked = bool(ranking.kept) and probability >= self.least_probability - NOISE
+        if linked and not exact and not self.settings.new_words and top is not None:
+            linked = not _adds_words(kb.matched_name(top.surface_form, top.concept).text, mention)
         chosen = ranking.kept if linked else []
         if self.score_gap is not None and top is not None:
             chosen = [c for c in ranking.kept if round(top.score - c.score, DECIMALS) <= self.score_gap]
@@ -316,7 +321,7 @@ class CandidateSearch:
             vectors[unknown] = bundle.encoder.encode([names[i] for i in unknown])
         k = min(self.settings.k, n)
         found, cosines = np.full((len(names), k), -1, dtype=np.int64), np.full((len(names), k), -np.inf, dtype=np.float32)
-        for part, budget in ((known, EXACT_BUDGET), (unknown, 1.0)):
+        for part, budget in ((known, EXACT_BUDGET), (unknown, 1.0 if self.settings.new_words else FORMS_BUDGET)):
             if part:
                 found[part], cosines[part] = index.query(vectors[part], k, allowed=mask.names, budget=budget)
         found, cosines = self._with_added(vectors, found, cosines, mask.added_names)
@@ -434,6 +439,24 @@ def _find(kb: KnowledgeBase, names: Sequence[str]) -> dict[str, int]:
     forms = {name: other_numbers(name) for name in names if name not in rows}
     found = kb.find(list(dict.fromkeys(form for of in forms.values() for form in of)))
     return {**rows, **{name: next(found[form] for form in of if form in found) for name, of in forms.items() if any(form in found for form in of)}}
+
+
+def _adds_words(name: str, mention: str) -> bool:
+    """Say whether a name has a word that is no form of one of a mention."""
+    words = _WORDS.findall(mention.lower())
+    return not all(word in _SMALL or any(_are_forms(word, other) for other in words) for word in _WORDS.findall(name.lower()))
+
+
+def _are_forms(one: str, other: str) -> bool:
+    """Say whether two words begin alike ("schizophrenic", "schizophrenia"), or differ in a letter or two ("haemorrhage")."""
+    longer, first = max(len(one), len(other)), _shared(one, other)
+    last = _shared(one[first:][::-1], other[first:][::-1])
+    return first >= max(4, 0.6 * longer) or first + last >= 0.9 * longer
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how many letters two words have in common at their beginning."""
+    return next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
 
 
 def _says_something(text: str) -> bool:

@@ -30,6 +30,8 @@ class Settings:
         resolve_abbreviations: look up the long form of an abbreviation that the text defines, or that scispaCy's `abbreviation_detector` found.
         k: names that are fetched for each mention.
         threshold: a concept's score (cosine, -1 to 1; 1.0 for an exact match) must be above this to be linked.
+        new_words: link a mention to a name that has words which the mention has not ("renal function" to "loss of renal function"). False suits
+            mentions of a recogniser, which are often no concepts.
         no_definition_threshold: with `filter_for_definitions`, the score that a concept without a definition must reach.
         filter_for_definitions: ask more of concepts without a definition: see `no_definition_threshold`.
         max_entities_per_mention: candidates that are kept for each mention.
@@ -63,6 +65,7 @@ class Settings:
     resolve_abbreviations: bool = True
     k: int = 30
     threshold: float = 0.8
+    new_words: bool = True
     no_definition_threshold: float = 0.95
     filter_for_definitions: bool = False
     max_entities_per_mention: int = 5

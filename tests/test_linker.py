@@ -133,6 +133,7 @@ def test_default_config():
         "resolve_abbreviations": True,
         "k": 30,
         "threshold": 0.8,
+        "new_words": True,
         "no_definition_threshold": 0.95,
         "filter_for_definitions": False,
         "max_entities_per_mention": 5,

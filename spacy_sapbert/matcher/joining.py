@@ -3,62 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-# Words that a recogniser's mention may have more than its name: articles, and qualities that have no concept of their own in it
-_EXTRA = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "his",
-        "her",
-        "their",
-        "its",
-        "this",
-        "that",
-        "some",
-        "any",
-        "no",
-        "mild",
-        "moderate",
-        "severe",
-        "acute",
-        "chronic",
-        "known",
-        "new",
-        "recent",
-        "old",
-        "prior",
-        "previous",
-        "past",
-        "recurrent",
-        "persistent",
-        "significant",
-        "worsening",
-        "stable",
-        "bilateral",
-        "left",
-        "right",
-        "upper",
-        "lower",
-        "small",
-        "large",
-        "minimal",
-        "slight",
-        "marked",
-        "possible",
-        "probable",
-        "likely",
-        "history",
-        "of",
-        "further",
-        "ongoing",
-    ]
-)
+from .casing import is_plain
+
 _REMOVED = re.compile(r"\[\*\*.*?\*\*\]")  # what was removed from a note, "[**Name**]"
-_LIST = re.compile(r"[,;/]|\b(?:and|or|with|without|versus|vs)\b")
+SHORT = 2  # letters; a shorter entity says too little without a name
 
 
 class Match(NamedTuple):
@@ -89,11 +41,9 @@ def chosen(before: Sequence[Match], found: Sequence[Match], *, text: str, join: 
     Of the names, the longest is taken, from left to right. Without `join`, entities stay and names that overlap them do not, or, with
     `overwrite`, the other way round. With `join`:
 
-    - a name that is as long as an entity or longer is taken;
-    - an entity that is longer than the names in it is taken, unless it only adds words such as "mild" or "history of", or lists them
-      ("chest pain and fever"); then the names are taken;
-    - an entity without a name is taken, unless it is what was removed from the note ("[**Name**]");
-    - a name without an entity is taken.
+    - a name is taken, and an entity that overlaps it is not ("chest pain" of "mild chest pain");
+    - an entity without a name in it is taken, unless it is a word of plain English ("symptoms"), has no more than two letters, or is what was
+      removed from the note ("[**Name**]").
 
     Args:
         before: entities of the recogniser.
@@ -125,30 +75,15 @@ def _left_to_right(names: Sequence[Match]) -> list[Match]:
 
 
 def _joined(entities: Sequence[Match], names: Sequence[Match], text: str) -> list[Match]:
-    removed = [match.span() for match in _REMOVED.finditer(text)]
-    entities = [one for one in entities if not any(one.start < end and start < one.end for start, end in removed)]
-    kept: list[Match] = []
-    dropped: set[int] = set()
-    for entity in entities:
-        inside = [(place, name) for place, name in enumerate(names) if _overlap(entity, name)]
-        longer = any(name.start < entity.start or name.end > entity.end or name[:2] == entity[:2] for _, name in inside)
-        if inside and (longer or not _adds(entity, [name for _, name in inside], text)):
-            continue  # the names say it
-        kept.append(entity)
-        dropped.update(place for place, _ in inside)
-    kept.extend(name for place, name in enumerate(names) if place not in dropped)
-    return sorted(kept, key=lambda one: one.start)
+    taken = sorted([*((name.start, name.end) for name in names), *(match.span() for match in _REMOVED.finditer(text))])
 
+    def is_new(entity: Match) -> bool:
+        word = text[entity.start : entity.end]
+        before = bisect_left(taken, (entity.end,))
+        free = not before or taken[before - 1][1] <= entity.start
+        return free and len(word) > SHORT and not is_plain(word.lower())
 
-def _adds(entity: Match, inside: Sequence[Match], text: str) -> bool:
-    """Say whether an entity says more than the names in it."""
-    rest, at = "", entity.start
-    for name in inside:
-        rest, at = rest + " " + text[at : name.start], name.end
-    rest = (rest + " " + text[at : entity.end]).lower()
-    if re.search("[,;]", rest) or (len(inside) > 1 and _LIST.search(rest)):
-        return False
-    return any(word not in _EXTRA for word in re.findall(r"[^\W\d_]+", rest))
+    return sorted([*names, *filter(is_new, entities)], key=lambda one: one.start)
 
 
 def _overlap(one: Match, other: Match) -> bool:

@@ -36,24 +36,35 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
     Args:
         words: of the text, in lower case, with punctuation marks.
     """
+    run = _runs(words)
     for at, word in enumerate(words):
         if word in ("and", "or", "&"):
-            yield from _coordinated(words, at)
+            yield from _coordinated(words, run, at)
         elif word in ("of", "in"):
-            yield from _turned(words, at)
+            yield from _turned(words, run, at)
 
 
-def _is_word(words: Sequence[str], at: int) -> bool:
-    return 0 <= at < len(words) and words[at][0].isalnum() and words[at] not in ("and", "or")
+def _runs(words: Sequence[str]) -> list[int]:
+    """Return how many words stand one after another from each place on, without a punctuation mark, "and" or "or" between them."""
+    run = [0] * (len(words) + 1)
+    for at in range(len(words) - 1, -1, -1):
+        if words[at][0].isalnum() and words[at] not in ("and", "or"):
+            run[at] = run[at + 1] + 1
+    return run
 
 
-def _items(words: Sequence[str], at: int) -> list[int]:
+def _are_words(run: Sequence[int], first: int, end: int) -> bool:
+    """Say whether all places from `first` to before `end` hold words."""
+    return first >= 0 and end < len(run) and run[first] >= end - first
+
+
+def _items(words: Sequence[str], run: Sequence[int], at: int) -> list[int]:
     """Return where the words before a conjunction end: the last of each item of the list, from right to left."""
     ends: list[int] = []
     i = at - 1
     while i >= 0 and words[i] in _JOINS:  # "and/or", ", and"
         i -= 1
-    while _is_word(words, i) and len(ends) < MAX_ITEMS:
+    while _are_words(run, i, i + 1) and len(ends) < MAX_ITEMS:
         ends.append(i)
         if words[i - 1 : i] != [","]:
             break
@@ -61,21 +72,21 @@ def _items(words: Sequence[str], at: int) -> list[int]:
     return ends
 
 
-def _coordinated(words: Sequence[str], at: int) -> Iterator[Part]:
+def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
     after = at + 1
     while after < len(words) and words[after] in ("or", "and"):
         after += 1
-    if not _is_word(words, after):
+    if not _are_words(run, after, after + 1):
         return
-    for last in _items(words, at):
+    for last in _items(words, run, at):
         for size in range(1, MAX_PART + 1):  # parts before a shared head
             first = last - size + 1
-            if not all(_is_word(words, i) for i in range(first, last + 1)):
+            if not _are_words(run, first, last + 1):
                 break
             for own in (1, 2):  # words of the other part
                 for head in range(1, MAX_HEAD + 1):
                     end = after + own + head
-                    if all(_is_word(words, i) for i in range(after, end)):
+                    if _are_words(run, after, end):
                         yield Part((*range(first, last + 1), *range(after + own, end)), first, end)
     last = at - 1
     while last >= 0 and words[last] in (",", "or", "and"):
@@ -84,10 +95,10 @@ def _coordinated(words: Sequence[str], at: int) -> Iterator[Part]:
         start = last - item + 1
         for size in range(1, MAX_HEAD + 1):
             first = start - size
-            if first < 0 or not all(_is_word(words, i) for i in range(first, last + 1)):
+            if not _are_words(run, first, last + 1):
                 break
             for own in range(1, MAX_PART + 1):
-                if all(_is_word(words, i) for i in range(after, after + own)):
+                if _are_words(run, after, after + own):
                     begins, rest = range(first, start), range(after, after + own)
                     yield Part((*begins, *rest), first, after + own)
                     kept = [i for i in begins if words[i] not in _BETWEEN]
@@ -95,16 +106,16 @@ def _coordinated(words: Sequence[str], at: int) -> Iterator[Part]:
                         yield Part((*rest, *kept), first, after + own)
 
 
-def _turned(words: Sequence[str], at: int) -> Iterator[Part]:
+def _turned(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
     """Yield "neck webbing" of "webbing of the neck"."""
     second = at + 1
     while second < len(words) and words[second] in _BETWEEN:
         second += 1
     for before in range(1, MAX_PART + 1):
-        if not all(_is_word(words, i) for i in range(at - before, at)):
+        if not _are_words(run, at - before, at):
             break
         for size in range(1, MAX_HEAD + 1):
-            if all(_is_word(words, i) for i in range(second, second + size)):
+            if _are_words(run, second, second + size):
                 yield Part((*range(second, second + size), *range(at - before, at)), at - before, second + size)
                 if second > at + 1:
                     yield Part((*range(at - before, at + 1), *range(second, second + size)), at - before, second + size)

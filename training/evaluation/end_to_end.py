@@ -285,13 +285,13 @@ def table(found: dict[str, Any]) -> str:
         lines += ["", "What became of the gold mentions, per cent:", "", f"| system | benchmark | {' | '.join(classes)} |", "|---" * 8 + "|", *became]
     judged = [
         f"| {system} | {'all' if kind == ALL else kind} | {of['mentions']} | {_share(of, 'found', 'mentions')} | {_share(of, 'exact', 'mentions')} | "
-        f"{_share(of, 'right', 'with_concept')} | {_share(of, 'status', 'found')} | {_share(of, 'false', 'links')} |"
+        f"{_share(of, 'right', 'with_concept')} | {_share(of, 'status', 'found')} | {_share(of, 'false', 'links')} | {_share(of, 'parts', 'links')} |"
         for system, entry in found["systems"].items()
         for figures in entry["benchmarks"].values()
         for kind, of in figures.get("judged", {}).items()
     ]
     if judged:
-        heads = ("system", "kind", "mentions", "found", "same span", "right", "status right", "links that are false")
+        heads = ("system", "kind", "mentions", "found", "same span", "right", "status right", "links that are false", "false: parts of a mention")
         said = "Gold notes, per cent. found: a character in common. right: of the mentions with a concept. status right: of those found."
         lines += ["", said, "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *judged]
     return "\n".join(lines) + "\n"
