@@ -156,8 +156,13 @@ class CandidateSearch:
             rules = replace(rules, threshold=NO_THRESHOLD, max_entities=self.settings.k if self.score_gap is not None else rules.max_entities)
         return {key: self._answer(key[0], ranking, exact) for key, (ranking, exact) in self._rankings(keys, rules).items()}
 
+    def _threshold(self, text: str, exact: bool) -> float:
+        """Return the score that a mention's link must be above. An encoder may ask more of single words that are no names."""
+        least = getattr(self.bundle.encoder, "least_word_score", NO_THRESHOLD)
+        return self.settings.threshold if exact or not text.isalpha() else max(self.settings.threshold, least)
+
     def _answer(self, mention: str, ranking: Ranking, exact: bool) -> Answer:
-        kb, threshold = self.bundle.kb, self.settings.threshold
+        kb, threshold = self.bundle.kb, self._threshold(mention, exact)
         top = ranking.kept[0] if ranking.kept else ranking.best
         probability = None
         if self.calibration is not None and top is not None:

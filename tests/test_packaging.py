@@ -20,7 +20,7 @@ import pytest
 pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parent.parent
 EXPECTED_GROUPS = {
-    "spacy_factories": ["clinical_mentions", "concept_matcher", "sapbert_linker"],
+    "spacy_factories": ["clinical_mentions", "clinical_status", "concept_matcher", "sapbert_linker"],
     "spacy_architectures": ["spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"],
     "spacy_sapbert_indexes": [
         "spacy-sapbert.AnnoyIndex.v1",
@@ -31,7 +31,7 @@ EXPECTED_GROUPS = {
     ],
     "spacy_sapbert_linkers": ["hpo", "hpo-fast", "open"],
     "spacy_scorers": ["spacy-sapbert.linker_scorer.v1"],
-    "spacy_misc": ["spacy-sapbert.Folder.v1", "spacy-sapbert.Sources.v1"],
+    "spacy_misc": ["spacy-sapbert.Folder.v1", "spacy-sapbert.Senses.v1", "spacy-sapbert.Sources.v1"],
 }
 
 

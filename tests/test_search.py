@@ -124,3 +124,16 @@ def test_additions_make_another_bundle(bundle: LinkerBundle) -> None:
         more.with_additions(Additions(names=[AddedName("C0000000", "a name", "en")]))
     found = [CandidateSearch(each, Settings()).find(texts("the sweet trouble"))[0].answer for each in (more, bundle)]
     assert [answer.candidates[:1] for answer in found] == [[(HYPERTENSION, 1.0)], []]
+
+
+def test_an_encoder_may_ask_more_of_a_single_word(bundle: LinkerBundle) -> None:
+    encoder = Watched(bundle.encoder)
+    mentions = texts("hypertensions disease", "hypertensionx", "hypertension")
+
+    def linked() -> list[bool]:
+        search = CandidateSearch(replace(bundle, encoder=encoder), Settings(linker_name="x", threshold=0.5))  # type: ignore[arg-type]
+        return [found.answer.linked for found in search.find(mentions)]
+
+    assert linked() == [True, True, True]
+    encoder.least_word_score = 1.0  # type: ignore[attr-defined]
+    assert linked() == [True, False, True]

@@ -64,7 +64,7 @@ def make_pipeline(
 
     import spacy
 
-    from ..doc.spans import ALL  # here: spaCy takes a second to import
+    from ..doc.spans import ALL  # loads spaCy: imported when a pipeline is made
 
     try:
         nlp = spacy.load(pipeline) if pipeline else spacy.blank("en")
@@ -81,6 +81,8 @@ def make_pipeline(
             nlp.add_pipe("clinical_mentions" if recogniser is True else recogniser)
             config = {"new_words": False, **config}  # names are found by concept_matcher; of what else is found, only a name in other forms is linked
         shared = {key: config.get(key) for key in ("linker_name", "types")}
+        from ..doc.spans import ALL  # here: it imports spaCy
+
         nlp.add_pipe("concept_matcher", config={**shared, "join": True, "all_key": ALL, "qualifiers": qualifiers})
     if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):
         from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory

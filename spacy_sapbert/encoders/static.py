@@ -52,6 +52,7 @@ class StaticEncoder(Model[list[str], Floats2d]):
     """
 
     architecture = ARCHITECTURE
+    least_word_score = 0.95  # of a mention of one word that is no name: the vector of an unknown word is one of its letters, not of its meaning
     max_length = Kept[int]()
     fingerprint = Kept[str]()
 

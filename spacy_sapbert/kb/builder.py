@@ -33,7 +33,7 @@ from tqdm import tqdm
 
 from ..errors import fail, warn
 from ..files import reserve, write_manifest, writing_folder
-from . import semantic_types
+from . import curies, semantic_types
 from .concept import MAX_NAME_CHARS, Concept, is_cui, normalise
 from .joining import Joins, assign, several_of_one_source
 from .knowledge_base import DATABASE, KIND, NAME_TABLE, VERSION, KnowledgeBase
@@ -41,6 +41,7 @@ from .knowledge_base import DATABASE, KIND, NAME_TABLE, VERSION, KnowledgeBase
 WEAK = ("NRW", "REL", "BRD", "LAY")  # narrower, related, broader and lay names; they come last in a tie
 FINDING = "T033"
 _BATCH = 20_000
+_LISTED = 1 << 60  # rank of a code whose term is in another concept: the last
 _SOURCE_STEP = 10_000_000  # ranks of a later source are worse than any of an earlier one
 Ints32 = npt.NDArray[np.int32]
 
@@ -305,17 +306,28 @@ def _assign_keys(database: sqlite3.Connection, joins: Joins | None = None) -> di
     for order, term, cui in database.execute(f"SELECT rowid, id, cui FROM s_cui WHERE id {not_cui} ORDER BY rowid"):
         cuis[term].append((order, cui))
     several = sum(len({cui for _, cui in pairs}) > 1 for pairs in cuis.values())
+    twins: dict[str, str] = {}
     if joins is not None:
-        grouped = assign(database, list(first_seen), cuis, joins)
+        grouped, twins = assign(database, list(first_seen), cuis, joins)
     else:
         grouped, several = _as_mapped(database, first_seen, cuis)
     codes: list[tuple[str, str]] = []
     for group, _ in grouped:
         listed = dict.fromkeys(cui for _, cui in sorted(pair for term in group for pair in cuis.get(term, [])))
         codes.extend((group[0], cui) for cui in listed)
-    keys = [(term, key) for group, key in grouped for term in group]
+    codes.extend((cui, cui) for cui in twins)
+    places = {term: twins.get(key, key) for group, key in grouped for term in group}
+    others = [
+        (cui, *own, _LISTED)
+        for term, pairs in cuis.items()
+        if (own := curies.code(term)) is not None
+        for cui in dict.fromkeys(cui for _, cui in pairs)
+        if twins.get(cui, cui) != places.get(term, "")
+    ]
+    keys = [*((term, key) for group, key in grouped for term in group), *twins.items()]
     database.execute("BEGIN")
     database.executemany("INSERT INTO s_code VALUES (?, 'UMLS', ?, 0)", codes)
+    database.executemany("INSERT INTO s_code VALUES (?, ?, ?, ?)", others)  # a source's term is a code of every CUI that it lists
     database.executemany("INSERT OR IGNORE INTO key VALUES (?, ?)", keys)
     database.execute("COMMIT")
     doubled = several_of_one_source(keys, first_seen)
@@ -471,8 +483,8 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
         """
         last, row, name = None, -1, ""
         seen: set[tuple[str, str, str]] = set()
-        for cid, seq, text, source, language, term_type, number in database.execute(
-            "SELECT cid, seq, text, source, language, term_type, input FROM n ORDER BY cid, input, rank, seq"
+        for cid, seq, text, source, language, term_type, number, rank in database.execute(
+            "SELECT cid, seq, text, source, language, term_type, input, rank FROM n ORDER BY cid, input, rank, seq"
         ):
             if cid != last:
                 last, row, name = cid, row + 1, text
@@ -482,7 +494,7 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
                 seen.add((text, source, language))
                 seqs.append(seq)
                 concepts.append(row)
-                ties.append((0 if text == name else 20_000 if term_type in WEAK else 10_000) + number)
+                ties.append(_tie(is_cui(cid), text == name, term_type, number, rank))
                 sources.append(places.setdefault(source, len(places)))
                 languages[language] += 1
 
@@ -516,6 +528,22 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
         " FROM n WHERE concept_of(seq) >= 0 ORDER BY seq"
     )
     return _Names(string_of[chosen], concept, _ints(ties), _ints(sources), list(places), languages, int(concept[-1]) + 1, n_strings)
+
+
+def _tie(cui: bool, canonical: bool, term_type: str, number: int, rank: int) -> int:
+    """Return the place of a name in a tie, the lowest first.
+
+    A concept with a CUI goes first, but not by a weak name. Then canonical name before synonym, earlier source before later, better rank before worse.
+
+    Args:
+        cui: whether the concept has a CUI.
+        canonical: whether the name is the concept's canonical one.
+        term_type: of the name.
+        number: of the source.
+        rank: of the name in its source.
+    """
+    weak = term_type in WEAK and not canonical
+    return 100_000 * (2 * weak + (not cui)) + 50_000 * (not canonical) + 10 * min(number, 4_999) + min(rank, 9)
 
 
 def _ints(values: array[int]) -> Ints32:

@@ -7,15 +7,21 @@ The builder's own rules take every mapping as it is. These rules weigh mappings 
    else names; then one that others name otherwise. A mapping of the last kind gives way to the one concept that bears the term's
    preferred name as its own.
 3. A term without a CUI joins the one concept whose preferred name, else whose exact synonym, is the term's preferred name, if they are of the
-   same kind (semantic group), the concept has no term of the same source, and no identifier of a third vocabulary tells them apart.
+   same kind (semantic group), the concept has no term of the same source, and no identifier of a third vocabulary tells them apart. A drug joins
+   by an exact synonym, too, if it is the concept's preferred name.
+4. Two CUIs of one meaning are one concept: UMLS has both "insomnia" C0917801 and "insomnia" C0029645. They join if both have the same preferred
+   name; or if a source maps one term to both and they share an exact name, two where terms of their own tell more of them; or if nothing but lists of names has the one CUI, and one of
+   these names is the preferred name of the other concept alone. The conditions of rule 3 hold here too, but SNOMED CT, which has a disorder and a
+   finding of one name, tells no CUIs apart. The concept has the CUI that most sources name or map to; of several, the oldest.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import NamedTuple
 
 from . import curies, semantic_types
@@ -23,6 +29,8 @@ from .concept import is_cui
 
 UNSAFE = frozenset({"AB", "NRW", "REL", "BRD", "OB"})  # term types of names that say too little, or something else
 TELLING = frozenset({"SNOMEDCT_US", "MSH", "OMIM", "NCI", "ORDO", "FMA"})  # vocabularies whose codes tell concepts apart
+TELLING_CUIS = TELLING - {"SNOMEDCT_US"}
+CHEMICAL = "CHEM"
 SHORTEST = 4  # characters of a name that joins; shorter ones are mostly abbreviations
 SAME_LABEL, SHARED_NAME, ALONE, CONTRADICTED = 3, 2, 1, 0  # how a CUI fits a term
 NOT_CUI = "NOT GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
@@ -32,7 +40,8 @@ class Joined(NamedTuple):
     """One decision.
 
     Attributes:
-        what: "joined" (by name), "moved" (from a CUI that others name otherwise), "kept apart" (another term of the source has the CUI).
+        what: "joined" (by name), "moved" (from a CUI that others name otherwise), "kept apart" (another term of the source has the CUI), "twin" (a CUI
+            that means the same as the concept's).
         term: the first term of the group that it is about.
         concept: where it went.
         name: the name that decided; "" for none.
@@ -90,8 +99,40 @@ class _Place(NamedTuple):
     kinds: set[str]
 
 
-def assign(database: sqlite3.Connection, named: Sequence[str], cuis: dict[str, list[tuple[int, str]]], joins: Joins) -> list[tuple[list[str], str]]:
-    """Return the groups of terms with the concept id of each.
+class _Twins(NamedTuple):
+    """CUIs of one meaning.
+
+    Attributes:
+        cuis: these CUIs.
+        place: sources, codes and kinds of all.
+        naming: vocabularies that name one of them.
+    """
+
+    cuis: set[str]
+    place: _Place
+    naming: set[str]
+
+    def may_join(self, other: _Twins) -> bool:
+        """Return whether nothing tells them apart."""
+        mine, theirs = self.place, other.place
+        if mine.sources & theirs.sources or self.naming & other.naming or (mine.kinds and theirs.kinds and not mine.kinds & theirs.kinds):
+            return False
+        return not any(mine.codes.get(v) and theirs.codes.get(v) and not mine.codes[v] & theirs.codes[v] for v in TELLING_CUIS)
+
+    def add(self, other: _Twins) -> None:
+        """Add the others."""
+        self.cuis.update(other.cuis)
+        self.naming.update(other.naming)
+        self.place.sources.update(other.place.sources)
+        self.place.kinds.update(other.place.kinds)
+        for vocabulary, codes in other.place.codes.items():
+            self.place.codes[vocabulary].update(codes)
+
+
+def assign(
+    database: sqlite3.Connection, named: Sequence[str], cuis: dict[str, list[tuple[int, str]]], joins: Joins
+) -> tuple[list[tuple[list[str], str]], dict[str, str]]:
+    """Return the groups of terms with the concept id of each, and the CUIs that are in a concept of another CUI, with that CUI.
 
     Args:
         database: the stage of `builder`.
@@ -108,6 +149,7 @@ class _Assignment:
         self.order = {term: place for place, term in enumerate(named)}
         self.labels: dict[str, set[str]] = defaultdict(set)
         self.exact: dict[str, set[str]] = defaultdict(set)
+        self.naming: dict[str, set[str]] = defaultdict(set)  # CUI -> vocabularies that give it a preferred name of its own
         self._read_names(database)
         self.codes: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for term, vocabulary, code in database.execute("SELECT DISTINCT id, vocabulary, code FROM s_code"):
@@ -127,11 +169,13 @@ class _Assignment:
 
     def _read_names(self, database: sqlite3.Connection) -> None:
         least: dict[str, int] = {}
-        for term, norm, rank, kind in database.execute("SELECT id, norm, rank, term_type FROM s_name ORDER BY id, rank"):
+        for term, norm, rank, kind, source in database.execute("SELECT id, norm, rank, term_type, source FROM s_name ORDER BY id, rank"):
             if kind in UNSAFE:
                 continue
             if rank == least.setdefault(term, rank) and (rank == 0 or not is_cui(term)):  # a CUI's own preferred name is one that a source says
                 self.labels[term].add(norm)
+                if is_cui(term):
+                    self.naming[term].add(source)
             self.exact[term].add(norm)
 
     # -- 1. groups of terms that mappings call the same ---------------------------------------------------------------------
@@ -196,7 +240,7 @@ class _Assignment:
             return SHARED_NAME
         return CONTRADICTED if labels else ALONE
 
-    def run(self) -> list[tuple[list[str], str]]:
+    def run(self) -> tuple[list[tuple[list[str], str]], dict[str, str]]:
         keys: dict[int, str] = {}
         doubtful: set[int] = set()
         places: dict[str, _Place] = {}
@@ -218,7 +262,8 @@ class _Assignment:
                 doubtful.add(number)
             self._enter(places, cui, group)
         self._by_name(keys, doubtful, places)
-        return [(group.terms, keys[number]) for number, group in enumerate(self.groups) if number in keys]
+        twins = self._twins(keys, places)
+        return [(group.terms, twins.get(keys[number], keys[number])) for number, group in enumerate(self.groups) if number in keys], twins
 
     def _enter(self, places: dict[str, _Place], key: str, group: _Group) -> None:
         if key not in places:
@@ -280,11 +325,14 @@ class _Assignment:
         for term in group.terms:
             for vocabulary, code in self._codes_of(term):
                 codes[vocabulary].add(code)
-        for name in sorted(group.labels):
+        drug = kinds == {CHEMICAL}
+        for name in [*sorted(group.labels), *(sorted(group.exact - group.labels) if drug and not moved else [])]:
             if len(name) < SHORTEST:
                 continue
             for with_cui in (True, False):
                 for grade, why in ((2, "its preferred name"), (1, "an exact synonym")):
+                    if name not in group.labels and (grade, with_cui) != (2, True):
+                        continue
                     held = [key for key, g in bearers.get(name, {}).items() if g == grade and is_cui(key) == with_cui]
                     agreeing = [key for key in held if kinds & places[key].kinds]
                     if len(agreeing) > 1:
@@ -296,6 +344,59 @@ class _Assignment:
                 if moved:
                     break  # only a concept with a CUI takes a term from another
         return None, "", ""
+
+    # -- 4. twins -----------------------------------------------------------------------------------------------------------
+
+    def _twins(self, keys: dict[int, str], places: dict[str, _Place]) -> dict[str, str]:
+        """Return the CUIs that join a concept of another CUI, with that CUI."""
+        labels = {cui: set(names) for cui, names in self.labels.items() if is_cui(cui)}
+        exact = {cui: set(names) for cui, names in self.exact.items() if is_cui(cui)}
+        listed: dict[str, set[str]] = defaultdict(set)
+        for number, key in keys.items():
+            if is_cui(key):
+                group = self.groups[number]
+                labels.setdefault(key, set()).update(group.labels)
+                exact.setdefault(key, set()).update(group.exact)
+                listed[key].update(group.cuis)
+        support = {cui: len(places[cui].sources) for cui in exact if cui in places}  # counted now: a joined place has the sources of both
+        sets = {
+            cui: _Twins({cui}, places.get(cui) or _Place(set(), defaultdict(set), self._kinds.stated(cui)), set(self.naming[cui])) for cui in exact
+        }
+        for cui, other, name, why in self._pairs(labels, exact, listed, places):
+            one, two = sets[cui], sets[other]
+            if one is two or not one.may_join(two):
+                continue
+            one.add(two)
+            for member in two.cuis:
+                sets[member] = one
+            self.joins.say("twin", other, cui, name, why)
+        found: dict[str, str] = {}
+        for twins in {id(each): each for each in sets.values() if len(each.cuis) > 1}.values():
+            best = min(twins.cuis, key=lambda cui: (-support.get(cui, 0) - len(self.naming[cui]), cui))
+            found.update((cui, best) for cui in twins.cuis if cui != best)
+        return found
+
+    def _pairs(
+        self, labels: dict[str, set[str]], exact: dict[str, set[str]], listed: dict[str, set[str]], places: dict[str, _Place]
+    ) -> Iterator[tuple[str, str, str, str]]:
+        """Yield CUIs that may mean the same, with the name that both have and why; those with the best reason first."""
+        bearers: dict[str, list[str]] = defaultdict(list)
+        for cui in sorted(labels):
+            for name in labels[cui]:
+                if len(name) >= SHORTEST:
+                    bearers[name].append(cui)
+        for name in sorted(bearers):
+            yield from ((cui, other, name, "both have this preferred name") for cui, other in combinations(bearers[name], 2))
+        for cui in sorted(listed):
+            for other in sorted(listed[cui] - {cui}):
+                shared = exact.get(other, set()) & exact[cui]
+                if len(shared) > 1 or (shared and not (other in places and places[other].sources)):
+                    yield cui, other, min(shared), "a source maps to both, and they share names"
+        for other in sorted(exact):
+            if not labels.get(other) and not (other in places and places[other].sources):
+                for name in sorted(exact[other]):
+                    if len(bearers.get(name, ())) == 1:
+                        yield bearers[name][0], other, name, "the name is the other's preferred one"
 
     def _may_join(self, group: _Group, codes: dict[str, set[str]], place: _Place) -> bool:
         if place.sources & group.sources:

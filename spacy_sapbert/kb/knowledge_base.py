@@ -267,17 +267,19 @@ class KnowledgeBase:
         """Return the rows of all concepts that an identifier or code leads to, best first; none if it is not known.
 
         Args:
-            concept_id: a concept's id, another of its CUIs, a retired id or the identifier of a source: then it is one concept. Else a code of
-                a vocabulary, as `VOCABULARY:code`, in any spelling that `curies` knows: MESH:D003924, MSH:D003924, mesh:D003924. Several
-                concepts may have it; `builder` says which is the best.
+            concept_id: a concept's id, another of its CUIs or a retired id: then it is one concept. Or the term of a source that is in a concept:
+                then this one is the best. Or a code of a vocabulary, as `VOCABULARY:code`, in any spelling that `curies` knows: MESH:D003924,
+                MSH:D003924, mesh:D003924. Several concepts may have it; `builder` says which is the best.
         """
         if not isinstance(concept_id, str):
             return []
         try:
-            if (row := self.row_of_id(concept_id)) is not None:
+            row = self.row_of_id(concept_id)
+            if row is not None and not self._is_term(concept_id):
                 return [row]
             prefix, local = curies.split(concept_id)
-            return self.rows_of_code(curies.code_spellings(concept_id), prefix) if prefix and local else []
+            coded = self.rows_of_code(curies.code_spellings(concept_id), prefix) if prefix and local else []
+            return coded if row is None else [row, *(other for other in coded if other != row)]
         except UnicodeEncodeError:  # half a surrogate pair: no id has one
             return []
 
@@ -291,6 +293,10 @@ class KnowledgeBase:
             if self.added is not None and spelt in self.added.rows:
                 return self.added.rows[spelt]
         return None
+
+    def _is_term(self, concept_id: str) -> bool:
+        """Return whether an id is that of a source's term, whose concept has another id."""
+        return any(self._sql("SELECT 1 FROM other_id WHERE id = ? AND kind = 'term'", spelt).fetchone() for spelt in _spellings(concept_id))
 
     def rows_of_code(self, spellings: Sequence[str], vocabulary: str = "") -> list[int]:
         """Return the rows of all concepts with a code, best first.

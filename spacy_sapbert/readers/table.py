@@ -29,7 +29,8 @@ def read_table(
 
     concept_id: CUI, CURIE or any identifier. name: one name. Both are required. Optional columns, those with several values
     separated by `|`: names or synonyms (several); language; source; term_type (PT, SY, LAY, AB, NRW, REL, BRD, OB or a TTY; without
-    this column a concept's first name is PT, the others SY); semantic_types or types (several TUIs); definition; codes
+    this column a concept's first name is PT, the others SY); rank (a digit that replaces the term type's: of concepts that share a name, the
+    lowest is the best); semantic_types or types (several TUIs); definition; codes
     (several `VOCABULARY:code`); parents (several ids); cuis (several); terms (several ids of other sources' terms that are this concept);
     retired (several ids that it replaces). Other columns are ignored; capitals in the header don't matter.
     Lines before the header that start with `#` are comments.
@@ -105,7 +106,8 @@ def _concept(records: list[dict[str, str]], source: str | None, language: str) -
     for record in records:
         where = (record.get("source") or default, _language(record.get("language") or language))
         main = record.get("term_type") or ("SY" if concept.names else "PT")
-        concept.names.append(Name(record["name"], *where, main, RANKS.get(main, 1)))
+        rank = record.get("rank", "")
+        concept.names.append(Name(record["name"], *where, main, int(rank) if rank.isdecimal() else RANKS.get(main, 1)))
         concept.names += [Name(n, *where, "SY", RANKS["SY"]) for n in _values(record, "names", "synonyms") if n != record["name"]]
         concept.types += _values(record, "semantic_types", "types")
         concept.definition = concept.definition or record.get("definition") or None

@@ -117,6 +117,67 @@ def test_a_lone_mapping_that_names_contradict_gives_way(tmp_path: Path) -> None:
     assert [(d.what, d.term, d.concept) for d in joins.decisions] == [("moved", "HP:1", "C0036572")]
 
 
+def test_two_cuis_of_one_preferred_name_are_one_concept(tmp_path: Path) -> None:
+    kb, joins = built(
+        tmp_path,
+        term("SYMP:1", "SYMP", "insomnia", cuis=("C0029645",), tui="T184"),
+        term("MONDO:1", "MONDO", "insomnia", cuis=("C0917801",), codes=[("SNOMEDCT_US", "1")]),
+        term("HP:1", "HPO", "Insomnia", cuis=("C0917801",), codes=[("SNOMEDCT_US", "2")]),
+        term("UBERON:1", "UBERON", "insomnia", cuis=("C0000009",), tui="T023"),  # another kind
+    )
+    assert {where(kb, i) for i in ("SYMP:1", "MONDO:1", "HP:1", "C0029645")} == {"C0917801"}  # which has more sources
+    assert where(kb, "UBERON:1") == "C0000009"
+    assert [(d.what, d.term, d.concept) for d in joins.decisions] == [("twin", "C0917801", "C0029645")]
+    assert "C0029645" in kb.codes(kb.row_of("HP:1"))["UMLS"]
+
+
+def test_what_keeps_two_cuis_apart(tmp_path: Path) -> None:
+    kb, _ = built(
+        tmp_path,
+        term("MONDO:1", "MONDO", "spinal stroke", "stroke", cuis=("C0000001",)),
+        term("MONDO:2", "MONDO", "brain stroke", "stroke", cuis=("C0000002",)),  # a synonym
+        term("MONDO:3", "MONDO", "fever", cuis=("C0000003",), codes=[("MSH", "D3")]),
+        term("HP:3", "HPO", "fever", cuis=("C0000004",), codes=[("MSH", "D4")]),  # another code
+        term("C0000005", "RXNORM", "heparin", tui="T121"),
+        term("C0000006", "RXNORM", "heparin", tui="T121"),  # the source tells them apart
+    )
+    assert [where(kb, f"C000000{i}") for i in range(1, 7)] == [f"C000000{i}" for i in range(1, 7)]
+
+
+def test_a_cui_of_a_list_of_names_joins_the_concept_that_bears_the_name(tmp_path: Path) -> None:
+    kb, _ = built(
+        tmp_path,
+        term("HP:1", "HPO", "Benign prostatic hyperplasia", "enlarged prostate", cuis=("C1704272", "C0005001")),
+        term("MONDO:1", "MONDO", "benign prostatic hyperplasia", cuis=("C1704272",)),
+        Concept(
+            "C0005001", "ABBREVIATIONS", names=[Name("enlarged prostate", "ABBREVIATIONS"), Name("BPH", "ABBREVIATIONS", term_type="AB", rank=3)]
+        ),
+        Concept("C0000003", "ABBREVIATIONS", names=[Name("benign prostatic hyperplasia", "ABBREVIATIONS")]),
+    )
+    assert where(kb, "C0005001") == where(kb, "C0000003") == "C1704272"
+    assert "BPH" in [name.text for name in kb.concept(kb.row_of("HP:1")).names]
+
+
+def test_a_term_is_a_code_of_every_cui_that_its_source_lists(tmp_path: Path) -> None:
+    kb, _ = built(
+        tmp_path,
+        term("HP:365", "HPO", "Hearing impairment", cuis=("C0011053", "C1384666")),
+        term("MONDO:1", "MONDO", "hearing loss disorder", cuis=("C1384666",)),
+    )
+    assert [kb.concept_id(row) for row in kb.rows_of("HP:365")] == ["C0011053", "C1384666"]  # the one that it is in comes first
+
+
+def test_a_drug_joins_by_a_synonym(tmp_path: Path) -> None:
+    kb, _ = built(
+        tmp_path,
+        term("C0040165", "RXNORM", "Thyroxine", tui="T121"),
+        term("DRUGBANK:1", "DRUGBANK", "Levothyroxine", "thyroxine", tui="T121"),
+        term("C0000002", "MEDQUAD", "grippe"),
+        term("MONDO:2", "MONDO", "influenza", "grippe"),  # no drug
+    )
+    assert (where(kb, "DRUGBANK:1"), where(kb, "MONDO:2")) == ("C0040165", "MONDO:2")
+
+
 def test_hidden_mappings_are_not_looked_at(tmp_path: Path) -> None:
     concepts = [term("MONDO:1", "MONDO", "gout", cuis=("C0000001",)), term("HP:1", "HPO", "Podagra", cuis=("C0000001",))]
     assert where(built(tmp_path / "a", *concepts)[0], "HP:1") == "C0000001"

@@ -317,6 +317,16 @@ def test_counts_and_sources_in_the_manifest(tmp_path: Path) -> None:
     assert (len(kb), kb.n_surface_forms, kb.vocabularies) == (5, 4, ["RXNORM", "UMLS", "X"])
 
 
+def test_in_a_tie_a_concept_with_a_cui_goes_first_but_not_by_a_weak_name(build: Build) -> None:
+    def named(concept_id: str, term_type: str, rank: int) -> Concept:
+        return Concept(concept_id, "X", names=[Name(f"name of {concept_id}", "X", "en", "PT", 0), Name("cold", "X", "en", term_type, rank)])
+
+    kb = build([term("X:1", "cold"), named("C0000009", "SY", 1), named("C0000002", "SY", 4), named("C0000001", "REL", 5), named("X:2", "SY", 1)])
+    table, form = kb.name_table, list(kb.surface_forms()).index("cold")
+    order = [kb.concept_id(concept) for concept in table.concept[table.surface_form == form].tolist()]
+    assert order == ["C0000009", "C0000002", "X:1", "X:2", "C0000001"]
+
+
 def test_the_array_is_sorted_and_says_all_that_ranking_needs(build: Build) -> None:
     concepts = [
         Concept("X:1", "X", names=[Name("cold", "X", "en", "NRW", 3), Name("rhinitis", "X", "en", "PT", 0)], types=["T047", "T033"], definition="D."),
@@ -333,13 +343,13 @@ def test_the_array_is_sorted_and_says_all_that_ranking_needs(build: Build) -> No
     assert np.array_equal(on_disk, np.stack(columns))  # in this order on disk
     found = [(strings[s], kb.concept_id(c), r) for s, c, r in zip(*(column.tolist() for column in columns[:3]))]
     assert found == [
-        ("chill", "X:3", 0),
-        ("cold", "X:2", 0),  # its canonical name
-        ("cold", "X:3", 10_000),  # a synonym, of the first source
-        ("cold", "Y:1", 10_001),  # a synonym, of the second
-        ("cold", "X:1", 20_000),  # only near the concept
-        ("frost", "Y:1", 1),
-        ("rhinitis", "X:1", 0),
+        ("chill", "X:3", 100_000),
+        ("cold", "X:2", 100_000),  # its canonical name
+        ("cold", "X:3", 150_001),  # a synonym, of the first source
+        ("cold", "Y:1", 150_011),  # a synonym, of the second
+        ("cold", "X:1", 350_003),  # only near the concept
+        ("frost", "Y:1", 100_010),
+        ("rhinitis", "X:1", 100_000),
     ]
     by_concept = {kb.concept_id(c): (t, v, d) for c, t, v, d in zip(*(column.tolist() for column in columns[1:2] + columns[3:]))}
     assert {key for key, row in by_concept.items() if kb.allowed_type_sets(["T033"])[row[0]]} == {"X:1", "X:3"}

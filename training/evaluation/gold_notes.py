@@ -74,14 +74,16 @@ def judge(found: Sequence[PredictedMention], gold: Sequence[GoldMention], status
 
     Returns:
         Kind, or ALL -> mentions; exact (found with the same span); found; with_concept (that have a concept); right (of these); status (of the found, those
-        with the right status); links (by the kind of the linked concept); false (of the links).
+        with the right status); links (by the kind of the linked concept); false (of the links); parts (of the false ones: those that lie within a
+        longer gold mention, such as "liver" in "liver lesion").
     """
     near: dict[str, list[PredictedMention]] = {}
+    longer = {(mention.document, at): mention for mention in gold for at in range(mention.start, mention.end)}  # gold mentions do not overlap
     for one in found:
         near.setdefault(one.document, []).append(one)
     made: dict[str, dict[str, Any]] = {}
     right_links: set[PredictedMention] = set()
-    keys = ("mentions", "exact", "found", "with_concept", "right", "status", "links", "false")
+    keys = ("mentions", "exact", "found", "with_concept", "right", "status", "links", "false", "parts")
 
     def count(kind: str, key: str) -> None:
         for of in (ALL, kind):
@@ -108,4 +110,7 @@ def judge(found: Sequence[PredictedMention], gold: Sequence[GoldMention], status
             count(one.kind or "none", "links")
             if one._replace(status=None) not in right_links:
                 count(one.kind or "none", "false")
+                around = longer.get((one.document, one.start))
+                if around is not None and one.end <= around.end and one.end - one.start < around.end - around.start:
+                    count(one.kind or "none", "parts")
     return made

@@ -47,6 +47,9 @@ def held_out(assets: Path, *, share: float = SHARE, seed: int = 0) -> dict[str, 
         kb = build_kb([Source(source.name, _without(concepts, hidden), source.kind) for source, concepts in read], Path(scratch) / "kb", joins=joins)
         left = {kb.concept_id(row) for row in range(len(kb))}
         found = {term: kb.concept_id(kb.row_of(term)) for term in sorted(hidden) if term in kb}
+        for term, key in found.items():  # the other CUIs of its concept mean the same
+            if is_cui(key) and cuis[term].intersection(kb.codes(kb.row_of(key)).get("UMLS", ())):
+                cuis[term].add(key)
     joined = {decision.term for decision in joins.decisions if decision.what == "joined"}
     return counted(cuis, hidden, found, joined, left)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spacy_sapbert.files import checksum, write_text
-from spacy_sapbert.kb.builder import build_kb
+from spacy_sapbert.kb.builder import WEAK, build_kb
 from spacy_sapbert.kb.concept import Concept, Name, normalise
 from spacy_sapbert.kb.joining import Joins
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -22,7 +22,7 @@ from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from .senses import joined, read_senses
 from .sources import ORIGINS, file_of, is_there, open_sources, release_of
 
-COLUMNS = ("concept_id", "name", "source", "term_type", "types", "codes", "terms", "retired", "definition")
+COLUMNS = ("concept_id", "name", "source", "term_type", "rank", "types", "codes", "terms", "retired", "definition")
 SENSES = tuple(
     f"dictionaries/abbreviations/{name}.txt.gz" for name in ("vanderbilt_clinic_notes", "vanderbilt_discharge_sums", "stetson_sense_distribution_448")
 )
@@ -48,6 +48,7 @@ SHOWN_CODES = frozenset(
         "UMLS",
     }
 )
+WEIGHTS = {"PT": 3, "LAY": 1, "NRW": 0, "REL": 0, "BRD": 0, "OB": 0}  # of a source that gives a name, by term type; of others 2
 MOST_DEFINITION = 400  # characters
 
 
@@ -112,7 +113,8 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
             names[name.source] += 1
             kind = "PT" if place == 0 else "SY" if name.term_type == "PT" else name.term_type
             more = _more(concept, terms.get(row, [])) if place == 0 else []
-            body.append("\t".join([concept.concept_id, name.text, name.source, kind, *more]))
+            rank = str(_rank(concept, name, canonical=place == 0))
+            body.append("\t".join([concept.concept_id, name.text, name.source, kind, rank, *more]))
     head = ["# The open vocabulary of spacy-sapbert: made by `python -m training vocabulary make`. Names are as their sources write them."]
     listed = {}
     for origin in ORIGINS:
@@ -134,6 +136,18 @@ def _kept(concept: Concept) -> list[Name]:
     for name in concept.names:
         found.setdefault(normalise(name.text), name)
     return list(found.values())
+
+
+def _rank(concept: Concept, name: Name, *, canonical: bool) -> int:
+    """Return the place of a name among concepts that share it: the more sources give the concept this name, the better.
+
+    The canonical name has 0 to 3, others 4 to 8, weak ones 9.
+    """
+    if name.term_type in WEAK and not canonical:
+        return 9
+    norm = normalise(name.text)
+    said = sum({other.source: WEIGHTS.get(other.term_type, 2) for other in reversed(concept.names) if normalise(other.text) == norm}.values())
+    return max(0, 3 - max(0, said - 3) // 2) if canonical else max(4, 8 - max(0, said - 1) // 2)
 
 
 def _more(concept: Concept, terms: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ import importlib.metadata
 import json
 import re
 import xml.etree.ElementTree as ET
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,9 @@ CLINICAL_DRUG = frozenset({"T200", "T203", "T122"})  # of RxNorm: clinical drugs
 MOST_PARTS = 3  # ingredients of a combination that is kept
 RXNORM_FORM = re.compile(r"\d+ ?(MG|ML|MCG|UNT|%|MEQ)\b|\bPack\b|\{", re.IGNORECASE)
 MEDQUAD = {"GHR": 99, "GARD": 99, "NINDS": 99, "MPlusHealthTopics": 99, "ADAM": 5}  # part of MedQuAD -> words of a subject at most
+RARE = frozenset({"GHR", "GARD"})  # parts about rare diseases
+RARE_TYPES = frozenset({"T019", "T047", "T048", "T049", "T190", "T191"})
+_TITLE = re.compile(r"[^-:;?]*(?:\b-\b[^-:;?]*)*")  # the subject alone: not "Heart failure - discharge"
 _TYPED = re.compile(r"T\d{3}")
 
 
@@ -111,7 +115,40 @@ def open_sources(assets: Path) -> list[Source]:
             found.append(Source(paths[0].name, concepts, origin.kind))
         else:
             found += [read_source(path) for path in paths]
-    return found
+    return without_partial(found)
+
+
+def without_partial(sources: list[Source], name: str = "medquad") -> list[Source]:
+    """Leave out the concepts of a source whose CUIs a program assigned, where the CUI is that of a part of the name.
+
+    "Retroperitoneal inflammation" has the CUI of inflammation: another source gives this CUI a name that is only a part of it, or this source gives it to
+    several subjects with a word in common.
+
+    Args:
+        sources: all sources. They are read here.
+        name: kind of the source with such CUIs.
+    """
+    read = [(source, list(source.concepts)) for source in sources]
+    said: dict[str, set[str]] = defaultdict(set)  # CUI -> names in other sources
+    subjects: dict[str, set[str]] = defaultdict(set)  # CUI -> first names in this source
+    for source, concepts in read:
+        for concept in concepts:
+            if source.kind == name:
+                subjects[concept.concept_id].add(normalise(concept.names[0].text))
+            elif concept.names:
+                for cui in [concept.concept_id] if is_cui(concept.concept_id) else concept.cuis:
+                    said[cui].update(normalise(each.text) for each in concept.names)
+
+    def is_partial(concept: Concept) -> bool:
+        cui, subject = concept.concept_id, normalise(concept.names[0].text)
+        if subject in said[cui]:
+            return False
+        several = len(subjects[cui]) > 1 and bool(set.intersection(*(set(each.split()) for each in subjects[cui])) - {subject})
+        return several or any(f" {part} " in f" {subject} " for part in said[cui])
+
+    for source, concepts in read:
+        source.concepts = [concept for concept in concepts if source.kind != name or not is_partial(concept)]
+    return sources
 
 
 def file_of(name: str, assets: Path) -> Path:
@@ -248,10 +285,14 @@ def read_medquad(paths: list[Path]) -> Iterator[Concept]:
         cui, most = row["cuis"].strip(), MEDQUAD.get(row["source"], 0)
         if not is_cui(cui) or len(row["focus"].split()) > most or row["semgroup"] != "Disorders":
             continue
-        if row["source"] == "ADAM" and "T033" in row["semtypes"]:  # its pages on tests, with the CUI of a result
+        if row["source"] == "ADAM" and (
+            "T033" in row["semtypes"] or not _TITLE.fullmatch(row["focus"])
+        ):  # on tests, with the CUI of a result; on care
+            continue
+        if row["source"] in RARE and not RARE_TYPES.intersection(_TYPED.findall(row["semtypes"])):  # the CUI of a part of the name
             continue
         synonyms = [s.strip() for s in row["synonyms"].split("|") if len(s.strip()) > 2 and len(s.split()) <= 8] if row["source"] != "ADAM" else []
-        names = [Name(row["focus"].strip(), "MEDQUAD", term_type="LAY", rank=RANKS["LAY"])]
+        names = [Name(re.sub(r"\s*\(.*?\)", "", row["focus"]).strip(), "MEDQUAD", term_type="LAY", rank=RANKS["LAY"])]
         names += [Name(text, "MEDQUAD", term_type="LAY", rank=RANKS["LAY"]) for text in synonyms]
         yield Concept(cui, "MEDQUAD", names=names, types=_TYPED.findall(row["semtypes"]))
 

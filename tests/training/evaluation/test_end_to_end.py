@@ -64,6 +64,18 @@ def test_what_is_found(nlp: Any, data: Path):
     assert all(isinstance(one, PredictedMention) for one in found)
 
 
+def test_nested_mentions_count_where_the_corpus_has_them(tiny_linker: Path, data: Path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker), "all_key": "sapbert"})
+    nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    corpus = read_benchmark("gsc-dev", data)
+    spans = {nested: [(one.document, one.start, one.end) for one in found_by(nlp, corpus, ALL._replace(nested=nested))] for nested in (False, True)}
+    assert set(spans[False]) < set(spans[True])
+    assert len(spans[True]) == len(set(spans[True]))  # none counts twice
+    assert ("1", 0, 22) in spans[False]
+    assert any(a <= start and end <= b for d, start, end in set(spans[True]) - set(spans[False]) for c, a, b in spans[False] if d == c)
+
+
 def test_figures_by_hand(nlp: Any, data: Path):
     """Gold: four mentions, four (document, concept) pairs. Found: three, of which one is right with its span, two with an overlap."""
     made = measure_pipeline(nlp, read_benchmark("gsc-dev", data), ALL)

@@ -39,9 +39,9 @@ def test_judged_by_hand():
         found(90, 95, "C8", kind="PROC"),  # false: nothing is there
     ]
     made = judge(said, mentions, statuses)
-    assert made[ALL] == {"mentions": 5, "exact": 2, "found": 4, "with_concept": 4, "right": 2, "status": 3, "links": 5, "false": 3}
-    assert made["DISO"] == {"mentions": 4, "exact": 2, "found": 3, "with_concept": 3, "right": 2, "status": 3, "links": 4, "false": 2}
-    assert made["CHEM"] == {"mentions": 1, "exact": 0, "found": 1, "with_concept": 1, "right": 0, "status": 0, "links": 0, "false": 0}
+    assert made[ALL] == {"mentions": 5, "exact": 2, "found": 4, "with_concept": 4, "right": 2, "status": 3, "links": 5, "false": 3, "parts": 1}
+    assert made["DISO"] == {"mentions": 4, "exact": 2, "found": 3, "with_concept": 3, "right": 2, "status": 3, "links": 4, "false": 2, "parts": 1}
+    assert made["CHEM"] == {"mentions": 1, "exact": 0, "found": 1, "with_concept": 1, "right": 0, "status": 0, "links": 0, "false": 0, "parts": 0}
     assert made["PROC"]["false"] == 1
 
 

@@ -56,6 +56,57 @@ def test_rxnorm_without_clinical_drugs(tmp_path: Path) -> None:
     assert found == [("C0000001", ["turpentine"], ["T109", "T121"]), ("C0000004", ["Aspirin", "ASA", "aspirin"], ["T109"])]
 
 
+def test_medquad_without_what_a_program_took_for_the_subject(tmp_path: Path) -> None:
+    file = tmp_path / "medquad.tsv"
+    rows = (
+        "ADAM\tHeart failure - discharge\tC0018801\t\tDisorders\tT047\t",
+        "ADAM\tSickle-cell disease\tC0002895\t\tDisorders\tT047\t",
+        "GARD\tRetroperitoneal inflammation\tC0021368\t\tDisorders\tT046\t",
+        "GARD\tMondini dysplasia\tC0334044\t\tDisorders\tT019\t",
+        "MPlusHealthTopics\tEnlarged Prostate (BPH)\tC0005001\t\tDisorders\tT046\tbig prostate",
+    )
+    file.write_text("source\tfocus\tcuis\tcategory\tsemgroup\tsemtypes\tsynonyms\n" + "\n".join(rows) + "\n")
+    found = list(sources.read_medquad([file]))
+    assert [(c.concept_id, c.names[0].text) for c in found] == [
+        ("C0002895", "Sickle-cell disease"),
+        ("C0334044", "Mondini dysplasia"),
+        ("C0005001", "Enlarged Prostate"),
+    ]
+    others = [Concept("HP:1", "HPO", [Name("Dysplasia", "HPO")], ["C0334044"])]
+    kept = sources.without_partial([Source("others", others, "obo"), Source("m", found, "medquad")])
+    assert [c.concept_id for c in kept[1].concepts] == ["C0002895", "C0005001"]
+    assert list(kept[0].concepts) == others
+
+
+def test_a_cui_of_several_subjects_is_that_of_their_common_word() -> None:
+    found = [Concept("C0000001", "MEDQUAD", [Name(text, "MEDQUAD")]) for text in ("Odd dysplasia", "Other dysplasia")]
+    found += [Concept("C0000002", "MEDQUAD", [Name(text, "MEDQUAD")]) for text in ("flu", "influenza")]
+    kept = sources.without_partial([Source("m", found, "medquad")])
+    assert [c.names[0].text for c in kept[0].concepts] == ["flu", "influenza"]
+
+
+def test_the_name_that_more_sources_give_wins_a_tie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make, "ORIGINS", ())
+
+    def named(term: str, cui: str, *names: str) -> Concept:
+        source = term.partition(":")[0]
+        return Concept(
+            term, source, [Name(text, source, term_type="PT" if i == 0 else "SY", rank=min(i, 1)) for i, text in enumerate(names)], [cui], ["T047"]
+        )
+
+    concepts = [
+        named("DOID:1", "C0000001", "first disease", "cold"),
+        named("MONDO:2", "C0000002", "second disease", "cold"),
+        named("HP:2", "C0000002", "second finding", "Cold"),
+    ]
+    first = build_kb([Source("made up", concepts)], tmp_path / "kb")
+    make._write_table(first, tmp_path / "open.tsv.xz", tmp_path)
+    kb = build_kb([Source("open", read(tmp_path / "open.tsv.xz", stats=ReadStats()))], tmp_path / "again")
+    form = list(kb.surface_forms()).index("cold")
+    table = kb.name_table
+    assert [kb.concept_id(c) for c in table.concept[table.surface_form == form].tolist()] == ["C0000002", "C0000001"]
+
+
 def test_our_own_names_have_known_types_and_no_concept_twice() -> None:
     found = list(sources.read_own([sources.HERE / "supplement.tsv"]))
     assert len(found) > 500
