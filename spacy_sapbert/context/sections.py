@@ -13,6 +13,7 @@ from typing import NamedTuple
 TITLES = Path(__file__).parents[1] / "data" / "section_titles.tsv"
 MAX_TITLE = 60  # characters
 PART, OTHER = "part", "other"
+RELATIVE, FAMILY = "relative", "family_history"  # "Mother:" is a family history that ends with its line
 # in these a heading such as "Skin:" is a part of the section, elsewhere it begins an examination; so is one in capitals, such as "ROMBERG:"
 WITH_PARTS = frozenset(["review_of_systems", "exam", "findings", "labs", "assessment", "plan"])
 WITH_ITEMS = WITH_PARTS | {"vitals", "medications"}
@@ -83,15 +84,25 @@ def find_sections(text: str) -> list[Section]:
     around = OTHER
     for heading, end in zip(headings, [*(following.start for following in headings[1:]), len(text)]):
         kind = heading.kind
+        if kind == RELATIVE:  # the note goes on in the next line
+            kind, line = FAMILY, text.find("\n", heading.end)
+            if 0 <= line < end and text[heading.end : line].strip(" \t:*_") and text[line:end].strip():
+                sections.append(_section(text, heading, kind, line))
+                sections.append(Section(around, "", line, line, end))
+                continue
         if kind == PART:
             kind = around if around in WITH_PARTS else "exam"
         elif kind == "":
             kind = around if around in WITH_ITEMS else OTHER
-        after = _AFTER.match(text, heading.end)
-        assert after is not None  # it matches the empty text
-        sections.append(Section(kind, _title(text[heading.start : heading.end]), heading.start, min(after.end(), end), end))
+        sections.append(_section(text, heading, kind, end))
         around = kind
     return sections
+
+
+def _section(text: str, heading: _Heading, kind: str, end: int) -> Section:
+    after = _AFTER.match(text, heading.end)
+    assert after is not None  # it matches the empty text
+    return Section(kind, _title(text[heading.start : heading.end]), heading.start, min(after.end(), end), end)
 
 
 def _title(heading: str) -> str:

@@ -124,5 +124,22 @@ def test_long_bad_input_is_read_in_linear_time(text: str) -> None:
 def test_titles_are_in_lower_case_and_of_known_kinds() -> None:
     kinds = {kind for kind, _ in titles().values()}
     named = (Section.__doc__ or "").replace(",", " ").replace(".", " ").split()
-    assert kinds - {"part"} <= set(named)
+    assert kinds - {"part", "relative"} <= set(named)
     assert all(title == title.lower().strip() for title in titles())
+
+
+def test_a_relative_before_a_colon_ends_with_its_line() -> None:
+    text = "Maternal: gestational diabetes\nSince birth: apnoea\nMother:\nasthma\nFH:\nFather: MI\nstroke"
+    found = [(section.kind, text[section.body : section.end].strip()) for section in find_sections(text)]
+    assert found == [
+        ("family_history", "gestational diabetes"),
+        ("other", "Since birth: apnoea"),
+        ("family_history", "asthma"),
+        ("family_history", ""),
+        ("family_history", "MI"),
+        ("family_history", "stroke"),
+    ]
+
+
+def test_background_is_the_history() -> None:
+    assert [section.kind for section in find_sections("BG: epilepsy")] == ["history"]
