@@ -152,9 +152,9 @@ def test_a_cui_of_a_list_of_names_joins_the_concept_that_bears_the_name(tmp_path
         Concept(
             "C0005001", "ABBREVIATIONS", names=[Name("enlarged prostate", "ABBREVIATIONS"), Name("BPH", "ABBREVIATIONS", term_type="AB", rank=3)]
         ),
-        Concept("C0000003", "ABBREVIATIONS", names=[Name("benign prostatic hyperplasia", "ABBREVIATIONS")]),
+        Concept("C0005003", "ABBREVIATIONS", names=[Name("benign prostatic hyperplasia", "ABBREVIATIONS")]),
     )
-    assert where(kb, "C0005001") == where(kb, "C0000003") == "C1704272"
+    assert where(kb, "C0005001") == where(kb, "C0005003") == "C0005001"  # which is older than C1000000
     assert "BPH" in [name.text for name in kb.concept(kb.row_of("HP:1")).names]
 
 
