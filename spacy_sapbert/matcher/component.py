@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from .. import bundle
 from ..build import default_linkers
-from ..context.sections import find_sections
+from ..context.sections import PART, find_sections, kind_of
 from ..doc.abbreviations import definitions
 from ..doc.spans import CORRECTED, set_corrected_extension, set_spans
 from ..errors import DamagedFile, SapbertError, fail, warn
@@ -460,6 +460,9 @@ class ConceptMatcher(Pipe):
         for doc, matches in zip(docs, predictions):
             _split(doc, [offset for match in matches for offset in (match.start, match.end)])
             before = [] if self.spans_key else [Match(ent.start_char, ent.end_char, ent.label_, ent=ent) for ent in doc.ents]
+            if self.join and before:  # a recogniser marks headings, too
+                skipped = _headings(doc.text)
+                before = [one for one in before if not any(one.start < stop and start < one.end for start, stop in skipped)]
             kept, others = chosen(before, matches, text=doc.text, join=self.join, overwrite=self.overwrite)
             spans = filter_spans(span for match in kept if (span := _span(doc, match)) is not None)
             set_spans(doc, self.spans_key, spans)
@@ -583,10 +586,19 @@ def _with_defined(matches: List[Match], text: str, language: str, skipped: List[
     return sorted([*matches, *more])
 
 
+def _headings(text: str, *, parts: bool = False) -> List[Tuple[int, int]]:
+    """Return the places of known headings; `parts`: also those that name a part of the body ("Lungs: clear")."""
+    titled = [section for section in find_sections(text) if section.title]
+    return [
+        (section.start, section.start + len(section.title))
+        for section in titled
+        if (kind := kind_of(section.title)) is not None and (parts or kind != PART)
+    ]
+
+
 def _skipped(text: str) -> List[Tuple[int, int]]:
-    """Return the parts of a text in which no name is looked for: headings of sections, and what was removed from a note."""
-    headings = [(section.start, section.start + len(section.title)) for section in find_sections(text) if section.title]
-    return [*headings, *(match.span() for match in _CUT.finditer(text))]
+    """Return the parts of a text in which no name is looked for: known headings of sections, and what was removed from a note."""
+    return [*_headings(text, parts=True), *(match.span() for match in _CUT.finditer(text))]
 
 
 def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:

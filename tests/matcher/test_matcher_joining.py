@@ -105,3 +105,12 @@ def test_a_part_is_looked_up_by_its_id():
     assert not is_part("other", span)
     assert get_mention(span, {}, part=True).text == "cleft palate"
     assert get_mention(span, {}).text == "cleft lip and palate"
+
+
+def test_a_recognisers_entity_that_is_a_heading_is_no_mention() -> None:
+    nlp = spacy.blank("en")
+    made = matcher("fever", all_key="sapbert")
+    made.join = True
+    doc = nlp("PMH: fever.\nLungs: clear.\nGOUTY ARTHRITIS: stable.")
+    doc.ents = [doc.char_span(doc.text.index(part), doc.text.index(part) + len(part), "DISO") for part in ("PMH", "Lungs", "GOUTY ARTHRITIS")]
+    assert [ent.text for ent in made(doc).ents] == ["fever", "Lungs", "GOUTY ARTHRITIS"]
