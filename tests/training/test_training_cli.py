@@ -81,7 +81,7 @@ def test_every_command_is_guarded(capsys: pytest.CaptureFixture[str]) -> None:
     def missing(*_: Any, **__: Any) -> None:
         raise MissingFile("E101", "there is no such folder")
 
-    assert len(every_command()) == len(COMMANDS) + len(MEASURING) + 3 + 4 + 1 + 4  # of translations, recogniser, senses, vocabulary
+    assert len(every_command()) == len(COMMANDS) + len(MEASURING) + 3 + 5 + 1 + 4  # of translations, recogniser, senses, vocabulary
     for name, one in every_command():
         run = one.callback.__wrapped__  # typer's own, around what was registered
         assert run.__code__ is guarded(missing).__code__, name
