@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Optional, Union
 import srsly
 from spacy import util
 from spacy.language import Language
-from spacy.pipeline import Pipe
 from spacy.scorer import Scorer
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -25,6 +24,7 @@ from .bundle import NAME_ENCODER, LinkerBundle
 from .calibration import Calibration, Observed
 from .candidates import Rules
 from .context.base import Candidates, Disambiguator
+from .doc.component import DocComponent
 from .doc.spans import Link, Mention, Spans, SpansKey, set_extensions, write_links
 from .encoders.base import Encoder, as_encoder
 from .errors import ServerError, fail
@@ -83,7 +83,7 @@ def make_linker_scorer() -> Callable[..., dict[str, Any]]:
     return partial(Scorer.score_links, negative_labels=["", "NIL"])
 
 
-class SapBertLinker(Pipe):
+class SapBertLinker(DocComponent):
     """Links spans to the concepts with the nearest names in an encoder's space.
 
     Each setting is also an attribute. `linker.threshold = 0.85` checks the value and takes effect with the next Doc; `linker_name` and
@@ -255,15 +255,6 @@ class SapBertLinker(Pipe):
             self._state.use(self._state.open(folder, exclude=exclude))
 
     # -- calling --------------------------------------------------------------------------------------------------------
-
-    def __call__(self, doc: Doc) -> Doc:
-        """Link one Doc in place. An error in it goes to spaCy's error handler."""
-        self.load()
-        try:
-            self.set_annotations([doc], self.predict([doc]))
-        except Exception as error:
-            self.get_error_handler()(self.name, self, [doc], error)
-        return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Link a stream of Docs. Mentions are joined, encoded and searched across the Docs of a batch.

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple, Union
 
 from spacy.language import Language
-from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from ..doc.component import DocComponent
 from ..errors import MissingFile, fail
 from ..files import writing_folder
 from .rules import SHIPPED, Rules
@@ -26,7 +26,7 @@ def make_clinical_status(nlp: Language, name: str, attr_name: str, rules: Option
     return ClinicalStatus(nlp, name, attr_name=attr_name, rules=rules)
 
 
-class ClinicalStatus(Pipe):
+class ClinicalStatus(DocComponent):
     """Set `span._.assertion` of all entities and of the spans of all groups: a dict of five booleans.
 
     Its keys are `negated`, `uncertain`, `hypothetical`, `historical` and `family`. Spans of the same place share it. It needs no sentences;
@@ -66,26 +66,6 @@ class ClinicalStatus(Pipe):
         """Read the rules again."""
         self._rules = None
         self.load()
-
-    def __call__(self, doc: Doc) -> Doc:
-        """Set the status of one Doc's spans."""
-        self.load()
-        try:
-            self.set_annotations([doc], self.predict([doc]))
-        except Exception as error:
-            self.get_error_handler()(self.name, self, [doc], error)
-        return doc
-
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Set the status of the spans of a stream of Docs."""
-        self.load()
-        for doc in stream:
-            try:
-                self.set_annotations([doc], self.predict([doc]))
-            except Exception as error:
-                self.get_error_handler()(self.name, self, [doc], error)
-            else:
-                yield doc
 
     def predict(self, docs: Iterable[Doc]) -> List[Dict[Tuple[int, int], Dict[str, bool]]]:
         """Return the status by offsets (characters) of all spans of each Doc."""

@@ -16,7 +16,6 @@ import numpy as np
 from cachetools import LRUCache
 from spacy.lang.en.stop_words import STOP_WORDS
 from spacy.language import Language
-from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.util import filter_spans
@@ -26,6 +25,7 @@ from .. import bundle
 from ..build import default_linkers
 from ..context.sections import PART, find_sections, kind_of
 from ..doc.abbreviations import definitions
+from ..doc.component import DocComponent
 from ..doc.spans import CORRECTED, set_corrected_extension, set_spans
 from ..errors import DamagedFile, SapbertError, fail, warn
 from ..files import writing_folder
@@ -154,7 +154,7 @@ def make_concept_matcher(
     )
 
 
-class ConceptMatcher(Pipe):
+class ConceptMatcher(DocComponent):
     """Find names of the knowledge base in text, and set `doc.ents` or a span group to them.
 
     Args:
@@ -349,26 +349,6 @@ class ConceptMatcher(Pipe):
         return self.label
 
     # -- calling --------------------------------------------------------------------------------------------------------
-
-    def __call__(self, doc: Doc) -> Doc:
-        """Find names in one Doc."""
-        self.load()
-        try:
-            self.set_annotations([doc], self.predict([doc]))
-        except Exception as error:
-            self.get_error_handler()(self.name, self, [doc], error)
-        return doc
-
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Find names in a stream of Docs."""
-        self.load()
-        for doc in stream:
-            try:
-                self.set_annotations([doc], self.predict([doc]))
-            except Exception as error:
-                self.get_error_handler()(self.name, self, [doc], error)
-            else:
-                yield doc
 
     def predict(self, docs: Iterable[Doc]) -> List[List[Match]]:
         """Return the longest names in each Doc, from left to right, without overlap."""

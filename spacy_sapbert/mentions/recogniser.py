@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Optional, Union
 
 from spacy.language import Language
-from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
+from ..doc.component import DocComponent
 from ..doc.spans import set_spans
 from ..errors import fail
 from .labels import GROUP_OF, KINDS
@@ -52,7 +52,7 @@ def make_clinical_mentions(
     )
 
 
-class ClinicalMentions(Pipe):
+class ClinicalMentions(DocComponent):
     """Find mentions with a trained recogniser, and set `doc.ents` or a span group to them.
 
     Args:
@@ -114,15 +114,6 @@ class ClinicalMentions(Pipe):
 
     # -- calling --------------------------------------------------------------------------------------------------------
 
-    def __call__(self, doc: Doc) -> Doc:
-        """Find mentions in one Doc."""
-        self.load()
-        try:
-            self.set_annotations([doc], self.predict([doc]))
-        except Exception as error:
-            self.get_error_handler()(self.name, self, [doc], error)
-        return doc
-
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 64) -> Iterator[Doc]:
         """Find mentions in a stream of Docs, a batch at a time. If a batch fails, its Docs are tried one by one."""
         self.load()
@@ -131,13 +122,7 @@ class ClinicalMentions(Pipe):
             try:
                 self.set_annotations(docs, self.predict(docs))
             except Exception:
-                for doc in docs:
-                    try:
-                        self.set_annotations([doc], self.predict([doc]))
-                    except Exception as error:
-                        self.get_error_handler()(self.name, self, [doc], error)
-                    else:
-                        yield doc
+                yield from filter(self._annotate, docs)
             else:
                 yield from docs
 
