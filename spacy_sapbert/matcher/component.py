@@ -35,7 +35,7 @@ from ..kb.concept import ENGLISH, lower_case, normalise, stem
 from ..kb.knowledge_base import KnowledgeBase, MatchableName
 from ..registry import check_linker_name
 from . import casing
-from .joining import Match, chosen
+from .joining import Match, Places, chosen
 from .parts import parts_of
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
 from .spelling import MIN_LETTERS, Spelling
@@ -50,7 +50,7 @@ FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words kept in memory while names are read
 _LONG = 64  # letters; hashes of longer words (base64) are not kept
 SPELLING_TO = 1_000_000  # with more names, words with one edit between them are too often both names
-_CUT = re.compile(r"\[\*\*.*?\*\*\]")  # what was removed from a note
+_REMOVED = re.compile(r"\[\*\*.*?\*\*\]")  # what was removed from a note, "[**Name**]"
 _DENIES = frozenset(["no", "not", "denies", "denied", "without"])  # "no fever" is a fever that is denied, though some source has it as a name
 _IN_BRACKETS = re.compile(r"\s*[(\[]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation behind its long form
 _TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)\.\s*$")
@@ -371,7 +371,7 @@ class ConceptMatcher(DocComponent):
             others, their_labels = more.longest(words)
             for at in np.flatnonzero(others > lengths).tolist():
                 lengths[at], added[at] = others[at], more.names[their_labels[at]]
-        skipped = _skipped(text)
+        skipped = _skipped(text, parts=True)
         sets = [phrases] if more is None else [more, phrases]
         hashes = words.tolist()
 
@@ -379,7 +379,7 @@ class ConceptMatcher(DocComponent):
             """Return the name that words stand for, if they are meant."""
             label, _, wanted = given.partition("\t")
             first, last = found[min(places)].start(), found[max(places)].end()
-            if any(first < stop and start < last for start, stop in skipped):
+            if skipped.overlap(first, last):
                 return None
             if len(places) == 1 and places[0] not in added and not _stands_for_name(text, first, last, wanted):
                 return None
@@ -440,10 +440,8 @@ class ConceptMatcher(DocComponent):
         for doc, matches in zip(docs, predictions):
             _split(doc, [offset for match in matches for offset in (match.start, match.end)])
             before = [] if self.spans_key else [Match(ent.start_char, ent.end_char, ent.label_, ent=ent) for ent in doc.ents]
-            if self.join and before:  # a recogniser marks headings, too
-                skipped = _headings(doc.text)
-                before = [one for one in before if not any(one.start < stop and start < one.end for start, stop in skipped)]
-            kept, others = chosen(before, matches, text=doc.text, join=self.join, overwrite=self.overwrite)
+            skipped = _skipped(doc.text) if self.join and before else ()  # a recogniser marks headings, too
+            kept, others = chosen(before, matches, text=doc.text, join=self.join, overwrite=self.overwrite, skipped=skipped)
             spans = filter_spans(span for match in kept if (span := _span(doc, match)) is not None)
             set_spans(doc, self.spans_key, spans)
             if self.all_key is not None:
@@ -539,7 +537,7 @@ def _span(doc: Doc, match: Match) -> Optional[Span]:
     return span
 
 
-def _with_defined(matches: List[Match], text: str, language: str, skipped: List[Tuple[int, int]]) -> List[Match]:
+def _with_defined(matches: List[Match], text: str, language: str, skipped: Places) -> List[Match]:
     """Add the abbreviations that the text defines for a name that was found, wherever they stand.
 
     Args:
@@ -556,29 +554,21 @@ def _with_defined(matches: List[Match], text: str, language: str, skipped: List[
     if not forms:
         return matches
     each = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
-    taken = sorted([*((match.start, match.end) for match in matches), *skipped])
-    more = []
-    for found in re.finditer(rf"(?<!\w)(?:{each})(?!\w)", text):
-        at = bisect_right(taken, found.span())
-        before, after = taken[at - 1] if at else (0, 0), taken[at] if at < len(taken) else (len(text), len(text))
-        if before[1] <= found.start() and found.end() <= after[0]:
-            more.append(Match(*found.span(), forms[found[0]]))
-    return sorted([*matches, *more])
+    taken = Places([*((match.start, match.end) for match in matches), *skipped])
+    every = re.finditer(rf"(?<!\w)(?:{each})(?!\w)", text)
+    return sorted([*matches, *(Match(*found.span(), forms[found[0]]) for found in every if not taken.overlap(*found.span()))])
 
 
-def _headings(text: str, *, parts: bool = False) -> List[Tuple[int, int]]:
-    """Return the places of known headings; `parts`: also those that name a part of the body ("Lungs: clear")."""
-    titled = [section for section in find_sections(text) if section.title]
-    return [
-        (section.start, section.start + len(section.title))
-        for section in titled
-        if (kind := kind_of(section.title)) is not None and (parts or kind != PART)
-    ]
+def _skipped(text: str, *, parts: bool = False) -> Places:
+    """Return what holds no mention: known headings of sections, and what was removed from a note.
 
-
-def _skipped(text: str) -> List[Tuple[int, int]]:
-    """Return the parts of a text in which no name is looked for: known headings of sections, and what was removed from a note."""
-    return [*_headings(text, parts=True), *(match.span() for match in _CUT.finditer(text))]
+    Args:
+        text: the note.
+        parts: also headings that name a part of the body ("Lungs: clear").
+    """
+    kinds = ((section, kind_of(section.title)) for section in find_sections(text) if section.title)
+    headings = [(one.start, one.start + len(one.title)) for one, kind in kinds if kind is not None and (parts or kind != PART)]
+    return Places([*headings, *(match.span() for match in _REMOVED.finditer(text))])
 
 
 def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:

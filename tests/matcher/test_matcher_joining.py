@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 import spacy
+from hypothesis import given
+from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 
 from spacy_sapbert.doc.spans import get_mention, is_part
 from spacy_sapbert.kb.knowledge_base import MatchableName
 from spacy_sapbert.matcher.component import ConceptMatcher
-from spacy_sapbert.matcher.joining import Match, chosen
+from spacy_sapbert.matcher.joining import Match, Places, chosen
 
 
 class Names:
@@ -50,12 +52,34 @@ def name(text: str, part: str, **kind: bool) -> Match:
         ("an odd feeling", "odd feeling", [], ["odd feeling"]),
         ("symptoms of CA", "symptoms", [], []),  # plain English
         ("symptoms of CA", "CA", [], []),
-        ("[**Name**] seen", "**Name**", [], []),
     ],
 )
 def test_a_name_and_an_entity(text: str, entity: str, names: list[str], expected: list[str]):
     kept, _ = chosen([ent(text, entity)], [name(text, each) for each in names], text=text, join=True, overwrite=False)
     assert [text[one.start : one.end] for one in kept] == expected
+
+
+def test_an_entity_in_a_skipped_part_is_no_mention():
+    text = "[**Name**] seen for odd pain"
+    entities = [ent(text, "**Name**"), ent(text, "odd pain")]
+    assert chosen(entities, [], text=text, join=True, overwrite=False, skipped=[(0, 10)])[0] == entities[1:]
+
+
+def test_what_was_removed_from_a_note_is_no_mention_of_a_recogniser():
+    component = ConceptMatcher(spacy.blank("en"), join=True)
+    component.set_kb(Names(["fever"]))  # type: ignore[arg-type]
+    doc = component.nlp.make_doc("[**Name**] has odd pain and fever")
+    doc.set_ents([doc.char_span(2, 8, label="DISO", alignment_mode="expand"), doc.char_span(15, 23, label="DISO")])
+    assert [each.text for each in component(doc).ents] == ["odd pain", "fever"]
+
+
+interval = st.tuples(st.integers(0, 30), st.integers(1, 8)).map(lambda each: (each[0], each[0] + each[1]))
+
+
+@given(st.lists(interval), interval)
+def test_places_overlap_as_a_search_through_all_says(places: list[tuple[int, int]], asked: tuple[int, int]):
+    expected = any(start < asked[1] and asked[0] < end for start, end in places)
+    assert Places(places).overlap(*asked) == expected
 
 
 def test_without_joining_entities_stay_or_go():
