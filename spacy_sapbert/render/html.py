@@ -26,8 +26,8 @@ from .records import (
     distinct,
     entity_of,
     group_of,
-    is_nested,
     linked_spans,
+    nested_places,
     one_line,
     row_of,
     same,
@@ -69,8 +69,9 @@ def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: 
     lang = "en"
     for n, (doc, note_id) in enumerate(docs_with_ids):
         lang = doc.lang_ or lang
-        spans = [span for span in linked_spans(doc, attr) if not is_nested(span)]
-        note_rows = {(span.start, span.end): row_of(span, kb, attr, note_id, extensions) for span in spans}
+        nested = nested_places(doc)
+        spans = [span for span in linked_spans(doc, attr) if (span.start, span.end) not in nested]
+        note_rows = {(span.start, span.end): row_of(span, kb, attr, note_id, extensions, nested=False) for span in spans}
         every += note_rows.values()
         notes.append(_note(renderer, doc, note_id, n, spans, note_rows, kb))
     page = _environment().get_template("page.html.jinja")

@@ -49,11 +49,20 @@ def linked_spans(doc: Doc, attr: str = "kb_ents") -> list[Span]:
 
 def rows(doc: Doc, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = "", extensions: Sequence[str] = ()) -> Iterator[Row]:
     """Yield one record for each span of a Doc, see `row_of`."""
+    nested = nested_places(doc)
     for span in linked_spans(doc, attr):
-        yield row_of(span, kb, attr, note_id, extensions)
+        yield row_of(span, kb, attr, note_id, extensions, nested=(span.start, span.end) in nested)
 
 
-def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = "", extensions: Sequence[str] = ()) -> Row:
+def row_of(
+    span: Span,
+    kb: KnowledgeBase,
+    attr: str = "kb_ents",
+    note_id: str = "",
+    extensions: Sequence[str] = (),
+    *,
+    nested: bool | None = None,
+) -> Row:
     """Return a span and its link as a record that JSON can hold.
 
     Args:
@@ -62,6 +71,7 @@ def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = 
         attr: the linker's `attr_name`.
         note_id: id of the note.
         extensions: names of Span extensions, of any component, whose values are added.
+        nested: whether it is a nested mention; None: look it up in the Doc, which takes time for each of many spans.
 
     Returns:
         note, start and end (characters), mention, label, status (the names of those that hold; None without clinical_status), nested (whether
@@ -87,7 +97,7 @@ def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = 
         "mention": span.text,
         "label": span.label_,
         "status": status_of(span),
-        "nested": is_nested(span),
+        "nested": (span.start, span.end) in nested_places(span.doc) if nested is None else nested,
         "cui": cui,
         "name": name_of(kb, cui),
         "types": types,
@@ -103,14 +113,14 @@ def row_of(span: Span, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = 
     return row
 
 
-def is_nested(span: Span) -> bool:
-    """Say whether `concept_matcher` found a span beside the chosen entities: a name within a longer one ("palate" of "cleft palate").
+def nested_places(doc: Doc) -> set[tuple[int, int]]:
+    """Return the places (tokens) where `concept_matcher` found a name beside the chosen entities: "palate" of "cleft palate".
 
     A part of a coordination ("cleft palate" of "cleft lip and palate") is a mention of its own.
     """
-    place = (span.start, span.end)
-    found = [other for other in span.doc.spans.get(ALL, ()) if (other.start, other.end) == place]
-    return bool(found) and not any(other.id for other in found) and all((ent.start, ent.end) != place for ent in span.doc.ents)
+    found = doc.spans.get(ALL, ())
+    own = [*doc.ents, *(span for span in found if span.id)]
+    return {(span.start, span.end) for span in found} - {(span.start, span.end) for span in own}
 
 
 def status_of(span: Span) -> list[str] | None:
