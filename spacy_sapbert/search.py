@@ -19,6 +19,7 @@ from .bundle import LinkerBundle
 from .calibration import Calibration, Observed
 from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
 from .context.base import Choice
+from .encoders.base import CarefulWithWords
 from .errors import fail, warn
 from .kb import curies
 from .kb.concept import DOTLESS, Name, normalise, other_numbers
@@ -109,6 +110,8 @@ class CandidateSearch:
             bundle.kb.check_languages(settings.languages)
         self.bundle, self.settings = bundle, settings
         self.least_probability, self.score_gap = _targets(bundle, settings, component)
+        encoder = bundle.encoder
+        self._least_word_score = encoder.least_word_score if isinstance(encoder, CarefulWithWords) else NO_THRESHOLD
         self._lock = threading.RLock() if lock is None else lock
         self._cache: LRUCache[Query, Answer] = LRUCache(settings.cache_size)
         self._masks: dict[Filter, Mask] = {}
@@ -158,8 +161,7 @@ class CandidateSearch:
 
     def _threshold(self, text: str, exact: bool) -> float:
         """Return the score that a mention's link must be above. An encoder may ask more of single words that are no names."""
-        least = getattr(self.bundle.encoder, "least_word_score", NO_THRESHOLD)
-        return self.settings.threshold if exact or not text.isalpha() else max(self.settings.threshold, least)
+        return self.settings.threshold if exact or not text.isalpha() else max(self.settings.threshold, self._least_word_score)
 
     def _answer(self, mention: str, ranking: Ranking, exact: bool) -> Answer:
         kb, threshold = self.bundle.kb, self._threshold(mention, exact)

@@ -96,6 +96,16 @@ class ChecksSaving(Protocol):
         ...
 
 
+@runtime_checkable
+class CarefulWithWords(Protocol):
+    """An encoder that can be wrong about a word that it does not know, such as one that knows words by their letters."""
+
+    @property
+    def least_word_score(self) -> float:
+        """The cosine from which a mention of one word that is no name may be linked; it counts where the linker's threshold is lower."""
+        ...
+
+
 class ThincEncoder:
     """A Thinc model that maps a list of names to an array (n, d), used as an Encoder.
 
