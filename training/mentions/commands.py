@@ -11,7 +11,11 @@ import typer
 recogniser_app = typer.Typer(help="Train the recogniser of mentions, `clinical_mentions`.", no_args_is_help=True)
 
 Documents = Annotated[Path, typer.Argument(help="Folder of `recogniser documents`.")]
+Lexicon = Annotated[Path, typer.Argument(help="Folder of `recogniser lexicon`.")]
+RecipePath = Annotated[Path, typer.Argument(help="Such as training/configs/recogniser.cfg.")]
 Out = Annotated[Path, typer.Argument(help="Folder to write.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
+MaxSteps = Annotated[int, typer.Option(help="Optimiser steps at most; -1: the recipe's epochs.")]
 
 
 @recogniser_app.command("documents")
@@ -43,13 +47,13 @@ def lexicon(
 
 @recogniser_app.command("pretrain")
 def pretrain(
-    recipe: Annotated[Path, typer.Argument(help="Such as training/configs/recogniser.cfg.")],
+    recipe: RecipePath,
     documents: Documents,
-    lexicon: Annotated[Path, typer.Argument(help="Folder of `recogniser lexicon`.")],
+    lexicon: Lexicon,
     out: Out,
     notes: Annotated[list[Path] | None, typer.Option(help="Further texts: gzipped JSON lines with 'transcription'; repeatable.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0,
-    max_steps: Annotated[int, typer.Option(help="Optimiser steps at most; -1: the recipe's epochs.")] = -1,
+    seed: Seed = 0,
+    max_steps: MaxSteps = -1,
 ) -> None:
     """Train the network to foretell words, on texts without annotation; `fit --start` goes on from it."""
     from .pretrain import pretrain_recogniser
@@ -59,12 +63,12 @@ def pretrain(
 
 @recogniser_app.command("fit")
 def fit(
-    recipe: Annotated[Path, typer.Argument(help="Such as training/configs/recogniser.cfg.")],
+    recipe: RecipePath,
     documents: Documents,
-    lexicon: Annotated[Path, typer.Argument(help="Folder of `recogniser lexicon`.")],
+    lexicon: Lexicon,
     out: Out,
-    seed: Annotated[int, typer.Option(help="Seed of all random draws.")] = 0,
-    max_steps: Annotated[int, typer.Option(help="Optimiser steps at most; -1: the recipe's epochs.")] = -1,
+    seed: Seed = 0,
+    max_steps: MaxSteps = -1,
     start: Annotated[Path | None, typer.Option(help="Folder of a recogniser to go on from.")] = None,
 ) -> None:
     """Train the recogniser; the dev part chooses the pass."""
