@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import inspect
 import json
@@ -517,6 +518,8 @@ def link(
     """Find and link the mentions in notes."""
     from .corpus.annotator import AnnotationSettings, check_extensions
 
+    if out is not None:
+        check_out(out)
     texts = list(read_notes(inputs))
     settings = AnnotationSettings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations)
@@ -573,6 +576,22 @@ def _what_is(given: str) -> str:
     return "folder" if stat.S_ISDIR(mode) else "file"
 
 
+def check_out(out: Path) -> None:
+    """Make the folder of a file to write, before the work whose result it takes.
+
+    Raises:
+        SapbertError: E009, the file cannot be written.
+    """
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if out.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not os.access(out.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise fail("E009", path=out, error=error.strerror) from error
+
+
 def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, extensions: Sequence[str] = ()) -> None:
     """Write links in one of the formats.
 
@@ -607,9 +626,9 @@ def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, exten
     if out is None:
         sys.stdout.write(text.getvalue())
     else:
+        check_out(out)
         temporary = out.with_name(f".{out.name}.tmp")
         try:
-            out.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_text(text.getvalue(), encoding="utf-8", newline="")
             temporary.replace(out)
         except OSError as error:
@@ -728,7 +747,7 @@ def demo(
     write_docs(docs, kb, Format.table, None)
     write_docs(docs, kb, Format.jsonl, out / "links.jsonl")
     write_docs(docs, kb, Format.html, out / "notes.html")
-    typer.echo(f"{sum(len(doc.ents) for doc, _ in docs)} mentions in {len(docs)} notes. Written: {out / 'links.jsonl'} and {out / 'notes.html'}")
+    typer.echo(f"Written: {out / 'links.jsonl'} and {out / 'notes.html'}")
 
 
 def _split(text: str) -> list[str]:

@@ -401,7 +401,8 @@ def test_demo(tmp_path: Path):
     (notes / "one.txt").write_text(NOTE)
     (notes / "two.txt").write_text("No cough. multiple sclerosis (MS); MS is stable.")
     result = run("demo", "--notes", notes, "--out", tmp_path / "out")
-    assert result.stdout.splitlines()[-1].startswith("8 mentions in 2 notes.")
+    assert "2 notes, 8 mentions" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("Written: ")
     found = records((tmp_path / "out" / "links.jsonl").read_text())
     assert [r["note"] for r in found] == ["one"] * 4 + ["two"] * 4
     page = (tmp_path / "out" / "notes.html").read_text()

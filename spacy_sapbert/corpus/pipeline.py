@@ -81,8 +81,6 @@ def make_pipeline(
             nlp.add_pipe("clinical_mentions" if recogniser is True else recogniser)
             config = {"new_words": False, **config}  # names are found by concept_matcher; of what else is found, only a name in other forms is linked
         shared = {key: config.get(key) for key in ("linker_name", "types")}
-        from ..doc.spans import ALL  # here: it imports spaCy
-
         nlp.add_pipe("concept_matcher", config={**shared, "join": True, "all_key": ALL, "qualifiers": qualifiers})
     if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):
         from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
