@@ -1,6 +1,7 @@
 """The component `clinical_status`: whether each mention is so, or denied, suspected, to come, past, or another's."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple, Union
 
@@ -124,9 +125,14 @@ def _spans(doc: Doc) -> Iterator[Span]:
         yield from group
 
 
+@lru_cache(maxsize=4)  # rules do not change once they are read: all pipelines of a process share them
+def _ready(text: str, name: str) -> Rules:
+    return Rules(text, name)
+
+
 def _read(path: Path) -> Rules:
     try:
-        return Rules(path.read_text(encoding="utf-8"), str(path))
+        return _ready(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError as error:
         raise fail("E401", MissingFile, path=path) from error
     except (OSError, UnicodeDecodeError) as error:
