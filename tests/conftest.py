@@ -22,10 +22,13 @@ RINGS = ("unit", "e2e", "data")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test one ring: `data` where it reads the shared data, else what it is marked with, else `unit`."""
+    """Give every test one ring: `data` where it reads the shared data, `e2e` with the whole of HPO, else what it is marked with, else `unit`."""
     for item in items:
-        if "data_folder" in getattr(item, "fixturenames", ()):
+        uses = getattr(item, "fixturenames", ())
+        if "data_folder" in uses:
             item.add_marker("data")
+        elif "hpo_kb" in uses:
+            item.add_marker("e2e")
         if not any(item.get_closest_marker(ring) for ring in RINGS):
             item.add_marker("unit")
     items.sort(key=lambda item: item.get_closest_marker("first") is None)  # else a worker is alone with it at the end
@@ -82,6 +85,16 @@ def hpo_linker_folder() -> Path:
     from spacy_sapbert.build.default_linkers import find_linker
 
     return find_linker("hpo")
+
+
+@pytest.fixture(scope="session")
+def hpo_kb(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
+    """A knowledge base of the whole of HPO, which one worker builds."""
+    from spacy_sapbert.build.default_linkers import hpo_file
+    from spacy_sapbert.build.linker import read_source
+    from spacy_sapbert.kb.builder import build_kb
+
+    return once("hpo-kb", lambda out: build_kb([read_source(hpo_file())], out))
 
 
 @pytest.fixture(scope="session")

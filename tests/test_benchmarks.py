@@ -144,6 +144,7 @@ def test_vectors_are_like_the_real_ones(real, tmp_path):
     assert [path.name for path in tmp_path.glob("*.new")] == []
 
 
+@pytest.mark.e2e
 def test_engines_are_measured_against_exact_search(real, tmp_path, monkeypatch):
     np.save(tmp_path / "real.npy", real)
     np.save(tmp_path / "queries.npy", real[::50].astype(np.float32))

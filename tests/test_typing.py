@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.e2e
+
 ROOT = Path(__file__).parents[1]
 PROGRAM = """\
 import spacy
@@ -55,7 +57,6 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [line for line in done.stdout.splitlines() if Path(line.partition(":")[0]).name == program.name]
 
 
-@pytest.mark.e2e
 def test_what_a_user_sees_is_typed(output: list[str]) -> None:
     revealed = [found[1] for line in output if (found := re.search(r'Revealed type is "(.*)"', line))]
     assert revealed == [

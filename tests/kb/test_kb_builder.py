@@ -7,13 +7,13 @@ import sqlite3
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, List, Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from readers.helpers import atom, hp_obo, relation, sab, write_release
+from readers.helpers import atom, relation, sab, write_release
 
 from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.errors import SapbertError
@@ -451,15 +451,8 @@ def test_a_synthetic_umls_release_from_end_to_end(tmp_path: Path) -> None:
     assert kb.manifest["sources"][0]["kind"] == "rrf"
 
 
-@pytest.fixture(scope="module")
-def hpo(tmp_path_factory: pytest.TempPathFactory) -> Tuple[KnowledgeBase, Path]:
-    out = tmp_path_factory.mktemp("hpo") / "kb"
-    return build_kb([read_source(hp_obo())], out), out
-
-
-@pytest.mark.e2e
-def test_real_hpo(hpo: Tuple[KnowledgeBase, Path]) -> None:
-    kb, _ = hpo
+def test_real_hpo(hpo_kb: Path) -> None:
+    kb = KnowledgeBase(hpo_kb)
     counts = kb.manifest["counts"]
     assert (counts["concepts"], counts["cuis"], counts["strings"]) == (18_929, 11_407, 41_487)
     assert counts["concepts"] == counts["cuis"] + counts["concepts_without_cui"] == kb._sql("SELECT COUNT(*) FROM concept").fetchone()[0]
@@ -477,10 +470,9 @@ def test_real_hpo(hpo: Tuple[KnowledgeBase, Path]) -> None:
     assert set(kb.name_table.surface_form.tolist()) == set(range(kb.n_surface_forms))
 
 
-def test_real_hpo_again_is_the_same(hpo: Tuple[KnowledgeBase, Path], tmp_path: Path) -> None:
-    kb, path = hpo
-    shutil.copytree(path, tmp_path / "moved")
-    assert KnowledgeBase(tmp_path / "moved", verify=True).fingerprint == kb.fingerprint
+def test_real_hpo_again_is_the_same(hpo_kb: Path, tmp_path: Path) -> None:
+    shutil.copytree(hpo_kb, tmp_path / "moved")
+    assert KnowledgeBase(tmp_path / "moved", verify=True).fingerprint == KnowledgeBase(hpo_kb).fingerprint
 
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=10) | st.sampled_from(["Cold", "cold", "COLD ", "knee  pain", "Ⅳ", "İ"])

@@ -20,6 +20,7 @@ def test_the_127_types() -> None:
     assert types["T121"][1:] == ("Pharmacologic Substance", "A1.4.1.1.1", "CHEM")
 
 
+@pytest.mark.data
 def test_names_and_groups_equal_sty_obo() -> None:
     path = SHARED / "ontologies" / "semantic_types" / "sty.obo"
     if not path.exists():

@@ -122,6 +122,7 @@ def test_language_code(text: str, code: Optional[str]) -> None:
         ("ontologies/doid/doid-es-translated.tsv.gz", 5_981, 3_935, {"definitions": 2_046}),
     ],
 )
+@pytest.mark.data
 def test_real_translations(name: str, rows: int, names: int, left_out: dict[str, int]) -> None:
     concepts, stats = read_all(real(name))
     assert (stats.rows, stats.malformed, stats.left_out) == (rows, 0, left_out)

@@ -30,6 +30,7 @@ def test_mondo_json_malformed(tmp_path: Path) -> None:
         assert len(read_all(path)[0]) == 1
 
 
+@pytest.mark.data
 def test_real_mondo() -> None:
     concepts, stats = read_all(real("ontologies/mondo/MONDO-ontology-v2026-05-05.json.zst"))
     assert (stats.version, stats.rows) == ("2026-05-05", 31_958)
@@ -70,6 +71,7 @@ def test_negated_and_broken_mappings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "rows"), [("umls", 21_660), ("mesh", 8181), ("omim", 10_045), ("ncit", 7304), ("doid", 11_966), ("orphanet", 9785), ("sctid", 9120)]
 )
+@pytest.mark.data
 def test_real_mappings(name: str, rows: int) -> None:
     concepts, stats = read_all(real(f"ontologies/mondo/mondo_exactmatch_{name}.sssom.tsv.gz"))
     assert (stats.rows, len(concepts), stats.malformed, stats.version) == (rows, rows, 0, "2026-08-04")
@@ -123,6 +125,7 @@ def test_mesh_ids_are_never_cuis(text: str, expected: str | None) -> None:
     assert identifier(text) == expected
 
 
+@pytest.mark.data
 def test_real_medic() -> None:
     with pytest.warns(UserWarning, match=r"1 of 11,915.*lines 38\)"):  # `C||Diseases`: a tree number
         concepts, _ = read_all(real("dictionaries/medic_06Jul2012.txt.gz"))

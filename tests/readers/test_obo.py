@@ -95,6 +95,7 @@ def test_too_many_bad_lines(tmp_path: Path) -> None:
         assert len(read_all(path, max_bad_share=0.5)[0]) == 20
 
 
+@pytest.mark.e2e
 def test_the_human_phenotype_ontology() -> None:
     path = hp_obo()
     concepts, stats = read_all(path)
@@ -125,6 +126,7 @@ def test_the_human_phenotype_ontology() -> None:
         ("pharmgkb/pharmgkb.drug.obo.gz", "PHARMGKB", 5134, 1834),
     ],
 )
+@pytest.mark.data
 def test_real_ontologies(name: str, source: str, terms: int, with_cui: int) -> None:
     concepts, stats = read_all(real(f"ontologies/{name}"))
     assert {c.source for c in concepts} == {source}

@@ -90,6 +90,7 @@ def test_damaged_json(tmp_path: Path) -> None:
         ("ordo/ordo-2_6-2018-07-12.json.gz", "2.6", 9090, 21_090, 4650),
     ],
 )
+@pytest.mark.data
 def test_real_ontologies(name: str, version: str, terms: int, names: int, with_cui: int) -> None:
     concepts, stats = read_all(real(f"ontologies/{name}"))
     assert (stats.version, stats.malformed) == (version, 0)
@@ -98,6 +99,7 @@ def test_real_ontologies(name: str, version: str, terms: int, names: int, with_c
     assert sum(bool(c.cuis) for c in concepts) == with_cui
 
 
+@pytest.mark.data
 def test_ordo_leaves_genes_and_countries_out_unless_asked() -> None:
     path = real("ontologies/ordo/ordo-2_6-2018-07-12.json.gz")
     kept, everything = read_all(path)[0], read_all(path, exclude=())[0]

@@ -12,8 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spacy_sapbert.build.default_linkers import hpo_file
-from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.builder import Filters, Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name
@@ -153,13 +151,11 @@ def test_a_trade_name_of_one_drug_is_its_synonym(tmp_path: Path, turned: bool) -
 
 
 @pytest.fixture(scope="module")
-def hpo(tmp_path_factory: pytest.TempPathFactory) -> Tuple[KnowledgeBase, Path, Dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("hpo")
-    kb = build_kb([read_source(hpo_file())], folder / "kb")
-    return kb, folder / "pairs", build_pairs(kb, folder / "pairs", seed=3)
+def hpo(hpo_kb: Path, tmp_path_factory: pytest.TempPathFactory) -> Tuple[KnowledgeBase, Path, Dict[str, Any]]:
+    kb, folder = KnowledgeBase(hpo_kb), tmp_path_factory.mktemp("hpo") / "pairs"
+    return kb, folder, build_pairs(kb, folder, seed=3)
 
 
-@pytest.mark.e2e
 def test_what_is_held_out_of_hpo_is_in_no_pair(hpo: Tuple[KnowledgeBase, Path, Dict[str, Any]]) -> None:
     kb, folder, counts = hpo
     table = pq.read_table(folder / "pairs.parquet")
