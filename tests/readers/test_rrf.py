@@ -156,6 +156,8 @@ def seconds(work: Callable[[], object]) -> float:
     return min(found)
 
 
+@pytest.mark.e2e
+@pytest.mark.nightly
 def test_speed(tmp_path: Path) -> None:
     """Reading takes three times as long as cutting the same lines into columns, about 200,000 rows a second."""
     rows = [atom(f"C9{i // 4:06}", f"toy name {i}", SAB="SNOMEDCT_US", TTY="SY") for i in range(60_000)]
