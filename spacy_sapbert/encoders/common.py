@@ -44,3 +44,22 @@ def settle_in_worker() -> None:
     if multiprocessing.parent_process() is not None and torch.get_num_threads() > 1:
         torch.set_num_threads(1)
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
+def pool(hidden: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:
+    """Pool token vectors into one vector of length 1 per name: the first token's, or the mean of the unmasked ones.
+
+    Args:
+        hidden: (n, length, d).
+        mask: (n, length), 1 for tokens and 0 for padding.
+        pooling: "cls" or "mean".
+
+    Returns:
+        (n, d), L2-normalised.
+    """
+    if pooling == "cls":
+        pooled = hidden[:, 0]
+    else:
+        weights = mask[..., None].to(hidden.dtype)  # (n, length, 1)
+        pooled = (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)
+    return torch.nn.functional.normalize(pooled, dim=1)

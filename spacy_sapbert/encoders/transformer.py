@@ -1,6 +1,6 @@
 """The transformer encoder: a Thinc model over spacy-transformers' HFWrapper, pooled and L2-normalised.
 
-Reads top to bottom: the class, its weights in Thinc, forward, batches, pooling, names and folders of models.
+Reads top to bottom: the class, forward, batches, names and folders of models. How Thinc keeps the weights: wrapped.py.
 """
 
 import hashlib
@@ -8,24 +8,22 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Optional, cast
+from typing import TYPE_CHECKING, Any, Optional, cast
 
 import numpy as np
-import srsly
 import torch
-from safetensors.torch import load as load_safetensors
-from safetensors.torch import save as save_safetensors
-from spacy_transformers.data_classes import HFObjects
-from spacy_transformers.layers.hf_shim import HFShim
-from spacy_transformers.layers.hf_wrapper import HFWrapper
-from thinc.api import ArgsKwargs, Model, get_torch_default_device, torch2xp, xp2torch
+from thinc.api import Model
 
 from ..errors import MissingFile, SapbertError, fail
 from ..files import package_file
 from ..types import Floats2d
 from .base import Progress, weight_bytes
-from .common import SETTINGS, Kept, progress_bar, settle_in_worker
-from .trust import FILE_SETTINGS, asks_for_code, check_saved_folder, own_code, settings_for_name, settings_for_saved
+from .common import SETTINGS, Kept, pool, progress_bar, settle_in_worker
+from .trust import asks_for_code, check_saved_folder, own_code, settings_for_name, settings_for_saved
+
+if TYPE_CHECKING:
+    from spacy_transformers.data_classes import HFObjects
+    from spacy_transformers.layers.hf_shim import HFShim
 
 # confection reads the annotations of an architecture at run time: no `from __future__ import annotations` in this module
 
@@ -89,12 +87,9 @@ class NameEncoder(Model[list[str], Floats2d]):
                 raise fail("E002", setting=setting, component="NameEncoder", value=value, why="it must be at least 3.")
         if dtype not in ("auto", "float32", "bfloat16"):
             raise fail("E002", setting="dtype", component="NameEncoder", value=dtype, why="it must be 'auto', 'float32' or 'bfloat16'.")
-        hf_model = HFObjects(None, None, None, dict(tokenizer_config), dict(transformer_config))
-        wrapper = HFWrapper(hf_model, convert_inputs=_convert_inputs, convert_outputs=_convert_outputs)
-        wrapper.shims[0] = SafeShim(hf_model)
-        wrapper.attrs["pooling"] = pooling
+        self._tokenizer_config, self._transformer_config = dict(tokenizer_config), dict(transformer_config)
         settings = {"pooling": pooling, "max_length": max_length, "dtype": dtype, "batch_tokens": batch_tokens, "fingerprint": ""}
-        super().__init__(name, forward, layers=[wrapper], dims={"nO": None}, attrs=settings)
+        super().__init__(name, forward, dims={"nO": None}, attrs=settings)
 
     @property
     def dim(self) -> int:
@@ -102,9 +97,19 @@ class NameEncoder(Model[list[str], Floats2d]):
         return self.get_dim("nO") if self.has_dim("nO") else 0
 
     @property
-    def hf_model(self) -> HFObjects:
+    def layers(self) -> list[Model[Any, Any]]:
+        """The transformer in Thinc. It is made on first use: spacy-transformers and transformers take seconds to import."""
+        if not self._layers:
+            from .wrapped import wrapped
+
+            with _LOADING:
+                self._layers = self._layers or [wrapped(self._tokenizer_config, self._transformer_config, self.pooling)]
+        return self._layers
+
+    @property
+    def hf_model(self) -> "HFObjects":
         """Tokenizer and transformer, as spacy-transformers keeps them."""
-        return cast(HFShim, self.layers[0].shims[0])._hfmodel
+        return cast("HFShim", self.layers[0].shims[0])._hfmodel
 
     @property
     def tokenizer(self) -> Any:
@@ -182,8 +187,8 @@ class NameEncoder(Model[list[str], Floats2d]):
             "max_length": self.max_length,
             "dtype": self.dtype,
             "batch_tokens": self.batch_tokens,
-            "tokenizer_config": dict(self.hf_model._init_tokenizer_config),
-            "transformer_config": dict(self.hf_model._init_transformer_config),
+            "tokenizer_config": dict(self._tokenizer_config),
+            "transformer_config": dict(self._transformer_config),
         }
 
     def check_saving(self) -> None:
@@ -248,9 +253,11 @@ class NameEncoder(Model[list[str], Floats2d]):
         """
         from transformers import AutoModel, AutoTokenizer
 
+        from .wrapped import fill
+
         settings = settings_for_saved if saved else settings_for_name
-        tokenizer_settings = settings(self.hf_model._init_tokenizer_config)
-        transformer_settings = settings(self.hf_model._init_transformer_config)
+        tokenizer_settings = settings(self._tokenizer_config)
+        transformer_settings = settings(self._transformer_config)
         if saved:
             transformer_settings["use_safetensors"] = True  # what `save` writes; other kinds of weights may hold code
         if not name.strip() or (Path(name).exists() and not Path(name).is_dir()):
@@ -273,7 +280,7 @@ class NameEncoder(Model[list[str], Floats2d]):
                 raise (fail("E307", path=name, why="its settings name code") if saved else fail("E306", name=name)) from error
             why = " ".join(str(error).split())[:300] or type(error).__name__
             raise fail("E301", MissingFile, name=name, why=why + ("" if why.endswith(".") else ".")) from error
-        _fill(cast(HFShim, self.layers[0].shims[0]), tokenizer, transformer)
+        fill(cast("HFShim", self.layers[0].shims[0]), tokenizer, transformer)
         own_modules = base is None or _find_file(name, "modules.json") is not None
         self._set_up(read_pooling(name if own_modules else cast(str, base)) if self.pooling == "auto" else self.pooling)
 
@@ -286,71 +293,6 @@ class NameEncoder(Model[list[str], Floats2d]):
         copied = type(self)(**self.get_config())
         copied.from_bytes(self.to_bytes())
         return copied
-
-
-# -- the weights in Thinc -----------------------------------------------------------------------------------------------
-
-
-class SafeShim(HFShim):
-    """HFShim whose bytes hold safetensors instead of a pickled state dict."""
-
-    def to_bytes(self) -> bytes:
-        """Return config, tokenizer files and weights as msgpack."""
-        state = self._hfmodel.transformer.state_dict() if self._hfmodel.transformer is not None else {}
-        weights = save_safetensors({k: v.contiguous().cpu() for k, v in state.items()})
-        tokenizer: dict[str, bytes] = {}
-        config = ""
-        if state:
-            from spacy_transformers.util import make_tempdir
-
-            with make_tempdir() as folder:
-                self._hfmodel.tokenizer.save_pretrained(str(folder))
-                tokenizer = {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
-            config = self._hfmodel.transformer.config.to_json_string(use_diff=False)
-        return cast(bytes, srsly.msgpack_dumps({"config": config, "weights": weights, "tokenizer": tokenizer}))
-
-    def from_bytes(self, bytes_data: bytes) -> "SafeShim":
-        """Take over what `to_bytes` returned.
-
-        Raises:
-            SapbertError: E307 where the bytes need code of their own, E309 where they name files elsewhere.
-        """
-        from spacy_transformers.util import make_tempdir
-
-        message = srsly.msgpack_loads(bytes_data)
-        if message["config"]:
-            with make_tempdir() as folder:
-                for file_name, content in message["tokenizer"].items():
-                    (folder / Path(file_name).name).write_bytes(content)
-                (folder / "config.json").write_text(message["config"], encoding="utf-8")
-                check_saved_folder(folder)
-                try:
-                    config = self.config_cls.from_pretrained(str(folder), **settings_for_saved({}))
-                    tokenizer = self.tokenizer_cls.from_pretrained(str(folder), **settings_for_saved({}))
-                    transformer = self.model_cls.from_config(config, trust_remote_code=False)
-                except ValueError as error:
-                    if asks_for_code(error):
-                        raise fail("E307", path="(bytes)", why="its settings name code") from error
-                    raise
-            transformer.load_state_dict(load_safetensors(message["weights"]))
-            _fill(self, tokenizer, transformer)
-        return self
-
-
-def _fill(shim: HFShim, tokenizer: Any, transformer: Any) -> None:
-    """Put tokenizer and transformer into a shim, without paths of this machine and names of code, which nothing that is written may hold."""
-    transformer.to(get_torch_default_device())
-    transformer.eval()
-    transformer.config._name_or_path = ""
-    for part in (transformer, transformer.config, tokenizer):
-        part._auto_class = None
-    transformer.config.__dict__.pop("auto_map", None)
-    tokenizer.init_inputs = ()
-    for key in [key for key in tokenizer.init_kwargs if key == "auto_map" or FILE_SETTINGS.match(key)]:
-        del tokenizer.init_kwargs[key]
-    shim._hfmodel.tokenizer = tokenizer
-    shim._hfmodel.transformer = transformer
-    shim._model = transformer
 
 
 # -- forward ------------------------------------------------------------------------------------------------------------
@@ -370,24 +312,7 @@ def forward(model: NameEncoder, names: list[str], is_train: bool) -> tuple[Float
     return vectors, backprop
 
 
-def _convert_inputs(model: Model[Any, Any], tokens: Any, is_train: bool) -> tuple[ArgsKwargs, Callable[[Any], list[Any]]]:
-    device = next(cast(Any, cast(HFShim, model.shims[0])._hfmodel.transformer).parameters()).device
-    kwargs = {key: value.to(device) for key, value in tokens.items()}
-    model.attrs["mask"] = kwargs["attention_mask"]
-    return ArgsKwargs(args=(), kwargs=kwargs), lambda d_inputs: []
-
-
-def _convert_outputs(model: Model[Any, Any], inputs_outputs: Any, is_train: bool) -> tuple[Floats2d, Callable[[Floats2d], ArgsKwargs]]:
-    _, outputs = inputs_outputs
-    pooled = pool(outputs.last_hidden_state.float(), model.attrs.pop("mask"), model.attrs["pooling"])
-
-    def backprop(d_vectors: Floats2d) -> ArgsKwargs:
-        return ArgsKwargs(args=((pooled,),), kwargs={"grad_tensors": (xp2torch(cast(Any, d_vectors)),)})
-
-    return cast(Floats2d, torch2xp(pooled)), backprop
-
-
-# -- batches and pooling ------------------------------------------------------------------------------------------------
+# -- batches ------------------------------------------------------------------------------------------------------------
 
 
 def pass_tokens(batch_tokens: int, on_gpu: bool) -> int:
@@ -441,25 +366,6 @@ def use_bfloat16(dtype: str, device: torch.device) -> bool:
     if device.type == "cpu":
         return any(getattr(torch.cpu, probe, lambda: False)() for probe in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
     return False
-
-
-def pool(hidden: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:
-    """Pool token vectors into one vector of length 1 per name: the first token's, or the mean of the unmasked ones.
-
-    Args:
-        hidden: (n, length, d).
-        mask: (n, length), 1 for tokens and 0 for padding.
-        pooling: "cls" or "mean".
-
-    Returns:
-        (n, d), L2-normalised.
-    """
-    if pooling == "cls":
-        pooled = hidden[:, 0]
-    else:
-        weights = mask[..., None].to(hidden.dtype)  # (n, length, 1)
-        pooled = (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)
-    return torch.nn.functional.normalize(pooled, dim=1)
 
 
 # -- names and folders of models ----------------------------------------------------------------------------------------
