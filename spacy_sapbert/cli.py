@@ -522,7 +522,7 @@ def link(
         check_out(out)
     texts = list(read_notes(inputs))
     settings = AnnotationSettings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
-    nlp = make_pipeline(settings.config(), pipeline, abbreviations)
+    nlp = make_pipeline(settings.config(), pipeline, abbreviations, alone=True)
     check_extensions(_split(extensions))
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
     write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out, _split(extensions))
@@ -737,7 +737,7 @@ def demo(
     """Link the example notes: show a table, and write links.jsonl and notes.html."""
     if not notes.is_dir():
         raise fail("E401", MissingFile, path=notes)
-    nlp = make_pipeline({})
+    nlp = make_pipeline({}, alone=True)
     patterns = notes.parent / "patterns.jsonl"
     if patterns.is_file():  # stands in for a trained recogniser: finds lay words and drugs that are not names of the ontology
         nlp.add_pipe("entity_ruler", first=True).from_disk(patterns)

@@ -133,3 +133,14 @@ def test_importing_is_light(module: str, heavy: list[str]) -> None:
     code = f"import sys, {module}; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.e2e
+def test_the_pipeline_of_a_command_imports_no_factories_of_others() -> None:
+    code = (
+        "import sys; from spacy_sapbert.corpus.pipeline import make_pipeline;"
+        "made = make_pipeline({}, alone=True).pipe_names; print('transformers' in sys.modules, made == make_pipeline({}).pipe_names);"
+        "import spacy; print(spacy.blank('en').has_factory('transformer'))"  # a pipeline that is made later finds them
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=600, check=True)
+    assert done.stdout.split() == ["False", "True", "True"]

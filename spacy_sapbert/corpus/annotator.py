@@ -150,7 +150,7 @@ class Annotator:
         torch.set_num_threads(settings.threads)
         self._alone = False  # a note is tried alone; then the error it raises is the reason why it failed
         try:
-            self.nlp = make_pipeline(settings.config(), settings.pipeline, settings.abbreviations)
+            self.nlp = make_pipeline(settings.config(), settings.pipeline, settings.abbreviations, alone=True)
             check_extensions(settings.extensions)
             for _, component in self.nlp.pipeline:
                 if isinstance(component, Loadable):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..errors import fail
@@ -46,6 +48,7 @@ def make_pipeline(
     recogniser: bool | str = True,
     status: bool = True,
     qualifiers: bool = False,
+    alone: bool = False,
 ) -> Any:
     """Return a spaCy pipeline that ends in sapbert_linker and, for English, clinical_status.
 
@@ -56,6 +59,7 @@ def make_pipeline(
         recogniser: add `clinical_mentions`, or the component of this factory, to a blank pipeline.
         status: add `clinical_status`, if the pipeline does not have it.
         qualifiers: a setting of `concept_matcher`.
+        alone: no other thread makes a pipeline meanwhile, so that a blank one may be made without importing all factories that are installed.
 
     Raises:
         SapbertError: E402, the pipeline cannot be loaded; E002, a setting is given, but the pipeline has a linker with its own settings.
@@ -67,7 +71,11 @@ def make_pipeline(
     from ..doc.spans import ALL  # loads spaCy: imported when a pipeline is made
 
     try:
-        nlp = spacy.load(pipeline) if pipeline else spacy.blank("en")
+        if pipeline:
+            nlp = spacy.load(pipeline)
+        else:
+            with _own_factories() if alone and not isinstance(recogniser, str) else nullcontext():
+                nlp = spacy.blank("en")
     except OSError as error:  # spaCy's E050
         raise fail("E402", path=pipeline, expected="a spaCy pipeline", why=str(error)) from error
     has_linker = "sapbert_linker" in nlp.pipe_names
@@ -92,3 +100,24 @@ def make_pipeline(
     if status and nlp.lang == "en" and "clinical_status" not in nlp.pipe_names:
         nlp.add_pipe("clinical_status")
     return nlp
+
+
+@contextmanager
+def _own_factories() -> Iterator[None]:
+    """Have our factories registered, and keep spaCy from importing those of all packages: those of spacy-transformers alone take seconds."""
+    from spacy.util import registry
+
+    from .. import linker  # noqa: F401
+    from ..context import status  # noqa: F401
+    from ..matcher import component  # noqa: F401
+    from ..mentions import recogniser  # noqa: F401
+
+    factories = getattr(registry, "_entry_point_factories", None)  # private to spaCy: where it is missing, all are imported
+    before = getattr(factories, "entry_points", None)
+    if factories is not None:
+        factories.entry_points = False
+    try:
+        yield
+    finally:
+        if factories is not None:
+            factories.entry_points = before
