@@ -156,6 +156,7 @@ def test_the_knowledge_base_holds_what_the_tables_say(release: Path, tables: Tab
 
 
 @pytest.mark.e2e
+@pytest.mark.nightly
 def test_the_section_measures_and_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(umls, "SIZE", 500)
     monkeypatch.setattr(umls, "ARTEFACTS", tmp_path / "artifacts")
