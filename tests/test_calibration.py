@@ -194,6 +194,9 @@ def test_a_damaged_file_says_what_is_wrong(tmp_path: Path):
     (tmp_path / "c.json").write_text(json.dumps({**content, "format": 2}))
     with pytest.raises(SapbertError, match=r"E106.*2.*1"):
         read_calibration(tmp_path / "c.json")
+    (tmp_path / "c.json").write_text(json.dumps({**content, "right": "all"}))
+    with pytest.raises(DamagedFile, match=r"E015.*right"):
+        read_calibration(tmp_path / "c.json")
 
 
 def test_a_file_is_utf_8_as_it_stands(tmp_path: Path):

@@ -152,6 +152,12 @@ def test_many_documents_give_a_p_that_is_known():
     assert randomisation(np.zeros(2000), column(*[1, -1] * 1000), units, shuffles=99).tolist() == [1.0]
 
 
+def test_every_way_to_turn_eight_documents_is_drawn_alike():
+    """Of the 2^8 ways to turn eight equal differences, all one way or all the other are as large: p = 2/256."""
+    found = significance._drawn_p(np.ones((8, 1)), lambda signs, axis: np.abs(signs @ np.ones((8, 1))), 100_000, np.random.default_rng(0))
+    assert found == pytest.approx([2 / 256], abs=1e-3)  # three and a half standard errors
+
+
 def test_thousands_of_documents_are_shuffled_without_scipy(monkeypatch):
     """The held-out names are 3,717 documents. What is computed for each shuffle is one row of a matrix product; scipy's test draws row by row."""
 
@@ -246,6 +252,16 @@ def test_two_pairs_have_a_correlation_and_equal_values_no_warning():
         assert correlation_interval(column(2.0, 1.0), np.array([1.0, 3.0])) == pytest.approx((-100, -100))
 
 
+def test_values_that_are_all_equal_have_no_correlation_whatever_their_mean_is_rounded_to():
+    """0.1 and 0.2 three times have a mean above them: as deviations, they would agree. The other resamples lie on a falling line."""
+    assert correlation_interval(column(0.2, 0.2, 0.0), np.array([0.1, 0.1, 0.7]), ranked=False) == pytest.approx((-100, -100))
+
+
+def test_a_single_document_is_drawn_alone_each_time():
+    drawn = significance._resampled(1, lambda units, axis: (units + 1).sum(axis=axis), 5, 0)
+    assert drawn.tolist() == [1, 1, 1, 1, 1]
+
+
 def test_no_values_is_said():
     with pytest.raises(ValueError, match=r"^no values$"):
         totals(np.zeros((0, 1)), np.zeros(0, dtype=int))
@@ -265,6 +281,15 @@ def test_the_paired_t_test_by_hand():
     assert paired_t(base, base) == 1.0
     assert paired_t(base, base + 1.0) == 0.0  # always the same difference
     assert paired_t(base[:1], other[:1]) is None
+    # two differences, 1 and 2: mean 3/2, variance 1/2, t = 3, and of one degree of freedom the upper tail is 1/2 - arctan(t) / pi
+    assert paired_t(base[:2], base[:2] + [1.0, 2.0]) == pytest.approx(1 - 2 * np.arctan(3) / np.pi)
+
+
+def test_differences_that_are_equal_but_for_rounding_are_equal():
+    nearly = np.array([0.0, 7e-10, 0.0])  # below 1e-9
+    assert paired_t(np.zeros(3), 0.1 + nearly) == 0.0
+    assert paired_t(np.zeros(3), np.full(3, 7e-10)) == 1.0
+    assert welch_t(nearly.tolist(), (1.0 + nearly).tolist()) is None
 
 
 def test_welchs_t_test_by_hand():

@@ -101,6 +101,14 @@ def test_a_pair_that_is_in_many_triplets_counts_once(name: str):
     if name != "Triplet":
         doubled = tuple(index.repeat(2) for index in MINED)
         assert loss(four(), LABELS, doubled).item() == pytest.approx(BY_HAND[name][2], rel=1e-5)
+        again = tuple(torch.cat([index, index[1:2]]) for index in MINED)  # (1, 0, 2) twice, the others once
+        assert loss(four(), LABELS, again).item() == pytest.approx(BY_HAND[name][2], rel=1e-5)
+
+
+def test_the_triplet_loss_takes_triplets_as_they_are():
+    """(1, 0, 2) has 1 - 1 + 0.9, and (1, 0, 3) has 1 - sqrt(3) + 0.9; the first is there twice."""
+    triplets = (torch.tensor([1, 1, 1]), torch.tensor([0, 0, 0]), torch.tensor([2, 2, 3]))
+    assert make("Triplet")(four(), LABELS, triplets).item() == pytest.approx((0.9 + 0.9 + 1.9 - sqrt(3)) / 3, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
