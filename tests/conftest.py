@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         uses = getattr(item, "fixturenames", ())
         if "data_folder" in uses:
             item.add_marker("data")
-        elif "hpo_kb" in uses:
+        elif "hpo_kb" in uses or "hpo_linker_folder" in uses:
             item.add_marker("e2e")
         if not any(item.get_closest_marker(ring) for ring in RINGS):
             item.add_marker("unit")

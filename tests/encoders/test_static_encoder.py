@@ -370,6 +370,7 @@ def test_an_update_keeps_the_encoder(fast_linker: Path, tmp_path: Path) -> None:
     assert links(pipeline(folder, encoder="fast"), "diabetes mellitus type 2") == links(pipeline(fast_linker), "diabetes mellitus type 2")
 
 
+@pytest.mark.e2e  # the linker "hpo-fast" is built where the cache is empty
 def test_out_of_the_box() -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("concept_matcher", config={"linker_name": "hpo-fast"})
