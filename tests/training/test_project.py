@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -14,6 +16,7 @@ import sys
 from functools import cache
 from pathlib import Path
 from typing import Any, Dict, List, Set
+from unittest import mock
 
 import click
 import pytest
@@ -414,22 +417,41 @@ def run(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+def run_here(words: List[str], *, capture: bool = False) -> None:
+    """Run a command of a step in this process if it is a Python module; the same steps run in processes of their own in test_umls_workflow."""
+    options = list(itertools.takewhile(lambda word: word != "-m", words[1:]))
+    if words[0] != sys.executable or words[len(options) + 2] == "pip":
+        subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
+        return
+    module, *arguments = words[len(options) + 2 :]
+    with mock.patch.dict(os.environ), mock.patch.object(sys, "argv", [module, *arguments]), pytest.raises(SystemExit) as end:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    assert end.value.code in (None, 0), words
+
+
 @pytest.mark.e2e
 @pytest.mark.first
-def test_smoke(tmp_path: Path) -> None:
+def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """`python -m spacy project run smoke` on a clean copy: no assets, no network; again: all is there; then the wheel in an empty folder."""
     clone, target, elsewhere = tmp_path / "clone", tmp_path / "target", tmp_path / "elsewhere"
     for name in ("spacy_sapbert", "training"):
         shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "project.yml", clone)
-    run(clone, "-m", "spacy", "project", "run", "smoke")
+    recipe = clone / load_project_config(clone)["vars"]["recipe"]
+    assert "\nprocesses = 2\n" in recipe.read_text()
+    recipe.write_text(recipe.read_text().replace("\nprocesses = 2\n", "\nprocesses = 1\n"))  # two are tried in test_train
+    monkeypatch.chdir(clone)
+    monkeypatch.setattr(weasel_run, "run_command", run_here)
+    workflow = [sys.executable, "-m", "spacy", "project", "run", "smoke", "."]  # without ".", the folder in which spaCy was imported
+    run_here(workflow)
     assert not (clone / "assets").exists()
     assert 800 <= json.loads((clone / "artifacts/smoke/kb/manifest.json").read_text())["counts"]["concepts"] <= 1200
     assert (clone / "metrics/smoke/evaluation.json").is_file()
     assert "<table" in (clone / "artifacts/smoke/report/index.html").read_text()
 
-    again = run(clone, "-m", "spacy", "project", "run", "smoke")
-    assert re.findall(r"Skipping '(\w+)/smoke'", again) == ALL[1:]
+    capsys.readouterr()
+    run_here(workflow)
+    assert re.findall(r"Skipping '(\w+)/smoke'", capsys.readouterr().out) == ALL[1:]
 
     (wheel,) = (clone / "packages/smoke").iterdir()
     elsewhere.mkdir()
