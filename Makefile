@@ -73,7 +73,7 @@ $(STAMP): setup.py constraints.txt
 	  echo "A C++ compiler is needed: Annoy comes as source. On Debian and Ubuntu: apt-get install g++ python3-dev"; exit 1; }
 	@rm -rf *.egg-info # an old one hides names that were registered since
 	@echo "Installing into $(VENV): about 140 packages, several minutes the first time ..."
-	@$(PIP) install --progress-bar off -c constraints.txt -e ".[dev,docs,abbreviations,train]" > $(VENV)/install.log 2>&1 & pid=$$!; \
+	@$(PIP) install --no-compile --progress-bar off -c constraints.txt -e ".[dev,docs,abbreviations,train]" > $(VENV)/install.log 2>&1 & pid=$$!; \
 	  trap 'kill $$pid 2> /dev/null' INT TERM; \
 	  while kill -0 $$pid 2> /dev/null; do sleep 1; n=$$((n + 1)); \
 	    if [ $$((n % 15)) -eq 0 ]; then \
@@ -82,6 +82,7 @@ $(STAMP): setup.py constraints.txt
 	  done; \
 	  wait $$pid || { grep -E -A 4 'ERROR|error:' $(VENV)/install.log | tail -n 30; \
 	    echo "The install failed; the whole log is in $(VENV)/install.log. Run the command again to take it up where it stopped."; exit 1; }
+	@$(PY) -m compileall -q -j 0 -x '/tests/' $(VENV)/lib > /dev/null || true # pip would compile with one core; some packages hold code of other Pythons
 	@echo "Installed: $$($(PY) --version), $$($(PIP) list 2> /dev/null | grep -E '^(spacy|torch) ' | tr -s ' ' | paste -sd, - | sed 's/,/, /')."
 	@touch $@
 
