@@ -18,6 +18,7 @@ from spacy.scorer import Scorer
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from .acronyms import as_written
 from .annotated import calibrated, get_mentions, observe
 from .build.loaders import Loader
 from .bundle import NAME_ENCODER, LinkerBundle
@@ -289,8 +290,15 @@ class SapBertLinker(DocComponent):
             gathered.append((spans, mentions))
             queries.extend((mention.text, search.settings.types_of(span.label_)) for mention, (_, _, span) in zip(mentions, spans))
         found = iter(search.find(queries))
-        predictions = [Prediction(spans, mentions, [next(found) for _ in spans], search.settings) for spans, mentions in gathered]
+        predictions = [
+            Prediction(spans, mentions, [self._as_written(search, *each, next(found)) for each in zip(spans, mentions)], search.settings)
+            for spans, mentions in gathered
+        ]
         return predictions if self.disambiguator is None else [self._in_context(search, each) for each in predictions]
+
+    def _as_written(self, search: CandidateSearch, place: tuple[Any, int, Any], mention: Mention, found: Found) -> Found:
+        """Return the answer without acronyms that the span is not written as."""
+        return as_written(search, mention.text, search.settings.types_of(place[2].label_), found) if search.settings.english else found
 
     def _in_context(self, search: CandidateSearch, prediction: Prediction) -> Prediction:
         """Return the prediction of a Doc with the meanings that its context decides."""

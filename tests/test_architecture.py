@@ -21,7 +21,7 @@ ORDER = {
         *("about", "types", "errors", "files", "registry", "devices"),
         *("kb", "readers"),
         *("candidates", "calibration", "encoders", "indexes", "doc", "context"),
-        *("settings", "bundle", "search", "annotated", "build", "state", "linker", "matcher", "mentions"),
+        *("settings", "bundle", "search", "acronyms", "annotated", "build", "state", "linker", "matcher", "mentions"),
         *("render", "corpus", "cli", "__init__", "__main__"),
     ],
     "training": [

@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 TITLES = Path(__file__).parents[1] / "data" / "section_titles.tsv"
 MAX_TITLE = 60  # characters
+REMEMBERED = 50_000  # characters of a note whose sections are remembered
 PART, OTHER = "part", "other"
 RELATIVE, FAMILY = "relative", "family_history"  # "Mother:" is a family history that ends with its line
 # in these a heading such as "Skin:" is a part of the section, elsewhere it begins an examination; so is one in capitals, such as "ROMBERG:"
 WITH_PARTS = frozenset(["review_of_systems", "exam", "findings", "labs", "assessment", "plan"])
 WITH_ITEMS = WITH_PARTS | {"vitals", "medications"}
+TESTS = frozenset(["findings", "vitals", "labs"])  # "CXR: clear", "Weight 71 kg": the heading is also what was done
 
 _LINE = re.compile(
     r"^[ \t]*(?P<mark>#{1,6}[ \t]*|[*_=]{2,3}[ \t]*)?(?P<number>[-*•>][ \t]+|\d{1,2}[.)][ \t]*)?(?P<title>[^\W\d_][^\n:]{0,60})", re.MULTILINE
@@ -60,6 +62,11 @@ class Section(NamedTuple):
     end: int
 
 
+@lru_cache(maxsize=256)
+def _remembered(text: str) -> tuple[Section, ...]:
+    return tuple(_find_sections(text))
+
+
 class _Heading(NamedTuple):
     start: int
     end: int
@@ -67,6 +74,11 @@ class _Heading(NamedTuple):
 
 
 def find_sections(text: str) -> list[Section]:
+    """Find the sections of a note, in order; see `_find_sections`. Those of the last notes are remembered: several components ask for them."""
+    return list(_remembered(text) if len(text) <= REMEMBERED else _find_sections(text))
+
+
+def _find_sections(text: str) -> list[Section]:
     """Find the sections of a note, in order. Together they cover the whole text.
 
     A heading is a title of data/section_titles.tsv before a colon or a dash or alone on its line; inside a line it must also begin with a

@@ -7,13 +7,15 @@ import numpy as np
 
 from ..errors import fail
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.writing import MEASURED, has_value
 from .base import Candidates, Choice
 from .sections import find_sections, section_at
-from .sense_model import Meaning, SenseModel, normal, read_context
+from .sense_model import MOST, Meaning, SenseModel, normal, read_context
 
 CLINICAL = "clinical"
 DATA = Path(__file__).parents[1] / "data" / "senses"  # made by `python -m training senses`
 MIN_PROBABILITY = 0.5
+VALUE_ODDS = 10.0  # how much more probable a test is where a value follows
 STRANGE = 0.02  # frequency of a concept that has the abbreviation as a name, but no list of clinical abbreviations knows
 
 
@@ -71,8 +73,17 @@ class Senses:
             context = read_context(text, span.start_char, span.end_char, "" if section is None else section.kind)
             in_note = [option.concept in linked or option.meaning.name.lower() in lowered for option in known]
             meanings = [option.meaning for option in known]
-            chosen.append(self._choice(known, model.probabilities(model.evidence(meanings, context, in_note))))
+            probabilities = model.probabilities(model.evidence(meanings, context, in_note))
+            if has_value(text[span.end_char : span.end_char + 24]):
+                probabilities = self._measured(known, probabilities, kb)
+            chosen.append(self._choice(known, probabilities))
         return chosen
+
+    def _measured(self, known: Sequence[Option], probabilities: Any, kb: KnowledgeBase) -> Any:
+        """Return the probabilities where a value follows ("ALT 190"): tests and vital signs are `VALUE_ODDS` times as probable."""
+        tests = [option.concept is not None and not MEASURED.isdisjoint(kb.entity(kb.row_of(option.concept)).types) for option in known]
+        raised = probabilities * np.where(tests, VALUE_ODDS, 1.0)
+        return np.minimum(raised / raised.sum(), MOST)
 
     def _choice(self, known: Sequence[Option], probabilities: Any) -> Choice:
         order = np.argsort(-probabilities, kind="stable").tolist()

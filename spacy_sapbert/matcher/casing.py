@@ -8,14 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..kb import semantic_types
+from ..kb.writing import CAPITALS, NOT_LOWER, is_acronym
 
 DATA = Path(__file__).parents[1] / "data"
 PLAIN_WORDS = DATA / "plain_words.txt"
 KNOWN_WORDS = DATA / "known_words.txt.xz"
 SENSES = DATA / "abbreviations.tsv"
-CAPITALS, NOT_LOWER = "capitals", "not lower"  # how a word must be written in the text; "" is any way
-ACRONYM_LETTERS = 8  # longer words in capitals are words of a source that writes all its names so
 SYMBOL_LETTERS = 3  # "Mg", "Pap", "Na"; longer ones with one capital are words at the beginning of a name
+WITH_VALUE = " with value"  # behind these: only where a value follows, "Hb 98", "weight 71 kg"
 # types of concepts that say how, where or when, and are no mention by themselves
 QUALIFIERS = frozenset(["T041", "T056", "T077", "T078", "T079", "T080", "T081", "T082", "T089", "T102", "T169", "T185"])
 # what is measured in them stands before
@@ -125,19 +125,6 @@ def casing(texts: Iterable[str]) -> str:
     if all(len(text) <= SYMBOL_LETTERS and text != text.lower() for text in texts):
         return NOT_LOWER
     return ""
-
-
-def is_acronym(text: str) -> bool:
-    """Say whether a word is written as an acronym: two or more capitals and no small letters, but a last "s": "CP", "DM2", "DVTs"."""
-    bare = text.removesuffix("s")
-    return len(bare) <= ACRONYM_LETTERS and sum(letter.isupper() for letter in bare) >= 2 and not any(letter.islower() for letter in bare)
-
-
-def fits(word: str, wanted: str) -> bool:
-    """Say whether a word of a text is written as `casing` asks."""
-    if wanted == CAPITALS:
-        return not any(letter.islower() for letter in word.removesuffix("s").removesuffix("'"))
-    return wanted != NOT_LOWER or not word.islower()
 
 
 def only_qualifies(tuis: Collection[str]) -> bool:

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from .. import bundle
 from ..build import default_linkers
-from ..context.sections import PART, find_sections, kind_of
+from ..context.sections import PART, TESTS, find_sections, kind_of
 from ..doc.abbreviations import definitions
 from ..doc.component import DocComponent
 from ..doc.spans import CORRECTED, set_corrected_extension, set_spans
@@ -33,11 +33,14 @@ from ..kb import semantic_types
 from ..kb.additions import Additions
 from ..kb.concept import ENGLISH, lower_case, normalise, stem
 from ..kb.knowledge_base import KnowledgeBase, MatchableName
+from ..kb.writing import CAPITALS, MEASURED, fits, has_value
 from ..registry import check_linker_name
 from . import casing
 from .joining import Match, Places, chosen
 from .parts import parts_of
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
+from .shorthand import SHORT, written_out
+from .sites import without_sites
 from .spelling import MIN_LETTERS, Spelling
 
 # A word is letters and digits; "'s" belongs to its word, and `stem` removes it. Punctuation and empty lines are words, too, as no name
@@ -45,7 +48,7 @@ from .spelling import MIN_LETTERS, Spelling
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # from so many names on, the phrases are kept in the cache
 SHOWN_FROM = 1_000_000  # from so many names on, making the phrases takes more than ten seconds, and progress is shown
-RULES = 3  # add one with every change to how a name becomes words (`_form`, `stem`, `_collect`), so that older caches are not used
+RULES = 4  # add one with every change to how a name becomes words (`_form`, `stem`, `_collect`), so that older caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words kept in memory while names are read
 _LONG = 64  # letters; hashes of longer words (base64) are not kept
@@ -323,7 +326,9 @@ class ConceptMatcher(DocComponent):
                 wanted = casing.casing(name.texts)
                 known = bool(wanted) and not casing.abbreviations().isdisjoint(name.texts)
                 if not known and (casing.is_plain(text) or (wanted and len(text) == 2)):
-                    continue
+                    if MEASURED.isdisjoint(name.tuis):
+                        continue
+                    wanted += casing.WITH_VALUE
                 label = f"{label}\t{wanted}" if wanted else label
             hashes = [hashed for hashed, _ in looked]
             whole.add(hashes, label)
@@ -367,28 +372,33 @@ class ConceptMatcher(DocComponent):
         assert phrases is not None
         lengths, labels = phrases.longest(words)
         added: Dict[int, str] = {}
+        full: Dict[int, str] = {}  # words that notes write short, written out, where a name needs them
+        if self._language in ENGLISH:
+            full = self._written_out(found, words, corrected, lengths, labels)
         if more is not None:
             others, their_labels = more.longest(words)
             for at in np.flatnonzero(others > lengths).tolist():
                 lengths[at], added[at] = others[at], more.names[their_labels[at]]
-        skipped = _skipped(text, parts=True)
+        skipped, tests = _skipped(text, parts=True), _tests(text)
         sets = [phrases] if more is None else [more, phrases]
         hashes = words.tolist()
+
+        right_of = {**corrected, **full}
 
         def made(places: Sequence[int], given: str, **kind: bool) -> Optional[Match]:
             """Return the name that words stand for, if they are meant."""
             label, _, wanted = given.partition("\t")
             first, last = found[min(places)].start(), found[max(places)].end()
-            if skipped.overlap(first, last):
+            if skipped.overlap(first, last) and (first, last) not in tests:
                 return None
             if len(places) == 1 and places[0] not in added and not _stands_for_name(text, first, last, wanted):
                 return None
             right = None
             if kind.get("part"):
-                right = " ".join(corrected.get(i, found[i].group()) for i in places)
-            elif any(i in corrected for i in places):
+                right = " ".join(right_of.get(i, found[i].group()) for i in places)
+            elif any(i in right_of for i in places):
                 ends = [found[i].start() for i in places[1:]] + [last]
-                right = "".join(corrected.get(i, found[i].group()) + text[found[i].end() : stop] for i, stop in zip(places, ends))
+                right = "".join(right_of.get(i, found[i].group()) + text[found[i].end() : stop] for i, stop in zip(places, ends))
             return Match(first, last, label, right, **kind)
 
         taken: List[Tuple[int, int]] = []
@@ -411,7 +421,41 @@ class ConceptMatcher(DocComponent):
         tried = list(parts_of([each.group().lower() for each in found]))
         for part, label in zip(tried, _labels(sets, [[hashes[i] for i in part.words] for part in tried])):
             if label is not None and (match := made(part.words, label, part=True)) is not None:
-                yield match
+                yield match._replace(part=not part.whole)
+
+    def _written_out(self, found: List["re.Match[str]"], words: Any, corrected: Dict[int, str], lengths: Any, labels: Any) -> Dict[int, str]:
+        """Find names with words that notes write short ("abdo pain"), where the words as they stand give no name as long.
+
+        Args:
+            found: words of the text.
+            words: (m,) their hashes; those of the words that are returned are changed to the words written out.
+            corrected: place -> right form of misspelt words.
+            lengths: (m,) words of the longest name that begins at each word; changed for what is found.
+            labels: (m,) its label; changed for what is found.
+
+        Returns:
+            Place -> the word written out.
+        """
+        full = {at: form for at, match in enumerate(found) if at not in corrected and (form := written_out(match.group().lower())) is not None}
+        if not full or self._phrases is None:
+            return {}
+        other = words.copy()
+        for at, form in full.items():
+            other[at] = _hash(form, self._language)
+        their_lengths, their_labels = self._phrases.longest(other)
+        used: Dict[int, str] = {}
+        taken = 0  # where the last name ends
+        for start in range(len(found)):
+            end = start + int(their_lengths[start])
+            places = [at for at in full if start <= at < end]
+            if start < taken or not places or (end - start < 2 and found[start].group().lower() in SHORT):
+                continue
+            mine = max((at + int(lengths[at]) for at in range(start, end) if lengths[at]), default=0)
+            if end - start > lengths[start] and (end >= mine or end - start > 1):
+                lengths[start], labels[start], taken = end - start, their_labels[start], end
+                for at in places:
+                    used[at], words[at] = full[at], other[at]
+        return used
 
     def _unlike(self, taken: List[Tuple[int, int]], lengths: Any) -> Iterator[Tuple[int, int]]:
         """Yield names that overlap a chosen one without being in it: "kidney injury" where "acute kidney" was taken."""
@@ -442,6 +486,9 @@ class ConceptMatcher(DocComponent):
             before = [] if self.spans_key else [Match(ent.start_char, ent.end_char, ent.label_, ent=ent) for ent in doc.ents]
             skipped = _skipped(doc.text) if self.join and before else ()  # a recogniser marks headings, too
             kept, others = chosen(before, matches, text=doc.text, join=self.join, overwrite=self.overwrite, skipped=skipped)
+            if self.all_key is not None:  # else what is left out would be nowhere
+                chosen_ones, kept = kept, without_sites(kept, doc.text)
+                others = [*others, *(one for one in chosen_ones if one not in kept)]
             spans = filter_spans(span for match in kept if (span := _span(doc, match)) is not None)
             set_spans(doc, self.spans_key, spans)
             if self.all_key is not None:
@@ -567,16 +614,32 @@ def _skipped(text: str, *, parts: bool = False) -> Places:
         parts: also headings that name a part of the body ("Lungs: clear").
     """
     kinds = ((section, kind_of(section.title)) for section in find_sections(text) if section.title)
-    headings = [(one.start, one.start + len(one.title)) for one, kind in kinds if kind is not None and (parts or kind != PART)]
+    headings = [(one.start, text.index(one.title, one.start) + len(one.title)) for one, kind in kinds if kind is not None and (parts or kind != PART)]
     return Places([*headings, *(match.span() for match in _REMOVED.finditer(text))])
+
+
+def _tests(text: str) -> Set[Tuple[int, int]]:
+    """Return the headings that may name a test or a vital sign whose result follows on the line: "CXR: clear"."""
+    found = set()
+    for section in find_sections(text):
+        if section.title and kind_of(section.title) in TESTS:
+            start = text.index(section.title, section.start)  # a mark may stand before it: "- CXR: clear"
+            end = start + len(section.title)
+            if text[end:].partition("\n")[0].strip(" \t:-–—*_=>"):
+                found.add((start, end))
+    return found
 
 
 def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
     """Say whether a word of a text stands for the name that it equals: it is written so, and is no unit, nor a word in a line of capitals."""
     word = text[start:end]
-    if not casing.fits(word, wanted) or casing.is_unit(word, text[max(0, start - 12) : start]):
+    if wanted.endswith(casing.WITH_VALUE):
+        wanted = wanted.removesuffix(casing.WITH_VALUE)
+        if not has_value(text[end : end + 24]):
+            return False
+    if not fits(word, wanted) or casing.is_unit(word, text[max(0, start - 12) : start]):
         return False
-    if wanted != casing.CAPITALS or not (word.lower() in casing.known_words() or casing.is_plain(word.lower())):
+    if wanted != CAPITALS or not (word.lower() in casing.known_words() or casing.is_plain(word.lower())):
         return True
     line = text[text.rfind("\n", 0, start) + 1 :].partition("\n")[0]
     around = text[max(0, start - 60) : start] + text[end : end + 60] if len(line) > 200 else line.replace(word, "")

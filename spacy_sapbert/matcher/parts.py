@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from spacy.lang.en.stop_words import STOP_WORDS
+
 _JOINS = frozenset(["and", "or", "&", ","])
 _BETWEEN = frozenset(["the", "his", "her", "both", "a", "an", "of", "in", "its", "their"])
+_SIDES = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral", "both"])
+_IS = frozenset(["is", "are", "was", "were", "looks", "look", "appears", "remains"])
+_VERY = frozenset(["very", "slightly", "mildly", "moderately", "markedly", "quite", "more", "rather", "so"])
 MAX_HEAD = 3  # words of the head that parts share
 MAX_PART = 2  # words of a part
 MAX_ITEMS = 5
@@ -19,11 +24,13 @@ class Part(NamedTuple):
         words: places of its words in the text, in the name's order.
         first: place of the first word of the stretch that holds it.
         end: place after its last word.
+        whole: the stretch says nothing but the name, in another order, so it is one mention ("webbing of the neck").
     """
 
     words: tuple[int, ...]
     first: int
     end: int
+    whole: bool = False
 
 
 def parts_of(words: Sequence[str]) -> Iterator[Part]:
@@ -31,7 +38,8 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
 
     - Parts before a shared head: "aplastic or hypoplastic nails" gives "aplastic nails".
     - Parts after a shared beginning: "cleft lip and palate" gives "cleft palate"; "swelling of hands and feet" "swelling of feet", "feet swelling".
-    - A head and what it is of, turned: "webbing of the neck" gives "neck webbing".
+    - A head and what it is of, turned: "webbing of the neck" gives "neck webbing", "swelling of the left knee" "knee swelling".
+    - What is said of something, turned: "liver was enlarged" gives "enlarged liver".
 
     Args:
         words: of the text, in lower case, with punctuation marks.
@@ -40,8 +48,10 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
     for at, word in enumerate(words):
         if word in ("and", "or", "&"):
             yield from _coordinated(words, run, at)
-        elif word in ("of", "in"):
+        elif word in ("of", "in", "on"):
             yield from _turned(words, run, at)
+        elif word in _IS or word in _VERY:
+            yield from _said(words, run, at)
 
 
 def _runs(words: Sequence[str]) -> list[int]:
@@ -106,16 +116,42 @@ def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[
                         yield Part((*rest, *kept), first, after + own)
 
 
+def _ends(words: Sequence[str], end: int) -> bool:
+    """Say whether a stretch that ends before `end` ends its phrase there: "the ventricular" does not in "of the ventricular septum"."""
+    return end >= len(words) or not words[end][0].isalpha() or words[end] in STOP_WORDS
+
+
 def _turned(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
     """Yield "neck webbing" of "webbing of the neck"."""
     second = at + 1
     while second < len(words) and words[second] in _BETWEEN:
         second += 1
+    beyond = second  # "swelling of the left knee": without the side, too
+    while beyond < len(words) and words[beyond] in _SIDES:
+        beyond += 1
     for before in range(1, MAX_PART + 1):
         if not _are_words(run, at - before, at):
             break
-        for size in range(1, MAX_HEAD + 1):
+        for start in dict.fromkeys((second, beyond)):
+            for size in range(1, MAX_HEAD + 1):
+                if _are_words(run, start, start + size):
+                    whole = _ends(words, start + size)
+                    yield Part((*range(start, start + size), *range(at - before, at)), at - before, start + size, whole)
+                    if start > at + 1:
+                        yield Part((*range(at - before, at + 1), *range(start, start + size)), at - before, start + size, whole)
+
+
+def _said(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
+    """Yield "enlarged liver" of "liver was enlarged", "swollen leg" of "legs very swollen"."""
+    if words[at] in _VERY and at and words[at - 1] in _IS:
+        return  # yielded at "is"
+    second = at + 1
+    while second < len(words) and words[second] in _VERY:
+        second += 1
+    for before in range(1, MAX_PART + 1):
+        if not _are_words(run, at - before, at):
+            break
+        for size in range(1, MAX_PART + 1):
             if _are_words(run, second, second + size):
-                yield Part((*range(second, second + size), *range(at - before, at)), at - before, second + size)
-                if second > at + 1:
-                    yield Part((*range(at - before, at + 1), *range(second, second + size)), at - before, second + size)
+                whole = _ends(words, second + size)
+                yield Part((*range(second, second + size), *range(at - before, at)), at - before, second + size, whole)

@@ -459,6 +459,94 @@ def test_headings_and_removed_parts_are_no_mentions():
     assert found(component, "ALLERGIES: penicillin\n\nSeen by [**John 12**]; allergies to penicillin") == ["penicillin", "allergies", "penicillin"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CXR: clear", ["CXR"]),  # the heading is what was done
+        ("- CXR: clear", ["CXR"]),
+        ("CXR\nclear", []),  # a heading alone on its line says nothing
+        ("Findings: CXR clear", ["CXR"]),
+    ],
+)
+def test_a_heading_that_names_a_test_with_its_result_is_a_mention(text: str, expected: List[str]):
+    assert found(written(("CXR", "T060", ""), ("findings", "T033", "")), text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hb 98 g/L", ["Hb"]),
+        ("Hb: 98", ["Hb"]),
+        ("Hb is <98", ["Hb"]),
+        ("Weight of 71 kg", ["Weight"]),
+        ("Hb was normal", []),
+        ("hb 98", []),  # no source writes it so
+        ("a weight on her mind", []),
+    ],
+)
+def test_short_symbols_and_plain_words_of_tests_are_found_before_a_value(text: str, expected: List[str]):
+    assert found(written(("Hb", "T059", ""), ("weight", "T201", "")), text) == expected
+    assert found(written(("Hb", "T047", ""), ("weight", "T047", ""), ("gout", "T047", "")), text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("abdo pain, Abd pain", [("abdo pain", "abdominal pain"), ("Abd pain", "abdominal pain")]),
+        ("haemorrhagic shock", [("haemorrhagic shock", "hemorrhagic shock")]),
+        ("Oedema", [("Oedema", "edema")]),  # a capital letter is no reason, as spelling is
+        ("abdo", []),
+        ("ca of unknown origin, ca ovary", []),  # short words alone, or in no name
+        ("pulm abdo pain", [("abdo pain", "abdominal pain")]),
+    ],
+)
+def test_words_that_notes_write_short_and_british_ones(text: str, expected: List[Tuple[str, str]]):
+    component = written(
+        ("abdominal pain", "T184", ""), ("hemorrhagic shock", "T047", ""), ("edema", "T046", ""), ("cancer", "T191", ""), ("abdominal", "T082", "")
+    )
+    doc = component(component.nlp.make_doc(text))
+    assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == expected
+
+
+def test_a_name_as_it_stands_counts_before_one_written_out():
+    component = written(("abd girth", "T201", ""), ("abdominal girth", "T201", ""))
+    doc = component(component.nlp.make_doc("her abd girth was 90"))
+    assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == [("abd girth", None)]
+
+
+def whole_and_nested(text: str) -> Tuple[List[str], List[str]]:
+    names = [("swelling", "T184"), ("knee swelling", "T184"), ("enlarged liver", "T033"), ("lesion", "T033"), ("pain", "T184"), ("mri", "T060")]
+    body = [("knee", "T023"), ("liver", "T023"), ("hand", "T023"), ("joint", "T023")]
+    component = written(*((name, tui, "") for name, tui in names + body), all_key="sapbert")
+    doc = component(component.nlp.make_doc(text))
+    chosen = [ent.text for ent in doc.ents]
+    return chosen, [span.text for span in doc.spans["sapbert"] if span.text not in chosen]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "nested"),
+    [
+        ("swelling of the left knee", ["swelling of the left knee"], ["swelling", "knee"]),  # another order of a name
+        ("swelling of both knees.", ["swelling of both knees"], ["swelling", "knees"]),
+        ("The liver was enlarged.", ["liver was enlarged"], ["liver"]),
+        ("liver lesion", ["lesion"], ["liver"]),  # where it is, of a finding without a name of the whole
+        ("lesion in the right hand", ["lesion"], ["hand"]),
+        ("pain of the joints of the hands", ["pain"], ["joints", "hands"]),
+        ("had MRI knee today", ["MRI"], ["knee"]),
+        ("liver, lesion", ["liver", "lesion"], []),
+        ("lesion\nliver", ["lesion", "liver"], []),  # the next line of a list
+        ("liver and lesion", ["liver", "lesion"], []),
+        ("liver examined", ["liver"], []),
+    ],
+)
+def test_parts_of_the_body_that_say_where_a_finding_is(text: str, expected: List[str], nested: List[str]):
+    assert whole_and_nested(text) == (expected, nested)
+
+
+def test_without_a_group_for_all_mentions_no_part_of_the_body_is_left_out():
+    assert found(written(("lesion", "T033", ""), ("liver", "T023", "")), "liver lesion") == ["liver", "lesion"]
+
+
 def test_words_with_one_wrong_letter():
     component = written(("pneumonia", "T047", ""), ("atrial fibrillation", "T047", ""), ("consent", "T033", ""))
     doc = component(component.nlp.make_doc("Atrial fibrilation, pnuemonia and pneumonias; the content; Dr. Pneumonio was here."))

@@ -102,12 +102,18 @@ def grouped(component: ConceptMatcher, text: str) -> tuple[list[str], list[tuple
         (["renal anomalies", "ectodermal anomalies"], "renal and ectodermal anomalies", "renal anomalies"),
         (["swelling of hands", "swelling of feet"], "swelling of hands and feet", "swelling of feet"),
         (["swelling of hands", "feet swelling"], "swelling of hands and feet", "feet swelling"),
-        (["neck webbing"], "webbing of the neck", "neck webbing"),
+        (["septal defect", "ventricular septal defect"], "septal defect of the ventricular septum", "ventricular septal defect"),
     ],
 )
 def test_parts(names: list[str], text: str, part: str):
     _, every = grouped(matcher(*names, all_key="all"), text)
     assert part in [identity for _, identity in every]
+
+
+def test_a_name_in_another_order_is_one_mention():
+    component = matcher("neck webbing", "webbing", all_key="all")
+    assert grouped(component, "webbing of the neck") == (["webbing of the neck"], [("webbing of the neck", ""), ("webbing", "")])
+    assert component(component.nlp.make_doc("webbing of the neck")).ents[0]._.corrected_text == "neck webbing"
 
 
 def test_no_part_across_a_sentence_or_without_a_conjunction():

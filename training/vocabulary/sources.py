@@ -298,16 +298,20 @@ def read_medquad(paths: list[Path]) -> Iterator[Concept]:
 
 
 def read_own(paths: list[Path]) -> Iterator[Concept]:
-    """Read our own names: concept_id (a CUI, or "-" for none), types, names (the first is the preferred one; all separated by `|`)."""
+    """Read our own names: concept_id (a CUI, or "-" for none), types, names.
+
+    Names are separated by `|`, and the first is the preferred one. Names that begin with `|` belong to a concept of another source, which has one.
+    """
     for _, line in lines(paths[0]):
         if not line.strip() or line.startswith(("#", "concept_id\t")):
             continue
         concept_id, types, names = line.split("\t")[:3]
         texts = [name.strip() for name in names.split("|") if name.strip()]
+        preferred = not names.startswith("|")
         yield Concept(
             concept_id if is_cui(concept_id) else f"{OWN}:{normalise(texts[0]).replace(' ', '_')}",
             OWN,
-            names=[Name(name, OWN, term_type=_term_type(i, name), rank=min(i, 1)) for i, name in enumerate(texts)],
+            names=[Name(name, OWN, term_type=_term_type(i, name), rank=min(i, 1)) for i, name in enumerate(texts, 0 if preferred else 1)],
             types=types.split(",") if types else [],
         )
 

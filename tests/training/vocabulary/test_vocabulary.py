@@ -116,6 +116,14 @@ def test_our_own_names_have_known_types_and_no_concept_twice() -> None:
     assert all(concept.types and concept.names for concept in found)
 
 
+def test_our_own_names_for_a_concept_of_another_source_have_no_preferred_one(tmp_path: Path) -> None:
+    path = tmp_path / "own.tsv"
+    path.write_text("concept_id\ttypes\tnames\nC0009806\tT184\t|constipated|hard stools\nC0013103\tT061\tdrainage|draining\n", encoding="utf-8")
+    first, second = sources.read_own([path])
+    assert [(name.text, name.term_type, name.rank) for name in first.names] == [("constipated", "SY", 1), ("hard stools", "SY", 1)]
+    assert [(name.text, name.term_type) for name in second.names] == [("drainage", "PT"), ("draining", "SY")]
+
+
 def test_the_table_is_read_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(make, "ORIGINS", ())
     concepts = [

@@ -1,0 +1,69 @@
+"""A name that its sources write as an acronym is not what a word in small letters says: "scar" is no SCAR, "pale" no PALE, "arms" no ARMS."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from cachetools import LRUCache
+
+from .context.base import Choice
+from .kb.concept import normalise, other_numbers, stem
+from .kb.writing import ACRONYM_LETTERS, CAPITALS, fits, is_acronym
+from .search import Answer, CandidateSearch, Found
+from .settings import Filter
+
+_REMEMBERED = 20_000  # words
+
+
+class _Word(NamedTuple):
+    text: str
+    types: Filter
+
+
+_known: WeakKeyDictionary[CandidateSearch, LRUCache[_Word, Answer]] = WeakKeyDictionary()
+
+
+def as_written(search: CandidateSearch, text: str, types: Filter, found: Found) -> Found:
+    """Return the answer for a mention, without concepts whose name it is only as an acronym, if it is not written as one.
+
+    Where no other concept has its text as a name, that of its singular is taken ("arms": arm), and none where there is no such name.
+
+    Args:
+        search: found the answer.
+        text: the mention as it is written.
+        types: semantic types that it may be linked to.
+        found: the answer for the text in lower case.
+    """
+    if not found.answer.explain.get("exact") or not _is_word(text):
+        return found
+    memory = _known.setdefault(search, LRUCache(_REMEMBERED))
+    word = _Word(text, types)
+    if word not in memory:
+        memory[word] = _answer(search, text, types, found.answer)
+    return Found(memory[word], found.cached)
+
+
+def _is_word(text: str) -> bool:
+    """Say whether a text is one short word that is not written as an acronym."""
+    return len(text) <= ACRONYM_LETTERS + 1 and text.isalpha() and not fits(text, CAPITALS)
+
+
+def _answer(search: CandidateSearch, text: str, types: Filter, answer: Answer) -> Answer:
+    kb, form = search.bundle.kb, search.normal(text)
+    forms = {form, *other_numbers(form)}
+
+    def is_meant(concept: str) -> bool:
+        texts = [name.text for name in kb.names_of(kb.row_of(concept)) if normalise(name.text) in forms]
+        return not texts or not all(map(is_acronym, texts))
+
+    tied = [answer.explain["id"], *answer.explain.get("ties", ())]
+    if is_meant(tied[0]):
+        return answer
+    meant = [concept for concept in tied if is_meant(concept)]
+    if not meant and stem(form) != form:
+        other = search.find([(stem(form), types)])[0].answer
+        if other.explain.get("exact") and is_meant(other.explain["id"]):
+            return other
+    name = kb.entity(kb.row_of(meant[0])).canonical_name if meant else ""
+    return search.decided(answer, Choice([(concept, answer.probability or 0.0) for concept in meant], name, bool(meant)), types)

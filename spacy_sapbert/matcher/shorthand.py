@@ -1,0 +1,143 @@
+"""Words that notes write short, and in British spelling: "abdo pain" is "abdominal pain", "haemorrhagic" "hemorrhagic".
+
+Only a name of several words is found by a short word ("pulm" alone is none), and only where the words as they stand give no name as long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+SHORT = {
+    "abd": "abdominal",
+    "abdo": "abdominal",
+    "abn": "abnormal",
+    "acq": "acquired",
+    "alc": "alcoholic",
+    "ant": "anterior",
+    "assoc": "associated",
+    "bact": "bacterial",
+    "bilat": "bilateral",
+    "ca": "cancer",
+    "card": "cardiac",
+    "cerv": "cervical",
+    "chr": "chronic",
+    "chron": "chronic",
+    "cong": "congenital",
+    "congen": "congenital",
+    "decr": "decreased",
+    "defic": "deficiency",
+    "dis": "disease",
+    "dysfxn": "dysfunction",
+    "dz": "disease",
+    "exac": "exacerbation",
+    "exp": "expiratory",
+    "fam": "familial",
+    "freq": "frequency",
+    "fx": "fracture",
+    "gen": "generalized",
+    "hep": "hepatic",
+    "idiop": "idiopathic",
+    "incr": "increased",
+    "inf": "inferior",
+    "infl": "inflammation",
+    "infn": "infection",
+    "infxn": "infection",
+    "ing": "inguinal",
+    "inj": "injury",
+    "insp": "inspiratory",
+    "insuff": "insufficiency",
+    "intest": "intestinal",
+    "irreg": "irregular",
+    "lat": "lateral",
+    "lumb": "lumbar",
+    "malig": "malignant",
+    "metab": "metabolic",
+    "mult": "multiple",
+    "musc": "muscle",
+    "obs": "obstruction",
+    "obst": "obstruction",
+    "obstr": "obstruction",
+    "perf": "perforation",
+    "periph": "peripheral",
+    "prim": "primary",
+    "prox": "proximal",
+    "pulm": "pulmonary",
+    "resp": "respiratory",
+    "rheum": "rheumatoid",
+    "sens": "sensory",
+    "sev": "severe",
+    "sup": "superior",
+    "supf": "superficial",
+    "symp": "symptom",
+    "synd": "syndrome",
+    "thor": "thoracic",
+    "tox": "toxicity",
+    "ulc": "ulcerative",
+    "urin": "urinary",
+    "vag": "vaginal",
+    "vasc": "vascular",
+    "vent": "ventricular",
+}
+# British -> American; names of the sources are mostly American
+_BRITISH = tuple(
+    (re.compile(british), american)
+    for british, american in (
+        ("haem", "hem"),
+        ("aemi", "emi"),
+        ("oedem", "edem"),
+        ("oesoph", "esoph"),
+        ("oestr", "estr"),
+        ("rrhoe", "rrhe"),
+        ("pnoe", "pne"),
+        ("paed", "ped"),
+        ("gynaec", "gynec"),
+        ("anaes", "anes"),
+        ("aesth", "esth"),
+        ("caec", "cec"),
+        ("faec", "fec"),
+        ("foet", "fet"),
+        ("naev", "nev"),
+        ("coeli", "celi"),
+        ("leuc", "leuk"),
+        ("tumour", "tumor"),
+        ("colour", "color"),
+        ("behaviour", "behavior"),
+        ("sulph", "sulf"),
+        ("isation", "ization"),
+        ("ised$", "ized"),
+        ("ising$", "izing"),
+        ("goitre", "goiter"),
+        ("fibre", "fiber"),
+        ("calibre", "caliber"),
+        ("grey", "gray"),
+        ("praec", "prec"),
+        ("caes", "ces"),
+        ("aeti", "eti"),
+        ("dilatation", "dilation"),
+    )
+)
+
+
+@lru_cache(maxsize=20_000)
+def written_out(word: str) -> str | None:
+    """Return the word that a lower-case one stands for, None for one that is written out in American spelling."""
+    full = SHORT.get(word)
+    if full is not None:
+        return full
+    if len(word) < 5 or not any(pair in word for pair in ("ae", "oe", "our", "is", "ou", "ph", "tre", "bre", "uc", "rey", "lata")):
+        return None
+    changed = word
+    for british, american in _BRITISH:
+        changed = british.sub(american, changed)
+    return changed if changed != word else None
+
+
+def written_out_words(words: Sequence[str]) -> dict[int, str]:
+    """Return what words stand for, by their places.
+
+    Args:
+        words: of a text, in lower case.
+    """
+    return {at: full for at, word in enumerate(words) if (full := written_out(word)) is not None}

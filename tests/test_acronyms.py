@@ -1,0 +1,55 @@
+"""A name that its sources write as an acronym is no word in small letters, for the linker either."""
+
+from __future__ import annotations
+
+
+import pytest
+import spacy
+from spacy.language import Language
+
+from spacy_sapbert.build.linker import build_linker, read_source
+from spacy_sapbert.encoders.static import StaticEncoder
+from spacy_sapbert.indexes.exact import ExactIndex
+
+ROWS = """concept_id\tname\tsource\tterm_type\ttypes
+C9300001\tSCAR\tMINE\tAB\tT047
+C9300001\tsevere cutaneous adverse reaction\tMINE\tPT\tT047
+C9300002\tcicatrix\tMINE\tPT\tT033
+C9300002\tscar\tMINE\tSY\tT033
+C9300003\tARMS\tMINE\tAB\tT191
+C9300003\talveolar rhabdomyosarcoma\tMINE\tPT\tT191
+C9300004\tarm\tMINE\tPT\tT023
+C9300005\tPALE\tMINE\tAB\tT047
+C9300005\tparaneoplastic limbic encephalitis\tMINE\tPT\tT047
+"""
+
+
+@pytest.fixture(scope="module")
+def nlp(tmp_path_factory: pytest.TempPathFactory) -> Language:
+    folder = tmp_path_factory.mktemp("acronyms")
+    (folder / "names.tsv").write_text(ROWS, encoding="utf-8")
+    build_linker([read_source(folder / "names.tsv")], folder / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
+    made = spacy.blank("en")
+    made.add_pipe("sapbert_linker", config={"linker_name": str(folder / "linker")})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("word", "concept"),
+    [
+        ("SCAR", {"C9300001", "C9300002"}),  # both may be meant in capitals
+        ("scar", {"C9300002"}),  # the name that is no acronym
+        ("Scars", {"C9300002"}),
+        ("ARMS", {"C9300003"}),
+        ("arms", {"C9300004"}),  # no other concept has this name: that of its singular
+        ("PALE", {"C9300005"}),
+        ("pale", {""}),
+        ("Pale", {""}),
+    ],
+)
+def test_acronyms_in_small_letters(nlp: Language, word: str, concept: set[str]):
+    doc = nlp.make_doc(f"It was {word} there")
+    doc.set_ents([doc.char_span(7, 7 + len(word), label="DISO")])
+    doc = nlp.get_pipe("sapbert_linker")(doc)  # type: ignore[operator]
+    assert doc.ents[0].kb_id_ in concept
+    assert doc.ents[0]._.kb_explain["linked"] == (doc.ents[0].kb_id_ != "")
