@@ -162,6 +162,7 @@ setup(
             "spacy-sapbert.AnnoyIndex.v1 = spacy_sapbert.indexes.annoy:AnnoyIndex",
             "spacy-sapbert.ExactIndex.v1 = spacy_sapbert.indexes.exact:ExactIndex",
             "spacy-sapbert.FaissIndex.v1 = spacy_sapbert.indexes.faiss:FaissIndex",
+            "spacy-sapbert.ListsIndex.v1 = spacy_sapbert.indexes.lists:ListsIndex",
             "spacy-sapbert.MilvusIndex.v1 = spacy_sapbert.indexes.milvus:MilvusIndex",
             "spacy-sapbert.UsearchIndex.v1 = spacy_sapbert.indexes.usearch:UsearchIndex",
         ],

@@ -22,7 +22,14 @@ import typer
 DOCS = Path(__file__).parent
 QUOTED = re.compile(r"^<!-- figures: (?P<file>[\w-]+)(?: (?P<table>[\w-]+))? -->\n(?P<body>(?:\|.*\|\n)+)", re.MULTILINE)  # a table with its source
 DATA = DOCS / "figures" / "data"
-ENGINES = [("exact", "ExactIndex"), ("annoy", "AnnoyIndex"), ("usearch", "UsearchIndex"), ("faiss", "FaissIndex"), ("milvus.index", "MilvusIndex")]
+ENGINES = [
+    ("exact", "ExactIndex"),
+    ("annoy", "AnnoyIndex"),
+    ("lists", "ListsIndex"),
+    ("usearch", "UsearchIndex"),
+    ("faiss", "FaissIndex"),
+    ("milvus.index", "MilvusIndex"),
+]
 MADE = "<!-- Made by docs/generate.py (`make docs-pages`). Do not edit this page. -->\n"
 CODE = re.compile(r"[EW]\d{3}")
 FIELD = re.compile(r"\{(\w+)[^}]*\}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 import spacy
 from spacy.language import Language

@@ -23,6 +23,7 @@ GROUPS = {
         "spacy-sapbert.AnnoyIndex.v1",
         "spacy-sapbert.ExactIndex.v1",
         "spacy-sapbert.FaissIndex.v1",
+        "spacy-sapbert.ListsIndex.v1",
         "spacy-sapbert.MilvusIndex.v1",
         "spacy-sapbert.UsearchIndex.v1",
     ],

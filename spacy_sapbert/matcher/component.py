@@ -418,7 +418,8 @@ class ConceptMatcher(DocComponent):
         for places, label in zip([*inner, *wholes], _labels(sets, [[hashes[i] for i in places] for places in [*inner, *wholes]])):
             if label is not None and (match := made(places, label, nested=True)) is not None:
                 yield match
-        tried = list(parts_of([each.group().lower() for each in found]))
+        begins = np.logical_or.reduce([each.begins(words) for each in sets]).tolist()  # most parts are no names, and few words begin one
+        tried = [part for part in parts_of([each.group().lower() for each in found]) if begins[part.words[0]]]
         for part, label in zip(tried, _labels(sets, [[hashes[i] for i in part.words] for part in tried])):
             if label is not None and (match := made(part.words, label, part=True)) is not None:
                 yield match._replace(part=not part.whole)
@@ -445,7 +446,7 @@ class ConceptMatcher(DocComponent):
         their_lengths, their_labels = self._phrases.longest(other)
         used: Dict[int, str] = {}
         taken = 0  # where the last name ends
-        for start in range(len(found)):
+        for start in np.flatnonzero(their_lengths).tolist():
             end = start + int(their_lengths[start])
             places = [at for at in full if start <= at < end]
             if start < taken or not places or (end - start < 2 and found[start].group().lower() in SHORT):
@@ -482,12 +483,13 @@ class ConceptMatcher(DocComponent):
     def set_annotations(self, docs: Iterable[Doc], predictions: List[List[Match]]) -> None:
         """Write the names that were found into the Docs. A token that holds more than a name ("GERD.3") is split."""
         for doc, matches in zip(docs, predictions):
+            text = doc.text  # put together anew each time
             _split(doc, [offset for match in matches for offset in (match.start, match.end)])
             before = [] if self.spans_key else [Match(ent.start_char, ent.end_char, ent.label_, ent=ent) for ent in doc.ents]
-            skipped = _skipped(doc.text) if self.join and before else ()  # a recogniser marks headings, too
-            kept, others = chosen(before, matches, text=doc.text, join=self.join, overwrite=self.overwrite, skipped=skipped)
+            skipped = _skipped(text) if self.join and before else ()  # a recogniser marks headings, too
+            kept, others = chosen(before, matches, text=text, join=self.join, overwrite=self.overwrite, skipped=skipped)
             if self.all_key is not None:  # else what is left out would be nowhere
-                chosen_ones, kept = kept, without_sites(kept, doc.text)
+                chosen_ones, kept = kept, without_sites(kept, text)
                 others = [*others, *(one for one in chosen_ones if one not in kept)]
             spans = filter_spans(span for match in kept if (span := _span(doc, match)) is not None)
             set_spans(doc, self.spans_key, spans)

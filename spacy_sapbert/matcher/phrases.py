@@ -87,6 +87,10 @@ class Phrases:
             found[some[there]], labels[some[there]] = length, self.labels[place[there]]
         return found, labels
 
+    def begins(self, words: Hashes1d) -> npt.NDArray[np.bool_]:
+        """Return for each word (m,), given by its hash, whether a phrase begins with it."""
+        return _look_up(self.firsts, words)[1] if len(self) else np.zeros(len(words), dtype=np.bool_)
+
     def find(self, runs: Sequence[Sequence[int]]) -> list[str | None]:
         """Return the label of each run of words, given by their hashes; None for one that is no phrase."""
         if not len(self) or not runs:

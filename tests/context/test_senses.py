@@ -166,6 +166,25 @@ def test_the_context_decides(with_senses: Path) -> None:
     assert [concept for concept, _ in ent._.kb_explain["meanings"]] == ["C9300001", "C9300002", "C9300004"]
 
 
+def test_a_test_is_ten_times_as_probable_before_a_value(model: SenseModel, tmp_path: Path) -> None:
+    table = tmp_path / "names.tsv"
+    rows = ["C9300002\tcerebral palsy\tCP\tT059", "C9300001\tchest pain\tCP\tT184"]  # as if the first were measured
+    table.write_text("concept_id\tname\tsynonyms\ttypes\n" + "\n".join(rows) + "\n")
+    build_linker([read_source(table)], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
+    (tmp_path / "linker" / "senses").mkdir()
+    model.save(tmp_path / "linker" / "senses")
+    linker = linker_of(tmp_path / "linker", Senses())
+
+    def palsy(text: str) -> float:
+        (ent,) = linker(marked(text, "CP")).ents
+        return float(dict(map(tuple, ent._.kb_explain["meanings"]))["C9300002"])
+
+    before = palsy("CP today")
+    assert before < 0.1
+    for text in ("CP 41", "CP: 41", "CP is <4.1"):
+        assert palsy(text) == pytest.approx(10 * before / (10 * before + 1 - before), abs=2e-3)
+
+
 def test_equal_mentions_of_one_batch_differ_by_their_docs(with_senses: Path, model: SenseModel) -> None:
     linker = linker_of(with_senses, Senses())
     one, other = linker.pipe([marked("c/o CP", "CP"), marked("spastic CP, spastic cerebral palsy", "CP")])

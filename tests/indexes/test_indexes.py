@@ -21,6 +21,7 @@ from spacy_sapbert.indexes import auto, rescored, stored
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.indexes.faiss import FaissIndex
+from spacy_sapbert.indexes.lists import ListsIndex
 from spacy_sapbert.indexes.milvus import MilvusIndex
 from spacy_sapbert.indexes.usearch import UsearchIndex
 from spacy_sapbert.registry import registry
@@ -37,11 +38,14 @@ ENGINES: Dict[str, Callable[[], Any]] = {
     "faiss": lambda: FaissIndex(search=400, tune=False),
     "faiss pca": lambda: FaissIndex("HNSW16,SQ8", pca=8, rescore=400, tune=False),
     "faiss flat": lambda: FaissIndex("Flat", tune=False),
+    "lists": lambda: ListsIndex(lists=9, probe=9, pca=0, tune=False, threads=2),
+    "lists pca": lambda: ListsIndex(lists=9, probe=9, pca=8, rescore=400, tune=False),
     "milvus": lambda: MilvusIndex(search=400, tune=False),
     "milvus server pca": lambda: MilvusIndex(milvus_server(), "", pca=8, rescore=400, tune=False),
     "milvus standalone": lambda: MilvusIndex(standalone().uri, "", search=400, tune=False, timeout=60.0),
 }
-FILES = {"annoy": {"forest.ann"}, "usearch": {"graph.usearch"}, "faiss": {"index.faiss"}, "exact": set()}  # beside the vectors
+LISTS_FILES = {f"lists_{part}.npy" for part in ("bounds", "centres", "rows", "seen")}
+FILES = {"lists": LISTS_FILES, "annoy": {"forest.ann"}, "usearch": {"graph.usearch"}, "faiss": {"index.faiss"}, "exact": set()}  # beside the vectors
 DIM, SIZE = 24, 400
 
 
@@ -245,6 +249,43 @@ def test_a_narrow_search_still_gives_k_rows() -> None:
         assert ((index.query(QUERIES, k)[0] >= 0).sum(axis=1) == k).all()
 
 
+def test_lists_hold_each_name_once_with_its_nearest_centre() -> None:
+    index = ListsIndex(lists=7, pca=0, tune=False)
+    index.build(VECTORS)
+    lists = index._engine
+    assert sorted(lists.rows.tolist()) == list(range(SIZE))
+    np.testing.assert_array_equal(lists.seen, VECTORS[lists.rows])
+    np.testing.assert_allclose(np.linalg.norm(lists.centres, axis=1), 1, atol=1e-6)
+    of = np.repeat(np.arange(7), np.diff(lists.bounds))
+    np.testing.assert_array_equal(of, np.argmax(lists.seen @ lists.centres.T, axis=1))
+
+
+@pytest.mark.parametrize(("budget", "probes"), [(1.0, 6), (0.5, 3), (0.001, 1)])
+def test_the_search_budget_is_a_share_of_the_lists(budget: float, probes: int) -> None:
+    """One candidate of each query, and the names of the lists whose centres are nearest to it, by hand."""
+    index = ListsIndex(lists=20, probe=6, pca=0, rescore=1, tune=False, threads=1)
+    index.build(VECTORS)
+    lists = index._engine
+    of = np.repeat(np.arange(20), np.diff(lists.bounds))
+    rows, _ = index.query(QUERIES, 1, budget=budget)
+    for query, row in zip(QUERIES, rows[:, 0].tolist()):
+        near = np.argsort(-(lists.centres @ query))[:probes]
+        inside = lists.rows[np.isin(of, near)]
+        assert row == inside[np.argmax(VECTORS[inside] @ query)]
+
+
+def test_lists_of_few_names_still_give_k_rows() -> None:
+    index = ListsIndex(lists=100, probe=1, pca=0, rescore=1, tune=False)
+    index.build(VECTORS)
+    for k in (1, 50, SIZE):
+        assert ((index.query(QUERIES, k)[0] >= 0).sum(axis=1) == k).all()
+
+
+@pytest.mark.parametrize(("size", "given", "expected"), [(300_000, 0, 2048), (10_000, 0, 512), (3, 0, 3), (300_000, 77, 77), (50, 77, 50)])
+def test_number_of_lists(size: int, given: int, expected: int) -> None:
+    assert ListsIndex(lists=given).lists_of(size) == expected  # 4 × √300,000 = 2,191; 4 × √10,000 = 400
+
+
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux tells what is resident")
 def test_of_a_large_file_nothing_stays_resident(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     first = ENGINES["usearch"]()
@@ -340,7 +381,7 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(cosines, expected[1], atol=1e-6)
 
 
-@pytest.mark.parametrize("make", [AnnoyIndex, ExactIndex, FaissIndex, MilvusIndex, UsearchIndex])
+@pytest.mark.parametrize("make", [AnnoyIndex, ExactIndex, FaissIndex, ListsIndex, MilvusIndex, UsearchIndex])
 def test_annotations_are_types(make: Any) -> None:
     """Older versions of spaCy's config library cannot resolve annotations that are strings."""
     assert [name for name, setting in inspect.signature(make).parameters.items() if isinstance(setting.annotation, str)] == []

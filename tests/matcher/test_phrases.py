@@ -68,6 +68,13 @@ def test_a_union_keeps_the_first_label() -> None:
     assert longest(union([more, collected(GIVEN)]), "chest pain") == [(2, "OTHER"), (1, "OTHER")]
 
 
+def test_words_that_begin_a_phrase() -> None:
+    words = np.array([word_hash(word) for word in ("pain", "chest", "x", "fever")], dtype=np.uint64)
+    phrases = collected([("chest x ray", "PROC"), ("fever", "DISO")])
+    assert phrases.begins(words).tolist() == [False, True, False, True]
+    assert collected([]).begins(words).tolist() == [False] * 4
+
+
 def test_words_are_hashed_alike_everywhere() -> None:
     assert word_hash("fever") == 0x990051AF14380EE6  # blake2b, 8 bytes, little-endian: files of hashes outlive a process
     assert word_hash("\ud800") != word_hash("")

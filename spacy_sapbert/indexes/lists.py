@@ -1,0 +1,177 @@
+"""Lists of near vectors (an inverted file: Jégou, Douze and Schmid, TPAMI 2011) in numpy: no library, and the lists of a batch are compared at once.
+
+Names are put into lists around centres that k-means learns. A query is compared with the names of the `probe` lists with the nearest centres, by their
+first PCA axes; the best are compared in full, as with every approximate engine.
+"""
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import DamagedFile, fail
+from ..types import Floats2d, Ints1d, Ints2d
+from .params import build_param, param, reader_param, search_param
+from .rescored import BLOCK, RescoredIndex
+
+PARTS = ("centres", "bounds", "rows", "seen")
+PER_LIST = 60  # vectors that a centre is learnt from
+ROUNDS = 8  # of k-means: more move few names
+PROBE_TO_TRY = [32, 64, 128, 256, 512, 1024]
+
+
+class Lists(NamedTuple):
+    """The engine's arrays.
+
+    Attributes:
+        centres: (c, d), L2-normalised.
+        bounds: (c + 1,) list i holds the places from bounds[i] to before bounds[i + 1].
+        rows: (n,) row of the name in each place.
+        seen: (n, d) what the engine sees of the name in each place.
+    """
+
+    centres: Floats2d
+    bounds: Ints1d
+    rows: Ints1d
+    seen: Floats2d
+
+
+@dataclass(eq=False)
+class ListsIndex(RescoredIndex):
+    """`spacy-sapbert.ListsIndex.v1`.
+
+    Args:
+        lists: Lists; 0 for four times the root of the number of names, as a power of two.
+        probe: Lists looked at per query. More are slower and find more.
+        pca: Dimensions that are compared in the lists; 0 for all.
+        rescore: Candidates per query that are compared in full precision.
+        tune: As for `AnnoyIndex`, over probe.
+        threads: Threads of a search; 0 for one per core.
+        seed: Of the first centres and of the PCA's sample.
+
+    Raises:
+        SapbertError: E002 (a setting).
+    """
+
+    lists: int = build_param(0, least=0)
+    probe: int = search_param(256, least=1)
+    pca: int = build_param(96, least=0)
+    rescore: int = search_param(200, least=1)
+    tune: bool = param(True)
+    threads: int = reader_param(0, least=0)
+    seed: int = build_param(13)
+
+    kind = "lists index"
+
+    @property
+    def queries_at_once(self) -> int:
+        """Queries that one thread searches at once; a list is compared with all of them that look at it."""
+        return 128
+
+    def settings_to_try(self, size: int) -> list[dict[str, Any]]:
+        """Return rising values of probe; see `Tunable`."""
+        return self._rising("probe", PROBE_TO_TRY, self.lists_of(size))
+
+    def lists_of(self, size: int) -> int:
+        """Return the number of lists for so many names."""
+        return min(self.lists or int(2 ** round(math.log2(4 * math.sqrt(size)))), size)
+
+    def engine_bytes(self, dim: int) -> float:
+        """Return the bytes per name: what is seen of it, and its row."""
+        return 4.0 * self._seen(dim) + 8
+
+    def require(self) -> None:
+        """Need no library."""
+
+    def _build_engine(self, blocks: Iterator[tuple[int, Floats2d]], total: int) -> Lists:
+        seen = np.empty((total, self.tree_dim), dtype=np.float32)
+        for start, block in blocks:
+            seen[start : start + len(block)] = block
+        centres = _centres(seen, self.lists_of(total), self.seed)
+        nearest = _nearest_centres(seen, centres)
+        rows = np.argsort(nearest, kind="stable")
+        bounds = np.searchsorted(nearest[rows], np.arange(len(centres) + 1))
+        return Lists(centres, bounds, rows, np.ascontiguousarray(seen[rows]))
+
+    def _nearest(self, queries: Floats2d, fetch: int, budget: float) -> Ints2d:
+        lists: Lists = self._engine
+        sizes = np.diff(lists.bounds)
+        probes = min(max(1, int(self.probe * budget)), len(sizes))
+        near = queries @ lists.centres.T  # (q, c)
+        chosen = np.argpartition(-near, probes - 1, axis=1)[:, :probes] if probes < len(sizes) else np.tile(np.arange(len(sizes)), (len(queries), 1))
+        if (sizes[chosen].sum(axis=1) < min(fetch, len(lists.rows))).any():  # lists of few names: as many as it takes
+            chosen = np.argsort(-near, axis=1, kind="stable")
+            enough = np.maximum.accumulate(np.cumsum(sizes[chosen], axis=1), axis=1) < min(fetch, len(lists.rows))
+            chosen = chosen[:, : int(enough.sum(axis=1).max()) + 1]
+        ends = np.cumsum(sizes[chosen], axis=1)  # (q, probes) where each list ends among the query's candidates
+        scores = np.full((len(queries), int(ends[:, -1].max())), -np.inf, dtype=np.float32)
+        order = np.argsort(chosen, axis=None, kind="stable")  # all pairs of a query and a list, by list
+        which, at = np.divmod(order, chosen.shape[1])
+        of = chosen[which, at]
+        firsts = np.flatnonzero(np.r_[True, of[1:] != of[:-1]])
+        for a, b in zip(firsts.tolist(), [*firsts[1:].tolist(), len(of)]):
+            start, end = int(lists.bounds[of[a]]), int(lists.bounds[of[a] + 1])
+            if start == end:
+                continue
+            found = queries[which[a:b]] @ lists.seen[start:end].T
+            for line, i, place in zip(found, which[a:b].tolist(), ends[which[a:b], at[a:b]].tolist()):
+                scores[i, place - (end - start) : place] = line
+        best = (
+            np.argpartition(-scores, fetch - 1, axis=1)[:, :fetch]
+            if fetch < scores.shape[1]
+            else np.tile(np.arange(scores.shape[1]), (len(queries), 1))
+        )
+        rows = np.empty(best.shape, dtype=np.int64)
+        for i, columns in enumerate(best):  # back to the places of the lists: padding is past the last one
+            at_list = np.minimum(np.searchsorted(ends[i], columns, side="right"), chosen.shape[1] - 1)
+            list_ = chosen[i, at_list]
+            rows[i] = lists.rows[np.minimum(lists.bounds[list_ + 1] - (ends[i, at_list] - columns), len(lists.rows) - 1)]
+        rows[np.isneginf(np.take_along_axis(scores, best, axis=1))] = -1
+        return rows
+
+    def _save_engine(self, path: Path) -> None:
+        for part, array in zip(PARTS, self._engine):
+            fresh = path / f"lists_{part}.npy.new"  # beside: what is saved may be mapped from the file that is replaced
+            with open(fresh, "wb") as file:
+                np.save(file, array)
+            os.replace(fresh, path / f"lists_{part}.npy")
+
+    def _open_engine(self, path: Path) -> Lists:
+        try:
+            lists = Lists(*(np.load(path / f"lists_{part}.npy", mmap_mode="r", allow_pickle=False) for part in PARTS))
+        except ValueError as error:
+            raise fail("E202", DamagedFile, path=path, why=f"the lists can't be read: {error}") from error
+        if lists.seen.shape != (len(self), self.tree_dim) or len(lists.rows) != len(self) or int(lists.bounds[-1]) != len(self):
+            raise fail("E202", DamagedFile, path=path, why=f"the lists do not fit the {len(self):,} vectors beside them")
+        return lists
+
+
+def _centres(seen: Floats2d, count: int, seed: int) -> Floats2d:
+    """Learn centres (count, d) by k-means over directions, from a seeded sample."""
+    chosen = np.random.default_rng(seed).permutation(len(seen))
+    sample = _directions(seen[np.sort(chosen[: PER_LIST * count])])
+    centres = _directions(seen[np.sort(chosen[:count])])
+    for _ in range(ROUNDS):
+        nearest = _nearest_centres(sample, centres)
+        order = np.argsort(nearest, kind="stable")
+        firsts = np.searchsorted(nearest[order], np.arange(count))
+        filled = np.flatnonzero(np.bincount(nearest, minlength=count))
+        centres[filled] = _directions(np.add.reduceat(sample[order], firsts[filled], axis=0))
+    return centres
+
+
+def _directions(vectors: Floats2d) -> Floats2d:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    made: Floats2d = vectors / np.maximum(lengths, 1e-12)
+    return made
+
+
+def _nearest_centres(vectors: Floats2d, centres: Floats2d) -> Ints1d:
+    """Return the centre with the largest cosine for each vector."""
+    blocks = [np.argmax(vectors[start : start + BLOCK] @ centres.T, axis=1) for start in range(0, len(vectors), BLOCK)]
+    found: Ints1d = np.concatenate(blocks).astype(np.int64)
+    return found
