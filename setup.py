@@ -86,15 +86,7 @@ setup(
     package_data={
         "spacy_sapbert": [
             "py.typed",
-            "data/*.tsv",
-            "data/*.tsv.xz",
-            "data/*.json",
-            "data/encoder/*",
-            "data/encoder/1_Pooling/*",
-            "data/senses/*",
-            "data/static_encoder/*",
-            "data/mentions/*",
-            "data/mentions/lexicon/*",
+            "data/**/*",
             "render/templates/*",
         ]
     },
