@@ -16,6 +16,9 @@ CLINICAL = "clinical"
 DATA = Path(__file__).parents[1] / "data" / "senses"  # made by `python -m training senses`
 MIN_PROBABILITY = 0.5
 VALUE_ODDS = 10.0  # how much more probable a test is where a value follows
+UPPER, SEEN_IN_CASE = 2, 3  # place of capitals in `Meaning.cases`; how often lists must have the abbreviation in capitals
+OTHER_CASE = 0.02  # odds of a meaning that lists never have in capitals, of a text in capitals
+AROUND, CAPITALS_FROM = 60, 0.7  # characters on each side; share of capitals from which on a text is written in them
 STRANGE = 0.02  # frequency of a concept that has the abbreviation as a name, but no list of clinical abbreviations knows
 
 
@@ -76,6 +79,8 @@ class Senses:
             probabilities = model.probabilities(model.evidence(meanings, context, in_note))
             if has_value(text[span.end_char : span.end_char + 24]):
                 probabilities = self._measured(known, probabilities, kb)
+            if context.case == UPPER and not _in_capitals(text, span.start_char, span.end_char):
+                probabilities = _in_their_case(known, probabilities)
             chosen.append(self._choice(known, probabilities))
         return chosen
 
@@ -129,6 +134,25 @@ class Senses:
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+def _in_their_case(known: Sequence[Option], probabilities: Any) -> Any:
+    """Return the probabilities of meanings of a text in capitals: what the lists have in capitals more often is more probable.
+
+    A meaning that they have in small letters only is hardly meant: "CT" is no count, "ALT" is not alternate, "PT 19" no patient.
+    """
+    capitals = np.array([option.meaning.cases[UPPER] for option in known], dtype=np.float64)
+    if capitals.sum() < SEEN_IN_CASE:
+        return probabilities
+    small = [sum(option.meaning.cases) >= 2 and not option.meaning.cases[UPPER] for option in known]
+    changed = probabilities * (capitals + 0.5) * np.where(small, OTHER_CASE, 1.0)
+    return np.minimum(changed / changed.sum(), MOST)
+
+
+def _in_capitals(text: str, start: int, end: int) -> bool:
+    """Say whether what stands around a place is written in capitals, which then say nothing."""
+    letters = [letter for letter in text[max(0, start - AROUND) : start] + text[end : end + AROUND] if letter.isalpha()]
+    return bool(letters) and sum(letter.isupper() for letter in letters) >= CAPITALS_FROM * len(letters)
 
 
 def _concept_of(meaning: Meaning, kb: KnowledgeBase) -> Optional[str]:

@@ -6,7 +6,7 @@ import re
 
 CAPITALS, NOT_LOWER = "capitals", "not lower"  # how a word must be written in the text; "" is any way
 ACRONYM_LETTERS = 8  # longer words in capitals are words of a source that writes all its names so
-MEASURED = frozenset(["T034", "T059", "T060", "T201"])  # types of what has a value
+MEASURED = frozenset(["T034", "T059", "T060", "T196", "T201"])  # types of what has a value: tests, elements ("Mg 0.6"), vital signs
 _VALUE = re.compile(r"[ \t]*(?:[:=]|is|was|of|at)?[ \t]*[<>~≈↓↑]?[ \t]*\d")
 
 

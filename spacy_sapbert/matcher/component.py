@@ -48,7 +48,7 @@ from .spelling import MIN_LETTERS, Spelling
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # from so many names on, the phrases are kept in the cache
 SHOWN_FROM = 1_000_000  # from so many names on, making the phrases takes more than ten seconds, and progress is shown
-RULES = 4  # add one with every change to how a name becomes words (`_form`, `stem`, `_collect`), so that older caches are not used
+RULES = 5  # add one with every change to how a name becomes words (`_form`, `stem`, `_collect`), so that older caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words kept in memory while names are read
 _LONG = 64  # letters; hashes of longer words (base64) are not kept

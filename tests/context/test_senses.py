@@ -18,7 +18,7 @@ from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.context.base import Candidates, Choice, Disambiguator
 from spacy_sapbert.context.sections import find_sections, section_at
 from spacy_sapbert.context.sense_model import COUNTED, MOST, SIGNALS, Context, Meaning, SenseModel, case_of, normal, read_context
-from spacy_sapbert.context.senses import DATA, Senses
+from spacy_sapbert.context.senses import DATA, Option, Senses, _in_capitals, _in_their_case
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
@@ -183,6 +183,22 @@ def test_a_test_is_ten_times_as_probable_before_a_value(model: SenseModel, tmp_p
     assert before < 0.1
     for text in ("CP 41", "CP: 41", "CP is <4.1"):
         assert palsy(text) == pytest.approx(10 * before / (10 * before + 1 - before), abs=2e-3)
+
+
+def test_in_capitals_what_is_written_so_more_often_is_more_probable() -> None:
+    cases = {"count": (2, 0, 0), "tomography": (1, 0, 35), "cardiothoracic": (0, 0, 1)}
+    known = [Option(Meaning("ct", name, (), 0.3, each), None) for name, each in cases.items()]
+    found = _in_their_case(known, np.array([0.9, 0.06, 0.04]))
+    parts = np.array([0.9 * 0.5 * 0.02, 0.06 * 35.5, 0.04 * 1.5])  # the first is never in capitals
+    assert found.tolist() == pytest.approx((parts / parts.sum()).tolist())
+    rare = [known[0], known[2]]  # one occurrence in capitals says nothing
+    assert _in_their_case(rare, np.array([0.9, 0.1])).tolist() == [0.9, 0.1]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("A CT SCAN OF THE HEAD", True), ("A CT scan of the head", False), ("CT", False)])
+def test_capitals_among_capitals_say_nothing(text: str, expected: bool) -> None:
+    at = text.index("CT")
+    assert _in_capitals(text, at, at + 2) is expected
 
 
 def test_equal_mentions_of_one_batch_differ_by_their_docs(with_senses: Path, model: SenseModel) -> None:

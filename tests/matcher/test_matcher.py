@@ -482,10 +482,12 @@ def test_a_heading_that_names_a_test_with_its_result_is_a_mention(text: str, exp
         ("Hb was normal", []),
         ("hb 98", []),  # no source writes it so
         ("a weight on her mind", []),
+        ("Mg 0.6", ["Mg"]),
+        ("Mg was low", []),
     ],
 )
 def test_short_symbols_and_plain_words_of_tests_are_found_before_a_value(text: str, expected: List[str]):
-    assert found(written(("Hb", "T059", ""), ("weight", "T201", "")), text) == expected
+    assert found(written(("Hb", "T059", ""), ("weight", "T201", ""), ("Mg", "T196", "")), text) == expected
     assert found(written(("Hb", "T047", ""), ("weight", "T047", ""), ("gout", "T047", "")), text) == []
 
 
