@@ -15,6 +15,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
@@ -227,8 +228,6 @@ def test_wrong_settings_are_refused_with_a_code(linker: Any, config: Dict[str, A
         ({"k": 0}, "E002"),
         ({"types": {"DRUG": ["medicine"]}}, "E104"),
         ({"linker_name": "umls2"}, "E001"),
-        ({"index": {"@misc": "spacy.first_longest_spans_filter.v1"}}, "E006"),
-        ({"model": {"@misc": "spacy.first_longest_spans_filter.v1"}}, "E006"),
         ({"model": {"@architectures": "spacy-sapbert.NameEncoder.v1", "pooling": "max"}}, "E303"),
         ({"index": {"@sapbert_indexes": "spacy-sapbert.AnnoyIndex.v1", "n_trees": 0}}, "E002"),
     ],
@@ -237,6 +236,19 @@ def test_wrong_settings_in_a_config(config: Dict[str, Any], code: str):
     with pytest.raises(SapbertError) as info:
         BLANK.add_pipe("sapbert_linker", config=config)
     assert info.value.code == code
+    assert BLANK.pipe_names == []
+
+
+@pytest.mark.parametrize("setting", ["index", "model"])
+def test_something_else_than_an_engine_or_an_encoder_is_refused(setting: str):
+    """With E006; confection 0.1 compares the types itself, before the component is made, and names the setting."""
+    with pytest.raises((SapbertError, ConfigValidationError)) as info:
+        BLANK.add_pipe("sapbert_linker", config={setting: {"@misc": "spacy.first_longest_spans_filter.v1"}})
+    if isinstance(info.value, SapbertError):
+        assert info.value.code == "E006"
+    else:
+        assert version("confection").startswith("0.")
+        assert f"sapbert_linker -> {setting}" in str(info.value)
     assert BLANK.pipe_names == []
 
 
