@@ -1,4 +1,4 @@
-"""Fit a calibration for a linker on annotated Docs."""
+"""Train a ranker and fit a calibration for a linker on annotated Docs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from .bundle import LinkerBundle
 from .calibration import Observed, fit_calibration
 from .doc.spans import Mention, Spans, get_mention, is_part, long_forms, spans_to_link
 from .errors import fail
+from .ranking.fit import Example as Ranked
+from .ranking.fit import fit_weights
+from .ranking.ranker import FEATURES, Ranker, count_words
 from .search import CandidateSearch, Query
 from .settings import Settings
 
@@ -41,6 +44,33 @@ def observe(search: CandidateSearch, docs: Iterable[Doc | Example]) -> list[Obse
     return search.observe(*read_gold(docs, search.settings))
 
 
+def ranked(search: CandidateSearch, sets: Iterable[Iterable[Doc | Example]], fit_on: str) -> LinkerBundle:
+    """Return the search's linker with a ranker that is trained on annotated Docs, and without a calibration, which was fit on another ranking.
+
+    Args:
+        search: of the linker, without targets.
+        sets: the Docs of each corpus; their spans have gold ids as `kb_id_`. See `fit_weights` for what each counts.
+        fit_on: which data this is, in words.
+
+    Raises:
+        SapbertError: E014, E016, E047, see `SapBertLinker.train_ranker`.
+    """
+    bundle = search.bundle
+    counts, n_names = count_words(bundle.kb.surface_forms())
+    empty = Ranker((0.0,) * len(FEATURES), counts, n_names, bundle.encoder.fingerprint, fit_on)
+    examples: list[list[Ranked]] = []
+    every: list[str] = []
+    for docs in sets:
+        queries, gold = read_gold(docs, search.settings)
+        every += gold
+        examples.append(search.examples(queries, gold, empty) if queries else [])
+    if not every:
+        raise fail("E014", where=f"looked in {search.settings.spans_key or 'doc.ents'}")
+    search.check_gold(every)
+    made = replace(empty, weights=fit_weights(examples))
+    return replace(bundle, ranker=made, calibration=None, why_not_ranked="", why_not_calibrated=" that was fit for this ranker")
+
+
 def calibrated(search: CandidateSearch, docs: Iterable[Doc | Example], fit_on: str) -> LinkerBundle:
     """Return the search's linker with a calibration that is fit on annotated Docs.
 
@@ -58,5 +88,7 @@ def calibrated(search: CandidateSearch, docs: Iterable[Doc | Example], fit_on: s
     search.check_gold(gold)
     observed, bundle = search.observe(queries, gold), search.bundle
     built_for = {"encoder": bundle.encoder.fingerprint, "kb": bundle.kb.fingerprint}
+    if bundle.ranker is not None:
+        built_for["ranker"] = bundle.ranker.fingerprint
     made = fit_calibration(observed, fit_on=fit_on, built_for=built_for, settings=search.settings.scores_depend_on())
     return replace(bundle, calibration=made, why_not_calibrated="")

@@ -1,6 +1,6 @@
 """An opened linker folder as one value, and what opens and saves its parts.
 
-A linker folder holds `kb/`, `encoder/`, `index/` and `manifest.json`; beside them `calibration.json` and what `Additions` writes, if there are any.
+A linker folder holds `kb/`, `encoder/`, `index/` and `manifest.json`; beside them `ranker.json`, `calibration.json` and what `Additions` writes, if there are any.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .indexes.base import report_of
 from .kb.additions import Additions
 from .kb.concept import normalise
 from .kb.knowledge_base import KnowledgeBase
+from .ranking.ranker import Ranker, read_ranker
 from .registry import registry
 from .settings import FAST as FAST
 from .settings import Settings
@@ -31,6 +32,7 @@ KIND, VERSION = "linker", 1
 KB, ENCODER, INDEX = "kb", "encoder", "index"  # folders in a linker folder
 PARTS = {"kb": KB, "model": ENCODER, "index": INDEX}  # as spaCy's `exclude` names them -> folder
 SENSES = "senses"  # a sense model in a linker folder, if it has one; the manifest does not list it: it depends on no part
+RANKER = "ranker.json"  # beside the manifest, which does not list it: it may be trained again
 CALIBRATION = "calibration.json"  # beside the manifest, which does not list it: it may be fit again
 NAME_ENCODER, STATIC_ENCODER = "spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"
 
@@ -46,9 +48,11 @@ class LinkerBundle:
         kb: the knowledge base, with the additions.
         encoder: the encoder, loaded.
         index: the index of the knowledge base's surface forms.
-        calibration: None where there is none that was fit for this encoder and knowledge base.
+        ranker: orders candidates; None where there is none that was trained for this encoder.
+        calibration: None where there is none that was fit for this encoder, knowledge base and ranker.
         additions: names and concepts that a user added, with their vectors by this encoder.
         why_not_calibrated: for the message of E010, why a calibration in the folder is not used.
+        why_not_ranked: for the message of E050, why a ranker in the folder is not used.
         parts: part, as `PARTS` names it -> its own folder, which is not in `folder` where the part was kept from another linker folder. A part
             that was given as an object and lies in no folder is left out.
         temporaries: keep the folders on disk as long as the bundle lives, where `from_bytes` wrote them.
@@ -58,9 +62,11 @@ class LinkerBundle:
     kb: KnowledgeBase
     encoder: Encoder
     index: VectorIndex
+    ranker: Ranker | None
     calibration: Calibration | None
     additions: Additions
     why_not_calibrated: str = ""
+    why_not_ranked: str = ""
     parts: Mapping[str, Path] = field(default_factory=dict)
     temporaries: tuple[TemporaryDirectory[str], ...] = ()
 
@@ -80,6 +86,7 @@ class LinkerBundle:
         component: str = "sapbert_linker",
         exclude: Collection[str] = (),
         opened: LinkerBundle | None = None,
+        ranker: Ranker | None = None,
         calibration: Calibration | None = None,
         additions: Additions | None = None,
         parts: Mapping[str, Path] | None = None,
@@ -94,6 +101,7 @@ class LinkerBundle:
             component: name of the component, for messages.
             exclude: parts that are not read from the folder but kept: "kb", "model", "index".
             opened: where kept parts come from; without it, `encoder` and `index` themselves.
+            ranker: to use instead of the folder's.
             calibration: to use instead of the folder's.
             additions: to use instead of the folder's.
             parts: folders of the parts that are not in `folder`.
@@ -101,7 +109,7 @@ class LinkerBundle:
 
         Raises:
             MissingFile: E101, E109, E201 or E301, a part is not there.
-            DamagedFile: E102, E110, E202, E015, E023, a part is damaged.
+            DamagedFile: E102, E110, E202, E015, E023, E048, a part is damaged.
             SapbertError: E003, a part to keep is not there; E022, an added name belongs to no concept of the knowledge base; E106, a part has
                 another format; E203, encoder, index and knowledge base were not built for each other.
         """
@@ -123,9 +131,11 @@ class LinkerBundle:
             else:
                 found = index if opened is None else opened.index
         _check_built_for_each_other(kb, loaded, found, encoder)
-        why = ""
+        why = why_not_ranked = ""
+        if ranker is None:
+            ranker, why_not_ranked = open_ranker(folder, loaded.fingerprint)
         if calibration is None:
-            calibration, why = open_calibration(folder, loaded.fingerprint, kb.fingerprint)
+            calibration, why = open_calibration(folder, loaded.fingerprint, kb.fingerprint, "" if ranker is None else ranker.fingerprint)
         for part in set(exclude) & set(places):
             if opened is not None and part in opened.parts:
                 places[part] = opened.parts[part]
@@ -134,7 +144,8 @@ class LinkerBundle:
         used = [folder, *places.values()]
         kept = [] if opened is None else [each for each in opened.temporaries if any(Path(each.name) in place.parents for place in used)]
         temporaries = (*kept, *(() if temporary is None else (temporary,)))
-        return cls(folder, kb, loaded, found, calibration, Additions(), why, places, temporaries).with_additions(added)
+        made = cls(folder, kb, loaded, found, ranker, calibration, Additions(), why, why_not_ranked, places, temporaries)
+        return made.with_additions(added)
 
     def with_additions(self, additions: Additions) -> LinkerBundle:
         """Return a bundle with other additions, encoded where they have no vectors by this encoder.
@@ -191,6 +202,7 @@ class LinkerBundle:
 
     def _write_changeable(self, folder: Path) -> None:
         """Write what a user changes after a linker is built."""
+        write_ranker(folder, self.ranker)
         write_calibration(folder, self.calibration)
         self.additions.to_disk(folder)
 
@@ -333,16 +345,51 @@ def open_index(folder: Path, like: VectorIndex | None = None) -> VectorIndex:
     return opened
 
 
+# -- ranker -------------------------------------------------------------------------------------------------------------
+
+
+def open_ranker(folder: Path, encoder: str) -> tuple[Ranker | None, str]:
+    """Return the ranker of a linker folder, if it was trained for this encoder; the cosines of another one mean something else.
+
+    Args:
+        folder: the linker folder.
+        encoder: the encoder's fingerprint.
+
+    Returns:
+        The ranker, or None and why the one in the folder is not used ("" where there is none). Warns W010.
+
+    Raises:
+        DamagedFile: E048.
+        SapbertError: E049, E106, it has other features or another format.
+    """
+    if not (folder / RANKER).is_file():
+        return None, ""
+    stored = read_ranker(folder / RANKER)
+    if encoder and stored.encoder == encoder:
+        return stored, ""
+    warn("W010", path=folder)
+    return None, " that was trained for this encoder"
+
+
+def write_ranker(folder: Path, ranker: Ranker | None) -> None:
+    """Write a ranker into a linker folder, whole or not at all; None removes one that is there."""
+    if ranker is None:
+        (folder / RANKER).unlink(missing_ok=True)
+    else:
+        write_text(folder / RANKER, ranker.to_json())
+
+
 # -- calibration --------------------------------------------------------------------------------------------------------
 
 
-def open_calibration(folder: Path, encoder: str, kb: str) -> tuple[Calibration | None, str]:
+def open_calibration(folder: Path, encoder: str, kb: str, ranker: str = "") -> tuple[Calibration | None, str]:
     """Return the calibration of a linker folder, if it was fit for these parts; with others its probabilities would be invented.
 
     Args:
         folder: the linker folder.
         encoder: the encoder's fingerprint.
         kb: the knowledge base's fingerprint.
+        ranker: the ranker's fingerprint, "" without one.
 
     Returns:
         The calibration, or None and why the one in the folder is not used ("" where there is none). Warns W002.
@@ -357,6 +404,8 @@ def open_calibration(folder: Path, encoder: str, kb: str) -> tuple[Calibration |
     parts = {"encoder": encoder, "knowledge base": kb}
     keys = {"encoder": "encoder", "knowledge base": "kb"}
     different = [part for part, found in parts.items() if stored.built_for.get(keys[part]) != found or not found]
+    if stored.built_for.get("ranker", "") != ranker:
+        different.append("ranker")
     if not different:
         return stored, ""
     what = " and ".join(different)

@@ -496,6 +496,35 @@ def calibrate(
     typer.echo(f"target_precision={target_precision}: links from a probability of {lowest:.3f} on, {kept / n:.0%} of these mentions")
 
 
+# -- train-ranker -------------------------------------------------------------------------------------------------------
+
+
+@command(app, "train-ranker")
+def train_ranker(
+    linker: str = typer.Argument(..., help="Folder of a linker, or a registered linker such as open; ranker.json is written into its folder."),
+    gold: Path = typer.Argument(..., help="Annotated notes: a DocBin (.spacy) whose entities have the id of the gold concept as kb_id."),
+    spans_key: str | None = typer.Option(None, help="Span group with the annotations; default: the entities."),
+    fit_on: str = typer.Option("", help="Name of the data, kept in the ranker; default: the name of the file."),
+) -> None:
+    """Train a ranker on annotated notes: it orders candidates by more than the nearest name. A calibration has to be fit again after it."""
+    import spacy
+
+    from . import bundle
+    from .build import default_linkers
+
+    docs = _read_docs(gold)
+    folder = default_linkers.find_linker(linker)
+    nlp = spacy.blank("en")
+    component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder), "spans_key": spans_key})
+    made = component.train_ranker(docs, fit_on=fit_on or gold.name)
+    had = (folder / bundle.CALIBRATION).is_file()
+    bundle.write_calibration(folder, None)
+    bundle.write_ranker(folder, made)
+    typer.echo(f"Written: {folder / bundle.RANKER}")
+    if had:
+        typer.echo("The calibration was removed, as it was fit for another ranking: `python -m spacy_sapbert calibrate` fits a new one.")
+
+
 # -- link ---------------------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from .acronyms import as_written
-from .annotated import calibrated, get_mentions, observe
+from .annotated import calibrated, get_mentions, observe, ranked
 from .build.loaders import Loader
 from .bundle import NAME_ENCODER, LinkerBundle
 from .calibration import Calibration, Observed
@@ -33,9 +33,10 @@ from .files import folder_from_bytes, folder_to_bytes
 from .kb.additions import Additions, to_tsv
 from .kb.concept import Name
 from .kb.knowledge_base import KnowledgeBase
+from .ranking.ranker import Ranker
 from .registry import check_linker_name
 from .search import CandidateSearch, Found, MentionCandidate, Query
-from .settings import Names, Setting, Settings, Types, default_config, takes_settings
+from .settings import COSINE, Names, Setting, Settings, Types, default_config, takes_settings
 from .state import LinkerState
 from .types import VectorIndex
 
@@ -124,6 +125,7 @@ class SapBertLinker(DocComponent):
     types = Setting[Types]()
     vocabularies = Setting[Optional[Names]]()
     languages = Setting[Optional[Names]]()
+    rank = Setting[Optional[str]]()
     exact_match = Setting[bool]()
     candidates_batch_size = Setting[int]()
     cache_size = Setting[int]()
@@ -223,6 +225,11 @@ class SapBertLinker(DocComponent):
     def calibration(self) -> Optional[Calibration]:
         """The calibration; None where none was fit for this encoder and knowledge base. Loaded on first use."""
         return self.bundle.calibration
+
+    @property
+    def ranker(self) -> Optional[Ranker]:
+        """The ranker; None where none was trained for this encoder. Loaded on first use."""
+        return self.bundle.ranker
 
     @property
     def additions(self) -> Additions:
@@ -430,6 +437,28 @@ class SapBertLinker(DocComponent):
             self.bundle = bundle = calibrated(self._state.without_targets(), annotated, fit_on)
         assert bundle.calibration is not None
         return bundle.calibration
+
+    def train_ranker(self, docs: Iterable[Union[Doc, Example]], *, fit_on: str) -> Ranker:
+        """Train a ranker for this linker, and use it from now on. A calibration that was fit before is left out: fit it again.
+
+        Args:
+            docs: annotated, see `calibrate`.
+            fit_on: which data this is, in words; it is kept in the file.
+
+        Returns:
+            The ranker. Warns W005 for gold ids that the knowledge base does not have.
+
+        Raises:
+            SapbertError: E002, `rank` is "cosine"; E010, `target_precision` or `coverage` is set; E014, no annotated span; E016, no gold id is
+                known; E047, too few mentions.
+        """
+        annotated = list(docs)
+        if self.settings.rank == COSINE:
+            raise fail("E002", setting="rank", component=self.name, value=COSINE, why="then a ranker is not used. Leave it out.")
+        with self._state.lock:
+            self.bundle = bundle = ranked(self._state.without_targets(rank=None), [annotated], fit_on)
+        assert bundle.ranker is not None
+        return bundle.ranker
 
     def set_targets(self, *, target_precision: Optional[float] = None, coverage: Optional[float] = None) -> None:
         """Set both targets, for now; `nlp.to_disk` keeps the pipeline's config, so put them there to keep them.

@@ -8,24 +8,30 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from cachetools import LRUCache
 
-from .bundle import LinkerBundle
+from .bundle import LinkerBundle, is_fast
 from .calibration import Calibration, Observed
-from .candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
+from .candidates import DECIMALS, EMPTY, Candidate, Hits, Ranking, Rules, Standing, rank
 from .context.base import Choice
 from .encoders.base import CarefulWithWords
+from .encoders.static import StaticEncoder
 from .errors import fail, warn
 from .kb import curies
 from .kb.concept import DOTLESS, Name, normalise, other_numbers
 from .kb.knowledge_base import KnowledgeBase
-from .settings import Filter, Settings
-from .types import Bools1d, Floats2d, Ints2d
+from .ranking.features import FeatureReader
+from .ranking.fit import Example
+from .ranking.ranker import FEATURES, Ranker
+from .settings import COSINE, LEARNED, Filter, Settings
+from .types import Bools1d, Floats2d, Ints1d, Ints2d
 
 NO_THRESHOLD = -2.0  # below every cosine
 NOISE = 1e-9  # of a probability
@@ -37,6 +43,7 @@ VOCABULARIES_SHOWN = 12  # in an error
 _WORDS = re.compile(r"[^\W_]+")
 _SMALL = frozenset(["a", "and", "by", "in", "of", "or", "the", "to", "with"])
 
+Ranked = Callable[[Sequence[str], Hits], Standing]  # normalised mentions, what was found for them
 Query = tuple[str, Filter]  # a mention's text and the semantic types that it may be linked to
 
 
@@ -99,8 +106,8 @@ class CandidateSearch:
         lock: held while the encoder works. Searches that share an encoder need the same one.
 
     Raises:
-        SapbertError: E010, `target_precision` or `coverage` needs a calibration; E011, the calibration can't reach it; E105, E107, the knowledge
-            base does not have a vocabulary or language.
+        SapbertError: E010, `target_precision` or `coverage` needs a calibration; E011, the calibration can't reach it; E050, `rank` needs a ranker;
+            E105, E107, the knowledge base does not have a vocabulary or language.
     """
 
     def __init__(self, bundle: LinkerBundle, settings: Settings, *, component: str = "sapbert_linker", lock: threading.RLock | None = None) -> None:
@@ -108,7 +115,11 @@ class CandidateSearch:
             bundle.kb.allowed_vocabulary_sets(settings.vocabularies)
         if settings.languages:
             bundle.kb.check_languages(settings.languages)
+        if settings.rank == LEARNED and bundle.ranker is None:
+            raise fail("E050", component=component, path=bundle.folder, why=bundle.why_not_ranked)
         self.bundle, self.settings = bundle, settings
+        self.ranker = None if settings.rank == COSINE else bundle.ranker
+        self._features: FeatureReader | None = None  # made on first use
         self.least_probability, self.score_gap = _targets(bundle, settings, component)
         encoder = bundle.encoder
         self._least_word_score = encoder.least_word_score if isinstance(encoder, CarefulWithWords) else NO_THRESHOLD
@@ -176,7 +187,7 @@ class CandidateSearch:
             linked = not _adds_words(kb.matched_name(top.surface_form, top.concept).text, mention)
         chosen = ranking.kept if linked else []
         if self.score_gap is not None and top is not None:
-            chosen = [c for c in ranking.kept if round(top.score - c.score, DECIMALS) <= self.score_gap]
+            chosen = [c for c in ranking.kept if round(top.ranked_by - c.ranked_by, DECIMALS) <= self.score_gap]
         kept = [(kb.concept_id(c.concept), c.score) for c in chosen]
         explain: dict[str, Any] = {"linked": linked, "exact": exact, "threshold": threshold}
         if probability is not None:
@@ -185,6 +196,8 @@ class CandidateSearch:
         if self.least_probability is not None:
             least = round(self.least_probability, DECIMALS)
             explain.update(threshold=None, target_precision=self.settings.target_precision, least_probability=least)
+        if top is not None and top.rank_score is not None:
+            explain["rank"] = {"score": top.rank_score, **{name: round(share, DECIMALS) for name, share in zip(FEATURES, top.shares)}}
         if top is not None:
             name = kb.matched_name(top.surface_form, top.concept)
             explain.update(id=kb.concept_id(top.concept), name=name.text, source=name.source, term_type=name.term_type, score=top.score)
@@ -279,6 +292,35 @@ class CandidateSearch:
             found = self._rankings(list(dict.fromkeys(keys)), rules)
         return [_observed(*found[key], self._rows_of(kb_id)) for key, kb_id in zip(keys, gold)]
 
+    def examples(self, queries: Sequence[Query], gold: Sequence[str], ranker: Ranker) -> list[Example]:
+        """Return the features of the candidates of annotated mentions that are no exact match, and which are right; equal mentions once.
+
+        Args:
+            queries: see `observe`.
+            gold: see `observe`.
+            ranker: says what words count; its weights are not used.
+        """
+        wanted: dict[tuple[Query, tuple[int, ...]], None] = {}
+        for (text, types), kb_id in zip(queries, gold):
+            wanted[(self.normal(text), types), tuple(self._rows_of(kb_id))] = None
+        seen: dict[Query, tuple[Ints1d, npt.NDArray[np.float64]]] = {}
+        rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=1)
+        with self._lock:
+            reader = self._reader(ranker)
+            for types in dict.fromkeys(query[1] for query, _ in wanted):
+
+                def watch(names: Sequence[str], hits: Hits, types: Filter = types) -> Standing:
+                    groups, values = reader.features(names, hits)
+                    rows = hits.starts[groups]
+                    concept, query = hits.concept[rows], hits.query[rows]
+                    for q in np.unique(query).tolist():
+                        seen[names[q], types] = concept[query == q], values[query == q]
+                    return Standing(hits.score[hits.starts], np.zeros((len(hits.starts), len(FEATURES))))
+
+                self._rank(list(dict.fromkeys(query[0] for query, _ in wanted if query[1] == types)), types, rules, watch)
+        found = [(seen[query], rows) for query, rows in wanted if query in seen]
+        return [Example(values, np.isin(concept, rows)) for (concept, values), rows in found]
+
     def _rows_of(self, gold: str) -> list[int]:
         """Return the rows of the alternatives that the knowledge base has; codes and retired ids are followed. A composite ("A+B") is no single concept."""
         return [row for alternative in gold.split("|") for row in self.bundle.kb.rows_of(alternative.strip())]
@@ -296,8 +338,15 @@ class CandidateSearch:
                 found.update(zip(((text, types) for text in texts), self._rank(texts, types, rules)))
         return found
 
-    def _rank(self, texts: Sequence[str], types: Filter, rules: Rules) -> list[tuple[Ranking, bool]]:
-        """Rank the concepts of distinct normalised mentions. One without a letter or digit finds nothing."""
+    def _rank(self, texts: Sequence[str], types: Filter, rules: Rules, by: Ranked | None = None) -> list[tuple[Ranking, bool]]:
+        """Rank the concepts of distinct normalised mentions. One without a letter or digit finds nothing.
+
+        Args:
+            texts: the mentions.
+            types: semantic types that may be found.
+            rules: which concepts are kept.
+            by: what ranks the concepts of mentions that are no exact match; None is the linker's ranker, if it has one.
+        """
         bundle, mask = self.bundle, self._mask(types)
         kb, index, n = bundle.kb, bundle.index, len(bundle.index)
         answers: list[tuple[Ranking, bool]] = [(EMPTY, False)] * len(texts)
@@ -328,11 +377,36 @@ class CandidateSearch:
                 found[part], cosines[part] = index.query(vectors[part], k, allowed=mask.names, budget=budget)
         found, cosines = self._with_added(vectors, found, cosines, mask.added_names)
         found[~vectors.any(axis=1)] = -1  # the encoder knows none of its words
+        if by is None and self.ranker is not None:
+            by = self._standing
+        ranker = None if by is None else partial(by, names)
         added = None if kb.added is None else kb.added.name_table
-        rankings = rank(found, cosines, kb.name_table, rules, exact=exact, allowed=mask.rows, added=added, added_allowed=mask.added_rows)
+        rankings = rank(
+            found, cosines, kb.name_table, rules, exact=exact, allowed=mask.rows, added=added, added_allowed=mask.added_rows, ranker=ranker
+        )
         for i, ranking, row in zip(useful, rankings, exact):
             answers[i] = ranking, row is not None
         return answers
+
+    def _standing(self, names: Sequence[str], hits: Hits) -> Standing:
+        """Rank hits of normalised mentions by the ranker."""
+        assert self.ranker is not None
+        return self._reader(self.ranker).standing(self.ranker, names, hits)
+
+    def _reader(self, ranker: Ranker) -> FeatureReader:
+        """Return what reads features with the words' weights of a ranker."""
+        if self._features is None:
+            encoder = self.bundle.encoder
+            words = encoder if is_fast(encoder) else StaticEncoder().initialize()
+            self._features = FeatureReader(ranker.word_weight, self._surface_forms, words)
+        return self._features
+
+    def _surface_forms(self, rows: Sequence[int]) -> list[str]:
+        """Return the surface forms of some rows, added ones too."""
+        kb = self.bundle.kb
+        added = {} if kb.added is None else {row: norm for norm, row in kb.added.by_norm.items()}
+        known = iter(kb.surface_forms_at([row for row in rows if row < kb.n_surface_forms]))
+        return [next(known) if row < kb.n_surface_forms else added[row] for row in rows]
 
     def _with_added(self, vectors: Floats2d, rows: Ints2d, cosines: Floats2d, allowed: Bools1d | None = None) -> tuple[Ints2d, Floats2d]:
         """Append every added surface form to what the index found (q, k) -> (q, k + a); they are few."""
@@ -425,14 +499,14 @@ def _observed(ranking: Ranking, exact: bool, gold: list[int]) -> Observed:
     if not ranking.kept:
         return Observed(-1.0, 0.0, False, False, float("inf") if gold else None)
     top = ranking.kept[0]
-    scores = [c.score for c in ranking.kept if c.concept in gold]
-    behind = None if not gold else round(top.score - max(scores), DECIMALS) if scores else float("inf")
+    scores = [c.ranked_by for c in ranking.kept if c.concept in gold]
+    behind = None if not gold else round(top.ranked_by - max(scores), DECIMALS) if scores else float("inf")
     return Observed(top.score, _margin(top, ranking), exact, top.concept in gold, behind)
 
 
 def _margin(top: Candidate, ranking: Ranking) -> float:
-    """Return the score of the first concept minus that of the runner-up; its whole score where there is none."""
-    return round(top.score - (ranking.runner_up.score if ranking.runner_up is not None else 0.0), DECIMALS)
+    """Return how far the first concept is before the runner-up, by what ranks them; its whole score where there is none."""
+    return round(top.ranked_by - (ranking.runner_up.ranked_by if ranking.runner_up is not None else 0.0), DECIMALS)
 
 
 def _find(kb: KnowledgeBase, names: Sequence[str]) -> dict[str, int]:

@@ -12,6 +12,7 @@ from .errors import fail
 from .kb import semantic_types
 from .kb.concept import ENGLISH
 
+LEARNED, COSINE = "learned", "cosine"  # values of `rank`
 FAST = "fast"  # the static encoder that comes with this package
 Names = Union[List[str], Tuple[str, ...]]  # given as a list, kept as a tuple: a list could be changed behind the checks
 Types = Union[None, str, Names, Dict[str, Names]]  # a text is one type
@@ -45,6 +46,8 @@ class Settings:
         types: semantic types, groups ("DISO") or names that may be found, or a map from entity label to those; None is all.
         vocabularies: find concepts with a name or a code in one of these vocabularies; None is all.
         languages: search names in these languages only ("en"); None is all that the knowledge base has.
+        rank: how candidates are ordered: "learned" by the linker's ranker, "cosine" by their scores alone; None is "learned" where the linker has a
+            ranker.
         exact_match: link a mention that equals a name with score 1.0, without encoding it.
         candidates_batch_size: mentions that are encoded and searched at once.
         cache_size: mentions whose answers are remembered; 0 is none.
@@ -79,6 +82,7 @@ class Settings:
     types: Types = None
     vocabularies: Optional[Names] = None
     languages: Optional[Names] = None
+    rank: Optional[str] = None
     exact_match: bool = True
     candidates_batch_size: int = 4096
     cache_size: int = 100_000
@@ -107,6 +111,7 @@ class Settings:
             share = getattr(self, setting)
             fits = share is None or (isinstance(share, (int, float)) and 0.0 < share < 1.0)
             require(setting, fits, "it must be a share, between 0 and 1, or null.")
+        require("rank", self.rank in (None, LEARNED, COSINE), f"it must be '{LEARNED}', '{COSINE}', or null.")
         require("nil", self.nil in ("", "NIL"), "it must be '' or 'NIL'.")
         require("attr_name", self.attr_name.isidentifier(), "it must be a Python name.")
         require("spans_key", self.spans_key is None or bool(self.spans_key), "name a span group, or null for doc.ents.")
@@ -149,6 +154,7 @@ class Settings:
         return {
             "k": self.k,
             "exact_match": self.exact_match,
+            "rank": COSINE if self.rank == COSINE else LEARNED,
             "resolve_abbreviations": self.resolve_abbreviations,
             **definitions,
             "types": {label: sorted(tuis) for label, tuis in self.types_of_labels.items()} or None,

@@ -140,13 +140,17 @@ class LinkerState:
                 bundle.check_settings(settings)
             self._search, self._settings, self._opened = search, settings, None
 
-    def without_targets(self) -> CandidateSearch:
-        """Return a search of the linker without targets: these need the calibration that is about to be fit."""
+    def without_targets(self, **changes: Any) -> CandidateSearch:
+        """Return a search of the linker without targets: these need the calibration that is about to be fit.
+
+        Args:
+            changes: settings to change besides.
+        """
         with self.lock:
             bundle = self.opened
             if bundle is None:
                 bundle = self._opened = self._open_named()
-            settings = replace(self._settings, component=self.component, target_precision=None, coverage=None)
+            settings = replace(self._settings, component=self.component, target_precision=None, coverage=None, **changes)
             return CandidateSearch(bundle, settings, component=self.component, lock=self.lock)
 
     # a process that is spawned gets the folder's name, not the files
@@ -157,7 +161,7 @@ class LinkerState:
             "settings": self._settings,
             "encoder": (encoder.architecture, encoder.get_config()) if encoder.architecture else encoder,
             "index": (type(self._index), self._index.get_config()),
-            "opened": None if bundle is None else (bundle.folder, bundle.calibration, bundle.additions, dict(bundle.parts)),
+            "opened": None if bundle is None else (bundle.folder, bundle.ranker, bundle.calibration, bundle.additions, dict(bundle.parts)),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -165,5 +169,5 @@ class LinkerState:
         made = make_encoder(*encoder) if isinstance(encoder, tuple) else encoder
         LinkerState.__init__(self, made, make_index(**params), state["settings"], state["component"])
         if state["opened"] is not None:
-            folder, calibration, additions, parts = state["opened"]
-            self.use(self.open(folder, calibration=calibration, additions=additions, parts=parts))
+            folder, ranker, calibration, additions, parts = state["opened"]
+            self.use(self.open(folder, ranker=ranker, calibration=calibration, additions=additions, parts=parts))

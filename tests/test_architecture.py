@@ -20,7 +20,7 @@ ORDER = {
     "spacy_sapbert": [
         *("about", "types", "errors", "files", "registry", "devices"),
         *("kb", "readers"),
-        *("candidates", "calibration", "encoders", "indexes", "doc", "context"),
+        *("candidates", "calibration", "encoders", "indexes", "ranking", "doc", "context"),
         *("settings", "bundle", "search", "acronyms", "annotated", "build", "state", "linker", "matcher", "mentions"),
         *("render", "corpus", "cli", "__init__", "__main__"),
     ],

@@ -20,7 +20,7 @@ from ..errors import fail
 from ..files import checksum, package_file, writing_folder
 from ..kb.knowledge_base import VERSION as KB_VERSION
 from ..registry import check_linker_name, registry
-from .linker import build_linker, read_source
+from .linker import SHIPPED_RANKER, build_linker, read_source
 
 OPEN = "open"  # the default
 HPO, HPO_FAST = "hpo", "hpo-fast"  # of the default encoder and of the fast one
@@ -98,7 +98,9 @@ def open_linker() -> Path:
     from ..indexes.annoy import AnnoyIndex
 
     index = AnnoyIndex(search_k=OPEN_SEARCH_K, tune=False)  # to measure a grid of settings would take minutes on first use
-    return with_senses(_built(OPEN, OPEN_TABLE, [], _static_checksums(), OPEN_CALIBRATION, open_inputs, StaticEncoder, index))
+    return with_senses(
+        _built(OPEN, OPEN_TABLE, [], [*_static_checksums(), *_ranker_checksum().values()], OPEN_CALIBRATION, open_inputs, StaticEncoder, index)
+    )
 
 
 def with_senses(folder: Path) -> Path:
@@ -114,7 +116,7 @@ def with_senses(folder: Path) -> Path:
 
 def open_inputs() -> dict[str, str]:
     """Return checksums of what the linker "open" is made of."""
-    return {"open.tsv.xz": checksum(OPEN_TABLE), "table": fingerprint_of(_static_checksums())}
+    return {"open.tsv.xz": checksum(OPEN_TABLE), "table": fingerprint_of(_static_checksums()), **_ranker_checksum()}
 
 
 def hpo() -> Path:
@@ -133,7 +135,9 @@ def hpo_fast() -> Path:
     """Return the folder of the linker "hpo-fast": as `hpo`, with the static encoder that comes with this package."""
     from ..encoders.static import StaticEncoder
 
-    return _built(HPO_FAST, hpo_file(), [], _static_checksums(), HPO_FAST_CALIBRATION, hpo_fast_inputs, StaticEncoder)
+    return _built(
+        HPO_FAST, hpo_file(), [], [*_static_checksums(), *_ranker_checksum().values()], HPO_FAST_CALIBRATION, hpo_fast_inputs, StaticEncoder
+    )
 
 
 def _built(
@@ -190,7 +194,7 @@ def hpo_inputs() -> dict[str, str]:
 
 def hpo_fast_inputs() -> dict[str, str]:
     """Return checksums of what the fast default linker is made of."""
-    return {"hp.obo": checksum(hpo_file()), "table": fingerprint_of(_static_checksums())}
+    return {"hp.obo": checksum(hpo_file()), "table": fingerprint_of(_static_checksums()), **_ranker_checksum()}
 
 
 def hpo_file() -> Path:
@@ -215,6 +219,10 @@ def _adapter_checksums() -> list[str]:
     from ..encoders.transformer import default_encoder
 
     return [checksum(path) for path in sorted(Path(default_encoder()).glob("adapter_*"))]
+
+
+def _ranker_checksum() -> dict[str, str]:
+    return {"ranker": checksum(SHIPPED_RANKER)} if SHIPPED_RANKER.is_file() else {}  # there is none while it is being trained
 
 
 def _static_checksums() -> list[str]:

@@ -25,6 +25,7 @@ from ..bundle import (
     save_encoder,
     worker_encoder,
     write_calibration,
+    write_ranker,
 )
 from ..calibration import Calibration
 from ..encoders.base import ChecksSaving, Encoder, SizedInMemory, as_encoder
@@ -33,10 +34,12 @@ from ..files import copy_folder, write_manifest, writing_folder
 from ..indexes.base import NeedsLibrary, Reported
 from ..kb.builder import Filters, Source, build_kb
 from ..kb.knowledge_base import KnowledgeBase
+from ..ranking.ranker import Ranker, read_ranker
 from ..types import VectorIndex
 from .resources import estimate_resources, stored_as
 from .vectors import Encode, Known, Workers, bytes_begun, check_free, here, in_processes, name_vectors
 
+SHIPPED_RANKER = Path(__file__).parents[1] / "data" / "ranker_fast.json"  # of the fast encoder; made by `python -m training ranker`
 FEW_QUERIES = 600  # misspelt names that measure an index whose settings are given
 ESTIMATED_FROM = 200_000  # names; for fewer, resources are not estimated
 
@@ -49,6 +52,7 @@ def build_linker(
     index: VectorIndex | None = None,
     filters: Filters | None = None,
     kb: str | Path | None = None,
+    ranker: Ranker | None = None,
     calibration: Calibration | None = None,
     workers: Workers | None = None,
     check: bool = True,
@@ -66,7 +70,8 @@ def build_linker(
         index: None is `spacy-sapbert.AnnoyIndex.v1`.
         filters: which concepts and names are kept.
         kb: folder of a knowledge base that was built before.
-        calibration: one that was fit for the same names and encoder; this is not checked.
+        ranker: one that was trained with the same encoder; this is not checked. None takes that of the fast encoder, which ships, if this is it.
+        calibration: one that was fit for the same names, encoder and ranker; this is not checked.
         workers: processes that encode; None is this process.
         check: refuse to begin where there is too little disk or memory.
         progress: show progress bars.
@@ -101,10 +106,19 @@ def build_linker(
             copy_folder(Path(kb), folder / KB, list(KnowledgeBase(kb).manifest["files"]))
             built = KnowledgeBase(folder / KB)
         fill_linker(folder, built, encoder, index, out, until_whole, workers=workers, progress=progress)
+        ranker = shipped_ranker(encoder) if ranker is None else ranker
+        if ranker is not None:
+            write_ranker(folder, replace(ranker, encoder=encoder.fingerprint))
         if calibration is not None:
             built_for = {**calibration.built_for, "encoder": encoder.fingerprint, "kb": built.fingerprint}
+            built_for["ranker"] = "" if ranker is None else ranker.fingerprint
             write_calibration(folder, replace(calibration, built_for=built_for))
     return out
+
+
+def shipped_ranker(encoder: Encoder) -> Ranker | None:
+    """Return the ranker that comes with this package for an encoder; None where there is none."""
+    return replace(read_ranker(SHIPPED_RANKER), encoder=encoder.fingerprint) if is_fast(encoder) and SHIPPED_RANKER.is_file() else None
 
 
 def fill_linker(

@@ -124,6 +124,7 @@ def update_linker(
         additions = _carried(added, after, found)
         write_text(folder / FILE, json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n")
         building.fill_linker(folder, after, model, fresh, target, until_whole, workers=workers, known=known, encode=encode, progress=progress)
+        bundle.write_ranker(folder, bundle.open_ranker(old, model.fingerprint)[0])
         additions.to_disk(folder)  # after the manifest, which does not list them: they change
     return target, found
 

@@ -37,6 +37,7 @@ from . import curies, semantic_types
 from .concept import MAX_NAME_CHARS, Concept, is_cui, normalise
 from .joining import Joins, assign, several_of_one_source
 from .knowledge_base import DATABASE, KIND, NAME_TABLE, VERSION, KnowledgeBase
+from .name_table import LATER, STEP
 
 WEAK = ("NRW", "REL", "BRD", "LAY")  # narrower, related, broader and lay names; they come last in a tie
 FINDING = "T033"
@@ -543,7 +544,7 @@ def _tie(cui: bool, canonical: bool, term_type: str, number: int, rank: int) -> 
         rank: of the name in its source.
     """
     weak = term_type in WEAK and not canonical
-    return 100_000 * (2 * weak + (not cui)) + 50_000 * (not canonical) + 10 * min(number, 4_999) + min(rank, 9)
+    return STEP * (2 * weak + (not cui)) + LATER * (not canonical) + 10 * min(number, 4_999) + min(rank, 9)
 
 
 def _ints(values: array[int]) -> Ints32:

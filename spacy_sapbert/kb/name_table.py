@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,13 @@ import numpy.typing as npt
 from ..types import Bools1d, Ints1d
 
 Column = npt.NDArray[np.int32]
+LATER = 50_000  # rank in a tie of a name that is not canonical, beside that of one that is
+STEP = 2 * LATER  # between concepts with and without a CUI, and between names and names that are near
+
+
+def is_canonical(rank: npt.NDArray[Any]) -> Bools1d:
+    """Return for ranks in a tie (n,) which are those of canonical names. An added name's is -1; it is not canonical."""
+    return np.asarray(rank % STEP < LATER)
 
 
 @dataclass(frozen=True, eq=False)

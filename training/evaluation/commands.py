@@ -103,6 +103,25 @@ def calibrate(
     typer.echo(calibrate_and_write(linker, split_commas(fit), split_commas(test), data, out, calibration=calibration, gpu_id=gpu_id))
 
 
+def ranker(
+    linker: Annotated[
+        str | None,
+        typer.Option(help="Folder of a linker, which gets ranker.json, or a registered one: open, hpo, hpo-fast. Default: open."),
+    ] = None,
+    fit: Annotated[str, typer.Option(help="Parts of corpora to train on, separated by commas.")] = "ncbi-train,bc5cdr-train,gsc-dev,biomap,labeledin",
+    test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas; each part to train on is measured, too.")] = "",
+    data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
+    ranker: Annotated[Path | None, typer.Option(help="File for the ranker. Default: ranker.json in the linker's folder.")] = None,
+    gpu_id: GPU = -1,
+    out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/ranker.json"),
+) -> None:
+    """Train a linker's ranker on annotated corpora, and measure it on each by a training on the others."""
+    from .catalogue import split_commas
+    from .ranker import train_and_write
+
+    typer.echo(train_and_write(linker, split_commas(fit), split_commas(test), data, out, ranker=ranker, gpu_id=gpu_id))
+
+
 def end_to_end(
     system: Annotated[
         list[str] | None,

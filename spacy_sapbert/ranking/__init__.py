@@ -1,0 +1,1 @@
+"""Which of the concepts that a search found is meant: a learned ranking by more than the nearest name."""

@@ -1,0 +1,82 @@
+"""Learn a ranker from annotated mentions: a conditional logistic regression over the candidates of each mention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+
+from ..errors import fail
+from .ranker import FEATURES
+
+FEWEST = 200  # mentions whose right concept is among several candidates; with fewer the weights change from sample to sample
+PENALTY = 1e-3  # of the squared weights of standardised features, per mention
+Floats = npt.NDArray[np.float64]
+
+
+class Example(NamedTuple):
+    """One annotated mention as a linker finds it.
+
+    Attributes:
+        values: (c, f) features of its candidates.
+        right: (c,) which of them are right.
+    """
+
+    values: Floats
+    right: npt.NDArray[np.bool_]
+
+
+def fit_weights(sets: Sequence[Sequence[Example]]) -> tuple[float, ...]:
+    """Find the weights under which the right candidates are the most probable.
+
+    The probability of a candidate is the softmax of its weighted features over all candidates of the mention; several right ones count together.
+    Mentions whose candidates are all right or all wrong teach nothing and are left out. A set of n mentions counts like the square root of n, so
+    that a large corpus does not decide alone.
+
+    Args:
+        sets: annotated mentions of each corpus.
+
+    Returns:
+        A weight for each of FEATURES, divided by that of the cosine.
+
+    Raises:
+        SapbertError: E047, too few mentions, or a higher cosine does not make a candidate more probable.
+
+    Source:
+        McFadden 1974, conditional logit; several right answers as in marginal maximum likelihood (Sung et al., ACL 2020, equation 6).
+    """
+    useful = [[example for example in examples if 0 < example.right.sum() < len(example.right)] for examples in sets]
+    examples = [example for each in useful for example in each]
+    if len(examples) < FEWEST:
+        raise fail("E047", why=f"{len(examples)} mentions have a right candidate and a wrong one; {FEWEST} are the least", n=sum(map(len, sets)))
+    counts = np.concatenate([np.full(len(each), 1.0 / np.sqrt(len(each))) for each in useful if each])
+    counts /= counts.sum()
+    values = np.concatenate([example.values for example in examples])
+    right = np.concatenate([example.right for example in examples])
+    starts = np.cumsum([0, *(len(example.right) for example in examples[:-1])])
+    of = np.repeat(np.arange(len(examples)), [len(example.right) for example in examples])
+    spread = values.std(axis=0)
+    spread[spread == 0.0] = 1.0
+    scaled = (values - values.mean(axis=0)) / spread
+
+    def softmax(logits: Floats) -> tuple[Floats, Floats]:
+        """Return each candidate's share of its mention, and the logarithm of the sum of each mention."""
+        highest = np.maximum.reduceat(logits, starts)
+        parts = np.exp(logits - highest[of])
+        sums = np.add.reduceat(parts, starts)
+        return parts / sums[of], highest + np.log(sums)
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        logits = scaled @ weights
+        every, sum_of_all = softmax(logits)
+        good, sum_of_right = softmax(np.where(right, logits, -1e9))
+        slope = scaled.T @ ((every - good) * counts[of]) + 2.0 * PENALTY * weights
+        return float(counts @ (sum_of_all - sum_of_right) + PENALTY * weights @ weights), slope
+
+    found = minimize(loss, np.zeros(len(FEATURES)), jac=True, method="L-BFGS-B").x / spread
+    if found[0] <= 0.0:
+        raise fail("E047", why="a higher cosine does not make a candidate more often right in them", n=sum(map(len, sets)))
+    return tuple(float(weight) for weight in found / found[0])

@@ -1,0 +1,165 @@
+"""Train a linker's ranker: `python -m training ranker --linker open --fit ncbi-train,bc5cdr-train,gsc-dev`.
+
+It is trained on the gold mentions of several corpora, and measured on each corpus after a training on the others alone; so are parts that
+`--test` names. The ranker goes into the linker's folder, or where `--ranker` says, the figures into metrics/ranker.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import spacy
+
+from spacy_sapbert import bundle
+from spacy_sapbert.about import __version__
+from spacy_sapbert.annotated import read_gold
+from spacy_sapbert.files import write_text
+from spacy_sapbert.ranking.fit import Example, fit_weights
+from spacy_sapbert.ranking.ranker import FEATURES, Ranker, count_words
+
+from ..corpora import GOLD, shared_documents
+from ..errors import fail
+from ..loop.encoders import use_gpu
+from .benchmarks import BenchmarkReader
+from .calibrate import gold_docs, read_part, without
+from .evaluate import versions
+
+FORMAT = 1
+DEPTHS = (1, 5)
+PROTOCOL = (
+    "Gold mentions whose text is no name of the knowledge base, each text with the same gold counted once; abbreviations resolved as the linker does; the "
+    "linker's own index and settings. The first ten concepts by cosine are ranked. Per cent of these mentions whose gold concept is the first, or "
+    "among the first five; equal scores count as their expectation; mentions whose concept was not found count as wrong, those whose concept the "
+    "knowledge base does not have are left out. Each corpus was ranked with weights that were trained on the other corpora; documents that stand in two corpora count in the "
+    "first one only."
+)
+
+
+def at(scores: np.ndarray[Any, np.dtype[np.float64]], right: np.ndarray[Any, np.dtype[np.bool_]], k: int) -> float:
+    """Return the probability that one of the right candidates is among the first k, where equal scores stand in random order.
+
+    With a candidates above the k-th place's score, t with this score, and r right ones of these t, it is 1 where a right one is above, else
+    one minus the hypergeometric probability that the k - a places hold none of the r.
+    """
+    if not right.any():
+        return 0.0
+    last = np.sort(scores)[::-1][min(k, len(scores)) - 1]
+    if (right & (scores > last)).any():
+        return 1.0
+    tied, good, places = int((scores == last).sum()), int((right & (scores == last)).sum()), k - int((scores > last).sum())
+    none = 1.0
+    for i in range(min(places, tied)):
+        none *= max(0, tied - good - i) / (tied - i)
+    return 1.0 - none
+
+
+def measured(examples: Sequence[Example], weights: Sequence[float]) -> dict[str, float]:
+    """Return "at1" and "at5" in per cent, (0.0 of no examples)."""
+    scores = [np.round(example.values @ np.array(weights), 5) for example in examples]
+    return {f"at{k}": 100.0 * float(np.mean([at(s, e.right, k) for s, e in zip(scores, examples)])) if examples else 0.0 for k in DEPTHS}
+
+
+def train_ranker(
+    linker_name: str | None, fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader, *, gpu_id: int = -1
+) -> tuple[Ranker, dict[str, Any], Path]:
+    """Train a ranker on parts of corpora, and measure it on each corpus by a training on the others.
+
+    Args:
+        linker_name: A registered linker or a linker's folder; None is the default linker.
+        fit: Parts to train on.
+        test: Parts to measure on.
+        reader: Reads the corpora.
+        gpu_id: What encodes; -1 is the CPU.
+
+    Returns:
+        The ranker, the figures, and the linker's folder.
+
+    Raises:
+        SapbertError: E047 (too few mentions), E519 (a part is in both), E540, E542, E548 (no part is named).
+    """
+    for part in set(fit) & set(test):
+        raise fail("E519", part=part)
+    if not fit:
+        raise fail("E548", setting="--fit", value="", why="a ranker is trained on annotated mentions; name parts of corpora")
+    nlp = spacy.blank("en")
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD})
+    use_gpu(linker, gpu_id)
+    search = linker.search
+    corpora = {name: read_part(reader, name) for name in (*fit, *test)}
+    for pair in shared_documents(corpora):
+        later = max(pair.left, pair.right, key=list(corpora).index)
+        corpora[later] = without(corpora[later], {*pair.by_id, *(places[later == pair.right] for places in pair.by_text)})
+    counts, n_names = count_words(search.bundle.kb.surface_forms())
+    words = f"gold mentions of {', '.join(fit)}"
+    empty = Ranker((0.0,) * len(FEATURES), counts, n_names, search.bundle.encoder.fingerprint, words)
+    sets: dict[str, list[Example]] = {}
+    for name, corpus in corpora.items():
+        queries, gold = read_gold(gold_docs(corpus, nlp), search.settings)
+        known = [(query, kb_id) for query, kb_id in zip(queries, gold) if any(search.bundle.kb.rows_of(one.strip()) for one in kb_id.split("|"))]
+        sets[name] = search.examples([query for query, _ in known], [kb_id for _, kb_id in known], empty)
+    cosine = [1.0] + [0.0] * (len(FEATURES) - 1)
+    rows = {}
+    for name, examples in sets.items():
+        family = name.partition("-")[0]
+        others = [sets[other] for other in fit if other.partition("-")[0] != family]
+        rows[name] = {
+            "n": len(examples),
+            "found": 100.0 * float(np.mean([e.right.any() for e in examples])) if examples else 0.0,
+            "cosine": measured(examples, cosine),
+            "ranker": measured(examples, fit_weights(others)) if others else None,
+        }
+    weights = fit_weights([sets[name] for name in fit])
+    found = {
+        "kind": "ranker",
+        "format": FORMAT,
+        "made_by": __version__,
+        "versions": versions(),
+        "protocol": PROTOCOL,
+        "fit_on": words,
+        "corpora": rows,
+        "weights": dict(zip(FEATURES, weights)),
+    }
+    return replace(empty, weights=weights), found, linker.folder
+
+
+def train_and_write(
+    linker_name: str | None, fit: Sequence[str], test: Sequence[str], data: Path, out: Path, *, ranker: Path | None = None, gpu_id: int = -1
+) -> str:
+    """Train a ranker, and write it and its figures.
+
+    Args:
+        linker_name: A registered linker or a linker's folder; None is the default linker.
+        fit: Parts of corpora to train on, such as "gsc-dev".
+        test: Parts of corpora to measure on.
+        data: Folder of corpora.
+        out: JSON file for the figures.
+        ranker: File for the ranker; None: ranker.json in the linker's folder, whose calibration is removed.
+        gpu_id: What encodes; -1 is the CPU.
+
+    Returns:
+        A table for the terminal.
+
+    Raises:
+        SapbertError: see `train_ranker`.
+    """
+    nowhere = Path("no-such-folder")
+    made, found, folder = train_ranker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere), gpu_id=gpu_id)
+    if ranker is not None:
+        write_text(ranker, made.to_json())
+    else:
+        bundle.write_calibration(folder, None)
+        bundle.write_ranker(folder, made)
+    write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    lines = ["corpus: mentions, found, right first by cosine -> by a ranker of the other corpora (among the first five)"]
+    for name, row in found["corpora"].items():
+        by = row["ranker"] or row["cosine"]
+        lines.append(
+            f"{name}: {row['n']:,}, {row['found']:.1f}%, {row['cosine']['at1']:.1f} -> {by['at1']:.1f} "
+            f"({row['cosine']['at5']:.1f} -> {by['at5']:.1f})"
+        )
+    return "\n".join([*lines, "weights: " + ", ".join(f"{name} {weight:.3f}" for name, weight in found["weights"].items())])
