@@ -197,7 +197,7 @@ class CandidateSearch:
             least = round(self.least_probability, DECIMALS)
             explain.update(threshold=None, target_precision=self.settings.target_precision, least_probability=least)
         if top is not None and top.rank_score is not None:
-            explain["rank"] = {"score": top.rank_score, **{name: round(share, DECIMALS) for name, share in zip(FEATURES, top.shares)}}
+            explain["rank"] = {"score": top.rank_score, **{name: round(share, DECIMALS) + 0.0 for name, share in zip(FEATURES, top.shares)}}
         if top is not None:
             name = kb.matched_name(top.surface_form, top.concept)
             explain.update(id=kb.concept_id(top.concept), name=name.text, source=name.source, term_type=name.term_type, score=top.score)

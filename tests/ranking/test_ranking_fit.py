@@ -1,0 +1,88 @@
+"""What a ranker learns from annotated mentions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.ranking.fit import FEWEST, PENALTY, Example, fit_weights
+from spacy_sapbert.ranking.ranker import FEATURES
+
+WIDTH = len(FEATURES)
+
+
+def example(rows: list[dict[str, float]], right: list[bool]) -> Example:
+    values = np.zeros((len(rows), WIDTH))
+    for i, row in enumerate(rows):
+        for name, value in row.items():
+            values[i, FEATURES.index(name)] = value
+    return Example(values, np.array(right))
+
+
+def mixed(n: int, share: float) -> list[Example]:
+    """Two candidates whose cosines are 1 and 0; that of 1 is right in this share of n mentions."""
+    right = round(n * share)
+    return [example([{"cosine": 1.0}, {}], [i < right, i >= right]) for i in range(n)]
+
+
+def test_the_odds_of_two_candidates_by_hand() -> None:
+    """With one feature that differs by 1, the weight w of the maximum solves share = 1 / (1 + exp(-w)): 0.8 gives log 4, but for the penalty.
+
+    A second feature, `near`, differs by 1 the same way in mentions of its own, with another share.
+    """
+    first = mixed(1_000, 0.8)
+    second = [Example(np.roll(one.values, FEATURES.index("near"), axis=1), one.right) for one in mixed(1_000, 0.6)]
+    weights = fit_weights([first + second])
+    # the slope of the penalised loss is zero at the maximum: 0.5 (share - p) = 2 penalty w / spread², where a standardised weight is w * spread
+    cosines = np.array([1.0, 0.0] * 1_000 + [0.0, 0.0] * 1_000)
+    spread = float(cosines.std())
+
+    def root(share: float) -> float:
+        low, high = 0.0, 5.0
+        for _ in range(100):
+            w = (low + high) / 2
+            slope = 0.5 * (share - 1 / (1 + np.exp(-w))) - 2 * PENALTY * w * spread**2
+            low, high = (w, high) if slope > 0 else (low, w)
+        return low
+
+    assert weights[0] == 1.0
+    assert weights[FEATURES.index("near")] == pytest.approx(root(0.6) / root(0.8), rel=1e-3)
+
+
+def test_a_sign_is_learnt() -> None:
+    """A candidate with a number that contradicts is never right."""
+    rows = [example([{"cosine": 0.9, "number_missing": 1.0}, {"cosine": 0.8}, {"cosine": 0.5}], [False, True, False]) for _ in range(FEWEST)]
+    rows += [example([{"cosine": 0.9}, {"cosine": 0.6}], [True, False]) for _ in range(FEWEST)]
+    weights = dict(zip(FEATURES, fit_weights([rows])))
+    assert weights["number_missing"] < -0.1  # more than the cosines' distance
+    assert {name for name, value in weights.items() if value == 0.0} == set(FEATURES) - {"cosine", "number_missing"}
+
+
+def test_a_large_corpus_does_not_decide_alone() -> None:
+    large, small = mixed(10_000, 0.9), mixed(400, 0.6)
+    near = [Example(one.values + np.roll(one.values, FEATURES.index("near"), axis=1), one.right) for one in small]
+    together = fit_weights([large, near])[FEATURES.index("near")]
+    one_set = fit_weights([[*large, *near]])[FEATURES.index("near")]
+    assert together < one_set < 0.0  # in the small one the first is right less often; as a set of its own it counts 5 times as much
+
+
+def test_several_right_candidates_count_together() -> None:
+    """Candidates a and b are both right, c is wrong: whether a or b is the higher teaches nothing."""
+    rows = [example([{"cosine": 0.9, "near": float(i % 5)}, {"cosine": 0.9}, {"cosine": 0.5}], [True, True, False]) for i in range(FEWEST)]
+    rows += [example([{"cosine": 0.9, "near": 1.0}, {"cosine": 0.8, "near": 2.0}], [i % 2 == 0, i % 2 == 1]) for i in range(FEWEST)]
+    assert fit_weights([rows])[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([], "0 mentions have a right candidate"),
+        (mixed(FEWEST - 1, 0.8), f"{FEWEST - 1} mentions have a right candidate"),
+        ([example([{"cosine": 0.5}], [True])] * FEWEST, "0 mentions have a right candidate and a wrong one"),
+        (mixed(FEWEST, 0.2), "a higher cosine does not make a candidate more often right"),
+    ],
+)
+def test_what_teaches_nothing_is_refused(rows: list[Example], why: str) -> None:
+    with pytest.raises(SapbertError, match=rf"\[E047\].*{why}"):
+        fit_weights([rows])
