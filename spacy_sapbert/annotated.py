@@ -14,7 +14,7 @@ from .doc.spans import Mention, Spans, get_mention, is_part, long_forms, spans_t
 from .errors import fail
 from .ranking.fit import Example as Ranked
 from .ranking.fit import fit_weights
-from .ranking.ranker import FEATURES, Ranker, count_words
+from .ranking.ranker import Ranker
 from .search import CandidateSearch, Query
 from .settings import Settings
 
@@ -56,18 +56,16 @@ def ranked(search: CandidateSearch, sets: Iterable[Iterable[Doc | Example]], fit
         SapbertError: E014, E016, E047, see `SapBertLinker.train_ranker`.
     """
     bundle = search.bundle
-    counts, n_names = count_words(bundle.kb.surface_forms())
-    empty = Ranker((0.0,) * len(FEATURES), counts, n_names, bundle.encoder.fingerprint, fit_on)
     examples: list[list[Ranked]] = []
     every: list[str] = []
     for docs in sets:
         queries, gold = read_gold(docs, search.settings)
         every += gold
-        examples.append(search.examples(queries, gold, empty) if queries else [])
+        examples.append(search.examples(queries, gold) if queries else [])
     if not every:
         raise fail("E014", where=f"looked in {search.settings.spans_key or 'doc.ents'}")
     search.check_gold(every)
-    made = replace(empty, weights=fit_weights(examples))
+    made = Ranker(fit_weights(examples), bundle.encoder.fingerprint, fit_on)
     return replace(bundle, ranker=made, calibration=None, why_not_ranked="", why_not_calibrated=" that was fit for this ranker")
 
 

@@ -17,19 +17,18 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from .bundle import LinkerBundle, is_fast
+from .bundle import LinkerBundle
 from .calibration import Calibration, Observed
 from .candidates import DECIMALS, EMPTY, Candidate, Hits, Ranking, Rules, Standing, rank
 from .context.base import Choice
 from .encoders.base import CarefulWithWords
-from .encoders.static import StaticEncoder
 from .errors import fail, warn
 from .kb import curies
 from .kb.concept import DOTLESS, Name, normalise, other_numbers
 from .kb.knowledge_base import KnowledgeBase
 from .ranking.features import FeatureReader
 from .ranking.fit import Example
-from .ranking.ranker import FEATURES, Ranker
+from .ranking.ranker import FEATURES
 from .settings import COSINE, LEARNED, Filter, Settings
 from .types import Bools1d, Floats2d, Ints1d, Ints2d
 
@@ -119,7 +118,7 @@ class CandidateSearch:
             raise fail("E050", component=component, path=bundle.folder, why=bundle.why_not_ranked)
         self.bundle, self.settings = bundle, settings
         self.ranker = None if settings.rank == COSINE else bundle.ranker
-        self._features: FeatureReader | None = None  # made on first use
+        self._features = FeatureReader(self._surface_forms)
         self.least_probability, self.score_gap = _targets(bundle, settings, component)
         encoder = bundle.encoder
         self._least_word_score = encoder.least_word_score if isinstance(encoder, CarefulWithWords) else NO_THRESHOLD
@@ -292,13 +291,14 @@ class CandidateSearch:
             found = self._rankings(list(dict.fromkeys(keys)), rules)
         return [_observed(*found[key], self._rows_of(kb_id)) for key, kb_id in zip(keys, gold)]
 
-    def examples(self, queries: Sequence[Query], gold: Sequence[str], ranker: Ranker) -> list[Example]:
-        """Return the features of the candidates of annotated mentions that are no exact match, and which are right; equal mentions once.
+    def examples(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Example]:
+        """Return the features of the candidates of annotated mentions that are no exact match, in the order of their scores, and which are right.
+
+        Equal mentions with equal gold are one example.
 
         Args:
             queries: see `observe`.
             gold: see `observe`.
-            ranker: says what words count; its weights are not used.
         """
         wanted: dict[tuple[Query, tuple[int, ...]], None] = {}
         for (text, types), kb_id in zip(queries, gold):
@@ -306,16 +306,15 @@ class CandidateSearch:
         seen: dict[Query, tuple[Ints1d, npt.NDArray[np.float64]]] = {}
         rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=1)
         with self._lock:
-            reader = self._reader(ranker)
             for types in dict.fromkeys(query[1] for query, _ in wanted):
 
                 def watch(names: Sequence[str], hits: Hits, types: Filter = types) -> Standing:
-                    groups, values = reader.features(names, hits)
-                    rows = hits.starts[groups]
-                    concept, query = hits.concept[rows], hits.query[rows]
+                    values, best = self._features.features(names, hits), hits.starts
+                    order = np.lexsort((hits.concept[best], hits.place[best], -hits.score[best], hits.query[best]))
+                    concept, query, values = hits.concept[best][order], hits.query[best][order], values[order]
                     for q in np.unique(query).tolist():
                         seen[names[q], types] = concept[query == q], values[query == q]
-                    return Standing(hits.score[hits.starts], np.zeros((len(hits.starts), len(FEATURES))))
+                    return Standing(hits.score[best], np.zeros((len(best), len(FEATURES))))
 
                 self._rank(list(dict.fromkeys(query[0] for query, _ in wanted if query[1] == types)), types, rules, watch)
         found = [(seen[query], rows) for query, rows in wanted if query in seen]
@@ -391,15 +390,7 @@ class CandidateSearch:
     def _standing(self, names: Sequence[str], hits: Hits) -> Standing:
         """Rank hits of normalised mentions by the ranker."""
         assert self.ranker is not None
-        return self._reader(self.ranker).standing(self.ranker, names, hits)
-
-    def _reader(self, ranker: Ranker) -> FeatureReader:
-        """Return what reads features with the words' weights of a ranker."""
-        if self._features is None:
-            encoder = self.bundle.encoder
-            words = encoder if is_fast(encoder) else StaticEncoder().initialize()
-            self._features = FeatureReader(ranker.word_weight, self._surface_forms, words)
-        return self._features
+        return self._features.standing(self.ranker, names, hits)
 
     def _surface_forms(self, rows: Sequence[int]) -> list[str]:
         """Return the surface forms of some rows, added ones too."""

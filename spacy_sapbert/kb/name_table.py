@@ -17,9 +17,14 @@ LATER = 50_000  # rank in a tie of a name that is not canonical, beside that of 
 STEP = 2 * LATER  # between concepts with and without a CUI, and between names and names that are near
 
 
-def is_canonical(rank: npt.NDArray[Any]) -> Bools1d:
-    """Return for ranks in a tie (n,) which are those of canonical names. An added name's is -1; it is not canonical."""
-    return np.asarray(rank % STEP < LATER)
+def has_cui(rank: npt.NDArray[Any]) -> Bools1d:
+    """Return for ranks in a tie (n,) which are of a concept with a CUI, or of an added name, whose rank is negative."""
+    return np.asarray((rank // STEP % 2 == 0) | (rank < 0))
+
+
+def is_weak(rank: npt.NDArray[Any]) -> Bools1d:
+    """Return for ranks in a tie (n,) which are of narrower, related, broader and lay names."""
+    return np.asarray(rank >= 2 * STEP)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,13 +20,14 @@ from spacy_sapbert.candidates import Candidate, Hits, Rules, Standing, rank
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.errors import SapbertError, SapbertWarning
 from spacy_sapbert.indexes.exact import ExactIndex
-from spacy_sapbert.kb.name_table import NameTable, is_canonical
+from spacy_sapbert.kb.name_table import NameTable
 from spacy_sapbert.linker import SapBertLinker
 from spacy_sapbert.ranking.fit import FEWEST
 from spacy_sapbert.ranking.ranker import FEATURES, Ranker, read_ranker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 DATA = Path(__file__).parents[1] / "data"
+BLANK = spacy.blank("en")
 ALL = Rules(threshold=-2.0, max_entities=10)
 WEIGHTS = (1.0, *(0.0 for _ in FEATURES[1:]))
 
@@ -44,7 +45,7 @@ def linker(folder: Path, **settings: Any) -> Any:
 
 
 def gold(text: str, kb_id: str) -> Doc:
-    doc = spacy.blank("en")(text)
+    doc = BLANK(text)
     doc.set_ents([Span(doc, 0, len(doc), label="X", kb_id=kb_id)])
     return doc
 
@@ -93,7 +94,7 @@ def test_a_ranker_sees_all_names_of_a_concept_the_best_first() -> None:
     assert seen[0].query.tolist() == [0, 0, 0, 1, 1]
     assert seen[0].concept.tolist() == [0, 0, 1, 1, 2]
     assert seen[0].surface_form.tolist() == [3, 0, 1, 1, 2]
-    assert is_canonical(seen[0].place).tolist() == [False, True, True, True, True]
+    assert seen[0].place.tolist() == [50_000, 0, 0, 0, 0]
     assert seen[0].starts.tolist() == [0, 2, 3, 4]
 
 
@@ -123,7 +124,7 @@ def test_nothing_found_is_nothing_ranked() -> None:
 def test_the_fast_encoder_brings_its_ranker(folder: Path) -> None:
     shipped, kept = read_ranker(SHIPPED_RANKER), read_ranker(folder / "ranker.json")
     assert kept.weights == shipped.weights
-    assert SHIPPED_RANKER.stat().st_size < 1_000_000
+    assert kept.weights[0] == 1.0
     component = linker(folder)
     assert component.ranker.encoder == component.model.fingerprint != ""
 
@@ -149,21 +150,20 @@ def test_an_exact_match_has_no_shares(folder: Path) -> None:
 def test_cosine_is_the_order_without_a_ranker(folder: Path, tmp_path: Path) -> None:
     without = copied(folder, tmp_path / "without", None)
     mentions = ["sudden heart attak", "type 2 diabets", "head pain", "low sodium level", "heart not failing"]
-    by_cosine = [linker(folder, rank="cosine")(gold(text, "X")).ents[0]._.kb_ents for text in mentions]
-    assert by_cosine == [linker(without)(gold(text, "X")).ents[0]._.kb_ents for text in mentions]
+    one, other = linker(folder, rank="cosine"), linker(without)
+    by_cosine = [one(gold(text, "X")).ents[0]._.kb_ents for text in mentions]
+    assert by_cosine == [other(gold(text, "X")).ents[0]._.kb_ents for text in mentions]
     assert all(list(found) == sorted(found, key=lambda pair: -pair[1]) for found in by_cosine)
 
 
 def test_a_ranker_changes_the_order(folder: Path, tmp_path: Path) -> None:
-    """A ranker that wants few of a name's words covered gives another first candidate; both have their cosines."""
+    """A ranker that is against high cosines turns the order round; the candidates keep their cosines."""
     component = linker(folder, max_entities_per_mention=30)
     first = component(gold("sudden heart attak", "X")).ents[0]._.kb_ents
-    weights = list(WEIGHTS)
-    weights[FEATURES.index("name_covered")] = -50.0
-    against = copied(folder, tmp_path / "against", replace(component.ranker, weights=tuple(weights)))
+    against = copied(folder, tmp_path / "against", replace(component.ranker, weights=(-1.0, *WEIGHTS[1:])))
     other = linker(against, max_entities_per_mention=30)(gold("sudden heart attak", "X")).ents[0]._.kb_ents
-    assert first[0][0] != other[0][0]
     assert dict(first) == dict(other)
+    assert [score for _, score in other] == sorted(score for _, score in first)
 
 
 def test_added_names_are_ranked(folder: Path) -> None:
@@ -189,8 +189,8 @@ def test_all_candidates_filtered_away(folder: Path) -> None:
 
 def test_a_ranker_of_another_encoder_is_not_used(folder: Path, tmp_path: Path) -> None:
     other = copied(folder, tmp_path / "other", replace(read_ranker(folder / "ranker.json"), encoder="another"))
+    component = linker(other)
     with pytest.warns(SapbertWarning, match="W010"):
-        component = linker(other)
         component.load()
     assert component.ranker is None
     with pytest.raises(SapbertError, match=r"\[E050\].*that was trained for this encoder"), pytest.warns(SapbertWarning, match="W010"):
@@ -215,7 +215,7 @@ def test_rank_is_checked() -> None:
         ({"kind": "calibration"}, "E106"),
         ({"weights": [1.0]}, "E048"),
         ({"weights": "many"}, "E048"),
-        ({"counts": {"heart": -1}}, "E048"),
+        ({"weights": [1.0, 0.2, 0.0, 0.0, float("nan")]}, "E048"),
         ({"more": 1}, "E048"),
     ],
 )
@@ -228,17 +228,17 @@ def test_a_damaged_file_is_refused(folder: Path, tmp_path: Path, change: dict[st
 
 def test_a_cut_file_is_refused(folder: Path, tmp_path: Path) -> None:
     cut = copied(folder, tmp_path / "cut", None)
-    (cut / "ranker.json").write_text((folder / "ranker.json").read_text()[:500])
+    (cut / "ranker.json").write_text((folder / "ranker.json").read_text()[:100])
     with pytest.raises(SapbertError, match=r"\[E048\].*cut"):
         linker(cut).load()
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
-    ranker = Ranker(tuple(0.1 * i for i in range(len(FEATURES))), {"ü": 3, "b": 1}, 7, "e", "ward 7")
+    ranker = Ranker(tuple(0.1 * i for i in range(len(FEATURES))), "e", "ward 7, März")
     (tmp_path / "ranker.json").write_text(ranker.to_json(), encoding="utf-8")
     assert read_ranker(tmp_path / "ranker.json") == ranker
     assert read_ranker(tmp_path / "ranker.json").fingerprint == ranker.fingerprint
-    assert replace(ranker, n_names=8).fingerprint != ranker.fingerprint
+    assert replace(ranker, weights=(2.0, *ranker.weights[1:])).fingerprint != ranker.fingerprint
 
 
 # -- training -----------------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_a_linker_learns_from_docs(folder: Path, annotated: list[Doc], tmp_path:
     assert len(annotated) >= FEWEST
     made = component.train_ranker(annotated, fit_on="ward 7")
     assert made.weights[0] == 1.0
-    assert (made.fit_on, made.encoder, made.n_names) == ("ward 7", component.model.fingerprint, component.kb.n_surface_forms)
+    assert (made.fit_on, made.encoder) == ("ward 7", component.model.fingerprint)
     assert component.calibration is None
     again = linker(none).train_ranker(annotated, fit_on="ward 7")
     assert again == made  # the same data, the same ranker

@@ -29,10 +29,10 @@ def mixed(n: int, share: float) -> list[Example]:
 def test_the_odds_of_two_candidates_by_hand() -> None:
     """With one feature that differs by 1, the weight w of the maximum solves share = 1 / (1 + exp(-w)): 0.8 gives log 4, but for the penalty.
 
-    A second feature, `near`, differs by 1 the same way in mentions of its own, with another share.
+    A second feature, `cui`, differs by 1 the same way in mentions of its own, with another share.
     """
     first = mixed(1_000, 0.8)
-    second = [Example(np.roll(one.values, FEATURES.index("near"), axis=1), one.right) for one in mixed(1_000, 0.6)]
+    second = [Example(np.roll(one.values, FEATURES.index("cui"), axis=1), one.right) for one in mixed(1_000, 0.6)]
     weights = fit_weights([first + second])
     # the slope of the penalised loss is zero at the maximum: 0.5 (share - p) = 2 penalty w / spread², where a standardised weight is w * spread
     cosines = np.array([1.0, 0.0] * 1_000 + [0.0, 0.0] * 1_000)
@@ -47,7 +47,7 @@ def test_the_odds_of_two_candidates_by_hand() -> None:
         return low
 
     assert weights[0] == 1.0
-    assert weights[FEATURES.index("near")] == pytest.approx(root(0.6) / root(0.8), rel=1e-3)
+    assert weights[FEATURES.index("cui")] == pytest.approx(root(0.6) / root(0.8), rel=1e-3)
 
 
 def test_a_sign_is_learnt() -> None:
@@ -61,16 +61,16 @@ def test_a_sign_is_learnt() -> None:
 
 def test_a_large_corpus_does_not_decide_alone() -> None:
     large, small = mixed(10_000, 0.9), mixed(400, 0.6)
-    near = [Example(one.values + np.roll(one.values, FEATURES.index("near"), axis=1), one.right) for one in small]
-    together = fit_weights([large, near])[FEATURES.index("near")]
-    one_set = fit_weights([[*large, *near]])[FEATURES.index("near")]
+    near = [Example(one.values + np.roll(one.values, FEATURES.index("cui"), axis=1), one.right) for one in small]
+    together = fit_weights([large, near])[FEATURES.index("cui")]
+    one_set = fit_weights([[*large, *near]])[FEATURES.index("cui")]
     assert together < one_set < 0.0  # in the small one the first is right less often; as a set of its own it counts 5 times as much
 
 
 def test_several_right_candidates_count_together() -> None:
     """Candidates a and b are both right, c is wrong: whether a or b is the higher teaches nothing."""
-    rows = [example([{"cosine": 0.9, "near": float(i % 5)}, {"cosine": 0.9}, {"cosine": 0.5}], [True, True, False]) for i in range(FEWEST)]
-    rows += [example([{"cosine": 0.9, "near": 1.0}, {"cosine": 0.8, "near": 2.0}], [i % 2 == 0, i % 2 == 1]) for i in range(FEWEST)]
+    rows = [example([{"cosine": 0.9, "cui": float(i % 5)}, {"cosine": 0.9}, {"cosine": 0.5}], [True, True, False]) for i in range(FEWEST)]
+    rows += [example([{"cosine": 0.9, "cui": 1.0}, {"cosine": 0.8, "cui": 2.0}], [i % 2 == 0, i % 2 == 1]) for i in range(FEWEST)]
     assert fit_weights([rows])[0] == 1.0
 
 

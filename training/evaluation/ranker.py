@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,10 @@ import spacy
 from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
 from spacy_sapbert.annotated import read_gold
+from spacy_sapbert.candidates import DECIMALS
 from spacy_sapbert.files import write_text
 from spacy_sapbert.ranking.fit import Example, fit_weights
-from spacy_sapbert.ranking.ranker import FEATURES, Ranker, count_words
+from spacy_sapbert.ranking.ranker import FEATURES, Ranker
 
 from ..corpora import GOLD, shared_documents
 from ..errors import fail
@@ -33,35 +33,21 @@ FORMAT = 1
 DEPTHS = (1, 5)
 PROTOCOL = (
     "Gold mentions whose text is no name of the knowledge base, each text with the same gold counted once; abbreviations resolved as the linker does; the "
-    "linker's own index and settings. The first ten concepts by cosine are ranked. Per cent of these mentions whose gold concept is the first, or "
-    "among the first five; equal scores count as their expectation; mentions whose concept was not found count as wrong, those whose concept the "
-    "knowledge base does not have are left out. Each corpus was ranked with weights that were trained on the other corpora; documents that stand in two corpora count in the "
-    "first one only."
+    "linker's own index and settings. Per cent of these mentions whose gold concept is the first, or among the first five, in the linker's own order; "
+    "mentions whose concept was not found count as wrong, those whose concept the knowledge base does not have are left out. Each corpus was ranked "
+    "with weights that were trained on the other corpora; documents that stand in two corpora count in the first one only."
 )
 
 
-def at(scores: np.ndarray[Any, np.dtype[np.float64]], right: np.ndarray[Any, np.dtype[np.bool_]], k: int) -> float:
-    """Return the probability that one of the right candidates is among the first k, where equal scores stand in random order.
-
-    With a candidates above the k-th place's score, t with this score, and r right ones of these t, it is 1 where a right one is above, else
-    one minus the hypergeometric probability that the k - a places hold none of the r.
-    """
-    if not right.any():
-        return 0.0
-    last = np.sort(scores)[::-1][min(k, len(scores)) - 1]
-    if (right & (scores > last)).any():
-        return 1.0
-    tied, good, places = int((scores == last).sum()), int((right & (scores == last)).sum()), k - int((scores > last).sum())
-    none = 1.0
-    for i in range(min(places, tied)):
-        none *= max(0, tied - good - i) / (tied - i)
-    return 1.0 - none
+def right_within(example: Example, weights: Sequence[float], depth: int) -> bool:
+    """Return whether a right candidate is among the first, by weighted features; those with equal sums keep the order of their scores."""
+    order = np.argsort(-np.round(example.values @ np.array(weights), DECIMALS), kind="stable")
+    return bool(example.right[order[:depth]].any())
 
 
 def measured(examples: Sequence[Example], weights: Sequence[float]) -> dict[str, float]:
-    """Return "at1" and "at5" in per cent, (0.0 of no examples)."""
-    scores = [np.round(example.values @ np.array(weights), 5) for example in examples]
-    return {f"at{k}": 100.0 * float(np.mean([at(s, e.right, k) for s, e in zip(scores, examples)])) if examples else 0.0 for k in DEPTHS}
+    """Return "at1" and "at5" in per cent, 0.0 of no examples."""
+    return {f"at{k}": 100.0 * float(np.mean([right_within(example, weights, k) for example in examples])) if examples else 0.0 for k in DEPTHS}
 
 
 def train_ranker(
@@ -94,14 +80,12 @@ def train_ranker(
     for pair in shared_documents(corpora):
         later = max(pair.left, pair.right, key=list(corpora).index)
         corpora[later] = without(corpora[later], {*pair.by_id, *(places[later == pair.right] for places in pair.by_text)})
-    counts, n_names = count_words(search.bundle.kb.surface_forms())
     words = f"gold mentions of {', '.join(fit)}"
-    empty = Ranker((0.0,) * len(FEATURES), counts, n_names, search.bundle.encoder.fingerprint, words)
     sets: dict[str, list[Example]] = {}
     for name, corpus in corpora.items():
         queries, gold = read_gold(gold_docs(corpus, nlp), search.settings)
         known = [(query, kb_id) for query, kb_id in zip(queries, gold) if any(search.bundle.kb.rows_of(one.strip()) for one in kb_id.split("|"))]
-        sets[name] = search.examples([query for query, _ in known], [kb_id for _, kb_id in known], empty)
+        sets[name] = search.examples([query for query, _ in known], [kb_id for _, kb_id in known])
     cosine = [1.0] + [0.0] * (len(FEATURES) - 1)
     rows = {}
     for name, examples in sets.items():
@@ -124,7 +108,7 @@ def train_ranker(
         "corpora": rows,
         "weights": dict(zip(FEATURES, weights)),
     }
-    return replace(empty, weights=weights), found, linker.folder
+    return Ranker(weights, search.bundle.encoder.fingerprint, words), found, linker.folder
 
 
 def train_and_write(
