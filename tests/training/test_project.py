@@ -134,6 +134,7 @@ EDITS = {
     "spacy_sapbert/mentions/features.py": {"evaluate", "mentions"},
     "spacy_sapbert/candidates.py": {"assemble", "evaluate"},
     "spacy_sapbert/calibration.py": {"assemble", "evaluate"},
+    "spacy_sapbert/ranking/features.py": {"assemble", "evaluate"},
     "spacy_sapbert/search.py": {"assemble", "evaluate"},
     "spacy_sapbert/linker.py": {"assemble", "evaluate"},
     "spacy_sapbert/annotated.py": {"assemble", "evaluate"},
