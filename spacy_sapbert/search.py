@@ -118,7 +118,7 @@ class CandidateSearch:
             raise fail("E050", component=component, path=bundle.folder, why=bundle.why_not_ranked)
         self.bundle, self.settings = bundle, settings
         self.ranker = None if settings.rank == COSINE else bundle.ranker
-        self._features = FeatureReader(self._surface_forms)
+        self._features = FeatureReader(partial(_surface_forms, bundle.kb))  # not a method of this search: it would keep itself alive
         self.least_probability, self.score_gap = _targets(bundle, settings, component)
         encoder = bundle.encoder
         self._least_word_score = encoder.least_word_score if isinstance(encoder, CarefulWithWords) else NO_THRESHOLD
@@ -392,13 +392,6 @@ class CandidateSearch:
         assert self.ranker is not None
         return self._features.standing(self.ranker, names, hits)
 
-    def _surface_forms(self, rows: Sequence[int]) -> list[str]:
-        """Return the surface forms of some rows, added ones too."""
-        kb = self.bundle.kb
-        added = {} if kb.added is None else {row: norm for norm, row in kb.added.by_norm.items()}
-        known = iter(kb.surface_forms_at([row for row in rows if row < kb.n_surface_forms]))
-        return [next(known) if row < kb.n_surface_forms else added[row] for row in rows]
-
     def _with_added(self, vectors: Floats2d, rows: Ints2d, cosines: Floats2d, allowed: Bools1d | None = None) -> tuple[Ints2d, Floats2d]:
         """Append every added surface form to what the index found (q, k) -> (q, k + a); they are few."""
         added = self.bundle.kb.added
@@ -484,6 +477,13 @@ def _targets(bundle: LinkerBundle, settings: Settings, component: str) -> tuple[
     if calibration is not None and settings.coverage is not None:
         score_gap = calibration.score_gap(settings.coverage)
     return least, score_gap
+
+
+def _surface_forms(kb: KnowledgeBase, rows: Sequence[int]) -> list[str]:
+    """Return the surface forms of some rows, added ones too."""
+    added = {} if kb.added is None else {row: norm for norm, row in kb.added.by_norm.items()}
+    known = iter(kb.surface_forms_at([row for row in rows if row < kb.n_surface_forms]))
+    return [next(known) if row < kb.n_surface_forms else added[row] for row in rows]
 
 
 def _observed(ranking: Ranking, exact: bool, gold: list[int]) -> Observed:

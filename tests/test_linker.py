@@ -132,6 +132,7 @@ def test_default_config():
         "linker_name": None,
         "encoder": None,
         "resolve_abbreviations": True,
+        "rank": None,
         "k": 30,
         "threshold": 0.8,
         "new_words": True,
