@@ -53,9 +53,11 @@ def ranked(search: CandidateSearch, sets: Iterable[Iterable[Doc | Example]], fit
         fit_on: which data this is, in words.
 
     Raises:
-        SapbertError: E014, E016, E047, see `SapBertLinker.train_ranker`.
+        SapbertError: E014, E016, E047, E051, see `SapBertLinker.train_ranker`.
     """
     bundle = search.bundle
+    if not bundle.encoder.fingerprint:
+        raise fail("E051")
     examples: list[list[Ranked]] = []
     every: list[str] = []
     for docs in sets:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 from .calibration import Calibration, read_calibration
 from .encoders.base import Encoder, ThincEncoder, as_encoder
-from .errors import fail, warn
+from .errors import SapbertError, fail, warn
 from .files import MANIFEST, disk_full_as_error, folder_is_there, keep_other_files, read_manifest, write_manifest, write_text, writing_folder
 from .indexes.base import report_of
 from .kb.additions import Additions
@@ -116,20 +115,19 @@ class LinkerBundle:
         folder = Path(folder)
         folder_is_there(folder)  # what is missing is said below, part by part
         places = {part: folder / name for part, name in PARTS.items()} | dict(parts or {})
-        with ThreadPoolExecutor(1) as beside:  # a graph of millions takes a second or two to open, as long as the encoder
-            opening = None if "index" in exclude else beside.submit(open_index, places["index"].parent, index)
-            kb = opened.kb if "kb" in exclude and opened is not None else KnowledgeBase(places["kb"])
-            added = Additions.from_disk(folder) if additions is None else additions
-            if "model" not in exclude:
-                loaded = open_encoder(places["model"], encoder)
-            else:
-                loaded = encoder if opened is None else opened.encoder
-                if not loaded.dim:
-                    raise fail("E003", component=component, what="encoder")
-            if opening is not None:
-                found = opening.result()
-            else:
-                found = index if opened is None else opened.index
+        kb = opened.kb if "kb" in exclude and opened is not None else KnowledgeBase(places["kb"])
+        added = Additions.from_disk(folder) if additions is None else additions
+        if "model" not in exclude:
+            loaded = open_encoder(places["model"], encoder)
+        else:
+            loaded = encoder if opened is None else opened.encoder
+            if not loaded.dim:
+                raise fail("E003", component=component, what="encoder")
+        # not in a thread beside the encoder: Python 3.11's parser, which np.load and imports use, does not bear two threads (SystemError)
+        if "index" not in exclude:
+            found = open_index(places["index"].parent, index)
+        else:
+            found = index if opened is None else opened.index
         _check_built_for_each_other(kb, loaded, found, encoder)
         why = why_not_ranked = ""
         if ranker is None:
@@ -211,6 +209,8 @@ class LinkerBundle:
         if self.calibration is None:
             return
         now = settings.scores_depend_on()
+        if self.ranker is None:
+            del now["rank"]  # both values mean the same
         different = {key: value for key, value in self.calibration.settings.items() if key in now and now[key] != value}
         if different:
             shown = ", ".join(f"{key}={value!r}, not {now[key]!r}" for key, value in different.items())
@@ -356,15 +356,20 @@ def open_ranker(folder: Path, encoder: str) -> tuple[Ranker | None, str]:
         encoder: the encoder's fingerprint.
 
     Returns:
-        The ranker, or None and why the one in the folder is not used ("" where there is none). Warns W010.
+        The ranker, or None and why the one in the folder is not used ("" where there is none). Warns W010, or W011 where it is of another version.
 
     Raises:
         DamagedFile: E048.
-        SapbertError: E049, E106, it has other features or another format.
     """
     if not (folder / RANKER).is_file():
         return None, ""
-    stored = read_ranker(folder / RANKER)
+    try:
+        stored = read_ranker(folder / RANKER)
+    except SapbertError as error:
+        if error.code not in ("E049", "E106"):
+            raise
+        warn("W011", path=folder)
+        return None, " of this version"
     if encoder and stored.encoder == encoder:
         return stored, ""
     warn("W010", path=folder)

@@ -511,9 +511,16 @@ def train_ranker(
 
     from . import bundle
     from .build import default_linkers
+    from .ranking.ranker import read_ranker
 
     docs = _read_docs(gold)
     folder = default_linkers.find_linker(linker)
+    try:
+        if (folder / bundle.RANKER).is_file():
+            read_ranker(folder / bundle.RANKER)
+    except SapbertError as error:  # damaged, or of another version: it will be replaced
+        typer.echo(str(error), err=True)
+        bundle.write_ranker(folder, None)
     nlp = spacy.blank("en")
     component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder), "spans_key": spans_key})
     made = component.train_ranker(docs, fit_on=fit_on or gold.name)

@@ -105,13 +105,16 @@ class Errors:
     E025 = "Concept '{id}' is in the knowledge base already ({name}). linker.add_alias('{id}', name) gives it another name."
     E045 = "'{path}' holds no sense model. Give a folder that `python -m training senses` wrote, or \"clinical\" for the one of this package."
     E046 = "Sense model '{path}' is damaged: {why}. Make it again with `python -m training senses`, or install this package again."
-    E047 = 'A ranker can\'t be learnt from these {n:,} annotated mentions: {why}. Annotate more; rank="cosine" needs no ranker.'
+    E047 = (
+        'A ranker can\'t be learnt from these {n:,} distinct mentions that are no exact match: {why}. Annotate more; rank="cosine" needs no ranker.'
+    )
     E048 = "Ranker '{path}' is damaged: {why}. Delete it, or train it again: `python -m spacy_sapbert train-ranker`."
     E049 = (
         "Ranker '{path}' looks at other features ({theirs}) than this version does ({ours}). Delete it, or train it again: "
         "`python -m spacy_sapbert train-ranker`."
     )
     E050 = "rank=\"learned\" of '{component}' needs a ranker, and linker '{path}' has none{why}. Train one: `python -m spacy_sapbert train-ranker LINKER GOLD.spacy`."
+    E051 = "A ranker belongs to one encoder, and this one has no fingerprint to know it by. Give it a `fingerprint` that changes with its weights."
     E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait for it, or give another folder."
     E027 = (
         "One of {count} processes that encode names died ({error}), often because memory ran out. The shards that are whole are kept: run the same command "
@@ -231,6 +234,7 @@ class Errors:
         "folder that can be written."
     )
     W010 = "The ranker in '{path}' was trained for another encoder and is not used: candidates are ordered by their cosines. Train it again: `python -m spacy_sapbert train-ranker`."
+    W011 = "The ranker in '{path}' is of another version and is not used: candidates are ordered by their cosines. Train it again: `python -m spacy_sapbert train-ranker`."
     W012 = (
         "{count:,} of {total:,} concepts of MRCONSO have no semantic type in MRSTY (such as {example}): the tables in '{path}' seem to be of different "
         "releases. Take all tables from one release, as it was downloaded or as MetamorphoSys wrote it."

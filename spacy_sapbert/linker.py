@@ -450,7 +450,7 @@ class SapBertLinker(DocComponent):
 
         Raises:
             SapbertError: E002, `rank` is "cosine"; E010, `target_precision` or `coverage` is set; E014, no annotated span; E016, no gold id is
-                known; E047, too few mentions.
+                known; E047, too few mentions; E051, the encoder has no fingerprint.
         """
         annotated = list(docs)
         if self.settings.rank == COSINE:

@@ -175,6 +175,8 @@ class CandidateSearch:
 
     def _answer(self, mention: str, ranking: Ranking, exact: bool) -> Answer:
         kb, threshold = self.bundle.kb, self._threshold(mention, exact)
+        if self.least_probability is None and ranking.kept and ranking.kept[0].score <= threshold:  # a ranker's first may have the lower cosine
+            ranking = ranking._replace(kept=[c for c in ranking.kept if c.score > threshold] or ranking.kept)
         top = ranking.kept[0] if ranking.kept else ranking.best
         probability = None
         if self.calibration is not None and top is not None:
@@ -234,6 +236,8 @@ class CandidateSearch:
         if linked and self.least_probability is not None and probability is not None:
             linked = probability >= self.least_probability - NOISE
         explain: dict[str, Any] = {**answer.explain, "linked": linked, "meaning": choice.meaning}
+        if allowed and allowed[0][0] != answer.explain.get("id"):
+            explain.pop("rank", None)  # of the concept that the text alone found
         scores = dict(self.meanings(answer))
         rows = [(concept, scores.get(concept, SAID)) for concept, _ in allowed[: self.settings.max_entities_per_mention]]
         if allowed:
@@ -316,7 +320,12 @@ class CandidateSearch:
                         seen[names[q], types] = concept[query == q], values[query == q]
                     return Standing(hits.score[best], np.zeros((len(best), len(FEATURES))))
 
-                self._rank(list(dict.fromkeys(query[0] for query, _ in wanted if query[1] == types)), types, rules, watch)
+                texts = list(dict.fromkeys(query[0] for query, _ in wanted if query[1] == types))
+                size = self.settings.candidates_batch_size
+                for start in range(0, len(texts), size):
+                    for text, (_, exact) in zip(texts[start : start + size], self._rank(texts[start : start + size], types, rules, watch)):
+                        if not exact:
+                            seen.setdefault((text, types), (np.zeros(0, dtype=np.int64), np.zeros((0, len(FEATURES)))))
         found = [(seen[query], rows) for query, rows in wanted if query in seen]
         return [Example(values, np.isin(concept, rows)) for (concept, values), rows in found]
 
@@ -481,8 +490,8 @@ def _targets(bundle: LinkerBundle, settings: Settings, component: str) -> tuple[
 
 def _surface_forms(kb: KnowledgeBase, rows: Sequence[int]) -> list[str]:
     """Return the surface forms of some rows, added ones too."""
-    added = {} if kb.added is None else {row: norm for norm, row in kb.added.by_norm.items()}
     known = iter(kb.surface_forms_at([row for row in rows if row < kb.n_surface_forms]))
+    added = {row: norm for norm, row in kb.added.by_norm.items()} if kb.added is not None and max(rows, default=0) >= kb.n_surface_forms else {}
     return [next(known) if row < kb.n_surface_forms else added[row] for row in rows]
 
 
@@ -496,8 +505,11 @@ def _observed(ranking: Ranking, exact: bool, gold: list[int]) -> Observed:
 
 
 def _margin(top: Candidate, ranking: Ranking) -> float:
-    """Return how far the first concept is before the runner-up, by what ranks them; its whole score where there is none."""
-    return round(top.ranked_by - (ranking.runner_up.ranked_by if ranking.runner_up is not None else 0.0), DECIMALS)
+    """Return how far the first concept is before the runner-up, by what ranks them; its whole score where there is none.
+
+    It is 0 where the ranker's first does not pass the threshold, so that another one is linked.
+    """
+    return max(0.0, round(top.ranked_by - (ranking.runner_up.ranked_by if ranking.runner_up is not None else 0.0), DECIMALS))
 
 
 def _find(kb: KnowledgeBase, names: Sequence[str]) -> dict[str, int]:

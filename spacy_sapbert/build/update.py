@@ -115,6 +115,7 @@ def update_linker(
         fresh.require()
     check_free(target)
     added = Additions.from_disk(old)
+    ranker = bundle.open_ranker(old, model.fingerprint)[0]
     with ExitStack() as until_whole, writing_folder(target) as folder:  # the vectors are kept until the linker is in its place
         after = build_kb(sources, folder / bundle.KB, filters=filters or Filters(**kept), progress=progress)
         building.check_room(after, model, fresh, target, workers=workers, check=check, progress=progress)
@@ -124,7 +125,7 @@ def update_linker(
         additions = _carried(added, after, found)
         write_text(folder / FILE, json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n")
         building.fill_linker(folder, after, model, fresh, target, until_whole, workers=workers, known=known, encode=encode, progress=progress)
-        bundle.write_ranker(folder, bundle.open_ranker(old, model.fingerprint)[0])
+        bundle.write_ranker(folder, ranker)
         additions.to_disk(folder)  # after the manifest, which does not list them: they change
     return target, found
 

@@ -207,9 +207,10 @@ class Annotator:
         folder, index = Path(self.linker.folder), self.linker.index
         files = json.loads((folder / bundle.INDEX / "manifest.json").read_text(encoding="utf-8"))["files"]
         config = {key: value for key, value in index.get_config().items() if key not in reader_params_of(index)}
-        calibration = folder / bundle.CALIBRATION
+        calibration, ranker = folder / bundle.CALIBRATION, self.linker.ranker
         parts = [self.linker.kb.fingerprint, self.linker.model.fingerprint, type(index).__name__, config, files]
         parts.append(checksum(calibration) if calibration.is_file() else None)
+        parts.append(None if ranker is None else ranker.fingerprint)
         added = self.linker.additions
         parts.append([added.names, [[concept.concept_id, concept.types, concept.codes] for concept in added.concepts.values()]] if added else None)
         return _digest(json.dumps(parts, sort_keys=True, default=str))

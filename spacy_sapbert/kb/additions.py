@@ -17,12 +17,11 @@ from ..files import checksum, why_invalid, write_text
 from ..types import Bools1d, Floats2d
 from . import semantic_types
 from .concept import MAX_NAME_CHARS, Concept, Name, is_cui, normalise
-from .name_table import NameTable
+from .name_table import ADDED, ADDED_WITHOUT_CUI, NameTable
 
 FILE, VECTORS = "additions.json", "additions.npy"
 SOURCE = "ADDED"  # the vocabulary of added names
 COLUMNS = ("concept_id", "name", "language", "source", "term_type", "types", "definition", "codes")  # of a table that `kb build` reads
-FIRST = -1  # rank in a tie: before canonical names, because who adds a name means this concept by it
 
 
 class AddedName(NamedTuple):
@@ -184,6 +183,7 @@ class Overlay:
         row_of: concept id -> row in the files.
         find: (name, language) -> row of the surface form in the files.
         defined: row of a concept in the files -> whether it has a definition.
+        id_of: row of a concept in the files -> its id.
         sizes: numbers of surface forms and concepts in the files.
 
     Raises:
@@ -196,6 +196,7 @@ class Overlay:
         row_of: Callable[[str], int],
         find: Callable[[str, str], int | None],
         defined: Callable[[int], bool],
+        id_of: Callable[[int], str],
         sizes: tuple[int, int],
     ) -> None:
         n_forms, n_concepts = sizes
@@ -222,8 +223,11 @@ class Overlay:
         def has_definition(concept: int) -> bool:
             return self.concept(concept).definition is not None if self.is_new(concept) else defined(concept)
 
+        def rank(concept: int) -> int:
+            return ADDED if is_cui(self.id_of(concept) if self.is_new(concept) else id_of(concept)) else ADDED_WITHOUT_CUI
+
         rows = sorted(self.names)
-        self.name_table = NameTable.from_rows((row, concept, FIRST, 0, 0, int(has_definition(concept))) for row, concept in rows)
+        self.name_table = NameTable.from_rows((row, concept, rank(concept), 0, 0, int(has_definition(concept))) for row, concept in rows)
 
     def is_new(self, concept: int) -> bool:
         """Return whether a concept row is that of a new concept."""

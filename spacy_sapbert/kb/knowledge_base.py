@@ -127,7 +127,7 @@ class KnowledgeBase:
             def defined(row: int) -> bool:
                 return bool(view._sql("SELECT definition IS NOT NULL FROM concept WHERE row = ?", row).fetchone()[0])
 
-            view.added = Overlay(additions, view.row_of, find, defined, (view.n_surface_forms, len(view)))
+            view.added = Overlay(additions, view.row_of, find, defined, view.concept_id, (view.n_surface_forms, len(view)))
         return view
 
     @property

@@ -14,12 +14,13 @@ from ..types import Bools1d, Ints1d
 
 Column = npt.NDArray[np.int32]
 LATER = 50_000  # rank in a tie of a name that is not canonical, beside that of one that is
+ADDED, ADDED_WITHOUT_CUI = -2, -1  # of names that a user added, before canonical names, because who adds a name means this concept by it
 STEP = 2 * LATER  # between concepts with and without a CUI, and between names and names that are near
 
 
 def has_cui(rank: npt.NDArray[Any]) -> Bools1d:
-    """Return for ranks in a tie (n,) which are of a concept with a CUI, or of an added name, whose rank is negative."""
-    return np.asarray((rank // STEP % 2 == 0) | (rank < 0))
+    """Return for ranks in a tie (n,) which are of a concept with a CUI."""
+    return np.asarray(np.where(rank < 0, rank == ADDED, rank // STEP % 2 == 0))
 
 
 def is_weak(rank: npt.NDArray[Any]) -> Bools1d:

@@ -47,8 +47,7 @@ class FeatureReader:
             hits: names that were found.
 
         Returns:
-            (g, f), one column for each of FEATURES: `cosine` of the concept's nearest name; `cui`, 1 where the concept has a CUI or the name was
-            added by the user; `weak_name`, 1 where the nearest name is a narrower, related, broader or lay one; `number_missing` and
+            (g, f), one column for each of FEATURES: `cosine` of the concept's nearest name; `cui`, 1 where the concept has a CUI; `weak_name`, 1 where the nearest name is a narrower, related, broader or lay one; `number_missing` and
             `number_added`, 1 where every name that was found lacks a number of the mention, or has another one.
         """
         best = hits.starts

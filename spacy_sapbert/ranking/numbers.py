@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_WORD = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)?")
+NONE: frozenset[str] = frozenset()  # shared: most names have no number
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+(?:[.,]\d+)*")  # "alzheimer's" is one word
 _ROMAN = {
     "i": "1",
     "ii": "2",
@@ -26,5 +27,5 @@ def numbers_of(name: str) -> frozenset[str]:
 
     "diabetes, type ii" gives "2", "vitamin b 12" gives "b" and "12".
     """
-    words = (_ROMAN.get(word, word) for word in _WORD.findall(name))
-    return frozenset(word for word in words if word[0].isdigit() or (len(word) == 1 and word != "a"))
+    words = (_ROMAN.get(word, word.replace(",", "")) for word in _WORD.findall(name))
+    return frozenset(word for word in words if word[0].isdigit() or (len(word) == 1 and word != "a")) or NONE

@@ -86,4 +86,6 @@ def read_ranker(path: Path) -> Ranker:
         raise fail("E049", path=path, theirs=", ".join(stored.features), ours=", ".join(FEATURES))
     if len(stored.weights) != len(FEATURES):
         raise fail("E048", DamagedFile, path=path, why=f"it has {len(stored.weights)} weights for {len(FEATURES)} features")
+    if stored.weights[0] <= 0.0:
+        raise fail("E048", DamagedFile, path=path, why="the weight of the cosine is not above 0")
     return Ranker(stored.weights, stored.encoder, stored.fit_on)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,10 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
 
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.build.linker import SHIPPED_RANKER, build_linker, read_source
+from spacy_sapbert.build.update import update_linker
+from spacy_sapbert.calibration import read_calibration
 from spacy_sapbert.candidates import Candidate, Hits, Rules, Standing, rank
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.errors import SapbertError, SapbertWarning
@@ -156,23 +160,43 @@ def test_cosine_is_the_order_without_a_ranker(folder: Path, tmp_path: Path) -> N
     assert all(list(found) == sorted(found, key=lambda pair: -pair[1]) for found in by_cosine)
 
 
-def test_a_ranker_changes_the_order(folder: Path, tmp_path: Path) -> None:
+def test_a_ranker_changes_the_order(folder: Path) -> None:
     """A ranker that is against high cosines turns the order round; the candidates keep their cosines."""
     component = linker(folder, max_entities_per_mention=30)
     first = component(gold("sudden heart attak", "X")).ents[0]._.kb_ents
-    against = copied(folder, tmp_path / "against", replace(component.ranker, weights=(-1.0, *WEIGHTS[1:])))
-    other = linker(against, max_entities_per_mention=30)(gold("sudden heart attak", "X")).ents[0]._.kb_ents
+    component.bundle = replace(component.bundle, ranker=replace(component.ranker, weights=(-1.0, *WEIGHTS[1:])))
+    other = component(gold("sudden heart attak", "X")).ents[0]._.kb_ents
     assert dict(first) == dict(other)
     assert [score for _, score in other] == sorted(score for _, score in first)
 
 
+def test_a_first_candidate_below_the_threshold_is_passed_over(folder: Path) -> None:
+    """A misspelt word needs 0.95: where the ranker's first has less, the next one that has it is linked, with no margin."""
+    component = linker(folder, max_entities_per_mention=30, threshold=0.3)
+    name = next(e.canonical_name for e in component.kb.cui_to_entity.values() if e.canonical_name.isalpha() and len(e.canonical_name) > 8)
+    word = name[:-1] + name[-1] * 2
+    found = component(gold(word, "X")).ents[0]._.kb_explain
+    assert found["threshold"] == 0.95
+    component.bundle = replace(component.bundle, ranker=replace(component.ranker, weights=(-1.0, *WEIGHTS[1:])))
+    turned = component(gold(word, "X")).ents[0]
+    assert bool(turned.kb_id_) == found["linked"]
+    assert all(score > 0.95 for _, score in turned._.kb_ents)
+    assert turned._.kb_explain["margin"] == 0.0
+
+
 def test_added_names_are_ranked(folder: Path) -> None:
+    """An added name has the share of a CUI where its concept has one."""
     component = linker(folder)
     concept = next(iter(component.kb.cui_to_entity))
     component.add_alias(concept, "Mollusc's hiccup, type 2")
+    component.add_concept("OWN:1", ["a snail's sneeze"])
     found = component(gold("molluscs hiccups of type 2", "X")).ents[0]
     assert found._.kb_ents[0][0] == concept
     assert found._.kb_explain["rank"]["number_added"] == 0.0
+    assert found._.kb_explain["rank"]["cui"] == pytest.approx(component.ranker.weights[FEATURES.index("cui")], abs=1e-5)
+    own = component(gold("snails sneezes", "X")).ents[0]
+    assert own._.kb_ents[0][0] == "OWN:1"
+    assert own._.kb_explain["rank"]["cui"] == 0.0
 
 
 @pytest.mark.parametrize("mention", ["12345", "2", "no", "the", "ii"])
@@ -211,6 +235,7 @@ def test_rank_is_checked() -> None:
     ("change", "code"),
     [
         ({"features": ["cosine", "width"]}, "E049"),
+        ({"weights": [0.0, 0.2, 0.0, 0.0, 0.0]}, "E048"),
         ({"format": 2}, "E106"),
         ({"kind": "calibration"}, "E106"),
         ({"weights": [1.0]}, "E048"),
@@ -234,7 +259,7 @@ def test_a_cut_file_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
-    ranker = Ranker(tuple(0.1 * i for i in range(len(FEATURES))), "e", "ward 7, März")
+    ranker = Ranker(tuple(0.1 * (i + 1) for i in range(len(FEATURES))), "e", "ward 7, März")
     (tmp_path / "ranker.json").write_text(ranker.to_json(), encoding="utf-8")
     assert read_ranker(tmp_path / "ranker.json") == ranker
     assert read_ranker(tmp_path / "ranker.json").fingerprint == ranker.fingerprint
@@ -304,16 +329,51 @@ def test_training_is_refused(folder: Path, annotated: list[Doc]) -> None:
     assert component.ranker is before
 
 
+def test_a_ranker_of_another_version_is_not_used(folder: Path, tmp_path: Path) -> None:
+    old = copied(folder, tmp_path / "old", None)
+    content = {**json.loads((folder / "ranker.json").read_text()), "features": ["cosine", "width"]}
+    (old / "ranker.json").write_text(json.dumps(content))
+    component = linker(old)
+    with pytest.warns(SapbertWarning, match="W011"):
+        component.load()
+    assert component.ranker is None
+
+
+def test_a_ranker_is_kept_by_an_update_and_by_a_copy_for_a_process(folder: Path, tmp_path: Path) -> None:
+    own = copied(folder, tmp_path / "own", replace(read_ranker(folder / "ranker.json"), weights=(1.0, 0.5, 0.0, 0.0, 0.0)))
+    component = linker(own)
+    assert pickle.loads(pickle.dumps(component)).ranker == component.ranker
+    updated, _ = update_linker(own, [read_source(DATA / "tiny_clinic.tsv")], tmp_path / "new", progress=False)
+    assert read_ranker(updated / "ranker.json") == component.ranker
+
+
+def test_an_encoder_without_a_fingerprint_has_no_ranker(folder: Path, annotated: list[Doc]) -> None:
+    component = linker(folder)
+    component.load()
+    component.model.fingerprint = ""
+    with pytest.raises(SapbertError, match=r"\[E051\]"):
+        component.train_ranker(annotated, fit_on="x")
+
+
+@pytest.mark.parametrize(("calibration", "inputs"), [("OPEN_CALIBRATION", "open_inputs"), ("HPO_FAST_CALIBRATION", "hpo_fast_inputs")])
+def test_the_calibrations_that_ship_were_fit_with_the_ranker_that_ships(calibration: str, inputs: str) -> None:
+    built_for = read_calibration(getattr(default_linkers, calibration)).built_for
+    assert {key: built_for.get(key) for key in getattr(default_linkers, inputs)()} == getattr(default_linkers, inputs)()
+
+
 @pytest.mark.e2e
 def test_the_command_trains_and_removes_the_calibration(folder: Path, annotated: list[Doc], tmp_path: Path) -> None:
-    own = copied(folder, tmp_path / "own", None)
-    (own / "calibration.json").write_text("{}")
+    own = copied(folder, tmp_path / "own", read_ranker(folder / "ranker.json"))
+    component = linker(own)
+    component.calibrate([*annotated, *(gold(text, "NIL") for text in ("Lisbon", "a garden gate"))], fit_on="hand")
+    component.bundle.save(own)
+    assert (own / "calibration.json").is_file()
+    (own / "ranker.json").write_text("{")  # damaged: the command says so, and replaces it
     DocBin(docs=annotated).to_disk(tmp_path / "gold.spacy")
     command = [sys.executable, "-m", "spacy_sapbert", "train-ranker", str(own), str(tmp_path / "gold.spacy")]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert refused.returncode == 1
-    assert "E106" in refused.stderr or "E015" in refused.stderr  # a damaged calibration is said, not silently removed
-    (own / "calibration.json").unlink()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "[E048]" in done.stderr
     assert f"Written: {own / 'ranker.json'}" in done.stdout
+    assert "The calibration was removed" in done.stdout
+    assert not (own / "calibration.json").is_file()
     assert read_ranker(own / "ranker.json").fit_on == "gold.spacy"

@@ -15,7 +15,7 @@ from spacy_sapbert.ranking.ranker import FEATURES, Ranker
 
 NAMES = ["heart attack", "type 1", "type 2", "type ii b"]
 # ranks in a tie, as kb/builder.py writes them: 50,000 no canonical name, 100,000 no CUI, 200,000 a weak name
-CANONICAL, SYNONYM, NO_CUI, WEAK, WEAK_NO_CUI, ADDED = 0, 50_010, 150_010, 250_010, 350_010, -1
+CANONICAL, SYNONYM, NO_CUI, WEAK, WEAK_NO_CUI, OWN, OWN_NO_CUI = 0, 50_010, 150_010, 250_010, 350_010, -2, -1
 
 
 def reader(asked: list[int] | None = None) -> FeatureReader:
@@ -41,7 +41,7 @@ def row_of(values: Any, row: int = 0) -> dict[str, float]:
 
 @pytest.mark.parametrize(
     ("place", "cui", "weak"),
-    [(CANONICAL, 1, 0), (SYNONYM, 1, 0), (NO_CUI, 0, 0), (WEAK, 1, 1), (WEAK_NO_CUI, 0, 1), (ADDED, 1, 0)],
+    [(CANONICAL, 1, 0), (SYNONYM, 1, 0), (NO_CUI, 0, 0), (WEAK, 1, 1), (WEAK_NO_CUI, 0, 1), (OWN, 1, 0), (OWN_NO_CUI, 0, 0)],
 )
 def test_what_the_place_of_a_name_says(place: int, cui: float, weak: float) -> None:
     assert (has_cui(np.array([place])).tolist(), is_weak(np.array([place])).tolist()) == ([bool(cui)], [bool(weak)])

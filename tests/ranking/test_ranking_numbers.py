@@ -17,6 +17,8 @@ from spacy_sapbert.ranking.numbers import numbers_of
         ("vitamin b-12, 1.5", {"b", "12", "1.5"}),
         ("stage 3b of a tumour", {"3", "b"}),
         ("hla-dr4", {"4"}),
+        ("alzheimer's disease", set()),  # no letter s
+        ("1,000 units", {"1000"}),
         ("mix", set()),  # no numeral, though its letters are
         ("type xiii", set()),
         ("?! …", set()),

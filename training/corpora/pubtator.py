@@ -54,6 +54,8 @@ def read_pubtator(lines: Iterable[str], kinds: Collection[str] | None = None, *,
                 raise misfit(source, number, line, _EXPECTED)
             document, start, end, text, kind = fields[:5]
             if wanted(kind, kinds):
+                if len(text) > int(end) - int(start):  # NCBI-disease writes one mention with spaces that its offsets leave out
+                    text = text.strip()
                 mentions.append(GoldMention(document, int(start), int(end), text, _gold(kind, fields[5:]), kind))
     if unknown := dict.fromkeys(mention.document for mention in mentions if mention.document not in titles):
         raise fail("E566", path=source, count=len(unknown), documents=", ".join(list(unknown)[:5]))

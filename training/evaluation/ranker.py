@@ -18,6 +18,7 @@ from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
 from spacy_sapbert.annotated import read_gold
 from spacy_sapbert.candidates import DECIMALS
+from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 from spacy_sapbert.ranking.fit import Example, fit_weights
 from spacy_sapbert.ranking.ranker import FEATURES, Ranker
@@ -48,6 +49,16 @@ def right_within(example: Example, weights: Sequence[float], depth: int) -> bool
 def measured(examples: Sequence[Example], weights: Sequence[float]) -> dict[str, float]:
     """Return "at1" and "at5" in per cent, 0.0 of no examples."""
     return {f"at{k}": 100.0 * float(np.mean([right_within(example, weights, k) for example in examples])) if examples else 0.0 for k in DEPTHS}
+
+
+def of_others(others: Sequence[Sequence[Example]], examples: Sequence[Example]) -> dict[str, float] | None:
+    """Measure weights that were trained on other corpora; None where these are too few."""
+    try:
+        return measured(examples, fit_weights(others))
+    except SapbertError as error:
+        if error.code != "E047":
+            raise
+        return None
 
 
 def train_ranker(
@@ -95,7 +106,7 @@ def train_ranker(
             "n": len(examples),
             "found": 100.0 * float(np.mean([e.right.any() for e in examples])) if examples else 0.0,
             "cosine": measured(examples, cosine),
-            "ranker": measured(examples, fit_weights(others)) if others else None,
+            "ranker": of_others(others, examples),
         }
     weights = fit_weights([sets[name] for name in fit])
     found = {
@@ -141,9 +152,8 @@ def train_and_write(
     write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     lines = ["corpus: mentions, found, right first by cosine -> by a ranker of the other corpora (among the first five)"]
     for name, row in found["corpora"].items():
-        by = row["ranker"] or row["cosine"]
+        after = [f"{row['ranker'][key]:.1f}" if row["ranker"] else "too few others" for key in ("at1", "at5")]
         lines.append(
-            f"{name}: {row['n']:,}, {row['found']:.1f}%, {row['cosine']['at1']:.1f} -> {by['at1']:.1f} "
-            f"({row['cosine']['at5']:.1f} -> {by['at5']:.1f})"
+            f"{name}: {row['n']:,}, {row['found']:.1f}%, {row['cosine']['at1']:.1f} -> {after[0]} ({row['cosine']['at5']:.1f} -> {after[1]})"
         )
     return "\n".join([*lines, "weights: " + ", ".join(f"{name} {weight:.3f}" for name, weight in found["weights"].items())])

@@ -48,6 +48,14 @@ def test_gsc():
     assert len(corpus.mentions) == 3
 
 
+def test_pubtator_with_spaces_that_the_offsets_leave_out():
+    """NCBI-disease writes one mention so; spaces that belong to the offsets stay, and other misfits stay misfits."""
+    lines = ["1|t|An odd cold", "1\t3\t6\todd  \tX\tD000001", "1\t3\t7\todd \tX\tD000001", "1\t3\t6\todd c\tX\tD000001"]
+    found = corpora.read_pubtator(lines)
+    assert [mention.text for mention in found.mentions] == ["odd", "odd ", "odd c"]
+    assert [mention.text for mention in corpora.fitting(found)[1]] == ["odd c"]
+
+
 def test_pubtator():
     corpus = corpora.read_pubtator(PUBTATOR.splitlines())
     assert corpus.documents == {"7": "WD and cancer. Wilson disease (WD) is rare.", "8": "Nothing. "}
