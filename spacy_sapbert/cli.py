@@ -734,6 +734,81 @@ def annotate(
     )
 
 
+# -- serve, warm --------------------------------------------------------------------------------------------------------
+
+
+@command(app, "serve")
+def serve(
+    host: str = typer.Option("127.0.0.1", help="Address to listen on; 0.0.0.0 lets other machines in: then set SPACY_SAPBERT_API_KEY."),
+    port: int = typer.Option(8000, help="Port to listen on; 0: a free one, which is shown."),
+    linker_name: str | None = LINKER_NAME,
+    encoder: str | None = ENCODER,
+    pipeline: str | None = PIPELINE,
+    threshold: float | None = THRESHOLD,
+    types: str = TYPES,
+    vocabularies: str = VOCABULARIES,
+    abbreviations: bool = ABBREVIATIONS,
+    threads: int | None = typer.Option(None, help="Threads that link; default: as PyTorch has it."),
+    allow: str | None = typer.Option(None, help="Settings that a request may change, separated by commas; '' for none; default: all that can be."),
+    cors: str = typer.Option("", help="Origins whose pages may call the service, separated by commas; default: none."),
+    max_body_bytes: int = typer.Option(8_000_000, help="Bytes of a request's body."),
+    max_texts: int = typer.Option(100, help="Texts or mentions of one request."),
+    max_characters: int = typer.Option(1_000_000, help="Characters of one text."),
+    max_queue: int = typer.Option(256, help="Texts that may wait; a request that comes then is told to come later."),
+    batch_size: int = typer.Option(16, help="Texts of any requests that are linked together."),
+    timeout: float = typer.Option(60.0, help="Seconds that a request may take."),
+) -> None:
+    """Link over HTTP. The API key, if there is to be one, is in the environment variable SPACY_SAPBERT_API_KEY."""
+    from .corpus.annotator import AnnotationSettings
+    from .service.settings import CHANGEABLE, ServiceSettings, key_of_environment
+
+    settings = ServiceSettings(
+        host=host,
+        port=port,
+        api_key=key_of_environment(),
+        allow=CHANGEABLE if allow is None else _split(allow),
+        cors_origins=_split(cors),
+        max_body_bytes=max_body_bytes,
+        max_texts=max_texts,
+        max_characters=max_characters,
+        max_queue=max_queue,
+        batch_size=batch_size,
+        timeout=timeout,
+    )
+    try:
+        from .service.run import serve as run
+    except ImportError as error:
+        raise fail("E013", what="`serve`", package="spacy-sapbert[serve]") from error
+    what = AnnotationSettings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
+
+    def make() -> Any:
+        if threads is not None:
+            import torch
+
+            torch.set_num_threads(threads)
+        return make_pipeline(what.config(), pipeline, abbreviations, alone=True)
+
+    run(make, settings, lambda url: typer.echo(f"Listening on {url}", err=True))
+
+
+@command(app, "warm")
+def warm(
+    linker_name: str | None = LINKER_NAME,
+    encoder: str | None = ENCODER,
+    pipeline: str | None = PIPELINE,
+) -> None:
+    """Build or open the linker, and prepare what the pipeline keeps in the cache, so that a later start takes seconds."""
+    import time
+
+    from .corpus.annotator import AnnotationSettings
+    from .service.linking import Linking
+
+    start = time.perf_counter()
+    linking = Linking(make_pipeline(AnnotationSettings(linker_name, pipeline, encoder=encoder).config(), pipeline, alone=True))
+    linking.warm_up()
+    typer.echo(f"{linking.linker.folder}: {len(linking.linker.kb):,} concepts, ready in {time.perf_counter() - start:.1f} s")
+
+
 # -- lookup, demo -------------------------------------------------------------------------------------------------------
 
 

@@ -132,6 +132,17 @@ class Errors:
         "'{path}' holds no recogniser of mentions that can be read: {why}. Train it again (`python -m spacy project run mentions`), "
         "install the package again, or leave `model` empty for the recogniser that comes with it."
     )
+    # service
+    E070 = "The request's body has more than {most:,} bytes, which is the limit of this service. Send fewer texts at once (`serve --max-body-bytes` changes it)."
+    E071 = "The request is not valid: {why}"
+    E072 = "{waiting:,} texts wait, and at most {most:,} may. Try again in {seconds} s (`serve --max-queue` changes the limit)."
+    E073 = "The request was not answered within {seconds:g} s. Send fewer texts at once, or try again later (`serve --timeout` changes the limit)."
+    E074 = "The API key is missing or wrong. Give it as `Authorization: Bearer KEY` or `X-API-Key: KEY`."
+    E075 = "The service is not ready: it loads its linker, or is being stopped. Try again later; /ready says when."
+    E076 = "Setting '{setting}' can't be changed by a request. This service allows: {known} (`serve --allow` changes it)."
+    E077 = "There is no {what} here. /openapi.json lists what there is."
+    E078 = "The service failed ({why}). The log has the request's id."
+    E079 = "The service can't listen on {host}, port {port} ({error}). Give another --host or --port."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (
@@ -239,6 +250,7 @@ class Errors:
         "{count:,} of {total:,} concepts of MRCONSO have no semantic type in MRSTY (such as {example}): the tables in '{path}' seem to be of different "
         "releases. Take all tables from one release, as it was downloaded or as MetamorphoSys wrote it."
     )
+    W020 = "The service listens on {host}, where other machines may reach it, and asks for no key. Set {env}, or leave --host out."
     W003 = "No setting of the index links within {points:.1f} points of exact search; the best found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 
 

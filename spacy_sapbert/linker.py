@@ -264,16 +264,33 @@ class SapBertLinker(DocComponent):
 
     # -- calling --------------------------------------------------------------------------------------------------------
 
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+    def search_with(self, **changes: Any) -> CandidateSearch:
+        """Return a search of the linker in use with some settings changed, for `pipe`. The linker itself stays as it is.
+
+        Args:
+            changes: settings and their values.
+
+        Raises:
+            SapbertError: E002, a setting is wrong, or one that decides what is opened; see `CandidateSearch` for others.
+        """
+        return self._state.search_with(**changes)
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128, search: Optional[CandidateSearch] = None) -> Iterator[Doc]:
         """Link a stream of Docs. Mentions are joined, encoded and searched across the Docs of a batch.
 
         An error in one Doc goes to spaCy's error handler; the other Docs of its batch are linked. If a server of the index does not answer,
         the whole batch goes there.
+
+        Args:
+            stream: the Docs.
+            batch_size: Docs that are linked together.
+            search: what `search_with` returned, to link these Docs with other settings:
+                `nlp.pipe(texts, component_cfg={"sapbert_linker": {"search": search}})`. None is the linker's own.
         """
         self.load()
         for docs in util.minibatch(stream, size=batch_size):  # type: ignore[no-untyped-call]
             try:
-                predictions: Sequence[Optional[Prediction]] = self.predict(docs)
+                predictions: Sequence[Optional[Prediction]] = self.predict(docs, search)
             except ServerError as error:  # no Doc is at fault, and each of them would wait for the server again
                 self.get_error_handler()(self.name, self, docs, error)
                 continue
@@ -281,15 +298,15 @@ class SapBertLinker(DocComponent):
                 predictions = [None] * len(docs)
             for doc, prediction in zip(docs, predictions):
                 try:
-                    self.set_annotations([doc], self.predict([doc]) if prediction is None else [prediction])
+                    self.set_annotations([doc], self.predict([doc], search) if prediction is None else [prediction])
                 except Exception as error:
                     self.get_error_handler()(self.name, self, [doc], error)
                 else:
                     yield doc
 
-    def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
-        """Return the concepts of every span of every Doc. The Docs are not changed."""
-        search = self.search
+    def predict(self, docs: Iterable[Doc], search: Optional[CandidateSearch] = None) -> list[Prediction]:
+        """Return the concepts of every span of every Doc, by a search of `search_with` or the linker's own. The Docs are not changed."""
+        search = self.search if search is None else search
         gathered: list[tuple[Spans, list[Mention]]] = []
         queries: list[Query] = []
         for doc in docs:

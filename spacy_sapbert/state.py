@@ -153,6 +153,21 @@ class LinkerState:
             settings = replace(self._settings, component=self.component, target_precision=None, coverage=None, **changes)
             return CandidateSearch(bundle, settings, component=self.component, lock=self.lock)
 
+    def search_with(self, **changes: Any) -> CandidateSearch:
+        """Return a search of the linker in use with some settings changed. What is in use stays as it is.
+
+        Args:
+            changes: settings and their values.
+
+        Raises:
+            SapbertError: E002, a setting is wrong, or one of `FIXED`; see `CandidateSearch` for others.
+        """
+        with self.lock:
+            bundle = self.search.bundle
+            settings = replace(self._settings, component=self.component, **changes)
+            self.check_fixed(settings)
+            return CandidateSearch(bundle, settings, component=self.component, lock=self.lock)
+
     # a process that is spawned gets the folder's name, not the files
     def __getstate__(self) -> dict[str, Any]:
         encoder, bundle = self._encoder, self.opened

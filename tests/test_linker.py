@@ -407,6 +407,22 @@ def test_an_unknown_vocabulary_is_refused_again_and_again(other: Any, tiny_linke
             linker(mention("cold"))
 
 
+def test_some_docs_with_other_settings(nlp: Language, linker: Any):
+    docs = lambda: [mention("cold"), mention("hypertension")]  # noqa: E731
+    only = linker.search_with(types=["T033"], nil="NIL", threshold=0.9)
+    assert [links(doc) for doc in nlp.pipe(docs(), component_cfg={"sapbert_linker": {"search": only}})] == [
+        [("cold", "C9100029")],
+        [("hypertension", "NIL")],
+    ]
+    assert [links(doc) for doc in nlp.pipe(docs())] == [[("cold", "C9100020")], [("hypertension", "C9100009")]]
+    assert linker.settings.types is None
+    assert only.bundle is linker.bundle
+    with pytest.raises(SapbertError, match=r"E002.*linker_name"):
+        linker.search_with(linker_name="hpo")
+    with pytest.raises(SapbertError, match="E104"):
+        linker.search_with(types=["T999"])
+
+
 def test_threshold_nil_and_number_of_candidates(other: Any):
     doc = lambda: make("a purple bicycle and heart attacks", ["purple bicycle", "heart attacks"])  # noqa: E731
     for nil in ("", "NIL"):

@@ -196,6 +196,21 @@ class KnowledgeBase:
         added = [] if self.added is None else self.added.of_surface_form(row)
         return [*added, *((found[0], Name(*found[1:])) for found in self._sql(sql, row))]
 
+    def names_that_begin(self, text: str, limit: int) -> list[tuple[int, str]]:
+        """Return (concept row, name as its source writes it) of names that begin with a text, the shortest first.
+
+        Args:
+            text: the beginning; it is normalised here.
+            limit: surface forms to return the names of.
+        """
+        norm = normalise(text)
+        if not norm:
+            return []
+        sql = "SELECT row FROM string WHERE norm >= ? AND norm < ? ORDER BY length(norm), row LIMIT ?"
+        rows = [row for (row,) in self._sql(sql, norm, norm + chr(0x10FFFF), limit)]
+        rows += [row for known, row in self.added.by_norm.items() if known.startswith(norm)] if self.added is not None else []
+        return [(concept, name.text) for row in dict.fromkeys(rows) for concept, name in self.names_of_surface_form(row)]
+
     def matched_name(self, surface_form: int, concept: int) -> Name:
         """Return the name by which a surface form (a row) stands for a concept (a row), as its source writes it."""
         if self.added is not None and (surface_form, concept) in self.added.names:

@@ -14,6 +14,7 @@ import shutil
 import warnings
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import srsly
@@ -23,6 +24,7 @@ from spacy.util import registry
 from typer.testing import CliRunner
 
 from spacy_sapbert.cli import app
+from spacy_sapbert.service.schemas import LinkRequest
 
 from .pages import ROOT, Block, blocks, commands, is_example, name_of, pages
 
@@ -104,7 +106,8 @@ def test_blocks_print_what_the_page_says(page: Path, monkeypatch: pytest.MonkeyP
 def commands_to_run(block: Block) -> list[list[str]]:
     """Return the words of the commands of a block that are run here."""
     found = [shlex.split(line, comments=True) for line in block.code.splitlines()]
-    return [words for words in found if words[:3] == ["python", "-m", "spacy_sapbert"] and not is_example(words)]
+    ours = [words for words in found if words[:3] == ["python", "-m", "spacy_sapbert"] and not is_example(words)]
+    return [words for words in ours if words[3] != "serve"]  # it does not end; tests/service runs it
 
 
 def run_python(block: Block, page: Path) -> str:
@@ -150,6 +153,8 @@ def check_command(words: list[str]) -> None:
         extras = re.findall(r"\[([\w,]+)\]", " ".join(words))
         known = importlib.metadata.metadata("spacy-sapbert").get_all("Provides-Extra") or []
         assert {extra for named in extras for extra in named.split(",")} <= set(known), words
+    elif words[0] == "curl":
+        check_request(words)
     elif words[0] == "git":
         assert words[1] == "clone"
     elif words[0] == "pre-commit":
@@ -167,6 +172,20 @@ def check_command(words: list[str]) -> None:
         parse(typer.main.get_command(training_app), words[3:])
         if words[3] == "train":
             check_recipe(words)
+
+
+def check_request(words: list[str]) -> None:
+    """Fail unless the service has the route, and it takes this body."""
+    import spacy_sapbert
+    from spacy_sapbert.service.app import create_app
+
+    url = urlsplit(words[-1])
+    methods = create_app(spacy_sapbert.load).openapi()["paths"][url.path]
+    if "--json" in words:
+        assert "post" in methods
+        LinkRequest.model_validate_json(words[words.index("--json") + 1])
+    else:
+        assert set(parse_qs(url.query)) <= {parameter["name"] for parameter in methods["get"]["parameters"]}
 
 
 def parse(command: Any, words: list[str]) -> None:

@@ -71,6 +71,11 @@ def test_an_alias_is_found_from_the_next_doc_on(nlp: Language) -> None:
     assert "Zucker" in linker.kb.cui_to_entity[HYPERTENSION].aliases
     assert linker.kb.alias_to_cuis["Zucker"] == {HYPERTENSION}
     assert linker.candidate_generator(["zucker"], 3)[0][0].concept_id == HYPERTENSION
+    row = linker.kb.row_of(HYPERTENSION)
+    assert linker.kb.names_that_begin("ZUCK", 5) == [(row, "Zucker")]
+    assert linker.kb.names_that_begin("hypertens", 5) == [(row, "hypertension"), (row, "hypertensive disease")]  # the shortest first
+    assert linker.kb.names_that_begin("hypertens", 1) == [(row, "hypertension")]
+    assert linker.kb.names_that_begin(" ", 5) == []
 
 
 def test_a_code_names_the_concept_that_gets_an_alias(nlp: Language, tmp_path: Path) -> None:

@@ -1,0 +1,179 @@
+"""Measure the service against the library alone: notes a second, latencies at several numbers of clients, and memory under mixed requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from training.corpora import read_notes
+
+from .common import Report, Table, data_file, need
+from .linking import MTSAMPLES
+from .worker import measure
+
+SECTION = "service"
+NOTES = 96
+CLIENTS = (1, 8, 64)
+ROUNDS = 3
+SOAK_SECONDS = 600.0
+SOAK_CLIENTS = 8
+PROTOCOL = (
+    f"{NOTES} MTSamples notes, the linker `open` with the pipeline of `spacy_sapbert.load()`, one text in a request. Each client sends its next request when it "
+    f"has the answer. library: the same notes by `nlp.pipe` in a process of its own, with the records as JSON. Every pass but the first counts, so that caches are "
+    f"warm in both; library and clients in turn, {ROUNDS} rounds, medians. The clients run on the same cores."
+)
+SOAK_PROTOCOL = (
+    "Mixed requests of 8 clients: texts, several texts, own spans, lookups, searches, bad requests, clients that hang up. RSS of the service after the first "
+    "minute and at the end."
+)
+
+Post = Callable[[str, Any], Awaitable[int]]
+
+
+def run(data: Path, report: Report) -> None:
+    """Measure throughput and latencies, then the memory."""
+    need("uvicorn", '".[serve]"')
+    need("httpx", "httpx")
+    texts = read_notes(data_file(data, MTSAMPLES), NOTES)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as notes:
+        json.dump(texts, notes)
+        notes.flush()
+        report.add(SECTION, throughput(texts, notes.name))
+    report.add(SECTION, soak(texts))
+
+
+def throughput(texts: list[str], notes: str) -> Table:
+    """Measure the service beside the library."""
+    rates: dict[str, list[float]] = {}
+    seconds: dict[int, list[float]] = {count: [] for count in CLIENTS}
+    with service() as url:
+        asyncio.run(load(url, texts, 8))  # fills the caches
+        for _ in range(ROUNDS):
+            rates.setdefault("library", []).append(measure("library_rate", notes)["notes_s"])
+            for count in CLIENTS:
+                begun = time.perf_counter()
+                took = asyncio.run(load(url, texts, count))
+                rates.setdefault(f"{count} clients", []).append(len(texts) / (time.perf_counter() - begun))
+                seconds[count] += took
+    alone = statistics.median(rates["library"])
+    table = Table("throughput", "The service and the library", PROTOCOL, ["who", "notes/s", "of the library, %", "p50 ms", "p95 ms", "p99 ms"])
+    table.add("library", alone, 100.0, None, None, None)
+    for count in CLIENTS:
+        rate = statistics.median(rates[f"{count} clients"])
+        cuts = statistics.quantiles(seconds[count], n=100, method="inclusive")
+        table.add(f"{count} clients" if count > 1 else "1 client", rate, 100 * rate / alone, *(1000 * cuts[p - 1] for p in (50, 95, 99)))
+    return table
+
+
+@contextmanager
+def service(*options: str) -> Iterator[str]:
+    """Run the service in a process of its own, and give its address."""
+    command = [sys.executable, "-m", "spacy_sapbert", "serve", "--port", "0", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        url = ""
+        for line in process.stderr:
+            if match := re.match(r"Listening on (\S+)", line):
+                url = match[1]
+            if line.startswith("ready: "):
+                break
+        else:
+            raise RuntimeError("the service did not start")
+        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)  # its log
+        yield url
+        drain.kill()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def load(url: str, texts: list[str], clients: int) -> list[float]:
+    """Send each text once by a number of clients, and return the seconds of each request."""
+    import httpx
+
+    waiting = list(texts)
+    seconds: list[float] = []
+
+    async def send(client: httpx.AsyncClient) -> None:
+        while waiting:
+            body = {"text": waiting.pop()}
+            begun = time.perf_counter()
+            (await client.post("/link", json=body)).raise_for_status()
+            seconds.append(time.perf_counter() - begun)
+
+    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+    async with httpx.AsyncClient(base_url=url, timeout=600, limits=limits) as client:
+        await asyncio.gather(*(send(client) for _ in range(clients)))
+    return seconds
+
+
+def soak(texts: list[str], seconds: float = SOAK_SECONDS) -> Table:
+    """Send mixed requests for a while, and measure the service's memory."""
+    import psutil
+
+    table = Table("soak", "Mixed requests for a while", SOAK_PROTOCOL, ["measure", "value"])
+    with service("--timeout", "120") as url:
+        (process,) = [child for child in psutil.Process().children() if "serve" in child.cmdline()]
+        statuses = asyncio.run(mixed(url, texts, seconds / 10))
+        first = process.memory_info().rss
+        for status, count in asyncio.run(mixed(url, texts, 0.9 * seconds)).items():
+            statuses[status] = statuses.get(status, 0) + count
+        last = process.memory_info().rss
+    table.add("seconds", seconds)
+    table.add("requests", sum(statuses.values()))
+    for status, count in sorted(statuses.items()):
+        table.add(f"requests that ended with {status}", count)
+    table.add("RSS after a tenth of the time, MB", first / 1e6)
+    table.add("RSS at the end, MB", last / 1e6)
+    return table
+
+
+async def mixed(url: str, texts: list[str], seconds: float) -> dict[str, int]:
+    """Send mixed requests, and return how often each ended how."""
+    import httpx
+
+    end = time.monotonic() + seconds
+    statuses: dict[str, int] = {}
+
+    async def one(client: httpx.AsyncClient, choice: random.Random) -> str:
+        text = choice.choice(texts)[:4000]
+        what = choice.randrange(8)
+        if what == 0:
+            return str(
+                (await client.post("/link", json={"texts": [text[:500]] * 5, "settings": {"types": [choice.choice(["DISO", "CHEM"])]}})).status_code
+            )
+        if what == 1:
+            return str((await client.post("/mentions:link", json={"text": text, "mentions": [{"start": 0, "end": 9}]})).status_code)
+        if what == 2:
+            return str((await client.post("/lookup", json={"mentions": text.split()[:20]})).status_code)
+        if what == 3:
+            return str((await client.get("/concepts", params={"query": choice.choice(text.split())})).status_code)
+        if what == 4:
+            return str((await client.post("/link", content=choice.randbytes(5000), headers={"content-type": "application/json"})).status_code)
+        if what == 5:
+            with suppress(httpx.TimeoutException):
+                await client.post("/link", json={"text": text}, timeout=0.05)
+            return "hung up"
+        return str((await client.post("/link", json={"text": text})).status_code)
+
+    async def send(client: httpx.AsyncClient, seed: int) -> None:
+        choice = random.Random(seed)
+        while time.monotonic() < end:
+            ended = await one(client, choice)
+            statuses[ended] = statuses.get(ended, 0) + 1
+
+    async with httpx.AsyncClient(base_url=url, timeout=600) as client:
+        await asyncio.gather(*(send(client, seed) for seed in range(SOAK_CLIENTS)))
+    return statuses

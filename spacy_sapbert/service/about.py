@@ -1,0 +1,50 @@
+"""What a service says about itself: versions, sources, calibration, settings. No paths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spacy.language import Language
+
+from ..about import __version__
+from .settings import ServiceSettings
+
+SOURCE_FIELDS = ("name", "kind", "version", "rows")
+
+
+def about_linker(nlp: Language, linker: Any, settings: ServiceSettings) -> dict[str, Any]:
+    """Return what the answers depend on.
+
+    Args:
+        nlp: the pipeline.
+        linker: its linker, loaded.
+        settings: of the service.
+    """
+    bundle = linker.bundle
+    manifest, calibration = bundle.kb.manifest, bundle.calibration
+    counts = manifest["counts"]
+    return {
+        "spacy_sapbert": __version__,
+        "components": list(nlp.pipe_names),
+        "linker": {
+            "name": bundle.folder.name,
+            "sources": [{field: source.get(field) for field in SOURCE_FIELDS} for source in manifest["sources"]],
+            "counts": {key: counts[key] for key in ("concepts", "cuis", "names")},
+            "languages": bundle.kb.languages,
+            "knowledge_base": bundle.kb.fingerprint,
+            "encoder": bundle.encoder.fingerprint,
+            "engine": type(bundle.index).__name__,
+            "ranker": None if bundle.ranker is None else bundle.ranker.fingerprint,
+            "calibration": None if calibration is None else {"fit_on": calibration.fit_on, "mentions": len(calibration.right)},
+            "added_names": len(bundle.additions.names),
+        },
+        "settings": {setting: getattr(linker.settings, setting) for setting in sorted({*settings.allow, "threshold"})},
+        "a_request_may_change": list(settings.allow),
+        "limits": {
+            "max_body_bytes": settings.max_body_bytes,
+            "max_texts": settings.max_texts,
+            "max_characters": settings.max_characters,
+            "max_queue": settings.max_queue,
+            "timeout": settings.timeout,
+        },
+    }

@@ -1,0 +1,339 @@
+"""The service: routes over the work of `linking`, in the limits of `settings`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi import Path as InPath
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from spacy.language import Language
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from ..about import __version__
+from ..errors import SapbertError, fail, logger
+from . import schemas
+from .about import about_linker
+from .batching import Batcher
+from .concepts import concept_of, search_concepts
+from .guard import REQUEST_ID, ClientGone, Guard, problem_of
+from .linking import Linked, Linking, Lookup, Place, Spans, Task, Text, as_key, trimmed
+from .metrics import CONTENT_TYPE, Metrics
+from .settings import ServiceSettings
+
+MAX_CONCEPTS = 100  # that a search returns
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schemas.ProblemResponse, "description": description}
+    for status, description in (
+        (401, "The API key is missing or wrong."),
+        (413, "The body is too long."),
+        (422, "The request is not valid."),
+        (429, "Too many texts wait. The header Retry-After says when to try again."),
+        (503, "The linker is not loaded yet, or the service is being stopped."),
+        (504, "It took too long."),
+    )
+}
+
+
+class Service:
+    """What the routes of one application share.
+
+    Args:
+        make: makes the pipeline; it is called in a thread when the application starts.
+        settings: of the service.
+        failed: called when the pipeline cannot be loaded.
+    """
+
+    def __init__(self, make: Callable[[], Language], settings: ServiceSettings, failed: Callable[[Exception], None] | None = None) -> None:
+        self.settings, self.metrics = settings, Metrics()
+        self._make, self._failed = make, failed
+        self._linking: Linking | None = None
+        self.batcher: Batcher[Task, Linked] = Batcher(
+            self._answer, batch_size=settings.batch_size, max_queue=settings.max_queue, seen=self.metrics.saw_batch
+        )
+        self.metrics.watch_queue(lambda: self.batcher.waiting)
+
+    @property
+    def linking(self) -> Linking:
+        """What answers tasks.
+
+        Raises:
+            SapbertError: E075, it is not loaded yet.
+        """
+        if self._linking is None:
+            raise fail("E075")
+        return self._linking
+
+    @asynccontextmanager
+    async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        """Load the linker while the service already answers /health; at the end, answer what was accepted."""
+        self.batcher.start()
+        loading = asyncio.create_task(run_in_threadpool(self._load))
+        yield
+        self.metrics.ready.set(0)
+        await loading
+        await run_in_threadpool(self.batcher.close)
+
+    def _load(self) -> None:
+        try:
+            linking = Linking(self._make())
+            linking.warm_up()
+        except Exception as error:
+            if self._failed is None:
+                raise
+            self._failed(error)
+            return
+        self._linking = linking
+        self.metrics.ready.set(1)
+        logger.info("ready: %s concepts", f"{len(linking.linker.kb):,}")
+
+    def _answer(self, tasks: Sequence[Task]) -> Sequence[Linked | Exception]:
+        return self.linking.answer(tasks)
+
+    # -- requests -------------------------------------------------------------------------------------------------------
+
+    def key_of(self, settings: schemas.LinkSettings) -> str:
+        """Return the settings that a request changes.
+
+        Raises:
+            SapbertError: E076, one of them may not be changed.
+        """
+        changes = settings.changes()
+        for setting in changes:
+            if setting not in self.settings.allow:
+                raise fail("E076", setting=setting, known=", ".join(self.settings.allow) or "none")
+        return as_key(changes)
+
+    def check_count(self, count: int, what: str) -> None:
+        """Check the number of texts or mentions of a request.
+
+        Raises:
+            SapbertError: E071, there are none or too many.
+        """
+        if not 1 <= count <= self.settings.max_texts:
+            raise fail("E071", why=f"it has {count:,} {what}; from 1 to {self.settings.max_texts:,} are taken at once.")
+
+    def check_text(self, text: str) -> None:
+        """Check one text.
+
+        Raises:
+            SapbertError: E071, it is too long, or holds half of a surrogate pair.
+        """
+        if len(text) > self.settings.max_characters:
+            raise fail("E071", why=f"a text has {len(text):,} characters; at most {self.settings.max_characters:,} are taken.")
+        if not _encodable(text):
+            raise fail("E071", why="a text holds half of a surrogate pair, which is no character.")
+
+    async def answers(self, request: Request, tasks: Sequence[Task]) -> list[Linked]:
+        """Return the answers of tasks. If time is up or the client hangs up, those that still wait are left out.
+
+        Raises:
+            QueueFull: E072.
+            SapbertError: E073, time is up; E075, the service is not ready; what linking raises.
+            ClientGone: the client hung up.
+        """
+        _ = self.linking
+        futures = self.batcher.submit(tasks)
+        waited = [asyncio.ensure_future(asyncio.wrap_future(future)) for future in futures]
+        everything = asyncio.gather(*waited)
+        gone = asyncio.create_task(_hung_up(request))
+        try:
+            both: list[asyncio.Future[Any]] = [everything, gone]
+            await asyncio.wait(both, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
+            if everything.done():
+                return everything.result()
+            if gone.done():
+                raise ClientGone
+            raise fail("E073", seconds=self.settings.timeout)
+        finally:
+            gone.cancel()
+            _leave_out(futures)
+            everything.cancel()
+            with suppress(Exception, asyncio.CancelledError):
+                await everything
+
+
+def _leave_out(futures: Sequence[Future[Linked]]) -> None:
+    for future in futures:
+        future.cancel()  # one that is being worked on is finished, and nobody hears of it
+
+
+async def _hung_up(request: Request) -> None:
+    """Return when the client hangs up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _json(text: str) -> Response:
+    return Response(text.encode("utf-8", "backslashreplace"), media_type="application/json")
+
+
+def create_app(make: Callable[[], Language], settings: ServiceSettings | None = None, failed: Callable[[Exception], None] | None = None) -> FastAPI:
+    """Return the service as an ASGI application.
+
+    Args:
+        make: makes the pipeline, which must have `sapbert_linker`; it is called in a thread when the application starts.
+        settings: None is the default.
+        failed: called when the pipeline cannot be loaded; without it, the error ends the application.
+    """
+    settings = settings or ServiceSettings()
+    service = Service(make, settings, failed)
+    app = FastAPI(
+        title="spacy-sapbert",
+        version=__version__,
+        description="Find the mentions of clinical text and link them to UMLS concepts.",
+        lifespan=service.lifespan,
+        docs_url=None,  # these pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.service = service
+    _add_links(app, service)
+    _add_concepts(app, service)
+    _add_state(app, service)
+    app.add_exception_handler(SapbertError, _problem)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_middleware(Guard, settings=settings, metrics=service.metrics)
+    if settings.cors_origins:
+        headers = ["authorization", "content-type", "x-api-key", REQUEST_ID]
+        app.add_middleware(CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["GET", "POST"], allow_headers=headers)
+    return app
+
+
+# -- routes -------------------------------------------------------------------------------------------------------------
+
+
+def _add_links(app: FastAPI, service: Service) -> None:
+    @app.post("/link", response_model=schemas.LinkResponse, responses=PROBLEMS, tags=["link"], summary="Find and link the mentions of texts")
+    async def link(asked: schemas.LinkRequest, request: Request) -> Response:
+        if (asked.text is None) == (asked.texts is None):
+            raise fail("E071", why="give either 'text' or 'texts'.")
+        given = [asked.text] if asked.text is not None else asked.texts or []
+        texts = [schemas.TextWithId(text=each) if isinstance(each, str) else each for each in given]
+        service.check_count(len(texts), "texts")
+        for each in texts:
+            service.check_text(each.text)
+        changes = service.key_of(asked.settings)
+        answers = await service.answers(request, [Text(each.text, changes) for each in texts])
+        _count(service, [each.text for each in texts], answers)
+        parts = [f'{{"id":{json.dumps(each.id)},"mentions":{answer.json}}}' for each, answer in zip(texts, answers)]
+        return _json('{"results":[' + ",".join(parts) + "]}")
+
+    @app.post("/mentions:link", response_model=schemas.MentionsResponse, responses=PROBLEMS, tags=["link"], summary="Link your own spans of a text")
+    async def link_mentions(asked: schemas.MentionsRequest, request: Request) -> Response:
+        service.check_count(len(asked.mentions), "mentions")
+        service.check_text(asked.text)
+        places = tuple(_place(asked.text, mention) for mention in asked.mentions)
+        answers = await service.answers(request, [Spans(asked.text, places, service.key_of(asked.settings))])
+        _count(service, [asked.text], answers)
+        return _json('{"mentions":' + answers[0].json + "}")
+
+    @app.post("/lookup", response_model=schemas.LookupResponse, responses=PROBLEMS, tags=["link"], summary="The nearest concepts of mentions")
+    async def lookup(asked: schemas.LookupRequest, request: Request) -> Response:
+        service.check_count(len(asked.mentions), "mentions")
+        for mention in asked.mentions:
+            service.check_text(mention)
+        answers = await service.answers(request, [Lookup(mention, asked.k) for mention in asked.mentions])
+        parts = [f'{{"mention":{json.dumps(mention)},"candidates":{answer.json}}}' for mention, answer in zip(asked.mentions, answers)]
+        return _json('{"results":[' + ",".join(parts) + "]}")
+
+
+def _place(text: str, mention: schemas.OwnMention) -> Place:
+    """Return the span of a request without white space at its ends.
+
+    Raises:
+        SapbertError: E071, it is not in the text, or empty.
+    """
+    place = Place(mention.start, mention.end, mention.label)
+    if not place.start < place.end <= len(text):
+        raise fail("E071", why=f"the mention {place.start}-{place.end} is not a part of the text, which has {len(text):,} characters.")
+    inner = trimmed(text, place)
+    if inner.start == inner.end:
+        raise fail("E071", why=f"the mention {place.start}-{place.end} is white space.")
+    return inner
+
+
+def _count(service: Service, texts: Sequence[str], answers: Sequence[Linked]) -> None:
+    mentions, linked = sum(answer.mentions for answer in answers), sum(answer.linked for answer in answers)
+    service.metrics.saw_texts(len(texts), sum(map(len, texts)), mentions, linked)
+
+
+def _add_concepts(app: FastAPI, service: Service) -> None:
+    @app.get("/concepts", response_model=schemas.SearchResponse, responses=PROBLEMS, tags=["concepts"], summary="Search concepts")
+    async def search(
+        query: Annotated[str, Query(min_length=1, max_length=1000, description="An identifier, a code, a name, or its beginning.")],
+        limit: Annotated[int, Query(ge=1, le=MAX_CONCEPTS)] = 10,
+    ) -> Response:
+        service.check_text(query)
+        found = await run_in_threadpool(search_concepts, service.linking.linker, query, limit)
+        return _json(json.dumps({"concepts": found}, ensure_ascii=False))
+
+    @app.get("/concepts/{concept_id:path}", response_model=schemas.ConceptResponse, responses=PROBLEMS, tags=["concepts"], summary="One concept")
+    async def concept(
+        concept_id: Annotated[str, InPath(max_length=256, description="A CUI, another identifier, or a code such as MESH:D003924.")],
+    ) -> Response:
+        found = await run_in_threadpool(concept_of, service.linking.linker.kb, concept_id)
+        if found is None:
+            raise fail("E077", what="such concept")
+        return _json(json.dumps(found, ensure_ascii=False))
+
+
+def _add_state(app: FastAPI, service: Service) -> None:
+    @app.get("/health", tags=["state"], summary="Whether the process answers")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/ready", tags=["state"], responses={503: PROBLEMS[503]}, summary="Whether the linker is loaded")
+    async def ready() -> dict[str, str]:
+        _ = service.linking
+        return {"status": "ready"}
+
+    @app.get("/version", tags=["state"], responses=PROBLEMS, summary="What links: versions, sources, calibration, settings")
+    async def version() -> dict[str, Any]:
+        return await run_in_threadpool(about_linker, service.linking.nlp, service.linking.linker, service.settings)
+
+    @app.get("/metrics", tags=["state"], summary="Counts and times, for Prometheus", response_class=Response)
+    async def metrics() -> Response:
+        return Response(service.metrics.exposition(), media_type=CONTENT_TYPE)
+
+
+# -- problems -----------------------------------------------------------------------------------------------------------
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    status, content, headers = problem_of(error)
+    if status >= 500 and isinstance(error, SapbertError):
+        logger.error("a request failed: %s", error.code)
+    return JSONResponse(content, status, headers)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Tell where a request is wrong, without repeating what it holds."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+    return await _problem(request, fail("E071", why=f"{place}: {first['msg']}."))
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 400:  # bytes that are no text, or nested too deeply
+        return await _problem(request, fail("E071", why="the body is not JSON."))
+    _, content, _ = problem_of(fail("E077", what="such route or method"))
+    return JSONResponse(content, error.status_code, error.headers)

@@ -1,0 +1,169 @@
+"""What stands before every route: ids, the key, limits of body and time, one line of log for each request, and errors without texts.
+
+Plain ASGI, so that a client that hangs up is seen by the routes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import re
+import time
+import uuid
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..corpus.annotator import describe
+from ..errors import SapbertError, ServerError, fail, logger
+from .batching import QueueFull
+from .metrics import Metrics
+from .settings import ServiceSettings
+
+OPEN_PATHS = ("/health", "/ready")  # asked by machines that have no key
+REQUEST_ID = "x-request-id"
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE")
+# what the client can mend
+STATUS = {"E070": 413, "E071": 422, "E072": 429, "E073": 504, "E074": 401, "E075": 503, "E076": 422, "E077": 404}
+ASKED_WRONGLY = ("E002", "E010", "E011", "E050", "E104", "E105", "E107")
+HUNG_UP = 499  # as nginx writes it into its log: there is nobody to answer
+
+
+class ClientGone(Exception):
+    """The client hung up before it was answered."""
+
+
+def status_of(error: Exception) -> int:
+    """Return the HTTP status of an exception."""
+    if isinstance(error, ServerError):
+        return 503
+    code = error.code if isinstance(error, SapbertError) else ""
+    return STATUS.get(code, 422 if code in ASKED_WRONGLY else 500)
+
+
+def problem_of(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Return status, body and headers that tell a client of an exception."""
+    status = status_of(error)
+    told = error if isinstance(error, SapbertError) and status != 500 else fail("E078", why=describe(error))
+    headers = {"retry-after": str(error.retry_after)} if isinstance(error, QueueFull) else {}
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return status, {"error": {"code": told.code, "message": str(told)}}, headers
+
+
+class Guard:
+    """Middleware around all routes.
+
+    Args:
+        app: the application.
+        settings: of the service.
+        metrics: where requests are counted.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServiceSettings, metrics: Metrics) -> None:
+        self.app, self.settings, self.metrics = app, settings, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        headers = Headers(scope=scope)
+        given = headers.get(REQUEST_ID, "")
+        request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        status, body_bytes = 0, 0
+
+        async def answered(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)[REQUEST_ID] = request_id
+            await send(message)
+
+        try:
+            self._check_key(scope, headers)
+            body = await self._body(headers, receive)
+            body_bytes = len(body)
+            self.metrics.body_bytes.inc(body_bytes)
+            await self.app(scope, _replay(body, receive), answered)
+        except ClientGone:
+            status = HUNG_UP
+        except Exception as error:  # it ends here: what a server logs of an exception may quote a text
+            if status_of(error) == 500:
+                logger.error("request %s failed: %s", request_id, describe(error))
+            if not status:
+                await _tell(error, answered, close=body_bytes == 0)
+        finally:
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            route = getattr(scope.get("route"), "path", "none")  # never the path itself: a query is text
+            seconds = time.perf_counter() - started
+            self.metrics.saw_request(route, method, status, seconds)
+            logger.info("%s %s %s %d, %d bytes, %.0f ms", request_id, method, route, status, body_bytes, 1000 * seconds)
+
+    def _check_key(self, scope: Scope, headers: Headers) -> None:
+        """Check the API key.
+
+        Raises:
+            SapbertError: E074, it is missing or wrong.
+        """
+        asks = bool(self.settings.api_key) and scope["path"] not in OPEN_PATHS
+        if asks:
+            kind, _, bearer = headers.get("authorization", "").partition(" ")
+            given = bearer.strip() if kind.lower() == "bearer" else headers.get("x-api-key", "")
+            if not hmac.compare_digest(given.encode("utf-8", "replace"), self.settings.api_key.encode()):
+                raise fail("E074")
+
+    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+        """Read the whole body.
+
+        Raises:
+            SapbertError: E070, it is too long; E073, it came too slowly.
+            ClientGone: the client hung up.
+        """
+        most = self.settings.max_body_bytes
+        length = headers.get("content-length", "")
+        if length.isdigit() and int(length) > most:
+            raise fail("E070", most=most)
+        try:
+            return await asyncio.wait_for(_read(receive, most), self.settings.timeout)
+        except asyncio.TimeoutError as error:
+            raise fail("E073", seconds=self.settings.timeout) from error
+
+
+async def _read(receive: Receive, most: int) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        body += message.get("body", b"")
+        if len(body) > most:
+            raise fail("E070", most=most)
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body that was read, then what comes next."""
+    given = False
+
+    async def next_message() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return next_message
+
+
+async def _tell(error: Exception, send: Send, *, close: bool) -> None:
+    status, content, headers = problem_of(error)
+    headers |= {"content-type": "application/json"} | ({"connection": "close"} if close else {})  # an unread body is not read
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")})

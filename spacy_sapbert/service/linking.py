@@ -1,0 +1,209 @@
+"""The work of the service: texts, own spans and mentions -> links, by the pipeline of the library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from cachetools import LRUCache
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from ..render import NIL, row_of, rows
+from ..search import CandidateSearch
+from ..types import Loadable
+from .concepts import candidates_of
+
+LINKER = "sapbert_linker"
+OWN = "own_mentions"  # span group of the spans that a request gives
+STATUS = "clinical_status"
+SEARCHES = 16  # kept, by their settings
+WARM_UP = "She takes aspirin for chest pain."
+
+Changes = Mapping[str, Any]  # settings of the linker -> values
+
+
+class Place(NamedTuple):
+    """A span of a request: first character, character after the last one, label."""
+
+    start: int
+    end: int
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text whose mentions are to be found and linked."""
+
+    text: str
+    changes: str  # JSON of settings that are changed
+
+
+@dataclass(frozen=True)
+class Spans:
+    """A text and the spans in it that are to be linked."""
+
+    text: str
+    places: tuple[Place, ...]
+    changes: str
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A mention without a text, and how many candidates are wanted."""
+
+    mention: str
+    k: int
+
+
+Task = Text | Spans | Lookup
+
+
+class Linked(NamedTuple):
+    """An answer.
+
+    Attributes:
+        json: a list, as JSON.
+        mentions: number of mentions in it.
+        linked: number of those with a link.
+    """
+
+    json: str
+    mentions: int = 0
+    linked: int = 0
+
+
+def as_key(changes: Changes) -> str:
+    """Return settings in one spelling, to compare and to keep them."""
+    return json.dumps(dict(changes), sort_keys=True)
+
+
+class Linking:
+    """Answers tasks by a pipeline. Only one thread may use it at a time.
+
+    Args:
+        nlp: a pipeline with `sapbert_linker`.
+    """
+
+    def __init__(self, nlp: Language) -> None:
+        self.nlp = nlp
+        self.linker: Any = nlp.get_pipe(LINKER)
+        self._searches: LRUCache[str, CandidateSearch] = LRUCache(SEARCHES)
+
+    def warm_up(self) -> None:
+        """Load what the pipeline needs, and link a sentence.
+
+        Raises:
+            SapbertError: what loading raises.
+        """
+        for _, component in self.nlp.pipeline:
+            if isinstance(component, Loadable):
+                component.load()
+        for answer in self.answer([Text(WARM_UP, "{}"), Spans(WARM_UP, (Place(10, 17),), "{}"), Lookup("aspirin", 1)]):
+            if isinstance(answer, Exception):
+                raise answer
+        self.linker.forget()
+
+    def answer(self, tasks: Sequence[Task]) -> list[Linked | Exception]:
+        """Answer tasks. Those of one kind with equal settings are worked on together. An error in one does not touch the others.
+
+        Returns:
+            An answer, or the exception that it raised, for each task.
+        """
+        groups: dict[tuple[type, str], list[int]] = {}
+        for i, task in enumerate(tasks):
+            groups.setdefault((type(task), "" if isinstance(task, Lookup) else task.changes), []).append(i)
+        answers: dict[int, Linked | Exception] = {}
+        for (kind, changes), places in groups.items():
+            answers.update(zip(places, self._together(kind, changes, [tasks[i] for i in places])))
+        return [answers[i] for i in range(len(tasks))]
+
+    def _together(self, kind: type, changes: str, tasks: list[Any]) -> Sequence[Linked | Exception]:
+        try:
+            if kind is Text:
+                return self._texts(tasks, changes)
+            return self._spans(tasks, changes) if kind is Spans else self._lookups(tasks)
+        except Exception as error:
+            if len(tasks) == 1:
+                return [error]
+        return [self._together(kind, changes, [task])[0] for task in tasks]
+
+    def _texts(self, tasks: list[Text], changes: str) -> list[Linked]:
+        docs = self.nlp.pipe([task.text for task in tasks], batch_size=len(tasks), component_cfg=self._with(changes))
+        return [self._records(doc) for doc in docs]
+
+    def _spans(self, tasks: list[Spans], changes: str) -> list[Linked]:
+        """Link the spans of requests as `sapbert_linker` links a span group, and give them their status."""
+        docs = [with_spans(self.nlp, task.text, task.places) for task in tasks]
+        search = self._search(changes, new_words=True, spans_key=OWN)  # a span that a user gives need not be a name
+        list(self.linker.pipe(docs, batch_size=len(docs), search=search))
+        if STATUS in self.nlp.pipe_names:
+            status: Any = self.nlp.get_pipe(STATUS)
+            for doc in docs:
+                status(doc)
+        return [self._records(doc, task.places) for doc, task in zip(docs, tasks)]
+
+    def _lookups(self, tasks: list[Lookup]) -> list[Linked]:
+        found = candidates_of(self.linker, [task.mention for task in tasks], max(task.k for task in tasks))
+        return [Linked(json.dumps(each[: task.k], ensure_ascii=False)) for each, task in zip(found, tasks)]
+
+    def _with(self, changes: str) -> dict[str, dict[str, Any]]:
+        """Return the linker's part of `nlp.pipe(component_cfg=…)`."""
+        return {} if changes == "{}" else {self.linker.name: {"search": self._search(changes)}}
+
+    def _search(self, changes: str, **more: Any) -> CandidateSearch:
+        """Return the search with some settings; that of an earlier request, if the linker was not changed since."""
+        values = {**more, **json.loads(changes)}
+        key = as_key(values)
+        search = self._searches.get(key)
+        if search is None or search.bundle is not self.linker.bundle:
+            search = self._searches[key] = self.linker.search_with(**values)
+        return search
+
+    def _records(self, doc: Doc, places: Sequence[Place] | None = None) -> Linked:
+        """Return the records of a Doc, as `link --format jsonl` writes them, without what depends on earlier requests."""
+        kb, attr = self.linker.kb, self.linker.attr_name
+        if places is None:
+            found = list(rows(doc, kb, attr))
+        else:  # each span of the request, in its order
+            by_place = {(span.start_char, span.end_char): span for span in doc.spans[OWN]}
+            found = [{**row_of(by_place[place.start, place.end], kb, attr, nested=False), "label": place.label} for place in places]
+        for row in found:
+            del row["note"]
+            row["explain"].pop("cached", None)
+        linked = sum(row["cui"] != NIL for row in found)
+        return Linked(json.dumps(found, ensure_ascii=False), len(found), linked)
+
+
+def with_spans(nlp: Language, text: str, places: Sequence[Place]) -> Doc:
+    """Return a Doc with a span group of given spans. Tokens are cut where a span begins or ends, so that every span is exactly as given.
+
+    Args:
+        nlp: its tokenizer is used.
+        text: the text.
+        places: the spans; they may overlap. They begin and end with no white space.
+    """
+    plain = nlp.make_doc(text)
+    cuts = {edge for place in places for edge in (place.start, place.end)}
+    words: list[str] = []
+    spaces: list[bool] = []
+    for token in plain:
+        start, end = token.idx, token.idx + len(token)
+        edges = [start, *sorted(cut for cut in cuts if start < cut < end), end]
+        words += [text[a:b] for a, b in pairwise(edges)]
+        spaces += [False] * (len(edges) - 2) + [bool(token.whitespace_)]
+    doc = Doc(plain.vocab, words=words, spaces=spaces)
+    first = {token.idx: token.i for token in doc}
+    last = {token.idx + len(token): token.i for token in doc}
+    doc.spans[OWN] = [Span(doc, first[place.start], last[place.end] + 1, label=place.label) for place in dict.fromkeys(places)]
+    return doc
+
+
+def trimmed(text: str, place: Place) -> Place:
+    """Return a span without the white space at its ends, which belongs to no token."""
+    inside = text[place.start : place.end]
+    start = place.start + len(inside) - len(inside.lstrip())
+    return place._replace(start=start, end=max(start, place.end - (len(inside) - len(inside.rstrip()))))

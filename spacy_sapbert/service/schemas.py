@@ -1,0 +1,200 @@
+"""What requests and answers hold. These models are also the OpenAPI description."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+NOTE = "72M c/o CP, no fever. Takes ASA 81."
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class LinkSettings(_Request):
+    """Settings of the linker for this request; what is left out is as the server has it."""
+
+    threshold: float | None = Field(default=None, description="Score that a link must be above.")
+    new_words: bool | None = Field(default=None, description="Link a mention to a name that has words which the mention has not.")
+    max_entities_per_mention: Annotated[int, Field(ge=1, le=100)] | None = Field(default=None, description="Candidates for each mention.")
+    target_precision: float | None = Field(default=None, description="Link so that this share of links is right; null turns it off.")
+    coverage: float | None = Field(default=None, description="Give as many candidates as hold the right concept of this share; null turns it off.")
+    types: list[str] | None = Field(default=None, description="Semantic types or groups that may be found; null is all.", max_length=200)
+    vocabularies: list[str] | None = Field(default=None, description="Find concepts of these vocabularies; null is all.", max_length=200)
+    languages: list[str] | None = Field(default=None, description="Search names in these languages; null is all.", max_length=200)
+
+    def changes(self) -> dict[str, Any]:
+        """Return the settings that the request names."""
+        return self.model_dump(exclude_unset=True)
+
+
+class TextWithId(_Request):
+    """A text and the caller's own id for it, which the answer repeats."""
+
+    text: str
+    id: str = Field(default="", max_length=256)
+
+
+class LinkRequest(_Request):
+    """A text, or several."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"text": NOTE}, {"texts": [{"id": "17", "text": NOTE}], "settings": {"types": ["DISO"], "threshold": 0.9}}]}
+    )
+    text: str | None = None
+    texts: list[str | TextWithId] | None = None
+    settings: LinkSettings = LinkSettings()
+
+
+class OwnMention(_Request):
+    """A span of the text: its first character, the character after its last one, and a label."""
+
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+    label: str = Field(default="", max_length=64)
+
+
+class MentionsRequest(_Request):
+    """A text and the spans in it that are to be linked."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": NOTE, "mentions": [{"start": 8, "end": 10, "label": "DISO"}]}]})
+    text: str
+    mentions: list[OwnMention]
+    settings: LinkSettings = LinkSettings()
+
+
+class LookupRequest(_Request):
+    """Mentions without a text."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"mentions": ["heart attack", "high blood sugar"], "k": 3}]})
+    mentions: list[Annotated[str, Field(max_length=1000)]]
+    k: int = Field(default=5, ge=1, le=100)
+
+
+class Mention(BaseModel):
+    """A mention and its link: what a line of `link --format jsonl` holds."""
+
+    start: int
+    end: int
+    mention: str
+    label: str
+    status: list[str] | None
+    nested: bool
+    cui: str
+    name: str
+    types: list[str]
+    type_names: list[str]
+    score: float | None
+    probability: float | None
+    candidates: list[tuple[str, str, float]]
+    codes: dict[str, list[str]]
+    explain: dict[str, Any]
+
+
+class TextResult(BaseModel):
+    """The mentions of one text."""
+
+    id: str
+    mentions: list[Mention]
+
+
+class LinkResponse(BaseModel):
+    """The results of the texts, in the order of the request."""
+
+    results: list[TextResult]
+
+
+class MentionsResponse(BaseModel):
+    """The mentions of the request, in its order."""
+
+    mentions: list[Mention]
+
+
+class Kind(BaseModel):
+    """A semantic type."""
+
+    id: str
+    name: str
+
+
+class ConceptSummary(BaseModel):
+    """A concept in short."""
+
+    id: str
+    name: str
+    types: list[Kind]
+    url: str
+
+
+class Match(ConceptSummary):
+    """A concept, the name by which it was found and that name's score."""
+
+    matched: str
+    score: float | None
+
+
+class SearchMatch(Match):
+    """A concept that a search found: by its id, by this very name, by the beginning of a name, or because a name is near."""
+
+    by: str
+
+
+class LookupResult(BaseModel):
+    """The candidates of one mention, best first."""
+
+    mention: str
+    candidates: list[Match]
+
+
+class LookupResponse(BaseModel):
+    """The results of the mentions, in the order of the request."""
+
+    results: list[LookupResult]
+
+
+class SearchResponse(BaseModel):
+    """Concepts, best first."""
+
+    concepts: list[SearchMatch]
+
+
+class ConceptName(BaseModel):
+    """A name of a concept."""
+
+    text: str
+    source: str
+    language: str
+    term_type: str
+
+
+class Parent(BaseModel):
+    """A concept above another one."""
+
+    id: str
+    name: str
+
+
+class ConceptResponse(ConceptSummary):
+    """All that is known about a concept."""
+
+    definition: str | None
+    names: list[ConceptName]
+    codes: dict[str, list[str]]
+    parents: list[Parent]
+    retired_ids: list[str]
+    others: list[str]
+
+
+class Problem(BaseModel):
+    """What is wrong: the code of an error of this package, and what to do."""
+
+    code: str
+    message: str
+
+
+class ProblemResponse(BaseModel):
+    """An answer with a status of 400 or more."""
+
+    error: Problem

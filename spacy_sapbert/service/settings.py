@@ -1,0 +1,82 @@
+"""The settings of the service: where it listens, what a request may ask, and its limits."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import fail, warn
+
+KEY_VARIABLE = "SPACY_SAPBERT_API_KEY"
+# settings of `sapbert_linker` that a request may change
+CHANGEABLE = ("threshold", "new_words", "max_entities_per_mention", "target_precision", "coverage", "types", "vocabularies", "languages")
+MAX_PORT = 65535
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceSettings:
+    """The settings of the service, checked.
+
+    Args:
+        host: address to listen on. 127.0.0.1 is this machine alone.
+        port: port to listen on; 0 is a free one.
+        api_key: what a request must give as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "" asks for none.
+        allow: settings of the linker that a request may change, of `CHANGEABLE`.
+        cors_origins: origins whose pages may call the service, such as https://notes.example.org; none: CORS is off.
+        max_body_bytes: bytes of a request's body.
+        max_texts: texts or mentions of one request.
+        max_characters: characters of one text.
+        max_queue: texts that may wait; a request that comes then is refused with 429.
+        batch_size: texts of any requests that are linked together.
+        timeout: seconds that a request may take, with its time in the queue.
+
+    Raises:
+        SapbertError: E002, a setting has a wrong value.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    api_key: str = ""
+    allow: Sequence[str] = CHANGEABLE
+    cors_origins: Sequence[str] = ()
+    max_body_bytes: int = 8_000_000
+    max_texts: int = 100
+    max_characters: int = 1_000_000
+    max_queue: int = 256
+    batch_size: int = 16
+    timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        def require(setting: str, condition: bool, why: str) -> None:
+            if not condition:
+                raise fail("E002", setting=setting, component="serve", value=getattr(self, setting), why=why)
+
+        require("port", 0 <= self.port <= MAX_PORT, f"it must be from 0 to {MAX_PORT}.")
+        for setting in ("max_body_bytes", "max_texts", "max_characters", "max_queue", "batch_size"):
+            require(setting, getattr(self, setting) >= 1, "it must be at least 1.")
+        require("timeout", self.timeout > 0, "it must be more than 0 seconds.")
+        require("max_queue", self.max_queue >= self.max_texts, f"a request of max_texts={self.max_texts} texts would always be refused.")
+        unknown = sorted(set(self.allow) - set(CHANGEABLE))
+        require("allow", not unknown, f"a request can change {', '.join(CHANGEABLE)}.")
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach the service."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def check_reach(self) -> None:
+        """Warn W020 if other machines can reach the service and it asks for no key."""
+        if not self.local and not self.api_key:
+            warn("W020", host=self.host, env=KEY_VARIABLE)
+
+
+def key_of_environment() -> str:
+    """Return the API key that the environment names, "" if there is none."""
+    return os.environ.get(KEY_VARIABLE, "").strip()
