@@ -26,6 +26,9 @@ def main(
     size: int | None = typer.Option(
         None, help="engines: number of vectors like the real ones, such as 10000000; default: the real ones, and a million."
     ),
+    linker: str = typer.Option("", help="engines: a registered linker or a linker's folder, whose names are measured; default: HPO and MONDO."),
+    milvus: str = typer.Option("", help="engines: address of a Milvus server, such as http://localhost:19530, to measure it too."),
+    milvus_pid: int = typer.Option(0, help="engines: process of that server, if it is on this machine, to measure its memory."),
 ) -> None:
     """Print the figures that the documentation gives."""
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -38,9 +41,10 @@ def main(
     scispacy_peer.MAY_BUILD = not no_peer_build
     umls.SIZE = concepts or umls.SIZE
     engines.SIZES = (size,) if size else engines.SIZES
+    engines.LINKER, engines.MILVUS, engines.MILVUS_PID = linker, milvus, milvus_pid
     report = Report()
     try:
-        folder = Path() if section.value in ("umls", "status", "gold") else data_folder(data)  # these need no data
+        folder = Path() if section.value in ("umls", "status", "gold") or linker else data_folder(data)  # these need no data
         for name in SECTIONS if section.value == "all" else (section.value,):
             importlib.import_module(f"benchmarks.{name}").run(folder, report)
     except Missing as why:

@@ -10,56 +10,63 @@ from typing import Any
 import numpy as np
 
 from spacy_sapbert import bundle
+from spacy_sapbert.build.default_linkers import find_linker
 from spacy_sapbert.build.tune import misspell
+from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.indexes.auto import GRAPH, LISTS, SMALL_GRAPH, lists_of
 from spacy_sapbert.indexes.stored import exact_search
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from .common import ARTEFACTS, Report, Table, hpo_mondo_linker
+from .memory import pss_mb
 from .vectors import like
 from .worker import measure
 
 SECTION = "engines"
 QUERIES, DEPTH = 2_000, 10
 SIZES: tuple[int, ...] = (0, 1_000_000)  # 0: the real names alone. Ten millions: --size 10000000
-E, A, U, F, M = (f"spacy-sapbert.{name}Index.v1" for name in ("Exact", "Annoy", "Usearch", "Faiss", "Milvus"))
+LINKER = ""  # --linker: whose names are measured, instead of those of HPO and MONDO
+MILVUS, MILVUS_PID = "", 0  # --milvus, --milvus-pid: the address of a server, and its process, if that is on this machine
+E, A, L, U, F, M = (f"spacy-sapbert.{name}Index.v1" for name in ("Exact", "Annoy", "Lists", "Usearch", "Faiss", "Milvus"))
 # (engine, settings, largest size at which it is measured); settings are the engine's own names
 SETTINGS: list[tuple[str, dict[str, Any], float]] = [
     (E, {}, 2e6),
-    (A, {"search_k": 0, "pca": 0, "rescore": 10}, 3e5),
-    (A, {"search_k": 5_000, "pca": 64}, 3e5),
+    (A, {"search_k": 0, "pca": 0, "rescore": 10}, 4e5),
+    (A, {"search_k": 5_000, "pca": 64}, 4e5),
     (A, {"search_k": 20_000, "pca": 64}, 2e7),
-    (A, {"search_k": 20_000, "pca": 128}, 3e5),
-    (U, {"dtype": "f32"}, 3e5),
-    (U, {}, 3e5),
-    (U, {"expansion_search": 128, "rescore": 100}, 3e5),
+    (A, {"search_k": 20_000, "pca": 128}, 4e5),
+    (L, {}, 4e5),
+    (U, {"dtype": "f32"}, 4e5),
+    (U, {}, 4e5),
+    (U, {"expansion_search": 128, "rescore": 100}, 4e5),
     (U, {"dtype": "i8"}, 2e6),
     (U, dict(GRAPH), 2e6),  # what `auto` takes
     (U, dict(SMALL_GRAPH), 2e6),  # and of millions, without Faiss
-    (F, {}, 3e5),
-    (F, {"factory": "IVF1024,SQ8", "search": 16}, 3e5),
+    (F, {}, 4e5),
+    (F, {"factory": "IVF1024,SQ8", "search": 16}, 4e5),
     (F, {"factory": "IVF4096,PQ64", "search": 32, "pca": 128, "rescore": 200}, 2e6),
     (F, {"factory": f"IVF{lists_of(1_000_000)},SQ8", **LISTS}, 2e6),
     (F, {"factory": f"IVF{lists_of(10_000_000)},SQ8", **LISTS}, 2e7),  # what `auto` takes of ten million
-    (M, {}, 3e5),  # milvus-lite
-    (M, {"pca": 128, "rescore": 100}, 3e5),
+    (M, {}, 4e5),  # milvus-lite
+    (M, {"pca": 128, "rescore": 100}, 4e5),
 ]
+SERVED: list[dict[str, Any]] = [{}, {"pca": 128, "rescore": 100}, {"index_type": "IVF_SQ8", "params": {"nlist": 1024}, "search": 64}]
 PROTOCOL = (
-    f"{QUERIES:,} names with a typo, another word order or a word less, none of which is in the dictionary, encoded by the default encoder; exact float32 "
+    f"{QUERIES:,} names with a typo, another word order or a word less, none of which is in the dictionary, encoded by the linker's encoder; exact float32 "
     f"search is the truth; every setting but those named is the engine's default. Built and searched in processes of their own, on two threads (Annoy is built "
     "on one). build: seconds, without encoding. files: of the index folder, the float16 vectors for rescoring among them. memory: resident after the queries, "
-    "less what Python and its libraries take; files that are mapped count where they were touched. exact = 1: queries per second as a multiple of "
+    "less what Python and its libraries take; files that are mapped count where they were touched; of a server also what its process grew by. exact = 1: queries per second as a multiple of "
     "ExactIndex's in the same run."
 )
 
 
 def run(data: Path, report: Report) -> None:
     """Measure the engines at each size."""
-    linker = hpo_mondo_linker(data)
-    folder = ARTEFACTS / "engines"
+    linker = find_linker(LINKER) if LINKER else hpo_mondo_linker(data)
+    folder = ARTEFACTS / "engines" / (Path(LINKER).name if LINKER else "")
     real = np.load(linker / bundle.INDEX / "vectors.npy", mmap_mode="r", allow_pickle=False)
     asked = queries(linker, folder)
-    for size in SIZES:
+    for size in SIZES if not LINKER else (0,):
         vectors = linker / bundle.INDEX / "vectors.npy"
         if size:
             vectors = folder / f"like-{size}.npy"
@@ -73,22 +80,32 @@ def engines(vectors: Path, asked: Path, folder: Path, size: int) -> Table:
     stored = np.load(vectors, mmap_mode="r", allow_pickle=False)
     truth, _ = exact_search(stored, np.load(asked, allow_pickle=False), DEPTH)
     np.save(folder / "truth.npy", truth)
-    what = "real names (HPO and MONDO)" if not size else "vectors with the real ones' spectrum and neighbour distances (benchmarks/vectors.py)"
+    what = (
+        f"names of the linker {LINKER}"
+        if LINKER
+        else "real names (HPO and MONDO)"
+        if not size
+        else "vectors with the real ones' spectrum and neighbour distances (benchmarks/vectors.py)"
+    )
     columns = ["engine", "setting", "build, s", "files, MB", "memory, MB", "recall@1", "recall@10", "queries/s", "exact = 1"]
     table = Table(f"engines-{len(stored)}", f"Engines, {len(stored):,} {what}", PROTOCOL, columns)
     exact = 0.0
-    for engine, settings, largest in SETTINGS:
+    served = [(M, {**settings, "uri": MILVUS}, 4e5) for settings in SERVED] if MILVUS else []
+    for engine, settings, largest in [*SETTINGS, *served]:
         if len(stored) > largest:
             continue
+        before = pss_mb(MILVUS_PID) or 0.0
         out = folder / "index"
         shutil.rmtree(out, ignore_errors=True)
         built = measure("build_engine", engine, json.dumps(settings), vectors, out)
         found = measure("query_engine", engine, out, asked, folder / "truth.npy")
+        if "uri" in settings and MILVUS_PID:
+            found["memory_mb"] += (pss_mb(MILVUS_PID) or 0.0) - before
         if engine == E:
             exact = found["queries_per_s"]
         table.add(
             engine.removeprefix("spacy-sapbert.").removesuffix(".v1"),
-            ", ".join(f"{key} {value}" for key, value in settings.items()) or "as it comes",
+            ", ".join("server" if key == "uri" else f"{key} {value}" for key, value in settings.items()) or "as it comes",
             built["seconds"],
             sum(file.stat().st_size for file in out.rglob("*") if file.is_file()) / 1e6,
             found["memory_mb"],
@@ -105,10 +122,8 @@ def queries(linker: Path, folder: Path) -> Path:
     """Return the file with the vectors of misspelt names (q, d)."""
     path = folder / "queries.npy"
     if not path.is_file():
-        from spacy_sapbert.encoders.transformer import NameEncoder
-
         kb = KnowledgeBase(linker / bundle.KB)
         texts = [text for text, _ in misspell(list(kb.surface_forms()), lambda text: bool(kb.find([text])), QUERIES)]
         folder.mkdir(parents=True, exist_ok=True)
-        np.save(path, NameEncoder().initialize().encode(texts))
+        np.save(path, bundle.open_encoder(linker / bundle.ENCODER, NameEncoder()).encode(texts))
     return path

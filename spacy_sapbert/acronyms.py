@@ -50,7 +50,7 @@ def _is_word(text: str) -> bool:
 
 
 def _answer(search: CandidateSearch, text: str, types: Filter, answer: Answer) -> Answer:
-    kb, form = search.bundle.kb, search.normal(text)
+    kb, form = search.bundle.kb, normalise(search.normal(text))
     forms = {form, *other_numbers(form)}
 
     def is_meant(concept: str) -> bool:

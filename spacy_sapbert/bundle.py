@@ -153,10 +153,10 @@ class LinkerBundle:
         """
         encoder = self.encoder.fingerprint
         vectors = dict(additions.vectors) if additions.encoder == encoder else {}
-        forms = dict.fromkeys(normalise(name.text, name.language) for name in additions.names)
-        missing = [form for form in forms if form not in vectors]
+        forms = {normalise(name.text, name.language): self.kb.encoded_form(name.text, name.language) for name in reversed(additions.names)}
+        missing = [form for form in reversed(forms) if form not in vectors]
         if missing:
-            vectors.update(zip(missing, self.encoder.encode(missing)))
+            vectors.update(zip(missing, self.encoder.encode([forms[form] for form in missing])))
         complete = replace(additions, vectors=vectors, encoder=encoder)
         return replace(self, additions=complete, kb=self.kb.with_additions(complete))
 

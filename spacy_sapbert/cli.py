@@ -137,12 +137,13 @@ def kb_build(
         "", help="UMLS: relations (RELA) to keep besides parents and trade names, separated by commas (has_finding_site,causes); 'all' for every one."
     ),
     suppressed: bool = typer.Option(False, help="Keep names that their source marks as suppressed or obsolete."),
+    cased: bool = typer.Option(False, help="Let encoders read names and mentions as they are written, for a cased encoder such as XLM-R."),
     max_bad_share: float = typer.Option(0.01, help="Share of malformed rows that is allowed."),
 ) -> None:
     """Join any number of sources into one knowledge base."""
     from .kb.builder import Filters, build_kb
 
-    filters = Filters([] if languages == "all" else _languages(languages), _split(types), cui_only, weak_names)
+    filters = Filters([] if languages == "all" else _languages(languages), _split(types), cui_only, weak_names, cased)
     given = [
         _source(
             text,

@@ -153,11 +153,13 @@ class CandidateSearch:
         return len(self._cache)
 
     def normal(self, text: str) -> str:
-        """Return a mention as names are compared and encoded.
+        """Return a mention as names are encoded, see `KnowledgeBase.encoded_form`.
 
         It is in the lower case of the texts' language; where only that finds a name, in the usual one (HIV, MRI in Turkish).
         """
         text, language, kb = text[:MAX_MENTION_CHARS], self.settings.language, self.bundle.kb
+        if kb.cased:
+            return kb.encoded_form(text)
         own = normalise(text, language)
         if language in DOTLESS and not kb.find([text], language) and kb.find([text]):
             return normalise(text)
@@ -362,7 +364,7 @@ class CandidateSearch:
         if not useful:
             return answers
         names = [texts[i] for i in useful]
-        rows = _find(kb, names) if self.settings.exact_match else {}
+        rows = _find(kb, names, self.settings.language) if self.settings.exact_match else {}
         exact = [rows.get(name) for name in names]
         if mask.names is not None and mask.added_names is not None:
             every = np.concatenate([mask.names, mask.added_names]) if len(mask.added_names) else mask.names
@@ -512,10 +514,12 @@ def _margin(top: Candidate, ranking: Ranking) -> float:
     return max(0.0, round(top.ranked_by - (ranking.runner_up.ranked_by if ranking.runner_up is not None else 0.0), DECIMALS))
 
 
-def _find(kb: KnowledgeBase, names: Sequence[str]) -> dict[str, int]:
+def _find(kb: KnowledgeBase, names: Sequence[str], language: str) -> dict[str, int]:
     """Return the surface form that each name equals, or equals but for English plural and possessive endings, as `concept_matcher` compares them."""
     rows = kb.find(names)
-    forms = {name: other_numbers(name) for name in names if name not in rows}
+    if kb.cased and language in DOTLESS:  # else they are in its lower case already
+        rows.update(kb.find(names, language))
+    forms = {name: other_numbers(normalise(name)) for name in names if name not in rows}
     found = kb.find(list(dict.fromkeys(form for of in forms.values() for form in of)))
     return {**rows, **{name: next(found[form] for form in of if form in found) for name, of in forms.items() if any(form in found for form in of)}}
 

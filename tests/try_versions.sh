@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Try the oldest and the newest versions that setup.py allows: tests/try_versions.sh [ROW ...], all rows without one. For the nightly run.
 # Each row gets a new environment in $TMPDIR; the wheel is installed in it, and the tests of the linker run against the wheel, not the checkout.
+# Wheel and tests are of one copy of the checkout, made at the start, so that edits during the run do not part them.
 # TORCH=2.13.0: this version of PyTorch in every row, for a machine that cannot get another one; a row says which version it leaves out.
 set -euo pipefail
 shopt -s extglob
@@ -16,6 +17,10 @@ declare -A ROWS=(
 )
 [ $# -gt 0 ] || set -- "${!ROWS[@]}"
 failed=()
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+(cd "$root" && cp -r --parents spacy_sapbert tests setup.py pyproject.toml README.md LICENSE MANIFEST.in "$copy")
+wheel=$("$PYTHON" -m pip wheel -q --no-deps -w "$copy/wheel" "$copy" > /dev/null && ls "$copy"/wheel/*.whl)
 for row in "$@"; do
   folder=$(mktemp -d)
   versions=${ROWS[$row]}
@@ -26,10 +31,9 @@ for row in "$@"; do
   fi
   echo "== $row: $versions"
   if "$PYTHON" -m venv "$folder/venv" \
-    && "$folder/venv/bin/pip" wheel -q --no-deps -w "$folder" "$root" \
-    && "$folder/venv/bin/pip" install -q $versions "$folder"/spacy_sapbert-*.whl pytest hypothesis scikit-learn \
-    && cp -r "$root/tests" "$root/pyproject.toml" "$folder" \
-    && (cd "$folder" && venv/bin/python -m pytest -q -p no:cacheprovider -m unit tests/test_linker.py tests/matcher tests/test_registry.py -x); then
+    && "$folder/venv/bin/pip" install -q $versions "$wheel" pytest hypothesis scikit-learn \
+    && cp -r "$copy/tests" "$copy/pyproject.toml" "$copy/setup.py" "$folder" \
+    && (cd "$folder" && venv/bin/python -m pytest -q -p no:cacheprovider -m unit tests/test_linker.py tests/matcher tests/test_registry.py); then
     echo "== $row: passed"
   else
     failed+=("$row")

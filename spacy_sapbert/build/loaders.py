@@ -37,6 +37,7 @@ def from_sources(
     types: List[str] = [],
     cui_only: bool = False,
     progress: bool = True,
+    cased: bool = False,
 ) -> Loader:
     """Return a loader that builds a linker from ontology files, again each time: `spacy-sapbert.Sources.v1`.
 
@@ -50,6 +51,7 @@ def from_sources(
         types: see `Filters`.
         cui_only: see `Filters`.
         progress: show a progress bar.
+        cased: see `Filters`.
     """
 
     def load(model: object, index: VectorIndex) -> Path:
@@ -57,7 +59,8 @@ def from_sources(
         files = [source_file(path) for path in paths]
         sources = [read_source(file, kind=(kinds or {}).get(file.name)) for file in files]
         made_of = [paths, kinds, languages, types, cui_only, index.get_config(), encoder.architecture, encoder.get_config()]
-        target = cache_folder() / "from-config" / fingerprint_of(made_of) if out is None else Path(out)
-        return build_linker(sources, target, model=encoder, index=index, filters=Filters(languages, types, cui_only), progress=progress)
+        filters = Filters(languages, types, cui_only, cased=cased)
+        target = cache_folder() / "from-config" / fingerprint_of([*made_of, *([cased] if cased else [])]) if out is None else Path(out)
+        return build_linker(sources, target, model=encoder, index=index, filters=filters, progress=progress)
 
     return load

@@ -105,7 +105,9 @@ def update_linker(
         built = report.get("encoder_name", "unknown")
         width = model.dim
         raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_surface_forms, encoder=model.fingerprint, width=width)
-    kept = {key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names")}
+    kept = {
+        key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names", "cased") if key in before.manifest["filters"]
+    }
     target = old if out is None else out
     # as it was built: an index that was just opened has the reader's defaults for some settings
     config = json.loads((old / bundle.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"]
@@ -151,15 +153,20 @@ def compare(before: KnowledgeBase, after: KnowledgeBase) -> Difference:
 def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) -> Ints1d:
     """Return for each name of the new knowledge base its row in the old one, or -1: (n,)."""
     rows = np.full(after.n_surface_forms, -1, dtype=np.int64)
-    old, new = (((name, row) for row, name in enumerate(kb.surface_forms())) for kb in (before, after))
-    for _, first, second in joined(old, new):
-        if second is None:
+    first = ((name, row) for row, name in enumerate(before.surface_forms(compared=True)))
+    second = ((name, row) for row, name in enumerate(after.surface_forms(compared=True)))
+    for _, old, new in joined(first, second):
+        if new is None:
             found.names_gone += 1
-        elif first is None:
+        elif old is None:
             found.names_new += 1
         else:
             found.names_kept += 1
-            rows[second] = first
+            rows[new] = old
+    if after.cased:  # a name that is written with other capitals now has no vector
+        for new, form in enumerate(after.surface_forms()):
+            if rows[new] >= 0 and before.surface_forms_at([int(rows[new])]) != [form]:
+                rows[new] = -1
     return rows
 
 

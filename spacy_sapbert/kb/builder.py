@@ -105,6 +105,7 @@ class Filters:
         types: TUIs, groups or names of semantic types, empty for all.
         cui_only: leave out concepts without a CUI.
         weak_names: keep narrower, related, broader and lay synonyms.
+        cased: let encoders read names as they are written, not in lower case. Names are compared in lower case all the same.
         tuis: the TUIs that `types` stand for.
 
     Raises:
@@ -115,6 +116,7 @@ class Filters:
     types: Sequence[str] = ()
     cui_only: bool = False
     weak_names: bool = True
+    cased: bool = False
     tuis: frozenset[str] = field(init=False, default=frozenset())
 
     def __post_init__(self) -> None:
@@ -122,7 +124,8 @@ class Filters:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the filters as the manifest has them."""
-        return {"languages": list(self.languages), "types": sorted(self.tuis), "cui_only": self.cui_only, "weak_names": self.weak_names}
+        described = {"languages": list(self.languages), "types": sorted(self.tuis), "cui_only": self.cui_only, "weak_names": self.weak_names}
+        return {**described, "cased": True} if self.cased else described
 
 
 def build_kb(
@@ -443,6 +446,8 @@ def _write(database: sqlite3.Connection, folder: Path, filters: Filters) -> _Nam
         "PRAGMA out.journal_mode = OFF; PRAGMA out.synchronous = OFF; PRAGMA out.page_size = 8192; PRAGMA out.cache_size = -200000;"
     )
     database.executescript(_FINAL.replace("CREATE TABLE ", "CREATE TABLE out."))
+    if filters.cased:
+        database.execute("ALTER TABLE out.string ADD COLUMN written TEXT")
     database.execute("BEGIN")
     _write_types(database)
     names = _write_names(database, filters)
@@ -507,20 +512,22 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
     string_of = np.zeros(last_seq + 1, dtype=np.int32)
     n_strings = 0
 
-    def strings() -> Iterator[tuple[int, str]]:
+    def strings() -> Iterator[tuple[str | int, ...]]:
+        """Yield the rows of `string`; where names are cased, with the best name as it is written."""
         nonlocal n_strings
         at, rows = array("i"), array("i")
         last, row = None, -1
-        for norm, seq in database.execute("SELECT norm, seq FROM n ORDER BY norm"):
+        ordered = "SELECT norm, seq, text FROM n ORDER BY norm, input, rank, seq" if filters.cased else "SELECT norm, seq, '' FROM n ORDER BY norm"
+        for norm, seq, text in database.execute(ordered):
             if norm != last:
                 last, row = norm, row + 1
-                yield row, norm
+                yield (row, norm, normalise(text, cased=True)) if filters.cased else (row, norm)
             at.append(seq)
             rows.append(row)
         string_of[_ints(at)] = _ints(rows)
         n_strings = row + 1
 
-    database.executemany("INSERT INTO out.string VALUES (?, ?)", strings())
+    database.executemany(f"INSERT INTO out.string VALUES (?, ?{', ?' if filters.cased else ''})", strings())
     database.create_function("string_of", 1, string_of.data.__getitem__)
     database.create_function("concept_of", 1, concept_of.data.__getitem__)
     database.execute(

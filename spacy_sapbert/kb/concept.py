@@ -79,7 +79,7 @@ def is_cui(concept_id: str) -> bool:
     return CUI_PATTERN.fullmatch(concept_id) is not None
 
 
-def normalise(text: str, language: str = "") -> str:
+def normalise(text: str, language: str = "", *, cased: bool = False) -> str:
     """Return the form in which names are compared.
 
     It is NFKC, in lower case, with one kind of dash and of quote, without invisible and control characters, and with single spaces. The
@@ -89,13 +89,20 @@ def normalise(text: str, language: str = "") -> str:
         text: a name or mention.
         language: ISO 639-1, of the name or of the text around the mention. Only the lower case of Turkish and Azeri depends on it.
             German ß stays: the encoder's vocabulary has it, and "ss" is another spelling, not another case.
+        cased: keep capitals. An encoder of a cased knowledge base reads this form; names are compared in lower case even there.
     """
+    if cased:
+        return " ".join(text.split()) if text.isascii() and text.isprintable() else _plain(text)
     if text.isascii() and text.isprintable() and not (language in DOTLESS and "I" in text):  # the common case, and much faster
         return " ".join(text.lower().split())
+    return " ".join(unicodedata.normalize("NFKC", lower_case(_plain(text), language)).split())
+
+
+def _plain(text: str) -> str:
+    """Return a text in NFKC, with one kind of dash and of quote, without invisible characters, and with single spaces."""
     # invisible characters are removed first and NFKC comes last, so that normalising twice changes nothing more
     visible = (" " if c.isspace() else c for c in text.translate(_CHARACTERS) if c.isspace() or unicodedata.category(c) not in _INVISIBLE)
-    text = lower_case(unicodedata.normalize("NFKC", "".join(visible)).translate(_CHARACTERS), language)
-    return " ".join(unicodedata.normalize("NFKC", text).split())
+    return " ".join(unicodedata.normalize("NFKC", "".join(visible)).translate(_CHARACTERS).split())
 
 
 def lower_case(text: str, language: str = "") -> str:

@@ -155,23 +155,42 @@ class KnowledgeBase:
         """Hash of the content: it is another one if any name, concept or code is."""
         return str(self.manifest["files"][DATABASE]["blake2b"])
 
+    @property
+    def cased(self) -> bool:
+        """Whether encoders read names as they are written, not in lower case."""
+        return bool(self.manifest["filters"].get("cased"))
+
     # -- names ----------------------------------------------------------------------------------------------------------
 
-    def surface_forms(self, start: int = 0) -> Iterator[str]:
-        """Yield the surface forms in the order of their rows, from row `start` on."""
-        for (norm,) in self._sql("SELECT norm FROM string WHERE row >= ? ORDER BY row", start):
-            yield norm
+    def encoded_form(self, text: str, language: str = "") -> str:
+        """Return a name or mention as an encoder reads it: normalised, and in lower case unless the knowledge base is `cased`."""
+        return normalise(text, language, cased=self.cased)
+
+    @property
+    def _form(self) -> str:
+        """The column with the surface forms as an encoder reads them."""
+        return "written" if self.cased else "norm"
+
+    def surface_forms(self, start: int = 0, *, compared: bool = False) -> Iterator[str]:
+        """Yield the surface forms in the order of their rows, from row `start` on.
+
+        Args:
+            start: the first row.
+            compared: yield them as they are compared, which is their order; else as an encoder reads them.
+        """
+        for (form,) in self._sql(f"SELECT {'norm' if compared else self._form} FROM string WHERE row >= ? ORDER BY row", start):
+            yield form
 
     def surface_forms_at(self, rows: Sequence[int]) -> list[str]:
-        """Return the surface forms of some rows, in the order of the rows given."""
+        """Return the surface forms of some rows, as an encoder reads them, in the order of the rows given."""
         texts: dict[int, str] = {}
         for start in range(0, len(rows), _VARIABLES):
             part = [int(row) for row in rows[start : start + _VARIABLES]]
-            texts.update(self._sql(f"SELECT row, norm FROM string WHERE row IN ({','.join('?' * len(part))})", *part))
+            texts.update(self._sql(f"SELECT row, {self._form} FROM string WHERE row IN ({','.join('?' * len(part))})", *part))
         return [texts[int(row)] for row in rows]
 
     def find(self, names: Iterable[str], language: str = "") -> dict[str, int]:
-        """Find exact matches of some names.
+        """Find exact matches of some names; they are compared in lower case.
 
         Args:
             names: names or mentions; they are normalised here.

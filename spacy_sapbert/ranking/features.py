@@ -57,10 +57,10 @@ class FeatureReader:
         found[:, 0] = hits.score[best]
         found[:, 1] = has_cui(hits.place[best])
         found[:, 2] = is_weak(hits.place[best])
-        asked = [numbers_of(mention) for mention in mentions]
+        asked = [numbers_of(mention.lower()) for mention in mentions]  # of a cased knowledge base they have capitals
         rows, back = np.unique(hits.surface_form, return_inverse=True)
         missing = [row for row in rows.tolist() if row not in self._numbers]
-        given = {row: numbers_of(name) for row, name in zip(missing, self._names(missing))}
+        given = {row: numbers_of(name.lower()) for row, name in zip(missing, self._names(missing))}
         numbers = [given[row] if row in given else self._numbers[row] for row in rows.tolist()]
         self._numbers.update(given)
         both = [(asked[q], numbers[row]) for q, row in zip(hits.query.tolist(), back.tolist())]

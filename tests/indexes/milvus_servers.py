@@ -39,8 +39,8 @@ def listening(port: int) -> Optional[socket.socket]:
     return found
 
 
-def serve(intercept: Any = None) -> Tuple[str, Callable[[], None]]:
-    """A fresh, empty server at a free port. RETURNS: its uri, and what stops it."""
+def serve(intercept: Any = None, credentials: Any = None) -> Tuple[str, Callable[[], None]]:
+    """A fresh, empty server at a free port; with gRPC's `credentials` at https://. RETURNS: its uri, and what stops it."""
     import grpc
     from milvus_lite.adapter.grpc.servicer import MilvusServicer
     from milvus_lite.db import MilvusLite
@@ -50,7 +50,7 @@ def serve(intercept: Any = None) -> Tuple[str, Callable[[], None]]:
     database = MilvusLite(folder)
     server = grpc.server(ThreadPoolExecutor(4), interceptors=[intercept] if intercept is not None else [])
     milvus_pb2_grpc.add_MilvusServiceServicer_to_server(MilvusServicer(database), server)
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = server.add_insecure_port("127.0.0.1:0") if credentials is None else server.add_secure_port("127.0.0.1:0", credentials)
     server.start()
 
     def stop() -> None:
@@ -58,7 +58,7 @@ def serve(intercept: Any = None) -> Tuple[str, Callable[[], None]]:
         database.close()
         shutil.rmtree(folder, ignore_errors=True)
 
-    return f"http://127.0.0.1:{port}", stop
+    return f"{'http' if credentials is None else 'https'}://127.0.0.1:{port}", stop
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import socket
 import subprocess
@@ -372,6 +373,87 @@ def test_tokens(between: Tuple[Between, str], tmp_path: Path, monkeypatch: pytes
     read.close()
 
 
+# -- certificates --------------------------------------------------------------------------------------------------------------
+
+TLS = ("MILVUS_CA_FILE", "MILVUS_CLIENT_CERTIFICATE", "MILVUS_CLIENT_KEY", "MILVUS_SERVER_NAME")
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An authority of our own (ca), a server's certificate (server, for the name milvus.test) and a client's (client), each as .pem with its .key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    folder = tmp_path_factory.mktemp("certificates")
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=Our authority")
+    (folder / "names.txt").write_text("subjectAltName=DNS:milvus.test")
+    for name in ("server", "client"):
+        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        signed = ("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-out", f"{name}.pem")
+        openssl(*signed, *(("-extfile", "names.txt") if name == "server" else ()))
+    return folder
+
+
+def by_tls(folder: Path, *, mutual: bool) -> Tuple[str, Callable[[], None]]:
+    """A server at https://, which also asks for the client's certificate where `mutual`."""
+    key, chain, authority = ((folder / name).read_bytes() for name in ("server.key", "server.pem", "ca.pem"))
+    return serve(credentials=grpc.ssl_server_credentials([(key, chain)], authority if mutual else None, mutual))
+
+
+def with_variables(monkeypatch: pytest.MonkeyPatch, *values: object) -> None:
+    for name in TLS:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in zip(TLS, values):
+        if value:
+            monkeypatch.setenv(name, str(value))
+
+
+def test_a_server_whose_authority_is_our_own(certificates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri, stop = by_tls(certificates, mutual=False)
+    with_variables(monkeypatch, "", "", "", "milvus.test")
+    code, text = code_of(lambda: made(uri, timeout=3.0))
+    assert (code, "MILVUS_CA_FILE" in text) == ("E230", True)
+    with_variables(monkeypatch, certificates / "ca.pem")
+    assert code_of(lambda: made(uri, timeout=3.0))[0] == "E230"  # its certificate is for milvus.test, not for 127.0.0.1
+    with_variables(monkeypatch, certificates / "ca.pem", "", "", "milvus.test")
+    index = made(uri)
+    index.to_disk(tmp_path)
+    assert MilvusIndex(token_env="").from_disk(tmp_path).query(QUERIES, 3)[0].tolist() == RIGHT
+    assert b"ca.pem" not in b"".join(folder_to_bytes(tmp_path).values())
+    index.close()
+    stop()
+
+
+def test_a_server_that_asks_for_a_certificate_of_the_client(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri, stop = by_tls(certificates, mutual=True)
+    ca, certificate, key = (certificates / name for name in ("ca.pem", "client.pem", "client.key"))
+    with_variables(monkeypatch, ca, "", "", "milvus.test")
+    assert code_of(lambda: made(uri, timeout=3.0))[0] == "E230"
+    with_variables(monkeypatch, ca, certificate, key, "milvus.test")
+    index = made(uri)
+    assert index.query(QUERIES, 3)[0].tolist() == RIGHT
+    index.close()
+    stop()
+
+
+def test_certificates_that_are_half_given_or_not_there(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ca, certificate, key = (certificates / name for name in ("ca.pem", "client.pem", "client.key"))
+    for values, missing in (
+        ((ca, certificate), "MILVUS_CLIENT_KEY"),
+        ((ca, "", key), "MILVUS_CLIENT_CERTIFICATE"),
+        (("", certificate, key), "MILVUS_CA_FILE"),
+    ):
+        with_variables(monkeypatch, *values)
+        code, text = code_of(lambda: made("https://127.0.0.1:1"))
+        assert (code, f"name them in {missing}, too" in text) == ("E002", True)
+    with_variables(monkeypatch, certificates / "none.pem")
+    code, text = code_of(lambda: made("https://127.0.0.1:1"))
+    assert (code, "none.pem" in text) == ("E401", True)
+
+
 # -- collections that are not what was built -----------------------------------------------------------------------------------
 
 
@@ -659,6 +741,41 @@ def test_annotate_ends_when_the_server_is_gone_and_goes_on_later(between: Tuple[
     assert run("cut").kept == len(done)
     whole_files, cut_files = (folder_to_bytes(tmp_path / name) for name in ("whole", "cut"))
     assert cut_files == whole_files
+
+
+@pytest.mark.nightly
+def test_a_real_server_that_is_killed_while_annotate_runs(tmp_path: Path, tiny_linker: Path) -> None:
+    """The run ends with E230 and keeps what is done. The server is started again, and the same command makes the rest: the bytes are those of a whole run."""
+    from spacy_sapbert.build.linker import build_linker
+
+    server = standalone()
+    folder = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=MilvusIndex(server.uri, "", tune=False, timeout=60.0), progress=False)
+    names = ["fever", "common cold", "hypertension", "cough", "heart attack", "wandering knees"]
+    notes = [{"id": str(i), "text": f"Had {names[i % 6]} and {names[(i // 6) % 6]} for {i} days, {names[(i // 36) % 6]} before."} for i in range(60)]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes))
+
+    def command(out: str) -> List[str]:
+        words = [sys.executable, "-m", "spacy_sapbert", "annotate", str(tmp_path / "notes.jsonl"), str(tmp_path / out)]
+        return [*words, "--linker-name", str(folder), "--partition-size", "1", "--workers", "1"]
+
+    def parts(out: str) -> List[Path]:
+        return sorted((tmp_path / out).glob("part-*.parquet"))
+
+    whole = subprocess.run(command("whole"), capture_output=True, text=True, timeout=300)
+    assert whole.returncode == 0, whole.stderr
+    cut = subprocess.Popen(command("cut"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while len(parts("cut")) < 5 and cut.poll() is None:
+        pass
+    server.kill()
+    said = cut.communicate(timeout=300)[1]
+    done = len(parts("cut"))
+    assert (cut.returncode != 0, "[E230]" in said, 5 <= done < 60) == (True, True, True), said
+    server.start()
+    until = time.monotonic() + 240
+    while (again := subprocess.run(command("cut"), capture_output=True, text=True, timeout=300)).returncode and time.monotonic() < until:
+        assert "[E2" in again.stderr, again.stderr  # it may still load the collection
+    assert again.returncode == 0, again.stderr
+    assert folder_to_bytes(tmp_path / "cut") == folder_to_bytes(tmp_path / "whole")
 
 
 # -- linkers -------------------------------------------------------------------------------------------------------------------

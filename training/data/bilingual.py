@@ -48,6 +48,7 @@ def read_bilingual(
     language: str | None = None,
     english_second: bool = False,
     encoding: str = "utf-8",
+    cased: bool = False,
 ) -> Iterator[Bilingual]:
     """Read the rows of a file: plain, .gz or .zst.
 
@@ -68,6 +69,7 @@ def read_bilingual(
         language: Of the translations, if the file does not say.
         english_second: English stands on the right, as in MUSE's `de-en.txt`.
         encoding: Of the file.
+        cased: Keep the capitals of both names.
 
     Raises:
         SapbertError: E601 (a column is missing), E602 (unknown layout), E603 (no language), E604 (a setting), E606 (no English),
@@ -96,7 +98,7 @@ def read_bilingual(
             raise fail("E603", path=path)
         made = _plain(path, stats, layout, spoken, english_second, encoding)
     for row in made:
-        english, translation = normalise(row.english, "en"), normalise(row.translation, row.language)
+        english, translation = normalise(row.english, "en", cased=cased), normalise(row.translation, row.language, cased=cased)
         if not english or not translation:
             stats.leave_out("without one of the two names")
         elif english == translation:

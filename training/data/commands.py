@@ -241,8 +241,9 @@ def general(
     from .translation_pairs import build_general_pairs
     from .translations import read_files
 
-    rows, files = read_files(source, **_file_options(layout, language, english_second, encoding))
-    counts = build_general_pairs(KnowledgeBase(kb), rows, out, queries_of=queries, about={"files": files})
+    before = KnowledgeBase(kb)
+    rows, files = read_files(source, **_file_options(layout, language, english_second, encoding), cased=before.cased)
+    counts = build_general_pairs(before, rows, out, queries_of=queries, about={"files": files})
     _show({**counts, "files_read": files})
 
 

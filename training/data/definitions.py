@@ -210,6 +210,7 @@ class _Concepts:
     def __init__(self, kb: KnowledgeBase, labels: Ints, queries: set[str]) -> None:
         """Read the names of a knowledge base; `queries` are held out."""
         self.kb, self.queries = kb, queries
+        self._held = set(map(normalise, queries))
         english = kb.rows_of_languages([ENGLISH]) if ENGLISH in kb.languages else None  # the texts are English; translations may be held out
         self._names, counts = names_of_labels(kb, labels, english)
         self.ambiguous = counts["ambiguous_names"]
@@ -231,17 +232,18 @@ class _Concepts:
         return list(dict.fromkeys(name.text for row in self.rows(label) for name in self.kb.names_of(row)))
 
     def usable(self, label: int, written: list[str]) -> list[str]:
-        """Return the names of `written`, normalised, that no other label has and that are not held out, in the same order."""
+        """Return the names of `written`, as encoders read them, that no other label has and that are not held out, in the same order."""
         at = int(np.searchsorted(self._names.labels, label))
         if at == len(self._names.labels) or int(self._names.labels[at]) != label:
             return []
-        clear = set(self.kb.surface_forms_at(self._names.of(at).tolist())) - self.queries
-        return [name for name in dict.fromkeys(map(normalise, written)) if name in clear]
+        clear = {normalise(form): form for form in self.kb.surface_forms_at(self._names.of(at).tolist()) if form not in self.queries}
+        return [clear[name] for name in dict.fromkeys(map(normalise, written)) if name in clear]
 
     def _title(self, label: int) -> str:
         """Return the name of a label for descriptions of others: the first that may be used, "" for none."""
         written = self.written(label)
-        return next((name for name in (*self.usable(label, written), *map(normalise, written)) if name and name not in self.queries), "")
+        names = (*self.usable(label, written), *map(self.kb.encoded_form, written))
+        return next((name for name in names if name and normalise(name) not in self._held), "")
 
 
 def _stage_texts(

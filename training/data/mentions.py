@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from spacy_sapbert.kb import curies
-from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..corpora import Corpus, by_document, fitting, placed, read_corpus, resolved_texts
@@ -70,11 +69,11 @@ class _Chosen:
             if not known:
                 self.counts["not_in_kb"] += 1
                 self.unknown += [i for (i,) in alternatives]
-            elif normalise(text):
-                rows_of.setdefault(normalise(text), set()).update(known)
+            elif form := kb.encoded_form(text):
+                rows_of.setdefault(form, set()).update(known)
         for text, concepts in sorted(rows_of.items()):
             mine = {int(labels[row]) for row in concepts}
-            names = {normalise(name.text, name.language) for row in concepts for name in kb.concept(row).names}
+            names = {kb.encoded_form(name.text, name.language) for row in concepts for name in kb.concept(row).names}
             self.counts["distinct"] += 1
             if len(mine) > 1:
                 self.counts["several_concepts"] += 1

@@ -81,6 +81,7 @@ SEARCH = (
     "queries whose gold concept is first (@1) or among the first five (@5); concepts with equal scores (within 1e-6) stand in random "
     f"order and count as their expectation. Nothing is cut by a threshold; {NO_PREFERENCE}."
 )
+SEARCH_CASED = SEARCH.replace("lower-cased, normalised", "normalised, with their capitals")  # in a cased knowledge base
 GIVEN = "Gold mentions, not recognised ones. A gold id that the dictionary does not have, even as an alternative or retired id, counts as wrong."
 STRICT = "Strict: some alternative with all of its ids (`|` in the gold parts alternatives; a composite is never right at 1)."
 LENIENT = (
@@ -385,10 +386,8 @@ class BenchmarkReader:
             if split == pairs_module.HELD_OUT
             else "names of concepts of which no name is in training"
         )
-        protocol = f"{SEARCH} Queries: {what}; the dictionary is the knowledge base without any query. Concepts that share a source term are one."
-        return ConceptBenchmark(
-            split, HELD[split], protocol, [normalise(query.query) for query in chosen], golds, dictionary, counts=count_unanswerable(golds)
-        )
+        protocol = f"{SEARCH_CASED if KnowledgeBase(self.kb).cased else SEARCH} Queries: {what}; the dictionary is the knowledge base without any query. Concepts that share a source term are one."
+        return ConceptBenchmark(split, HELD[split], protocol, [query.query for query in chosen], golds, dictionary, counts=count_unanswerable(golds))
 
     def _held(self) -> tuple[list[pairs_module.Query], Dictionary]:
         kb = KnowledgeBase(self.kb)
@@ -396,7 +395,7 @@ class BenchmarkReader:
         if made_of != kb.fingerprint:
             raise fail("E549", pairs=self.pairs, kb=kb.path, found=made_of[:12], expected=kb.fingerprint[:12])
         queries, labels = pairs_module.read_queries(self.pairs), pairs_module.read_labels(self.pairs)
-        return queries, of_kb(kb, "knowledge base of the pairs", labels, {normalise(query.query) for query in queries})
+        return queries, of_kb(kb, "knowledge base of the pairs", labels, {query.query for query in queries})
 
     # -- corpora
 
@@ -476,7 +475,13 @@ class BenchmarkReader:
         if misfits:
             counts["off_their_offsets"] = len(misfits)
         counted = BY_NAMES if protocol.by_names else LENIENT if protocol.rule == "lenient" else STRICT
-        words = [SEARCH, GIVEN, *([CODES] if protocol.codes else []), ABBREVIATIONS if resolved else AS_WRITTEN, counted]
+        words = [
+            SEARCH_CASED if kb.cased else SEARCH,
+            GIVEN,
+            *([CODES] if protocol.codes else []),
+            ABBREVIATIONS if resolved else AS_WRITTEN,
+            counted,
+        ]
         found = self._earlier(corpus, earlier, kb, as_written=protocol.seen, resolved=resolved) if earlier else NO_EARLIER
         if protocol.earlier and earlier:
             counts.update(found.counts)
@@ -503,7 +508,7 @@ class BenchmarkReader:
             name,
             ", ".join(filter(None, [" ".join(filter(None, [source.title, part])), dictionary.about["source"], variant])),
             " ".join(filter(None, [*words, source.note, FOLDS if source.folds else ""])),
-            [normalise(text) for _, text in scored],
+            [kb.encoded_form(text) for _, text in scored],
             golds,
             dictionary,
             protocol.rule,
@@ -542,7 +547,7 @@ class BenchmarkReader:
                         label = kb.row_of(concept_id)
                     except KeyError:
                         label = new.setdefault(concept_id, len(kb) + len(new))
-                    names += [(name, label) for name in dict.fromkeys([normalise(text), *([normalise(mention.text)] if as_written else [])])]
+                    names += [(name, label) for name in dict.fromkeys(map(kb.encoded_form, [text, *([mention.text] if as_written else [])]))]
         counts = {"mentions_in_dictionary": len(set(names)), "ids_only_from_mentions": len(new), "mentions_in_dictionary_off_their_offsets": misfits}
         seen: dict[str, dict[int, int]] = {}
         for text, label in names:

@@ -172,6 +172,9 @@ def cross_lingual(
     without_organisms: Annotated[
         bool, typer.Option("--without-organisms", help="For XL-BEL: leave out plants and animals, as BioLORD-2023 does.")
     ] = False,
+    cased: Annotated[
+        bool, typer.Option("--cased", help="For XL-BEL with --candidates: keep capitals. Names of a knowledge base keep them where it was built so.")
+    ] = False,
     out: Annotated[Path, typer.Option(help=RESULT)] = Path("metrics/crosslingual.json"),
     limit: Annotated[int, typer.Option(help=LIMIT)] = 0,
     pool: Annotated[int, typer.Option(help=POOL)] = 0,
@@ -194,6 +197,7 @@ def cross_lingual(
         candidates=Path(candidates) if candidates else None,
         dictionary_languages=parse_languages(dictionary_languages),
         organisms=not without_organisms,
+        cased=cased,
     )
     result = evaluate_across_languages(encoders, groups, limit=limit, pool=pool, seed=seed, gpu_id=gpu_id, progress=True)
     module.publish(result, module.markdown(result), out)

@@ -27,6 +27,7 @@ from ..errors import fail
 from .benchmarks import (
     HASH_DIGITS,
     SEARCH,
+    SEARCH_CASED,
     Benchmark,
     ConceptBenchmark,
     by_names,
@@ -53,7 +54,7 @@ OF_KB = (
     "the names of the knowledge base in {spoken}. Published figures are of the released candidate list: 399,931 names in all languages of UMLS 2020AA, of the "
     "concepts that Wikipedia mentions"
 )
-OF_CANDIDATES = "the {count:,} names of the candidate list '{file}' (the released one has 399,931), lower-cased as in the released code"
+OF_CANDIDATES = "the {count:,} names of the candidate list '{file}' (the released one has 399,931), {case}"
 NAMES_RANKED = (
     "As SapBERT's own evaluation counts: names are ranked, not concepts, and a name is right where any concept it belongs to is any gold id. Mentions "
     "are looked up whole."
@@ -113,7 +114,7 @@ def held_out_benchmarks(kb: KnowledgeBase, translations: Path, languages: Sequen
         raise fail("E608", value="any language", path=translations, known="none")
     dictionary = of_languages(kb, "English names of the knowledge base", [ENGLISH])
     files = {TRANSLATIONS: checksum(translations / TRANSLATIONS)[:HASH_DIGITS]}
-    protocol = f"{SEARCH} {TRANSLATED.format(spoken='English')}"
+    protocol = f"{SEARCH_CASED if kb.cased else SEARCH} {TRANSLATED.format(spoken='English')}"
     benchmarks = []
     for language, of in queries.items():
         golds = [resolve_gold(GoldMention("", 0, 0, query, tuple((concept,) for concept in concepts)), kb.rows_of) for query, concepts in of.items()]
@@ -161,6 +162,7 @@ def xlbel_benchmarks(
     candidates: Path | None = None,
     dictionary_languages: Sequence[str] = (ALL,),
     organisms: bool = True,
+    cased: bool = False,
 ) -> list[ConceptBenchmark]:
     """Make a benchmark of XL-BEL for each language, `xlbel_de`, counted as SapBERT's own evaluation counts.
 
@@ -173,24 +175,32 @@ def xlbel_benchmarks(
         candidates: A file with lines `CUI||name`, whose names are the dictionary instead; the paper's is released with XL-BEL.
         dictionary_languages: Languages of the knowledge base's names in the dictionary.
         organisms: Keep mentions of plants and animals, as the paper does; BioLORD-2023 leaves them out.
+        cased: Keep the capitals of mentions and candidates, for a cased encoder. Those of a knowledge base are kept where it is `cased`.
 
     Raises:
         SapbertError: E609, E107, E560 (the candidates), and what `read_corpus` raises.
     """
     files = xlbel_files(folder, languages)
     if candidates is not None:
-        dictionary, ids = of_lines(candidates, f"candidate list {candidates.name}")
+        dictionary, ids = of_lines(candidates, f"candidate list {candidates.name}", cased=cased)
 
         def rows_of(concept_id: str) -> Sequence[int]:
             return (ids[concept_id],) if concept_id in ids else ()
 
-        among = OF_CANDIDATES.format(count=len(dictionary.names), file=candidates.name)
+        def form(text: str, language: str) -> str:  # a candidate list says no languages: its names and the mentions are lower-cased by one rule
+            return normalise(text, cased=cased)
+
+        among = OF_CANDIDATES.format(
+            count=len(dictionary.names), file=candidates.name, case="with capitals" if cased else "lower-cased as in the released code"
+        )
     else:
         assert kb is not None
         dictionary, rows_of = of_languages(kb, "names of the knowledge base", dictionary_languages), kb.rows_of
+        form = kb.encoded_form
         among = OF_KB.format(spoken=", ".join(dictionary.about["languages"]))
     names = by_names(ConceptBenchmark("", "", "", [], [], dictionary), rows_of).dictionary  # each name is a label of its own
-    protocol = f"{SEARCH} {XLBEL.format(names=among)} {NAMES_RANKED}"
+    with_capitals = cased if kb is None or candidates is not None else kb.cased
+    protocol = f"{SEARCH_CASED if with_capitals else SEARCH} {XLBEL.format(names=among)} {NAMES_RANKED}"
     left = frozenset() if organisms else organism_types()
     if left:
         protocol = f"{protocol} {ORGANISMS.format(tuis=', '.join(sorted(left)))}"
@@ -205,8 +215,7 @@ def xlbel_benchmarks(
         golds = [resolve_gold(mention, rows_of) for mention in chosen]
         left_out = {"mentions": len(mentions), "plants_and_animals_left_out": len(mentions) - len(kept)}
         counts = {**left_out, **corpus.counts, **count_unanswerable(golds)}
-        # a candidate list says no languages: its names and the mentions are lower-cased by one rule
-        queries = [normalise(mention.text, "" if candidates else language) for mention in chosen]
+        queries = [form(mention.text, language) for mention in chosen]
         hashed = {path.name: checksum(path)[:HASH_DIGITS]}
         title = f"XL-BEL, {language}{'' if organisms else ', without plants and animals'}"
         right = [_names_of(dictionary, gold) for gold in golds]
@@ -303,6 +312,7 @@ def chosen_groups(
     candidates: Path | None = None,
     dictionary_languages: Sequence[str] = (ALL,),
     organisms: bool = True,
+    cased: bool = False,
 ) -> list[list[ConceptBenchmark]]:
     """Make the benchmarks of the sources that are given; those of a group share a dictionary.
 
@@ -314,6 +324,7 @@ def chosen_groups(
         candidates: XL-BEL: see `xlbel_benchmarks`.
         dictionary_languages: XL-BEL: languages of the names in the dictionary.
         organisms: XL-BEL: whether mentions of plants and animals count.
+        cased: XL-BEL: see `xlbel_benchmarks`.
 
     Raises:
         SapbertError: E548 (neither source is given), and those of the two sources.
@@ -325,6 +336,6 @@ def chosen_groups(
     if translations is not None and opened is not None:
         groups.append(held_out_benchmarks(opened, translations, languages))
     if xlbel is not None:
-        how: dict[str, Any] = {"candidates": candidates, "dictionary_languages": dictionary_languages, "organisms": organisms}
+        how: dict[str, Any] = {"candidates": candidates, "dictionary_languages": dictionary_languages, "organisms": organisms, "cased": cased}
         groups.append(xlbel_benchmarks(opened, xlbel, languages, **how))
     return groups

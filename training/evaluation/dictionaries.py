@@ -131,7 +131,7 @@ def of_kb(kb: KnowledgeBase, source: str, labels: npt.NDArray[np.int32] | None =
     return select(whole, left[whole.rows], {"names_left_out": int((~left).sum())})
 
 
-def of_lines(path: Path, source: str) -> tuple[Dictionary, dict[str, int]]:
+def of_lines(path: Path, source: str, *, cased: bool = False) -> tuple[Dictionary, dict[str, int]]:
     """Make a dictionary of a file with lines `CUI||name`, such as the candidate list that was released with XL-BEL.
 
     Several CUIs are separated by `|`; a name may hold `|` itself. Lines that are not so are counted in `about` and left out.
@@ -139,6 +139,7 @@ def of_lines(path: Path, source: str) -> tuple[Dictionary, dict[str, int]]:
     Args:
         path: The file, plain or compressed.
         source: What to call it in the output.
+        cased: Keep capitals.
 
     Returns:
         The dictionary, and CUI -> label.
@@ -156,7 +157,7 @@ def of_lines(path: Path, source: str) -> tuple[Dictionary, dict[str, int]]:
             continue
         first = first if first[0] else (number, line)
         cuis, name = [*re.split(r"\|{2,}", line, maxsplit=1), ""][:2]
-        text, named = normalise(name), [cui.strip() for cui in cuis.split("|") if cui.strip()]
+        text, named = normalise(name, cased=cased), [cui.strip() for cui in cuis.split("|") if cui.strip()]
         if not text or not named:
             without += 1
             continue

@@ -199,7 +199,7 @@ class SelfDistillationTask(Task):
             if "kb" in said and said["kb"] != kb.fingerprint:
                 raise fail("E610", path=path, expected=EXPECTED, why=f"it was made of another knowledge base than '{recipe.paths.kb}'")
             queries = read_queries(recipe.paths.pairs)
-            held = {query.query for query in queries}
+            held = {normalise(query.query) for query in queries}
             if "kb" in said:  # else its labels are not those of the pairs
                 unseen = {query.label for query in queries if query.split == ZERO_SHOT}
             sample = held_out_sample(kb, recipe)

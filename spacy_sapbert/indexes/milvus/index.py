@@ -52,6 +52,8 @@ class MilvusIndex(RescoredIndex):
             environment variable MILVUS_URI: vectors of mentions are sent there.
         token_env: The environment variable that holds the token ("user:password", or an API key). The token is never written to a file.
             The variable is never taken from a folder: a folder of unknown origin must not choose which of your secrets is sent where.
+            Files of certificates, for a server at https:// whose authority the system does not know, or which asks for one of the client, are
+            named by environment variables too: MILVUS_CA_FILE, MILVUS_CLIENT_CERTIFICATE, MILVUS_CLIENT_KEY, and MILVUS_SERVER_NAME.
         collection: What the collection's name begins with. A fingerprint of vectors and settings follows, so that linkers on one server
             never collide, and the same content is not stored twice. Finished collections are never deleted: old ones are yours to drop.
         index_type: AUTOINDEX, FLAT, HNSW, HNSW_SQ, HNSW_PQ, HNSW_PRQ, IVF_FLAT, IVF_SQ8, IVF_PQ, IVF_RABITQ, SCANN or DISKANN; of these

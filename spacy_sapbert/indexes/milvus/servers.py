@@ -1,4 +1,4 @@
-"""Which uri names a server, and to which servers a folder may lead."""
+"""Which uri names a server, to which servers a folder may lead, and with which certificates a server is reached."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ...errors import fail
+from ...errors import MissingFile, fail
 
 SERVERS = ("http://", "https://", "tcp://", "unix:")
 HERE = ("localhost", "127.0.0.1", "::1")
 TRUSTED = "MILVUS_URI"  # the environment variable that names a server to which a folder may lead
+# environment variables with PEM files: of the authority that signed the server's certificate, and of the client's own certificate and its key
+AUTHORITY, CERTIFICATE, KEY = "MILVUS_CA_FILE", "MILVUS_CLIENT_CERTIFICATE", "MILVUS_CLIENT_KEY"
+SERVER_NAME = "MILVUS_SERVER_NAME"  # the environment variable with the name in the server's certificate, where it is not that of the uri
 
 
 def check_uri(uri: str) -> None:
@@ -41,3 +44,30 @@ def check_trusted(path: Path, uri: str) -> None:
     host = urlsplit(uri).hostname or ""
     if not uri.startswith("unix:") and host not in HERE and os.environ.get(TRUSTED) != uri:
         raise fail("E237", path=path, uri=uri, env=TRUSTED)
+
+
+def tls_options(uri: str) -> dict[str, str]:
+    """Return the certificates with which a server is reached, as pymilvus takes them. A server at http:// has none.
+
+    Returns:
+        Empty where the system's authorities are to be asked.
+
+    Raises:
+        SapbertError: E002, a certificate without its key or authority, or a key without its certificate; E401, a file is not there.
+    """
+    if not uri.startswith("https://"):
+        return {}
+    given = {name: os.environ.get(name, "") for name in (AUTHORITY, CERTIFICATE, KEY)}
+    for path in filter(None, given.values()):
+        if not Path(path).is_file():
+            raise fail("E401", MissingFile, path=path)
+    if bool(given[CERTIFICATE]) != bool(given[KEY]) or (given[KEY] and not given[AUTHORITY]):
+        missing = ", ".join(name for name, path in given.items() if not path)
+        why = f"a certificate of the client needs its key and the authority of the server's certificate: name them in {missing}, too."
+        raise fail("E002", setting=next(name for name in (CERTIFICATE, KEY) if given[name]), component="MilvusIndex", value="…", why=why)
+    if given[KEY]:
+        options = {"ca_pem_path": given[AUTHORITY], "client_pem_path": given[CERTIFICATE], "client_key_path": given[KEY]}
+    else:
+        options = {"server_pem_path": given[AUTHORITY]} if given[AUTHORITY] else {}
+    name = os.environ.get(SERVER_NAME, "")
+    return {**options, "server_name": name} if name else options

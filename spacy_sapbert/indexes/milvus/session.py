@@ -14,6 +14,7 @@ from typing import Any
 from ...errors import SapbertError, ServerError, fail
 from .database import DATABASE, Scratch, copy_database
 from .library import load_library
+from .servers import AUTHORITY, tls_options
 
 _LOST = ("UNAVAILABLE", 1, 2)  # no connection, or a server that is starting: tried again until the time for an answer is over
 _AGAIN = (*_LOST, "DEADLINE_EXCEEDED", "ABORTED")  # the same request may succeed the next time
@@ -37,7 +38,7 @@ class Session:
         build_timeout: Seconds for an answer of a local database.
 
     Raises:
-        SapbertError: E205, E230, E231, E233, E235, E236.
+        SapbertError: E002 and E401 (certificates), E205, E230, E231, E233, E235, E236.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Session:
             if database is not None:
                 self.timeout = build_timeout  # it works in this process, so no time-out helps
                 uri = self._serve(database, private)
-            self.client = library.MilvusClient(uri, token=token, timeout=timeout, dedicated=True, grpc_options=_CHANNEL)
+            self.client = library.MilvusClient(uri, token=token, timeout=timeout, dedicated=True, grpc_options=_CHANNEL, **tls_options(uri))
         except BaseException as error:
             self.close()
             if isinstance(error, Exception) and not isinstance(error, SapbertError):
@@ -118,6 +119,8 @@ class Session:
             what = "has" if os.environ.get(self.token_env) else "is not set, or empty"
             return fail("E231", ServerError, uri=self.shown, env=self.token_env or "that token_env should name", what=what, why=why)
         if connecting or status in _LOST:
+            if self.shown.startswith("https://") and not os.environ.get(AUTHORITY):
+                why += f". If an authority of your own signed its certificate, name the authority's file in {AUTHORITY}"
             return fail("E230", ServerError, uri=self.shown, seconds=limit, why=why)
         if status == "DEADLINE_EXCEEDED":
             return fail("E232", ServerError, uri=self.shown, doing=doing, seconds=limit, times=tries)

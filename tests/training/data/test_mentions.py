@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.kb.builder import Source, build_kb
+from spacy_sapbert.kb.builder import Filters, Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data.mentions import build_mention_pairs, read_mentions
@@ -60,6 +60,14 @@ def test_a_mention_that_is_a_name_makes_pairs_with_the_other_names_where_asked(k
     # a query that is a name of its concept would be answered by itself
     assert [query.query for query in read_queries(tmp_path / "pairs")] == ["neoplasia"]
     assert (counts["already_a_name"], counts["held_out_queries"], counts["pairs"]) == (1, 1, 3)
+
+
+def test_capitals_are_kept_where_the_names_are_cased(tmp_path: Path) -> None:
+    named = Concept("MESH:D009369", "MSH", names=[Name("Neoplasms", "MSH", rank=0), Name("TUMOR", "MSH")])
+    cased = build_kb([Source("test", [named])], tmp_path / "kb", filters=Filters(cased=True))
+    build_mention_pairs(cased, [("Growth", (("MESH:D009369",),))], tmp_path / "pairs")
+    rows = pq.read_table(tmp_path / "pairs" / "pairs.parquet").to_pylist()
+    assert [(row["anchor"], row["positive"]) for row in rows] == [("Growth", "Neoplasms"), ("Growth", "TUMOR")]
 
 
 def test_each_mention_with_each_name_of_its_concept(kb: KnowledgeBase, tmp_path: Path) -> None:

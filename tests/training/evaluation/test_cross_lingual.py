@@ -196,6 +196,20 @@ def test_one_line_that_does_not_fit_is_counted_and_the_rest_is_measured(kb: Know
     assert result["systems"]["fake"]["at1"] == pytest.approx(200 / 3)  # the mention without a CUI counts as wrong, as in the published figures
 
 
+def test_capitals_are_kept_where_the_names_are_cased(xlbel: Path, tmp_path: Path) -> None:
+    (xlbel / "de_1k_test_query.txt").write_text(f"{CAT}||Katze\n{FLU}||GRIPPE\n", encoding="utf-8")
+    (tmp_path / "list.txt").write_text(f"{CAT}||Cat\n{FLU}||flu\n{FLU}||FLU\n", encoding="utf-8")
+    listed = xlbel_benchmarks(None, xlbel, ["de"], candidates=tmp_path / "list.txt", cased=True)[0]
+    assert (listed.queries, listed.dictionary.names) == (["Katze", "GRIPPE"], ["Cat", "flu", "FLU"])
+    sources = [Source("test", [concept(CAT, "T015", en="Cat"), concept(FLU, "T047", en="FLU|Influenza")])]
+    kb = build_kb(sources, tmp_path / "kb", filters=Filters(languages=(), cased=True))
+    named = xlbel_benchmarks(kb, xlbel, ["de"])[0]
+    assert (named.queries, named.dictionary.names) == (["Katze", "GRIPPE"], ["Cat", "FLU", "Influenza"])
+    for benchmark in (listed, named):
+        assert "with their capitals" in benchmark.protocol
+        assert "lower-cased" not in benchmark.protocol
+
+
 def test_the_candidate_list_is_the_dictionary(xlbel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
     """Without a knowledge base. A name of two concepts, one with a bar in it, and lines that are none."""
     (xlbel / "de_1k_test_query.txt").write_text(f"{CAT}||Katze\n{FLU}|{GOUT}||Grippe\nC9999999||Fort\n", encoding="utf-8")
