@@ -53,6 +53,8 @@ FILE_ENDINGS = (
     ".parquet",
 )
 
+PATH_BEGINNINGS = ("/", "./", "../", "~/")
+
 # options of several commands
 LINKER_NAME = typer.Option(None, help="A registered linker (open, hpo, hpo-fast), or the folder of a linker; default: open.")
 ENCODER = typer.Option(None, help="'fast': the static encoder that ships, some 70 times as fast and a little less accurate.")
@@ -608,8 +610,10 @@ def _what_is(given: str) -> str:
     try:
         mode = os.stat(given).st_mode
     except (OSError, ValueError):  # no such file, or too long a name for one
-        like_a_path = os.sep in given or Path(given).suffix.lower() in FILE_ENDINGS
-        return "missing" if like_a_path and not any(c.isspace() for c in given) else "text"
+        ends_as_file = Path(given).suffix.lower() in FILE_ENDINGS
+        if any(c.isspace() for c in given):  # a sentence may end in a file's name, but does not begin as a path
+            return "missing" if ends_as_file and given.startswith(PATH_BEGINNINGS) and given.isprintable() else "text"
+        return "missing" if ends_as_file or os.sep in given else "text"
     return "folder" if stat.S_ISDIR(mode) else "file"
 
 

@@ -371,8 +371,11 @@ class SapBertLinker(DocComponent):
         to other concepts too, this concept comes first.
 
         Raises:
-            SapbertError: E022, the concept is not there; E024, a name can't be one. Then nothing is added.
+            SapbertError: E002, no name is given; E022, the concept is not there; E024, a name can't be one. Then nothing is added.
         """
+        if not names:
+            why = f"no name was given for '{concept_id}'. Name some: add_alias('{concept_id}', 'name')."
+            raise fail("E002", setting="names", component=self.name, value=[], why=why)
         with self._state.lock:
             kb = self.kb
             known = kb.concept_id(kb.row_of(concept_id)) if concept_id in kb else concept_id

@@ -421,7 +421,16 @@ def test_module_runs(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
-    ("given", "kind"), [("missing.pdf", "missing"), ("notes.DOCX", "missing"), ("see notes.pdf", "text"), ("pain.Fever", "text")]
+    ("given", "kind"),
+    [
+        ("missing.pdf", "missing"),
+        ("notes.DOCX", "missing"),
+        ("see notes.pdf", "text"),
+        ("pain.Fever", "text"),
+        ("/none/my notes.txt", "missing"),
+        ("./my notes.jsonl.gz", "missing"),
+        ("/day 3.\nsee a.txt", "text"),
+    ],
 )
 def test_a_file_that_is_not_there_is_no_text(given: str, kind: str):
     from spacy_sapbert.cli import _what_is

@@ -236,6 +236,18 @@ def test_html_keeps_text_and_order(doc: Doc, kb: SimpleNamespace) -> None:
     assert {mark["aria-describedby"] for mark in marks} <= set(ids)
 
 
+def test_html_colours_labels_of_others_by_the_concept(kb: SimpleNamespace) -> None:
+    doc = spacy.blank("en")("fits or zorbing or thing")
+    doc.ents = [
+        Span(doc, 0, 1, "PROBLEM", kb_id="C0036572"),
+        Span(doc, 2, 3, "PROBLEM", kb_id="NIL"),
+        Span(doc, 4, 5, "CHEM", kb_id="C0036572"),  # a group is what its recogniser says
+    ]
+    html = render.to_html([(doc, "n1")], kb, "Links")
+    assert [mark["class"] for mark in Page(html).all("mark")] == ["m g-DISO", "m g-other nil", "m g-CHEM"]
+    assert "Disorder or finding <b>1</b>" in html
+
+
 def test_html_links(doc: Doc, kb: SimpleNamespace) -> None:
     hrefs = {a["href"] for a in Page(render.to_html([(doc, "n1")], kb, "Links")).all("a")}
     assert hrefs == {

@@ -55,7 +55,19 @@ class Difference:
 
 
 class LinkChange(NamedTuple):
-    """A mention of a corpus whose link changed. kind: "merged" (to the concept that its own became), "other", "lost" or "gained"."""
+    """A mention of a corpus whose link changed.
+
+    Attributes:
+        document: number of the Doc, from 0.
+        start: first character.
+        end: character after the last one.
+        before: the old link, "" without one.
+        after: the new link, "" without one.
+        kind: "merged" (to the concept that its own became), "other", "lost" or "gained".
+        mention: text of the mention.
+        name_before: canonical name of the old concept.
+        name_after: canonical name of the new concept.
+    """
 
     document: int
     start: int
@@ -63,6 +75,9 @@ class LinkChange(NamedTuple):
     before: str
     after: str
     kind: str
+    mention: str = ""
+    name_before: str = ""
+    name_after: str = ""
 
 
 def update_linker(
@@ -200,17 +215,19 @@ def changed_links(old: Path, new: Path, docs: Iterable[Any], difference: Differe
     import spacy
 
     docs = list(docs)
-    links: list[list[tuple[int, int, int, str]]] = []
+    links: list[list[tuple[int, Any, str, str]]] = []
     for folder in (old, new):
         component: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), **settings})
         found = []
         for number, prediction in enumerate(component.predict(docs)):
             for (_, _, span), answer in zip(prediction.spans, prediction.found):
                 concept = answer.answer.candidates[0][0] if answer.answer.linked else ""
-                found.append((number, span.start_char, span.end_char, concept))
+                found.append((number, span, concept, component.kb[concept].canonical_name if concept else ""))
         links.append(found)
     changes = [
-        LinkChange(*one, other[3], _kind(one[3], other[3], difference)) for one, other in zip(links[0], links[1], strict=True) if one[3] != other[3]
+        LinkChange(number, span.start_char, span.end_char, one, other, _kind(one, other, difference), span.text, name, other_name)
+        for (number, span, one, name), (_, _, other, other_name) in zip(links[0], links[1], strict=True)
+        if one != other
     ]
     return changes, len(links[0])
 

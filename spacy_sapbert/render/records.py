@@ -8,6 +8,7 @@ from typing import Any
 from spacy.tokens import Doc, Span, Token
 
 from ..doc.spans import ALL, attribute_names
+from ..kb import semantic_types
 from ..kb.knowledge_base import Entity, KnowledgeBase
 
 Row = dict[str, Any]
@@ -149,8 +150,12 @@ def name_of(kb: KnowledgeBase, concept_id: str) -> str:
 
 
 def group_of(row: Row) -> str:
-    """Return the semantic group that a record is coloured by, "other" if its label is none."""
-    return row["label"] if row["label"] in GROUPS else "other"
+    """Return the semantic group that a record is coloured by: its label; if that is none, that of the linked concept; else "other"."""
+    if row["label"] in GROUPS:
+        return str(row["label"])
+    known = semantic_types.load()
+    groups = [known[tui].group for tui in row["types"] if tui in known]
+    return next((group for group in groups if group in GROUPS), "other")
 
 
 def same(row: Row) -> tuple[str, str, str]:

@@ -145,9 +145,9 @@ def test_links_of_a_corpus_that_change(old: Path, new_release: Path, tmp_path: P
     changes, mentions = changed_links(old, folder, docs, found, threshold=0.95)
     assert mentions == 5
     assert changes == [
-        LinkChange(0, 6, 10, RASH, FEVER, "merged"),
-        LinkChange(0, 11, 15, GOUT, "", "lost"),
-        LinkChange(1, 3, 9, "", NEW, "gained"),
+        LinkChange(0, 6, 10, RASH, FEVER, "merged", "rash", "rash", "fever"),
+        LinkChange(0, 11, 15, GOUT, "", "lost", "gout", "gout", ""),
+        LinkChange(1, 3, 9, "", NEW, "gained", "hiccup", "", "hiccup"),
     ]
     assert not any(ent.kb_id_ for doc in docs for ent in doc.ents)
     assert in_words(found, (changes, mentions)).splitlines() == [
@@ -215,7 +215,8 @@ def test_the_command(old: Path, new_release: Path, tmp_path: Path) -> None:
     assert "concepts: 3 kept, 1 added (C9000006), 1 retired (C9000005), 1 merged (C9000004 into C9000003)" in done.stdout
     assert "links of 2 mentions that change: 1 (1 merged)" in done.stdout
     (line,) = (tmp_path / "changes.jsonl").read_text().splitlines()
-    assert json.loads(line) == {"document": 0, "start": 0, "end": 4, "before": RASH, "after": FEVER, "kind": "merged"}
+    wanted = {"document": 0, "start": 0, "end": 4, "before": RASH, "after": FEVER, "kind": "merged"}
+    assert json.loads(line) == {**wanted, "mention": "rash", "name_before": "rash", "name_after": "fever"}
     for words, code in (
         ((tmp_path / "nowhere", new_release), "E101"),
         ((old, tmp_path / "nowhere"), "E401"),

