@@ -101,7 +101,7 @@ def test_the_generated_pages_are_current() -> None:
 def test_each_table_says_where_new_results_have_its_figures(path: Path) -> None:
     module = generate()
     for table in read(path)["tables"]:
-        if table["name"] == "annotate":  # by hand: no command measures it yet
+        if table["name"] in ("annotate", "steps"):  # by hand: no command measures them yet
             continue
         assert list(table["source"]["rows"]) == [row[0] for row in table["rows"]]
         given = [table["source"]["cells"], *(row for row in table["source"]["rows"].values() if isinstance(row, dict))]
