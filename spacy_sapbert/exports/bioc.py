@@ -1,0 +1,61 @@
+"""BioC XML: one collection, a document for each note, an annotation for each mention.
+
+Source: Comeau et al., BioC: a minimalist approach to interoperability for biomedical text processing, Database 2013.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TextIO
+from xml.etree import ElementTree
+
+from ..render.records import Row, chosen
+from .base import LinkedNote, Origin
+
+KEY = "spacy-sapbert.key"
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # characters that XML 1.0 cannot hold
+
+
+def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
+    """Write a collection. Offsets count Unicode characters.
+
+    Returns:
+        Number of documents.
+    """
+    collection = ElementTree.Element("collection")
+    for name, text in (("source", origin.system), ("date", origin.written.date().isoformat()), ("key", KEY)):
+        ElementTree.SubElement(collection, name).text = text
+    every = list(notes)
+    for note in every:
+        _add(collection, note)
+    stream.write('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n')
+    # a carriage return is written as a reference: as it is, a reader would make a line feed of it
+    stream.write(ElementTree.tostring(collection, encoding="unicode").replace("\r", "&#13;") + "\n")
+    return len(every)
+
+
+def _add(collection: ElementTree.Element, note: LinkedNote) -> None:
+    document = ElementTree.SubElement(collection, "document")
+    ElementTree.SubElement(document, "id").text = _valid(note.note_id)
+    passage = ElementTree.SubElement(document, "passage")
+    ElementTree.SubElement(passage, "offset").text = "0"
+    ElementTree.SubElement(passage, "text").text = _valid(note.text)
+    for number, row in enumerate(chosen(note.rows), 1):
+        _annotation(passage, row, f"T{number}")
+
+
+def _annotation(passage: ElementTree.Element, row: Row, name: str) -> None:
+    annotation = ElementTree.SubElement(passage, "annotation", id=name)
+    scores = {key: f"{row[key]:.4f}" for key in ("score", "probability") if row[key] is not None}
+    infons = {"type": row["label"], "identifier": row["cui"], "name": row["name"], "status": ",".join(row["status"] or ()), **scores}
+    for key, value in infons.items():
+        if value:
+            ElementTree.SubElement(annotation, "infon", key=key).text = _valid(value)
+    ElementTree.SubElement(annotation, "location", offset=str(row["start"]), length=str(row["end"] - row["start"]))
+    ElementTree.SubElement(annotation, "text").text = _valid(row["mention"])
+
+
+def _valid(text: str) -> str:
+    """Return a text with a space for each character that XML cannot hold, so that offsets stay."""
+    return _NOT_XML.sub(" ", text)

@@ -1,0 +1,166 @@
+"""FHIR R4: a Bundle with a Condition, Observation, MedicationStatement or Procedure for each linked mention, and where it comes from.
+
+Source: HL7 FHIR R4 (4.0.1). Systems of codes as https://terminology.hl7.org lists them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from ..kb.concept import is_cui
+from ..render.records import Row
+from .base import LinkedNote, Origin, groups_of, has, identifier, linked
+
+SYSTEMS = {  # vocabulary -> system, in the order in which codings are written
+    "UMLS": "http://www.nlm.nih.gov/research/umls",
+    "SNOMEDCT_US": "http://snomed.info/sct",
+    "ICD10CM": "http://hl7.org/fhir/sid/icd-10-cm",
+    "RXNORM": "http://www.nlm.nih.gov/research/umls/rxnorm",
+    "LNC": "http://loinc.org",
+    "HPO": "http://human-phenotype-ontology.org",
+    "MONDO": "http://purl.obolibrary.org/obo/mondo.owl",
+    "OMIM": "http://www.omim.org",
+    "ORDO": "http://www.orpha.net",
+    "NCI": "http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl",
+}
+LINKER_SYSTEM = "urn:spacy-sapbert:concept"  # of an identifier that is no CUI
+EXTENSION = "https://spacy-sapbert.github.io/spacy-sapbert/fhir/mention"
+TERMINOLOGY = "http://terminology.hl7.org/CodeSystem/"
+TESTS = frozenset(["T059", "T060", "T034", "T201"])  # laboratory and diagnostic procedures, results, clinical attributes
+Resource = dict[str, Any]
+
+
+def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
+    """Write one Bundle of type collection.
+
+    Returns:
+        Number of resources.
+    """
+    made = bundle(notes, origin)
+    json.dump(made, stream, ensure_ascii=False, indent=1)
+    stream.write("\n")
+    return len(made["entry"])
+
+
+def bundle(notes: Iterable[LinkedNote], origin: Origin) -> Resource:
+    """Return the Bundle of some notes.
+
+    Mentions without a link, nested ones, anatomy, and what is denied of the family are left out.
+    """
+    entries: list[Resource] = []
+    for note in notes:
+        document = _document(note)
+        found = [resource for row in linked(note) if (resource := resource_of(row, note, document["id"])) is not None]
+        every = [document, *found]
+        if found:
+            every.append(_provenance(note, document, found, origin))
+        entries += [{"fullUrl": f"urn:uuid:{resource['id']}", "resource": resource} for resource in every]
+    return {"resourceType": "Bundle", "type": "collection", "timestamp": _instant(origin), "entry": entries}
+
+
+def resource_of(row: Row, note: LinkedNote, document_id: str) -> Resource | None:
+    """Return the resource of a record, None if there is no kind for it."""
+    groups = groups_of(row)
+    source = {"reference": f"urn:uuid:{document_id}"}
+    subject = {"display": f"The patient of note {note.note_id or document_id}"}
+    base: Resource = {"id": identifier(note.note_id, row["start"], row["end"], row["cui"]), "extension": [_mention(row)]}
+    if has(row, "family"):
+        return None if "DISO" not in groups or has(row, "negated") else _family(base, row, subject)
+    if "DISO" in groups:
+        return _condition(base, row, subject, source)
+    if "CHEM" in groups:
+        return _medication(base, row, subject, source)
+    if "PHYS" in groups or not TESTS.isdisjoint(row["types"]):
+        return None if has(row, "negated") else _observation(base, row, subject, source)
+    return _procedure(base, row, subject) if "PROC" in groups else None
+
+
+def _condition(base: Resource, row: Row, subject: Resource, source: Resource) -> Resource:
+    status = (
+        "refuted" if has(row, "negated") else "provisional" if has(row, "uncertain") else "unconfirmed" if has(row, "hypothetical") else "confirmed"
+    )
+    made = {"resourceType": "Condition", **base, "code": _code(row), "subject": subject, "evidence": [{"detail": [source]}]}
+    made["verificationStatus"] = _coded("condition-ver-status", status)
+    if status == "confirmed" and not has(row, "historical"):  # a past condition may last: "PMH: hypertension"
+        made["clinicalStatus"] = _coded("condition-clinical", "active")
+    return made
+
+
+def _family(base: Resource, row: Row, subject: Resource) -> Resource:
+    relationship = {"coding": [{"system": f"{TERMINOLOGY}v3-RoleCode", "code": "FAMMEMB", "display": "family member"}]}
+    condition = [{"code": _code(row)}]
+    return {
+        "resourceType": "FamilyMemberHistory",
+        **base,
+        "status": "partial",
+        "patient": subject,
+        "relationship": relationship,
+        "condition": condition,
+    }
+
+
+def _medication(base: Resource, row: Row, subject: Resource, source: Resource) -> Resource:
+    status = "not-taken" if has(row, "negated") else "intended" if has(row, "hypothetical") else "unknown"
+    made = {"resourceType": "MedicationStatement", **base, "status": status, "medicationCodeableConcept": _code(row)}
+    return {**made, "subject": subject, "derivedFrom": [source]}
+
+
+def _observation(base: Resource, row: Row, subject: Resource, source: Resource) -> Resource:
+    return {"resourceType": "Observation", **base, "status": "unknown", "code": _code(row), "subject": subject, "derivedFrom": [source]}
+
+
+def _procedure(base: Resource, row: Row, subject: Resource) -> Resource:
+    status = (
+        "not-done" if has(row, "negated") else "preparation" if has(row, "hypothetical") else "completed" if has(row, "historical") else "unknown"
+    )
+    return {"resourceType": "Procedure", **base, "status": status, "code": _code(row), "subject": subject}
+
+
+def _code(row: Row) -> Resource:
+    """Return the CodeableConcept of a record: its concept first, then its codes of known systems."""
+    own = "UMLS" if is_cui(row["cui"]) else ""
+    codings = [{"system": SYSTEMS[own] if own else LINKER_SYSTEM, "code": row["cui"], "display": row["name"]}]
+    for vocabulary, system in SYSTEMS.items():
+        codings += [{"system": system, "code": code} for code in row["codes"].get(vocabulary, ()) if (vocabulary, code) != (own, row["cui"])]
+    return {"coding": codings, "text": row["mention"]}
+
+
+def _coded(name: str, code: str) -> Resource:
+    return {"coding": [{"system": f"{TERMINOLOGY}{name}", "code": code}]}
+
+
+def _mention(row: Row) -> Resource:
+    """Return where a mention is, what holds of it and how sure its link is, as an extension."""
+    inside: list[Resource] = [{"url": "start", "valueInteger": row["start"]}, {"url": "end", "valueInteger": row["end"]}]
+    inside += [{"url": name, "valueDecimal": round(row[name], 6)} for name in ("score", "probability") if row[name] is not None]
+    inside += [{"url": "status", "valueCode": status} for status in row["status"] or ()]
+    return {"url": EXTENSION, "extension": inside}
+
+
+def _document(note: LinkedNote) -> Resource:
+    """Return the DocumentReference of a note, without its text."""
+    attachment = {"contentType": "text/plain; charset=utf-8", "size": len(note.text.encode("utf-8", "backslashreplace"))}
+    made = {"resourceType": "DocumentReference", "id": identifier(note.note_id, "note"), "status": "current", "content": [{"attachment": attachment}]}
+    return {**made, "identifier": [{"value": note.note_id}]} if note.note_id.strip() else made
+
+
+def _provenance(note: LinkedNote, document: Resource, found: list[Resource], origin: Origin) -> Resource:
+    return {
+        "resourceType": "Provenance",
+        "id": identifier(note.note_id, "provenance"),
+        "target": [{"reference": f"urn:uuid:{resource['id']}"} for resource in found],
+        "recorded": _instant(origin),
+        "agent": [
+            {
+                "type": {"coding": [{"system": f"{TERMINOLOGY}provenance-participant-type", "code": "assembler"}]},
+                "who": {"display": f"{origin.system}, linker {origin.linker}, knowledge base {origin.fingerprint[:16]}"},
+            }
+        ],
+        "entity": [{"role": "source", "what": {"reference": f"urn:uuid:{document['id']}"}}],
+    }
+
+
+def _instant(origin: Origin) -> str:
+    return origin.written.isoformat(timespec="seconds")

@@ -1,0 +1,82 @@
+"""OMOP CDM v5.4: rows of the table NOTE_NLP, as CSV.
+
+Source: https://ohdsi.github.io/CommonDataModel/cdm54.html#note_nlp.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TextIO
+
+from ..render.records import Row, one_line
+from . import athena
+from .base import LinkedNote, Origin, has, linked
+
+COLUMNS = (
+    *("note_nlp_id", "note_id", "section_concept_id", "snippet", "offset", "lexical_variant", "note_nlp_concept_id", "note_nlp_source_concept_id"),
+    *("nlp_system", "nlp_date", "nlp_datetime", "term_exists", "term_temporal", "term_modifiers"),
+)
+LONGEST, LONGEST_TEMPORAL, LONGEST_MODIFIERS = 250, 50, 2000  # characters of a column
+AROUND = 60  # characters of the text on each side of a mention, in a snippet
+UNKNOWN = 0  # OMOP's "No matching concept"
+
+
+def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO, folder: Path | None = None) -> int:
+    """Write a header and one row for each linked mention.
+
+    Args:
+        notes: linked notes. An id that is no whole number cannot be a note_id: such notes are counted from 1, and their id is in term_modifiers.
+        origin: where links come from.
+        stream: a file that was opened with newline="".
+        folder: Athena's files, for concept ids; without it they are 0.
+
+    Returns:
+        Number of rows, without the header.
+    """
+    every = list(notes)
+    codes = {(vocabulary, code) for note in every for row in linked(note) for vocabulary, some in row["codes"].items() for code in some}
+    ids = {} if folder is None else athena.find(folder, codes)
+    writer = csv.DictWriter(stream, COLUMNS)
+    writer.writeheader()
+    count = 0
+    for number, note in enumerate(every, 1):
+        for row in linked(note):
+            count += 1
+            writer.writerow({"note_nlp_id": count, **_record(note, number, row, origin, ids)})
+    return count
+
+
+def _record(note: LinkedNote, number: int, row: Row, origin: Origin, ids: dict[athena.Code, athena.ConceptIds]) -> dict[str, Any]:
+    whole = note.note_id.isdecimal() and note.note_id.isascii()
+    best = concept_ids(row, ids)
+    modifiers = [*(f"{status}=true" for status in row["status"] or ()), f"concept={row['cui']}", f"name={row['name']}"]
+    modifiers += [f"{key}={row[key]:.4f}" for key in ("score", "probability") if row[key] is not None]
+    modifiers += [] if whole else [f"note={note.note_id}"]
+    return {
+        "note_id": note.note_id if whole else number,
+        "section_concept_id": UNKNOWN,
+        "snippet": _snippet(note.text, row),
+        "offset": row["start"],
+        "lexical_variant": one_line(row["mention"])[:LONGEST],
+        "note_nlp_concept_id": best.standard,
+        "note_nlp_source_concept_id": best.source,
+        "nlp_system": f"{origin.system}, linker {origin.linker}"[:LONGEST],
+        "nlp_date": origin.written.date().isoformat(),
+        "nlp_datetime": origin.written.replace(tzinfo=None).isoformat(sep=" ", timespec="seconds"),
+        "term_exists": "N" if has(row, "negated", "uncertain", "hypothetical", "family") else "Y",
+        "term_temporal": "Past" if has(row, "historical") else "Present",
+        "term_modifiers": ";".join(modifiers)[:LONGEST_MODIFIERS],
+    }
+
+
+def concept_ids(row: Row, ids: dict[athena.Code, athena.ConceptIds]) -> athena.ConceptIds:
+    """Return the ids of a record's best code: one with a standard concept, else one that OMOP has, by the order of `athena.VOCABULARIES`."""
+    known = [ids[vocabulary, code] for vocabulary in athena.VOCABULARIES for code in row["codes"].get(vocabulary, ()) if (vocabulary, code) in ids]
+    return next((each for each in known if each.standard), known[0] if known else athena.ConceptIds(UNKNOWN, UNKNOWN))
+
+
+def _snippet(text: str, row: Row) -> str:
+    start, end = max(0, row["start"] - AROUND), min(len(text), row["end"] + AROUND)
+    return one_line(text[start:end])[:LONGEST]

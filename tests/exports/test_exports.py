@@ -1,0 +1,404 @@
+"""Links in the formats of others: each is read back by its own library, or checked against its own schema."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sqlite3
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from spacy_sapbert.build import default_linkers
+from spacy_sapbert.cli import app
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.exports import athena, bioc, brat, comprehend, fhir, omop, phenopackets
+from spacy_sapbert.exports.base import LinkedNote, Origin
+from training.corpora.brat import read_brat
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ORIGIN = Origin("1.2.3", "open", "f" * 64, [("hp.obo", "2025-01-16")], datetime(2026, 11, 23, 20, 30, tzinfo=timezone.utc))
+CONCEPTS: dict[str, tuple[str, list[str], dict[str, list[str]]]] = {  # id -> name, types, codes
+    "C0015967": ("Fever", ["T184"], {"UMLS": ["C0015967"], "HPO": ["HP:0001945"], "SNOMEDCT_US": ["386661006"], "ICD10CM": ["R50.9"]}),
+    "C0020538": ("Hypertension", ["T047"], {"UMLS": ["C0020538"], "HPO": ["HP:0000822"], "ICD10CM": ["I10"]}),
+    "C0004057": ("Aspirin", ["T109", "T121"], {"UMLS": ["C0004057"], "RXNORM": ["1191"]}),
+    "C0006142": ("Breast cancer", ["T191"], {"UMLS": ["C0006142", "C0678222"], "SNOMEDCT_US": ["254837009"]}),
+    "C0202054": ("Glucose test", ["T059"], {"UMLS": ["C0202054"], "SNOMEDCT_US": ["33747003"]}),
+    "C0003611": ("Appendectomy", ["T061"], {"UMLS": ["C0003611"], "SNOMEDCT_US": ["80146002"]}),
+    "UBERON:1": ("Liver", ["T023"], {"UBERON": ["UBERON:1"]}),
+}
+
+
+def row(text: str, mention: str, cui: str, status: str = "", label: str = "DISO", **more: Any) -> dict[str, Any]:
+    """A record of a mention, as `render.row_of` makes them."""
+    name, types, codes = CONCEPTS.get(cui, ("", [], {}))
+    start = text.index(mention)
+    known = cui in CONCEPTS
+    return {
+        "note": "",
+        "start": start,
+        "end": start + len(mention),
+        "mention": mention,
+        "label": label,
+        "status": status.split(),
+        "nested": False,
+        "cui": cui,
+        "name": name,
+        "types": types,
+        "type_names": [],
+        "score": 0.95 if known else None,
+        "probability": 0.9 if known else None,
+        "candidates": [[cui, name, 0.95], ["C0015967", "Fever", 0.5]] if known else [],
+        "codes": codes,
+        "explain": {},
+        **more,
+    }
+
+
+TEXT = "No fever. HTN;\nhigh blood\npressure? Aspirin & <glucose> test. FH: breast cancer. Had an appendectomy, liver zorbing 🤒 ASA"
+NOTE = LinkedNote(
+    "17",
+    TEXT,
+    [
+        row(TEXT, "fever", "C0015967", "negated"),
+        row(TEXT, "HTN", "C0020538", "historical"),
+        row(TEXT, "high blood\npressure", "C0020538", "uncertain"),
+        row(TEXT, "blood", "C0015967", nested=True),
+        row(TEXT, "Aspirin", "C0004057", label="CHEM"),
+        row(TEXT, "<glucose> test", "C0202054", label="PROC"),
+        row(TEXT, "breast cancer", "C0006142", "family"),
+        row(TEXT, "appendectomy", "C0003611", "historical", label="PROC"),
+        row(TEXT, "liver", "UBERON:1", label="ANAT"),
+        row(TEXT, "zorbing", "NIL"),
+        row(TEXT, "ASA", "C0004057", "hypothetical", label="my label"),
+    ],
+)
+EMPTY = LinkedNote("ward/é 1", "", [])
+
+
+def written(write: Any, *more: Any, notes: tuple[LinkedNote, ...] = (NOTE, EMPTY)) -> str:
+    stream = io.StringIO(newline="")
+    write(notes, ORIGIN, stream, *more)
+    return stream.getvalue()
+
+
+# -- FHIR ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def resources() -> list[Any]:
+    """The resources of the Bundle, as the library of FHIR R4B reads them; these kinds are the same in R4."""
+    library = pytest.importorskip("fhir.resources.R4B.bundle")
+    return [entry.resource for entry in library.Bundle.model_validate_json(written(fhir.write)).entry]
+
+
+def test_fhir_resources_by_hand(resources: list[Any]) -> None:
+    assert [resource.get_resource_type() for resource in resources] == [
+        *("DocumentReference", "Condition", "Condition", "Condition", "MedicationStatement", "Observation", "FamilyMemberHistory", "Procedure"),
+        *("MedicationStatement", "Provenance", "DocumentReference"),
+    ]
+    fever, hypertension, doubtful = resources[1:4]
+    assert [c.verificationStatus.coding[0].code for c in (fever, hypertension, doubtful)] == ["refuted", "confirmed", "provisional"]
+    assert [c.clinicalStatus for c in (fever, hypertension, doubtful)] == [None] * 3
+    assert [(c.system, c.code) for c in fever.code.coding] == [
+        ("http://www.nlm.nih.gov/research/umls", "C0015967"),
+        ("http://snomed.info/sct", "386661006"),
+        ("http://hl7.org/fhir/sid/icd-10-cm", "R50.9"),
+        ("http://human-phenotype-ontology.org", "HP:0001945"),
+    ]
+    assert doubtful.code.text == "high blood\npressure"
+    aspirin, glucose, family, operation, intended = resources[4:9]
+    assert [(c.system, c.code) for c in aspirin.medicationCodeableConcept.coding][1] == ("http://www.nlm.nih.gov/research/umls/rxnorm", "1191")
+    assert (aspirin.status, glucose.status, operation.status, intended.status) == ("unknown", "unknown", "completed", "intended")
+    assert [c.code for c in family.condition[0].code.coding] == ["C0006142", "C0678222", "254837009"]
+
+
+def test_fhir_says_where_a_mention_is_and_where_it_comes_from(resources: list[Any]) -> None:
+    inside = {each.url: each for each in resources[1].extension[0].extension}
+    assert (inside["start"].valueInteger, inside["end"].valueInteger, inside["status"].valueCode) == (3, 8, "negated")
+    assert float(inside["probability"].valueDecimal) == 0.9
+    provenance = resources[9]
+    assert [target.reference for target in provenance.target] == [f"urn:uuid:{resource.id}" for resource in resources[1:9]]
+    assert provenance.recorded == ORIGIN.written
+    assert "spacy-sapbert 1.2.3" in provenance.agent[0].who.display
+    assert provenance.entity[0].what.reference == f"urn:uuid:{resources[0].id}"
+    assert resources[0].identifier[0].value == "17"
+
+
+def test_fhir_active_conditions_and_ids_that_stay() -> None:
+    note = LinkedNote("1", "fever", [row("fever", "fever", "C0015967"), row("fever", "fever", "C0015967", "negated family")])
+    first, again = (fhir.bundle([note], ORIGIN) for _ in range(2))
+    assert first == again
+    assert first["entry"][1]["resource"]["clinicalStatus"]["coding"][0]["code"] == "active"
+    assert len(first["entry"]) == 3  # what is denied of the family is left out
+    ids = [entry["resource"]["id"] for entry in fhir.bundle([NOTE, EMPTY], ORIGIN)["entry"]]
+    assert len(set(ids)) == len(ids)
+
+
+# -- OMOP ---------------------------------------------------------------------------------------------------------------
+
+NOTE_NLP = """CREATE TABLE note_nlp (
+    note_nlp_id integer NOT NULL PRIMARY KEY, note_id integer NOT NULL, section_concept_id integer, snippet varchar(250), "offset" varchar(50),
+    lexical_variant varchar(250) NOT NULL, note_nlp_concept_id integer, note_nlp_source_concept_id integer, nlp_system varchar(250),
+    nlp_date date NOT NULL, nlp_datetime datetime, term_exists varchar(1), term_temporal varchar(50), term_modifiers varchar(2000)) STRICT"""
+LENGTHS = {name.strip('"'): int(size) for name, size in re.findall(r'("?\w+"?) varchar\((\d+)\)', NOTE_NLP)}
+
+
+@pytest.fixture
+def athena_folder(tmp_path: Path) -> Path:
+    concept = """concept_id,concept_name,domain_id,vocabulary_id,concept_class_id,standard_concept,concept_code,valid_start_date,valid_end_date,invalid_reason
+437663,Fever,Condition,SNOMED,Clinical Finding,S,386661006,20020131,20991231,
+35205502,Essential "primary" hypertension,Condition,ICD10CM,3-char billing code,,I10,20150101,20991231,
+1112807,aspirin,Drug,RxNorm,Ingredient,S,1191,19700101,20991231,
+4112853,Malignant tumor of breast,Condition,SNOMED,Disorder,,254837009,20020131,20201231,U
+1,another I10,Condition,ICD10,x,,I10,20150101,20991231,
+"""
+    relationship = """concept_id_1,concept_id_2,relationship_id,valid_start_date,valid_end_date,invalid_reason
+35205502,9,Maps to,20150101,20991231,D
+35205502,9,Is a,20150101,20991231,
+35205502,320128,Maps to,20150101,20991231,
+"""
+    (tmp_path / athena.CONCEPT).write_text(concept.replace(",", "\t"), encoding="utf-8")
+    (tmp_path / athena.RELATIONSHIP).write_text(relationship.replace(",", "\t"), encoding="utf-8")
+    return tmp_path
+
+
+def test_omop_rows_fit_the_table(athena_folder: Path) -> None:
+    other = LinkedNote("ward/é 1", "fever", [row("fever", "fever", "C0015967")])
+    found = list(csv.DictReader(io.StringIO(written(omop.write, athena_folder, notes=(NOTE, other)), newline="")))
+    assert [r["lexical_variant"] for r in found] == [
+        *("fever", "HTN", "high blood pressure", "Aspirin", "<glucose> test", "breast cancer", "appendectomy", "liver", "ASA", "fever"),
+    ]
+    ids = [(int(r["note_nlp_concept_id"]), int(r["note_nlp_source_concept_id"])) for r in found]
+    assert ids[:6] == [(437663, 437663), (320128, 35205502), (320128, 35205502), (1112807, 1112807), (0, 0), (0, 4112853)]
+    assert [(r["term_exists"], r["term_temporal"]) for r in found[:4]] == [("N", "Present"), ("Y", "Past"), ("N", "Present"), ("Y", "Present")]
+    assert [r["note_id"] for r in found[-2:]] == ["17", "2"]
+    assert found[-1]["term_modifiers"].endswith(";note=ward/é 1")
+    assert found[0]["term_modifiers"] == "negated=true;concept=C0015967;name=Fever;score=0.9500;probability=0.9000"
+    assert TEXT[int(found[1]["offset"]) :].startswith("HTN")
+    assert (found[0]["nlp_date"], found[0]["nlp_datetime"]) == ("2026-11-23", "2026-11-23 20:30:00")
+    database = sqlite3.connect(":memory:")
+    database.execute(re.sub(r" (varchar\(\d+\)|datetime|date)(?= |,|\))", " text", NOTE_NLP))
+    for r in found:
+        columns = ",".join(f'"{name}"' for name in r)
+        database.execute(f"INSERT INTO note_nlp ({columns}) VALUES ({','.join('?' * len(r))})", list(r.values()))
+        assert all(len(r[name]) <= size for name, size in LENGTHS.items())
+    assert database.execute("SELECT count(*) FROM note_nlp").fetchone() == (10,)
+
+
+def test_omop_long_mentions_and_names_are_cut() -> None:
+    text = "x" * 400
+    note = LinkedNote("1", text, [row(text, text, "C0015967", name="n" * 3000)])
+    (found,) = csv.DictReader(io.StringIO(written(omop.write, notes=(note,)), newline=""))
+    assert (len(found["lexical_variant"]), len(found["snippet"]), len(found["term_modifiers"])) == (250, 250, 2000)
+    assert found["note_nlp_concept_id"] == "0"
+
+
+def test_athenas_files_that_are_damaged(athena_folder: Path) -> None:
+    codes = [("ICD10CM", "I10"), ("UMLS", "C1")]
+    assert athena.find(athena_folder, codes) == {("ICD10CM", "I10"): athena.ConceptIds(35205502, 320128)}
+    concept = athena_folder / athena.CONCEPT
+    text = concept.read_text(encoding="utf-8")
+    for damaged in (text.replace("35205502", "x"), text.replace("vocabulary_id", "v"), text + "1\t2\n", ""):
+        concept.write_text(damaged, encoding="utf-8")
+        with pytest.raises(SapbertError, match="E403"):
+            athena.find(athena_folder, codes)
+    concept.unlink()
+    with pytest.raises(FileNotFoundError, match="E401"):
+        athena.find(athena_folder, codes)
+
+
+# -- Phenopackets -------------------------------------------------------------------------------------------------------
+
+
+def test_phenopackets_are_read_by_their_library() -> None:
+    library = pytest.importorskip("phenopackets.schema.v2")
+    from google.protobuf.json_format import Parse
+
+    first, second = (Parse(line, library.Phenopacket()) for line in written(phenopackets.write).splitlines())
+    assert [(f.type.id, f.type.label, f.excluded) for f in first.phenotypic_features] == [
+        ("HP:0001945", "Fever", True),
+        ("HP:0000822", "Hypertension", False),  # the doubtful one is left out, the past one counts
+    ]
+    assert (first.subject.id, second.subject.id, list(second.phenotypic_features)) == ("17", "ward/é 1", [])
+    assert first.meta_data.created.ToJsonString() == "2026-11-23T20:30:00Z"
+    assert (first.meta_data.resources[0].name, first.meta_data.resources[0].version) == ("human phenotype ontology", "2025-01-16")
+    assert first.meta_data.phenopacket_schema_version == "2.0"
+    assert {resource.namespace_prefix for resource in first.meta_data.resources} >= {"HP", "ECO"}
+    assert first.id != second.id
+
+
+def test_phenopackets_have_the_keys_of_the_schema() -> None:
+    packet = json.loads(written(phenopackets.write).splitlines()[0])
+    assert set(packet) == {"id", "subject", "phenotypicFeatures", "metaData"}
+    assert set(packet["metaData"]) == {"created", "createdBy", "resources", "phenopacketSchemaVersion"}
+    assert set(packet["phenotypicFeatures"][0]) == {"type", "excluded", "evidence"}
+
+
+def test_a_term_that_is_there_once_is_there() -> None:
+    text = "no fever, then fever"
+    rows = [row(text, "fever", "C0015967", "negated"), row(text, "then fever", "C0015967")]
+    for order in (rows, rows[::-1]):
+        (feature,) = phenopackets.phenopacket(LinkedNote("1", text, order), ORIGIN)["phenotypicFeatures"]
+        assert "excluded" not in feature
+
+
+# -- BioC and brat ------------------------------------------------------------------------------------------------------
+
+
+def test_bioc_is_read_by_its_library() -> None:
+    library = pytest.importorskip("bioc")
+    collection = library.loads(written(bioc.write))
+    assert (collection.source, collection.date) == ("spacy-sapbert 1.2.3", "2026-11-23")
+    assert [document.id for document in collection.documents] == ["17", "ward/é 1"]
+    (passage,) = collection.documents[0].passages
+    assert passage.text == TEXT
+    for annotation in passage.annotations:
+        place = annotation.total_span
+        assert passage.text[place.offset : place.end] == annotation.text
+    assert [a.infons.get("identifier") for a in passage.annotations] == [r["cui"] for r in NOTE.rows if not r["nested"]]
+    assert passage.annotations[0].infons == {
+        "type": "DISO",
+        "identifier": "C0015967",
+        "name": "Fever",
+        "status": "negated",
+        "score": "0.9500",
+        "probability": "0.9000",
+    }
+
+
+@given(st.text(alphabet=st.one_of(st.sampled_from("abé🤒\r\n\t<&>\x00\x0b\ufffe"), st.characters()), max_size=30))
+@settings(max_examples=200, deadline=None)
+def test_bioc_keeps_any_text_that_xml_can_hold(text: str) -> None:
+    found = written(bioc.write, notes=(LinkedNote("1", text, []),))
+    read = ElementTree.fromstring(found.encode("utf-8")).findtext("document/passage/text") or ""
+    assert len(read) == len(text)
+    assert all(a == b or b == " " for a, b in zip(text, read))
+    assert all(a == b for a, b in zip(text, read) if a in "abé🤒\r\n\t<&>")
+
+
+def test_brat_is_read_by_our_reader(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert brat.write([NOTE, LinkedNote("17", "again", []), LinkedNote("../x y", "b", [])], ORIGIN, out) == 3
+    assert sorted(path.name for path in out.iterdir()) == ["17-2.ann", "17-2.txt", "17.ann", "17.txt", "annotation.conf", "x_y.ann", "x_y.txt"]
+    lines = (out / "17.ann").read_text(encoding="utf-8").splitlines()
+    assert lines[:3] == ["T1\tDISO 3 8\tfever", "N1\tReference T1 UMLS:C0015967\tFever", "A1\tNegated T1"]
+    assert "T3\tDISO 15 25;26 34\thigh blood pressure" in lines  # a line feed is no part of an annotation
+    assert any(line.startswith("T10\tMention ") for line in lines)
+    assert "DISO\n" in (out / "annotation.conf").read_text(encoding="utf-8")
+    corpus = read_brat(out)
+    assert corpus.documents["17"] == TEXT
+    found = [(m.start, m.end, m.kind, m.gold) for m in corpus.mentions]
+    kept = [r for r in NOTE.rows if not r["nested"]]
+    assert [(start, end) for start, end, _, _ in found] == [(r["start"], r["end"]) for r in kept]
+    assert [str(gold[0]) if gold else "" for *_, gold in found][:2] == [str(("C0015967",)), str(("C0020538",))]
+
+
+# -- Comprehend Medical -------------------------------------------------------------------------------------------------
+
+
+def codes(concept_id: str) -> dict[str, list[str]]:
+    return CONCEPTS[concept_id][2]
+
+
+def test_comprehend_answers_by_hand() -> None:
+    first, second = map(json.loads, written(comprehend.write, codes).splitlines())
+    assert (first["note"], second["InferRxNorm"]["Entities"]) == ("17", [])
+    assert first["InferICD10CM"]["Entities"][0] == {
+        "Id": 0,
+        "Text": "fever",
+        "Category": "MEDICAL_CONDITION",
+        "Type": "DX_NAME",
+        "Score": 0.9,
+        "BeginOffset": 3,
+        "EndOffset": 8,
+        "Attributes": [],
+        "Traits": [{"Name": "NEGATION", "Score": 1.0}, {"Name": "SIGN", "Score": 1.0}],
+        "ICD10CMConcepts": [{"Description": "Fever", "Code": "R50.9", "Score": 0.95}],
+    }
+    assert [e["Text"] for e in first["InferRxNorm"]["Entities"]] == ["Aspirin", "ASA"]
+    assert [(e["Text"], e["Category"], e["Type"]) for e in first["InferSNOMEDCT"]["Entities"]] == [
+        ("fever", "MEDICAL_CONDITION", "DX_NAME"),
+        ("HTN", "MEDICAL_CONDITION", "DX_NAME"),  # by its second candidate
+        ("high blood\npressure", "MEDICAL_CONDITION", "DX_NAME"),
+        ("<glucose> test", "TEST_TREATMENT_PROCEDURE", "TEST_NAME"),
+        ("breast cancer", "MEDICAL_CONDITION", "DX_NAME"),
+        ("appendectomy", "TEST_TREATMENT_PROCEDURE", "PROCEDURE_NAME"),
+    ]
+    assert first["InferSNOMEDCT"]["Characters"] == {"OriginalTextCharacters": len(TEXT)}
+
+
+@pytest.mark.parametrize("operation", comprehend.OPERATIONS)
+def test_comprehend_answers_are_of_the_shape_that_its_client_reads(operation: str) -> None:
+    loaders = pytest.importorskip("botocore.loaders")
+    from botocore.model import ServiceModel
+    from botocore.validate import ParamValidator
+
+    service = ServiceModel(loaders.Loader().load_service_model("comprehendmedical", "service-2"))
+    shape = service.operation_model(operation).output_shape
+    made = comprehend.answer(operation, NOTE, ORIGIN, codes)
+    report = ParamValidator().validate(made, shape)
+    assert not report.has_errors(), report.generate_report()
+    entity = shape.members["Entities"].member
+    assert made["Entities"]
+    for found in made["Entities"]:
+        assert set(found) <= set(entity.members)
+        assert found["Category"] in entity.members["Category"].enum
+        assert found["Type"] in entity.members["Type"].enum
+        assert {trait["Name"] for trait in found["Traits"]} <= set(entity.members["Traits"].member.members["Name"].enum)
+
+
+# -- the command --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def default_linker(tiny_linker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(default_linkers, "open_linker", lambda: tiny_linker)
+
+
+def link(*words: Any, code: int = 0) -> Any:
+    done = CliRunner().invoke(app, ["link", *map(str, words)])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+SENTENCE = "No fever. Takes aspirin for hypertension.\n"
+FEVER, ASPIRIN, HYPERTENSION = "C9100027", "C9100053", "C9100009"
+
+
+@pytest.mark.usefixtures("default_linker")
+def test_link_writes_every_format(tmp_path: Path) -> None:
+    found = json.loads(link(SENTENCE, "--format", "fhir").stdout)
+    kinds = [entry["resource"]["resourceType"] for entry in found["entry"]]
+    assert kinds == ["DocumentReference", "Condition", "MedicationStatement", "Condition", "Provenance"]
+    rows = list(csv.DictReader(io.StringIO(link(SENTENCE, "--format", "omop").stdout)))
+    assert [r["lexical_variant"] for r in rows] == ["fever", "aspirin", "hypertension"]
+    assert json.loads(link(SENTENCE, "--format", "phenopackets").stdout)["metaData"]["phenopacketSchemaVersion"] == "2.0"
+    infons = ElementTree.fromstring(link(SENTENCE, "--format", "bioc").stdout).iter("infon")
+    assert [infon.text for infon in infons if infon.get("key") == "identifier"] == [FEVER, ASPIRIN, HYPERTENSION]
+    drugs = json.loads(link(SENTENCE, "--format", "comprehend").stdout)["InferRxNorm"]["Entities"]
+    assert drugs[0]["RxNormConcepts"][0]["Code"] == "1191"
+    link(SENTENCE, "--format", "brat", "--out", tmp_path / "brat")
+    lines = (tmp_path / "brat" / "text.ann").read_text(encoding="utf-8").splitlines()
+    assert lines[:3] == ["T1\tDISO 3 8\tfever", f"N1\tReference T1 UMLS:{FEVER}\tfever", "A1\tNegated T1"]
+
+
+@pytest.mark.usefixtures("default_linker")
+def test_link_refuses_options_that_do_not_fit(tmp_path: Path, athena_folder: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for words, said in (
+        (("--format", "brat"), "E002"),
+        (("--format", "brat", "--out", tmp_path / "file"), "E002"),
+        (("--athena", athena_folder), "E002"),
+        (("--format", "omop", "--athena", tmp_path / "none"), "E401"),
+    ):
+        assert link(SENTENCE, *words, code=1).stderr.startswith(f"[{said}]")
