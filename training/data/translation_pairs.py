@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from spacy_sapbert.files import checksum
+from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..errors import fail
@@ -88,13 +89,13 @@ def build_general_pairs(
         raise fail("E607", folder=queries_of, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
     labels = assign_labels(kb)[0] if queries_of is None else read_labels(queries_of)
     queries = [] if queries_of is None else read_queries(queries_of)
-    asked = {query.query for query in queries}
+    asked = {normalise(query.query) for query in queries}  # whatever their capitals
     counts = {"rows": 0, "is_a_query": 0, "further_translations": 0, "text_of_another_pair": 0}
     english_of: dict[str, str] = {}  # every text in use -> the English name whose label it has
     translated: dict[str, dict[str, str]] = {}  # English name -> language -> translation
     for row in rows:
         counts["rows"] += 1
-        if row.english in asked or row.translation in asked:
+        if normalise(row.english, ENGLISH) in asked or normalise(row.translation, row.language) in asked:
             counts["is_a_query"] += 1
         elif row.language in translated.get(row.english, {}):
             counts["further_translations"] += 1

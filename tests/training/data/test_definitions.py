@@ -443,6 +443,20 @@ def test_translations_are_no_names_of_the_pairs(tmp_path: Path) -> None:
     assert {text for row in found for text in (row["anchor"], row["positive"])} == {"fever", "pyrexia", made.definition}
 
 
+def test_names_of_a_cased_knowledge_base_keep_their_capitals(tmp_path: Path) -> None:
+    """And a held-out query is in no pair, however a source writes it."""
+    names = [Name("Fever", "T"), Name("PYREXIA", "T"), Name("Pyrexia", "T"), Name("Febris", "T")]
+    made = Concept("T:1", "T", names, definition="A body temperature above what is normal for the person.")
+    kb = build_kb([Source("test", [made])], tmp_path / "kb", filters=Filters(cased=True))
+    build_pairs(kb, tmp_path / "p", held_out=0.9, zero_shot=0)
+    (query,) = read_queries(tmp_path / "p")
+    build_grounding(kb, tmp_path / "g", held_out=tmp_path / "p", shares={"definitions": 1.0, "names": 1.0})
+    found = pq.read_table(tmp_path / "g" / "pairs.parquet").to_pylist()
+    used = {text for row in found for text in (row["anchor"], row["positive"])} - {made.definition}
+    assert query.query in {"Fever", "PYREXIA", "Febris"}
+    assert used == {"Fever", "PYREXIA", "Febris"} - {query.query}
+
+
 def test_texts_of_a_folder_that_has_none(clinic: Tuple[KnowledgeBase, Path, Path, Dict[str, Any]], tmp_path: Path) -> None:
     for folder, said in ((clinic[1], "names only"), (tmp_path, "no manifest.json")):
         with pytest.raises(SapbertError, match=said) as error:

@@ -156,6 +156,25 @@ def test_a_table(tmp_path: Path) -> None:
     assert stats.left_out == {"empty lines": 1, "without one of the two names": 1, "equal in both languages": 1}
 
 
+def test_capitals_are_kept_where_asked(tmp_path: Path) -> None:
+    found, stats = read(tmp_path, "Cat Katze\ncat KATZE\nHIV HIV\n", language="de", cased=True)
+    assert found == [("Cat", "Katze", "de", "en:Cat"), ("cat", "KATZE", "de", "en:cat")]
+    assert stats.left_out == {"equal in both languages": 1}
+
+
+def test_general_translations_of_a_cased_knowledge_base_leave_queries_out_in_any_case(tmp_path: Path) -> None:
+    concepts = [named(f"T:{i}", en=f"Name {i}|Other {i}|Third {i}") for i in range(4)]
+    cased = build_kb([Source("test", concepts)], tmp_path / "kb", filters=Filters(cased=True))
+    build_pairs(cased, tmp_path / "first", held_out=0, zero_shot=0.25)
+    (query,) = read_queries(tmp_path / "first")
+    assert query.query[0].isupper()
+    given = [Bilingual(query.query.lower(), "Katze", "de", ""), Bilingual("Gout", "Gicht", "de", "")]
+    counts = build_general_pairs(cased, given, tmp_path / "general", queries_of=tmp_path / "first")
+    assert (counts["rows"], counts["is_a_query"], counts["pairs"]) == (2, 1, 1)
+    row = pq.read_table(tmp_path / "general" / "pairs.parquet").to_pylist()[0]
+    assert (row["anchor"], row["positive"]) == ("Gout", "Gicht")
+
+
 def test_babelon_with_the_english_beside(tmp_path: Path) -> None:
     text = "subject_id\tsource_value\tpredicate_id\ttranslation_language\ttranslation_value\ttranslation_status\n"
     found, stats = read(tmp_path, f"{text}HP:1\tFever\trdfs:label\tde\tFieber\tOFFICIAL\nHP:2\tCough\trdfs:label\tde\tNA\tNOT_TRANSLATED\n")
