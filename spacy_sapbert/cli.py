@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import typer
 
 from .corpus import notes
-from .corpus.pipeline import make_pipeline
+from .corpus.pipeline import make_pipeline, run_code
 from .errors import MissingFile, SapbertError, fail, logger
 
 if TYPE_CHECKING:
@@ -63,6 +63,10 @@ THRESHOLD = typer.Option(None, help="Score that a link must be above.")
 TYPES = typer.Option("", help="Semantic types or groups to keep, separated by commas.")
 VOCABULARIES = typer.Option("", help="Vocabularies to keep, separated by commas.")
 EXTENSIONS = typer.Option("", help="Span extensions of any component of the pipeline to put into the output, separated by commas (is_negated).")
+TARGET_PRECISION = typer.Option(None, help="Link so that this share of links is right, by the linker's calibration; instead of --threshold.")
+CODE = typer.Option(None, help="Python file to run first, for a --pipeline with components that it registers.")
+TEXT_FIELD = typer.Option("text", help="Field or column with the text.")
+ID_FIELD = typer.Option(None, help="Field or column with the id of the note; default: 'id' if there is one, else file and line.")
 ABBREVIATIONS = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found.")
 
 
@@ -550,7 +554,7 @@ def train_ranker(
 @command(app, "link")
 def link(
     inputs: list[str] = typer.Argument(
-        ..., help="A text, files (.txt, or .jsonl with a field 'text'), folders of .txt files, or - for standard input."
+        ..., help="A text, files (.txt, .jsonl, .csv, .tsv, also .gz or .zst, .parquet), folders of .txt files, or - for standard input."
     ),
     format: Format = typer.Option(Format.table, help="Format of the output."),
     out: Path | None = typer.Option(None, help="File to write; default: standard output."),
@@ -562,6 +566,10 @@ def link(
     vocabularies: str = VOCABULARIES,
     abbreviations: bool = ABBREVIATIONS,
     extensions: str = EXTENSIONS,
+    target_precision: float | None = TARGET_PRECISION,
+    code: Path | None = CODE,
+    text_field: str = TEXT_FIELD,
+    id_field: str | None = ID_FIELD,
     athena: Path | None = typer.Option(
         None, help="--format omop: folder with CONCEPT.csv and CONCEPT_RELATIONSHIP.csv from Athena, for concept ids."
     ),
@@ -572,8 +580,10 @@ def link(
     _check_format(format, out, athena)
     if out is not None and format is not Format.brat:
         check_out(out)
-    texts = list(read_notes(inputs))
-    settings = AnnotationSettings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
+    texts = list(read_notes(inputs, text_field, id_field))
+    kept = _split(types), _split(vocabularies)
+    settings = AnnotationSettings(linker_name, pipeline, threshold, *kept, encoder=encoder, target_precision=target_precision)
+    run_code(code)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations, alone=True)
     check_extensions(_split(extensions))
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
@@ -638,14 +648,17 @@ def export_docs(docs: list[Any], linker: Any, format: Format, out: Path | None, 
     write_out(text.getvalue(), out)
 
 
-def read_notes(inputs: list[str]) -> Iterator[tuple[str, str]]:
+def read_notes(inputs: list[str], text_field: str = "text", id_field: str | None = None) -> Iterator[tuple[str, str]]:
     """Yield (text, id) of every note.
 
     Args:
         inputs: texts, files, folders, or "-" for standard input.
+        text_field: field or column with the text.
+        id_field: field or column with the id; None: "id" if there is one, else file and line.
 
     Raises:
-        SapbertError: E401, a file is missing; E402, a folder has no notes; E403, a line is not a note; E404, a file is not UTF-8.
+        SapbertError: E401, a file is missing; E402, a folder has no notes, or a file is damaged; E403, a line is not a note; E404, a file is not
+            UTF-8; E408, a file has no such field.
     """
     for given in inputs:
         path = Path(given)
@@ -659,15 +672,10 @@ def read_notes(inputs: list[str]) -> Iterator[tuple[str, str]]:
             for file, note_id in zip(files, notes.names_of(files, path)):
                 yield notes.read_text(file), note_id
         elif what == "file":
-            if path.suffix == ".jsonl":
-                for number, line in enumerate(notes.read_text(path).split("\n"), 1):  # splitlines() also splits where JSON does not
-                    if line.strip():
-                        note = notes.read_record(line, f"{path.stem}:{number}", f"line {number}")
-                        if note.text is None:
-                            raise fail("E403", path=path, line=number, why=note.error)
-                        yield note.text, note.note_id
-            else:
-                yield notes.read_text(path), path.stem
+            for note in notes.read_file(path, text_field, id_field):
+                if note.text is None:
+                    raise fail("E403", path=path, line=note.place.rpartition(" ")[2], why=note.error)
+                yield note.text, note.note_id
         elif what == "missing":
             raise fail("E401", MissingFile, path=path)
         else:
@@ -775,14 +783,18 @@ def _progress(docs: Any, total: int) -> Any:
 
 @command(app, "annotate")
 def annotate(
-    source: Path = typer.Argument(..., metavar="IN", help="A .parquet or .jsonl file, or a folder of .parquet, .jsonl or text files."),
+    source: Path = typer.Argument(
+        ...,
+        metavar="IN",
+        help="A .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files; all but .parquet may be compressed (.gz, .zst).",
+    ),
     out: Path = typer.Argument(..., metavar="OUT", help="Folder of Parquet files to write; if it exists, its annotation is resumed."),
     engine: Engine = typer.Option(Engine.local, help="Run workers as processes of this machine, or by Ray."),
     workers: int = typer.Option(1, help="Number of pipelines at the same time. The output does not depend on it."),
     threads: int = typer.Option(1, help="Threads of each worker. The last digit of scores may depend on it."),
     partition_size: int = typer.Option(1000, help="Number of notes in one Parquet file, which a worker annotates at once."),
-    text_field: str = typer.Option("text", help="Field or column with the text."),
-    id_field: str | None = typer.Option(None, help="Field or column with the id of the note; default: 'id' if there is one, else file and line."),
+    text_field: str = TEXT_FIELD,
+    id_field: str | None = ID_FIELD,
     ray_address: str | None = typer.Option(None, help="Ray: address of a cluster, or auto; default: a new cluster on this machine, for this run."),
     linker_name: str | None = LINKER_NAME,
     encoder: str | None = ENCODER,
@@ -792,6 +804,9 @@ def annotate(
     vocabularies: str = VOCABULARIES,
     abbreviations: bool = ABBREVIATIONS,
     extensions: str = EXTENSIONS,
+    target_precision: float | None = TARGET_PRECISION,
+    code: Path | None = CODE,
+    keep_columns: str = typer.Option("", help="Columns or fields of the input to carry into the output, separated by commas."),
 ) -> None:
     """Link a corpus of notes with any number of workers, into Parquet files. The same command resumes a killed run."""
     from .corpus.annotate import annotate as run
@@ -809,6 +824,9 @@ def annotate(
         id_field=id_field,
         encoder=encoder,
         extensions=_split(extensions),
+        target_precision=target_precision,
+        code=None if code is None else str(code.absolute()),
+        keep_columns=_split(keep_columns),
     )
     report = run(source, out, settings, engine=engine.value, workers=workers, partition_size=partition_size, ray_address=ray_address)
     counts = report.counts
@@ -833,6 +851,8 @@ def serve(
     types: str = TYPES,
     vocabularies: str = VOCABULARIES,
     abbreviations: bool = ABBREVIATIONS,
+    target_precision: float | None = TARGET_PRECISION,
+    code: Path | None = CODE,
     threads: int | None = typer.Option(None, help="Threads that link; default: as PyTorch has it."),
     allow: str | None = typer.Option(None, help="Settings that a request may change, separated by commas; '' for none; default: all that can be."),
     cors: str = typer.Option("", help="Origins whose pages may call the service, separated by commas; default: none."),
@@ -864,9 +884,11 @@ def serve(
         from .service.run import serve as run
     except ImportError as error:
         raise fail("E013", what="`serve`", package="spacy-sapbert[serve]") from error
-    what = AnnotationSettings(linker_name, pipeline, threshold, _split(types), _split(vocabularies), encoder=encoder)
+    kept = _split(types), _split(vocabularies)
+    what = AnnotationSettings(linker_name, pipeline, threshold, *kept, encoder=encoder, target_precision=target_precision)
 
     def make() -> Any:
+        run_code(code)
         if threads is not None:
             import torch
 

@@ -69,7 +69,7 @@ class Errors:
     """Message templates; `Errors.E001.format(...)` gives the text, `fail("E001", ...)` raises it."""
 
     # set-up
-    E001 = "linker_name '{name}' is not known. Known: {known}. For your own, pass the folder that `python -m spacy_sapbert index` wrote."
+    E001 = "linker_name '{name}' is not known. Known: {known}. For your own, pass the folder that `python -m spacy_sapbert index` wrote.{more}"
     E002 = "Setting '{setting}' of '{component}' is {value!r}: {why}"
     E003 = "'{component}' has no {what} yet. Call nlp.initialize(), load it with from_disk(), or leave linker_name empty for the default linker."
     E004 = "The package '{package}' is needed here and is not installed. Install it: pip install {install}"

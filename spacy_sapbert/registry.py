@@ -10,6 +10,11 @@ from spacy.util import registry as registry
 from .errors import MissingFile, fail
 from .files import folder_is_there
 
+# scispaCy's name of its linker: what is to be done here instead
+BUILD_UMLS = (
+    " UMLS is not shipped; two commands build it from your release: `python -m spacy_sapbert kb build META --out kb` and "
+    "`python -m spacy_sapbert index kb --out umls`. Then name the folder that the second one wrote."
+)
 __all__ = ["registry"]
 
 # registry.create() would land in Thinc's namespace, where the entry-point groups below are never looked up.
@@ -27,4 +32,5 @@ def check_linker_name(linker_name: str | None) -> None:
     """
     known = sorted(registry.sapbert_linkers.get_all())  # type: ignore[attr-defined]
     if linker_name is not None and linker_name not in known and not folder_is_there(Path(linker_name)):
-        raise fail("E001", MissingFile, name=linker_name, known=", ".join(known))
+        more = BUILD_UMLS if linker_name.lower() == "umls" else ""
+        raise fail("E001", MissingFile, name=linker_name, known=", ".join(known), more=more)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -105,6 +106,70 @@ def test_files_folders_jsonl_and_standard_input(tmp_path: Path):
         ("more:3", "fatigue"),
         ("stdin", "cough"),
     ]
+
+
+def test_notes_from_tables_and_compressed_files(tmp_path: Path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import zstandard
+
+    rows = [{"nr": 3, "note": "a cough"}, {"nr": 4, "note": "fever, nausea"}]
+    csv_text = 'nr,note\n3,a cough\n4,"fever, nausea"\n'
+    (tmp_path / "a.csv").write_text(csv_text)
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(csv_text.encode()))
+    (tmp_path / "c.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress("\n".join(map(json.dumps, rows)).encode()))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "d.parquet")
+    files = [tmp_path / name for name in ("a.csv", "b.csv.gz", "c.jsonl.zst", "d.parquet")]
+    found = list(read_notes([str(file) for file in files], "note", "nr"))
+    assert found == [("a cough", "3"), ("fever, nausea", "4")] * 4
+    linked = records(run("link", files[1], "--text-field", "note", "--id-field", "nr", "--format", "jsonl").stdout)
+    assert [(r["note"], r["mention"]) for r in linked] == [("3", "cough"), ("4", "fever"), ("4", "nausea")]
+    (tmp_path / "e.txt.gz").write_bytes(gzip.compress(b"tremor"))
+    assert list(read_notes([str(tmp_path / "e.txt.gz")])) == [("tremor", "e")]
+    assert "--text-field" in refused("link", files[0])
+    (tmp_path / "e.txt.gz").write_bytes(gzip.compress(b"tremor")[:-6])
+    assert refused("link", tmp_path / "e.txt.gz").startswith("[E402]")
+
+
+def test_a_pipeline_with_components_of_a_file(tmp_path: Path):
+    code = tmp_path / "mine.py"
+    code.write_text(
+        "from spacy.language import Language\nfrom spacy.tokens import Span\n@Language.component('only_colds')\ndef only(doc):\n"
+        "    doc.ents = [Span(doc, i, i + 1, 'X') for i in range(len(doc)) if doc[i].text == 'cold']\n    return doc\n"
+    )
+    nlp = spacy.blank("en")
+    from spacy.util import import_file
+
+    import_file("mine", code)
+    nlp.add_pipe("only_colds")
+    nlp.to_disk(tmp_path / "pipeline")
+    asked = ("link", "a cold and fever", "--pipeline", tmp_path / "pipeline", "--format", "jsonl")
+    assert [r["mention"] for r in records(run(*asked, "--code", code).stdout)] == ["cold"]
+    assert refused(*asked, "--code", tmp_path / "none.py").startswith("[E401]")
+    code.write_text("raise RuntimeError('no')")
+    assert "RuntimeError: no" in refused(*asked, "--code", code)
+
+
+@pytest.mark.e2e
+def test_a_pipeline_whose_component_nobody_registered(tmp_path: Path):
+    nlp = spacy.blank("en")
+    nlp.to_disk(tmp_path / "pipeline")
+    config = tmp_path / "pipeline" / "config.cfg"
+    config.write_text(config.read_text().replace("pipeline = []", 'pipeline = ["mine"]') + '\n[components.mine]\nfactory = "nobodys"\n')
+    said = run("link", "a cold", "--pipeline", tmp_path / "pipeline", code=1)
+    assert said.stderr.startswith("[E402]")
+    assert "nobodys" in said.stderr
+
+
+def test_umls_by_its_name_says_what_to_do():
+    said = refused("link", "a cold", "--linker-name", "umls")
+    assert said.startswith("[E001]")
+    assert "spacy_sapbert kb build" in said
+    assert "spacy_sapbert index" in said
+
+
+def test_a_target_without_a_calibration_is_refused():
+    assert refused("link", "a cold", "--target-precision", "0.9").startswith("[E010]")
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "html", "table"])

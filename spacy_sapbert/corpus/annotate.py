@@ -81,7 +81,7 @@ def annotate(
     ):
         if not fits:
             raise fail("E002", setting=setting, component="annotate", value=value, why=why)
-    corpus = open_corpus(source, partition_size, text_field=settings.text_field, id_field=settings.id_field)
+    corpus = open_corpus(source, partition_size, text_field=settings.text_field, id_field=settings.id_field, keep=settings.keep_columns)
     if out.resolve() == Path(source).resolve() or Path(source).resolve() in out.resolve().parents:
         raise fail("E002", setting="out", component="annotate", value=str(out), why="it must not be in the folder that is read.")
     with Annotator(settings, out) as annotator, _held(out):  # also made here, so that wrong settings raise before anything is written

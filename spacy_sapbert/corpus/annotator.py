@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..context.sections import find_sections, section_at
 from ..errors import SapbertError, ServerError, fail
 from ..files import checksum, is_disk_full, write_text
 from ..indexes.base import Threaded, reader_params_of
@@ -27,7 +28,7 @@ from .notes import Note, NoteReader, Partition
 FAILED = "_failed"  # readers of Parquet folders skip what begins with _ or .
 METADATA = b"spacy_sapbert"  # key of a part file's metadata that holds its counts
 LINKER = "sapbert_linker"
-COLUMNS = ["note_id", "start", "end", "mention", "label", "status", "nested", "cui", "name", "score", "probability", "codes"]
+COLUMNS = ["note_id", "start", "end", "mention", "label", "section", "status", "nested", "cui", "name", "types", "score", "probability", "codes"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ class AnnotationSettings:
         id_field: see `open_corpus`.
         encoder: "fast" for the static encoder.
         extensions: Span extensions, of any component, that are carried into the output.
+        target_precision: see `sapbert_linker`.
+        code: Python file that is run before the pipeline is loaded.
+        keep_columns: columns of the input that are carried into the output.
     """
 
     linker_name: str | None = None
@@ -59,14 +63,18 @@ class AnnotationSettings:
     id_field: str | None = None
     encoder: str | None = None
     extensions: list[str] = field(default_factory=list)
+    target_precision: float | None = None
+    code: str | None = None
+    keep_columns: list[str] = field(default_factory=list)
 
     def config(self) -> dict[str, Any]:
         """Return the settings of the linker that are given."""
         config: dict[str, Any] = {"linker_name": self.linker_name}
         if self.encoder is not None:
             config["encoder"] = self.encoder
-        if self.threshold is not None:
-            config["threshold"] = self.threshold
+        for setting in ("threshold", "target_precision"):
+            if (value := getattr(self, setting)) is not None:
+                config[setting] = value
         config.update({key: value for key, value in (("types", self.types), ("vocabularies", self.vocabularies)) if value})
         return config
 
@@ -139,19 +147,21 @@ class Annotator:
     def __init__(self, settings: AnnotationSettings, out: Path) -> None:
         import torch
 
-        from .pipeline import make_pipeline
+        from .pipeline import make_pipeline, run_code
 
         if settings.threads < 1:
             raise fail("E002", setting="threads", component="annotate", value=settings.threads, why="it must be at least 1.")
         self.settings, self.out = settings, out
-        self._reader = NoteReader(settings.text_field, settings.id_field)
+        self._reader = NoteReader(settings.text_field, settings.id_field, settings.keep_columns)
         self._threads_before = torch.get_num_threads()
         self._blas = _limit_blas(settings.threads)
         torch.set_num_threads(settings.threads)
         self._alone = False  # a note is tried alone; then the error it raises is the reason why it failed
         try:
+            run_code(settings.code)
             self.nlp = make_pipeline(settings.config(), settings.pipeline, settings.abbreviations, alone=True)
             check_extensions(settings.extensions)
+            _check_kept(settings)
             for _, component in self.nlp.pipeline:
                 if isinstance(component, Loadable):
                     component.load()
@@ -190,6 +200,7 @@ class Annotator:
             "pipeline": self._pipeline_digest() if self.settings.pipeline else None,
             "components": list(self.nlp.pipe_names),
             "threshold": self.linker.rules.threshold,
+            "target_precision": self.settings.target_precision,
             "types": config.get("types"),
             "vocabularies": config.get("vocabularies"),
             "abbreviations": self.settings.abbreviations,
@@ -198,6 +209,7 @@ class Annotator:
             "text_field": self.settings.text_field,
             "id_field": self.settings.id_field,
             "extensions": self.settings.extensions,
+            "keep_columns": self.settings.keep_columns,
         }
 
     def _linker_digest(self) -> str:
@@ -240,7 +252,7 @@ class Annotator:
                 write_text(side, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in failed))
             else:
                 side.unlink(missing_ok=True)
-            _write_parquet(self.out / f"{name}.parquet", rows, counts, self.settings.extensions)
+            _write_parquet(self.out / f"{name}.parquet", rows, counts, [*self.settings.extensions, *self.settings.keep_columns])
         except (OSError, SapbertError) as error:
             raise _unwritable(self.out, error) from error
         return counts
@@ -259,7 +271,7 @@ class Annotator:
         reasons: dict[int, str] = {i: note.error for i, note in enumerate(notes) if note.text is None}
         try:
             for doc, i in self.nlp.pipe(self._docs(notes), as_tuples=True):
-                found[i] = list(self._rows_of(doc, notes[i].note_id))
+                found[i] = list(self._rows_of(doc, notes[i]))
         except ServerError:  # no note is at fault
             raise
         except Exception:  # a component without an error handler raised; the notes that are missing are tried alone below
@@ -268,7 +280,7 @@ class Annotator:
             if i not in found and i not in reasons:
                 self._alone = True
                 try:
-                    found[i] = list(self._rows_of(self.nlp(note.text), note.note_id))
+                    found[i] = list(self._rows_of(self.nlp(note.text), note))
                 except ServerError:
                     raise
                 except Exception as error:
@@ -293,25 +305,30 @@ class Annotator:
         if self._alone or isinstance(error, ServerError):  # waiting for the server again with each batch would take for ever
             raise error
 
-    def _rows_of(self, doc: Any, note_id: str) -> Iterator[dict[str, Any]]:
+    def _rows_of(self, doc: Any, note: Note) -> Iterator[dict[str, Any]]:
         from ..render import NIL, rows
 
-        for row in rows(doc, self.linker.kb, self.linker.attr_name, note_id, self.settings.extensions):
+        sections = find_sections(doc.text) if self.nlp.lang == "en" else []
+        for row in rows(doc, self.linker.kb, self.linker.attr_name, note.note_id, self.settings.extensions):
             linked = row["cui"] != NIL
+            section = section_at(sections, row["start"])
             yield {
-                "note_id": note_id,
+                "note_id": note.note_id,
                 "start": row["start"],
                 "end": row["end"],
                 "mention": row["mention"],
                 "label": row["label"],
+                "section": None if section is None else section.kind,
                 "status": row["status"],
                 "nested": row["nested"],
                 "cui": row["cui"] if linked else None,
                 "name": row["name"] if linked else None,
+                "types": row["types"],
                 "score": row["score"],
                 "probability": row["probability"],
                 "codes": [f"{vocabulary}:{code}" for vocabulary, codes in row["codes"].items() for code in codes] if linked else [],
                 **{name: json.dumps(value, ensure_ascii=False, default=str) for name, value in row.get("extensions", {}).items()},
+                **dict(zip(self.settings.keep_columns, note.kept)),
             }
 
 
@@ -348,13 +365,26 @@ def check_extensions(names: Sequence[str]) -> None:
             raise fail("E002", setting="extensions", component="link", value=name, why="there is a column of this name already.")
 
 
+def _check_kept(settings: AnnotationSettings) -> None:
+    """Check that columns that are kept can be columns of the output.
+
+    Raises:
+        SapbertError: E002, there is a column of this name already.
+    """
+    kept = settings.keep_columns
+    for name in kept:
+        if name in (*COLUMNS, *settings.extensions) or kept.count(name) > 1:
+            raise fail("E002", setting="keep_columns", component="annotate", value=name, why="there is a column of this name already.")
+
+
 def schema(counts: AnnotationCounts, extensions: Sequence[str] = ()) -> Any:
     """Return the Arrow schema of a part file. An extension is a column of JSON texts."""
     import pyarrow as pa
 
     text, whole, real = pa.string(), pa.int32(), pa.float32()
-    kinds = [text, whole, whole, text, text, pa.list_(text), pa.bool_(), text, text, real, real, pa.list_(text)]
-    columns = {**dict(zip(COLUMNS, kinds)), **dict.fromkeys(extensions, text)}
+    some = pa.list_(text)
+    kinds = [text, whole, whole, text, text, text, some, pa.bool_(), text, text, some, real, real, some]
+    columns = {**dict(zip(COLUMNS, kinds, strict=True)), **dict.fromkeys(extensions, text)}
     return pa.schema(columns, metadata={METADATA: json.dumps(counts._asdict()).encode()})
 
 

@@ -1,11 +1,13 @@
-"""Read notes from text files, JSON Lines and Parquet. A corpus is cut into partitions in one pass, without keeping texts in memory.
+"""Read notes from text files, JSON Lines, tables (CSV, TSV) and Parquet. A corpus is cut into partitions in one pass, without keeping texts in memory.
 
 A partition has only paths and numbers, so any worker can read it. If a note cannot be read, this note fails and not its partition.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -13,13 +15,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import MissingFile, fail
+from ..errors import MissingFile, SapbertError, fail
+from ..readers.text import open_binary
 
 TEXTS = (".txt", ".text", ".md")
 JSON_LINES = (".jsonl",)
 PARQUET = (".parquet", ".pq")
-KINDS = {"texts": TEXTS, "jsonl": JSON_LINES, "parquet": PARQUET}
-FORMS = "Give a .parquet or .jsonl file, or a folder of .parquet, .jsonl or text files (.txt, .text, .md)"
+TABLES = (".csv", ".tsv")
+PACKED = (".gz", ".zst", ".xz")  # endings of compressed files, which come after those of their content
+# of a corpus -> the endings of its files. "records" are read from the first on; in "jsonl" a worker goes to the byte where its part begins
+KINDS = {
+    "texts": TEXTS,
+    "jsonl": JSON_LINES,
+    "records": (*TABLES, *(f"{kind}{packed}" for kind in JSON_LINES for packed in PACKED)),
+    "parquet": PARQUET,
+}
+FORMS = (
+    "Give a .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files (.txt, .text, .md); all but .parquet may be compressed "
+    "(.gz, .zst, .xz)"
+)
+MAX_FIELD = 1 << 30  # characters of a field of a table; the csv module's own limit is 128 Ki
 LINES_LOOKED_AT = 100  # lines of a JSON Lines file in which the text field must occur
 ROWS_AT_ONCE = 256  # rows of a Parquet file that are read at once
 
@@ -32,12 +47,14 @@ class Note(NamedTuple):
         place: where in the corpus it is, for people.
         text: its text, None if it cannot be read.
         error: why it cannot be read, without any text of the note.
+        kept: values of the columns that are kept, as text; what is no text is JSON.
     """
 
     note_id: str
     place: str
     text: str | None
     error: str = ""
+    kept: tuple[str | None, ...] = ()
 
 
 class Piece(NamedTuple):
@@ -46,8 +63,8 @@ class Piece(NamedTuple):
     Attributes:
         path: the file.
         name: name of the file in ids; for a text file, the id of the note.
-        start: first byte of JSON Lines, or first row of Parquet.
-        stop: byte or row after the last one.
+        start: first byte of JSON Lines, or first row of Parquet, or first record.
+        stop: byte, row or record after the last one.
         line: number of the first line in JSON Lines.
     """
 
@@ -64,7 +81,7 @@ class Partition:
 
     Attributes:
         number: its number, from 0.
-        kind: "texts", "jsonl" or "parquet".
+        kind: one of `KINDS`.
         pieces: where its notes are.
         notes: number of its notes.
     """
@@ -80,7 +97,7 @@ class Corpus:
     """A corpus, cut into partitions.
 
     Attributes:
-        kind: "texts", "jsonl" or "parquet".
+        kind: one of `KINDS`.
         partitions: its partitions, in order.
         description: what identifies the input: number of files, bytes and notes, and a hash of names, sizes and times.
     """
@@ -98,25 +115,64 @@ class Corpus:
 # -- what single files and corpora share --------------------------------------------------------------------------------------
 
 
+def ending_of(path: Path) -> str:
+    """Return the ending of a file's name that says what is in it, without that of a compression: ".jsonl" of "a.jsonl.gz"."""
+    last = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if last in PACKED else last
+
+
+def kind_of(path: Path) -> str | None:
+    """Return the kind of a corpus that a file belongs to, by its name; None for others."""
+    ending, packed = ending_of(path), path.suffix.lower() in PACKED
+    if ending in TABLES or (ending in JSON_LINES and packed):
+        return "records"
+    known = {suffix: kind for kind in ("texts", "jsonl", "parquet") for suffix in KINDS[kind]}
+    return known.get(ending) if not packed or ending in TEXTS else None
+
+
 def find_files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Return the files in a folder and below it that have one of some suffixes, in any case, sorted."""
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes and path.is_file())
+    """Return the files in a folder and below it that have one of some endings, in any case, also compressed, sorted."""
+    return sorted(path for path in folder.rglob("*") if ending_of(path) in suffixes and path.is_file())
+
+
+def without_ending(path: Path) -> Path:
+    """Return a path without its ending, and without that of a compression."""
+    return (path.with_suffix("") if path.suffix.lower() in PACKED else path).with_suffix("")
 
 
 def names_of(files: Sequence[Path], folder: Path) -> list[str]:
     """Return the ids of files: paths in the folder without suffix, or with it if two ids would be equal."""
-    short = [file.relative_to(folder).with_suffix("").as_posix() for file in files]
+    short = [without_ending(file.relative_to(folder)).as_posix() for file in files]
     twice = {name for name, following in zip(sorted(short), sorted(short)[1:]) if name == following}
     return [_valid(file.relative_to(folder).as_posix() if name in twice else name) for file, name in zip(files, short)]
 
 
 def read_text(path: Path) -> str:
-    """Read a text file.
+    """Read a text file, which may be compressed.
 
     Raises:
-        SapbertError: E404, it is not UTF-8.
+        SapbertError: E402, it is damaged; E404, it is not UTF-8.
     """
-    return decode(path.read_bytes(), path)
+    if path.suffix.lower() not in PACKED:
+        return decode(path.read_bytes(), path)
+    with open_binary(path) as file:
+        return decode(file.read(), path)
+
+
+def read_file(path: Path, text_field: str = "text", id_field: str | None = None) -> Iterator[Note]:
+    """Yield the notes of one file of any kind. A file of another ending is one text.
+
+    Raises:
+        SapbertError: E401, it is missing; E402, it is damaged; E404, a text is not UTF-8; E408, it has no such field; E013, pyarrow is not installed.
+    """
+    kind = kind_of(path)
+    if kind in (None, "texts"):
+        yield Note(without_ending(path).name, str(path), read_text(path))
+        return
+    corpus = open_corpus(path, text_field=text_field, id_field=id_field)
+    reader = NoteReader(text_field, id_field)
+    for partition in corpus.partitions:
+        yield from reader.read(partition)
 
 
 def decode(data: bytes, path: str | Path) -> str:
@@ -131,8 +187,8 @@ def decode(data: bytes, path: str | Path) -> str:
         raise fail("E404", path=path, line=data[: error.start].count(b"\n") + 1) from error
 
 
-def read_record(line: str, name: str, place: str, text_field: str = "text", id_field: str = "id") -> Note:
-    """Return the note in a line of JSON; its id is `name` if it has none."""
+def read_record(line: str, name: str, place: str, text_field: str = "text", id_field: str = "id", keep: Sequence[str] = ()) -> Note:
+    """Return the note in a line of JSON; its id is `name` if it has none. Fields of `keep` that it lacks are None."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -142,7 +198,14 @@ def read_record(line: str, name: str, place: str, text_field: str = "text", id_f
     text = record.get(text_field) if isinstance(record, dict) else None
     if not isinstance(text, str):
         return Note(note_id, place, None, f"it has no field '{text_field}' that holds text.")
-    return Note(note_id, place, text)
+    return Note(note_id, place, text, kept=tuple(_as_text(record.get(field)) for field in keep))
+
+
+def _as_text(value: Any) -> str | None:
+    """Return a value of a column as text: texts as they are, others as JSON."""
+    if value is None or isinstance(value, str):
+        return value if value is None else _valid(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _valid(note_id: str) -> str:
@@ -153,23 +216,27 @@ def _valid(note_id: str) -> str:
 # -- a corpus ---------------------------------------------------------------------------------------------------------------
 
 
-def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text", id_field: str | None = None) -> Corpus:
+def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text", id_field: str | None = None, keep: Sequence[str] = ()) -> Corpus:
     """Cut a corpus into partitions.
 
     Args:
-        source: a .parquet or .jsonl file, or a folder of such files or of text files, also in folders below.
+        source: a .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files, also in folders below. All but .parquet may be
+            compressed.
         size: number of notes in a partition.
-        text_field: field of JSON Lines or column of Parquet with the text.
+        text_field: field of JSON Lines or column of a table or of Parquet with the text.
         id_field: field or column with the id of the note; None: "id" if there is one, else file and line.
+        keep: columns that a table or a Parquet file must have, too.
 
     Raises:
-        SapbertError: E002, the size is wrong; E401, there is no such file; E402, it is not a corpus, damaged or without notes; E408, there is
+        SapbertError: E002, the size is wrong, or texts have no columns to keep; E401, there is no such file; E402, it is not a corpus, damaged or without notes; E408, there is
             no such field; E013, pyarrow is not installed.
     """
     if size < 1:
         raise fail("E002", setting="partition_size", component="annotate", value=size, why="it must be at least 1.")
     root = Path(os.path.abspath(source))  # workers may have another working directory
     kind, files, names = _files_of(root)
+    if keep and kind == "texts":
+        raise fail("E002", setting="keep_columns", component="annotate", value=", ".join(keep), why="text files have no columns.")
     cut = _Cutter(kind, size)
     known: list[str] = []  # fields seen in JSON Lines, empty as soon as the text field was found
     digest, total = hashlib.blake2b(digest_size=16), 0
@@ -181,8 +248,10 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
             cut.add(str(file), name, 0, 0)
         elif kind == "jsonl":
             known = _cut_lines(cut, file, name, text_field, known)
+        elif kind == "records":
+            known = _cut_records(cut, file, name, (text_field, id_field, *keep), known)
         else:
-            _check_parquet(file, text_field, id_field)
+            _check_parquet(file, text_field, id_field, keep)
             rows, at = int(_parquet().read_metadata(file).num_rows), 0
             while at < rows:
                 taken = min(cut.room, rows - at)
@@ -200,7 +269,10 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
 def _files_of(root: Path) -> tuple[str, list[Path], list[str]]:
     """Return the kind of a corpus, its files and their names."""
     if root.is_dir():
-        found = {kind: find_files(root, suffixes) for kind, suffixes in KINDS.items()}
+        found: dict[str, list[Path]] = {kind: [] for kind in KINDS}
+        for file in sorted(root.rglob("*")):
+            if (of := kind_of(file)) is not None and file.is_file():
+                found[of].append(file)
         # Spark and `annotate` write such files beside the data
         found["parquet"] = [file for file in found["parquet"] if not any(part[0] in "._" for part in file.relative_to(root).parts)]
         found = {kind: files for kind, files in found.items() if files}
@@ -213,9 +285,8 @@ def _files_of(root: Path) -> tuple[str, list[Path], list[str]]:
         return kind, files, names_of(files, root)
     if not root.exists():
         raise fail("E401", MissingFile, path=root)
-    for kind, suffixes in KINDS.items():
-        if root.suffix.lower() in suffixes and root.is_file():
-            return kind, [root], [_valid(root.stem)]
+    if (kind_of_root := kind_of(root)) is not None and root.is_file():
+        return kind_of_root, [root], [_valid(without_ending(root).name)]
     raise fail("E402", path=root, expected="a corpus", why=f"'{root.suffix or root.name}' is not read. {FORMS}.")
 
 
@@ -274,6 +345,69 @@ def _cut_lines(cut: _Cutter, file: Path, name: str, text_field: str, known: list
     return known
 
 
+def _cut_records(cut: _Cutter, file: Path, name: str, columns: Sequence[str | None], known: list[str]) -> list[str]:
+    """Add the records of a table, or of compressed JSON Lines, to the partitions.
+
+    Returns:
+        As `_cut_lines`.
+
+    Raises:
+        SapbertError: E402, the file is damaged; E408, a table has no such column.
+    """
+    if ending_of(file) in TABLES:
+        _check_table(file, columns)
+    text_field = columns[0]
+    look = ending_of(file) in JSON_LINES and (cut.notes == 0 or bool(known))
+    for number, (_, record) in enumerate(_records(file)):
+        if look and isinstance(record, bytes) and number < LINES_LOOKED_AT:
+            fields = _fields(record)
+            look = text_field not in fields
+            known = sorted({*known, *fields}) if look else []
+        cut.add(str(file), name, number, number + 1)
+    return known
+
+
+def _records(file: Path) -> Iterator[tuple[int, dict[str, Any] | bytes]]:
+    """Yield (number of the line or row, a table's row or a line of JSON) of each record.
+
+    Raises:
+        SapbertError: E402, the file is damaged; E404, a table is not UTF-8.
+    """
+    with open_binary(file) as lines:
+        if ending_of(file) not in TABLES:
+            yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+            return
+        csv.field_size_limit(MAX_FIELD)
+        try:
+            with io.TextIOWrapper(lines, encoding="utf-8", newline="") as text:
+                yield from enumerate(csv.DictReader(text, delimiter=_delimiter(file)), 1)
+        except UnicodeDecodeError as error:
+            raise fail("E404", path=file, line="?") from error
+        except csv.Error as error:
+            raise fail("E402", path=file, expected="a table", why=str(error)) from error
+
+
+def _delimiter(file: Path) -> str:
+    return "\t" if ending_of(file) == ".tsv" else ","
+
+
+def _check_table(file: Path, wanted: Sequence[str | None]) -> None:
+    """Check that a table has the columns.
+
+    Args:
+        file: the table.
+        wanted: the columns with the text and with the id, None for none, then those that are kept.
+
+    Raises:
+        SapbertError: E408, it lacks one.
+    """
+    with open_binary(file) as lines, io.TextIOWrapper(lines, encoding="utf-8", newline="", errors="replace") as text:
+        columns = next(csv.reader(text, delimiter=_delimiter(file)), [])
+    for option, name in zip(("--text-field", "--id-field", *["--keep-columns"] * len(wanted)), wanted):
+        if name is not None and name not in columns:
+            raise fail("E408", path=file, what="column", name=name, option=option, known=", ".join(columns) or "none")
+
+
 def _fields(line: bytes) -> list[str]:
     """Return the fields of a line that hold text."""
     try:
@@ -292,9 +426,10 @@ class NoteReader:
     It keeps a Parquet file open: the next partition usually starts after the last one, and its row group need not be decoded again.
     """
 
-    def __init__(self, text_field: str = "text", id_field: str | None = None) -> None:
-        self.text_field, self.id_field = text_field, id_field
+    def __init__(self, text_field: str = "text", id_field: str | None = None, keep: Sequence[str] = ()) -> None:
+        self.text_field, self.id_field, self.keep = text_field, id_field, tuple(keep)
         self._rows: _Rows | None = None
+        self._stream: _Stream | None = None
 
     def read(self, partition: Partition) -> Iterator[Note]:
         """Yield the notes of a partition.
@@ -302,15 +437,16 @@ class NoteReader:
         Raises:
             OSError: a file with many notes is missing. A damaged one raises errors of pyarrow.
         """
-        one = {"texts": self._text, "jsonl": self._lines, "parquet": self._table}[partition.kind]
+        one = {"texts": self._text, "jsonl": self._lines, "records": self._some_records, "parquet": self._table}[partition.kind]
         for piece in partition.pieces:
             yield from one(piece)
 
     def _text(self, piece: Piece) -> Iterator[Note]:
         try:
-            yield Note(piece.name, _valid(piece.path), Path(piece.path).read_bytes().decode("utf-8-sig"))
-        except UnicodeDecodeError:
-            yield Note(piece.name, _valid(piece.path), None, "it is not valid UTF-8. Convert it (iconv -f latin1 -t utf-8).")
+            yield Note(piece.name, _valid(piece.path), read_text(Path(piece.path)))
+        except SapbertError as error:
+            why = "it is not valid UTF-8. Convert it (iconv -f latin1 -t utf-8)." if error.code == "E404" else "it is damaged."
+            yield Note(piece.name, _valid(piece.path), None, why)
         except OSError as error:
             yield Note(piece.name, _valid(piece.path), None, f"it can't be read ({error.strerror}).")
 
@@ -322,31 +458,80 @@ class NoteReader:
             if line.strip():
                 name, place = f"{piece.name}:{number}", f"{_valid(piece.path)}, line {number}"
                 try:
-                    yield read_record(line.decode("utf-8-sig"), name, place, self.text_field, self.id_field or "id")
+                    yield read_record(line.decode("utf-8-sig"), name, place, self.text_field, self.id_field or "id", self.keep)
                 except UnicodeDecodeError:
                     yield Note(name, place, None, "it is not valid UTF-8. Convert it (iconv -f latin1 -t utf-8).")
 
+    def _some_records(self, piece: Piece) -> Iterator[Note]:
+        if self._stream is None or self._stream.path != piece.path or self._stream.at > piece.start:
+            self._stream = _Stream(piece.path)
+        at = piece.start
+        for number, record in self._stream.take(piece.start, piece.stop):
+            at += 1
+            table = isinstance(record, dict)
+            name, place = f"{piece.name}:{number}", f"{_valid(piece.path)}, {'row' if table else 'line'} {number}"
+            if isinstance(record, dict):
+                yield self._of_table(record, name, place)
+                continue
+            try:
+                yield read_record(record.decode("utf-8-sig"), name, place, self.text_field, self.id_field or "id", self.keep)
+            except UnicodeDecodeError:
+                yield Note(name, place, None, "it is not valid UTF-8. Convert it (iconv -f latin1 -t utf-8).")
+        if at < piece.stop:
+            raise OSError(f"'{piece.path}' ends at record {at:,}, but it had {piece.stop:,}")
+
+    def _of_table(self, row: dict[str, Any], name: str, place: str) -> Note:
+        note_id, text = row.get(self.id_field or "id"), row.get(self.text_field)
+        name = _valid(note_id) if isinstance(note_id, str) and note_id else name
+        if not isinstance(text, str):
+            return Note(name, place, None, f"it has no '{self.text_field}'.")
+        return Note(name, place, text, kept=tuple(_as_text(row.get(column)) for column in self.keep))
+
     def _table(self, piece: Piece) -> Iterator[Note]:
         if self._rows is None or self._rows.path != piece.path or self._rows.at > piece.start:
-            self._rows = _Rows(piece, self.text_field, self.id_field)
+            self._rows = _Rows(piece, self.text_field, self.id_field, self.keep)
         row = piece.start
-        for text, note_id in self._rows.take(piece.start, piece.stop):
-            yield self._row(piece, row, text, note_id)
+        for text, note_id, *kept in self._rows.take(piece.start, piece.stop):
+            yield self._row(piece, row, text, note_id, kept)
             row += 1
         if row < piece.stop:
             raise OSError(f"'{piece.path}' ends at row {row:,}, but it had {piece.stop:,} rows")
 
-    def _row(self, piece: Piece, row: int, text: Any, note_id: Any) -> Note:
+    def _row(self, piece: Piece, row: int, text: Any, note_id: Any, kept: Sequence[Any]) -> Note:
         name, place = f"{piece.name}:{row + 1}", f"{_valid(piece.path)}, row {row + 1}"
         try:
             found = None if note_id is None else note_id.as_py()
             name = name if found is None else _valid(str(found))
             value = text.as_py()
+            values = tuple(_as_text(each.as_py()) for each in kept)
         except UnicodeDecodeError:  # Arrow takes any bytes for text
             return Note(name, place, None, "it is not valid UTF-8.")
         if value is None:
             return Note(name, place, None, f"its '{self.text_field}' is null.")
-        return Note(name, place, value)
+        return Note(name, place, value, kept=values)
+
+
+class _Stream:
+    """Reads the records of a file that can only be read from its beginning, forwards only.
+
+    Attributes:
+        path: the file.
+        at: the next record.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path, self.at = path, 0
+        self._records = _records(Path(path))
+
+    def take(self, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any] | bytes]]:
+        """Yield the records from `start` to before `stop`."""
+        while self.at < stop:
+            found = next(self._records, None)
+            if found is None:
+                return
+            self.at += 1
+            if self.at > start:
+                yield found
 
 
 class _Rows:
@@ -357,7 +542,7 @@ class _Rows:
         at: the next row.
     """
 
-    def __init__(self, piece: Piece, text_field: str, id_field: str | None) -> None:
+    def __init__(self, piece: Piece, text_field: str, id_field: str | None, keep: Sequence[str] = ()) -> None:
         parquet = _parquet()
         self.path, self.at = piece.path, 0
         file = parquet.ParquetFile(piece.path)
@@ -369,13 +554,13 @@ class _Rows:
             else:
                 self.at += rows
         ids = id_field or "id"
-        self._names = [text_field, ids if ids in file.schema_arrow.names else None]
+        self._names = [text_field, ids if ids in file.schema_arrow.names else None, *keep]
         columns = [name for name in dict.fromkeys(self._names) if name]
         self._batches = file.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=columns, use_threads=False)
         self._left: Any = None
 
-    def take(self, start: int, stop: int) -> Iterator[tuple[Any, Any]]:
-        """Yield (text, id) of some rows as Arrow scalars; the id is None if there is no such column."""
+    def take(self, start: int, stop: int) -> Iterator[list[Any]]:
+        """Yield text, id and kept columns of some rows as Arrow scalars; the id is None if there is no such column."""
         while self.at < stop:
             batch = self._left if self._left is not None else next(self._batches, None)
             if batch is None:
@@ -384,9 +569,9 @@ class _Rows:
             used = min(len(batch), stop - self.at)
             self._left = batch.slice(used) if used < len(batch) else None
             self.at += used
-            texts, ids = (wanted.column(name) if name else None for name in self._names)
+            columns = [wanted.column(name) if name else None for name in self._names]
             for i in range(len(wanted)):
-                yield texts[i], None if ids is None else ids[i]  # type: ignore[index]
+                yield [None if column is None else column[i] for column in columns]
 
 
 def _parquet() -> Any:
@@ -402,7 +587,7 @@ def _parquet() -> Any:
     return pyarrow.parquet
 
 
-def _check_parquet(file: Path, text_field: str, id_field: str | None) -> None:
+def _check_parquet(file: Path, text_field: str, id_field: str | None, keep: Sequence[str] = ()) -> None:
     """Check that a Parquet file has the columns.
 
     Raises:
@@ -415,7 +600,7 @@ def _check_parquet(file: Path, text_field: str, id_field: str | None) -> None:
         schema = parquet.read_schema(file)
     except (pyarrow.ArrowException, OSError) as error:
         raise fail("E402", path=file, expected="a Parquet file", why=str(error).splitlines()[0]) from error
-    for option, name in (("--text-field", text_field), ("--id-field", id_field)):
+    for option, name in (("--text-field", text_field), ("--id-field", id_field), *(("--keep-columns", column) for column in keep)):
         if name is not None and name not in schema.names:
             raise fail("E408", path=file, what="column", name=name, option=option, known=", ".join(schema.names) or "none")
     of = schema.field(text_field).type

@@ -6,9 +6,10 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
-from ..errors import fail
+from ..errors import MissingFile, SapbertError, fail
 
 
 def load(
@@ -76,7 +77,9 @@ def make_pipeline(
         else:
             with _own_factories() if alone and not isinstance(recogniser, str) else nullcontext():
                 nlp = spacy.blank("en")
-    except OSError as error:  # spaCy's E050
+    except SapbertError:  # of a component of ours in it
+        raise
+    except (OSError, ValueError) as error:  # spaCy's E050: there is none; E002: one of its components is not registered, see --code
         raise fail("E402", path=pipeline, expected="a spaCy pipeline", why=str(error)) from error
     has_linker = "sapbert_linker" in nlp.pipe_names
     for setting, value in config.items():
@@ -100,6 +103,24 @@ def make_pipeline(
     if status and nlp.lang == "en" and "clinical_status" not in nlp.pipe_names:
         nlp.add_pipe("clinical_status")
     return nlp
+
+
+def run_code(path: str | Path | None) -> None:
+    """Run a Python file that registers components, as spaCy's `--code` does; None does nothing.
+
+    Raises:
+        SapbertError: E401, there is no such file; E402, it cannot be run.
+    """
+    from spacy.util import import_file
+
+    if path is None:
+        return
+    if not Path(path).is_file():
+        raise fail("E401", MissingFile, path=path)
+    try:
+        import_file("spacy_sapbert_code", path)
+    except Exception as error:  # whatever the file raises
+        raise fail("E402", path=path, expected="a Python file that runs", why=f"{type(error).__name__}: {error}") from error
 
 
 @contextmanager

@@ -152,12 +152,39 @@ def test_rows_of_every_kind_of_input(tmp_path: Path, settings: AnnotationSetting
     assert {row["probability"] for row in found} == {None}  # no calibration was fit
     types = {field.name: str(field.type) for field in pq.read_schema(tmp_path / "out0" / "part-00000.parquet")}
     assert types == {
-        **dict.fromkeys(("note_id", "mention", "label", "cui", "name"), "string"),
+        **dict.fromkeys(("note_id", "mention", "label", "section", "cui", "name"), "string"),
         **dict.fromkeys(("start", "end"), "int32"),
         **dict.fromkeys(("score", "probability"), "float"),
-        **dict.fromkeys(("codes", "status"), "list<element: string>"),
+        **dict.fromkeys(("codes", "status", "types"), "list<element: string>"),
         "nested": "bool",
     }
+
+
+def test_types_sections_and_kept_columns(tmp_path: Path, settings: AnnotationSettings):
+    texts = ["HPI: fever.\n\nMEDICATIONS: aspirin.", "cough"]
+    rows = [{"text": text, "ward": f"w{i}", "bed": {"no": i} if i else None} for i, text in enumerate(texts)]
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "c.parquet")
+    (tmp_path / "c.csv").write_text('text,ward,bed\n"' + texts[0] + '",w0,\ncough,w1,"{""no"": 1}"\n')
+    outs = []
+    for name in ("c.jsonl", "c.parquet", "c.csv"):
+        out = tmp_path / f"out-{name}"
+        annotate(tmp_path / name, out, replace(settings, keep_columns=["ward", "bed"]), progress=False)
+        keys = ("mention", "section", "types", "ward", "bed")
+        outs.append([tuple(row[key] or None for key in keys) for row in read(out)])
+    assert outs[0] == outs[1] == outs[2]
+    assert outs[0] == [
+        ("fever", "present_illness", ["T033"], "w0", None),
+        ("aspirin", "medications", ["T121"], "w0", None),
+        ("cough", "other", ["T033"], "w1", '{"no": 1}'),
+    ]
+    for name, wrong, code in (("c.jsonl", ["cui"], "E002"), ("c.csv", ["ward", "ward"], "E002"), ("c.csv", ["room"], "E408")):
+        with pytest.raises(SapbertError, match=code):
+            annotate(tmp_path / name, tmp_path / "other", replace(settings, keep_columns=wrong), progress=False)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("fever")
+    with pytest.raises(SapbertError, match=r"E002.*no columns"):
+        annotate(tmp_path / "texts", tmp_path / "other", replace(settings, keep_columns=["ward"]), progress=False)
 
 
 def test_status_and_extensions_are_columns(tmp_path: Path, settings: AnnotationSettings):
@@ -180,6 +207,7 @@ def test_what_is_near_nothing_is_a_row_without_a_concept(tmp_path: Path, tiny_li
     report = annotate(corpus, tmp_path / "out", AnnotationSettings(str(tiny_linker), vocabularies=["RXNORM"], threshold=0.9), progress=False)
     assert (report.counts.mentions, report.counts.linked) == (2, 0)
     wanted = {"note_id": "n0", "start": 0, "end": 4, "mention": "cold", "label": "DISO", "codes": [], "status": [], "nested": False}
+    wanted |= {"section": "other", "types": []}
     assert read(tmp_path / "out")[0] == {**wanted, "cui": None, "name": None, "score": None, "probability": None}
 
 

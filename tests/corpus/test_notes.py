@@ -147,7 +147,7 @@ def test_what_is_no_corpus(tmp_path: Path):
     assert refused(tmp_path / "none").startswith(f"[E401] '{tmp_path / 'none'}'")
     assert "no such file" in refused(tmp_path)
     for name, content, why in (
-        ("notes.csv", "text\n", "'.csv' is not read"),
+        ("notes.rtf", "text\n", "'.rtf' is not read"),
         ("notes.parquet", "text", "not a Parquet file"),
         ("notes.jsonl", "\n\n", "holds no note"),
     ):
@@ -188,3 +188,86 @@ def test_no_note_is_lost_or_read_twice(files: List[List[Optional[str]]], size: i
         else:
             with pytest.raises(SapbertError, match="E402"):
                 open_corpus(folder, size)
+
+
+# -- tables and compressed files ------------------------------------------------------------------------------------------
+
+TEXTS_OF_TABLE = ['say "fever",\nor not', "cough", "naïve 🤒", "", "x" * 200_000]
+
+
+def packed(path: Path, data: bytes) -> Path:
+    """Write a file, compressed as its name says."""
+    import gzip
+    import lzma
+
+    import zstandard
+
+    pack = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.ZstdCompressor().compress}.get(path.suffix, bytes)
+    path.write_bytes(pack(data))
+    return path
+
+
+def table(delimiter: str = ",") -> bytes:
+    import csv
+    import io
+
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, delimiter=delimiter)
+    writer.writerow(["nr", "note", "id"])
+    writer.writerows([i, text, f"n{i}" if i else ""] for i, text in enumerate(TEXTS_OF_TABLE))
+    return b"\xef\xbb\xbf" + stream.getvalue().encode()
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.CSV.zst", "a.tsv.xz", "a.jsonl.gz", "a.jsonl.zst"])
+def test_tables_and_compressed_files_are_read_whole_whatever_the_size(tmp_path: Path, name: str, size: int) -> None:
+    if "jsonl" in name:
+        lines = [json.dumps({"note": text, **({"id": f"n{i}"} if i else {})}) for i, text in enumerate(TEXTS_OF_TABLE)]
+        data = "\n".join(lines).encode()
+    else:
+        data = table("\t" if ".tsv" in name else ",")
+    corpus = open_corpus(packed(tmp_path / name, data), size, text_field="note")
+    wanted = [("a:1", TEXTS_OF_TABLE[0]), *((f"n{i}", text) for i, text in enumerate(TEXTS_OF_TABLE) if i)]
+    for parts in (corpus.partitions, corpus.partitions[::-1]):  # a worker may get any of them, in any order
+        reader = NoteReader("note", None)
+        found = {part.number: [(note.note_id, note.text) for note in reader.read(part)] for part in parts}
+        assert [note for number in sorted(found) for note in found[number]] == wanted
+    assert [part.notes for part in corpus.partitions] == [size] * (5 // size) + [5 % size] * (5 % size > 0)
+
+
+def test_compressed_texts_keep_their_names(tmp_path: Path) -> None:
+    packed(tmp_path / "b.txt.gz", b"\xef\xbb\xbffever")
+    packed(tmp_path / "a.txt", b"cough")
+    (tmp_path / "c.txt.gz").write_bytes(b"\x1f\x8b\x08broken")
+    corpus = open_corpus(tmp_path)
+    found = [(note.note_id, note.text, note.error) for part in corpus.partitions for note in NoteReader().read(part)]
+    assert found == [("a", "cough", ""), ("b", "fever", ""), ("c", None, "it is damaged.")]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "code"),
+    [
+        ("a.csv", b"id,txt\n1,fever\n", "E408"),
+        ("a.csv", b"", "E408"),
+        ("a.csv", b"text\n", "E402"),  # no note
+        ("a.csv", b"text\nfi\xe8vre\n", "E404"),
+        ("a.jsonl.gz", b'{"txt": "fever"}\n', "E408"),
+        ("a.parquet.gz", b"", "E402"),
+    ],
+)
+def test_tables_that_cannot_be_read(tmp_path: Path, name: str, data: bytes, code: str) -> None:
+    with pytest.raises(SapbertError, match=code):
+        open_corpus(packed(tmp_path / name, data))
+
+
+def test_a_truncated_file_is_named(tmp_path: Path) -> None:
+    path = packed(tmp_path / "a.csv.gz", b"text\n" + b"fever and cough\n" * 10_000)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(SapbertError, match=r"E402.*a\.csv\.gz"):
+        open_corpus(path)
+
+
+def test_rows_of_a_table_without_a_text_fail_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n1\n2,fever\n")
+    (part,) = open_corpus(tmp_path / "a.csv").partitions
+    assert [(note.note_id, note.text) for note in NoteReader().read(part)] == [("1", None), ("2", "fever")]

@@ -366,7 +366,7 @@ def test_before_the_linker_is_loaded_only_health_answers(pipeline: Language, gat
 
 def test_a_linker_that_cannot_be_loaded_is_told_of() -> None:
     def make() -> Language:
-        raise fail("E001", name="nowhere", known="open")
+        raise fail("E001", name="nowhere", known="open", more="")
 
     told: list[Exception] = []
     with TestClient(create_app(make, failed=told.append)) as client:
