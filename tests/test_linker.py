@@ -44,7 +44,7 @@ from spacy_sapbert.settings import Settings
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 BLANK = spacy.blank("en")
-CONVERTS = version("confection").startswith("0.")  # 2.5 becomes 2 before a factory sees it, with spaCy up to 3.8.11
+CONVERTS = version("confection").startswith("0.")  # 2.5 becomes 2, and 3 becomes "3", before a factory sees it
 Mentions = List[str]
 
 
@@ -273,7 +273,7 @@ def test_a_number_in_quotes_is_refused_or_read_as_a_number():
         {"threshold": "high"},
         {"labels_discard": "PROBLEM"},
         {"overwrite": "sometimes"},
-        {"spans_key": 3},
+        pytest.param({"spans_key": 3}, marks=pytest.mark.skipif(CONVERTS, reason="confection 0 converts it")),
         {"index": {"@sapbert_indexes": "spacy-sapbert.SomeIndex.v1"}},
         {"model": {"@architectures": "spacy-sapbert.NameEncoder.v1", "poling": "cls"}},
     ],
