@@ -1,4 +1,4 @@
-"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|service|all] [--data FOLDER]`."""
+"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|service|fuzz|all] [--data FOLDER]`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import typer
 
 app = typer.Typer(add_completion=False)
 SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status", "gold", "service")
-Section = Enum("Section", {name: name for name in (*SECTIONS, "all")}, type=str)  # type: ignore[misc]
+TRIALS = ("fuzz",)  # no figures of speed or accuracy: not among all
+Section = Enum("Section", {name: name for name in (*SECTIONS, *TRIALS, "all")}, type=str)  # type: ignore[misc]
 
 
 @app.command()
@@ -29,6 +30,9 @@ def main(
     linker: str = typer.Option("", help="engines: a registered linker or a linker's folder, whose names are measured; default: HPO and MONDO."),
     milvus: str = typer.Option("", help="engines: address of a Milvus server, such as http://localhost:19530, to measure it too."),
     milvus_pid: int = typer.Option(0, help="engines: process of that server, if it is on this machine, to measure its memory."),
+    inputs: int | None = typer.Option(None, help="fuzz: number of inputs over all targets; default: 1000000."),
+    targets: str = typer.Option("", help="fuzz: names of targets, separated by commas; default: all."),
+    seed: int | None = typer.Option(None, help="fuzz: another one gives other inputs."),
 ) -> None:
     """Print the figures that the documentation gives."""
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -42,9 +46,13 @@ def main(
     umls.SIZE = concepts or umls.SIZE
     engines.SIZES = (size,) if size else engines.SIZES
     engines.LINKER, engines.MILVUS, engines.MILVUS_PID = linker, milvus, milvus_pid
+    if section.value in TRIALS:
+        from .fuzz import command
+
+        command.INPUTS, command.TARGETS, command.SEED = inputs or command.INPUTS, targets, command.SEED if seed is None else seed
     report = Report()
     try:
-        folder = Path() if section.value in ("umls", "status", "gold") or linker else data_folder(data)  # these need no data
+        folder = Path() if section.value in ("umls", "status", "gold", *TRIALS) or linker else data_folder(data)  # these need no data
         for name in SECTIONS if section.value == "all" else (section.value,):
             importlib.import_module(f"benchmarks.{name}").run(folder, report)
     except Missing as why:

@@ -11,7 +11,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from .calibration import Calibration, read_calibration
 from .encoders.base import Encoder, ThincEncoder, as_encoder
@@ -34,6 +36,23 @@ SENSES = "senses"  # a sense model in a linker folder, if it has one; the manife
 RANKER = "ranker.json"  # beside the manifest, which does not list it: it may be trained again
 CALIBRATION = "calibration.json"  # beside the manifest, which does not list it: it may be fit again
 NAME_ENCODER, STATIC_ENCODER = "spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"
+
+
+class _Manifest(BaseModel):
+    """What the manifest of a linker folder says."""
+
+    model_config = ConfigDict(strict=True)
+
+    index: str
+
+
+class _EncoderManifest(BaseModel):
+    """What the manifest of an encoder says."""
+
+    model_config = ConfigDict(strict=True)
+
+    name: str
+    architecture: Annotated[str, Field(min_length=1)] | None = None
 
 
 @dataclass(frozen=True)
@@ -264,9 +283,10 @@ def open_encoder(folder: Path, like: Encoder) -> Encoder:
         like: an encoder whose settings are used where it has the same architecture. It is not changed: one without an architecture is copied.
 
     Raises:
-        SapbertError: E109, E110, E301, E307, E309, the folder is missing, damaged or not to be trusted; E310, `like` can't be copied.
+        SapbertError: E109, E110, E301, E307, E309, the folder is missing, damaged or not to be trusted; E052, its architecture is not registered;
+            E310, `like` can't be copied.
     """
-    manifest = read_manifest(folder, "encoder", VERSION, missing="E109", damaged="E110")
+    manifest = read_manifest(folder, "encoder", VERSION, missing="E109", damaged="E110", content=_EncoderManifest)
     architecture = manifest.get("architecture", like.architecture)
     if architecture:
         encoder = make_encoder(architecture, like.get_config() if like.architecture == architecture else {})
@@ -296,7 +316,7 @@ def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Encod
         settings: of its architecture.
         device: "cpu" or "cuda:0".
     """
-    manifest = read_manifest(folder, "encoder", VERSION, missing="E109", damaged="E110")
+    manifest = read_manifest(folder, "encoder", VERSION, missing="E109", damaged="E110", content=_EncoderManifest)
     encoder = make_encoder(manifest["architecture"], settings)
     encoder.load(folder)
     encoder.to(device)
@@ -304,8 +324,16 @@ def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Encod
 
 
 def make_encoder(architecture: str, settings: dict[str, Any]) -> Encoder:
-    """Return a new encoder of a registered architecture; nothing is read."""
-    return as_encoder(registry.get("architectures", architecture)(**settings))
+    """Return a new encoder of a registered architecture; nothing is read.
+
+    Raises:
+        SapbertError: E052, it is not registered.
+    """
+    try:
+        make = registry.get("architectures", architecture)
+    except ValueError as error:  # RegistryError
+        raise fail("E052", what="encoder's architecture", name=architecture[:100], registry="architectures") from error
+    return as_encoder(make(**settings))
 
 
 def is_fast(encoder: Encoder) -> bool:
@@ -336,10 +364,13 @@ def open_index(folder: Path, like: VectorIndex | None = None) -> VectorIndex:
         like: an index whose settings are used where it is of the same engine.
 
     Raises:
-        SapbertError: E2xx, the index is missing or damaged; E101, E102, the linker folder is.
+        SapbertError: E2xx, the index is missing or damaged; E101, E102, the linker folder is; E052, its engine is not registered.
     """
-    manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
-    make = registry.sapbert_indexes.get(manifest["index"])  # type: ignore[attr-defined]
+    manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102", content=_Manifest)
+    try:
+        make = registry.sapbert_indexes.get(manifest["index"])  # type: ignore[attr-defined]
+    except ValueError as error:  # RegistryError
+        raise fail("E052", what="engine", name=manifest["index"][:100], registry="sapbert_indexes") from error
     settings = like.get_config() if like is not None and engine_name(like) == manifest["index"] else {}
     opened: VectorIndex = make(**settings).from_disk(folder / INDEX)
     return opened

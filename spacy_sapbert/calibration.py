@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from .errors import DamagedFile, fail
-from .files import why_invalid
+from .errors import DamagedFile, SapbertError, fail
+from .files import parse_json, why_invalid
 
 FORMAT = 1
 FEATURES = ("score", "margin", "exact")
@@ -161,14 +161,16 @@ def read_calibration(path: Path) -> Calibration:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        content = json.loads(text)
+        content = parse_json(text)
         found = content["format"] if content["kind"] == "calibration" else None
         if found != FORMAT:
             raise fail("E106", path=path, found=found, expected=FORMAT)
         stored = _Stored.model_validate_json(text)
     except ValidationError as error:
         raise fail("E015", DamagedFile, path=path, why=why_invalid(error)) from error
-    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+    except SapbertError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
         raise fail("E015", DamagedFile, path=path, why=f"{type(error).__name__}: {error}") from error
     behind = tuple(math.inf if value is None else value for value in stored.behind)
     return Calibration(**stored.model_dump(exclude={"kind", "format", "features", "behind"}), behind=behind)

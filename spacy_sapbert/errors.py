@@ -115,6 +115,7 @@ class Errors:
     )
     E050 = "rank=\"learned\" of '{component}' needs a ranker, and linker '{path}' has none{why}. Train one: `python -m spacy_sapbert train-ranker LINKER GOLD.spacy`."
     E051 = "A ranker belongs to one encoder, and this one has no fingerprint to know it by. Give it a `fingerprint` that changes with its weights."
+    E052 = "The {what} '{name}' is not registered here (in `{registry}`). Install the package that brings it, or build the linker again."
     E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait for it, or give another folder."
     E027 = (
         "One of {count} processes that encode names died ({error}), often because memory ran out. The shards that are whole are kept: run the same command "
@@ -231,6 +232,11 @@ class Errors:
     E409 = (
         "{count:,} of {total:,} partitions are not done: {which}. All others are, and are kept. Each was tried {times} times; the last reason: {why}. "
         "Run the same command again to try only these."
+    )
+    E410 = "'{path}', line {line}: it has more than {limit:g} MB. If the file is meant so, set {variable} to the megabytes that a line may have."
+    E411 = (
+        "'{path}' has {size:,} bytes and unpacks to more than {limit:g} times as many. If it is meant so, unpack it, or set {variable} to the times that are "
+        "allowed."
     )
     # warnings
     W001 = "{bad:,} of {total:,} rows of '{path}' were malformed and left out (lines {lines}): {why}"

@@ -11,13 +11,14 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from .errors import DamagedFile, MissingFile, SapbertError, fail
 
@@ -26,7 +27,35 @@ FULL_HASH_BYTES = 64 * 1024 * 1024  # larger files are sampled when opened, so t
 _SAMPLES, _BLOCK = 64, 64 * 1024
 _LOCK, _NEW, _OLD = "lock", "new", "old"  # in a temporary folder: a lock held while it is written, the new folder, the one it replaces
 _GRACE_SECONDS = 60.0
+_EVERY_BYTE: ContextVar[bool] = ContextVar("every_byte", default=False)
 _DISK_FULL = ("no space left", "disk is full", "quota exceeded", " requested and ")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the content of a JSON text.
+
+    Raises:
+        ValueError: it is not JSON, or is nested too deeply to be read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+@contextmanager
+def every_byte(wanted: bool = True) -> Iterator[None]:
+    """Look at every byte of what is opened in the block, not only at samples of files over 64 MiB."""
+    token = _EVERY_BYTE.set(wanted or _EVERY_BYTE.get())
+    try:
+        yield
+    finally:
+        _EVERY_BYTE.reset(token)
+
+
+def is_looked_through(path: Path) -> bool:
+    """Return whether every byte of a file is looked at when it is opened: the file is small, or the block is that of `every_byte`."""
+    return _EVERY_BYTE.get() or path.stat().st_size <= FULL_HASH_BYTES
 
 
 def checksum(path: Path, *, full: bool = True) -> str:
@@ -74,7 +103,17 @@ def write_manifest(folder: Path, kind: str, version: int, content: dict[str, Any
     return manifest
 
 
-def read_manifest(folder: str | Path, kind: str, version: int, *, missing: str, damaged: str, full: bool = False) -> dict[str, Any]:
+def read_manifest(
+    folder: str | Path,
+    kind: str,
+    version: int,
+    *,
+    missing: str,
+    damaged: str,
+    full: bool = False,
+    content: type[BaseModel] | None = None,
+    files: Collection[str] = (),
+) -> dict[str, Any]:
     """Return the manifest of a folder, after checking that its files are unchanged.
 
     Args:
@@ -83,11 +122,13 @@ def read_manifest(folder: str | Path, kind: str, version: int, *, missing: str, 
         version: the format that this version reads.
         missing: code of the error for a missing folder or manifest, such as "E101".
         damaged: code of the error for a changed file, such as "E102".
-        full: hash every byte, also of files over 64 MiB.
+        full: hash every byte, also of files over 64 MiB; so does the block of `every_byte`.
+        content: what the manifest must say.
+        files: names that it must list.
 
     Raises:
         MissingFile: there is no such folder, or it has no manifest.
-        DamagedFile: a file is missing or was changed, or the manifest is of another kind.
+        DamagedFile: a file is missing or was changed, or the manifest is of another kind or does not say what it must.
         SapbertError: E106, another format.
     """
     folder = Path(folder)
@@ -102,8 +143,8 @@ def read_manifest(folder: str | Path, kind: str, version: int, *, missing: str, 
             why=f"the folder holds no {MANIFEST}, so it is not one this package wrote, or its build did not finish.",
         )
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
+        manifest = parse_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
         raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} is not JSON ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("kind") != kind:
         found = manifest.get("kind") if isinstance(manifest, dict) else type(manifest).__name__
@@ -112,9 +153,16 @@ def read_manifest(folder: str | Path, kind: str, version: int, *, missing: str, 
         raise fail("E106", path=folder, found=manifest.get("format"), expected=version)
     try:
         for name, entry in manifest["files"].items():
-            check_file(folder, name, entry, damaged, full)
+            check_file(folder, name, entry, damaged, full or _EVERY_BYTE.get())
     except (AttributeError, KeyError, TypeError) as error:
         raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} has no proper list of files") from error
+    if unlisted := sorted(set(files) - set(manifest["files"])):
+        raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} does not list '{unlisted[0]}'")
+    try:
+        if content is not None:
+            content.model_validate(manifest)
+    except ValidationError as error:
+        raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST}: {why_invalid(error)}") from error
     return manifest
 
 
@@ -125,13 +173,19 @@ def check_file(folder: Path, name: str, entry: dict[str, Any], damaged: str, ful
         DamagedFile: with the code `damaged`, if the file is missing, was changed or is outside the folder.
     """
     file = folder / name
-    if file.is_absolute() != folder.is_absolute() or ".." in Path(name).parts:
-        raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} names '{name}', which is outside the folder")
-    if not file.is_file():
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} names '{name[:100]}', which is outside the folder")
+    try:
+        there = file.is_file()
+    except (OSError, ValueError) as error:  # too long for a name, or with a character that no name has
+        raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} names {name[:100]!r}, which is no name of a file") from error
+    if not there:
         raise fail(damaged, DamagedFile, path=folder, why=f"'{name}' is missing")
-    size = file.stat().st_size
-    if size != entry["bytes"]:
-        raise fail(damaged, DamagedFile, path=folder, why=f"'{name}' has {size:,} bytes, not {entry['bytes']:,}")
+    size, listed = file.stat().st_size, entry["bytes"]
+    if not isinstance(listed, int):
+        raise TypeError("a size is no number")
+    if size != listed:
+        raise fail(damaged, DamagedFile, path=folder, why=f"'{name}' has {size:,} bytes, not {listed:,}")
     expected = entry["blake2b"] if full or "sampled" not in entry else entry["sampled"]
     if checksum(file, full=full) != expected:
         raise fail(damaged, DamagedFile, path=folder, why=f"the checksum of '{name}' is not the one in {MANIFEST}")

@@ -119,6 +119,28 @@ def damage_outside(folder: Path) -> None:
     (folder / "manifest.json").write_text(text)
 
 
+def damage_absolute(folder: Path) -> None:
+    outside = folder.parent / "outside"
+    outside.write_bytes(b"")
+    text = (folder / "manifest.json").read_text().replace('"empty"', json.dumps(str(outside)))
+    (folder / "manifest.json").write_text(text)
+
+
+def damage_long_name(folder: Path) -> None:
+    text = (folder / "manifest.json").read_text().replace('"empty"', json.dumps("x" * 5000))
+    (folder / "manifest.json").write_text(text)
+
+
+def damage_size(folder: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"]["empty"]["bytes"] = "0"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def damage_depth(folder: Path) -> None:
+    (folder / "manifest.json").write_text('{"kind": ' + "[" * 100_000)
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -132,6 +154,10 @@ def damage_outside(folder: Path) -> None:
         (damage_no_files, "no proper list of files"),
         (damage_no_size, "no proper list of files"),
         (damage_outside, "outside the folder"),
+        (damage_absolute, "outside the folder"),
+        (damage_long_name, "no name of a file"),
+        (damage_size, "no proper list of files"),
+        (damage_depth, "not JSON .it is nested too deeply"),
     ],
 )
 def test_damage_is_named(folder: Path, damage: Callable[[Path], None], says: str) -> None:

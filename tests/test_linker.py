@@ -570,7 +570,11 @@ def test_order_does_not_matter(other: Any, one_by_one: List[Doc]):
 
 def test_two_processes(nlp: Language, one_by_one: List[Doc]):
     nlp.get_pipe("sapbert_linker").forget()  # type: ignore[attr-defined]
-    same(list(nlp.pipe(notes(), n_process=2, batch_size=2)), one_by_one)
+    found = list(nlp.pipe(notes(), n_process=2, batch_size=2))
+    same(found, one_by_one)
+    types = [[type(candidate) for doc in docs for ent in doc.ents for candidate in ent._.kb_ents] for docs in (found, one_by_one)]
+    assert types[0] == types[1] == [tuple] * len(types[0])
+    assert types[0]
 
 
 @pytest.mark.e2e

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from spacy.tokens import Doc, Span, SpanGroup
@@ -52,17 +53,58 @@ def attribute_names(attr_name: str) -> Tuple[str, str, str, str]:
     return attr_name, f"{stem}_codes", f"{stem}_explain", f"{stem}_prob"
 
 
+@dataclass(frozen=True)
+class _Candidates:
+    """Reads the candidates of a span. They are tuples, also in a Doc that came from bytes or from another process, where spaCy makes lists of them.
+
+    Attributes:
+        name: name of the extension.
+    """
+
+    name: str
+
+    def __call__(self, span: Span) -> List[Tuple[str, float]]:
+        found = span.doc.user_data.get(_key(self.name, span), [])
+        if any(not isinstance(candidate, tuple) for candidate in found):
+            found[:] = map(tuple, found)
+        return found  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class _SetCandidates:
+    """Writes the candidates of a span.
+
+    Attributes:
+        name: name of the extension.
+    """
+
+    name: str
+
+    def __call__(self, span: Span, candidates: List[Tuple[str, float]]) -> None:
+        span.doc.user_data[_key(self.name, span)] = candidates
+
+
+def _key(name: str, span: Span) -> Tuple[Any, ...]:
+    """Return where spaCy keeps the value of an extension of a span."""
+    return ("._.", name, span.start_char, span.end_char)
+
+
 def set_extensions(attr_name: str, component: str) -> None:
     """Declare the four attributes of spans. One that exists already must have the same default, as scispaCy's `kb_ents` has.
 
     Raises:
         SapbertError: E005, an attribute exists with another default.
     """
-    defaults: Tuple[Any, ...] = ([], {}, {}, None)
-    for name, default in zip(attribute_names(attr_name), defaults):
-        if not Span.has_extension(name):
+    candidates, *others = attribute_names(attr_name)
+    ours = (None, None, _Candidates(candidates), _SetCandidates(candidates))
+    defaults: Dict[str, Any] = {candidates: [], **dict(zip(others, ({}, {}, None)))}
+    for name, default in defaults.items():
+        there = Span.get_extension(name) if Span.has_extension(name) else None
+        if there is None and name == candidates:
+            Span.set_extension(name, getter=ours[2], setter=ours[3])
+        elif there is None:
             Span.set_extension(name, default=default)
-        elif Span.get_extension(name) != (default, None, None, None):
+        elif there != (default, None, None, None) and (name != candidates or there != ours):
             raise fail("E005", attr=name, component=component)
 
 

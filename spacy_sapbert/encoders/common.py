@@ -4,17 +4,43 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 import torch
 from thinc.model import Model
 from tqdm import tqdm
 
+from ..errors import DamagedFile, MissingFile, fail
+from ..files import parse_json
 from .base import Progress
 
 SETTINGS = "spacy_sapbert_encoder.json"  # in the folder that `save` writes
 PROGRESS_FROM = 1_000  # names; fewer take less than 3 s
 T = TypeVar("T")
+
+
+def read_settings(folder: Path, wanted: dict[str, type]) -> dict[str, Any]:
+    """Return the settings that `save` wrote into an encoder's folder.
+
+    Args:
+        folder: the encoder's folder.
+        wanted: settings that must be there, with their types.
+
+    Raises:
+        SapbertError: E301, they are missing or damaged.
+    """
+    path = folder / SETTINGS
+    if not path.is_file():
+        raise fail("E301", MissingFile, name=folder, why=f"it holds no {SETTINGS}, so it is not a linker's encoder.")
+    try:
+        settings = parse_json(path.read_text(encoding="utf-8"))
+        wrong = [key for key, kind in wanted.items() if type(settings[key]) is not kind]
+    except (KeyError, TypeError, ValueError) as error:
+        raise fail("E301", DamagedFile, name=folder, why=f"{SETTINGS} is damaged ({type(error).__name__}: {error}).") from error
+    if wrong or settings.get("max_length", 1) < 1:
+        raise fail("E301", DamagedFile, name=folder, why=f"{SETTINGS} is damaged ({', '.join(wrong) or 'max_length'}).")
+    return dict(settings)
 
 
 class Kept(Generic[T]):

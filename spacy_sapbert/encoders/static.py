@@ -20,9 +20,10 @@ from safetensors.torch import load as load_safetensors
 from thinc.api import Model, Shim
 
 from ..errors import MissingFile, SapbertError, fail
+from ..files import parse_json
 from ..types import Floats2d
 from .base import Progress
-from .common import SETTINGS, Kept, progress_bar, settle_in_worker
+from .common import SETTINGS, Kept, progress_bar, read_settings, settle_in_worker
 
 # confection reads the annotations of an architecture at run time: no `from __future__ import annotations` in this module
 
@@ -32,6 +33,8 @@ CONFIG, TABLE, WORDS, TOKENIZER = "config.json", "model.safetensors", "words.txt
 FILES = (CONFIG, TABLE, WORDS)  # of a folder of ours
 KIND, MODEL2VEC = "spacy-sapbert-static", "model2vec"  # `model_type` of the two kinds
 SLAB = 20_000  # names at once
+LONGEST = 100  # letters of an n-gram
+LARGEST = 1e15  # of a table's values: sums of them, and their squares, are finite
 _WORD = re.compile(r"[^\W_]+")
 Bags = tuple[list[int], list[int]]  # rows of all names, one after another; where each name begins
 
@@ -128,10 +131,7 @@ class StaticEncoder(Model[list[str], Floats2d]):
         Raises:
             SapbertError: E301.
         """
-        path = folder / SETTINGS
-        if not path.is_file():
-            raise fail("E301", MissingFile, name=folder, why=f"it holds no {SETTINGS}, so it is not a linker's encoder.")
-        settings = json.loads(path.read_text(encoding="utf-8"))
+        settings = read_settings(folder, {"name": str, "max_length": int, "fingerprint": str})
         if settings.get("architecture") != ARCHITECTURE:
             raise fail("E301", MissingFile, name=folder, why="it holds a transformer, not a static encoder.")
         self._read(str(folder))
@@ -183,7 +183,7 @@ class TableShim(Shim):
         Raises:
             ValueError, KeyError and others: The files are damaged or do not belong together.
         """
-        config = json.loads(files[CONFIG])
+        config = parse_json(files[CONFIG])
         tensors = load_safetensors(files[TABLE])
         key = next((key for key in ("embeddings", "embedding.weight") if key in tensors), None)  # the second: sentence-transformers' name
         if key is None:
@@ -192,9 +192,9 @@ class TableShim(Shim):
         if "scales" in tensors:
             table = table * tensors["scales"].float()[:, None]
         parts = WordParts(config, files[WORDS]) if config.get("model_type") == KIND else TokenParts(files[TOKENIZER], tensors)
-        if table.ndim != 2 or not table.numel() or not bool(torch.isfinite(table).all()):
+        if table.ndim != 2 or not table.numel() or not bool((table.abs() < LARGEST).all()):
             raise ValueError(f"its table is {tuple(table.shape)}, or holds NaN")
-        if parts.rows_needed > len(table):
+        if parts.rows_needed > len(table) or parts.rows_least < 0:
             raise ValueError(f"its table has {len(table):,} rows, and {parts.rows_needed:,} are named")
         self.files, self.parts, self.table = files, parts, table
 
@@ -240,9 +240,9 @@ class WordParts:
     def __init__(self, config: dict[str, Any], words: bytes) -> None:
         self.rows = {word: row for row, word in enumerate(words.decode("utf-8").split("\n")) if word}
         self.shortest, self.longest, self.buckets = int(config["shortest"]), int(config["longest"]), int(config["buckets"])
-        if not 1 <= self.shortest <= self.longest or self.buckets < 1:
+        if not 1 <= self.shortest <= self.longest <= LONGEST or self.buckets < 1:
             raise ValueError("its n-grams are not described")
-        self.rows_needed = len(self.rows) + self.buckets
+        self.rows_needed, self.rows_least = max(len(self.rows) + self.buckets, max(self.rows.values(), default=-1) + 1), 0
 
     def sums(self, names: Iterable[str], most: int, table: torch.Tensor) -> torch.Tensor:
         """Return the sums (n, d) of n names. Each distinct word is added up once."""
@@ -294,7 +294,7 @@ class TokenParts:
         self.tokenizer = Tokenizer.from_str(tokenizer.decode("utf-8"))
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
-        model = json.loads(tokenizer)["model"]
+        model = parse_json(tokenizer)["model"]
         unknown = model.get("unk_token")
         if unknown is None and model.get("unk_id") is not None:  # unigram
             unknown = model["vocab"][model["unk_id"]][0]
@@ -306,6 +306,7 @@ class TokenParts:
             if part is not None and len(part) < tokens:
                 raise ValueError(f"{len(part):,} of {tokens:,} tokens have a row")
         self.rows_needed = tokens if self.mapping is None else int(self.mapping.max()) + 1
+        self.rows_least = 0 if self.mapping is None else int(self.mapping.min())
 
     def sums(self, names: Iterable[str], most: int, table: torch.Tensor) -> torch.Tensor:
         """Return the sums (n, d) of n names."""
@@ -333,7 +334,7 @@ def fast_encoder() -> str:
 def is_static(name: str) -> bool:
     """Return whether a folder or hub name is that of a static encoder: ours, or model2vec's."""
     try:
-        kind = json.loads(_find_file(name, CONFIG).read_bytes()).get("model_type")
+        kind = parse_json(_find_file(name, CONFIG).read_bytes()).get("model_type")
     except Exception:  # no such name or file: loading it says why
         return False
     return kind in (KIND, MODEL2VEC)
@@ -342,7 +343,7 @@ def is_static(name: str) -> bool:
 def _read_files(name: str) -> dict[str, bytes]:
     """Return the files of a folder or hub name."""
     files = {CONFIG: _find_file(name, CONFIG).read_bytes()}
-    words = WORDS if json.loads(files[CONFIG]).get("model_type") == KIND else TOKENIZER
+    words = WORDS if parse_json(files[CONFIG]).get("model_type") == KIND else TOKENIZER
     return {**files, **{file: _find_file(name, file).read_bytes() for file in (TABLE, words)}}
 
 

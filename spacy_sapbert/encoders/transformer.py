@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from thinc.api import Model
 
-from ..errors import MissingFile, SapbertError, fail
-from ..files import package_file
+from ..errors import DamagedFile, MissingFile, SapbertError, fail
+from ..files import package_file, parse_json
 from ..types import Floats2d
 from .base import Progress, weight_bytes
-from .common import SETTINGS, Kept, pool, progress_bar, settle_in_worker
+from .common import SETTINGS, Kept, pool, progress_bar, read_settings, settle_in_worker
 from .trust import asks_for_code, check_saved_folder, own_code, settings_for_name, settings_for_saved
 
 if TYPE_CHECKING:
@@ -232,10 +232,9 @@ class NameEncoder(Model[list[str], Floats2d]):
         Raises:
             SapbertError: E301 (cannot be loaded), E307 (needs code), E309 (leads to another folder, or to the hub).
         """
-        path = folder / SETTINGS
-        if not path.is_file():
-            raise fail("E301", MissingFile, name=folder, why=f"it holds no {SETTINGS}, so it is not a linker's encoder.")
-        settings = json.loads(path.read_text(encoding="utf-8"))
+        settings = read_settings(folder, {"name": str, "pooling": str, "max_length": int, "fingerprint": str})
+        if settings["pooling"] not in ("cls", "mean"):
+            raise fail("E301", DamagedFile, name=folder, why=f"{SETTINGS} is damaged (pooling).")
         check_saved_folder(folder)
         self._read(str(folder), saved=True)
         self._set_up(settings["pooling"])
@@ -393,7 +392,7 @@ def local_name(name: str) -> str:
 def _adapter_base(name: str) -> Optional[str]:
     """Return the base model of a folder or repository of PEFT adapters, None for a whole model."""
     path = _find_file(name, "adapter_config.json")
-    return None if path is None else local_name(str(json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"]))
+    return None if path is None else local_name(str(parse_json(path.read_text(encoding="utf-8"))["base_model_name_or_path"]))
 
 
 def _merge_adapters(transformer: Any, name: str) -> Any:
@@ -431,16 +430,22 @@ def read_pooling(name: str) -> str:
     modules = _find_file(name, "modules.json")
     if modules is None:
         return "cls"
-    kinds = [module["type"].rsplit(".", 1)[-1] for module in json.loads(modules.read_text(encoding="utf-8"))]
+    try:
+        kinds = [str(module["type"]).rsplit(".", 1)[-1] for module in parse_json(modules.read_text(encoding="utf-8"))]
+    except (KeyError, TypeError, ValueError) as error:
+        raise fail("E301", DamagedFile, name=name, why=f"modules.json is damaged ({type(error).__name__}: {error}).") from error
     unknown = set(kinds) - {"Transformer", "Pooling", "Normalize"}
     path = _find_file(name, "1_Pooling/config.json")
-    pooling = {} if path is None else json.loads(path.read_text(encoding="utf-8"))
+    try:
+        pooling = {} if path is None else dict(parse_json(path.read_text(encoding="utf-8")))
+    except (TypeError, ValueError) as error:
+        raise fail("E301", DamagedFile, name=name, why=f"1_Pooling/config.json is damaged ({error}).") from error
     mode = pooling.get("pooling_mode") or next((m for m in ("cls_token", "mean_tokens") if pooling.get(f"pooling_mode_{m}")), None)
     if unknown or mode is None:
         found = f"{', '.join(kinds)} with pooling {pooling or 'unknown'}"
         why = f"its sentence-transformers modules are {found}; only Transformer, cls or mean Pooling and Normalize are known."
         raise fail("E301", name=name, why=why)
-    return "mean" if mode.startswith("mean") else "cls"
+    return "mean" if str(mode).startswith("mean") else "cls"
 
 
 def _write_json(path: Path, content: Any) -> None:

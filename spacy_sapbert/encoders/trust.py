@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import fail
+from ..files import parse_json
 
 # settings of `from_pretrained` that name a place to read from, or code to run; the others say how to compute
 _PLACES = re.compile(
@@ -99,7 +100,7 @@ def _plain(names: Any) -> bool:
 def _settings_of(path: Path) -> dict[str, Any]:
     """Return a file's JSON object; {} where the file is missing or damaged, which the code that loads it will say."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

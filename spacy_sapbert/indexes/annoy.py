@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import DamagedFile, fail
+from ..files import is_looked_through
 from ..types import Floats2d, Ints2d
 from .params import build_param, param, reader_param, search_param
 from .rescored import RescoredIndex, steps
 
 FOREST = "forest.ann"
+CHECKED_NODES = 50_000  # at once
+LARGEST = 1e15  # of a coordinate: Annoy sorts by products of them, and sorting by NaN is undefined
 PCA_TO_TRY, SEARCH_K_TO_TRY = (64, 128), [1000, 2000, 5000, 10_000, 20_000, 40_000, 80_000]
 
 
@@ -92,6 +96,7 @@ class AnnoyIndex(RescoredIndex):
             raise OSError(f"Annoy could not write '{path / FOREST}'.")
 
     def _open_engine(self, path: Path) -> Any:
+        check_forest(path / FOREST, len(self), self.tree_dim, whole=is_looked_through(path / FOREST))
         forest = _new_forest(self.tree_dim)
         try:
             forest.load(str(path / FOREST))
@@ -100,6 +105,64 @@ class AnnoyIndex(RescoredIndex):
         if forest.get_n_items() != len(self):
             raise fail("E202", DamagedFile, path=path, why=f"{forest.get_n_items():,} items in the forest, {len(self):,} vectors beside it")
         return forest
+
+
+def check_forest(path: Path, items: int, dim: int, *, whole: bool) -> None:
+    """Check a file of Annoy before it is mapped: Annoy follows the numbers in it wherever they lead.
+
+    The file is a row of nodes of one size: the number of descendants (int32), two children (int32), a vector (float32 each). First come the items,
+    then the nodes of the trees, each after its children, and at the end copies of the roots. A node with few descendants lists them in the place of
+    children and vector.
+
+    Args:
+        path: the file.
+        items: number of items that it must have.
+        dim: number of dimensions of their vectors.
+        whole: look at all nodes; else at the size of the file alone.
+
+    Raises:
+        ValueError: it is damaged.
+
+    Source:
+        annoylib.h of Annoy 1.17, `Angular::Node` and `AnnoyIndex::load`.
+    """
+    width = dim + 3  # int32 of a node
+    size = path.stat().st_size
+    nodes, rest = divmod(size, 4 * width)
+    if rest or nodes <= items:
+        raise ValueError(f"'{FOREST}' has {size:,} bytes, which are no {items:,} items of {dim} dimensions and trees over them")
+    if not whole:
+        return
+    table = np.memmap(path, dtype=np.int32, mode="r", shape=(nodes, width))
+    for start in range(0, items, CHECKED_NODES):
+        block = np.asarray(table[start : min(start + CHECKED_NODES, items)])
+        if bool((block[:, 0] != 1).any()):
+            raise ValueError(f"'{FOREST}': an item has descendants")
+        if not _usual(block[:, 3:]):
+            raise ValueError(f"'{FOREST}': an item is not finite")
+    if int(table[-1, 0]) != items:
+        raise ValueError(f"'{FOREST}' ends with a node of {int(table[-1, 0]):,} descendants, not with a root of {items:,}")
+    most = width - 1  # descendants that a node lists
+    for start in range(items, nodes, CHECKED_NODES):
+        block = np.asarray(table[start : start + CHECKED_NODES])
+        numbers, count = np.arange(start, start + len(block)), block[:, 0]
+        if count.min() < 1 or count.max() > items:
+            raise ValueError(f"'{FOREST}': a node has {int(count.max() if count.max() > items else count.min()):,} descendants")
+        listed = block[:, 1:]
+        leaves = count <= most
+        inside = np.arange(most) < count[:, None]
+        if bool(((listed < 0) | (listed >= items))[leaves[:, None] & inside].any()):
+            raise ValueError(f"'{FOREST}': a leaf leads to an item that is not there")
+        children = block[~leaves, 1:3]
+        if bool(((children < 0) | (children >= numbers[~leaves, None])).any()):
+            raise ValueError(f"'{FOREST}': a node leads to a child that does not come before it")
+        if not _usual(block[~leaves, 3:]):
+            raise ValueError(f"'{FOREST}': a split is not finite")
+
+
+def _usual(bits: npt.NDArray[np.int32]) -> bool:
+    """Return whether int32 that stand for float32 are finite, and so small that their products are."""
+    return bool((np.abs(np.ascontiguousarray(bits).view(np.float32)) < LARGEST).all())
 
 
 def _new_forest(dim: int) -> Any:

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import check_between
 from ..errors import DamagedFile, fail
+from ..files import is_looked_through
 from ..types import Floats2d, Ints2d
 from .params import build_param, param, reader_param, search_param
 from .rescored import BLOCK, RescoredIndex
@@ -149,7 +151,7 @@ class FaissIndex(RescoredIndex):
         self._searched_with = 0
         try:
             index = library.read_index(str(path / FILE), getattr(library, "IO_FLAG_MMAP_IFC", 0))
-        except RuntimeError as error:  # only after _read_folder has seen that the file is there and whole
+        except (RuntimeError, MemoryError) as error:  # only after _read_folder has seen that the file is there and whole
             raise fail("E202", DamagedFile, path=path, why=f"Faiss can't read '{FILE}': {_reason(error)}") from error
         if index.ntotal != len(self) or index.d != self.tree_dim:
             raise fail(
@@ -158,10 +160,71 @@ class FaissIndex(RescoredIndex):
                 path=path,
                 why=f"'{FILE}' has {index.ntotal:,} vectors of {index.d}, {len(self):,} of {self.tree_dim} lie beside it",
             )
+        if is_looked_through(path / FILE):
+            check_index(index, len(self))
         return index
 
 
-def _reason(error: RuntimeError) -> str:
+def check_index(index: Any, names: int) -> None:
+    """Check the graph, lists and codes of an index that Faiss has read: a search follows the numbers in them wherever they lead.
+
+    Args:
+        index: of Faiss.
+        names: number of vectors that it must have.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    library = _library()
+    index = library.downcast_index(index)
+    if index.ntotal != names or index.d < 1:
+        raise ValueError(f"a part of '{FILE}' has {index.ntotal:,} vectors, not {names:,}")
+    for part in ("storage", "index", "base_index"):  # of a graph, behind a transform, before a refinement
+        if getattr(index, part, None) is not None:
+            check_index(getattr(index, part), names)
+    if hasattr(index, "hnsw"):
+        _check_graph(index.hnsw, names)
+    if hasattr(index, "invlists"):
+        check_index(index.quantizer, index.nlist)
+        lists = library.downcast_InvertedLists(index.invlists)
+        sizes = [lists.list_size(number) for number in range(index.nlist)] if lists is not None and lists.nlist == index.nlist else []
+        if sum(sizes) != names or lists.code_size != index.code_size:
+            raise ValueError(f"the lists of '{FILE}' have {sum(sizes):,} vectors, not {names:,}")
+        for number, size in enumerate(sizes):
+            if size:
+                check_between(library.rev_swig_ptr(lists.get_ids(number), size), f"'{FILE}': list {number:,}", 0, names)
+    if hasattr(index, "sq") and index.sq.trained.size() not in (0, 2, 2 * index.d):
+        raise ValueError(f"'{FILE}' has {index.sq.trained.size():,} limits of codes for {index.d} dimensions")
+    if hasattr(index, "codes") and index.codes.size() != names * index.code_size:
+        raise ValueError(f"'{FILE}' has {index.codes.size():,} bytes of codes for {names:,} vectors of {index.code_size:,}")
+
+
+def _check_graph(graph: Any, names: int) -> None:
+    """Check that the edges of a graph lead to nodes that are there.
+
+    Raises:
+        ValueError: they do not.
+    """
+    array = _library().vector_to_array
+    neighbours, offsets, levels, until = (array(getattr(graph, part)) for part in ("neighbors", "offsets", "levels", "cum_nneighbor_per_level"))
+    wrong = ValueError(f"the graph in '{FILE}' does not fit the {names:,} vectors beside it")
+    if len(levels) != names or len(offsets) != names + 1 or not len(until) or not 0 <= graph.entry_point < names:
+        raise wrong
+    if levels.min() < 1 or levels.max() >= len(until) or graph.max_level != levels.max() - 1 or levels[graph.entry_point] != levels.max():
+        raise wrong
+    if until[0] or bool((np.diff(until) < 0).any()) or int(offsets[0]) or int(offsets[-1]) != len(neighbours):
+        raise wrong
+    if bool((np.diff(offsets.astype(np.int64)) != until[levels]).any()):  # each node has the edges of its levels
+        raise wrong
+    check_between(neighbours, f"'{FILE}': the graph", -1, names)
+    owners = np.repeat(np.arange(names), np.diff(offsets.astype(np.int64)))
+    level = np.searchsorted(until, np.arange(len(neighbours)) - offsets[owners].astype(np.int64), side="right") - 1
+    led = neighbours >= 0
+    if bool((levels[neighbours[led]] <= level[led]).any()):
+        raise wrong
+
+
+def _reason(error: Exception) -> str:
     """Return what Faiss says, without the place in its sources."""
     return str(error).rpartition(": ")[2].strip()
 

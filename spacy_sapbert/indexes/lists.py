@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import DamagedFile, fail
+from ..arrays import check_between, check_finite, open_array
+from ..files import is_looked_through
 from ..types import Floats2d, Ints1d, Ints2d
 from .params import build_param, param, reader_param, search_param
 from .rescored import BLOCK, RescoredIndex
@@ -141,13 +142,18 @@ class ListsIndex(RescoredIndex):
             os.replace(fresh, path / f"lists_{part}.npy")
 
     def _open_engine(self, path: Path) -> Lists:
-        try:
-            lists = Lists(*(np.load(path / f"lists_{part}.npy", mmap_mode="r", allow_pickle=False) for part in PARTS))
-        except ValueError as error:
-            raise fail("E202", DamagedFile, path=path, why=f"the lists can't be read: {error}") from error
-        if lists.seen.shape != (len(self), self.tree_dim) or len(lists.rows) != len(self) or int(lists.bounds[-1]) != len(self):
-            raise fail("E202", DamagedFile, path=path, why=f"the lists do not fit the {len(self):,} vectors beside them")
-        return lists
+        names = {part: f"lists_{part}.npy" for part in PARTS}
+        seen = open_array(path / names["seen"], "f", (len(self), self.tree_dim))
+        centres = open_array(path / names["centres"], "f", (None, self.tree_dim))
+        bounds = open_array(path / names["bounds"], "iu", (len(centres) + 1,))
+        rows = open_array(path / names["rows"], "iu", (len(self),))
+        if not len(centres) or int(bounds[0]) or int(bounds[-1]) != len(self) or bool((bounds[1:] < bounds[:-1]).any()):
+            raise ValueError(f"the lists do not fit the {len(self):,} vectors beside them")
+        check_finite(centres, names["centres"])
+        if is_looked_through(path / names["seen"]):
+            check_between(rows, names["rows"], 0, len(self))
+            check_finite(seen, names["seen"])
+        return Lists(centres, bounds, rows, seen)
 
 
 def _centres(seen: Floats2d, count: int, seed: int) -> Floats2d:

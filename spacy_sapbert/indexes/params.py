@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, field, fields
 from typing import Any, TypeVar
 
@@ -58,6 +59,26 @@ def check_params(index: Any) -> None:
         value, least = getattr(index, each.name), each.metadata["least"]
         if least is not None and value < least:
             raise fail("E002", setting=each.name, component=type(index).__name__, value=value, why=f"it must be at least {least}.")
+
+
+def take_saved(index: Any, saved: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Give an engine settings of a manifest.
+
+    Args:
+        index: the engine.
+        saved: settings by name.
+        names: of the settings that are taken.
+
+    Raises:
+        ValueError: one is missing, of another type, or too small.
+    """
+    wanted = {each.name: each for each in _fields(index)}
+    for name in names:
+        value, each = saved.get(name), wanted[name]
+        least = each.metadata["least"]
+        if name not in saved or (each.default is not None and type(value) is not type(each.default)) or (least is not None and value < least):
+            raise ValueError(f"the manifest's setting '{name}' is {str(value)[:60]!r}")
+        setattr(index, name, value)
 
 
 def _fields(index: Any) -> tuple[Field[Any], ...]:

@@ -12,9 +12,11 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ..arrays import check_finite, open_array
+from ..errors import SapbertError
 from ..types import Bools1d, Floats2d, Ints1d, Ints2d
-from .params import BUILD, READER, SEARCH, check_params, names_of, params_of
-from .stored import StoredVectors, best, exact_search
+from .params import BUILD, READER, SEARCH, check_params, names_of, params_of, take_saved
+from .stored import StoredVectors, best, damaged, exact_search
 
 PROJECTION = "projection.npy"
 PCA_SAMPLE = 50_000  # vectors the projection is fitted on
@@ -129,7 +131,10 @@ class RescoredIndex(StoredVectors):
     def _open_engine(self, path: Path) -> Any:
         """Open the engine's files of a folder.
 
+        What can be checked is checked first: a library that maps a file believes what it says, and crashes where it leads nowhere.
+
         Raises:
+            ValueError: a file is damaged.
             SapbertError: E202 (damaged), E205 (no library).
         """
         raise NotImplementedError
@@ -178,6 +183,8 @@ class RescoredIndex(StoredVectors):
             cosines = np.full(rows.shape, -np.inf, dtype=np.float32)
             for i, found in enumerate(self._nearest(projected[lines.start : lines.stop], fetch, budget)):
                 kept = found[found >= 0]
+                if len(kept) and int(kept.max()) >= len(self):  # in a file that is too large to be looked through
+                    raise damaged(self._path or Path(), f"the engine names row {int(kept.max()):,} of {len(self):,}")
                 if allowed is not None:
                     kept = kept[allowed[kept]]
                 rows[i, : len(kept)] = kept
@@ -212,11 +219,30 @@ class RescoredIndex(StoredVectors):
         """Open the index of a folder. Build params are the folder's; so are search params, unless `tune` is off."""
         path = Path(path)
         manifest = self._read_folder(path)
-        for name in (*self.build_params, *(names_of(self, SEARCH) if self.tune else ())):
-            setattr(self, name, manifest["config"][name])
-        self._projection = np.load(path / PROJECTION, allow_pickle=False) if (path / PROJECTION).is_file() else None
-        self._engine = self._open_engine(path)
+        saved = (*self.build_params, *(names_of(self, SEARCH) if self.tune else ()))
+        try:
+            take_saved(self, manifest["config"], saved)
+            self._projection = self._read_projection(path / PROJECTION)
+            self._engine = self._open_engine(path)
+        except SapbertError:
+            raise
+        except ValueError as error:
+            raise damaged(path, error) from error
         return self
+
+    def _read_projection(self, path: Path) -> Optional[Floats2d]:
+        """Return the projection (dim, pca); None where there is none.
+
+        Raises:
+            ValueError: it is damaged.
+        """
+        if not path.is_file():
+            return None
+        projection = open_array(path, "f", (self.dim, None), mapped=False)
+        check_finite(projection, PROJECTION)
+        if not 0 < projection.shape[1] <= self.dim:
+            raise ValueError(f"{PROJECTION} has {projection.shape[1]:,} axes for {self.dim} dimensions")
+        return projection.astype(np.float32, copy=False)
 
 
 def cores() -> int:

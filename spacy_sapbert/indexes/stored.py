@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, PositiveInt
 
-from ..errors import DamagedFile, fail
-from ..files import read_manifest, write_manifest
+from ..arrays import check_finite, open_array
+from ..errors import DamagedFile, SapbertError, fail
+from ..files import is_looked_through, read_manifest, write_manifest
 from ..types import Bools1d, Floats2d, Ints2d
 
 VERSION = 1
@@ -20,6 +22,11 @@ VECTORS = "vectors.npy"
 _CHECKED_ROWS = 50_000  # at once, where vectors are many
 KEPT_MAPPED = 1 << 30  # bytes of vectors; more of them are not looked at through a map
 _BLOCK_CELLS = 1 << 26  # similarities held at once: 256 MB of float32
+
+
+def damaged(path: Path, why: object) -> SapbertError:
+    """Return the error of a damaged index, E202."""
+    return fail("E202", DamagedFile, path=path, why=why)
 
 
 def as_queries(vectors: Any, dim: int) -> Floats2d:
@@ -95,6 +102,25 @@ def _as_stored(vectors: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return stored
 
 
+class _Report(BaseModel):
+    """What the report of an index says about the parts that it was built for."""
+
+    model_config = ConfigDict(strict=True)
+
+    built_for: dict[str, str | None] = {}
+
+
+class _Manifest(BaseModel):
+    """What the manifest of an index says."""
+
+    model_config = ConfigDict(strict=True)
+
+    config: dict[str, Any]
+    size: PositiveInt
+    dim: PositiveInt
+    report: _Report
+
+
 class StoredVectors:
     """Base of the engines that keep their vectors as float16 or float32 in a file, for rescoring and for subsets."""
 
@@ -167,11 +193,15 @@ class StoredVectors:
                 os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_RANDOM)
 
     def _read_folder(self, path: Path) -> dict[str, Any]:
-        manifest: dict[str, Any] = read_manifest(path, self.kind, VERSION, missing="E201", damaged="E202")
+        manifest: dict[str, Any] = read_manifest(path, self.kind, VERSION, missing="E201", damaged="E202", content=_Manifest, files=(VECTORS,))
         try:
-            self._stored = np.load(path / VECTORS, mmap_mode="r", allow_pickle=False)
+            self._stored = open_array(path / VECTORS, "f", (manifest["size"], manifest["dim"]))
+            if self._stored.dtype not in (np.float16, np.float32):
+                raise ValueError(f"{VECTORS} holds {self._stored.dtype}, not float16 or float32")
+            if is_looked_through(path / VECTORS):
+                check_finite(self._stored, VECTORS)
         except ValueError as error:
-            raise fail("E202", DamagedFile, path=path, why=f"{VECTORS}: {error}") from error
+            raise damaged(path, error) from error
         self._open_large(path / VECTORS)
         self.dim = int(self._stored.shape[1])
         self.report = manifest["report"]

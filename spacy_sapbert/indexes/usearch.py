@@ -1,20 +1,30 @@
 """USearch (Unum): a navigable small-world graph (HNSW: Malkov and Yashunin, TPAMI 2018) in one memory-mapped file, of float32, bfloat16 or int8."""
 
 import os
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ..arrays import check_finite
 from ..errors import DamagedFile, fail
-from ..types import Floats2d, Ints2d
+from ..files import is_looked_through
+from ..types import Floats2d, Ints1d, Ints2d
 from .params import build_param, param, reader_param, search_param
 from .rescored import RescoredIndex
 
 GRAPH = "graph.usearch"
 DTYPES = ("f32", "bf16", "i8")
+# the layout of USearch's file
+MAGIC, LAYOUT = b"usearch", 2
+HEADER, GRAPH_HEADER, NODE = 64, 40, 10  # bytes: of the two headers; of a node's key and level
+BYTES, SCALARS, KINDS = {"f32": 4, "bf16": 2, "i8": 1}, {"f32": 11, "bf16": 4, "i8": 23}, (14, 15)  # kinds of a key and of a place: uint64, uint32
+MOST_LEVELS, MOST_EDGES = 100, 4096
+CHECKED_NODES = 20_000  # at once
 EXPANSION_TO_TRY = [32, 64, 128, 256, 512, 1024]
 
 
@@ -100,6 +110,7 @@ class UsearchIndex(RescoredIndex):
 
     def _open_engine(self, path: Path) -> Any:
         library = _library()
+        check_graph(path / GRAPH, len(self), self.tree_dim, self.dtype, whole=is_looked_through(path / GRAPH))
         try:
             graph = library.Index.restore(str(path / GRAPH), view=True, enable_key_lookups=False)  # a third of the time
         except Exception as error:  # only after _read_folder has seen that the file is there and whole
@@ -107,6 +118,97 @@ class UsearchIndex(RescoredIndex):
         if graph is None or len(graph) != len(self) or graph.ndim != self.tree_dim:
             raise fail("E202", DamagedFile, path=path, why=f"'{GRAPH}' does not fit the {len(self):,} vectors beside it, or is of another version")
         return graph
+
+
+def check_graph(path: Path, names: int, dim: int, dtype: str, *, whole: bool) -> None:
+    """Check a file of USearch before it is mapped: USearch follows the numbers in it wherever they lead.
+
+    The file is the vectors after their number and width, a header of 64 bytes, the sizes of the graph, the level of each node (int16), and the nodes.
+    A node is its key, its level, and for each level up to its own a number of neighbours and their places.
+
+    Args:
+        path: the file.
+        names: number of nodes that it must have.
+        dim: number of dimensions of their vectors.
+        dtype: precision of the vectors.
+        whole: look at all nodes; else at the sizes alone.
+
+    Raises:
+        ValueError: it is damaged.
+
+    Source:
+        index_dense.hpp and index.hpp of USearch 2, `index_dense_gt::save_to_stream` and `index_gt::save_to_stream`.
+    """
+
+    def need(holds: bool, why: str) -> None:
+        if not holds:
+            raise ValueError(f"'{GRAPH}' does not fit the {names:,} vectors beside it: {why}")
+
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        head = file.read(8)
+        need(len(head) == 8, "it is cut short")
+        rows, width = struct.unpack("<II", head)
+        need((rows, width) == (names, dim * BYTES[dtype]), f"it holds {rows:,} vectors of {width:,} bytes")
+        start = 8 + rows * width
+        need(size >= start + HEADER + GRAPH_HEADER + 2 * names, "it is cut short")
+        file.seek(start)
+        about = file.read(HEADER + GRAPH_HEADER)
+    magic, major = struct.unpack_from("<7sH", about)
+    need(magic == MAGIC, "its header is of another kind")
+    if major != LAYOUT:  # USearch says itself what it can read
+        return
+    scalar, key, slot = about[14], about[15], about[16]
+    count, deleted, wide = struct.unpack_from("<QQQ", about, 17)
+    need((scalar, key, slot) == (SCALARS[dtype], *KINDS), "its vectors or keys are of another kind")
+    need((count, deleted, wide) == (names, 0, dim), f"its header says {count:,} vectors of {wide:,} dimensions, {deleted:,} of them deleted")
+    nodes, edges, edges_below, top, entry = struct.unpack_from("<QQQQQ", about, HEADER)
+    need(nodes == names and entry < names and top < MOST_LEVELS, f"its graph has {nodes:,} nodes, and begins at {entry:,}")
+    need(0 < edges <= MOST_EDGES and 0 < edges_below <= MOST_EDGES, f"its nodes have {edges:,} and {edges_below:,} edges")
+    start += HEADER + GRAPH_HEADER
+    levels = np.memmap(path, dtype="<i2", mode="r", offset=start, shape=(names,)).astype(np.int64)
+    need(bool((levels >= 0).all()) and int(levels.max()) <= top and int(levels[entry]) == top, "the levels of its nodes")
+    sizes = NODE + 4 + 4 * edges_below + levels * (4 + 4 * edges)
+    need(start + 2 * names + int(sizes.sum()) == size, "its nodes take more or less than is there")
+    if whole:
+        _check_nodes(path, start + 2 * names, levels, sizes, edges, edges_below, need)
+        if dtype == "f32":
+            check_finite(np.memmap(path, dtype="<f4", mode="r", offset=8, shape=(names, dim)), GRAPH)
+
+
+def _check_nodes(path: Path, start: int, levels: Ints1d, sizes: Ints1d, edges: int, edges_below: int, need: Callable[[bool, str], None]) -> None:
+    """Check the keys and edges of all nodes.
+
+    Args:
+        path: the file.
+        start: where the nodes begin.
+        levels: (n,) highest level of each node.
+        sizes: (n,) bytes of each node.
+        edges: edges that a node may have on a level.
+        edges_below: edges that it may have on the lowest.
+        need: refuses the file where a condition does not hold.
+    """
+    data = np.memmap(path, dtype=np.uint8, mode="r", offset=start, shape=(int(sizes.sum()),))
+    places = np.cumsum(sizes) - sizes
+
+    def read(nodes: Ints1d, at: int, dtype: str, count: int) -> npt.NDArray[Any]:
+        """Return `count` numbers (r, count) that stand `at` bytes after the beginning of some nodes."""
+        width = np.dtype(dtype).itemsize * count
+        taken = data[(places[nodes] + at)[:, None] + np.arange(width)]
+        return taken.view(dtype).astype(np.int64)
+
+    for first in range(0, len(levels), CHECKED_NODES):
+        block = np.arange(first, min(first + CHECKED_NODES, len(levels)))
+        need(bool((read(block, 0, "<u8", 1)[:, 0] == block).all()), "a key is not the number of its row")
+        need(bool((read(block, 8, "<i2", 1)[:, 0] == levels[block]).all()), "a node has another level than is listed")
+        at, most = NODE, edges_below
+        for level in range(int(levels[block].max()) + 1):
+            nodes = block[levels[block] >= level]
+            counts, neighbours = read(nodes, at, "<u4", 1)[:, 0], read(nodes, at + 4, "<u4", most)
+            need(bool((counts <= most).all()), "a node has too many edges")
+            led = neighbours[np.arange(most) < counts[:, None]]
+            need(bool((led < len(levels)).all()) and bool((levels[led] >= level).all()), "an edge leads to a node that is not there")
+            at, most = at + 4 + 4 * most, edges
 
 
 def _library() -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ..arrays import check_finite, open_array
 from ..errors import DamagedFile, fail
 from ..files import checksum, why_invalid, write_text
 from ..types import Bools1d, Floats2d
@@ -166,7 +167,9 @@ class Additions:
             stored = _Stored.model_validate_json(path.read_bytes())
             vectors: dict[str, npt.NDArray[np.float32]] = {}
             if stored.strings and (folder / VECTORS).is_file() and checksum(folder / VECTORS) == stored.vectors:
-                vectors = dict(zip(stored.strings, np.load(folder / VECTORS, allow_pickle=False), strict=True))
+                found = open_array(folder / VECTORS, "f", (len(stored.strings), None), mapped=False)
+                check_finite(found, VECTORS)
+                vectors = dict(zip(stored.strings, found.astype(np.float32, copy=False)))
         except ValidationError as error:
             raise fail("E023", DamagedFile, path=path, why=why_invalid(error)) from error
         except (OSError, ValueError) as error:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -16,18 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from cachetools import LRUCache
+from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
-from ..errors import DamagedFile, fail
-from ..files import read_manifest
+from ..arrays import check_between
+from ..errors import DamagedFile, SapbertError, fail
+from ..files import every_byte, is_looked_through, read_manifest
 from ..types import Bools1d
 from . import curies, semantic_types
 from .additions import Additions, Overlay
 from .concept import DOTLESS, Concept, Name, normalise
+from .database import Database, Rows
 from .name_table import NameTable
 
 KIND, VERSION = "knowledge base", 2
 DATABASE, NAME_TABLE = "kb.sqlite", "names.npy"
-MAPPED_UP_TO = 1 << 30  # bytes of a database
 _CACHED = 20_000  # concepts and ids kept in memory
 _VARIABLES = 500  # in one SQL statement; SQLite's oldest limit is 999
 
@@ -72,12 +72,59 @@ class MatchableName(NamedTuple):
     texts: tuple[str, ...] = ()
 
 
+class _Counts(BaseModel):
+    """What a manifest counts."""
+
+    model_config = ConfigDict(strict=True)
+
+    concepts: NonNegativeInt
+    cuis: NonNegativeInt
+    names: NonNegativeInt
+    strings: NonNegativeInt
+    strings_of_several_concepts: NonNegativeInt
+    definitions: NonNegativeInt
+    relations: NonNegativeInt
+    concepts_without_cui: NonNegativeInt
+    terms_with_several_cuis: NonNegativeInt
+    vocabularies: list[str]
+    codes: dict[str, NonNegativeInt]
+    languages: dict[str, NonNegativeInt]
+    names_left_out: dict[str, NonNegativeInt]
+
+
+class _Source(BaseModel):
+    """What a manifest says about a source."""
+
+    model_config = ConfigDict(strict=True)
+
+    name: str
+    options: dict[str, Any] | None = None
+    left_out: dict[str, NonNegativeInt] | None = None
+
+
+class _Filters(BaseModel):
+    """What a manifest says about the names that were kept."""
+
+    model_config = ConfigDict(strict=True)
+
+    languages: list[str]
+
+
+class _Manifest(BaseModel):
+    """What the manifest of a knowledge base says."""
+
+    counts: _Counts
+    sources: list[_Source]
+    filters: _Filters
+
+
 class KnowledgeBase:
     """Concepts, names and codes of a folder that `kb build` wrote.
 
     Args:
         path: the folder.
-        verify: hash every byte of every file; else files over 64 MiB are sampled, so that opening takes less than 0.3 s.
+        verify: hash every byte of every file, and look at every page of the database; else files over 64 MiB are sampled, so that opening takes
+            less than 0.3 s.
 
     Attributes:
         name_table: which concepts each surface form stands for.
@@ -92,18 +139,41 @@ class KnowledgeBase:
 
     def __init__(self, path: str | Path, *, verify: bool = False) -> None:
         self.path = Path(path)
-        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, VERSION, missing="E101", damaged="E102", full=verify)
-        try:
-            self.name_table = NameTable.open(self.path / NAME_TABLE)
-        except ValueError as error:
-            raise fail("E102", DamagedFile, path=self.path, why=f"{NAME_TABLE}: {error}") from error
-        self.added: Overlay | None = None
-        self._local = threading.local()
-        self._file = _file(self.path / DATABASE)
+        with every_byte(verify):
+            files = (DATABASE, NAME_TABLE)
+            self.manifest: dict[str, Any] = read_manifest(self.path, KIND, VERSION, missing="E101", damaged="E102", content=_Manifest, files=files)
+            self.added: Overlay | None = None
+            self._database = Database(self.path / DATABASE)
+            if verify:
+                self._database.check_pages()
+            try:
+                self.name_table = NameTable.open(self.path / NAME_TABLE)
+                if is_looked_through(self.path / NAME_TABLE):
+                    self._check_name_table()
+            except ValueError as error:
+                raise error if isinstance(error, SapbertError) else fail("E102", DamagedFile, path=self.path, why=str(error)) from error
         self._concepts: LRUCache[int, Concept] = LRUCache(_CACHED)
         self._ids: LRUCache[int, str] = LRUCache(_CACHED)
         self._lock = threading.Lock()  # of both caches
-        self._sql("SELECT 1 FROM concept LIMIT 1")  # a foreign file shows itself here
+
+    def _check_name_table(self) -> None:
+        """Check that the name table leads to rows that are there.
+
+        Raises:
+            ValueError: it does not.
+        """
+        table = self.name_table
+        sizes = {
+            "surface_form": self.n_surface_forms,
+            "concept": len(self),
+            "types": self._sql("SELECT COUNT(*) FROM type_sets").one()[0],
+            "vocabularies": self._sql("SELECT COUNT(*) FROM vocabulary_sets").one()[0],
+            "defined": 2,
+        }
+        for column, size in sizes.items():
+            check_between(getattr(table, column), f"{NAME_TABLE}: column '{column}'", 0, size)
+        if bool((table.surface_form[1:] < table.surface_form[:-1]).any()):
+            raise ValueError(f"{NAME_TABLE} is not sorted")
 
     # -- size and settings ----------------------------------------------------------------------------------------------
 
@@ -125,7 +195,7 @@ class KnowledgeBase:
                 return view.find([text], language).get(text)
 
             def defined(row: int) -> bool:
-                return bool(view._sql("SELECT definition IS NOT NULL FROM concept WHERE row = ?", row).fetchone()[0])
+                return bool(view._sql("SELECT definition IS NOT NULL FROM concept WHERE row = ?", row).one()[0])
 
             view.added = Overlay(additions, view.row_of, find, defined, view.concept_id, (view.n_surface_forms, len(view)))
         return view
@@ -235,7 +305,7 @@ class KnowledgeBase:
         if self.added is not None and (surface_form, concept) in self.added.names:
             return self.added.names[surface_form, concept]
         sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
-        return Name(*self._sql(sql, surface_form, concept).fetchone())
+        return Name(*self._sql(sql, surface_form, concept).one())
 
     def names_in(self, languages: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         """Yield (concept row, surface form row, language) of every name in some languages.
@@ -281,7 +351,7 @@ class KnowledgeBase:
         with self._lock:
             known = self._ids.get(row)
         if known is None:
-            known = str(self._sql("SELECT id FROM concept WHERE row = ?", row).fetchone()[0])
+            known = str(self._sql("SELECT id FROM concept WHERE row = ?", row).one()[0])
             with self._lock:
                 self._ids[row] = known
         return known
@@ -383,7 +453,7 @@ class KnowledgeBase:
     def _read_concept(self, row: int) -> Concept:
         if self.added is not None and self.added.is_new(row):
             return self.added.concept(row)
-        concept_id, name, definition, source = self._sql("SELECT id, name, definition, source FROM concept WHERE row = ?", row).fetchone()
+        concept_id, name, definition, source = self._sql("SELECT id, name, definition, source FROM concept WHERE row = ?", row).one()
         names = self._names(row, name)
         codes = self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row).fetchall()
         return Concept(
@@ -403,7 +473,7 @@ class KnowledgeBase:
         """Return only the names of the concept in a row, the canonical one first."""
         if self.added is not None and self.added.is_new(row):
             return self.added.names_of(row)
-        return self._names(row, self._sql("SELECT name FROM concept WHERE row = ?", row).fetchone()[0])
+        return self._names(row, self._sql("SELECT name FROM concept WHERE row = ?", row).one()[0])
 
     def _names(self, row: int, canonical: str) -> list[Name]:
         names = [Name(*n) for n in self._sql("SELECT text, source, language, term_type, rank FROM name WHERE concept = ? ORDER BY rank, rowid", row)]
@@ -418,7 +488,7 @@ class KnowledgeBase:
         """Return (definition, source) of every definition of the concept in a row, the canonical one first."""
         return [(text, source) for _, text, source in self._definitions("AND concept.row = ?", (row,))]
 
-    def _definitions(self, only: str, values: tuple[int, ...]) -> sqlite3.Cursor:
+    def _definitions(self, only: str, values: tuple[int, ...]) -> Rows:
         return self._sql(  # CROSS JOIN: in this order, so that nothing is sorted
             "SELECT concept.row, COALESCE(text, definition), definition.source FROM definition CROSS JOIN concept ON concept.row = definition.concept"
             f" WHERE TRUE {only} ORDER BY definition.concept, place",
@@ -542,20 +612,8 @@ class KnowledgeBase:
 
     # -- SQLite ---------------------------------------------------------------------------------------------------------
 
-    def _sql(self, statement: str, *values: Any) -> sqlite3.Cursor:
-        # a connection must not cross a fork or a thread: each has its own
-        local = self._local
-        try:
-            if getattr(local, "pid", None) != os.getpid():
-                local.connection = _connect(self.path / DATABASE)
-                local.pid = os.getpid()
-                if _file(self.path / DATABASE) != self._file:  # its rows would not be those of the name table that is open
-                    local.pid = None
-                    raise fail("E108", path=self.path)
-            connection: sqlite3.Connection = local.connection
-            return connection.execute(statement, values)
-        except sqlite3.DatabaseError as error:
-            raise fail("E102", DamagedFile, path=self.path, why=f"{DATABASE}: {error}") from error
+    def _sql(self, statement: str, *values: Any) -> Rows:
+        return self._database.sql(statement, *values)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "added": self.added}
@@ -570,22 +628,6 @@ def _spellings(concept_id: str) -> Iterator[str]:
     yield concept_id
     if (canonical := curies.canonical(concept_id)) != concept_id:
         yield canonical
-
-
-def _file(path: Path) -> str:
-    """Return what identifies the file at a path; it differs after the file was replaced."""
-    found = path.stat()
-    return f"{found.st_dev}:{found.st_ino}"
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
-    connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-    # a small file is mapped whole. A map of a large one would grow with every look-up in every worker, and the system caches it anyway
-    mapped = path.stat().st_size if path.stat().st_size <= MAPPED_UP_TO else 0
-    connection.execute(f"PRAGMA mmap_size = {mapped}")
-    connection.execute(f"PRAGMA cache_size = {-2000 if mapped else -16000}")
-    return connection
 
 
 class _Entities(Mapping[str, Entity]):
@@ -624,7 +666,7 @@ class _Aliases(Mapping[str, set[str]]):
         return cuis
 
     def __len__(self) -> int:
-        return int(self._kb._sql("SELECT COUNT(DISTINCT text) FROM name").fetchone()[0])
+        return int(self._kb._sql("SELECT COUNT(DISTINCT text) FROM name").one()[0])
 
     def __iter__(self) -> Iterator[str]:
         for (text,) in self._kb._sql("SELECT DISTINCT text FROM name"):

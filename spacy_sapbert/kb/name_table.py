@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays import open_array
 from ..types import Bools1d, Ints1d
 
 Column = npt.NDArray[np.int32]
@@ -76,10 +77,12 @@ class NameTable:
         """Map a file that `kb build` wrote, read-only.
 
         Raises:
-            ValueError: the file is not such an array.
-            OSError: the file cannot be read.
+            ValueError: the file is not such an array, or cannot be read.
         """
-        return cls.from_array(np.load(path, mmap_mode="r", allow_pickle=False))
+        array = open_array(path, "i", (len(fields(cls)), None))
+        if array.dtype != np.int32:
+            raise ValueError(f"{path.name} holds {array.dtype}, not int32")
+        return cls.from_array(array)
 
     def __len__(self) -> int:
         """Return the number of rows, m."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
 
+from ..arrays import open_array
 from ..errors import DamagedFile, MissingFile, fail
 from ..files import MANIFEST, read_manifest, write_manifest
 
@@ -29,6 +31,32 @@ Hashes1d = npt.NDArray[np.uint64]
 def word_hash(word: str) -> int:
     """Return the 64-bit hash of a word, the same in every process and on every machine."""
     return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+class _Manifest(BaseModel):
+    """What the manifest of a folder of phrases says."""
+
+    model_config = ConfigDict(strict=True)
+
+    labels: list[str]
+
+
+def open_arrays(folder: Path, kinds: Mapping[str, npt.DTypeLike], prefix: str = "") -> dict[str, npt.NDArray[Any]]:
+    """Map arrays (n,) of a folder.
+
+    Args:
+        folder: the folder.
+        kinds: type of each array by its name.
+        prefix: of the names of their files.
+
+    Raises:
+        ValueError: one is damaged, or of another type.
+    """
+    found = {name: open_array(folder / f"{prefix}{name}.npy", np.dtype(kind).kind, (None,)) for name, kind in kinds.items()}
+    for name, kind in kinds.items():
+        if found[name].dtype != kind:
+            raise ValueError(f"{prefix}{name}.npy holds {found[name].dtype}, not {np.dtype(kind)}")
+    return found
 
 
 @dataclass
@@ -113,11 +141,25 @@ class Phrases:
             SapbertError: E030, the folder holds no phrases or was changed; E106, another format.
         """
         try:
-            manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
+            listed = [f"{name}.npy" for name in ARRAYS]
+            manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102", content=_Manifest, files=listed)
         except (MissingFile, DamagedFile) as error:
             raise fail("E030", type(error), path=folder, why=str(error).partition(": ")[2]) from error
-        arrays: dict[str, Any] = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS}
-        return cls(**arrays, names=tuple(manifest["labels"]), folder=folder.absolute())
+        try:
+            made = cls(**open_arrays(folder, ARRAYS), names=tuple(manifest["labels"]), folder=folder.absolute())
+            made.check()
+        except ValueError as error:
+            raise fail("E030", DamagedFile, path=folder, why=f"{error}.") from error
+        return made
+
+    def check(self) -> None:
+        """Check that the arrays fit each other.
+
+        Raises:
+            ValueError: they do not.
+        """
+        if len(self.hashes) != len(self.labels) or len(self.firsts) != len(self.lengths) or self.labels.max(initial=0) >= max(1, len(self.names)):
+            raise ValueError("its arrays do not fit each other")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arrays as bytes, for a pipeline's `to_bytes`."""
@@ -133,8 +175,7 @@ class Phrases:
         try:
             arrays: dict[str, Any] = {name: np.frombuffer(content[name], dtype=kind) for name, kind in ARRAYS.items()}
             made = cls(**arrays, names=tuple(content["names"]))
-            if len(made.hashes) != len(made.labels) or len(made.firsts) != len(made.lengths) or made.labels.max(initial=0) >= max(1, len(made.names)):
-                raise ValueError("its arrays do not fit each other")
+            made.check()
         except (KeyError, TypeError, ValueError) as error:
             raise fail("E030", DamagedFile, path="these bytes", why=f"{error!r}.") from error
         return made

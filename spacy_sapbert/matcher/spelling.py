@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .phrases import Hashes1d, word_hash
+from ..errors import DamagedFile, fail
+from .phrases import Hashes1d, open_arrays, word_hash
 
 MIN_LETTERS = 7  # a shorter word with one edit is too often another word
 ARRAYS = {"known": np.uint64, "forms": np.uint64, "targets": np.uint32}
@@ -78,11 +79,28 @@ class Spelling:
 
     @classmethod
     def from_disk(cls, folder: Path) -> Spelling | None:
-        """Map the arrays of a folder; None if it has none."""
+        """Map the arrays of a folder; None if it has none.
+
+        Raises:
+            DamagedFile: E030.
+        """
         if not (folder / WORDS).is_file():
             return None
-        arrays: dict[str, Any] = {name: np.load(folder / f"spelling_{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS}
-        return cls(**arrays, words=tuple((folder / WORDS).read_text(encoding="utf-8").split("\n")))
+        try:
+            made = cls(**open_arrays(folder, ARRAYS, "spelling_"), words=tuple((folder / WORDS).read_text(encoding="utf-8").split("\n")))
+            made.check()
+        except ValueError as error:
+            raise fail("E030", DamagedFile, path=folder, why=f"{error}.") from error
+        return made
+
+    def check(self) -> None:
+        """Check that the arrays fit each other and the words.
+
+        Raises:
+            ValueError: they do not.
+        """
+        if len(self.forms) != len(self.targets) or int(self.targets.max(initial=0)) >= max(1, len(self.words)):
+            raise ValueError("the arrays of its spelling do not fit each other")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arrays as bytes, and the words."""

@@ -17,7 +17,7 @@ from spacy.tokens import Doc
 from ..encoders.common import settle_in_worker
 from ..encoders.static import StaticEncoder
 from ..errors import DamagedFile, MissingFile, SapbertError, fail
-from ..files import writing_folder
+from ..files import parse_json, writing_folder
 from ..matcher.phrases import Phrases
 from .features import Batch, in_names, make_batch, windows, words_of
 from .labels import KINDS
@@ -148,7 +148,7 @@ class MentionModel:
         if not (folder / CONFIG).is_file() or not (folder / WEIGHTS).is_file():
             raise fail("E040", MissingFile, path=folder, why=f"it holds no {CONFIG} and {WEIGHTS}")
         try:
-            config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+            config = parse_json((folder / CONFIG).read_text(encoding="utf-8"))
         except ValueError as error:
             raise fail("E040", DamagedFile, path=folder, why=f"{CONFIG} is not JSON ({error})") from error
         lexicon = Phrases.from_disk(folder / LEXICON)

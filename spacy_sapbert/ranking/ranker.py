@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..errors import DamagedFile, fail
-from ..files import why_invalid
+from ..errors import DamagedFile, SapbertError, fail
+from ..files import parse_json, why_invalid
 
 FORMAT = 1
 FEATURES = ("cosine", "cui", "weak_name", "number_missing", "number_added")
@@ -73,14 +73,16 @@ def read_ranker(path: Path) -> Ranker:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        content = json.loads(text)
+        content = parse_json(text)
         found = content["format"] if content["kind"] == "ranker" else None
         if found != FORMAT:
             raise fail("E106", path=path, found=found, expected=FORMAT)
         stored = _Stored.model_validate_json(text)
     except ValidationError as error:
         raise fail("E048", DamagedFile, path=path, why=why_invalid(error)) from error
-    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+    except SapbertError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
         raise fail("E048", DamagedFile, path=path, why=f"{type(error).__name__}: {error}") from error
     if stored.features != FEATURES:
         raise fail("E049", path=path, theirs=", ".join(stored.features), ours=", ".join(FEATURES))

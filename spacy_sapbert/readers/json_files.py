@@ -9,7 +9,8 @@ from typing import Any
 
 import ijson
 
-from ..errors import DamagedFile, fail
+from ..errors import DamagedFile, SapbertError, fail
+from .limits import OfDepth
 from .text import open_binary
 
 
@@ -17,7 +18,9 @@ from .text import open_binary
 def _guard(path: Path) -> Iterator[None]:
     try:
         yield
-    except (ijson.JSONError, UnicodeDecodeError) as error:
+    except SapbertError:
+        raise
+    except (ijson.JSONError, UnicodeDecodeError, ValueError, OverflowError) as error:  # the last two: of numbers with thousands of digits
         # JSON is UTF-8 by its standard, so there is no encoding to choose: wrong bytes are damage like any other
         why = " ".join(str(error).split())[:160] or "it ends too early"
         raise fail("E402", DamagedFile, path=path, expected="a whole JSON file in UTF-8", why=why) from error
@@ -26,10 +29,15 @@ def _guard(path: Path) -> Iterator[None]:
 def items(path: Path, prefix: str) -> Iterator[Any]:
     """Yield the objects at `prefix` ("graphs.item.nodes.item"), one by one."""
     with open_binary(path) as file, _guard(path):
-        yield from ijson.items(file, prefix, use_float=True)
+        yield from ijson.items(OfDepth(file, path), prefix, use_float=True)
 
 
 def pairs(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the keys and values of the one large object of a file."""
     with open_binary(path) as file, _guard(path):
-        yield from ijson.kvitems(file, "", use_float=True)
+        yield from ijson.kvitems(OfDepth(file, path), "", use_float=True)
+
+
+def are_texts(value: Any) -> bool:
+    """Say whether a value of JSON is a list of texts."""
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)

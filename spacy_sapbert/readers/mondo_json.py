@@ -25,8 +25,8 @@ def read_mondo_json(path: Path, stats: ReadStats) -> Iterator[Concept]:
     date = re.search(r"\d{4}-\d\d-\d\d", path.name)
     stats.version = date[0] if date else None
     for stats.rows, (key, entry) in enumerate(json_files.pairs(path), 1):
-        if not isinstance(entry, dict) or not isinstance(entry.get("label"), str) or not isinstance(entry.get("ancestors", {}), dict):
-            stats.bad(stats.rows, f"{key}: not an object with a `label` and `ancestors`")
+        if not _is_whole(entry):
+            stats.bad(stats.rows, f"{key[:60]}: not an object with a `label` and `ancestors`")
             continue
         concept_id = curies.canonical(key)
         source = curies.vocabulary_of(concept_id)
@@ -34,6 +34,13 @@ def read_mondo_json(path: Path, stats: ReadStats) -> Iterator[Concept]:
             yield _concept(concept_id, source, entry)
         elif isinstance(entry.get("replaced_by"), str):
             yield Concept(curies.canonical(entry["replaced_by"]), source, retired=[concept_id])
+
+
+def _is_whole(entry: Any) -> bool:
+    """Say whether an entry has a label, and nothing of another type."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("label"), str) or not isinstance(entry.get("ancestors") or {}, dict):
+        return False
+    return json_files.are_texts(entry.get("synonyms") or []) and isinstance(entry.get("description") or "", str)
 
 
 def _concept(concept_id: str, source: str, entry: Any) -> Concept:

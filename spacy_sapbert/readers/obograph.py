@@ -67,6 +67,9 @@ def read_obograph(
         if not isinstance(node, dict) or not isinstance(node.get("id"), str):
             stats.bad(stats.rows, "a node without an id")
             continue
+        if wrong := _wrong(node):
+            stats.bad(stats.rows, f"{node['id'][:60]}: {wrong} of another type")
+            continue
         concept_id = curies.canonical(node["id"])
         if node.get("type") == "PROPERTY" and node.get("lbl"):
             labels[concept_id] = node["lbl"]
@@ -81,8 +84,11 @@ def read_obograph(
                 yield Concept(replacements.pop(), curies.vocabulary_of(concept_id), retired=[concept_id])
         elif node.get("lbl") or meta.get("synonyms"):
             yield _concept(concept_id, node.get("lbl"), meta, suppressed)
-    for edge in json_files.items(path, "graphs.item.edges.item"):
-        one, kind, other = (curies.canonical(str(edge.get(key, ""))) for key in ("sub", "pred", "obj"))
+    for number, edge in enumerate(json_files.items(path, "graphs.item.edges.item"), 1):
+        if not _is_edge(edge):
+            stats.bad(number, "an edge without sub, pred and obj")
+            continue
+        one, kind, other = (curies.canonical(edge[key]) for key in ("sub", "pred", "obj"))
         if one in left_out or curies.split(one)[0].upper() not in wanted:
             continue
         if edge["pred"] in _SUBCLASS:
@@ -110,7 +116,7 @@ def own_prefix(path: Path) -> str:
 
 
 def _version(path: Path) -> str | None:
-    iri = next((v for v in json_files.items(path, "graphs.item.meta.version") if v), None)
+    iri = next((v for v in json_files.items(path, "graphs.item.meta.version") if v and isinstance(v, str)), None)
     date = re.search(r"\d{4}-\d\d-\d\d|(?<=version)[\d.]*\d", iri or "")
     return date[0] if date else iri
 
@@ -118,7 +124,7 @@ def _version(path: Path) -> str | None:
 def _descendants(path: Path, roots: set[str]) -> set[str]:
     children: dict[str, list[str]] = defaultdict(list)
     for edge in json_files.items(path, "graphs.item.edges.item"):
-        if edge.get("pred") in _SUBCLASS:
+        if _is_edge(edge) and edge["pred"] in _SUBCLASS:
             children[curies.canonical(edge["obj"])].append(curies.canonical(edge["sub"]))
     found, queue = set(roots), list(roots)
     while queue:
@@ -128,14 +134,45 @@ def _descendants(path: Path, roots: set[str]) -> set[str]:
     return found
 
 
+def _is_edge(edge: Any) -> bool:
+    return isinstance(edge, dict) and all(isinstance(edge.get(key), str) for key in ("sub", "pred", "obj"))
+
+
+def _wrong(node: dict[str, Any]) -> str:
+    """Return the name of a node's first part that is of another type than readers take; "" if there is none."""
+    meta = node.get("meta") or {}
+    if not isinstance(meta, dict):
+        return "meta"
+    for key, value in (("lbl", node.get("lbl")), ("type", node.get("type"))):
+        if value is not None and not isinstance(value, str):
+            return key
+    definition = meta.get("definition")
+    if definition is not None and not (isinstance(definition, dict) and isinstance(definition.get("val") or "", str)):
+        return "definition"
+    if not json_files.are_texts(meta.get("subsets", [])):
+        return "subsets"
+    for key in ("synonyms", "xrefs", "basicPropertyValues"):
+        values = meta.get(key, [])
+        if not isinstance(values, list) or not all(map(_is_value, values)):
+            return key
+    return ""
+
+
+def _is_value(value: Any) -> bool:
+    """Say whether something is an object whose `pred`, `val` and `synonymType` are texts, where it has them."""
+    if not isinstance(value, dict):
+        return False
+    return isinstance(value.get("pred", ""), str) and isinstance(value.get("val", ""), str) and isinstance(value.get("synonymType") or "", str)
+
+
 def _replacements(meta: dict[str, Any]) -> set[str]:
     values: list[str] = []
     for item in meta.get("basicPropertyValues", ()):
         if item.get("pred", "").endswith(_REPLACED_BY):
-            values.append(item["val"])
+            values.append(item.get("val", ""))
         elif item.get("pred", "").endswith(_REASON):
-            values.extend(re.findall(r"https?://[^\s<>\"]+[A-Za-z0-9]", item["val"]))
-    return {curies.canonical(v) for v in values}
+            values.extend(re.findall(r"https?://[^\s<>\"]+[A-Za-z0-9]", item.get("val", "")))
+    return {curies.canonical(v) for v in values if v}
 
 
 def _concept(concept_id: str, label: str | None, meta: dict[str, Any], suppressed: bool) -> Concept:
@@ -152,8 +189,9 @@ def _concept(concept_id: str, label: str | None, meta: dict[str, Any], suppresse
     for xref in meta.get("xrefs", ()):
         add_xref(concept, xref.get("val", ""))
     for item in meta.get("basicPropertyValues", ()):
-        if item.get("pred", "").endswith("hasAlternativeId"):
-            concept.retired.append(curies.canonical(item["val"]))
-        elif item.get("pred", "").endswith("core#exactMatch"):
-            add_xref(concept, item["val"], exact=True)
+        predicate, value = item.get("pred", ""), item.get("val")
+        if value and predicate.endswith("hasAlternativeId"):
+            concept.retired.append(curies.canonical(value))
+        elif value and predicate.endswith("core#exactMatch"):
+            add_xref(concept, value, exact=True)
     return concept

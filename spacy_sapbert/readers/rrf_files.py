@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from ..errors import DamagedFile, MissingFile, fail
 from ..kb.concept import CUI_PATTERN
 from .stats import ReadStats
-from .text import ZIP, decoded, guard, lines, unpacked
+from .text import ZIP, decoded, guard, lines, opening, unpacked
 
 TABLES = ("MRCONSO", "MRSTY", "MRDEF", "MRREL", "MRSAB", "MRRANK", "MRCUI")
 # number of columns, and which of them hold CUIs
@@ -37,7 +39,7 @@ class Tables:
                 self._add(str(p) for p in sorted(folder.glob("MR*.RRF*")))
         elif is_zip(path):
             self.archive = True
-            with guard(path), zipfile.ZipFile(path) as archive:
+            with guard(path), opening(path), zipfile.ZipFile(path) as archive:
                 self._add(n for n in sorted(archive.namelist()) if not n.startswith("__MACOSX"))
         elif table_of(path.name) == "MRCONSO":
             self._add(str(p) for p in sorted(path.parent.glob("MR*.RRF*")))
@@ -61,8 +63,8 @@ class Tables:
         if not self.archive:
             yield from lines(Path(self.found[table]), encoding)
             return
-        with guard(self.path), zipfile.ZipFile(self.path) as archive, archive.open(self.found[table]) as member:
-            with unpacked(member, self.path) as file:  # type: ignore[arg-type]
+        with guard(self.path), opened_member(self.path, self.found[table]) as member:
+            with unpacked(member, self.path, member=True) as file:
                 yield from decoded(file, self.path / self.found[table], encoding)
 
     def rows(self, table: str, stats: ReadStats, encoding: str, must_hold: Sequence[str] = ()) -> Iterator[list[str]]:
@@ -108,6 +110,22 @@ def table_of(name: str) -> str | None:
     """Return the name of the table in a file: "MRCONSO" for `2024AA/META/MRCONSO.RRF.gz`."""
     base = name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gz")
     return base[:-4] if base.endswith(".RRF") and base[:-4] in TABLES else None
+
+
+@contextmanager
+def opened_member(path: Path, name: str) -> Iterator[BinaryIO]:
+    """Open a file in a zip.
+
+    Raises:
+        SapbertError: E402, the zip is damaged or encrypted.
+    """
+    with opening(path):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        with opening(path):
+            member = archive.open(name)
+        with member:
+            yield cast(BinaryIO, member)
 
 
 def is_zip(path: Path) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..files import parse_json
 from ..kb import curies
 from ..kb.concept import Concept, Name
 from . import json_files
+from .json_files import are_texts
 from .names import RANKS
 from .stats import ReadStats, reader
 from .text import lines, open_binary
@@ -54,15 +55,20 @@ def _records(path: Path, encoding: str) -> Iterator[tuple[int, Any]]:
     for number, line in lines(path, encoding):
         if line.strip():
             try:
-                yield number, json.loads(line)
-            except json.JSONDecodeError as error:
+                yield number, parse_json(line)
+            except ValueError as error:
                 yield number, error
 
 
 def _problem(record: Any) -> str:
-    if isinstance(record, json.JSONDecodeError):
-        return f"not JSON: {record.msg}"
+    if isinstance(record, ValueError):
+        return f"not JSON: {getattr(record, 'msg', record)}"
     if not isinstance(record, dict):
         return "not an object"
     missing = [key for key in ("concept_id", "canonical_name") if not isinstance(record.get(key), str) or not record[key].strip()]
-    return f"no {' and no '.join(missing)}" if missing else ""
+    if missing:
+        return f"no {' and no '.join(missing)}"
+    lists = [key for key in ("aliases", "types") if not are_texts(record.get(key) or [])]
+    definition = record.get("definition")
+    wrong = [*lists, *(["definition"] if definition is not None and not isinstance(definition, str) else [])]
+    return f"{' and '.join(wrong)} of another type" if wrong else ""

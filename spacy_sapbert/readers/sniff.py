@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import DamagedFile, fail
 from .rrf_files import Tables, is_zip, table_of
-from .text import guard, open_binary
+from .text import guard, open_binary, opening
 
 _HEAD = 1 << 16
 _RRF = re.compile(r"C\d{7}\|[A-Z]{3}\|[PSps]\|L\d+\|")
@@ -42,7 +42,7 @@ def sniff(path: Path, encoding: str = "utf-8") -> str:
 
 
 def _holds_rrf(path: Path) -> bool:
-    with guard(path), zipfile.ZipFile(path) as archive:
+    with guard(path), opening(path), zipfile.ZipFile(path) as archive:
         return any(table_of(n) for n in archive.namelist())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -12,11 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from ..errors import DamagedFile, MissingFile, fail
+from ..errors import DamagedFile, MissingFile, SapbertError, fail
+from .limits import OfLines, OfRatio
 
 GZIP, ZSTD, ZIP, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\xfd7zXZ\0"
 BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 17
+_PIECE = 1 << 11  # bytes of zstd unpacked at once: they may be 64 MB
 
 
 class _Zstd(io.RawIOBase):
@@ -36,7 +39,7 @@ class _Zstd(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._left:
-            data = self._file.read(_BLOCK)
+            data = self._file.read(_PIECE)
             if not data:
                 if self._open:
                     raise EOFError("a zstd frame is not complete")
@@ -72,10 +75,29 @@ def guard(path: Path) -> Iterator[None]:
         raise fail("E402", DamagedFile, path=path, expected="a whole gzip file", why=str(error)) from error
 
 
-def unpacked(file: BinaryIO, path: Path) -> BinaryIO:
+@contextmanager
+def opening(path: Path) -> Iterator[None]:
+    """Turn the errors that a damaged, encrypted or unusual zip raises when it, or a file in it, is opened into E402."""
+    try:
+        yield
+    except SapbertError:
+        raise
+    except (NotImplementedError, RuntimeError, ValueError, OverflowError, OSError, struct.error) as error:
+        raise fail("E402", DamagedFile, path=path, expected="a whole zip", why=str(error) or type(error).__name__) from error
+
+
+def unpacked(file: BinaryIO, path: Path, *, member: bool = False) -> BinaryIO:
     """Return the file itself, or its unpacked content if its first bytes say gzip, xz or zstd.
 
     The name of a file is not trusted. A byte-order mark is skipped.
+
+    Args:
+        file: the file, or a file in a zip.
+        path: the file, or the zip.
+        member: it is a file in a zip.
+
+    Raises:
+        SapbertError: E411, while it is read: it unpacks to too much.
     """
     start = file.read(6)
     magic = start[:4]
@@ -88,7 +110,8 @@ def unpacked(file: BinaryIO, path: Path) -> BinaryIO:
         file = lzma.LZMAFile(file)  # type: ignore[assignment]  # noqa: SIM115
     elif magic == ZSTD:
         file = _Zstd(file, path)  # type: ignore[assignment]
-    buffered = io.BufferedReader(file, _BLOCK)  # type: ignore[type-var]
+    packed = member or start == XZ or magic == ZSTD or magic.startswith(GZIP)
+    buffered = io.BufferedReader(OfRatio(file, path) if packed else file, _BLOCK)  # type: ignore[type-var]
     if buffered.peek(3)[:3] == BOM:
         buffered.read(3)
     return buffered
@@ -99,7 +122,8 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
     """Open a plain, gzip, xz or zstd file, or the only file in a zip, as bytes.
 
     Raises:
-        SapbertError: E401 (missing), E402 (a folder, a damaged archive, or a zip of several files), E407 (zstandard is not installed).
+        SapbertError: E401 (missing), E402 (a folder, a damaged archive, or a zip of several files), E407 (zstandard is not installed); E411,
+            while it is read.
     """
     if not path.exists():
         raise fail("E401", MissingFile, path=path)
@@ -111,12 +135,16 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
             with unpacked(raw, path) as file:
                 yield file
             return
-        with zipfile.ZipFile(raw) as archive:
+        with opening(path):
+            archive = zipfile.ZipFile(raw)
+        with archive:
             names = [n for n in archive.namelist() if not n.endswith("/") and not n.startswith("__MACOSX")]
             if len(names) != 1:
                 why = f"it holds {len(names)}: {', '.join(names[:5])}. Unpack the one you mean."
                 raise fail("E402", path=path, expected="a zip of one file", why=why)
-            with archive.open(names[0]) as member, unpacked(member, path) as file:  # type: ignore[arg-type]
+            with opening(path):
+                member = archive.open(names[0])
+            with member, unpacked(member, path, member=True) as file:  # type: ignore[arg-type]
                 yield file
 
 
@@ -124,11 +152,13 @@ def decoded(file: IO[bytes], path: Path, encoding: str = "utf-8") -> Iterator[tu
     """Yield the number, from 1, and the text of each line, without its end (LF or CRLF).
 
     Raises:
-        SapbertError: E404, with the line that cannot be decoded.
+        SapbertError: E404, with the line that cannot be decoded; E410, a line is too long.
     """
     number = 0
     try:
-        with io.TextIOWrapper(file, encoding=encoding, errors="strict", newline="\n") as text:  # a lone CR is no line end here
+        with io.TextIOWrapper(
+            io.BufferedReader(OfLines(file, path), _BLOCK), encoding=encoding, errors="strict", newline="\n"
+        ) as text:  # a lone CR is no line end here
             for number, line in enumerate(text, 1):
                 yield number, line.rstrip("\r\n")
     except UnicodeDecodeError as error:

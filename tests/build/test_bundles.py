@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, Iterator, List
 
-import catalogue
 import numpy as np
+import catalogue
 import pytest
 from filelock import FileLock
 from thinc.api import Model
@@ -245,8 +245,20 @@ def test_an_engine_that_is_not_installed(tiny_linker: Path, tmp_path: Path):
     manifest = json.loads((tmp_path / "linker" / "manifest.json").read_text())
     (tmp_path / "linker" / "manifest.json").unlink()  # a link: don't write through it
     (tmp_path / "linker" / "manifest.json").write_text(json.dumps({**manifest, "index": "other.HnswIndex.v1"}))
-    with pytest.raises((SapbertError, catalogue.RegistryError), match="HnswIndex"):
+    with pytest.raises(SapbertError, match=r"engine 'other\.HnswIndex\.v1' is not registered here .in `sapbert_indexes`") as error:
         bundle.open_index(tmp_path / "linker")
+    assert error.value.code == "E052"
+
+
+@pytest.mark.parametrize(("architecture", "code"), [("other.Encoder.v1", "E052"), (7, "E110"), ("", "E110")])
+def test_an_architecture_that_is_not_installed(tiny_linker: Path, tmp_path: Path, architecture: object, code: str):
+    shutil.copytree(tiny_linker / "encoder", tmp_path / "encoder", copy_function=os.link)
+    manifest = json.loads((tmp_path / "encoder" / "manifest.json").read_text())
+    (tmp_path / "encoder" / "manifest.json").unlink()
+    (tmp_path / "encoder" / "manifest.json").write_text(json.dumps({**manifest, "architecture": architecture}))
+    with pytest.raises(SapbertError) as error:
+        bundle.open_encoder(tmp_path / "encoder", bundle.make_encoder(bundle.STATIC_ENCODER, {}))
+    assert error.value.code == code
 
 
 # -- kb_loader ------------------------------------------------------------------------------------------------------------

@@ -322,6 +322,17 @@ def test_extensions_declared_twice_are_one():
     assert (doc[:]._.kb_ents, doc[:]._.kb_codes, doc[:]._.kb_explain) == ([], {}, {})
 
 
+def test_candidates_are_tuples_also_in_a_doc_from_bytes():
+    set_extensions("kb_ents", "test")
+    doc = make("cold fever", ("fever", "A"))
+    write_links(doc, get_spans(doc, None), [link("C1", ("C1", 0.9), ("C2", 0.5))], "kb_ents", True)
+    again = Doc(NLP.vocab).from_bytes(doc.to_bytes())
+    assert again.ents[0]._.kb_ents == doc.ents[0]._.kb_ents == [("C1", 0.9), ("C2", 0.5)]
+    assert again[1:2].as_doc(copy_user_data=True).ents[0]._.kb_ents == [("C1", 0.9), ("C2", 0.5)]
+    again.ents[0]._.kb_ents.append(("C3", 0.1))
+    assert again.ents[0]._.kb_ents[2:] == [("C3", 0.1)]
+
+
 @pytest.mark.parametrize("taken", [{"default": None}, {"getter": lambda span: []}, {"default": ()}])
 @pytest.mark.parametrize("name", ["mine_ents", "mine_codes", "mine_explain"])
 def test_someone_elses_extension_is_not_overwritten(name: str, taken: Dict[str, Any]):

@@ -1,0 +1,74 @@
+"""The section `fuzz`: so many mutated inputs over all targets, and what fell."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from ..common import ROOT, Report, Table
+from .mutate import mutated
+from .targets import Target, make_targets
+from .trials import SECONDS, Outcome, outcomes
+
+INPUTS = 1_000_000  # over all targets
+TARGETS = ""  # names, separated by commas; "" for all
+SEED = 20
+FOUND = ROOT / "artifacts" / "fuzz"  # where inputs that fell are written
+PROTOCOL = (
+    "Each input is a small valid file with one to eight seeded changes. Checksums in manifests are those of the changed file, so that damage gets past "
+    "them. Refused: a coded error. Uncoded: another exception. A trial may take {seconds:.0f} s and 2 GB."
+)
+
+
+def run(data: Path, report: Report) -> None:
+    """Fuzz all targets, and print a row for each.
+
+    Args:
+        data: not used.
+        report: takes the table.
+    """
+
+    import torch
+
+    torch.set_num_threads(1)  # a forked process would wait for the threads of this one
+    columns = ["target", "inputs", "taken", "refused", "uncoded", "crash", "hang", "seconds"]
+    table = Table("fuzz", "Mutated inputs", PROTOCOL.format(seconds=SECONDS), columns)
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
+        targets = [target for target in make_targets(Path(scratch)) if not TARGETS or target.name in TARGETS.split(",")]
+        shares = sum(target.share for target in targets)
+        for target in targets:
+            count = max(1, int(INPUTS * target.share / shares))
+            start = time.perf_counter()
+            kinds, fell = fuzz(target, count, SEED)
+            table.add(target.name, count, *(kinds[kind] for kind in columns[2:7]), time.perf_counter() - start)
+            for what, outcome in sorted(fell.items()):
+                path = FOUND / target.name / hashlib.blake2b(what.encode(), digest_size=6).hexdigest()
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(input_of(target, outcome.number, SEED))
+                print(f"{target.name}: {outcome.kind}: {outcome.what}  -> {path.relative_to(ROOT)}", flush=True)
+    report.add("fuzz", table)
+
+
+def input_of(target: Target, number: int, seed: int) -> bytes:
+    """Return the input of a trial."""
+    chance = random.Random(f"{seed}:{target.name}:{number}")
+    return target.mutate(chance, mutated)
+
+
+def fuzz(target: Target, count: int, seed: int) -> tuple[Counter[str], dict[str, Outcome]]:
+    """Try a target with `count` inputs.
+
+    Returns:
+        Number of trials by kind of outcome, and the first of each kind of fall.
+    """
+    kinds = Counter[str]()
+    fell: dict[str, Outcome] = {}
+    for outcome in outcomes(lambda number: target.try_input(input_of(target, number, seed)), count):
+        kinds[outcome.kind] += 1
+        if outcome.fell:
+            fell.setdefault(f"{outcome.kind} {outcome.what.partition(':')[0]} {outcome.what.partition(':')[2].partition(':')[0]}", outcome)
+    return kinds, fell

@@ -1,0 +1,119 @@
+"""Run trials in processes of their own, so that one that crashes, hangs or takes all memory is an outcome and not the end.
+
+A process does one trial after the other and writes a line for each. Where it dies or stands still, the trial it was at is to blame, and another process
+goes on after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from spacy_sapbert.errors import SapbertError
+
+SECONDS = 20.0  # that one trial may take
+MEMORY = 2 << 30  # bytes that trials may take besides what the process has
+
+
+class Outcome(NamedTuple):
+    """What became of a trial.
+
+    Attributes:
+        number: of the trial.
+        kind: "taken" (no error), "refused" (a coded error), "uncoded" (another error), "crash", "hang".
+        what: the code, or the error and its place, or the signal.
+    """
+
+    number: int
+    kind: str
+    what: str
+
+    @property
+    def fell(self) -> bool:
+        """Whether this must not happen."""
+        return self.kind not in ("taken", "refused")
+
+
+def outcomes(trial: Callable[[int], None], count: int, *, seconds: float = SECONDS, memory: int = MEMORY) -> Iterator[Outcome]:
+    """Yield what becomes of trials 0 to count - 1.
+
+    Args:
+        trial: does one; a coded error refuses its input.
+        count: number of trials.
+        seconds: that one trial may take.
+        memory: bytes that trials may take besides what the process has.
+    """
+    at = 0
+    while at < count:
+        for outcome in _from_one_process(trial, at, count, seconds, memory):
+            yield outcome
+            at = outcome.number + 1
+
+
+def _from_one_process(trial: Callable[[int], None], start: int, count: int, seconds: float, memory: int) -> Iterator[Outcome]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _work(trial, start, count, writing, memory)
+    os.close(writing)
+    pending, at = b"", start
+    try:
+        while at < count:
+            ready, _, _ = select.select([reading], [], [], seconds)
+            if not ready:
+                os.kill(child, signal.SIGKILL)
+                yield Outcome(at, "hang", f"more than {seconds:g} s")
+                break
+            data = os.read(reading, 1 << 16)
+            if not data:
+                break
+            *lines, pending = (pending + data).split(b"\n")
+            for line in lines:
+                yield Outcome(at, *json.loads(line))
+                at += 1
+            if not lines and at == count:
+                break
+    finally:
+        os.close(reading)
+        _, status = os.waitpid(child, 0)
+    if at < count and os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
+        yield Outcome(at, "crash", signal.Signals(os.WTERMSIG(status)).name)
+    elif at < count and os.WIFEXITED(status):
+        yield Outcome(at, "crash", f"exit code {os.WEXITSTATUS(status)}")
+
+
+def _work(trial: Callable[[int], None], start: int, count: int, writing: int, memory: int) -> None:
+    """Do trials and write their outcomes; never return."""
+    try:
+        used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + memory, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
+        for number in range(start, count):
+            os.write(writing, json.dumps(_outcome(trial, number)).encode() + b"\n")
+    finally:
+        os._exit(0)
+
+
+def _outcome(trial: Callable[[int], None], number: int) -> tuple[str, str]:
+    try:
+        trial(number)
+    except SapbertError as error:
+        return "refused", error.code
+    except BaseException as error:  # libraries in Rust raise what is no Exception
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "benchmarks/fuzz" not in frame.filename]
+        ours = [frame for frame in frames if "spacy_sapbert" in frame.filename]
+        place = (ours or frames)[-1] if frames else None
+        where = f" at {Path(place.filename).name}:{place.lineno} {place.name}" if place else ""
+        return "uncoded", f"{type(error).__name__}{where}: {' '.join(str(error).split())[:120]}"
+    return "taken", ""

@@ -1,0 +1,65 @@
+"""Open NumPy files that somebody else may have written: what is not the array that is expected is refused before it is mapped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_ROWS = 50_000  # looked at at once
+
+
+def open_array(path: Path, kinds: str, shape: tuple[int | None, ...], *, mapped: bool = True) -> npt.NDArray[Any]:
+    """Map an array, read-only. Nothing is unpickled.
+
+    Args:
+        path: the file.
+        kinds: kinds of numbers that it may hold, as NumPy's `dtype.kind` names them: "f" for floats, "iu" for whole numbers.
+        shape: the size of each of its axes, None for any.
+        mapped: map it; else read it.
+
+    Raises:
+        ValueError: it is missing, damaged, cut short, or another array; the message says so and names the file.
+    """
+    try:
+        array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except Exception as error:  # NumPy's reader of headers lets its parser's own errors through: SyntaxError, TokenError, RecursionError …
+        raise ValueError(f"{path.name}: {' '.join(str(error).split())[:120] or type(error).__name__}") from error
+    if not isinstance(array, np.ndarray):  # an archive of arrays
+        raise ValueError(f"{path.name} is no array")
+    wanted = ", ".join("any" if size is None else f"{size:,}" for size in shape)
+    if array.dtype.kind not in kinds:
+        raise ValueError(f"{path.name} holds {array.dtype}, not numbers of kind '{kinds}'")
+    if array.ndim != len(shape) or any(size is not None and size != has for size, has in zip(shape, array.shape)):
+        raise ValueError(f"{path.name} has the shape {array.shape}, not ({wanted})")
+    return array
+
+
+def check_finite(array: npt.NDArray[Any], name: str) -> None:
+    """Look at all values of an array (n, …).
+
+    Raises:
+        ValueError: one is NaN or infinite.
+    """
+    for start in range(0, len(array), _ROWS):
+        block = array[start : start + _ROWS]
+        if not np.isfinite(block).all():
+            raise ValueError(f"{name} holds NaN or infinite values, the first in row {start + int(np.argwhere(~np.isfinite(block))[0][0]):,}")
+
+
+def check_between(array: npt.NDArray[Any], name: str, least: int, below: int) -> None:
+    """Look at all values of an array of whole numbers.
+
+    Args:
+        array: the array.
+        name: what it is, for the message.
+        least: the smallest value that it may hold.
+        below: all values are below this one.
+
+    Raises:
+        ValueError: a value is outside.
+    """
+    if array.size and not (least <= int(array.min()) and int(array.max()) < below):
+        raise ValueError(f"{name} has values from {int(array.min()):,} to {int(array.max()):,}; they must be {least:,} to {below - 1:,}")

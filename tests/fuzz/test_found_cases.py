@@ -1,0 +1,89 @@
+"""Inputs that fuzzing found (`python -m benchmarks fuzz`): each made a reader fall, and is now read or refused with a coded error."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from benchmarks.fuzz import trials
+from benchmarks.fuzz.command import fuzz, input_of
+from benchmarks.fuzz.mutate import mutated
+from benchmarks.fuzz.targets import Target, make_targets
+from spacy_sapbert.errors import SapbertError, fail
+
+CASES = sorted(path for path in (Path(__file__).parent / "cases").rglob("*") if path.is_file())
+
+
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Target]:
+    with pytest.warns(UserWarning, match="W001"):  # tiny.obo has a malformed row
+        return {target.name: target for target in make_targets(tmp_path_factory.mktemp("fuzz"))}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_found_case_is_read_or_refused(targets: dict[str, Target], path: Path) -> None:
+    with suppress(SapbertError):  # any other error fails the test
+        targets[path.parent.name].try_input(path.read_bytes())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_valid_files_of_every_target_are_taken(targets: dict[str, Target]) -> None:
+    for target in targets.values():
+        for name, content in target.files.items():
+            target.try_input(name.encode() + b"\n" + content)
+
+
+def test_the_same_seed_gives_the_same_inputs(targets: dict[str, Target]) -> None:
+    target = targets["linker-extras"]
+    first = [input_of(target, number, 5) for number in range(60)]
+    assert first == [input_of(target, number, 5) for number in range(60)]
+    assert first != [input_of(target, number, 6) for number in range(60)]
+    originals = {name.encode() + b"\n" + content for name, content in target.files.items()}
+    assert len(set(first) - originals) > 50
+
+
+def test_a_mutation_of_json_leaves_json_of_which_a_part_differs() -> None:
+    data = json.dumps({"kind": "linker", "files": {"a": [1, 2, 3]}}).encode()
+    changed = [mutated(data, [data], random.Random(number)) for number in range(200)]
+    whole = []
+    for each in changed:
+        try:
+            whole.append(json.loads(each))
+        except ValueError:
+            continue
+    assert len(whole) > 60
+    assert sum(each != json.loads(data) for each in whole) > 50
+
+
+def test_what_becomes_of_a_trial_is_told_apart() -> None:
+    def trial(number: int) -> None:
+        if number == 1:
+            raise fail("E401", path="x")
+        if number == 2:
+            raise KeyError("x")
+        if number == 3:
+            os.abort()
+        if number == 4:
+            while True:
+                time.monotonic()
+
+    found = list(trials.outcomes(trial, 6, seconds=1.0))
+    assert [(outcome.number, outcome.kind) for outcome in found] == [
+        (0, "taken"), (1, "refused"), (2, "uncoded"), (3, "crash"), (4, "hang"), (5, "taken"),
+    ]  # fmt: skip
+    assert (found[1].what, found[3].what) == ("E401", "SIGABRT")
+    assert [outcome.fell for outcome in found] == [False, False, True, True, True, False]
+
+
+@pytest.mark.e2e
+def test_thousands_of_inputs_and_none_falls(targets: dict[str, Target]) -> None:
+    for name in ("reader-obograph", "reader-scispacy", "kb", "index-annoy", "index-usearch", "index-faiss", "index-lists", "linker-extras"):
+        _, fell = fuzz(targets[name], 300, seed=11)
+        assert not fell, name
