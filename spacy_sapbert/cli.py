@@ -20,6 +20,7 @@ import typer
 from .corpus import notes
 from .corpus.pipeline import make_pipeline, run_code
 from .errors import MissingFile, SapbertError, fail, logger
+from .files import valid_text
 
 if TYPE_CHECKING:
     from .build.vectors import Workers
@@ -96,7 +97,7 @@ class Engine(str, Enum):
 
 
 def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Register a function as a command. Its coded errors are shown as one message and end with exit code 1.
+    """Register a function as a command. Its coded errors, and those of the system, are shown as one message and end with exit code 1.
 
     Args:
         where: the app that the command belongs to.
@@ -110,7 +111,13 @@ def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Call
             try:
                 function(*args, **kwargs)
             except SapbertError as error:
-                typer.secho(str(error), fg=typer.colors.RED, err=True)
+                typer.secho(valid_text(error), fg=typer.colors.RED, err=True)
+                raise typer.Exit(1) from error
+            except BrokenPipeError:  # whoever read the output has ended
+                raise
+            except OSError as error:
+                refused = fail("E053", path=valid_text(error.filename or "?"), error=error.strerror or type(error).__name__)
+                typer.secho(str(refused), fg=typer.colors.RED, err=True)
                 raise typer.Exit(1) from error
 
         return where.command(name)(run)
@@ -315,12 +322,14 @@ def kb_info(
 def _show_info(kb: Any) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    console = Console()
+    console = Console(markup=False)  # brackets in names and versions are no markup
     counts = kb.manifest["counts"]
-    sources = Table("source", "reader", "version", "rows", "malformed", title=str(kb.path))
+    sources = Table("source", "reader", "version", "rows", "malformed", title=Text(valid_text(kb.path)))
     for source in kb.manifest["sources"]:
-        sources.add_row(*(str(source.get(key) if source.get(key) is not None else "") for key in ("name", "kind", "version", "rows", "malformed")))
+        shown = (source.get(key) for key in ("name", "kind", "version", "rows", "malformed"))
+        sources.add_row(*(Text("" if value is None else valid_text(value)) for value in shown))
     console.print(sources)
     for key in (
         "concepts",
@@ -573,9 +582,13 @@ def link(
     athena: Path | None = typer.Option(
         None, help="--format omop: folder with CONCEPT.csv and CONCEPT_RELATIONSHIP.csv from Athena, for concept ids."
     ),
+    raw: bool = typer.Option(
+        False, "--raw", help="CSV: write texts as they are; else one that a spreadsheet takes for a formula gets an apostrophe."
+    ),
 ) -> None:
-    """Find and link the mentions in notes."""
+    """Find and link the mentions in notes. Where one fails, the others are written, and the exit code is 1."""
     from .corpus.annotator import AnnotationSettings, check_extensions
+    from .corpus.isolated import Isolated
 
     _check_format(format, out, athena)
     if out is not None and format is not Format.brat:
@@ -586,12 +599,18 @@ def link(
     run_code(code)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations, alone=True)
     check_extensions(_split(extensions))
-    docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))
+    found: dict[int, Any] = {}
+    reasons = Isolated(nlp).run([text for text, _ in texts], found.__setitem__, lambda docs: _progress(docs, len(texts)))
+    docs = [(found[i], texts[i][1]) for i in sorted(found)]
     linker: Any = nlp.get_pipe("sapbert_linker")
-    if format in EXPORTS:
-        export_docs(docs, linker, format, out, athena)
-    else:
-        write_docs(docs, linker.kb, format, out, _split(extensions))
+    if docs or not reasons:
+        if format in EXPORTS:
+            export_docs(docs, linker, format, out, athena)
+        else:
+            write_docs(docs, linker.kb, format, out, _split(extensions), raw=raw)
+    if reasons:
+        first = min(reasons)
+        raise fail("E054", count=len(reasons), total=len(texts), note=texts[first][1], why=reasons[first])
 
 
 def _check_format(format: Format, out: Path | None, athena: Path | None) -> None:
@@ -712,7 +731,7 @@ def check_out(out: Path) -> None:
         raise fail("E009", path=out, error=error.strerror) from error
 
 
-def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, extensions: Sequence[str] = ()) -> None:
+def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, extensions: Sequence[str] = (), *, raw: bool = False) -> None:
     """Write links in one of the formats.
 
     Args:
@@ -721,6 +740,7 @@ def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, exten
         format: the format.
         out: the file, None for standard output.
         extensions: names of Span extensions to write, too.
+        raw: see `to_csv`.
 
     Raises:
         SapbertError: E009, the file cannot be written.
@@ -738,7 +758,7 @@ def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, exten
     if format is Format.jsonl:
         render.to_jsonl(_rows(docs, kb, extensions), text)
     elif format is Format.csv:
-        render.to_csv(_rows(docs, kb, extensions), text, extensions)
+        render.to_csv(_rows(docs, kb, extensions), text, extensions, raw=raw)
     elif format is Format.html:
         text.write(render.to_html(docs, kb, "Linked notes", extensions=extensions))
     else:
@@ -939,11 +959,11 @@ def lookup(
         # Text, because rich would read the brackets of "benzo[a]pyrene" as markup
         for row in (identified := linker.kb.rows_of(name)[:k]):
             entity = linker.kb.entity(row)
-            table.add_row("id", entity.concept_id, Text(entity.canonical_name), Text(name))
+            table.add_row("id", Text(entity.concept_id), Text(entity.canonical_name), Text(name))
         is_name = bool(linker.kb.find([linker.search.normal(name)]))  # an id may also be a word
         for candidate in candidates[:k] if is_name or not identified else ():
             entity = linker.kb[candidate.concept_id]
-            table.add_row(f"{candidate.similarities[0]:.3f}", candidate.concept_id, Text(entity.canonical_name), Text(candidate.aliases[0]))
+            table.add_row(f"{candidate.similarities[0]:.3f}", Text(candidate.concept_id), Text(entity.canonical_name), Text(candidate.aliases[0]))
         console.print(table)
 
 

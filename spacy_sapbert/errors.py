@@ -116,6 +116,9 @@ class Errors:
     E050 = "rank=\"learned\" of '{component}' needs a ranker, and linker '{path}' has none{why}. Train one: `python -m spacy_sapbert train-ranker LINKER GOLD.spacy`."
     E051 = "A ranker belongs to one encoder, and this one has no fingerprint to know it by. Give it a `fingerprint` that changes with its weights."
     E052 = "The {what} '{name}' is not registered here (in `{registry}`). Install the package that brings it, or build the linker again."
+    E053 = "The system refuses '{path}' ({error}). Check that it is there and may be used, or give another one."
+    E054 = "{count:,} of {total:,} notes could not be linked, and the others were; the first is '{note}': {why}. Mend these notes, or leave them out."
+    E055 = "The cache '{path}' can't be used ({error}). Set {env} to a folder that can be written."
     E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait for it, or give another folder."
     E027 = (
         "One of {count} processes that encode names died ({error}), often because memory ran out. The shards that are whole are kept: run the same command "

@@ -53,6 +53,11 @@ def every_byte(wanted: bool = True) -> Iterator[None]:
         _EVERY_BYTE.reset(token)
 
 
+def is_every_byte() -> bool:
+    """Return whether this is in the block of `every_byte`."""
+    return _EVERY_BYTE.get()
+
+
 def is_looked_through(path: Path) -> bool:
     """Return whether every byte of a file is looked at when it is opened: the file is small, or the block is that of `every_byte`."""
     return _EVERY_BYTE.get() or path.stat().st_size <= FULL_HASH_BYTES
@@ -166,6 +171,23 @@ def read_manifest(
     return manifest
 
 
+def changed_files(folder: Path) -> list[str]:
+    """Return the files of a folder, and of folders below, that are not as their manifests list them; unreadable manifests themselves, too."""
+    changed = []
+    for path in sorted(folder.rglob(MANIFEST)):
+        try:
+            entries = parse_json(path.read_text(encoding="utf-8"))["files"].items()
+        except (AttributeError, KeyError, OSError, TypeError, ValueError):
+            changed.append(path.relative_to(folder).as_posix())
+            continue
+        for name, entry in entries:
+            try:
+                check_file(path.parent, name, entry, "E102", False)
+            except (KeyError, OSError, TypeError, SapbertError):
+                changed.append((path.parent / name).relative_to(folder).as_posix())
+    return changed
+
+
 def check_file(folder: Path, name: str, entry: dict[str, Any], damaged: str, full: bool) -> None:
     """Compare a file with its entry in the manifest.
 
@@ -265,6 +287,11 @@ def _link(source: Any, target: Any) -> None:
         os.link(source, target, follow_symlinks=False)
     except OSError:
         shutil.copy2(source, target, follow_symlinks=False)
+
+
+def valid_text(text: object) -> str:
+    """Return a text that UTF-8 can hold: names of files may hold other bytes, and JSON halves of surrogate pairs."""
+    return str(text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -129,6 +129,7 @@ class SapBertLinker(DocComponent):
     exact_match = Setting[bool]()
     candidates_batch_size = Setting[int]()
     cache_size = Setting[int]()
+    verify = Setting[str]()
     language = Setting[str]()
 
     def __init__(

@@ -13,6 +13,7 @@ from .kb import semantic_types
 from .kb.concept import ENGLISH
 
 LEARNED, COSINE = "learned", "cosine"  # values of `rank`
+SAMPLED, FULL = "sampled", "full"  # values of `verify`
 FAST = "fast"  # the static encoder that comes with this package
 Names = Union[List[str], Tuple[str, ...]]  # given as a list, kept as a tuple: a list could be changed behind the checks
 Types = Union[None, str, Names, Dict[str, Names]]  # a text is one type
@@ -51,6 +52,8 @@ class Settings:
         exact_match: link a mention that equals a name with score 1.0, without encoding it.
         candidates_batch_size: mentions that are encoded and searched at once.
         cache_size: mentions whose answers are remembered; 0 is none.
+        verify: how the linker's files are checked when they are opened: "sampled" hashes files up to 64 MiB whole and samples of larger ones, "full"
+            hashes every byte and looks at every page, node and value.
         language: of the texts, as spaCy writes it; the factory takes the pipeline's. It decides about lower case and the rules of abbreviations.
         component: name of the component, for messages.
 
@@ -86,6 +89,7 @@ class Settings:
     exact_match: bool = True
     candidates_batch_size: int = 4096
     cache_size: int = 100_000
+    verify: str = SAMPLED
     language: str = ""
     component: InitVar[str] = "sapbert_linker"
 
@@ -112,6 +116,7 @@ class Settings:
             fits = share is None or (isinstance(share, (int, float)) and 0.0 < share < 1.0)
             require(setting, fits, "it must be a share, between 0 and 1, or null.")
         require("rank", self.rank in (None, LEARNED, COSINE), f"it must be '{LEARNED}', '{COSINE}', or null.")
+        require("verify", self.verify in (SAMPLED, FULL), f"it must be '{SAMPLED}' or '{FULL}'.")
         require("nil", self.nil in ("", "NIL"), "it must be '' or 'NIL'.")
         require("attr_name", self.attr_name.isidentifier(), "it must be a Python name.")
         require("spans_key", self.spans_key is None or bool(self.spans_key), "name a span group, or null for doc.ents.")

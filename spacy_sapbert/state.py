@@ -12,11 +12,12 @@ from .build.default_linkers import find_linker
 from .bundle import NAME_ENCODER, STATIC_ENCODER, LinkerBundle, is_fast, make_encoder
 from .encoders.base import Encoder
 from .errors import fail
+from .files import every_byte
 from .search import CandidateSearch
-from .settings import Settings
+from .settings import FULL, Settings
 from .types import VectorIndex
 
-FIXED = ("linker_name", "encoder")  # settings that decide what is opened
+FIXED = ("linker_name", "encoder", "verify")  # settings that decide what is opened
 
 
 class LinkerState:
@@ -117,7 +118,8 @@ class LinkerState:
 
     def open(self, folder: str | Path, *, exclude: Iterable[str] = (), **more: Any) -> LinkerBundle:
         """Open a linker folder; it is not yet used. See `LinkerBundle.open`."""
-        return LinkerBundle.open(folder, self._encoder, self._index, component=self.component, exclude=set(exclude), opened=self.opened, **more)
+        with every_byte(self._settings.verify == FULL):
+            return LinkerBundle.open(folder, self._encoder, self._index, component=self.component, exclude=set(exclude), opened=self.opened, **more)
 
     def _open_named(self) -> LinkerBundle:
         return self.open(self.named_folder()) if self._opened is None else self._opened

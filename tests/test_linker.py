@@ -153,6 +153,7 @@ def test_default_config():
         "exact_match": True,
         "candidates_batch_size": 4096,
         "cache_size": 100_000,
+        "verify": "sampled",
     }
     assert config["model"]["@architectures"] == "spacy-sapbert.NameEncoder.v1"
     assert config["index"]["@sapbert_indexes"] == "spacy-sapbert.AnnoyIndex.v1"
@@ -195,6 +196,7 @@ def test_constructor_touches_neither_disk_nor_network(tiny_linker: Path):
         ({"k": 0}, "E002"),
         ({"k": "30"}, "E002"),
         ({"cache_size": "5"}, "E002"),
+        ({"verify": "half"}, "E002"),
         ({"threshold": "0.5"}, "E002"),
         ({"max_entities_per_mention": 0}, "E002"),
         ({"threshold": 1.5}, "E002"),

@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from ..about import __version__
 from ..bundle import SENSES, VERSION
 from ..calibration import read_calibration
 from ..errors import fail
-from ..files import checksum, package_file, writing_folder
+from ..files import checksum, is_disk_full, package_file, valid_text, writing_folder
 from ..kb.knowledge_base import VERSION as KB_VERSION
 from ..registry import check_linker_name, registry
 from .linker import SHIPPED_RANKER, build_linker, read_source
@@ -64,13 +65,13 @@ def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
         build: writes the folder.
 
     Raises:
-        SapbertError: E007, another build has held the lock for an hour.
+        SapbertError: E007, another build has held the lock for an hour; E055, the cache cannot be used.
     """
     folder = cache_folder() / "-".join([name, f"v{VERSION}", __version__, *parts])
     if (folder / "manifest.json").is_file():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
     lock = folder.with_name(folder.name + ".lock")
+    check_cache(folder.parent)
     try:
         with FileLock(lock, timeout=LOCK_SECONDS):
             if not (folder / "manifest.json").is_file():
@@ -78,6 +79,22 @@ def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
     except Timeout as error:
         raise fail("E007", path=folder, seconds=LOCK_SECONDS, lock=lock) from error
     return folder
+
+
+def check_cache(folder: Path) -> None:
+    """Make the cache folder, and write and remove a file in it.
+
+    Raises:
+        SapbertError: E008, the disk is full; E055, the folder cannot be used.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".tmp") as file:
+            file.write(b"x")
+    except OSError as error:
+        if is_disk_full(error):
+            raise fail("E008", path=folder, error=error, env=CACHE_VARIABLE) from error
+        raise fail("E055", path=valid_text(folder), error=error.strerror or error, env=CACHE_VARIABLE) from error
 
 
 def fingerprint_of(value: Any) -> str:

@@ -116,7 +116,7 @@ def _outcomes(annotator: Annotator, todo: Sequence[Partition], engine: str, work
         return annotate_in_ray(annotator.settings, annotator.out, todo, workers, address)
     if workers == 1:
         return annotate_here(annotator, todo)
-    return annotate_in_processes(annotator.settings, annotator.out, todo, workers)
+    return annotate_in_processes(annotator.settings, annotator.out, todo, workers, Path(annotator.linker.folder))
 
 
 def _shown(outcomes: Iterator[Outcome], corpus: Corpus, todo: Sequence[Partition], progress: bool) -> Iterator[Outcome]:

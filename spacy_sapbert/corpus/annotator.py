@@ -10,19 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..context.sections import find_sections, section_at
-from ..errors import SapbertError, ServerError, fail
+from ..errors import SapbertError, fail
 from ..files import checksum, is_disk_full, write_text
 from ..indexes.base import Threaded, reader_params_of
-from ..types import Forgetting, Loadable
+from ..types import Forgetting
+from .isolated import Isolated
 from .notes import Note, NoteReader, Partition
 
 FAILED = "_failed"  # readers of Parquet folders skip what begins with _ or .
@@ -156,16 +154,12 @@ class Annotator:
         self._threads_before = torch.get_num_threads()
         self._blas = _limit_blas(settings.threads)
         torch.set_num_threads(settings.threads)
-        self._alone = False  # a note is tried alone; then the error it raises is the reason why it failed
         try:
             run_code(settings.code)
             self.nlp = make_pipeline(settings.config(), settings.pipeline, settings.abbreviations, alone=True)
             check_extensions(settings.extensions)
             _check_kept(settings)
-            for _, component in self.nlp.pipeline:
-                if isinstance(component, Loadable):
-                    component.load()
-            self.nlp.set_error_handler(self._on_error)
+            self._isolated = Isolated(self.nlp)
             self.linker: Any = self.nlp.get_pipe(LINKER)
             index = self.linker.index
             if isinstance(index, Threaded):
@@ -268,25 +262,12 @@ class Annotator:
         """
         self._forget()
         found: dict[int, list[dict[str, Any]]] = {}
-        reasons: dict[int, str] = {i: note.error for i, note in enumerate(notes) if note.text is None}
-        try:
-            for doc, i in self.nlp.pipe(self._docs(notes), as_tuples=True):
-                found[i] = list(self._rows_of(doc, notes[i]))
-        except ServerError:  # no note is at fault
-            raise
-        except Exception:  # a component without an error handler raised; the notes that are missing are tried alone below
-            pass
-        for i, note in enumerate(notes):
-            if i not in found and i not in reasons:
-                self._alone = True
-                try:
-                    found[i] = list(self._rows_of(self.nlp(note.text), note))
-                except ServerError:
-                    raise
-                except Exception as error:
-                    reasons[i] = describe(error)
-                finally:
-                    self._alone = False
+
+        def take(i: int, doc: Any) -> None:
+            found[i] = list(self._rows_of(doc, notes[i]))
+
+        reasons = {i: note.error for i, note in enumerate(notes) if note.text is None}
+        reasons.update(self._isolated.run([note.text for note in notes], take))
         rows = [row for i in range(len(notes)) for row in found.get(i, ())]
         return rows, [{"note_id": notes[i].note_id, "place": notes[i].place, "reason": reasons[i]} for i in sorted(reasons)]
 
@@ -294,16 +275,6 @@ class Annotator:
         for _, component in self.nlp.pipeline:
             if isinstance(component, Forgetting):
                 component.forget()
-
-    def _docs(self, notes: list[Note]) -> Iterator[tuple[Any, int]]:
-        for i, note in enumerate(notes):
-            with suppress(Exception):  # the tokenizer has no error handler; the note is tried alone later
-                if note.text is not None:
-                    yield self.nlp.make_doc(note.text), i
-
-    def _on_error(self, name: str, component: Any, docs: list[Any], error: Exception) -> None:
-        if self._alone or isinstance(error, ServerError):  # waiting for the server again with each batch would take for ever
-            raise error
 
     def _rows_of(self, doc: Any, note: Note) -> Iterator[dict[str, Any]]:
         from ..render import NIL, rows
@@ -330,21 +301,6 @@ class Annotator:
                 **{name: json.dumps(value, ensure_ascii=False, default=str) for name, value in row.get("extensions", {}).items()},
                 **dict(zip(self.settings.keep_columns, note.kept)),
             }
-
-
-def describe(error: BaseException) -> str:
-    """Return the reason of a failure without any text of the note.
-
-    Messages of other libraries may quote the note, so only their type, spaCy's code and the place in the code are given.
-    """
-    if isinstance(error, SapbertError):
-        return str(error)
-    if isinstance(error, OSError) and error.errno:
-        return f"{type(error).__name__}: {os.strerror(error.errno)}"
-    frames = traceback.extract_tb(error.__traceback__)
-    code = re.match(r"\[[EW]\d+\]", str(error))
-    place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}, {frames[-1].name}" if frames else ""
-    return f"{type(error).__name__}{' ' + code[0] if code else ''}{place}"
 
 
 def check_extensions(names: Sequence[str]) -> None:

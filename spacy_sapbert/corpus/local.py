@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import SapbertError, fail
-from .annotator import AnnotationCounts, AnnotationSettings, Annotator, Outcome, describe
+from ..files import changed_files
+from .annotator import AnnotationCounts, AnnotationSettings, Annotator, Outcome
+from .isolated import describe
 from .notes import Partition
 from .workers import TRIES
 
 READY, DONE, FAILED, FATAL = "ready", "done", "failed", "fatal"
+MEMORY_FAULTS = (signal.SIGSEGV, signal.SIGBUS)  # a mapped file was cut short, or leads a library nowhere
 WAIT_SECONDS, STOP_SECONDS = 5.0, 10.0
 
 
@@ -52,13 +55,22 @@ def annotate_here(annotator: Annotator, partitions: Sequence[Partition]) -> Iter
                 break
 
 
-def annotate_in_processes(settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int) -> Iterator[Outcome]:
+def annotate_in_processes(
+    settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int, linker: Path | None = None
+) -> Iterator[Outcome]:
     """Annotate partitions by processes; yield their outcomes as they come.
+
+    Args:
+        settings: how notes are annotated.
+        out: folder to write into.
+        partitions: what is to be annotated.
+        workers: number of processes.
+        linker: folder of the linker; its files are looked at if a process dies of its memory.
 
     Raises:
         SapbertError: what a worker raises while it loads or writes; E021, workers die while they load.
     """
-    crew = _Crew(settings, out, partitions, workers)
+    crew = _Crew(settings, out, partitions, workers, linker)
     try:
         yield from crew.run()
     finally:
@@ -86,6 +98,14 @@ def _work(connection: Connection, settings: AnnotationSettings, out: Path) -> No
         connection.send(_Answer(FATAL, error))
     except (EOFError, OSError):
         return
+
+
+def _suspects(linker: Path | None) -> str:
+    """Return in words which files may have made a process die of its memory."""
+    changed = [] if linker is None else changed_files(linker)
+    if changed:
+        return f"in linker '{linker}' {', '.join(changed[:5])} changed since it was built. Build the linker again, or get an unchanged copy"
+    return f"the files of linker '{linker}' are as they were built. A library, or the memory of this machine, may be at fault"
 
 
 class _Worker:
@@ -116,8 +136,8 @@ class _Worker:
 class _Crew:
     """All workers, and the partitions that wait for them."""
 
-    def __init__(self, settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int) -> None:
-        self.settings, self.out, self.workers = settings, out, workers
+    def __init__(self, settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int, linker: Path | None) -> None:
+        self.settings, self.out, self.workers, self.linker = settings, out, workers, linker
         self.waiting: deque[Partition] = deque(partitions)
         self.tries: Counted[int] = Counter()
         self.died_early = 0  # workers in a row that died while they loaded
@@ -156,6 +176,8 @@ class _Crew:
     def _dead(self, worker: _Worker) -> Iterator[Outcome]:
         del self.crew[worker.connection]
         why = worker.end()
+        if -(worker.process.exitcode or 0) in MEMORY_FAULTS:
+            why = f"{why}: {_suspects(self.linker)}"
         if not worker.ready:
             self.died_early += 1
             if self.died_early == TRIES:

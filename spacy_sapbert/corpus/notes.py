@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import MissingFile, SapbertError, fail
+from ..files import parse_json, valid_text
 from ..readers.text import open_binary
 
 TEXTS = (".txt", ".text", ".md")
@@ -144,7 +145,7 @@ def names_of(files: Sequence[Path], folder: Path) -> list[str]:
     """Return the ids of files: paths in the folder without suffix, or with it if two ids would be equal."""
     short = [without_ending(file.relative_to(folder)).as_posix() for file in files]
     twice = {name for name, following in zip(sorted(short), sorted(short)[1:]) if name == following}
-    return [_valid(file.relative_to(folder).as_posix() if name in twice else name) for file, name in zip(files, short)]
+    return [valid_text(file.relative_to(folder).as_posix() if name in twice else name) for file, name in zip(files, short)]
 
 
 def read_text(path: Path) -> str:
@@ -167,7 +168,7 @@ def read_file(path: Path, text_field: str = "text", id_field: str | None = None)
     """
     kind = kind_of(path)
     if kind in (None, "texts"):
-        yield Note(without_ending(path).name, str(path), read_text(path))
+        yield Note(valid_text(without_ending(path).name), str(path), read_text(path))
         return
     corpus = open_corpus(path, text_field=text_field, id_field=id_field)
     reader = NoteReader(text_field, id_field)
@@ -190,11 +191,11 @@ def decode(data: bytes, path: str | Path) -> str:
 def read_record(line: str, name: str, place: str, text_field: str = "text", id_field: str = "id", keep: Sequence[str] = ()) -> Note:
     """Return the note in a line of JSON; its id is `name` if it has none. Fields of `keep` that it lacks are None."""
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        record = parse_json(line)
+    except ValueError as error:
         return Note(name, place, None, f"it is not JSON ({error}).")
     found = record.get(id_field) if isinstance(record, dict) else None
-    note_id = _valid(str(found)) if found is not None else name
+    note_id = valid_text(str(found)) if found is not None else name
     text = record.get(text_field) if isinstance(record, dict) else None
     if not isinstance(text, str):
         return Note(note_id, place, None, f"it has no field '{text_field}' that holds text.")
@@ -204,13 +205,8 @@ def read_record(line: str, name: str, place: str, text_field: str = "text", id_f
 def _as_text(value: Any) -> str | None:
     """Return a value of a column as text: texts as they are, others as JSON."""
     if value is None or isinstance(value, str):
-        return value if value is None else _valid(value)
+        return value if value is None else valid_text(value)
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _valid(note_id: str) -> str:
-    """Return an id that is valid UTF-8: file names may hold other bytes, and JSON halves of surrogate pairs."""
-    return note_id.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 # -- a corpus ---------------------------------------------------------------------------------------------------------------
@@ -286,7 +282,7 @@ def _files_of(root: Path) -> tuple[str, list[Path], list[str]]:
     if not root.exists():
         raise fail("E401", MissingFile, path=root)
     if (kind_of_root := kind_of(root)) is not None and root.is_file():
-        return kind_of_root, [root], [_valid(without_ending(root).name)]
+        return kind_of_root, [root], [valid_text(without_ending(root).name)]
     raise fail("E402", path=root, expected="a corpus", why=f"'{root.suffix or root.name}' is not read. {FORMS}.")
 
 
@@ -411,10 +407,10 @@ def _check_table(file: Path, wanted: Sequence[str | None]) -> None:
 def _fields(line: bytes) -> list[str]:
     """Return the fields of a line that hold text."""
     try:
-        record = json.loads(line.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
+        record = parse_json(line.decode("utf-8-sig"))
+    except ValueError:
         return []
-    return [_valid(field) for field, value in record.items() if isinstance(value, str)] if isinstance(record, dict) else []
+    return [valid_text(field) for field, value in record.items() if isinstance(value, str)] if isinstance(record, dict) else []
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------------
@@ -443,12 +439,12 @@ class NoteReader:
 
     def _text(self, piece: Piece) -> Iterator[Note]:
         try:
-            yield Note(piece.name, _valid(piece.path), read_text(Path(piece.path)))
+            yield Note(piece.name, valid_text(piece.path), read_text(Path(piece.path)))
         except SapbertError as error:
             why = "it is not valid UTF-8. Convert it (iconv -f latin1 -t utf-8)." if error.code == "E404" else "it is damaged."
-            yield Note(piece.name, _valid(piece.path), None, why)
+            yield Note(piece.name, valid_text(piece.path), None, why)
         except OSError as error:
-            yield Note(piece.name, _valid(piece.path), None, f"it can't be read ({error.strerror}).")
+            yield Note(piece.name, valid_text(piece.path), None, f"it can't be read ({error.strerror}).")
 
     def _lines(self, piece: Piece) -> Iterator[Note]:
         with open(piece.path, "rb") as file:
@@ -456,7 +452,7 @@ class NoteReader:
             lines = file.read(piece.stop - piece.start).split(b"\n")
         for number, line in enumerate(lines, piece.line):
             if line.strip():
-                name, place = f"{piece.name}:{number}", f"{_valid(piece.path)}, line {number}"
+                name, place = f"{piece.name}:{number}", f"{valid_text(piece.path)}, line {number}"
                 try:
                     yield read_record(line.decode("utf-8-sig"), name, place, self.text_field, self.id_field or "id", self.keep)
                 except UnicodeDecodeError:
@@ -469,7 +465,7 @@ class NoteReader:
         for number, record in self._stream.take(piece.start, piece.stop):
             at += 1
             table = isinstance(record, dict)
-            name, place = f"{piece.name}:{number}", f"{_valid(piece.path)}, {'row' if table else 'line'} {number}"
+            name, place = f"{piece.name}:{number}", f"{valid_text(piece.path)}, {'row' if table else 'line'} {number}"
             if isinstance(record, dict):
                 yield self._of_table(record, name, place)
                 continue
@@ -482,7 +478,7 @@ class NoteReader:
 
     def _of_table(self, row: dict[str, Any], name: str, place: str) -> Note:
         note_id, text = row.get(self.id_field or "id"), row.get(self.text_field)
-        name = _valid(note_id) if isinstance(note_id, str) and note_id else name
+        name = valid_text(note_id) if isinstance(note_id, str) and note_id else name
         if not isinstance(text, str):
             return Note(name, place, None, f"it has no '{self.text_field}'.")
         return Note(name, place, text, kept=tuple(_as_text(row.get(column)) for column in self.keep))
@@ -498,10 +494,10 @@ class NoteReader:
             raise OSError(f"'{piece.path}' ends at row {row:,}, but it had {piece.stop:,} rows")
 
     def _row(self, piece: Piece, row: int, text: Any, note_id: Any, kept: Sequence[Any]) -> Note:
-        name, place = f"{piece.name}:{row + 1}", f"{_valid(piece.path)}, row {row + 1}"
+        name, place = f"{piece.name}:{row + 1}", f"{valid_text(piece.path)}, row {row + 1}"
         try:
             found = None if note_id is None else note_id.as_py()
-            name = name if found is None else _valid(str(found))
+            name = name if found is None else valid_text(str(found))
             value = text.as_py()
             values = tuple(_as_text(each.as_py()) for each in kept)
         except UnicodeDecodeError:  # Arrow takes any bytes for text

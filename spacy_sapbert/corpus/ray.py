@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SapbertError, fail
-from .annotator import AnnotationCounts, AnnotationSettings, Annotator, Outcome, describe, part_name
+from .annotator import AnnotationCounts, AnnotationSettings, Annotator, Outcome, part_name
+from .isolated import describe
 from .notes import Partition
 from .workers import TRIES
 

@@ -64,10 +64,11 @@ class _Candidates:
     name: str
 
     def __call__(self, span: Span) -> List[Tuple[str, float]]:
-        found = span.doc.user_data.get(_key(self.name, span), [])
+        user_data: Dict[Any, Any] = span.doc.user_data
+        found: List[Tuple[str, float]] = user_data.get(_key(self.name, span), [])
         if any(not isinstance(candidate, tuple) for candidate in found):
-            found[:] = map(tuple, found)
-        return found  # type: ignore[no-any-return]
+            found[:] = [(concept_id, score) for concept_id, score in found]
+        return found
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ class _SetCandidates:
     name: str
 
     def __call__(self, span: Span, candidates: List[Tuple[str, float]]) -> None:
-        span.doc.user_data[_key(self.name, span)] = candidates
+        user_data: Dict[Any, Any] = span.doc.user_data
+        user_data[_key(self.name, span)] = candidates
 
 
 def _key(name: str, span: Span) -> Tuple[Any, ...]:

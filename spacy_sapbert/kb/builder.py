@@ -32,7 +32,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from ..errors import fail, warn
-from ..files import reserve, write_manifest, writing_folder
+from ..files import reserve, valid_text, write_manifest, writing_folder
 from . import curies, semantic_types
 from .concept import MAX_NAME_CHARS, Concept, is_cui, normalise
 from .joining import Joins, assign, several_of_one_source
@@ -177,7 +177,7 @@ def build_kb(
 
 def _describe(source: Source) -> dict[str, Any]:
     stats = source.stats
-    described: dict[str, Any] = {"name": source.name, "kind": source.kind}
+    described: dict[str, Any] = {"name": valid_text(source.name), "kind": source.kind}
     for key in ("version", "rows", "malformed", "concepts"):
         if stats is not None:
             described[key] = getattr(stats, key, None)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
 from ..arrays import check_between
 from ..errors import DamagedFile, SapbertError, fail
-from ..files import every_byte, is_looked_through, read_manifest
+from ..files import every_byte, is_every_byte, is_looked_through, read_manifest
 from ..types import Bools1d
 from . import curies, semantic_types
 from .additions import Additions, Overlay
@@ -144,7 +144,7 @@ class KnowledgeBase:
             self.manifest: dict[str, Any] = read_manifest(self.path, KIND, VERSION, missing="E101", damaged="E102", content=_Manifest, files=files)
             self.added: Overlay | None = None
             self._database = Database(self.path / DATABASE)
-            if verify:
+            if is_every_byte():
                 self._database.check_pages()
             try:
                 self.name_table = NameTable.open(self.path / NAME_TABLE)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from .records import Row
 
 CSV_COLUMNS = ["note", "start", "end", "mention", "label", "status", "nested", "cui", "name", "types", "type_names", "score", "probability", "codes"]
 
 
-def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = ()) -> int:
+_NUMBER = re.compile(r"-?\d+\.\d+")  # a score or probability
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes a cell that begins with one of these for a formula, and runs it
+
+
+def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = (), *, raw: bool = False) -> int:
     """Write a header and one row for each record. The items of a list are joined by "|".
 
     Args:
         rows: the records.
         stream: a file that was opened with newline="".
         extensions: names of the extensions that the records have; each is a column.
+        raw: write texts as they are; else one that a spreadsheet would take for a formula gets an apostrophe.
 
     Returns:
         Number of rows, without the header.
@@ -38,6 +44,11 @@ def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = ()) 
             "probability": "" if row["probability"] is None else f"{row['probability']:.4f}",
             "codes": "|".join(f"{vocabulary}={code}" for vocabulary, codes in row["codes"].items() for code in codes),
         }
-        writer.writerow([flat[column] for column in columns])
+        writer.writerow([flat[column] if raw else _harmless(flat[column]) for column in columns])
         count += 1
     return count
+
+
+def _harmless(cell: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula; numbers stay as they are."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) and not _NUMBER.fullmatch(cell) else cell

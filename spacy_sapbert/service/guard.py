@@ -16,7 +16,7 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..corpus.annotator import describe
+from ..corpus.isolated import describe
 from ..errors import SapbertError, ServerError, fail, logger
 from .batching import QueueFull
 from .metrics import Metrics

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, Iterator, List
 
-import numpy as np
 import catalogue
+import numpy as np
 import pytest
 from filelock import FileLock
 from thinc.api import Model

@@ -22,7 +22,8 @@ from typer.testing import CliRunner
 
 from spacy_sapbert.cli import app
 from spacy_sapbert.corpus.annotate import annotate
-from spacy_sapbert.corpus.annotator import AnnotationSettings, Annotator, describe
+from spacy_sapbert.corpus.annotator import AnnotationSettings, Annotator
+from spacy_sapbert.corpus.isolated import describe
 from spacy_sapbert.corpus.notes import Note
 from spacy_sapbert.errors import SapbertError, fail
 
