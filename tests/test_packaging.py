@@ -154,3 +154,17 @@ def test_constraints_pin_every_direct_requirement(wheel: zipfile.ZipFile) -> Non
     }
     required = {re.split(r"[ \[;<>=!~(]", value)[0].lower().replace("_", "-") for key, value in metadata(wheel) if key == "Requires-Dist"}
     assert required - pinned == set()
+
+
+def test_the_lock_has_hashes_and_the_versions_of_the_constraints() -> None:
+    lock = ROOT / "requirements.lock"
+    if not lock.is_file():
+        pytest.skip("not a checkout")
+    text = lock.read_text(encoding="utf-8")
+    locked = dict(re.findall(r"^([\w.-]+)==([\w.+!-]+) \\$", text, re.MULTILINE))
+    pinned = dict(re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==([\w.+!-]+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE))
+    assert len(locked) > 150
+    assert {name: version for name, version in locked.items() if pinned.get(name, version) != version} == {}
+    requirements = re.split(r"\n(?=\S)", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).strip())
+    assert [requirement for requirement in requirements if "--hash=sha256:" not in requirement] == []
+    assert "://" not in text

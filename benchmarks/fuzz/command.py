@@ -17,6 +17,7 @@ from .trials import SECONDS, Outcome, outcomes
 INPUTS = 1_000_000  # over all targets
 TARGETS = ""  # names, separated by commas; "" for all
 SEED = 20
+FALLS = ("uncoded", "crash", "hang")
 FOUND = ROOT / "artifacts" / "fuzz"  # where inputs that fell are written
 PROTOCOL = (
     "Each input is a small valid file with one to eight seeded changes. Checksums in manifests are those of the changed file, so that damage gets past "
@@ -35,7 +36,7 @@ def run(data: Path, report: Report) -> None:
     import torch
 
     torch.set_num_threads(1)  # a forked process would wait for the threads of this one
-    columns = ["target", "inputs", "taken", "refused", "uncoded", "crash", "hang", "seconds"]
+    columns = ["target", "inputs", "taken", "refused", *FALLS, "fell", "seconds"]
     table = Table("fuzz", "Mutated inputs", PROTOCOL.format(seconds=SECONDS), columns)
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
         targets = [target for target in make_targets(Path(scratch)) if not TARGETS or target.name in TARGETS.split(",")]
@@ -44,7 +45,8 @@ def run(data: Path, report: Report) -> None:
             count = max(1, int(INPUTS * target.share / shares))
             start = time.perf_counter()
             kinds, fell = fuzz(target, count, SEED)
-            table.add(target.name, count, *(kinds[kind] for kind in columns[2:7]), time.perf_counter() - start)
+            falls = sum(kinds[kind] for kind in FALLS)
+            table.add(target.name, count, *(kinds[kind] for kind in ("taken", "refused", *FALLS)), falls, time.perf_counter() - start)
             for what, outcome in sorted(fell.items()):
                 path = FOUND / target.name / hashlib.blake2b(what.encode(), digest_size=6).hexdigest()
                 path.parent.mkdir(parents=True, exist_ok=True)
