@@ -23,7 +23,7 @@ from .linking import MTSAMPLES
 from .worker import measure
 
 SECTION = "service"
-NOTES = 96
+NOTES = 48
 CLIENTS = (1, 8, 64)
 ROUNDS = 3
 SOAK_SECONDS = 600.0
