@@ -96,7 +96,7 @@ def seal(folder: Path, name: str) -> None:
             except (ValueError, RecursionError):
                 continue
             listed = (folder / name).relative_to(above).as_posix()
-            if listed in content.get("files", {}):
+            if isinstance(content, dict) and isinstance(content.get("files"), dict) and listed in content["files"]:
                 content["files"][listed] = {"bytes": (folder / name).stat().st_size, "blake2b": checksum(folder / name)}
                 path.write_text(json.dumps(content), encoding="utf-8")
         if above == folder:

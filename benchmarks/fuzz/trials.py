@@ -20,6 +20,7 @@ from typing import NamedTuple
 from spacy_sapbert.errors import SapbertError
 
 SECONDS = 20.0  # that one trial may take
+LOADING = 6  # times the seconds of a trial, for the first of a process
 MEMORY = 2 << 30  # bytes that trials may take besides what the process has
 
 
@@ -68,7 +69,8 @@ def _from_one_process(trial: Callable[[int], None], start: int, count: int, seco
     pending, at = b"", start
     try:
         while at < count:
-            ready, _, _ = select.select([reading], [], [], seconds)
+            first = LOADING if at == start else 1  # the first one of a process imports what it needs
+            ready, _, _ = select.select([reading], [], [], seconds * first)
             if not ready:
                 os.kill(child, signal.SIGKILL)
                 yield Outcome(at, "hang", f"more than {seconds:g} s")

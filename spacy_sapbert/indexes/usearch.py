@@ -144,6 +144,7 @@ def check_graph(path: Path, names: int, dim: int, dtype: str, *, whole: bool) ->
         if not holds:
             raise ValueError(f"'{GRAPH}' does not fit the {names:,} vectors beside it: {why}")
 
+    need(dtype in DTYPES, f"the manifest's setting 'dtype' is {dtype[:60]!r}")
     size = path.stat().st_size
     with open(path, "rb") as file:
         head = file.read(8)

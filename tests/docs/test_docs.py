@@ -165,6 +165,10 @@ def check_command(words: list[str]) -> None:
         assert all((ROOT / word).exists() for word in words[3:] if word.startswith("tests"))
     elif words[:3] == ["python", "-m", "spacy_sapbert"]:
         parse(typer.main.get_command(app), words[3:])
+    elif words[:3] == ["python", "-m", "benchmarks"]:
+        from benchmarks.__main__ import app as benchmarks_app
+
+        parse(typer.main.get_command(benchmarks_app), words[3:])
     else:
         assert words[:3] == ["python", "-m", "training"], words
         from training.cli import app as training_app

@@ -62,7 +62,7 @@ def test_a_mutation_of_json_leaves_json_of_which_a_part_differs() -> None:
     assert sum(each != json.loads(data) for each in whole) > 50
 
 
-def test_what_becomes_of_a_trial_is_told_apart() -> None:
+def test_what_becomes_of_a_trial_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     def trial(number: int) -> None:
         if number == 1:
             raise fail("E401", path="x")
@@ -74,6 +74,7 @@ def test_what_becomes_of_a_trial_is_told_apart() -> None:
             while True:
                 time.monotonic()
 
+    monkeypatch.setattr(trials, "LOADING", 1)
     found = list(trials.outcomes(trial, 6, seconds=1.0))
     assert [(outcome.number, outcome.kind) for outcome in found] == [
         (0, "taken"), (1, "refused"), (2, "uncoded"), (3, "crash"), (4, "hang"), (5, "taken"),

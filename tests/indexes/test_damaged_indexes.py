@@ -156,6 +156,14 @@ def test_a_setting_of_another_type(tmp_path: Path, setting: str, value: Any) -> 
     refused("annoy", folder, f"setting '{setting}'")
 
 
+def test_a_precision_that_there_is_not(tmp_path: Path) -> None:
+    folder = saved("usearch", tmp_path / "x")
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["config"]["dtype"] = "f64"
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    refused("usearch", folder, "setting 'dtype' is 'f64'")
+
+
 def test_a_large_file_is_looked_through_when_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = saved("lists", tmp_path / "x")
     rows = np.load(folder / "lists_rows.npy")
