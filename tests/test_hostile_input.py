@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 
 from spacy_sapbert import cli
 from spacy_sapbert.build import default_linkers
+from spacy_sapbert.corpus.local import _suspects
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import MANIFEST, changed_files, checksum
 from spacy_sapbert.render import CSV_COLUMNS, to_csv
@@ -135,9 +136,11 @@ def test_every_byte_is_looked_at_when_it_is_asked_for(tiny_linker: Path, tmp_pat
 def test_files_that_changed_are_named(tiny_linker: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_linker, tmp_path / "linker"))
     assert changed_files(folder) == []
+    assert "are as they were built" in _suspects(folder)
     with open(folder / "index" / "forest.ann", "r+b") as file:
         file.truncate(1000)
     (folder / "kb" / "names.npy").unlink()
     assert changed_files(folder) == ["index/forest.ann", "kb/names.npy"]
+    assert "index/forest.ann, kb/names.npy changed since it was built" in _suspects(folder)  # what `annotate` says of a worker that died of it
     (folder / "encoder" / MANIFEST).write_text("[")
     assert changed_files(folder) == ["encoder/manifest.json", "index/forest.ann", "kb/names.npy"]
