@@ -208,12 +208,16 @@ def origin(made: dict[str, Any], content: dict[str, Any], results: dict[str, Pat
     """Return in words at which commit, when and on which machine a table was measured."""
     said = []
     for stem in stems(made):
+        written = time.strftime("%Y-%m-%d", time.gmtime(results[stem].stat().st_mtime))
+        cells = "".join(cell for row in templates(made) for cell in row)
+        tables = [content[stem][section][name] for section, name in re.findall(rf"{{{stem}\[([^\]]*)\]\[([^\]]*)\]", cells)]
         if "versions" in content[stem]:
-            runs = [(content[stem]["versions"], time.strftime("%Y-%m-%d", time.gmtime(results[stem].stat().st_mtime)))]
-        else:  # of `python -m benchmarks`, where each table has its own
-            cells = "".join(cell for row in templates(made) for cell in row)
-            tables = [content[stem][section][name] for section, name in re.findall(rf"{{{stem}\[([^\]]*)\]\[([^\]]*)\]", cells)]
+            runs = [(content[stem]["versions"], written)]
+        elif all(isinstance(one, dict) and "on" in one for one in tables):  # of `python -m benchmarks`, where each table has its own
             runs = [(one["on"], one["measured"][:10]) for one in tables]
+        else:  # counts, which no machine changes
+            said.append(written)
+            continue
         said += [f"commit {on.get('commit', 'unknown')}, {date}, {on['CPU cores']} CPU cores" for on, date in runs]
     return "; ".join(dict.fromkeys(said))
 

@@ -1,27 +1,14 @@
-"""A name that its sources write as an acronym is not what a word in small letters says: "scar" is no SCAR, "pale" no PALE, "arms" no ARMS."""
+"""A name that its sources write as an acronym is not what a word in small letters says: "scar" is no SCAR, "cold" no COLD, "arms" no ARMS."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-from weakref import WeakKeyDictionary
-
-from cachetools import LRUCache
+from functools import partial
 
 from .context.base import Choice
 from .kb.concept import normalise, other_numbers, stem
 from .kb.writing import ACRONYM_LETTERS, CAPITALS, fits, is_acronym
 from .search import Answer, CandidateSearch, Found
 from .settings import Filter
-
-_REMEMBERED = 20_000  # words
-
-
-class _Word(NamedTuple):
-    text: str
-    types: Filter
-
-
-_known: WeakKeyDictionary[CandidateSearch, LRUCache[_Word, Answer]] = WeakKeyDictionary()
 
 
 def as_written(search: CandidateSearch, text: str, types: Filter, found: Found) -> Found:
@@ -37,11 +24,7 @@ def as_written(search: CandidateSearch, text: str, types: Filter, found: Found) 
     """
     if not found.answer.explain.get("exact") or not _is_word(text):
         return found
-    memory = _known.setdefault(search, LRUCache(_REMEMBERED))
-    word = _Word(text, types)
-    if word not in memory:
-        memory[word] = _answer(search, text, types, found.answer)
-    return Found(memory[word], found.cached)
+    return Found(search.remembered((text, types), partial(_answer, search, text, types, found.answer)), found.cached)
 
 
 def _is_word(text: str) -> bool:
@@ -57,13 +40,20 @@ def _answer(search: CandidateSearch, text: str, types: Filter, answer: Answer) -
         texts = [name.text for name in kb.names_of(kb.row_of(concept)) if normalise(name.text) in forms]
         return not texts or not all(map(is_acronym, texts))
 
-    tied = [answer.explain["id"], *answer.explain.get("ties", ())]
-    if is_meant(tied[0]):
-        return answer
+    tied = [answer.explain["id"], *(concept for concept in answer.explain.get("ties", ()) if concept != answer.explain["id"])]
     meant = [concept for concept in tied if is_meant(concept)]
+    if len(meant) == len(tied):
+        return answer
+    left = set(tied) - set(meant)
+    alone = answer._replace(
+        candidates=[(concept, score) for concept, score in answer.candidates if concept not in left],
+        explain={**answer.explain, "ties": meant if len(meant) > 1 else []},
+    )
+    if meant and meant[0] == tied[0]:
+        return alone
     if not meant and stem(form) != form:
         other = search.find([(stem(form), types)])[0].answer
         if other.explain.get("exact") and is_meant(other.explain["id"]):
             return other
     name = kb.entity(kb.row_of(meant[0])).canonical_name if meant else ""
-    return search.decided(answer, Choice([(concept, answer.probability or 0.0) for concept in meant], name, bool(meant)), types)
+    return search.decided(alone, Choice([(concept, answer.probability or 0.0) for concept in meant], name, bool(meant)), types)

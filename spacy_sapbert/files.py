@@ -365,15 +365,20 @@ def folder_is_there(folder: Path) -> bool:
     return folder.is_dir()
 
 
-def package_file(package: str, file: str) -> Path:
+def package_file(package: str, file: str, install: str = "") -> Path:
     """Return the path of a file in an installed package, without importing the package.
+
+    Args:
+        package: the package's name in Python.
+        file: the path in the package.
+        install: what to give to pip; "" for the package's name.
 
     Raises:
         SapbertError: E004, the package is not installed.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise fail("E004", package=package, install=package.replace("_", "-"))
+        raise fail("E004", package=package, install=install or package.replace("_", "-"))
     return Path(spec.origin).parent / file
 
 

@@ -124,6 +124,7 @@ class CandidateSearch:
         self._least_word_score = encoder.least_word_score if isinstance(encoder, CarefulWithWords) else NO_THRESHOLD
         self._lock = threading.RLock() if lock is None else lock
         self._cache: LRUCache[Query, Answer] = LRUCache(settings.cache_size)
+        self._words: LRUCache[Query, Answer] = LRUCache(settings.cache_size)
         self._masks: dict[Filter, Mask] = {}
 
     @property
@@ -147,6 +148,23 @@ class CandidateSearch:
         """Empty the cache of answers."""
         with self._lock:
             self._cache.clear()
+            self._words.clear()
+
+    def remembered(self, query: Query, make: Callable[[], Answer]) -> Answer:
+        """Return what was made for a query, as it is written, the last time; at first, make it.
+
+        Args:
+            query: a word as the text writes it, and the semantic types that it may be linked to.
+            make: makes its answer out of the one for the word in lower case.
+        """
+        with self._lock:
+            if query in self._words:
+                return self._words[query]
+        made = make()
+        if self._words.maxsize:
+            with self._lock:
+                self._words[query] = made
+        return made
 
     def n_cached(self) -> int:
         """Return the number of remembered answers."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 import spacy
 from spacy.language import Language
 
 from spacy_sapbert.build.linker import build_linker, read_source
+from spacy_sapbert.context.base import Candidates, Choice
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 ROWS = """concept_id\tname\tsource\tterm_type\ttypes
 C9300001\tSCAR\tMINE\tAB\tT047
@@ -18,6 +23,10 @@ C9300002\tscar\tMINE\tSY\tT033
 C9300003\tARMS\tMINE\tAB\tT191
 C9300003\talveolar rhabdomyosarcoma\tMINE\tPT\tT191
 C9300004\tarm\tMINE\tPT\tT023
+C9300006\tCOLD\tMINE\tAB\tT047
+C9300006\tchronic obstructive lung disease\tMINE\tPT\tT047
+C9300007\tupper respiratory infection\tMINE\tPT\tT047
+C9300007\tcold\tMINE\tSY\tT047
 C9300005\tPALE\tMINE\tAB\tT047
 C9300005\tparaneoplastic limbic encephalitis\tMINE\tPT\tT047
 """
@@ -44,6 +53,8 @@ def nlp(tmp_path_factory: pytest.TempPathFactory) -> Language:
         ("PALE", {"C9300005"}),
         ("pale", {""}),
         ("Pale", {""}),
+        ("COLD", {"C9300006", "C9300007"}),
+        ("cold", {"C9300007"}),
     ],
 )
 def test_acronyms_in_small_letters(nlp: Language, word: str, concept: set[str]):
@@ -52,3 +63,29 @@ def test_acronyms_in_small_letters(nlp: Language, word: str, concept: set[str]):
     doc = nlp.get_pipe("sapbert_linker")(doc)  # type: ignore[operator]
     assert doc.ents[0].kb_id_ in concept
     assert doc.ents[0]._.kb_explain["linked"] == (doc.ents[0].kb_id_ != "")
+
+
+class Guess:
+    """A disambiguator that chooses the last meaning that it is asked about."""
+
+    def choose(self, found: Sequence[Candidates], kb: KnowledgeBase, folder: Path | None) -> list[Choice | None]:
+        asked.extend([concept for concept, _ in each.concepts] for each in found)
+        return [Choice([(concept, 0.9) for concept, _ in reversed(each.concepts)], "", True) for each in found]
+
+
+asked: list[list[str]] = []
+
+
+def test_the_context_is_not_asked_about_acronyms_that_are_not_meant(nlp: Language):
+    linker = nlp.get_pipe("sapbert_linker")
+    linker.disambiguator, before = Guess(), linker.disambiguator  # type: ignore[attr-defined]
+    asked.clear()
+    try:
+        doc = nlp.make_doc("a cold COLD")
+        doc.set_ents([doc.char_span(2, 6, label="DISO"), doc.char_span(7, 11, label="DISO")])
+        ids = [ent.kb_id_ for ent in linker(doc).ents]  # type: ignore[operator]
+    finally:
+        linker.disambiguator = before  # type: ignore[attr-defined]
+    assert "C9300006" not in asked[0]
+    assert {"C9300006", "C9300007"} <= set(asked[1])
+    assert ids[0] == "C9300007"

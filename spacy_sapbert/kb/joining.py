@@ -1,14 +1,15 @@
 """Join terms into concepts carefully: one term of a source in a concept, and terms without a CUI by their names.
 
 The builder's own rules take every mapping as it is. These rules weigh mappings by names:
-1. Mappings between terms and CUIs never bring two terms of one source into one concept. The term whose name fits best stays, the others take
+1. A mapping between terms whose names share no word gives way where a third term has the preferred name of the one and other CUIs than the other
+   ("seizures" of MeSH is HPO's seizure, not MONDO's "visual epilepsy"). Mappings between terms and CUIs never bring two terms of one source into one concept. The term whose name fits best stays, the others take
    the next of their CUIs, or keep their own identifier.
 2. Of several CUIs of a term, that goes first whose preferred name is the term's; then one that shares an exact synonym; then one that nobody
    else names; then one that others name otherwise. A mapping of the last kind gives way to the one concept that bears the term's
    preferred name as its own.
 3. A term without a CUI joins the one concept whose preferred name, else whose exact synonym, is the term's preferred name, if they are of the
    same kind (semantic group), the concept has no term of the same source, and no identifier of a third vocabulary tells them apart. A drug joins
-   by an exact synonym, too, if it is the concept's preferred name.
+   by an exact synonym, too, if it is the concept's preferred name. Terms that share the preferred name come before those that share a synonym.
 4. Two CUIs of one meaning are one concept: UMLS has both "insomnia" C0917801 and "insomnia" C0029645. They join if both have the same preferred
    name; or if a source maps one term to both and they share an exact name, two where terms of their own tell more of them; or if nothing but lists of names has the one CUI, and one of
    these names is the preferred name of the other concept alone. The conditions of rule 3 hold here too, but SNOMED CT, which has a disorder and a
@@ -20,20 +21,21 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
 
 from . import curies, semantic_types
-from .concept import is_cui
+from .concept import is_cui, stem
 
-UNSAFE = frozenset({"AB", "NRW", "REL", "BRD", "OB"})  # term types of names that say too little, or something else
+UNSAFE = frozenset({"AB", "ET", "NRW", "REL", "BRD", "OB"})  # term types of names that say too little, or something else
 TELLING = frozenset({"SNOMEDCT_US", "MSH", "OMIM", "NCI", "ORDO", "FMA"})  # vocabularies whose codes tell concepts apart
 TELLING_CUIS = TELLING - {"SNOMEDCT_US"}
 CHEMICAL = "CHEM"
 LATER_CUIS = "C1000000"  # the first CUI of the concepts that UMLS has had since about 2005
-SHORTEST = 4  # characters of a name that joins; shorter ones are mostly abbreviations
+SHORTEST = 4  # characters of a name that joins; shorter ones are mostly abbreviations, but for parts of the body: arm, eye, hip
+BODY = "ANAT"
 SAME_LABEL, SHARED_NAME, ALONE, CONTRADICTED = 3, 2, 1, 0  # how a CUI fits a term
 NOT_CUI = "NOT GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
 
@@ -155,9 +157,10 @@ class _Assignment:
         self._read_names(database)
         self.codes: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for term, vocabulary, code in database.execute("SELECT DISTINCT id, vocabulary, code FROM s_code"):
-            if vocabulary in TELLING:
+            if vocabulary in TELLING and not (vocabulary == "MSH" and "." in code):  # UBERON gives tree numbers of MeSH
                 self.codes[term].append((vocabulary, code))
         self._kinds = _Kinds(database)
+        self.mapped_cuis = {term: {cui for _, cui in pairs} for term, pairs in cuis.items()}
         self.groups = self._grouped(database, [*named, *(term for term in cuis if term not in self.order)])
         for group in self.groups:
             group.cuis = list(dict.fromkeys(cui for _, cui in sorted(pair for term in group.terms for pair in cuis.get(term, []))))
@@ -197,7 +200,11 @@ class _Assignment:
             for place, term, other in database.execute("SELECT rowid, id, other FROM s_same ORDER BY rowid")
             if not is_cui(term) and not is_cui(other)
         ]
-        for _, _, term, other in sorted(edges, key=lambda edge: (-edge[0], edge[1])):
+        elsewhere = self._named_elsewhere(edges)
+        for likeness, _, term, other in sorted(edges, key=lambda edge: (-edge[0], edge[1])):
+            if not likeness and (name := elsewhere(term, other) or elsewhere(other, term)):
+                self.joins.say("kept apart", other, term, name, "their names share no word, and another term bears the name")
+                continue
             for each in (term, other):
                 if each not in above:
                     above[each], sources[each] = each, set()
@@ -224,6 +231,36 @@ class _Assignment:
                 )
             )
         return sorted(found, key=lambda group: self.order.get(group.terms[0], len(self.order)))
+
+    def _named_elsewhere(self, edges: Iterable[tuple[int, int, str, str]]) -> Callable[[str, str], str]:
+        """Return a function of a term and of one that is mapped to it.
+
+        It returns a preferred name of the term that a third one has, too, which has other CUIs than the other and is not mapped to it; "" if there is
+        none, or if the names of the two have a word in common.
+        """
+        mapped: dict[str, set[str]] = defaultdict(set)
+        for _, _, term, other in edges:
+            mapped[term].add(other)
+            mapped[other].add(term)
+        bearers: dict[str, set[str]] = defaultdict(set)
+        for term, names in self.labels.items():
+            for name in names:
+                bearers[name].add(term)
+
+        def words(term: str) -> set[str]:
+            return {stem(word) for name in self.exact.get(term, ()) for word in name.replace(",", " ").split()}
+
+        def named(term: str, other: str) -> str:
+            own = self.mapped_cuis.get(other, set())
+            if not own or term not in self.order or words(term) & words(other):
+                return ""
+            for name in sorted(self.labels.get(term, ())):
+                third = {each for each in bearers[name] if each != other and self.mapped_cuis.get(each, set()).isdisjoint(own)} - {term}
+                if len(name) >= SHORTEST and any(each in self.mapped_cuis for each in third) and not third & mapped[other]:
+                    return name
+            return ""
+
+        return named
 
     def _likeness(self, term: str, other: str) -> int:
         if self.labels.get(term, set()) & self.labels.get(other, set()):
@@ -304,6 +341,13 @@ class _Assignment:
                 bear(cui, self.labels[cui], self.exact[cui])
                 if cui not in places:
                     places[cui] = _Place(set(), defaultdict(set), self._kinds.stated(cui))
+        for number, group in enumerate(self.groups):  # first those that share the preferred name: "fever" before "hyperthermia", a synonym of fever
+            if group.sources and number not in keys:
+                key, name, why = self._bearer(group, bearers, places, moved=False, only_preferred=True)
+                if key is not None:
+                    self.joins.say("joined", group.terms[0], key, name, why)
+                    keys[number] = key
+                    self._enter(places, key, group)
         for number, group in enumerate(self.groups):
             if not group.sources or (number in keys and number not in doubtful):
                 continue
@@ -321,7 +365,18 @@ class _Assignment:
             if key is None:
                 bear(own, group.labels, ())
 
-    def _bearer(self, group: _Group, bearers: dict[str, dict[str, int]], places: dict[str, _Place], *, moved: bool) -> tuple[str | None, str, str]:
+    def _bearer(
+        self, group: _Group, bearers: dict[str, dict[str, int]], places: dict[str, _Place], *, moved: bool, only_preferred: bool = False
+    ) -> tuple[str | None, str, str]:
+        """Return the concept that a group joins by name, the name and why; None, the name and why not.
+
+        Args:
+            group: a group without a CUI, or with a doubtful one.
+            bearers: name -> concept id -> 2 for its preferred name, 1 for an exact synonym.
+            places: the concepts in the making.
+            moved: whether the group has a doubtful CUI, which only a concept with another CUI may take it from.
+            only_preferred: only by the preferred name of a concept with a CUI.
+        """
         kinds = self._kinds_of(group)
         codes: dict[str, set[str]] = defaultdict(set)
         for term in group.terms:
@@ -329,22 +384,27 @@ class _Assignment:
                 codes[vocabulary].add(code)
         drug = kinds == {CHEMICAL}
         for name in [*sorted(group.labels), *(sorted(group.exact - group.labels) if drug and not moved else [])]:
-            if len(name) < SHORTEST:
+            if len(name) < SHORTEST - (kinds == {BODY}):
                 continue
+            blocked = ""  # by a concept that bears the name; then only one without a CUI and of the same preferred name is looked for
             for with_cui in (True, False):
                 for grade, why in ((2, "its preferred name"), (1, "an exact synonym")):
-                    if name not in group.labels and (grade, with_cui) != (2, True):
+                    if (name not in group.labels or only_preferred) and (grade, with_cui) != (2, True):
                         continue
                     held = [key for key, g in bearers.get(name, {}).items() if g == grade and is_cui(key) == with_cui]
                     agreeing = [key for key in held if kinds & places[key].kinds]
+                    if blocked and (with_cui or grade < 2):
+                        continue
                     if len(agreeing) > 1:
-                        return None, name, "several concepts bear the name"
-                    if agreeing and self._may_join(group, codes, places[agreeing[0]]):
+                        blocked = "several concepts bear the name"
+                    elif agreeing and self._may_join(group, codes, places[agreeing[0]]):
                         return agreeing[0], name, f"{name!r} is {why}"
-                    if agreeing:
-                        return None, name, "something tells them apart"
+                    elif agreeing:
+                        blocked = "something tells them apart"
                 if moved:
                     break  # only a concept with a CUI takes a term from another
+            if blocked:
+                return None, name, blocked
         return None, "", ""
 
     # -- 4. twins -----------------------------------------------------------------------------------------------------------

@@ -127,6 +127,12 @@ def casing(texts: Iterable[str]) -> str:
     return ""
 
 
+def is_symbol(texts: Iterable[str]) -> bool:
+    """Return whether all sources write a name as one capital letter: "K"."""
+    texts = list(texts)
+    return bool(texts) and all(len(text) == 1 and text.isupper() for text in texts)
+
+
 def only_qualifies(tuis: Collection[str]) -> bool:
     """Say whether semantic types are those of qualifiers only ("right", "mild", "chronic")."""
     return bool(tuis) and all(tui in QUALIFIERS for tui in tuis)

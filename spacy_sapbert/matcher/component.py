@@ -169,7 +169,8 @@ class ConceptMatcher(DocComponent):
         types: semantic types or groups whose names are looked for; None for all.
         label: "group" (DISO, ANAT, PROC …) or "type" (T047 …) of the name's first concept; any other text is the label itself.
         overwrite: for `doc.ents`, matches replace entities that overlap them; else these entities stay.
-        min_chars: shorter names are ignored. Names of one letter, and names of only stop words or digits, are always ignored.
+        min_chars: shorter names are ignored. Names of only stop words or digits, and names of one letter but for a test's before a value
+            ("K 5.9"), are always ignored.
         weak_names: look for narrower, related, broader and lay names, too.
         qualifiers: look for names that only qualify, too ("right", "mild", "chronic"), if `types` is None.
         spelling: find words of seven letters and more with one wrong letter, if the knowledge base has at most a million names.
@@ -310,19 +311,22 @@ class ConceptMatcher(DocComponent):
         for name in names:
             text, tui = name.name, name.tui
             found = _WORD.findall(text)
-            if not found or len(found) > MAX_WORDS or len(text) < self.min_chars:
+            symbol = len(text) == 1 and casing.is_symbol(name.texts) and not MEASURED.isdisjoint(name.tuis)  # "K 5.9"
+            if not found or len(found) > MAX_WORDS or (len(text) < self.min_chars and not symbol):
                 continue
             if not self.qualifiers and self.types is None and casing.only_qualifies(name.tuis):
                 continue
             looked = [look(word) for word in found]
-            if all(says_little for _, says_little in looked) or found[0] in _DENIES:
+            if (all(says_little for _, says_little in looked) and not symbol) or found[0] in _DENIES:
                 continue
             for word in found:
                 if len(word) >= MIN_LETTERS:
                     form = _form(word, self._language)
                     counts[form] = counts.get(form, 0) + 1
             label = labels.get(tui) or labels.setdefault(tui, self._label(tui))
-            if len(found) == 1 and name.texts:  # a name that a user added has none, and is taken as it is
+            if symbol:
+                label = f"{label}\t{CAPITALS}{casing.WITH_VALUE}"
+            elif len(found) == 1 and name.texts:  # a name that a user added has none, and is taken as it is
                 wanted = casing.casing(name.texts)
                 known = bool(wanted) and not casing.abbreviations().isdisjoint(name.texts)
                 if not known and (casing.is_plain(text) or (wanted and len(text) == 2)):

@@ -1,4 +1,4 @@
-"""Parts of the body that only say where a finding is: "liver" in "liver lesion", "left knee" in "swelling of the left knee"."""
+"""Parts of the body that only say where a finding is: "liver" in "liver lesion", "left knee" in "swelling of the left knee", "chest" in "chest clear"."""
 
 from __future__ import annotations
 
@@ -24,6 +24,20 @@ _AFTER = re.compile(
     r"[\s-]*(?:(?:is|are|was|were|looks?|appears?|remains?|became)\s+)?(?:(?:very|slightly|mildly|moderately|markedly|somewhat|more|less|a bit)\s+)?",
     re.IGNORECASE,
 )
+# how a part of the body is found to be: "chest clear", "pupils were equal", "L leg shortened"
+_STATES = (
+    "absent|asymmetric|asymmetrical|benign|bruised|clear|closed|cold|cool|dark|dilated|distended|dry|dusky|enlarged|equal|erythematous|firm|flat|full|"
+    "hard|healthy|hot|inflamed|injected|intact|irregular|loose|moist|mottled|nad|negative|nontender|non-tender|normal|obese|open|pale|palpable|"
+    "patent|perfused|pink|reactive|red|regular|rotated|round|scaly|shortened|soft|stiff|supple|swollen|symmetric|symmetrical|tender|thick|thickened|"
+    "thin|tight|unremarkable|unequal|warm|weak|wide|wnl"
+)
+_STATE_AFTER = re.compile(rf"{_AFTER.pattern}(?:not\s+|non-?)?(?:{_STATES})\b", re.IGNORECASE)
+# "red heels", "small L eye", "no teeth", "# L hip" (a fracture)
+_STATE_BEFORE = re.compile(rf"(?:\b(?:{_STATES}|no|small|large|big)[ \t]|#[ \t]*)(?:(?:{_SIDES})[ \t]+)*$", re.IGNORECASE)
+_REACH = 40  # characters before a part of the body that are looked at
+# "CT chest, abdomen and pelvis"
+_IMAGING = re.compile(r"(?:CT|MRI|MR|MRA|CTA|PET|US|USS|XR|X-?rays?|ultrasound|scan|radiographs?|angiogram)\b", re.IGNORECASE)
+_LISTED = re.compile(r"\s*(?:,|/|\+|&|,?\s*and)\s*", re.IGNORECASE)
 
 
 def without_sites(kept: Sequence[Match], text: str) -> list[Match]:
@@ -31,7 +45,8 @@ def without_sites(kept: Sequence[Match], text: str) -> list[Match]:
 
     A part of the body is a site if only what `_BEFORE` matches (a preposition, a side, an article) stands between a finding, test or procedure and it, or
     only what `_AFTER` matches (a verb such as "was", "very") between it and a finding, test or procedure. A part of the body beside a site is a
-    site, too: "swelling of the joints of the hands".
+    site, too: "swelling of the joints of the hands"; and so are the further ones of a picture: "CT chest, abdomen and pelvis". A part of the body whose
+    state is said beside it ("chest clear", "red heels", "no teeth") is a site of that finding, which may be no name.
 
     Args:
         kept: mentions that do not overlap, from left to right.
@@ -39,7 +54,8 @@ def without_sites(kept: Sequence[Match], text: str) -> list[Match]:
     """
     if all(one.label != BODY for one in kept):
         return list(kept)
-    sites: set[int] = set()
+    sites = {at for at, one in enumerate(kept) if one.label == BODY and _has_state(one, text)}
+    pictured: set[int] = set()  # imaging, and the parts of the body that are listed after it
     for at, (one, after) in enumerate(zip(kept, kept[1:])):
         between = text[one.end : after.start]
         if "\n" in between and not between.strip():  # the next line of a list
@@ -48,4 +64,14 @@ def without_sites(kept: Sequence[Match], text: str) -> list[Match]:
             sites.add(at + 1)
         elif one.label == BODY and after.label in SITED and _AFTER.fullmatch(between):
             sites.add(at)
+        if one.label == "PROC" and _IMAGING.match(text, one.start):
+            pictured.add(at)
+        if after.label == BODY and at in pictured and _LISTED.fullmatch(between):
+            pictured.add(at + 1)
+            sites.add(at + 1)
     return [one for at, one in enumerate(kept) if at not in sites]
+
+
+def _has_state(part: Match, text: str) -> bool:
+    """Return whether the words beside a part of the body say how it is."""
+    return bool(_STATE_AFTER.match(text, part.end) or _STATE_BEFORE.search(text[max(0, part.start - _REACH) : part.start]))

@@ -178,6 +178,13 @@ def test_new_results_are_written_with_their_commit_date_and_machine(figures: tup
     assert "| ours | **50.0%** | 2,346 |\n\n| a |\n| --- |\n| 1 |\n" in readme  # the same figure keeps its bold signs
 
 
+def test_counts_that_no_machine_changes_have_a_date_only(figures: tuple[Any, Path]) -> None:
+    module, metrics = figures
+    (metrics / "run" / "trial.json").write_text(json.dumps({"targets": TRIAL["targets"]}), encoding="utf-8")
+    os.utime(metrics / "run" / "trial.json", (0, 0))
+    assert module.take_results(metrics) == ["fast speed: measured at commit abc, 2026-12-01, 4 CPU cores; 1970-01-01"]
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

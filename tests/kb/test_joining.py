@@ -204,3 +204,55 @@ def test_a_disease_is_no_finding_because_hpo_has_it(tmp_path: Path) -> None:
     assert both.concept(0).types == ["T047"]
     alone = build_kb([Source("made up", [plain("HP:1", "HPO", "Gout")])], tmp_path / "alone")
     assert alone.concept(0).types == ["T033"]
+
+
+def test_the_preferred_name_joins_before_a_synonym(tmp_path: Path) -> None:
+    kb, _ = built(
+        tmp_path,
+        term("HP:1", "HPO", "Fever", "Hyperthermia", cuis=("C0000001",)),
+        term("MESH:D1", "MSH", "Hyperthermia"),
+        term("MESH:D2", "MSH", "Fever"),
+    )
+    assert (where(kb, "MESH:D1"), where(kb, "MESH:D2")) == ("MESH:D1", "C0000001")
+
+
+def test_a_mapping_between_terms_without_a_common_word_gives_way(tmp_path: Path) -> None:
+    terms = (
+        term("HP:1", "HPO", "Seizure", cuis=("C0000001",)),
+        term("MONDO:1", "MONDO", "visual epilepsy", cuis=("C0000002",), same_as=["MESH:D1"]),
+        term("MONDO:2", "MONDO", "psychiatric illness", cuis=("C0000003",), same_as=["MESH:D2"]),
+        term("MESH:D1", "MSH", "seizure"),
+        term("MESH:D2", "MSH", "mental disorder"),
+    )
+    kb, joins = built(tmp_path, *terms)
+    assert (where(kb, "MESH:D1"), where(kb, "MESH:D2")) == ("C0000001", "C0000003")
+    assert [(d.what, d.term, d.name) for d in joins.decisions] == [("kept apart", "MESH:D1", "seizure"), ("joined", "MESH:D1", "seizure")]
+    epilepsy = term("MONDO:1", "MONDO", "visual epilepsy", "epileptic seizure", cuis=("C0000002",), same_as=["MESH:D1"])
+    (tmp_path / "again").mkdir()
+    kb, _ = built(tmp_path / "again", terms[0], epilepsy, *terms[2:])
+    assert where(kb, "MESH:D1") == "C0000002"  # they share a word
+
+
+def test_a_name_that_a_cui_blocks_joins_the_same_preferred_name_without_one(tmp_path: Path) -> None:
+    kb, _ = built(
+        tmp_path,
+        term("UBERON:1", "UBERON", "upper limb", "arm", cuis=("C0000001",), tui="T023", codes=[("SNOMEDCT_US", "2")]),
+        term("UBERON:2", "UBERON", "arm", tui="T023"),
+        term("NCIT:C1", "NCI", "Arm", tui="T023", codes=[("SNOMEDCT_US", "1")]),
+        term("MESH:D1", "MSH", "Arm", tui="T023"),
+        term("HP:1", "HPO", "flu"),
+        term("MONDO:1", "MONDO", "flu"),  # too short, and no part of the body
+    )
+    assert [where(kb, each) for each in ("UBERON:2", "NCIT:C1", "MESH:D1")] == ["UBERON:2", "UBERON:2", "C0000001"]
+    assert [where(kb, each) for each in ("HP:1", "MONDO:1")] == ["HP:1", "MONDO:1"]
+
+
+def test_tree_numbers_of_mesh_tell_nothing_apart(tmp_path: Path) -> None:
+    kb, _ = built(
+        tmp_path,
+        term("UBERON:1", "UBERON", "arm", tui="T023", cuis=("C0000001",), codes=[("MSH", "A01.378.800")]),
+        term("UBERON:2", "UBERON", "nail", tui="T023", cuis=("C0000002",), codes=[("MSH", "D000009")]),
+        term("MESH:D1", "MSH", "Arm", tui="T023", codes=[("MSH", "D1")]),
+        term("MESH:D2", "MSH", "Nail", tui="T023", codes=[("MSH", "D2")]),
+    )
+    assert (where(kb, "MESH:D1"), where(kb, "MESH:D2")) == ("C0000001", "MESH:D2")

@@ -484,11 +484,15 @@ def test_a_heading_that_names_a_test_with_its_result_is_a_mention(text: str, exp
         ("a weight on her mind", []),
         ("Mg 0.6", ["Mg"]),
         ("Mg was low", []),
+        ("K 5.9, k 5.9", ["K"]),
+        ("K: 5.9", ["K"]),
+        ("K was low", []),
+        ("Mr K. sat", []),
     ],
 )
 def test_short_symbols_and_plain_words_of_tests_are_found_before_a_value(text: str, expected: List[str]):
-    assert found(written(("Hb", "T059", ""), ("weight", "T201", ""), ("Mg", "T196", "")), text) == expected
-    assert found(written(("Hb", "T047", ""), ("weight", "T047", ""), ("gout", "T047", "")), text) == []
+    assert found(written(("Hb", "T059", ""), ("weight", "T201", ""), ("Mg", "T196", ""), ("K", "T059", "")), text) == expected
+    assert found(written(("Hb", "T047", ""), ("weight", "T047", ""), ("gout", "T047", ""), ("K", "T047", "")), text) == []
 
 
 @pytest.mark.parametrize(

