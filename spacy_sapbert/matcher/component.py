@@ -282,7 +282,7 @@ class ConceptMatcher(DocComponent):
                 build(folder)
                 self._phrases, self._spelling = _read(folder)
         except (OSError, SapbertError) as error:
-            if isinstance(error, SapbertError) and error.code not in ("E007", "E008"):
+            if isinstance(error, SapbertError) and error.code not in ("E007", "E008", "E055"):
                 raise
             warn("W009", component=self.name, path=default_linkers.cache_folder(), error=error, env=default_linkers.CACHE_VARIABLE)
             self._phrases, self._spelling = self._of(kb)
