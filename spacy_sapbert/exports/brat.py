@@ -75,7 +75,7 @@ def _fragments(row: Row) -> list[tuple[int, int]]:
 
 def _name(note_id: str, taken: set[str]) -> str:
     """Return a file name for a note that no other one has."""
-    base = _UNSAFE.sub("_", note_id).strip("._")[:100] or "note"
+    base = _UNSAFE.sub("_", note_id).strip("._").encode()[:100].decode(errors="ignore") or "note"  # a file name has 255 bytes at most
     name, number = base, 1
     while name.lower() in taken:
         number += 1

@@ -62,12 +62,17 @@ def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO, codes: Co
 
 
 def answer(name: str, note: LinkedNote, origin: Origin, codes: Codes) -> dict[str, Any]:
-    """Return the answer of an operation. Mentions none of whose candidates has a code of its vocabulary are left out."""
+    """Return the answer of an operation.
+
+    Left out are mentions whose linked concept has no code of its vocabulary, and mentions of the family's or hypothetical ones where the operation
+    has no trait that says so: a reader would take them for the patient's.
+    """
     operation = OPERATIONS[name]
     entities: list[dict[str, Any]] = []
     for row in linked(note):
         group = next((group for group in groups_of(row) if group in operation.groups), None)
-        if group is not None and (concepts := _concepts(row, operation, codes)):
+        unsaid = [status for status in ("family", "hypothetical") if status not in operation.traits]
+        if group is not None and not has(row, *unsaid) and (concepts := _concepts(row, operation, codes)):
             entities.append(_entity(len(entities), row, group, operation, concepts))
     made = {"Entities": entities, "ModelVersion": origin.system}
     if name != "InferSNOMEDCT":
@@ -77,7 +82,9 @@ def answer(name: str, note: LinkedNote, origin: Origin, codes: Codes) -> dict[st
 
 
 def _concepts(row: Row, operation: Operation, codes: Codes) -> list[dict[str, Any]]:
-    """Return the codes of the linked concept, then those of the other candidates, each once."""
+    """Return the codes of the linked concept, then those of the other candidates, each once; none if the linked concept has none."""
+    if not codes(row["cui"]).get(operation.vocabulary):
+        return []
     candidates = sorted(row["candidates"], key=lambda candidate: candidate[0] != row["cui"])  # stable
     found: dict[str, dict[str, Any]] = {}
     for concept, name, score in candidates or [(row["cui"], row["name"], row["score"])]:

@@ -5,6 +5,7 @@ Source: HL7 FHIR R4 (4.0.1). Systems of codes as https://terminology.hl7.org lis
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
 from typing import Any, TextIO
@@ -22,6 +23,7 @@ SYSTEMS = {  # vocabulary -> system, in the order in which codings are written
     "HPO": "http://human-phenotype-ontology.org",
     "MONDO": "http://purl.obolibrary.org/obo/mondo.owl",
     "OMIM": "http://www.omim.org",
+    "MSH": "urn:oid:2.16.840.1.113883.6.177",
     "ORDO": "http://www.orpha.net",
     "NCI": "http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl",
 }
@@ -47,7 +49,7 @@ def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
 def bundle(notes: Iterable[LinkedNote], origin: Origin) -> Resource:
     """Return the Bundle of some notes.
 
-    Mentions without a link, nested ones, anatomy, and what is denied of the family are left out.
+    Left out are mentions without a link, nested ones, anatomy, denied tests, and of the family all but the disorders that it has.
     """
     entries: list[Resource] = []
     for note in notes:
@@ -65,7 +67,7 @@ def resource_of(row: Row, note: LinkedNote, document_id: str) -> Resource | None
     groups = groups_of(row)
     source = {"reference": f"urn:uuid:{document_id}"}
     subject = {"display": f"The patient of note {note.note_id or document_id}"}
-    base: Resource = {"id": identifier(note.note_id, row["start"], row["end"], row["cui"]), "extension": [_mention(row)]}
+    base: Resource = {"id": identifier(*_key(note), row["start"], row["end"], row["cui"]), "extension": [_mention(row)]}
     if has(row, "family"):
         return None if "DISO" not in groups or has(row, "negated") else _family(base, row, subject)
     if "DISO" in groups:
@@ -79,7 +81,7 @@ def resource_of(row: Row, note: LinkedNote, document_id: str) -> Resource | None
 
 def _condition(base: Resource, row: Row, subject: Resource, source: Resource) -> Resource:
     status = (
-        "refuted" if has(row, "negated") else "provisional" if has(row, "uncertain") else "unconfirmed" if has(row, "hypothetical") else "confirmed"
+        "unconfirmed" if has(row, "hypothetical") else "refuted" if has(row, "negated") else "provisional" if has(row, "uncertain") else "confirmed"
     )
     made = {"resourceType": "Condition", **base, "code": _code(row), "subject": subject, "evidence": [{"detail": [source]}]}
     made["verificationStatus"] = _coded("condition-ver-status", status)
@@ -139,17 +141,22 @@ def _mention(row: Row) -> Resource:
     return {"url": EXTENSION, "extension": inside}
 
 
+def _key(note: LinkedNote) -> tuple[str, str]:
+    """Return what tells a note from others, also from those without an id, or with the same one."""
+    return note.note_id, hashlib.sha256(note.text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def _document(note: LinkedNote) -> Resource:
     """Return the DocumentReference of a note, without its text."""
     attachment = {"contentType": "text/plain; charset=utf-8", "size": len(note.text.encode("utf-8", "backslashreplace"))}
-    made = {"resourceType": "DocumentReference", "id": identifier(note.note_id, "note"), "status": "current", "content": [{"attachment": attachment}]}
+    made = {"resourceType": "DocumentReference", "id": identifier(*_key(note), "note"), "status": "current", "content": [{"attachment": attachment}]}
     return {**made, "identifier": [{"value": note.note_id}]} if note.note_id.strip() else made
 
 
 def _provenance(note: LinkedNote, document: Resource, found: list[Resource], origin: Origin) -> Resource:
     return {
         "resourceType": "Provenance",
-        "id": identifier(note.note_id, "provenance"),
+        "id": identifier(*_key(note), "provenance"),
         "target": [{"reference": f"urn:uuid:{resource['id']}"} for resource in found],
         "recorded": _instant(origin),
         "agent": [

@@ -6,6 +6,7 @@ Source: Jacobsen et al., The GA4GH Phenopacket schema defines a computable repre
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import timezone
 from typing import Any, TextIO
@@ -52,7 +53,7 @@ def phenopacket(note: LinkedNote, origin: Origin) -> dict[str, Any]:
 
 
 def _about(origin: Origin) -> dict[str, Any]:
-    version = next((version for name, version in origin.sources if version and "hp" in name.lower()), "")
+    version = next((version for name, version in origin.sources if version and re.search(r"\bhpo?\b", name.lower())), "")
     resources = [
         {
             "id": "hp",

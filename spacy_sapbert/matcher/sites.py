@@ -20,20 +20,22 @@ _BEFORE = re.compile(
     re.IGNORECASE,
 )
 # "liver lesion", "liver was enlarged", "legs very swollen"
+_GAP = r"[\s-]*"
 _AFTER = re.compile(
-    r"[\s-]*(?:(?:is|are|was|were|looks?|appears?|remains?|became)\s+)?(?:(?:very|slightly|mildly|moderately|markedly|somewhat|more|less|a bit)\s+)?",
+    _GAP
+    + r"(?:(?:is|are|was|were|looks?|appears?|remains?|became)\s+)?(?:(?:very|slightly|mildly|moderately|markedly|somewhat|more|less|a bit)\s+)?",
     re.IGNORECASE,
 )
 # how a part of the body is found to be: "chest clear", "pupils were equal", "L leg shortened"
 _STATES = (
     "absent|asymmetric|asymmetrical|benign|bruised|clear|closed|cold|cool|dark|dilated|distended|dry|dusky|enlarged|equal|erythematous|firm|flat|full|"
-    "hard|healthy|hot|inflamed|injected|intact|irregular|loose|moist|mottled|nad|negative|nontender|non-tender|normal|obese|open|pale|palpable|"
+    "hard|healthy|hot|inflamed|intact|irregular|loose|moist|mottled|nad|negative|nontender|non-tender|normal|obese|open|pale|palpable|"
     "patent|perfused|pink|reactive|red|regular|rotated|round|scaly|shortened|soft|stiff|supple|swollen|symmetric|symmetrical|tender|thick|thickened|"
     "thin|tight|unremarkable|unequal|warm|weak|wide|wnl"
 )
-_STATE_AFTER = re.compile(rf"{_AFTER.pattern}(?:not\s+|non-?)?(?:{_STATES})\b", re.IGNORECASE)
+_STATE_AFTER = re.compile(rf"[ \t-]*{_AFTER.pattern.removeprefix(_GAP)}(?:not\s+|non-?)?(?:{_STATES})\b", re.IGNORECASE)
 # "red heels", "small L eye", "no teeth", "# L hip" (a fracture)
-_STATE_BEFORE = re.compile(rf"(?:\b(?:{_STATES}|no|small|large|big)[ \t]|#[ \t]*)(?:(?:{_SIDES})[ \t]+)*$", re.IGNORECASE)
+_STATE_BEFORE = re.compile(rf"(?:\b(?:{_STATES}|no|small|large|big)[ \t]+(?:(?:{_SIDES})[ \t]+)*|#[ \t]*(?:{_SIDES})[ \t]+)$", re.IGNORECASE)
 _REACH = 40  # characters before a part of the body that are looked at
 # "CT chest, abdomen and pelvis"
 _IMAGING = re.compile(r"(?:CT|MRI|MR|MRA|CTA|PET|US|USS|XR|X-?rays?|ultrasound|scan|radiographs?|angiogram)\b", re.IGNORECASE)
@@ -60,12 +62,14 @@ def without_sites(kept: Sequence[Match], text: str) -> list[Match]:
         between = text[one.end : after.start]
         if "\n" in between and not between.strip():  # the next line of a list
             continue
-        if after.label == BODY and (one.label in SITED or at in sites) and _BEFORE.fullmatch(between):
-            sites.add(at + 1)
-        elif one.label == BODY and after.label in SITED and _AFTER.fullmatch(between):
-            sites.add(at)
         if one.label == "PROC" and _IMAGING.match(text, one.start):
             pictured.add(at)
+        if after.label == BODY and (one.label in SITED or at in sites) and _BEFORE.fullmatch(between):
+            sites.add(at + 1)
+            if at in pictured:
+                pictured.add(at + 1)
+        elif one.label == BODY and after.label in SITED and _AFTER.fullmatch(between):
+            sites.add(at)
         if after.label == BODY and at in pictured and _LISTED.fullmatch(between):
             pictured.add(at + 1)
             sites.add(at + 1)

@@ -79,8 +79,10 @@ class Service:
         loading = asyncio.create_task(run_in_threadpool(self._load))
         yield
         self.metrics.ready.set(0)
-        await loading
-        await run_in_threadpool(self.batcher.close)
+        try:
+            await loading
+        finally:
+            await run_in_threadpool(self.batcher.close)
 
     def _load(self) -> None:
         try:
@@ -88,6 +90,7 @@ class Service:
             linking.warm_up()
         except Exception as error:
             if self._failed is None:
+                logger.error("the linker can't be opened: %s", error)
                 raise
             self._failed(error)
             return

@@ -331,7 +331,7 @@ def test_other_processes_read_the_same_files(folder: Path, method: str) -> None:
         assert done.stdout.decode().strip() == f"{kb.find(['mi'])} myocardial infarction"
         return
     kb = KnowledgeBase(folder)
-    expected, pid = read_all(kb), kb._local.pid
+    expected, pid = read_all(kb), kb._database._local.pid
     context = multiprocessing.get_context(method)
     queue = context.Queue()
     children = [context.Process(target=_child, args=(kb, queue)) for _ in range(2)]
@@ -343,7 +343,7 @@ def test_other_processes_read_the_same_files(folder: Path, method: str) -> None:
     assert all(found == expected for _, found in results)
     assert pid not in {child_pid for child_pid, _ in results}
     assert read_all(kb) == expected  # the parent's own connection still works
-    assert kb._local.pid == os.getpid()
+    assert kb._database._local.pid == os.getpid()
 
 
 def test_a_pickle_is_its_path(folder: Path) -> None:

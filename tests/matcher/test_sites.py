@@ -46,6 +46,7 @@ def test_another_part_of_the_body_stays(text: str) -> None:
 
 def test_imaging_lists_sites() -> None:
     assert kept("CT chest, abdomen and pelvis with contrast", CT_chest="PROC", abdomen="ANAT", pelvis="ANAT") == ["CT chest"]
+    assert kept("CT chest, abdomen and pelvis", CT="PROC", chest="ANAT", abdomen="ANAT", pelvis="ANAT") == ["CT"]
     assert kept("biopsy, abdomen and pelvis", biopsy="PROC", abdomen="ANAT", pelvis="ANAT") == ["biopsy", "abdomen", "pelvis"]
     assert kept("CT chest. abdomen, pelvis", CT_chest="PROC", abdomen="ANAT", pelvis="ANAT") == ["CT chest", "abdomen", "pelvis"]
 

@@ -189,6 +189,15 @@ CHANGES: list[dict[str, Any]] = [
 ]
 
 
+def rounded(found: Any) -> Any:
+    """Return records with numbers of three decimals."""
+    if isinstance(found, dict):
+        return {key: rounded(value) for key, value in found.items()}
+    if isinstance(found, list):
+        return [rounded(value) for value in found]
+    return round(found, 3) if isinstance(found, float) else found
+
+
 def test_whatever_else_is_in_the_batch_links_are_those_of_the_library(client: TestClient, library: Any, gate: Gate) -> None:
     asked = [(text, changes) for text in NOTES for changes in CHANGES]
     wanted = [library(text, **changes) for text, changes in asked]
@@ -200,7 +209,7 @@ def test_whatever_else_is_in_the_batch_links_are_those_of_the_library(client: Te
             assert not first.done()
         gate.open.set()
         got = [future.result(SECONDS).json()["results"][0]["mentions"] for future in futures]
-    assert got == wanted
+    assert rounded(got) == rounded(wanted)  # the last bits of a vector depend on its batch
     sizes = {s.labels["le"]: s.value for s in metric(client, "sapbert_batch_size") if s.name.endswith("_bucket")}
     assert sizes["+Inf"] > sizes["8.0"]  # some batches had more than eight texts
 

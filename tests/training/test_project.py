@@ -144,6 +144,8 @@ EDITS = {
     "training/senses/fit.py": {"mentions"},  # it is pretrained on notes that senses read; the command `senses` itself always runs
     "training/vocabulary/sources.py": {"vocabulary-make"},
     "spacy_sapbert/render/html.py": set(),
+    "spacy_sapbert/service/app.py": set(),
+    "spacy_sapbert/exports/fhir.py": set(),
     "spacy_sapbert/cli.py": set(),
     "training/corpora/brat.py": {"assemble", "evaluate", "report", "compare", "finetune", "mentions", "languages-evaluate"},
     "training/mentions/fit.py": {"mentions"},
