@@ -1,4 +1,4 @@
-"""A name that its sources write as an acronym is not what a word in small letters says: "scar" is no SCAR, "cold" no COLD, "arms" no ARMS."""
+"""A name that its sources write as an acronym is not what a word in small letters says: "scar" is no SCAR, "pale" no PALE, "arms" no ARMS."""
 
 from __future__ import annotations
 
