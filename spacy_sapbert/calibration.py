@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from .errors import DamagedFile, SapbertError, fail
-from .files import parse_json, why_invalid
+from .errors import fail
+from .files import read_stored
 
 FORMAT = 1
 FEATURES = ("score", "margin", "exact")
@@ -159,19 +159,7 @@ def read_calibration(path: Path) -> Calibration:
         SapbertError: E106, it is of another kind or format.
         FileNotFoundError: it is not there.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = parse_json(text)
-        found = content["format"] if content["kind"] == "calibration" else None
-        if found != FORMAT:
-            raise fail("E106", path=path, found=found, expected=FORMAT)
-        stored = _Stored.model_validate_json(text)
-    except ValidationError as error:
-        raise fail("E015", DamagedFile, path=path, why=why_invalid(error)) from error
-    except SapbertError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise fail("E015", DamagedFile, path=path, why=f"{type(error).__name__}: {error}") from error
+    stored = read_stored(path, _Stored, kind="calibration", version=FORMAT, damaged="E015")
     behind = tuple(math.inf if value is None else value for value in stored.behind)
     return Calibration(**stored.model_dump(exclude={"kind", "format", "features", "behind"}), behind=behind)
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 from .errors import DamagedFile, MissingFile, SapbertError, fail
 
 MANIFEST = "manifest.json"
+Stored = TypeVar("Stored", bound=BaseModel)
 FULL_HASH_BYTES = 64 * 1024 * 1024  # larger files are sampled when opened, so that opening stays under 0.3 s whatever the size
 _SAMPLES, _BLOCK = 64, 64 * 1024
 _LOCK, _NEW, _OLD = "lock", "new", "old"  # in a temporary folder: a lock held while it is written, the new folder, the one it replaces
@@ -406,6 +407,34 @@ def folder_from_bytes(content: dict[str, bytes], folder: Path) -> None:
             raise fail("E102", DamagedFile, path=name, why="the name points outside its folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+
+
+def read_stored(path: Path, model: type[Stored], *, kind: str, version: int, damaged: str) -> Stored:
+    """Return the checked content of a JSON file that says its own `kind` and `format`.
+
+    Args:
+        path: the file.
+        model: what it must hold.
+        kind: what it must say that it is.
+        version: the format that is read.
+        damaged: code of the error for a damaged file.
+
+    Raises:
+        DamagedFile: `damaged`.
+        SapbertError: E106, it is of another kind or format.
+        FileNotFoundError: it is not there.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = parse_json(text)
+        found = content["format"] if content["kind"] == kind else None
+        if found == version:
+            return model.model_validate_json(text)
+    except ValidationError as error:
+        raise fail(damaged, DamagedFile, path=path, why=why_invalid(error)) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise fail(damaged, DamagedFile, path=path, why=f"{type(error).__name__}: {error}") from error
+    raise fail("E106", path=path, found=found, expected=version)
 
 
 def why_invalid(error: ValidationError) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,15 @@ def open_arrays(folder: Path, kinds: Mapping[str, npt.DTypeLike], prefix: str = 
         if found[name].dtype != kind:
             raise ValueError(f"{prefix}{name}.npy holds {found[name].dtype}, not {np.dtype(kind)}")
     return found
+
+
+@contextmanager
+def refusing_misfits(folder: Path) -> Iterator[None]:
+    """Raise E030 for arrays of a folder that are damaged or do not fit each other (ValueError)."""
+    try:
+        yield
+    except ValueError as error:
+        raise fail("E030", DamagedFile, path=folder, why=f"{error}.") from error
 
 
 @dataclass
@@ -145,11 +155,9 @@ class Phrases:
             manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102", content=_Manifest, files=listed)
         except (MissingFile, DamagedFile) as error:
             raise fail("E030", type(error), path=folder, why=str(error).partition(": ")[2]) from error
-        try:
+        with refusing_misfits(folder):
             made = cls(**open_arrays(folder, ARRAYS), names=tuple(manifest["labels"]), folder=folder.absolute())
             made.check()
-        except ValueError as error:
-            raise fail("E030", DamagedFile, path=folder, why=f"{error}.") from error
         return made
 
     def check(self) -> None:

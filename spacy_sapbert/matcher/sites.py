@@ -20,12 +20,8 @@ _BEFORE = re.compile(
     re.IGNORECASE,
 )
 # "liver lesion", "liver was enlarged", "legs very swollen"
-_GAP = r"[\s-]*"
-_AFTER = re.compile(
-    _GAP
-    + r"(?:(?:is|are|was|were|looks?|appears?|remains?|became)\s+)?(?:(?:very|slightly|mildly|moderately|markedly|somewhat|more|less|a bit)\s+)?",
-    re.IGNORECASE,
-)
+_VERB = r"(?:(?:is|are|was|were|looks?|appears?|remains?|became)\s+)?(?:(?:very|slightly|mildly|moderately|markedly|somewhat|more|less|a bit)\s+)?"
+_AFTER = re.compile(rf"[\s-]*{_VERB}", re.IGNORECASE)
 # how a part of the body is found to be: "chest clear", "pupils were equal", "L leg shortened"
 _STATES = (
     "absent|asymmetric|asymmetrical|benign|bruised|clear|closed|cold|cool|dark|dilated|distended|dry|dusky|enlarged|equal|erythematous|firm|flat|full|"
@@ -33,7 +29,7 @@ _STATES = (
     "patent|perfused|pink|reactive|red|regular|rotated|round|scaly|shortened|soft|stiff|supple|swollen|symmetric|symmetrical|tender|thick|thickened|"
     "thin|tight|unremarkable|unequal|warm|weak|wide|wnl"
 )
-_STATE_AFTER = re.compile(rf"[ \t-]*{_AFTER.pattern.removeprefix(_GAP)}(?:not\s+|non-?)?(?:{_STATES})\b", re.IGNORECASE)
+_STATE_AFTER = re.compile(rf"[ \t-]*{_VERB}(?:not\s+|non-?)?(?:{_STATES})\b", re.IGNORECASE)
 # "red heels", "small L eye", "no teeth", "# L hip" (a fracture)
 _STATE_BEFORE = re.compile(rf"(?:\b(?:{_STATES}|no|small|large|big)[ \t]+(?:(?:{_SIDES})[ \t]+)*|#[ \t]*(?:{_SIDES})[ \t]+)$", re.IGNORECASE)
 _REACH = 40  # characters before a part of the body that are looked at

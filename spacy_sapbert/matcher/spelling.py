@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DamagedFile, fail
-from .phrases import Hashes1d, open_arrays, word_hash
+from .phrases import Hashes1d, open_arrays, refusing_misfits, word_hash
 
 MIN_LETTERS = 7  # a shorter word with one edit is too often another word
 ARRAYS = {"known": np.uint64, "forms": np.uint64, "targets": np.uint32}
@@ -86,11 +85,9 @@ class Spelling:
         """
         if not (folder / WORDS).is_file():
             return None
-        try:
+        with refusing_misfits(folder):
             made = cls(**open_arrays(folder, ARRAYS, "spelling_"), words=tuple((folder / WORDS).read_text(encoding="utf-8").split("\n")))
             made.check()
-        except ValueError as error:
-            raise fail("E030", DamagedFile, path=folder, why=f"{error}.") from error
         return made
 
     def check(self) -> None:

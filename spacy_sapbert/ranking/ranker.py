@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from ..errors import DamagedFile, SapbertError, fail
-from ..files import parse_json, why_invalid
+from ..errors import DamagedFile, fail
+from ..files import read_stored
 
 FORMAT = 1
 FEATURES = ("cosine", "cui", "weak_name", "number_missing", "number_added")
@@ -71,19 +71,7 @@ def read_ranker(path: Path) -> Ranker:
         SapbertError: E106, it is of another kind or format; E049, it has other features.
         FileNotFoundError: it is not there.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = parse_json(text)
-        found = content["format"] if content["kind"] == "ranker" else None
-        if found != FORMAT:
-            raise fail("E106", path=path, found=found, expected=FORMAT)
-        stored = _Stored.model_validate_json(text)
-    except ValidationError as error:
-        raise fail("E048", DamagedFile, path=path, why=why_invalid(error)) from error
-    except SapbertError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise fail("E048", DamagedFile, path=path, why=f"{type(error).__name__}: {error}") from error
+    stored = read_stored(path, _Stored, kind="ranker", version=FORMAT, damaged="E048")
     if stored.features != FEATURES:
         raise fail("E049", path=path, theirs=", ".join(stored.features), ours=", ".join(FEATURES))
     if len(stored.weights) != len(FEATURES):

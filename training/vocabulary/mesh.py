@@ -7,13 +7,13 @@ one of their names: MeSH's trees are full of proteins, cells and methods that no
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from spacy_sapbert.kb import semantic_types
 from spacy_sapbert.kb.builder import Source
-from spacy_sapbert.kb.concept import Concept, Name, is_cui, normalise, stem
+from spacy_sapbert.kb.concept import Concept, Name, normalise, stem
+from spacy_sapbert.readers import read
 from spacy_sapbert.readers.text import lines
 
 VOCABULARY = "MSH"
@@ -47,7 +47,8 @@ TYPES = {
 LEFT_OUT = ("C22", "C23.550.291", "D05.500", "D26", "D27", "E05", "E06", "E07")  # animals, attributes of diseases, dosage forms, methods, equipment
 PROCESS = "T046"  # "carcinogenesis", "recurrence": most are no findings
 OWN_GROUP = "DISO"  # the semantic group whose headings need no other source
-PREFIXES = {"mesh": "MESH", "doid": "DOID", "hp": "HP", "mondo": "MONDO", "ncit": "NCIT", "uberon": "UBERON", "maxo": "MAXO", "orphanet": "Orphanet"}
+MESH = "MESH:"
+PREFIXES = (MESH, "DOID:", "HP:", "MONDO:", "NCIT:", "UBERON:", "MAXO:", "Orphanet:")  # of terms whose mappings are taken
 
 
 def read_mesh(paths: list[Path]) -> Iterator[Concept]:
@@ -123,22 +124,12 @@ def names_of(heading: str, entries: list[str]) -> list[Name]:
 
 def _mappings(path: Path) -> Iterator[Concept]:
     """Yield the curated exact matches between MeSH and the vocabularies of this one, and those to CUIs."""
-    rows = csv.DictReader((line for _, line in lines(path) if not line.startswith("#")), delimiter="\t", quoting=csv.QUOTE_NONE)
-    for row in rows:
-        one, other = _curie(row["subject_id"]), _curie(row["object_id"])
-        if row["predicate_id"] != "skos:exactMatch" or one is None or other is None or is_cui(one):
-            continue
-        if is_cui(other):
-            yield Concept(one, VOCABULARY, cuis=[other])
-        elif one.startswith("MESH:") or other.startswith("MESH:"):
-            yield Concept(one, VOCABULARY, same_as=[other])
-
-
-def _curie(given: str) -> str | None:
-    prefix, _, code = given.partition(":")
-    if prefix == "umls":
-        return code if is_cui(code) else None
-    return f"{PREFIXES[prefix]}:{code}" if prefix in PREFIXES else None
+    for mapping in read(path, kind="sssom"):
+        others = [
+            other for other in mapping.same_as if other.startswith(PREFIXES) and (other.startswith(MESH) or mapping.concept_id.startswith(MESH))
+        ]
+        if mapping.concept_id.startswith(PREFIXES) and (mapping.cuis or others):
+            yield Concept(mapping.concept_id, VOCABULARY, cuis=mapping.cuis, same_as=others)
 
 
 def with_known_names(sources: list[Source]) -> list[Source]:
