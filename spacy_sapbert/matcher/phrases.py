@@ -61,7 +61,7 @@ def open_arrays(folder: Path, kinds: Mapping[str, npt.DTypeLike], prefix: str = 
 
 
 @contextmanager
-def refusing_misfits(folder: Path) -> Iterator[None]:
+def refuse_damaged(folder: Path) -> Iterator[None]:
     """Raise E030 for arrays of a folder that are damaged or do not fit each other (ValueError)."""
     try:
         yield
@@ -155,7 +155,7 @@ class Phrases:
             manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102", content=_Manifest, files=listed)
         except (MissingFile, DamagedFile) as error:
             raise fail("E030", type(error), path=folder, why=str(error).partition(": ")[2]) from error
-        with refusing_misfits(folder):
+        with refuse_damaged(folder):
             made = cls(**open_arrays(folder, ARRAYS), names=tuple(manifest["labels"]), folder=folder.absolute())
             made.check()
         return made

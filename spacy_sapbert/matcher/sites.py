@@ -43,7 +43,7 @@ def without_sites(kept: Sequence[Match], text: str) -> list[Match]:
 
     A part of the body is a site if only what `_BEFORE` matches (a preposition, a side, an article) stands between a finding, test or procedure and it, or
     only what `_AFTER` matches (a verb such as "was", "very") between it and a finding, test or procedure. A part of the body beside a site is a
-    site, too: "swelling of the joints of the hands"; and so are the further ones of a picture: "CT chest, abdomen and pelvis". A part of the body whose
+    site, too: "swelling of the joints of the hands"; and so are the further ones that imaging lists: "CT chest, abdomen and pelvis". A part of the body whose
     state is said beside it ("chest clear", "red heels", "no teeth") is a site of that finding, which may be no name.
 
     Args:

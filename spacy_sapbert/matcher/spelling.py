@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .phrases import Hashes1d, open_arrays, refusing_misfits, word_hash
+from .phrases import Hashes1d, open_arrays, refuse_damaged, word_hash
 
 MIN_LETTERS = 7  # a shorter word with one edit is too often another word
 ARRAYS = {"known": np.uint64, "forms": np.uint64, "targets": np.uint32}
@@ -85,7 +85,7 @@ class Spelling:
         """
         if not (folder / WORDS).is_file():
             return None
-        with refusing_misfits(folder):
+        with refuse_damaged(folder):
             made = cls(**open_arrays(folder, ARRAYS, "spelling_"), words=tuple((folder / WORDS).read_text(encoding="utf-8").split("\n")))
             made.check()
         return made
