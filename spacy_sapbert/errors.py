@@ -147,6 +147,13 @@ class Errors:
     E077 = "There is no {what} here. /openapi.json lists what there is."
     E078 = "The service failed ({why}). The log has the request's id."
     E079 = "The service can't listen on {host}, port {port} ({error}). Give another --host or --port."
+    # review
+    E080 = "'{path}' holds no review that can be read: {why}. Give another file, or a copy of this one from before."
+    E081 = "The review '{path}' can't be used ({error}). Check that the disk has room and the folder can be written, and try again."
+    E082 = "What was said about a link is not valid: {why}"
+    E083 = "The review has a note '{id}' with another text. Give this one another id."
+    E084 = "The review has no such {what}."
+    E085 = "Nothing was reviewed yet that could be written as {what}. Review some links first."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (

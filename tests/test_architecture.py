@@ -22,7 +22,7 @@ ORDER = {
         *("kb", "readers"),
         *("candidates", "calibration", "encoders", "indexes", "ranking", "doc", "context"),
         *("settings", "bundle", "search", "acronyms", "annotated", "build", "state", "linker", "matcher", "mentions"),
-        *("render", "exports", "corpus", "service", "cli", "__init__", "__main__"),
+        *("render", "exports", "review", "corpus", "service", "cli", "__init__", "__main__"),
     ],
     "training": [
         *("__init__", "errors", "devices", "registry", "made", "paths", "recipe"),

@@ -145,6 +145,7 @@ EDITS = {
     "training/vocabulary/sources.py": {"vocabulary-make"},
     "spacy_sapbert/render/html.py": set(),
     "spacy_sapbert/service/app.py": set(),
+    "spacy_sapbert/review/store.py": set(),
     "spacy_sapbert/exports/fhir.py": set(),
     "spacy_sapbert/cli.py": set(),
     "training/corpora/brat.py": {"assemble", "evaluate", "report", "compare", "finetune", "mentions", "languages-evaluate"},

@@ -1,0 +1,180 @@
+"""What a review says about the linker: precision with intervals, agreement of two reviewers, and how many links are left to review."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from ..render.records import NIL
+from .events import UNKNOWN
+from .log import Log
+from .store import ReviewStore
+
+LEVEL = 0.95  # of intervals
+BANDS = (0.0, 0.6, 0.8, 0.9, 0.95, 1.0)  # of probabilities
+
+
+class Precision(NamedTuple):
+    """The share of reviewed links that are right.
+
+    Attributes:
+        what: which links, in words.
+        right: number of links that are right.
+        reviewed: number of links that were reviewed.
+        low: lower end of the interval.
+        high: upper end.
+    """
+
+    what: str
+    right: int
+    reviewed: int
+    low: float
+    high: float
+
+    @property
+    def share(self) -> float:
+        """The precision; 0 where nothing was reviewed."""
+        return self.right / self.reviewed if self.reviewed else 0.0
+
+
+class Agreement(NamedTuple):
+    """How far two reviewers agree on the mentions that both decided.
+
+    Attributes:
+        reviewers: the two.
+        mentions: number of mentions that both decided.
+        same: number of those with the same concept.
+        kappa: Cohen's kappa; None where it is not defined, because both gave one and the same answer everywhere.
+        differ: the mentions on which they differ.
+    """
+
+    reviewers: tuple[str, str]
+    mentions: int
+    same: int
+    kappa: float | None
+    differ: list[int]
+
+
+class Left(NamedTuple):
+    """How many links have to be reviewed, the most doubtful first, for a wished precision.
+
+    Attributes:
+        open: links that nobody reviewed.
+        expected: precision of all links that is expected now; None without probabilities.
+        left: links to review; None without probabilities.
+    """
+
+    open: int
+    expected: float | None
+    left: int | None
+
+
+def wilson(right: int, reviewed: int, level: float = LEVEL) -> tuple[float, float]:
+    """Return the interval of a share.
+
+    Args:
+        right: number of successes.
+        reviewed: number of trials; with none, the interval is 0 to 1.
+        level: confidence level.
+
+    Source:
+        Wilson 1927, without correction for continuity.
+    """
+    from scipy.stats import binomtest
+
+    if not reviewed:
+        return 0.0, 1.0
+    interval = binomtest(right, reviewed).proportion_ci(level, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def precision(what: str, judged: Iterable[bool]) -> Precision:
+    """Return the precision of some links, each right or wrong."""
+    values = list(judged)
+    return Precision(what, sum(values), len(values), *wilson(sum(values), len(values)))
+
+
+def precisions(store: ReviewStore) -> list[Precision]:
+    """Return the precision of all reviewed links, then of those of each band of probabilities that has some.
+
+    A link is reviewed if a decision about it counts (see `Reviewed.final`); it is right if the decision is for the concept that the linker proposed.
+    """
+    log = store.log()
+    judged: list[tuple[bool, float | None]] = []
+    for mention, _, cui, probability in store.links():
+        final = log.of(mention).final
+        if cui != NIL and final is not None:
+            judged.append((final.cui == cui, probability))
+    found = [precision("all links", (right for right, _ in judged))]
+    for low, high in zip(BANDS, BANDS[1:]):
+        inside = [right for right, p in judged if p is not None and (low <= p < high or p == high == 1.0)]
+        if inside:
+            found.append(precision(f"probability {low:g} to {high:g}", inside))
+    return found
+
+
+def left(kept: int, probabilities: Sequence[float | None], wished: float) -> Left:
+    """Return how many open links have to be reviewed for a wished precision of all links.
+
+    A reviewed link is right afterwards, or gone. Of the open links, 1 - p are expected to be wrong, and the most doubtful ones are reviewed first.
+    With K links that are expected to be right in the end (reviewed ones, and the sum of all p), precision is K / (K + sum of 1 - p over the links
+    that stay open): so links are reviewed until this sum is at most K (1 - wished) / wished.
+
+    Args:
+        kept: reviewed links that are right, as proposed or corrected.
+        probabilities: of the open links.
+        wished: share of links that are to be right, between 0 and 1.
+    """
+    if any(p is None for p in probabilities):
+        return Left(len(probabilities), None, None)
+    doubts = sorted((1.0 - p for p in probabilities if p is not None), reverse=True)
+    wrong = sum(doubts)
+    right = kept + len(doubts) - wrong
+    expected = right / (right + wrong) if right + wrong else None
+    allowed, number = right * (1.0 - wished) / wished, 0
+    while number < len(doubts) and wrong > allowed + 1e-9:
+        wrong -= doubts[number]
+        number += 1
+    return Left(len(doubts), expected, number)
+
+
+def left_in(store: ReviewStore, wished: float) -> Left:
+    """Return how many links of a review are left for a wished precision, see `left`."""
+    log, kept, probabilities = store.log(), 0, []
+    for mention, _, cui, probability in store.links():
+        final = log.of(mention).final
+        if final is not None:
+            kept += final.cui not in (NIL, UNKNOWN)
+        elif cui != NIL:
+            probabilities.append(probability)
+    return left(kept, probabilities, wished)
+
+
+def agreements(log: Log) -> list[Agreement]:
+    """Return the agreement of every two reviewers who decided about the same mentions, those with most such mentions first."""
+    by_reviewer: dict[str, dict[int, str]] = {}
+    for mention in log.mentions():
+        for reviewer, decision in log.of(mention).decisions.items():
+            by_reviewer.setdefault(reviewer, {})[mention] = decision.cui
+    found = []
+    for one, other in combinations(sorted(by_reviewer), 2):
+        both = sorted(by_reviewer[one].keys() & by_reviewer[other].keys())
+        if both:
+            first, second = [by_reviewer[one][m] for m in both], [by_reviewer[other][m] for m in both]
+            differ = [m for m, a, b in zip(both, first, second) if a != b]
+            found.append(Agreement((one, other), len(both), len(both) - len(differ), kappa(first, second), differ))
+    return sorted(found, key=lambda each: -each.mentions)
+
+
+def kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
+    """Return Cohen's kappa of two lists of answers; None where it is not defined.
+
+    Source:
+        Cohen 1960.
+    """
+    from sklearn.metrics import cohen_kappa_score
+
+    if len({*first, *second}) < 2:
+        return None  # both agree by chance alone
+    return float(cohen_kappa_score(first, second))

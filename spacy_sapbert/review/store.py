@@ -1,0 +1,327 @@
+"""The store of a review: notes, the mentions that the linker proposes, and the log of what reviewers say."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from ..errors import fail
+from ..render.records import NIL, Row
+from .database import ReviewDatabase
+from .events import AddMention, AddName, Event, MoveSpan, Said, StopName, Undo, read_event
+from .log import Log, Reviewed
+
+MAX_REVIEWER = 100  # characters of a reviewer's name
+MAX_PAGE = 200  # notes
+Order = Literal["note", "doubt", "random"]
+
+
+class Note(NamedTuple):
+    """A note in the store.
+
+    Attributes:
+        number: of the note in the store.
+        note_id: the caller's id.
+        text: its text.
+        lang: language of its text, ISO 639-1.
+        direction: "ltr" or "rtl".
+        linked_with: state of the linker that proposed its mentions.
+    """
+
+    number: int
+    note_id: str
+    text: str
+    lang: str
+    direction: str
+    linked_with: str
+
+
+class Mention(NamedTuple):
+    """A mention of a note, as it was proposed and as it was reviewed.
+
+    Attributes:
+        number: of the mention in the store.
+        record: as `render.row_of` returns it.
+        added: whether a reviewer added it.
+        reviewed: what reviewers said.
+    """
+
+    number: int
+    record: Row
+    added: bool
+    reviewed: Reviewed
+
+
+class ReviewStore:
+    """Notes, proposals and decisions in one SQLite file. Several threads and processes may use it.
+
+    Args:
+        path: the file; it is made where there is none, for its owner alone.
+
+    Raises:
+        DamagedFile: E080.
+        SapbertError: E081, E106.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._database = ReviewDatabase(self.path)
+        self._log, self._lock = Log(), threading.Lock()
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        self._database.close()
+
+    # -- notes and proposals --------------------------------------------------------------------------------------------
+
+    def add_note(self, note_id: str, text: str, rows: Iterable[Row], *, linked_with: str = "", lang: str = "en", direction: str = "ltr") -> bool:
+        """Add a note with the mentions that the linker proposes.
+
+        Args:
+            note_id: the caller's id, unique in the store.
+            text: the note.
+            rows: records of its mentions, see `render.row_of`; nested ones are left out.
+            linked_with: state of the linker, to know later whether it was changed.
+            lang: language of the text.
+            direction: in which it is read, "ltr" or "rtl".
+
+        Returns:
+            Whether it is new; a note that is there already, with this text, is left as it is.
+
+        Raises:
+            SapbertError: E083, there is a note with this id and another text.
+        """
+        with self._database.writing() as connection:
+            there = connection.execute("SELECT text FROM note WHERE id = ?", (note_id,)).fetchone()
+            if there is not None:
+                if there[0] != text:
+                    raise fail("E083", id=note_id)
+                return False
+            values = (note_id, text, lang, direction, linked_with)
+            number = connection.execute("INSERT INTO note (id, text, lang, direction, linked_with) VALUES (?, ?, ?, ?, ?)", values).lastrowid
+            connection.executemany(_INSERT, _proposals(number or 0, rows))
+        return True
+
+    def propose(self, note: Note, rows: Iterable[Row], linked_with: str) -> None:
+        """Replace the proposals of a note that nobody has spoken about, after the linker was changed.
+
+        Args:
+            note: the note.
+            rows: the new records.
+            linked_with: state of the linker.
+        """
+        spoken = set(self.log().mentions())
+        with self._database.writing() as connection:
+            old = connection.execute("SELECT mention, start, end FROM mention WHERE note = ? AND added = 0", (note.number,)).fetchall()
+            kept = {(start, end) for mention, start, end in old if mention in spoken}
+            gone = [(mention,) for mention, _, _ in old if mention not in spoken]
+            # one that a reviewer spoke about meanwhile, in another process, stays
+            connection.executemany("DELETE FROM mention WHERE mention = ?1 AND NOT EXISTS (SELECT 1 FROM event WHERE event.mention = ?1)", gone)
+            fresh = [row for row in rows if (row["start"], row["end"]) not in kept]
+            connection.executemany(_INSERT.replace("INSERT", "INSERT OR IGNORE", 1), _proposals(note.number, fresh))
+            connection.execute("UPDATE note SET linked_with = ? WHERE note = ?", (linked_with, note.number))
+
+    def note(self, note_id: str) -> Note:
+        """Return a note.
+
+        Raises:
+            SapbertError: E084, it is not there.
+        """
+        found = self._database.rows("SELECT note, id, text, lang, direction, linked_with FROM note WHERE id = ?", note_id)
+        if not found:
+            raise fail("E084", what="note")
+        return Note(*found[0])
+
+    def count(self) -> tuple[int, int]:
+        """Return the numbers of notes and of mentions."""
+        ((notes, mentions),) = self._database.rows("SELECT (SELECT COUNT(*) FROM note), (SELECT COUNT(*) FROM mention)")
+        return notes, mentions
+
+    def ids(self, *, order: Order = "note", limit: int = MAX_PAGE, offset: int = 0) -> list[tuple[str, int, int]]:
+        """Return (id, linked mentions, mentions) of some notes.
+
+        Args:
+            order: "note", as they were added; "doubt", those with the most doubtful open link first; "random", the same for all callers.
+            limit: notes to return.
+            offset: notes to leave out before them.
+        """
+        if order == "doubt":
+            numbers = list(islice(self._by_doubt(), offset, offset + limit))
+        else:
+            by = "note * 2654435761 % 4294967296" if order == "random" else "note"
+            numbers = [number for (number,) in self._database.rows(f"SELECT note FROM note ORDER BY {by} LIMIT ? OFFSET ?", limit, offset)]
+        sql = f"SELECT id, (SELECT COUNT(*) FROM mention WHERE note = ?1 AND cui != '{NIL}'), (SELECT COUNT(*) FROM mention WHERE note = ?1) FROM note WHERE note = ?1"
+        return [tuple(self._database.rows(sql, number)[0]) for number in numbers]
+
+    def _by_doubt(self) -> Iterator[int]:
+        """Yield the numbers of notes, those with the most doubtful link that nobody has spoken about first."""
+        spoken, seen, last = set(self.log().mentions()), set(), (2.0, 0)
+        sql = "SELECT note, doubt, mention FROM mention WHERE doubt >= 0 AND (doubt < ?1 OR (doubt = ?1 AND mention > ?2)) ORDER BY doubt DESC, mention LIMIT 1000"
+        while page := self._database.rows(sql, *last):
+            for note, doubt, mention in page:
+                last = (doubt, mention)
+                if mention not in spoken and note not in seen:
+                    seen.add(note)
+                    yield note
+        for (note,) in self._database.rows("SELECT note FROM note ORDER BY note"):
+            if note not in seen:
+                yield note
+
+    def notes(self) -> Iterator[Note]:
+        """Yield all notes in the order in which they were added."""
+        last = 0
+        while page := self._database.rows(
+            "SELECT note, id, text, lang, direction, linked_with FROM note WHERE note > ? ORDER BY note LIMIT ?", last, MAX_PAGE
+        ):
+            yield from (Note(*found) for found in page)
+            last = page[-1][0]
+
+    def mentions(self, note: Note) -> list[Mention]:
+        """Return the mentions of a note in reading order, without those that a reviewer added and took back."""
+        log = self.log()
+        found = self._database.rows("SELECT mention, record, added FROM mention WHERE note = ? ORDER BY start, -end, mention", note.number)
+        return [
+            Mention(number, json.loads(record), bool(added), log.of(number))
+            for number, record, added in found
+            if not (added and log.is_withdrawn(number))
+        ]
+
+    def links(self) -> list[tuple[int, str, str, float | None]]:
+        """Return (mention, note id, proposed concept, probability) of every mention that the linker proposed."""
+        sql = (
+            "SELECT mention, id, cui, CASE WHEN doubt < 0 THEN NULL ELSE 1 - doubt END FROM mention JOIN note ON note.note = mention.note"
+            " WHERE added = 0 ORDER BY mention"
+        )
+        return [tuple(found) for found in self._database.rows(sql)]
+
+    def find(self, text: str, limit: int = MAX_PAGE) -> list[str]:
+        """Return the ids of notes whose text or id contains a text, in any case."""
+        pattern = "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        sql = "SELECT id FROM note WHERE text LIKE ?1 ESCAPE '\\' OR id LIKE ?1 ESCAPE '\\' ORDER BY note LIMIT ?2"
+        return [note_id for (note_id,) in self._database.rows(sql, pattern, limit)]
+
+    def with_concept(self, cui: str, limit: int = MAX_PAGE) -> list[str]:
+        """Return the ids of notes in which the linker proposes a concept."""
+        sql = "SELECT DISTINCT id FROM note JOIN mention ON mention.note = note.note WHERE cui = ? ORDER BY note.note LIMIT ?"
+        return [note_id for (note_id,) in self._database.rows(sql, cui, limit)]
+
+    def concepts(self, limit: int = 500) -> list[tuple[str, int]]:
+        """Return (concept id, number of mentions) of the concepts that are proposed, the most frequent first."""
+        sql = f"SELECT cui, COUNT(*) FROM mention WHERE cui != '{NIL}' GROUP BY cui ORDER BY COUNT(*) DESC, cui LIMIT ?"
+        return [tuple(found) for found in self._database.rows(sql, limit)]
+
+    # -- what reviewers say ---------------------------------------------------------------------------------------------
+
+    def record(self, reviewer: str, given: Any) -> Event:
+        """Write an event into the log. When this returns, it is on the disk.
+
+        Args:
+            reviewer: who says it.
+            given: one of the shapes of `events`, as a dictionary.
+
+        Raises:
+            SapbertError: E082, it is not valid; E084, the note, mention or event is not there.
+        """
+        reviewer, said = reviewer.strip(), read_event(given)
+        if not 1 <= len(reviewer) <= MAX_REVIEWER or not reviewer.isprintable():
+            raise fail("E082", why=f"a reviewer needs a name, of at most {MAX_REVIEWER} characters.")
+        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        with self._database.writing() as connection:
+            mention = _mention_of(connection, said, reviewer)
+            values = (now, reviewer, said.kind, mention, said.model_dump_json())
+            number = connection.execute("INSERT INTO event (at, reviewer, kind, mention, data) VALUES (?, ?, ?, ?, ?)", values).lastrowid
+        return Event(number or 0, now, reviewer, said, mention)
+
+    def log(self) -> Log:
+        """Return the log with all events that are in the file now. It is shared: do not change it."""
+        with self._lock:
+            self._log.extend(self.events(after=self._log.last))
+            return self._log
+
+    def events(self, after: int = 0) -> list[Event]:
+        """Return the events that came after one, in their order."""
+        found = self._database.rows("SELECT event, at, reviewer, data, mention FROM event WHERE event > ? ORDER BY event", after)
+        return [Event(number, at, reviewer, read_event(json.loads(data)), mention) for number, at, reviewer, data, mention in found]
+
+    def note_of(self, mention: int) -> str:
+        """Return the id of a mention's note.
+
+        Raises:
+            SapbertError: E084, there is no such mention.
+        """
+        found = self._database.rows("SELECT id FROM note JOIN mention ON mention.note = note.note WHERE mention = ?", mention)
+        if not found:
+            raise fail("E084", what="mention")
+        return str(found[0][0])
+
+
+_INSERT = "INSERT INTO mention (note, start, end, cui, doubt, added, record) VALUES (?, ?, ?, ?, ?, 0, ?)"
+
+
+def doubt_of(row: Row) -> float:
+    """Return how doubtful a link is, 0 to 1: one less its probability; -1 for no link, or a link without a probability."""
+    return -1.0 if row["cui"] == NIL or row["probability"] is None else 1.0 - float(row["probability"])
+
+
+def _proposals(note: int, rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
+    for row in rows:
+        if not row.get("nested"):
+            stored = {key: value for key, value in row.items() if key not in ("note", "codes", "types", "type_names", "name")}
+            stored["candidates"] = [[concept_id, score] for concept_id, *_, score in row["candidates"]]  # names are the knowledge base's
+            yield note, row["start"], row["end"], row["cui"], doubt_of(row), json.dumps(stored, ensure_ascii=False)
+
+
+def _mention_of(connection: Any, said: Said, reviewer: str) -> int | None:
+    """Return the mention that an event is about; one that a reviewer adds is made.
+
+    Raises:
+        SapbertError: E082, its place is not in the text, or an event of another reviewer is undone; E084, something is not there.
+    """
+    if isinstance(said, (AddName, StopName)):
+        return None
+    if isinstance(said, Undo):
+        found = connection.execute("SELECT reviewer, kind FROM event WHERE event = ?", (said.event,)).fetchone()
+        if found is None:
+            raise fail("E084", what="event")
+        if found[0] != reviewer or found[1] == "undo":
+            raise fail("E082", why="only an event of the same reviewer can be undone, and an undo cannot.")
+        return None
+    if isinstance(said, AddMention):
+        note = connection.execute("SELECT note, text FROM note WHERE id = ?", (said.note,)).fetchone()
+        if note is None:
+            raise fail("E084", what="note")
+        start, end = _place(said.start, said.end, note[1])
+        row = {
+            "start": start,
+            "end": end,
+            "mention": note[1][start:end],
+            "label": said.label,
+            "status": None,
+            "nested": False,
+            "cui": said.cui,
+            "score": None,
+            "probability": None,
+            "candidates": [],
+            "explain": {},
+        }
+        sql = "INSERT OR IGNORE INTO mention (note, start, end, cui, doubt, added, record) VALUES (?, ?, ?, ?, -1, 1, ?)"
+        connection.execute(sql, (note[0], start, end, said.cui, json.dumps(row, ensure_ascii=False)))
+        same = "SELECT mention FROM mention WHERE note = ? AND start = ? AND end = ? AND added = 1"
+        return int(connection.execute(same, (note[0], start, end)).fetchone()[0])
+    found = connection.execute("SELECT text FROM note JOIN mention ON mention.note = note.note WHERE mention = ?", (said.mention,)).fetchone()
+    if found is None:
+        raise fail("E084", what="mention")
+    if isinstance(said, MoveSpan):
+        _place(said.start, said.end, found[0])
+    return said.mention
+
+
+def _place(start: int, end: int, text: str) -> tuple[int, int]:
+    if not start < end <= len(text) or text[start:end] != text[start:end].strip():
+        raise fail("E082", why=f"{start}-{end} is no part of the text that begins and ends with a word.")
+    return start, end
