@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 LOG = "train_log.jsonl"
 RECIPE = "recipe.cfg"
-FIGURES = ("_at1", "_at5", "_spearman")  # ends of the names of figures that are measured before and after
+FIGURES = ("_at1", "_at5", "_spearman", "_weight")  # ends of the names of figures that are measured before and after
 LAUNCHED = "RANK"  # the variable by which torchrun numbers its processes
 WORLD = "WORLD_SIZE"  # and by which it counts them
 GPU_LOADERS = 2  # processes that read and tokenise batches ahead of a GPU
@@ -90,7 +90,7 @@ def resolve(config: Config) -> Recipe:
     # importing these modules registers what recipes can name
     from .data import augment  # noqa: F401
     from .loop import batches, losses, mining, model  # noqa: F401
-    from .tasks import cross_lingual, distillation, multitask, self_alignment, sentence_similarity  # noqa: F401
+    from .tasks import biosyn, cross_lingual, distillation, multitask, self_alignment, sentence_similarity  # noqa: F401
 
     made = dict(registry.resolve(config))
     made.setdefault("task", self_alignment.self_alignment())
@@ -342,6 +342,7 @@ def _arguments(recipe: Recipe, prepared: Prepared, checkpoints: Path, is_resumed
         num_train_epochs=given.epochs,
         max_steps=given.max_steps,
         learning_rate=given.learning_rate,
+        learning_rate_mapping=prepared.rates,
         weight_decay=given.weight_decay,
         warmup_ratio=given.warmup,
         lr_scheduler_type=given.schedule,

@@ -210,6 +210,7 @@ class Prepared:
         report: Counts for training.json.
         mix: Makes one sampler of those of several data sets.
         paths: Settings of `[task]` that name files or folders; they may differ when a training is resumed.
+        rates: Learning rates of weights of the loss, by name; other weights have that of the recipe.
     """
 
     data: Any
@@ -223,6 +224,7 @@ class Prepared:
     report: dict[str, Any] = field(default_factory=dict)
     mix: Callable[..., Any] | None = None
     paths: tuple[str, ...] = ()
+    rates: dict[str, float] = field(default_factory=dict)
 
     @property
     def objectives(self) -> list[Any]:

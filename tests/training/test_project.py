@@ -44,6 +44,7 @@ COMMANDS = [
     "package",
     "compare",
     "finetune",
+    "biosyn",
     "mentions",
     "xlbel",
     "clean",
@@ -110,13 +111,14 @@ def test_what_is_made_is_made_before_it_is_used(config: Dict[str, Any]) -> None:
 
 # an edited file -> the commands that are run again because of it, beside `assets`, which always runs
 EDITS = {
-    "spacy_sapbert/kb/builder.py": {*ALL[1:-1], "compare", "finetune", "mentions", "vocabulary-make", *LANGUAGES[1:]},
+    "spacy_sapbert/kb/builder.py": {*ALL[1:-1], "compare", "finetune", "biosyn", "mentions", "vocabulary-make", *LANGUAGES[1:]},
     "spacy_sapbert/readers/obo.py": {
         "kb",
         "assemble",
         "evaluate",
         "compare",
         "finetune",
+        "biosyn",
         "mentions",
         "vocabulary-make",
         "languages-kb",
@@ -124,12 +126,12 @@ EDITS = {
     },
     "spacy_sapbert/files.py": {"kb", "languages-kb"},
     "spacy_sapbert/encoders/transformer.py": {
-        *("train", "assemble", "evaluate", "report", "compare", "finetune", "mentions"),
+        *("train", "assemble", "evaluate", "report", "compare", "finetune", "biosyn", "mentions"),
         *("languages-train", "languages-evaluate"),
     },
     "spacy_sapbert/indexes/annoy.py": {"assemble", "evaluate"},
     "spacy_sapbert/build/tune.py": {"assemble"},
-    "spacy_sapbert/doc/abbreviations.py": {"assemble", "evaluate", "compare", "finetune"},
+    "spacy_sapbert/doc/abbreviations.py": {"assemble", "evaluate", "compare", "finetune", "biosyn"},
     "spacy_sapbert/matcher/phrases.py": {"assemble", "evaluate", "mentions"},
     "spacy_sapbert/mentions/features.py": {"evaluate", "mentions"},
     "spacy_sapbert/candidates.py": {"assemble", "evaluate"},
@@ -148,26 +150,27 @@ EDITS = {
     "spacy_sapbert/review/store.py": set(),
     "spacy_sapbert/exports/fhir.py": set(),
     "spacy_sapbert/cli.py": set(),
-    "training/corpora/brat.py": {"assemble", "evaluate", "report", "compare", "finetune", "mentions", "languages-evaluate"},
+    "training/corpora/brat.py": {"assemble", "evaluate", "report", "compare", "finetune", "biosyn", "mentions", "languages-evaluate"},
     "training/mentions/fit.py": {"mentions"},
     "training/configs/recogniser.cfg": {"mentions"},
     "training/data/pairs.py": {
-        *("pairs", "definitions", "train", "evaluate", "report", "compare", "finetune"),
+        *("pairs", "definitions", "train", "evaluate", "report", "compare", "finetune", "biosyn"),
         *("languages-kb", "languages-train", "languages-evaluate"),
     },
-    "training/loop/losses.py": {"train", "evaluate", "report", "compare", "finetune", "languages-train", "languages-evaluate"},
-    "training/tasks/multitask.py": {"train", "report", "compare", "finetune", "languages-train"},
-    "training/fit.py": {"train", "report", "compare", "finetune", "languages-train"},
-    "training/recipe.py": {"train", "report", "compare", "finetune", "languages-train"},
-    "training/soup.py": {"train", "compare", "finetune", "languages-train"},
+    "training/loop/losses.py": {"train", "evaluate", "report", "compare", "finetune", "biosyn", "languages-train", "languages-evaluate"},
+    "training/tasks/multitask.py": {"train", "report", "compare", "finetune", "biosyn", "languages-train"},
+    "training/fit.py": {"train", "report", "compare", "finetune", "biosyn", "languages-train"},
+    "training/recipe.py": {"train", "report", "compare", "finetune", "biosyn", "languages-train"},
+    "training/soup.py": {"train", "compare", "finetune", "biosyn", "languages-train"},
     "training/compare.py": {"compare"},
     "training/finetune.py": {"finetune"},
-    "training/evaluation/metrics.py": {"assemble", "evaluate", "report", "compare", "finetune", "languages-evaluate"},
+    "training/evaluation/metrics.py": {"assemble", "evaluate", "report", "compare", "finetune", "biosyn", "languages-evaluate"},
     "training/report/page.py": {"report"},
     "training/cli.py": set(),
     "training/configs/sap_small.cfg": {"train", "compare"},
     "training/configs/compare.cfg": {"compare"},
     "training/configs/finetune.cfg": {"finetune"},
+    "training/configs/biosyn.cfg": {"biosyn"},
     "training/configs/pipeline.cfg": {"assemble"},
 }
 
@@ -181,7 +184,7 @@ IMPORTED_ONLY = {
 # of one command: rooms that its modules import for other commands
 IMPORTED_FOR_OTHERS = {
     "definitions": {"spacy_sapbert/readers"},
-    "train": {"spacy_sapbert/indexes", "spacy_sapbert/readers", "training/corpora"},
+    "train": {"spacy_sapbert/doc", "spacy_sapbert/indexes", "spacy_sapbert/readers", "training/corpora"},
     "assemble": {"training/data", "training/loop", "training/paths.py"},
     "report": {
         "spacy_sapbert/bundle.py",
@@ -193,8 +196,9 @@ IMPORTED_FOR_OTHERS = {
     },
     "compare": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
     "finetune": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
+    "biosyn": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
     "languages-kb": {"training/corpora"},
-    "languages-train": {"spacy_sapbert/indexes", "spacy_sapbert/readers", "training/corpora"},
+    "languages-train": {"spacy_sapbert/doc", "spacy_sapbert/indexes", "spacy_sapbert/readers", "training/corpora"},
     "languages-evaluate": {"spacy_sapbert/bundle.py", "spacy_sapbert/doc", "spacy_sapbert/indexes"},
 }
 
@@ -252,7 +256,7 @@ def test_imports_are_followed() -> None:
     assert "training/report/page.py" not in found
 
 
-@pytest.mark.parametrize("name", [*ALL[2:-1], "compare", "finetune", *LANGUAGES[1:]])
+@pytest.mark.parametrize("name", [*ALL[2:-1], "compare", "finetune", "biosyn", *LANGUAGES[1:]])
 def test_what_a_command_imports_lies_under_one_of_its_deps(config: Dict[str, Any], name: str) -> None:
     command = commands(config)[name]
     under = tuple({*command["deps"], *IMPORTED_ONLY, *IMPORTED_FOR_OTHERS.get(name, set())})

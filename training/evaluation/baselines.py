@@ -18,6 +18,7 @@ from spacy_sapbert.types import Floats2d
 
 from ..errors import fail
 from ..loop.retrieval import Ints1d, Scorer
+from ..loop.sparse import character_n_grams
 from .metrics import Floats1d
 
 EXACT, TFIDF = "exact match", "TF-IDF of character 3-grams"
@@ -61,16 +62,12 @@ def tfidf(names: list[str], queries: list[str]) -> Scorer:
 
 
 def character_3_grams() -> Any:
-    """Make scikit-learn's vectoriser, not fitted.
+    """Make the vectoriser of the baseline, not fitted.
 
     Raises:
         SapbertError: E546, without scikit-learn.
     """
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-    except ImportError as error:
-        raise fail("E546", what="The TF-IDF baseline", package="scikit-learn") from error
-    return TfidfVectorizer(analyzer="char", ngram_range=(3, 3), dtype=np.float32)
+    return character_n_grams(3, 3, what="The TF-IDF baseline")
 
 
 def equal_pairs(left: list[str], right: list[str]) -> Floats1d:

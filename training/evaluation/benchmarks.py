@@ -37,13 +37,13 @@ from ..corpora import (
     shared_documents,
     sharing_report,
 )
+from ..corpora.composites import looked_up
 from ..corpora.corpus import MADE_UP
 from ..corpora.mention import Gold, GoldMention, missing_ids, resolve_gold
 from ..data import pairs as pairs_module
 from ..data.similarity import TextPair, scored_pairs
 from ..errors import fail
 from ..loop.retrieval import Ints1d
-from . import composites
 from .catalogue import (
     CORPORA,
     DICTIONARIES,
@@ -598,11 +598,9 @@ def by_names(benchmark: ConceptBenchmark, rows_of: Callable[[str], Sequence[int]
     golds: list[Gold] = []
     sizes: list[int] = []
     for query, gold, mention in zip(benchmark.queries, benchmark.golds, benchmark.given):
-        named = dict.fromkeys(i for alternative in mention.gold for i in alternative)
-        kept = [i for i in named if not i.startswith("OMIM:")] or list(named)
+        found, kept = looked_up(query, mention.gold)
         rows = [dictionary.rows[starts[row] : starts[row + 1]] for i in kept for row in rows_of(i)]
         right = np.unique(np.concatenate(rows)) if rows else np.zeros(0, dtype=np.int64)
-        found = composites.parts(query, len(kept)) or [query]
         queries += found
         golds += [Gold(tuple((row,) for row in right.tolist()), gold.missing if not len(right) else ())] * len(found)
         sizes.append(len(found))

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.distributed as dist
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
 from sentence_transformers.base.evaluation import BaseEvaluator
 from sentence_transformers.base.losses.gradcache import RandContext
@@ -38,6 +38,7 @@ Part = tuple[list[int], int]  # a micro-batch: rows of the batch, by length, and
 MIN_ROWS = 16  # names in a micro-batch before a longer name may begin the next
 CPU_TOKENS = 1024  # of a micro-batch on a CPU
 GPU_TOKENS = 16_384  # of a micro-batch on a GPU, where gradients are cached to save memory
+OBJECTIVE = "objective.safetensors"  # in a checkpoint: what the loss has learned beside the encoder
 ENCODED = {"cpu": 64, "cuda": 512}  # texts that are encoded at a time, to measure
 
 
@@ -153,6 +154,13 @@ class Objective(torch.nn.Module):
             A scalar.
         """
         raise NotImplementedError
+
+    def own_state(self) -> dict[str, torch.Tensor]:
+        """Return what a checkpoint holds of the loss beside the encoder, on the CPU; empty for nothing."""
+        return {}
+
+    def load_own_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Take what `own_state` gave, out of a checkpoint."""
 
     def forward(self, sentence_features: Iterable[dict[str, torch.Tensor]], labels: torch.Tensor) -> torch.Tensor:
         """Return the loss of a batch, a scalar.
@@ -517,6 +525,9 @@ class Trainer(SentenceTransformerTrainer):
         the barrier that comes before loading.
         """
         super().save_model(*arguments, **settings)  # type: ignore[misc]
+        state = self.loss.own_state() if isinstance(self.loss, Objective) else {}
+        if state and self.state.is_world_process_zero:  # type: ignore[attr-defined]
+            save_file(state, str(Path(arguments[0] if arguments else settings["output_dir"]) / OBJECTIVE))
         self.accelerator.wait_for_everyone()  # type: ignore[attr-defined]
 
     def _load_best_model(self) -> None:  # where this fails, sentence-transformers' own method would keep the last weights
@@ -526,6 +537,8 @@ class Trainer(SentenceTransformerTrainer):
 
     def _load_from_checkpoint(self, checkpoint_path: str) -> None:
         """Load a checkpoint, of adapters too: sentence-transformers would look for the keys of a whole model."""
+        if (path := Path(checkpoint_path) / OBJECTIVE).is_file():
+            self.loss.load_own_state(load_file(str(path)))  # type: ignore[attr-defined]
         inner = transformer_of(self.model)
         if not hasattr(inner, "merge_and_unload"):
             super()._load_from_checkpoint(checkpoint_path)
@@ -571,7 +584,8 @@ def last_checkpoint(folder: Path) -> str | None:
 class Hooks(TrainerCallback):
     """What the trainer does not do by itself.
 
-    Batches differ between epochs; the last step is evaluated and saved; a gradient that is not finite stops the training.
+    Batches differ between epochs; the last step is evaluated and saved; a gradient that is not finite stops the training; gradients of a loss's own
+    weights are cleared.
     """
 
     def __init__(self, evaluates: bool) -> None:
@@ -594,6 +608,10 @@ class Hooks(TrainerCallback):
         sums = [parameter.grad.sum() for parameter in model.parameters() if parameter.grad is not None]
         if sums and not math.isfinite(float(torch.stack(sums).sum())):
             raise fail("E515", loss="finite, but its gradient is not,", step=state.global_step + 1, checkpoint=last_good(args.output_dir))
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
+        """Clear all gradients: the trainer clears those of the encoder, not those of weights that a loss learns."""
+        optimizer.zero_grad()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Save and evaluate after the last step."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from training.evaluation.composites import parts
+from training.corpora.composites import parts
 
 
 @pytest.mark.parametrize(

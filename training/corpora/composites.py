@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _OF = re.compile(r"(?P<head>[^\W\d_][\w-]*) of (?:both )?(?:the )?(?P<first>[\w -]+?) (?:and|or) (?:the )?(?P<second>[\w -]+)")
 _LIST = re.compile(r"(?P<before>[\w, -]+?),? (?:and/or|and|or) (?:the )?(?P<last>[\w-]+) (?P<shared>.+)")
@@ -29,3 +30,17 @@ def parts(mention: str, count: int) -> list[str] | None:
     if not found:
         found = mention.split()
     return found if count > 1 and len(found) == count else None
+
+
+def looked_up(mention: str, gold: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
+    """Return the mentions that a mention is looked up as, and the gold ids, any of which is right for each of them.
+
+    Of gold ids of MeSH and OMIM those of MeSH count. A mention that no rule splits into as many parts as it has ids is looked up whole.
+
+    Args:
+        mention: The mention, in lower case.
+        gold: Its alternatives, each of one id or of several.
+    """
+    named = list(dict.fromkeys(concept_id for alternative in gold for concept_id in alternative))
+    kept = [concept_id for concept_id in named if not concept_id.startswith("OMIM:")] or named
+    return parts(mention, len(kept)) or [mention], kept

@@ -1,0 +1,312 @@
+"""The task of BioSyn: mentions of a corpus learn to find any synonym of their concept among candidates of sparse and dense search.
+
+The probability of a candidate is the softmax of its scores over all candidates of the mention, and candidates that share the gold concept count
+together (marginal maximum likelihood). Candidates are searched anew every epoch. Unlike in the paper, vectors have length 1, as a linker compares
+them, so the scores are divided by a temperature; and the sparse weight is in units of a cosine.
+
+Source: Sung et al., ACL 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+
+from ..corpora import read_corpus, shared_documents
+from ..data.lookups import Concepts, Lookups, lookups, names_of, to_learn, with_mentions
+from ..data.mentions import resolved_mentions
+from ..errors import fail
+from ..loop.batches import ShuffledBatches
+from ..loop.synonyms import Candidates, Dense, NameAccuracy, Sparse
+from ..loop.trainer import Objective, features, processes
+from ..made import fingerprint
+from ..recipe import Prepared, Table, Task, Words
+from ..registry import registry
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from ..recipe import Recipe
+
+PLACE, SPARSE, RIGHT = range(3)  # of a label's last axis
+
+
+@registry.tasks("spacy-sapbert.BioSyn.v1")
+def biosyn(
+    train: list[str],
+    dev: list[str] = [],
+    kinds: list[str] = [],
+    mentions: int = 16,
+    candidates: int = 20,
+    dense_share: float = 0.5,
+    temperature: float = 0.05,
+    sparse_weight: float = 0.0,
+    sparse_rate: float = 0.01,
+) -> BioSynTask:
+    """Make the task.
+
+    Args:
+        train: Corpora whose mentions are trained on.
+        dev: Corpora whose mentions are measured on; the dictionary then also has the mentions of `train`. Empty: nothing is measured.
+        kinds: Only mentions of these kinds; empty: all.
+        mentions: Mentions in a batch, of all processes together.
+        candidates: Names that each is held against.
+        dense_share: Share of them that the encoder finds; the others are found by TF-IDF.
+        temperature: Scores are divided by it.
+        sparse_weight: What the sparse score counts beside the cosine, at first.
+        sparse_rate: Learning rate of this weight.
+
+    Raises:
+        SapbertError: E511.
+    """
+    if not train:
+        raise fail("E511", setting="task.train", value=train, why="name at least one corpus")
+    for setting, value, least in (("mentions", mentions, 1), ("candidates", candidates, 2)):
+        if value < least:
+            raise fail("E511", setting=f"task.{setting}", value=value, why=f"it must be at least {least}")
+    if not 0 <= dense_share <= 1:
+        raise fail("E511", setting="task.dense_share", value=dense_share, why="it is a share, from 0 to 1")
+    for setting, rate in (("temperature", temperature), ("sparse_rate", sparse_rate)):
+        if not rate > 0:
+            raise fail("E511", setting=f"task.{setting}", value=rate, why="it must be above 0")
+    return BioSynTask(train, dev, kinds, mentions, candidates, dense_share, temperature, sparse_weight, sparse_rate)
+
+
+class BioSynTask(Task):
+    """BioSyn, measured by the mentions of dev parts in the dictionary with the training mentions."""
+
+    paths = ("kb",)
+
+    def __init__(
+        self,
+        train: list[str],
+        dev: list[str],
+        kinds: list[str],
+        mentions: int,
+        candidates: int,
+        dense_share: float,
+        temperature: float,
+        sparse_weight: float,
+        sparse_rate: float,
+    ) -> None:
+        self.train, self.dev, self.kinds = train, dev, kinds or None
+        self.mentions, self.candidates, self.dense_share = mentions, candidates, dense_share
+        self.temperature, self.sparse_weight, self.sparse_rate = temperature, sparse_weight, sparse_rate
+
+    def check(self, recipe: Recipe) -> None:
+        """Check the recipe: gradients are not cached, because the sparse weight has one too."""
+        super().check(recipe)
+        if recipe.training.cache_gradients:
+            raise ValueError("training.cache_gradients is not for this task; lower task.mentions or task.candidates for less memory")
+
+    def extent(self, recipe: Recipe) -> tuple[int, int, int]:
+        """Return the number of mentions, those of a batch, and the texts of one; see `Task.extent`."""
+        return len(self._to_learn(Concepts(KnowledgeBase(recipe.paths.kb))).texts), self.mentions, 1 + self.candidates
+
+    def _to_learn(self, concepts: Concepts) -> Lookups:
+        found = to_learn((mention for path in self.train for mention in resolved_mentions(read_corpus(path, kinds=self.kinds))), concepts)
+        if not found.texts:
+            raise fail("E611", path=", ".join(self.train), why="no mention has a single id")
+        return found
+
+    def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
+        """Read dictionary and mentions.
+
+        Raises:
+            SapbertError: E611 (no mention to learn), E1xx (knowledge base), E546, those of `read_corpus`.
+        """
+        from datasets import Dataset
+
+        kb = KnowledgeBase(recipe.paths.kb)
+        concepts, names = Concepts(kb), names_of(kb)
+        parts = {path: read_corpus(path, kinds=self.kinds) for path in dict.fromkeys([*self.train, *self.dev])}
+        learned = self._to_learn(concepts)
+        earlier, asked_for = ([mention for path in paths for mention in resolved_mentions(parts[path])] for paths in (self.train, self.dev))
+        larger, asked = with_mentions(names, earlier, concepts), lookups(asked_for, concepts)
+        objective = SynonymMarginalisation(encoder, self.temperature, self.sparse_weight, recipe.training.batch_tokens)
+        dense = Dense([*larger.texts, *learned.texts, *asked.texts], encoder, lambda: objective.names)
+        sparse = Sparse(names.texts)
+        candidates = Candidates(names, learned, dense, sparse, count=self.candidates, dense_share=self.dense_share)
+        objective.candidates = candidates
+        shared = [pair for pair in shared_documents(parts) if (pair.left in self.train) != (pair.right in self.train)]
+        counts = {
+            "names": len(names.texts),
+            "mentions": len(earlier),
+            "distinct_mentions": len(learned.texts),
+            "dev_mentions": asked.mentions[-1] + 1 if asked.mentions else 0,
+            "documents_in_both": len({document for pair in shared for document in pair.documents}),
+        }
+
+        def batches(dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, **_: Any) -> RenewedBatches:
+            return RenewedBatches(dataset, batch_size, seed, candidates)
+
+        return Prepared(
+            data=Dataset.from_dict({"mention": list(range(len(learned.texts)))}),
+            batch_size=self.mentions,
+            batches=batches,
+            collator=CandidateCollator(encoder.tokenizer, recipe.encoder.max_length, candidates),
+            objective=objective,
+            evaluator=NameAccuracy(larger, asked, dense, sparse, lambda: objective.sparse_weight.item()) if asked.texts else None,
+            data_settings={
+                "kb": kb.fingerprint,
+                **{
+                    part: fingerprint({"texts": of.texts, "gold": [sorted(one) for one in of.gold]})
+                    for part, of in (("train", learned), ("dev", asked))
+                },
+            },
+            report={"biosyn": counts, "sources": [*self.train]},
+            words=words,
+            paths=("train", "dev"),
+            rates={"sparse_weight": self.sparse_rate},
+        )
+
+
+class RenewedBatches(ShuffledBatches):
+    """Shuffled batches; a new epoch renews the candidates of its mentions.
+
+    Args:
+        dataset: Its number of rows counts.
+        batch_size: Rows.
+        seed: Of the order.
+        candidates: Of the mentions.
+    """
+
+    def __init__(self, dataset: Any, batch_size: int, seed: int, candidates: Candidates) -> None:
+        super().__init__(dataset, batch_size, seed=seed)
+        self.candidates = candidates
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch, which decides the order, and search candidates by the encoder as it is now."""
+        super().set_epoch(epoch)
+        self.candidates.renew(epoch)
+
+
+class CandidateCollator:
+    """Turn mentions into the tokens of their texts and of the distinct names of their candidates.
+
+    The result is that of `training.loop.trainer.NameCollator`: first the q mentions, then the names. "label" is (q, k, 3): for each candidate the
+    place of its name among the names, its sparse score, and 1 where it is right.
+
+    Args:
+        tokenizer: The tokenizer of the encoder.
+        max_length: Tokens of a text at most.
+        candidates: The candidates of all mentions.
+    """
+
+    valid_label_columns = ["label"]
+
+    def __init__(self, tokenizer: Any, max_length: int, candidates: Candidates) -> None:
+        self.tokenizer, self.max_length, self.candidates = tokenizer, max_length, candidates
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        """Return the tokens and labels of a batch."""
+        found, chosen = self.candidates, [int(row["mention"]) for row in rows]
+        names, places = np.unique(found.rows[chosen], return_inverse=True)
+        label = np.empty((len(chosen), found.count, 3), dtype=np.float32)  # it holds places exactly, up to 2 ** 24
+        label[:, :, PLACE] = places.reshape(len(chosen), found.count)
+        for i, mention in enumerate(chosen):
+            label[i, :, SPARSE], label[i, :, RIGHT] = found.sparse_scores(mention), found.right(mention)
+        texts = [found.mentions.texts[mention] for mention in chosen] + [found.names.texts[row] for row in names.tolist()]
+        return features(self.tokenizer, texts, self.max_length, torch.from_numpy(label))
+
+
+class SynonymMarginalisation(Objective):
+    """The marginal likelihood of the right candidates of the mentions of a batch.
+
+    A score is (cosine + weight x sparse score) / temperature.
+
+    Args:
+        model: The encoder.
+        temperature: Scores are divided by it.
+        sparse_weight: The weight at first; it is learned.
+        batch_tokens: See `Objective`.
+
+    Attributes:
+        candidates: Of the training mentions; checkpoints hold them.
+    """
+
+    candidates: Candidates
+
+    def __init__(self, model: Any, temperature: float, sparse_weight: float = 0.0, batch_tokens: int = 0) -> None:
+        super().__init__(model, batch_tokens)
+        self.temperature = temperature
+        self.sparse_weight = torch.nn.Parameter(torch.tensor(float(sparse_weight)))
+        self.sparse_weight.register_hook(_averaged)
+
+    def measure(self, vectors: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the mean loss of the mentions that have a right candidate, of all processes; a scalar.
+
+        Args:
+            vectors: (q + n, d) of q mentions and then n names, L2-normalised.
+            labels: (q, k, 3), see `CandidateCollator`.
+        """
+        self.names += len(vectors) * processes()
+        vectors = vectors.float()
+        mentions, names = vectors[: len(labels)], vectors[len(labels) :]
+        cosines = (mentions[:, None] * names[labels[:, :, PLACE].long()]).sum(dim=2)  # (q, k)
+        losses = marginal_losses((cosines + self.sparse_weight * labels[:, :, SPARSE]) / self.temperature, labels[:, :, RIGHT] > 0)
+        count = torch.tensor(float(len(losses)), device=vectors.device)
+        if processes() > 1:
+            dist.all_reduce(count)
+        nothing = 0 * (vectors.sum() + self.sparse_weight)  # a gradient for every weight, also of a batch without a right candidate
+        return losses.sum() * processes() / count.clamp(min=1) + nothing
+
+    def own_state(self) -> dict[str, torch.Tensor]:
+        """Return the sparse weight, and the candidates with their epoch."""
+        rows, epoch = torch.from_numpy(self.candidates.rows), torch.tensor(self.candidates.epoch)
+        return {"sparse_weight": self.sparse_weight.detach().cpu(), "candidates": rows, "epoch": epoch}
+
+    def load_own_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Take what `own_state` gave."""
+        with torch.no_grad():
+            self.sparse_weight.copy_(state["sparse_weight"])
+        self.candidates.keep(state["candidates"].numpy(), int(state["epoch"]))
+
+
+def _averaged(gradient: torch.Tensor) -> torch.Tensor:
+    """Return the mean of a gradient over the processes: DistributedDataParallel averages those of the encoder alone."""
+    if processes() > 1:
+        gradient = gradient.clone()
+        dist.all_reduce(gradient)
+        gradient /= processes()
+    return gradient
+
+
+def marginal_losses(scores: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Return -log of the probability of all right candidates together, for each mention that has one.
+
+    Args:
+        scores: (q, k) of candidates; their softmax is the probability.
+        right: bool (q, k).
+
+    Returns:
+        (u,) for the u mentions with a right candidate.
+    """
+    useful = right.any(dim=1)
+    scores, right = scores[useful], right[useful]
+    return scores.logsumexp(dim=1) - scores.masked_fill(~right, -torch.inf).logsumexp(dim=1)
+
+
+def words(report: dict[str, Any]) -> Words:
+    """Write the report of this task in the card's words."""
+    counts = report["biosyn"]
+    data = (
+        f"{counts['distinct_mentions']:,} distinct mentions of {', '.join(report['sources'])} ({counts['mentions']:,} with composites and repetitions), each held against names of a "
+        f"dictionary of {counts['names']:,}. What the mentions were taken from must not be measured on."
+    )
+    if not report["after"]:
+        return Words("BioSyn (Sung et al., ACL 2020)", "mentions find any synonym of their concept", data, tag="biosyn")
+    measured = (
+        f"{counts['dev_mentions']:,} mentions of the dev part as BioSyn counts them: names in lower case without punctuation, the training mentions among "
+        f"them; all parts of a composite\nmust be right. The sparse weight is {report['after']['sparse_weight']}."
+    )
+    rows = [(said, (f"{by}_at1", f"{by}_at5")) for by, said in (("both", "both scores"), ("dense", "vectors alone"), ("sparse", "TF-IDF alone"))]
+    return Words(
+        "BioSyn (Sung et al., ACL 2020)", "mentions find any synonym of their concept", data, measured, (Table(("@1", "@5"), rows),), tag="biosyn"
+    )
