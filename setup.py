@@ -157,6 +157,7 @@ setup(
         ],
         "spacy_architectures": [
             "spacy-sapbert.NameEncoder.v1 = spacy_sapbert.encoders.transformer:NameEncoder",
+            "spacy-sapbert.PairedEncoder.v1 = spacy_sapbert.encoders.paired:PairedEncoder",
             "spacy-sapbert.StaticEncoder.v1 = spacy_sapbert.encoders.static:StaticEncoder",
         ],
         "spacy_sapbert_indexes": [

@@ -26,6 +26,7 @@ from .kb.knowledge_base import KnowledgeBase
 from .ranking.ranker import Ranker, read_ranker
 from .registry import registry
 from .settings import FAST as FAST
+from .settings import PAIRED as PAIRED
 from .settings import Settings
 from .types import VectorIndex
 

@@ -362,7 +362,7 @@ def index(
     out: Path = typer.Option(..., help="Folder of the linker to write, with knowledge base, encoder and index."),
     encoder: str = typer.Option(
         "",
-        help="Name or folder of a Hugging Face or sentence-transformers model, or a model2vec folder; default: the one that ships; 'fast': the static one.",
+        help="Name or folder of a Hugging Face or sentence-transformers model, or a model2vec folder; default: the one that ships; 'fast': the static one; 'paired': both.",
     ),
     pooling: str = typer.Option("auto", help="How token vectors become one: cls, mean, or auto (as the model says)."),
     max_length: int | None = typer.Option(None, help="Number of tokens of a name that are read; default: 25, for a static encoder all."),
@@ -461,9 +461,16 @@ def _encoder(name: str, pooling: str, max_length: int | None, trust_remote_code:
         SapbertError: E002, a static encoder does not have this setting, or the encoder has no code to trust.
     """
     from . import bundle
+    from .encoders.paired import PairedEncoder
     from .encoders.static import StaticEncoder, is_static
     from .encoders.transformer import NameEncoder
 
+    if name == bundle.PAIRED:
+        for option, given in (("--pooling", pooling != "auto"), ("--max-length", max_length is not None), ("--trust-remote-code", trust_remote_code)):
+            if given:
+                why = "'paired' takes the two encoders that ship as they are. Leave the option out."
+                raise fail("E002", setting=option, component="index", value=name, why=why)
+        return PairedEncoder()
     static = name == bundle.FAST or (bool(name) and is_static(name))
     if trust_remote_code and (static or not name):
         why = "this encoder has no code of its own. Leave the option out, or name another --encoder."

@@ -15,6 +15,7 @@ from .kb.concept import ENGLISH
 LEARNED, COSINE = "learned", "cosine"  # values of `rank`
 SAMPLED, FULL = "sampled", "full"  # values of `verify`
 FAST = "fast"  # the static encoder that comes with this package
+PAIRED = "paired"  # both encoders that come with this package, as one
 Names = Union[List[str], Tuple[str, ...]]  # given as a list, kept as a tuple: a list could be changed behind the checks
 Types = Union[None, str, Names, Dict[str, Names]]  # a text is one type
 Filter = Optional[frozenset[str]]  # semantic types (TUIs) that may be found; None is all

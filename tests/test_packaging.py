@@ -21,7 +21,7 @@ pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parent.parent
 EXPECTED_GROUPS = {
     "spacy_factories": ["clinical_mentions", "clinical_status", "concept_matcher", "sapbert_linker"],
-    "spacy_architectures": ["spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"],
+    "spacy_architectures": ["spacy-sapbert.NameEncoder.v1", "spacy-sapbert.PairedEncoder.v1", "spacy-sapbert.StaticEncoder.v1"],
     "spacy_sapbert_indexes": [
         "spacy-sapbert.AnnoyIndex.v1",
         "spacy-sapbert.ExactIndex.v1",

@@ -18,7 +18,7 @@ from spacy_sapbert.types import VectorIndex
 SETUP = Path(__file__).parents[1] / "setup.py"
 GROUPS = {
     "spacy_factories": ["clinical_mentions", "clinical_status", "concept_matcher", "sapbert_linker"],
-    "spacy_architectures": ["spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"],
+    "spacy_architectures": ["spacy-sapbert.NameEncoder.v1", "spacy-sapbert.PairedEncoder.v1", "spacy-sapbert.StaticEncoder.v1"],
     "spacy_sapbert_indexes": [
         "spacy-sapbert.AnnoyIndex.v1",
         "spacy-sapbert.ExactIndex.v1",

@@ -385,7 +385,7 @@ def parse_encoders(given: Sequence[str]) -> dict[str, str]:
 
     Args:
         given: `name=folder` or `name#seed=folder`; an empty folder is the untrained base package, "shipped" the default encoder, "fast" the
-            static one that ships.
+            static one that ships, "paired" both as one.
 
     Returns:
         Name -> folder.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from spacy_sapbert.bundle import FAST
+from spacy_sapbert.bundle import FAST, PAIRED
 from spacy_sapbert.errors import MissingFile
 
 from .. import devices
@@ -30,7 +30,8 @@ def load_encoder(folder: str, gpu_id: int = -1) -> Any:
     """Load an encoder so that it is ready to encode.
 
     Args:
-        folder: A folder or a name on the hub; "" is the untrained base, "shipped" the default encoder, "fast" the static encoder that ships.
+        folder: A folder or a name on the hub; "" is the untrained base, "shipped" the default encoder, "fast" the static encoder that ships,
+            "paired" both as one.
         gpu_id: -1 is the CPU.
 
     Returns:
@@ -39,13 +40,15 @@ def load_encoder(folder: str, gpu_id: int = -1) -> Any:
     Raises:
         SapbertError: E301, if it cannot be loaded; E513, if there is no such GPU.
     """
+    from spacy_sapbert.encoders.paired import PairedEncoder
     from spacy_sapbert.encoders.static import StaticEncoder, is_static
     from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder  # imported here: it takes seconds, and most of the room does not need it
 
     if folder == FAST or (folder and Path(folder).is_dir() and is_static(folder)):
         return StaticEncoder("" if folder == FAST else folder).initialize()
     device = devices.use(gpu_id)
-    encoder = NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME).initialize()
+    encoder: Any = PairedEncoder() if folder == PAIRED else NameEncoder(name="" if folder == SHIPPED else folder or BASE_NAME)
+    encoder.initialize()
     encoder.to(device)
     return encoder
 
