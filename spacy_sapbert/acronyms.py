@@ -6,7 +6,7 @@ from functools import partial
 
 from .context.base import Choice
 from .kb.concept import normalise, other_numbers, stem
-from .kb.writing import ACRONYM_LETTERS, CAPITALS, fits, is_acronym
+from .kb.writing import ACRONYM_LETTERS, CAPITALS, fits, is_acronym, texts_of
 from .search import Answer, CandidateSearch, Found
 from .settings import Filter
 
@@ -37,7 +37,7 @@ def _answer(search: CandidateSearch, text: str, types: Filter, answer: Answer) -
     forms = {form, *other_numbers(form)}
 
     def is_meant(concept: str) -> bool:
-        texts = [name.text for name in kb.names_of(kb.row_of(concept)) if normalise(name.text) in forms]
+        texts = texts_of(kb, concept, forms)
         return not texts or not all(map(is_acronym, texts))
 
     tied = [answer.explain["id"], *(concept for concept in answer.explain.get("ties", ()) if concept != answer.explain["id"])]

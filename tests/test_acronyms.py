@@ -11,6 +11,7 @@ from spacy.language import Language
 
 from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.context.base import Candidates, Choice
+from spacy_sapbert.context.senses import DATA, Senses
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -89,3 +90,19 @@ def test_the_context_is_not_asked_about_acronyms_that_are_not_meant(nlp: Languag
     assert "C9300006" not in asked[0]
     assert {"C9300006", "C9300007"} <= set(asked[1])
     assert ids[0] == "C9300007"
+
+
+def test_a_word_that_a_concept_is_named_is_no_abbreviation(nlp: Language):
+    kb = nlp.get_pipe("sapbert_linker").kb  # type: ignore[attr-defined]
+    senses = Senses("clinical")  # it knows COLD, SCAR and ARMS as abbreviations
+    model = senses._open(DATA)
+
+    def options(mention: str, *concepts: str) -> set[str | None]:
+        span = nlp.make_doc(mention)[:]
+        found = Candidates(span, mention, [(concept, 1.0) for concept in concepts], exact=True, linked=True)
+        return {option.concept for option in senses._options_of(model, found, kb)}
+
+    assert options("cold", "C9300007") == set()  # the link of the text alone stays
+    assert options("Cold", "C9300007") == set()
+    assert "C9300006" in options("cold", "C9300006")  # only an acronym's concept is known: what the lists say is asked
+    assert {"C9300006", "C9300007"} <= options("COLD", "C9300006", "C9300007")

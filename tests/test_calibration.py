@@ -514,6 +514,7 @@ def test_a_pipeline_that_asks_for_a_precision_is_loaded_again(tiny_linker: Path,
     assert again.search.least_probability == made.search.least_probability
 
 
+@pytest.mark.nightly  # it encodes the names of HPO with the transformer: minutes
 def test_the_linker_of_hpo_ships_with_one(hpo_linker_folder: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -6,8 +6,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 import numpy as np
 
 from ..errors import fail
+from ..kb.concept import normalise, other_numbers
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.writing import MEASURED, has_value
+from ..kb.writing import CAPITALS, MEASURED, fits, has_value, is_acronym, texts_of
 from .base import Candidates, Choice
 from .sections import find_sections, section_at
 from .sense_model import MOST, Meaning, SenseModel, normal, read_context
@@ -19,6 +20,7 @@ VALUE_ODDS = 10.0  # how much more probable a test is where a value follows
 UPPER, SEEN_IN_CASE = 2, 3  # place of capitals in `Meaning.cases`; how often lists must have the abbreviation in capitals
 OTHER_CASE = 0.02  # odds of a meaning that lists never have in capitals, of a text in capitals
 AROUND, CAPITALS_FROM = 60, 0.7  # characters on each side; share of capitals from which on a text is written in them
+WORD_LETTERS = 4  # a shorter one is often an abbreviation in small letters too: "pt", "cp"
 STRANGE = 0.02  # frequency of a concept that has the abbreviation as a name, but no list of clinical abbreviations knows
 
 
@@ -113,7 +115,9 @@ class Senses:
         best = found.concepts[0][1] if found.concepts else 0.0
         tied = [concept for concept, score in found.concepts if score == best] if found.exact else []
         key = (id(model), kb.fingerprint, found.mention, tuple(tied))
-        if key not in self._options:
+        if key not in self._options and _is_word(found.mention, tied, kb):
+            self._options[key] = []
+        elif key not in self._options:
             options = [Option(meaning, _concept_of(meaning, kb)) for meaning in meanings]
             known = {option.concept for option in options}
             for concept in tied:
@@ -134,6 +138,14 @@ class Senses:
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+def _is_word(mention: str, concepts: Sequence[str], kb: KnowledgeBase) -> bool:
+    """Say whether a mention is a word that one of the concepts has as a name, and no abbreviation: "cold" is not COLD."""
+    if len(mention) < WORD_LETTERS or not mention.isalpha() or fits(mention, CAPITALS):
+        return False
+    forms = {normalise(mention), *other_numbers(normalise(mention))}
+    return any(not is_acronym(text) for concept in concepts for text in texts_of(kb, concept, forms))
 
 
 def _in_their_case(known: Sequence[Option], probabilities: Any) -> Any:

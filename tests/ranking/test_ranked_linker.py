@@ -355,7 +355,9 @@ def test_an_encoder_without_a_fingerprint_has_no_ranker(folder: Path, annotated:
         component.train_ranker(annotated, fit_on="x")
 
 
-@pytest.mark.parametrize(("calibration", "inputs"), [("OPEN_CALIBRATION", "open_inputs"), ("HPO_FAST_CALIBRATION", "hpo_fast_inputs")])
+@pytest.mark.parametrize(
+    ("calibration", "inputs"), [("OPEN_CALIBRATION", "open_inputs"), ("HPO_FAST_CALIBRATION", "hpo_fast_inputs"), ("HPO_CALIBRATION", "hpo_inputs")]
+)
 def test_the_calibrations_that_ship_were_fit_with_the_ranker_that_ships(calibration: str, inputs: str) -> None:
     built_for = read_calibration(getattr(default_linkers, calibration)).built_for
     assert {key: built_for.get(key) for key in getattr(default_linkers, inputs)()} == getattr(default_linkers, inputs)()
