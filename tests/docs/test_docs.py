@@ -90,8 +90,14 @@ def test_what_a_user_looks_for_is_two_clicks_away() -> None:
 # -- blocks that run ----------------------------------------------------------------------------------------------------
 
 
+def nightly_if_slow(page: Path) -> object:
+    """Return the page for a test; in the nightly ring if it builds the transformer linker of HPO, which takes minutes."""
+    slow = any(block.language == "python" and '"linker_name": "hpo"' in block.code for block in blocks(page))
+    return pytest.param(page, marks=pytest.mark.nightly) if slow else page
+
+
 @pytest.mark.e2e
-@pytest.mark.parametrize("page", [page for page in pages() if runs(page)], ids=name_of)
+@pytest.mark.parametrize("page", [nightly_if_slow(page) for page in pages() if runs(page)], ids=name_of)
 def test_blocks_print_what_the_page_says(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("COLUMNS", "100")
