@@ -153,7 +153,6 @@ class Errors:
     E082 = "What was said about a link is not valid: {why}"
     E083 = "The review has a note '{id}' with another text. Give this one another id."
     E084 = "The review has no such {what}."
-    E085 = "Nothing was reviewed yet that could be written as {what}. Review some links first."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..errors import fail
 from ..kb.concept import MAX_NAME_CHARS
+from ..render.records import NIL
 
-NIL = "NIL"  # the knowledge base has no concept for the mention
 UNKNOWN = "?"  # the link is wrong, and the reviewer does not say which concept is right
 
 ConceptId = Annotated[str, Field(min_length=1, max_length=256)]

@@ -7,25 +7,17 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from trainings import command
+from trainings import command, mesh_kb
 
-from spacy_sapbert.kb.builder import Source, build_kb
-from spacy_sapbert.kb.concept import Concept, Name
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.finetune import looks_like_test
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-NAMES = {
-    "MESH:D009223": ("Dystrophia myotonica", "Steinert disease"),
-    "MESH:D009369": ("Neoplasms", "Tumors"),
-    "MESH:D003924": ("Diabetes mellitus, type 2", "NIDDM", "adult onset diabetes"),
-}
 
 
 @pytest.fixture(scope="module")
 def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
-    concepts = [Concept(key, "MSH", names=[Name(name, "MSH", rank=i) for i, name in enumerate(names)]) for key, names in NAMES.items()]
-    return build_kb([Source("test", concepts)], tmp_path_factory.mktemp("finetune") / "kb")
+    return mesh_kb(tmp_path_factory.mktemp("finetune") / "kb")
 
 
 def corpus(path: Path, *lines: str) -> Path:

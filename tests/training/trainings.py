@@ -9,9 +9,17 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from spacy_sapbert.kb.builder import Source, build_kb
+from spacy_sapbert.kb.concept import Concept, Name
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.cli import app
 from training.loop import trainer as loop
 
+MESH_NAMES = {
+    "MESH:D009223": ("Dystrophia myotonica", "Steinert disease"),
+    "MESH:D009369": ("Neoplasms", "Tumors"),
+    "MESH:D003924": ("Diabetes mellitus, type 2", "NIDDM", "adult onset diabetes"),
+}
 LINES = [
     '"A man is eating, and drinking.",A man eats.,4.2',
     "A plane is taking off.,An air plane is taking off.,5.0",
@@ -69,3 +77,9 @@ def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def command(*arguments: Any) -> Result:
     """Run `python -m training` in this process. The result has exit_code, stdout and stderr."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def mesh_kb(folder: Path) -> KnowledgeBase:
+    """Build a knowledge base of three disorders with MeSH's ids."""
+    concepts = [Concept(key, "MSH", names=[Name(name, "MSH", rank=i) for i, name in enumerate(names)]) for key, names in MESH_NAMES.items()]
+    return build_kb([Source("test", concepts)], folder)

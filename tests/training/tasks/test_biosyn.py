@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from trainings import Killed, kill_at
+from trainings import Killed, kill_at, mesh_kb
 
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.kb.builder import Source, build_kb
-from spacy_sapbert.kb.concept import Concept, Name
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training import fit
 from training.fit import read_recipe
@@ -90,17 +88,11 @@ def test_wrong_settings_are_named(changed: dict[str, Any], setting: str) -> None
 
 # -- training -----------------------------------------------------------------------------------------------------------
 
-NAMES = {
-    "MESH:D009223": ("Dystrophia myotonica", "Steinert disease"),
-    "MESH:D009369": ("Neoplasms", "Tumors"),
-    "MESH:D003924": ("Diabetes mellitus, type 2", "NIDDM", "adult onset diabetes"),
-}
 
 
 @pytest.fixture(scope="module")
 def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
-    concepts = [Concept(key, "MSH", names=[Name(name, "MSH", rank=i) for i, name in enumerate(names)]) for key, names in NAMES.items()]
-    return build_kb([Source("test", concepts)], tmp_path_factory.mktemp("biosyn") / "kb")
+    return mesh_kb(tmp_path_factory.mktemp("biosyn") / "kb")
 
 
 def corpus(path: Path, *lines: str) -> Path:
