@@ -89,7 +89,6 @@ def test_wrong_settings_are_named(changed: dict[str, Any], setting: str) -> None
 # -- training -----------------------------------------------------------------------------------------------------------
 
 
-
 @pytest.fixture(scope="module")
 def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
     return mesh_kb(tmp_path_factory.mktemp("biosyn") / "kb")
