@@ -122,9 +122,7 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         local = self._local
         connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
-        if hasattr(connection, "setlimit"):  # from Python 3.11 on
-            connection.setlimit(_LIMIT_LENGTH, LONGEST_VALUE)
-            connection.setlimit(_LIMIT_ATTACHED, 0)
+        guard(connection, LONGEST_VALUE)
 
         def held_up() -> bool:
             local.looks = getattr(local, "looks", 0) + 1
@@ -136,8 +134,6 @@ class Database:
         mapped = size if size <= MAPPED_UP_TO else 0
         for setting in (
             "query_only = ON",
-            "trusted_schema = OFF",
-            "cell_size_check = ON",
             f"mmap_size = {mapped}",
             f"cache_size = {-2000 if mapped else -16000}",
         ):
@@ -180,3 +176,17 @@ def _identity(path: Path) -> str:
     """Return what identifies the file at a path; it differs after the file was replaced."""
     found = path.stat()
     return f"{found.st_dev}:{found.st_ino}"
+
+
+def guard(connection: sqlite3.Connection, longest: int) -> None:
+    """Keep what a foreign file holds from running code, from attaching files, and from values without end.
+
+    Args:
+        connection: just opened.
+        longest: bytes of a value, at most.
+    """
+    if hasattr(connection, "setlimit"):  # from Python 3.11 on
+        connection.setlimit(_LIMIT_LENGTH, longest)
+        connection.setlimit(_LIMIT_ATTACHED, 0)
+    for setting in ("trusted_schema = OFF", "cell_size_check = ON"):
+        connection.execute(f"PRAGMA {setting}")

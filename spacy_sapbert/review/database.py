@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DamagedFile, SapbertError, fail
+from ..kb.database import guard
 
 VERSION = 1
 APPLICATION = 0x53425256  # "SBRV"
 BUSY_SECONDS = 30.0  # that a writer waits for another one
 LONGEST_VALUE = 1 << 28  # bytes
-_LIMIT_LENGTH, _LIMIT_ATTACHED = 0, 7  # SQLite's numbers, which Python 3.10 does not have
 MODE = 0o600
 SCHEMA = {
     "about": "CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -97,10 +97,8 @@ class ReviewDatabase:
     def _connect(self) -> sqlite3.Connection:
         uri = f"{self.path.resolve().as_uri()}?mode=rw"
         connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        if hasattr(connection, "setlimit"):  # from Python 3.11 on
-            connection.setlimit(_LIMIT_LENGTH, LONGEST_VALUE)
-            connection.setlimit(_LIMIT_ATTACHED, 0)
-        for setting in ("trusted_schema = OFF", "cell_size_check = ON", "foreign_keys = ON", "synchronous = FULL"):
+        guard(connection, LONGEST_VALUE)
+        for setting in ("foreign_keys = ON", "synchronous = FULL"):
             connection.execute(f"PRAGMA {setting}")
         return connection
 
