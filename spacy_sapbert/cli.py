@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Link mentions of clinical text to UMLS concepts.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=True)
 app.add_typer(kb_app, name="kb")
+review_app = typer.Typer(help="Review links: notes into a review, and what reviewers decided out of it.", no_args_is_help=True)
+app.add_typer(review_app, name="review")
 
 
 P = ParamSpec("P")
@@ -864,6 +866,149 @@ def annotate(
     )
 
 
+# -- review -------------------------------------------------------------------------------------------------------------
+
+REVIEW = typer.Argument(..., help="File of the review (SQLite). It holds the notes; only its owner can read it.")
+
+
+class ReviewFormat(str, Enum):
+    """What `review export` writes."""
+
+    gold = "gold"
+    jsonl = "jsonl"
+    usagi = "usagi"
+    sssom = "sssom"
+    names = "names"
+
+
+@command(review_app, "add")
+def review_add(
+    review: Path = REVIEW,
+    inputs: list[str] = typer.Argument(..., help="Files or folders of notes, as for `link`."),
+    linker_name: str | None = LINKER_NAME,
+    encoder: str | None = ENCODER,
+    pipeline: str | None = PIPELINE,
+    threshold: float | None = THRESHOLD,
+    types: str = TYPES,
+    vocabularies: str = VOCABULARIES,
+    abbreviations: bool = ABBREVIATIONS,
+    target_precision: float | None = TARGET_PRECISION,
+    code: Path | None = CODE,
+    text_field: str = TEXT_FIELD,
+    id_field: str | None = ID_FIELD,
+) -> None:
+    """Link notes and put them into a review, which is made if there is none. Then `serve --review FILE` shows the page."""
+    from .corpus.annotator import AnnotationSettings
+    from .corpus.isolated import Isolated
+    from .review.linker import add_docs
+    from .review.store import ReviewStore
+
+    texts = list(read_notes(inputs, text_field, id_field))
+    kept = _split(types), _split(vocabularies)
+    settings = AnnotationSettings(linker_name, pipeline, threshold, *kept, encoder=encoder, target_precision=target_precision)
+    store = ReviewStore(review)
+    run_code(code)
+    nlp = make_pipeline(settings.config(), pipeline, abbreviations, alone=True)
+    linker: Any = nlp.get_pipe("sapbert_linker")
+    counts = [0]
+
+    def take(place: int, doc: Any) -> None:
+        counts[0] += add_docs(store, linker, [(doc, texts[place][1])])
+
+    reasons = Isolated(nlp).run([text for text, _ in texts], take, lambda docs: _progress(docs, len(texts)))
+    notes_there, mentions = store.count()
+    typer.echo(f"{counts[0]:,} notes added; {review} has {notes_there:,} notes with {mentions:,} mentions")
+    if reasons:
+        first = min(reasons)
+        raise fail("E054", count=len(reasons), total=len(texts), note=texts[first][1], why=reasons[first])
+
+
+def _open_review(path: Path) -> Any:
+    """Open a review that is there.
+
+    Raises:
+        SapbertError: E080, E081, E106, it cannot be read; E401, there is no such file.
+    """
+    from .review.store import ReviewStore
+
+    if not path.is_file():
+        raise fail("E401", MissingFile, path=path)
+    return ReviewStore(path)
+
+
+@command(review_app, "export")
+def review_export(
+    review: Path = REVIEW,
+    format: ReviewFormat = typer.Option(
+        ReviewFormat.gold,
+        help="gold: a DocBin for `calibrate` and `train-ranker`; jsonl; usagi, sssom: tables of mention and concept; names: added names.",
+    ),
+    out: Path | None = typer.Option(None, help="File to write; default: standard output, but not for gold."),
+    linker_name: str | None = LINKER_NAME,
+) -> None:
+    """Write what reviewers decided."""
+    import io
+
+    import spacy
+
+    from .build import default_linkers
+    from .bundle import KB
+    from .kb.knowledge_base import KnowledgeBase
+    from .render.records import name_of
+    from .review import gold, tables
+
+    store = _open_review(review)
+    if format is ReviewFormat.gold:
+        if out is None:
+            raise fail("E002", setting="--out", component="review export", value=None, why="a DocBin needs a file.")
+        check_out(out)
+        gold.to_docbin(store, spacy.blank("en")).to_disk(out)
+        return
+    stream = io.StringIO(newline="")
+    if format is ReviewFormat.jsonl:
+        stream.writelines(gold.to_jsonl(store))
+    elif format is ReviewFormat.names:
+        tables.write_names(store, stream)
+    else:
+        kb = KnowledgeBase(default_linkers.find_linker(linker_name) / KB)
+        write = tables.write_usagi if format is ReviewFormat.usagi else tables.write_sssom
+        write(store, lambda cui: name_of(kb, cui), stream)
+    write_out(stream.getvalue(), out)
+
+
+@command(review_app, "report")
+def review_report(
+    review: Path = REVIEW,
+    wished: float = typer.Option(0.95, help="Share of links that are to be right in the end."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Print the precision of reviewed links with intervals, the agreement of reviewers, and how many links are left to review."""
+    from .review.report import in_words, report
+
+    if not 0.0 < wished < 1.0:
+        raise fail("E002", setting="--wished", component="review report", value=wished, why="it must be a share, between 0 and 1.")
+    figures = report(_open_review(review), wished)
+    typer.echo(json.dumps(figures) if as_json else in_words(figures))
+
+
+@command(review_app, "apply")
+def review_apply(review: Path = REVIEW, linker: str = typer.Argument(..., help="Folder of a linker, or a registered one.")) -> None:
+    """Give a linker's folder the names that reviewers added, so that every pipeline with it has them."""
+    import spacy
+
+    from .build import default_linkers
+    from .review.linker import AppliedNames
+
+    folder = default_linkers.find_linker(linker)
+    nlp = spacy.blank("en")
+    component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder)})
+    component.load()
+    before = len(component.additions.names)
+    AppliedNames(component).apply(_open_review(review).log())
+    component.additions.to_disk(folder)
+    typer.echo(f"{len(component.additions.names) - before:,} names added to {folder}")
+
+
 # -- serve, warm --------------------------------------------------------------------------------------------------------
 
 
@@ -889,6 +1034,7 @@ def serve(
     max_queue: int = typer.Option(256, help="Texts that may wait; a request that comes then is told to come later."),
     batch_size: int = typer.Option(16, help="Texts of any requests that are linked together."),
     timeout: float = typer.Option(60.0, help="Seconds that a request may take."),
+    review: Path | None = typer.Option(None, help="File of a review, made by `review add`: the page to review links is then at /."),
 ) -> None:
     """Link over HTTP. The API key, if there is to be one, is in the environment variable SPACY_SAPBERT_API_KEY."""
     from .corpus.annotator import AnnotationSettings
@@ -906,7 +1052,10 @@ def serve(
         max_queue=max_queue,
         batch_size=batch_size,
         timeout=timeout,
+        review=review,
     )
+    if review is not None and not review.is_file():
+        raise fail("E401", MissingFile, path=review)
     try:
         from .service.run import serve as run
     except ImportError as error:

@@ -153,6 +153,8 @@ class Errors:
     E082 = "What was said about a link is not valid: {why}"
     E083 = "The review has a note '{id}' with another text. Give this one another id."
     E084 = "The review has no such {what}."
+    E085 = "The review is not open under this name of the machine. Use http://127.0.0.1 or http://localhost, with the port of the service."
+    E086 = "A review holds notes, and {host} lets other machines in. Set {env} to a key that the page asks for, or listen on 127.0.0.1."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (

@@ -44,11 +44,11 @@ def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = (), 
             "probability": "" if row["probability"] is None else f"{row['probability']:.4f}",
             "codes": "|".join(f"{vocabulary}={code}" for vocabulary, codes in row["codes"].items() for code in codes),
         }
-        writer.writerow([flat[column] if raw else _harmless(flat[column]) for column in columns])
+        writer.writerow([flat[column] if raw else harmless(flat[column]) for column in columns])
         count += 1
     return count
 
 
-def _harmless(cell: Any) -> Any:
+def harmless(cell: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula; numbers stay as they are."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) and not _NUMBER.fullmatch(cell) else cell

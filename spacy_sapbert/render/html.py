@@ -12,8 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from spacy.displacy import get_doc_settings
 from spacy.displacy.render import EntityRenderer
-from spacy.tokens import Doc, Span
-from spacy.util import filter_spans
+from spacy.tokens import Doc
 
 from ..kb.concept import is_cui
 from ..kb.knowledge_base import KnowledgeBase
@@ -37,9 +36,10 @@ from .records import (
 
 # displaCy fills this for every mention and escapes {text}; the card is made by the template, which escapes its values. There is no white
 # space around the tags, because the text is in `white-space: pre-wrap`, where it would show
-MARK = '<mark class="m g-{group}{nil}{status}" data-s="{says}" tabindex="0" aria-describedby="{card_id}">{text}{card}</mark>'
+MARK = '<mark class="m g-{group}{nil}{status}" data-s="{says}" id="{id}" tabindex="0" aria-describedby="{card_id}">{text}{card}</mark>'
 MAX_CANDIDATES, MAX_CODES = 5, 6
 MAX_DEFINITION = 280
+DOUBTFUL = 0.6  # links with a lower probability look doubtful
 
 
 def concept_url(concept_id: str) -> str:
@@ -63,7 +63,6 @@ def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: 
         attr: the linker's `attr_name`.
         extensions: names of Span extensions, of any component, that cards show.
     """
-    renderer = EntityRenderer(options={"template": MARK})
     notes: list[dict[str, Any]] = []
     every: list[Row] = []
     lang = "en"
@@ -71,11 +70,11 @@ def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: 
         lang = doc.lang_ or lang
         nested = nested_places(doc)
         spans = [span for span in linked_spans(doc, attr) if (span.start, span.end) not in nested]
-        note_rows = {(span.start, span.end): row_of(span, kb, attr, note_id, extensions, nested=False) for span in spans}
-        every += note_rows.values()
-        notes.append(_note(renderer, doc, note_id, n, spans, note_rows, kb))
+        note_rows = [row_of(span, kb, attr, note_id, extensions, nested=False) for span in spans]
+        every += note_rows
+        notes.append(_note(doc.text, note_rows, get_doc_settings(doc), note_id, n, kb))
     page = _environment().get_template("page.html.jinja")
-    return page.render(lang=lang, title=title, style=_style(), summary=summary(every), legend=_legend(every), notes=notes)
+    return page.render(lang=lang, title=title, style=Markup(page_style()), summary=summary(every), legend=_legend(every), notes=notes)
 
 
 @lru_cache(maxsize=1)
@@ -89,12 +88,13 @@ def _environment() -> Environment:
     return environment
 
 
-def _style() -> Markup:
+def page_style() -> str:
+    """Return the style sheet of the page, with the colours of all groups."""
     environment = _environment()
     assert environment.loader is not None
     style, _, _ = environment.loader.get_source(environment, "page.css")
     hues = "".join(f".g-{group}{{--h:{hue}}}" for group, (_, hue) in GROUPS.items())
-    return Markup(style.replace("/*groups*/", hues))
+    return str(style.replace("/*groups*/", hues))
 
 
 def _breakable(name: str) -> Markup:
@@ -102,45 +102,62 @@ def _breakable(name: str) -> Markup:
     return Markup(str(escape(name)).replace("_", "_<wbr>"))
 
 
-def _note(
-    renderer: EntityRenderer, doc: Doc, note_id: str, n: int, spans: list[Span], rows: dict[tuple[int, int], Row], kb: KnowledgeBase
-) -> dict[str, Any]:
+def _note(text: str, rows: list[Row], settings: dict[str, Any], note_id: str, n: int, kb: KnowledgeBase) -> dict[str, Any]:
     """Return what the template shows of one note."""
-    kept = sorted(filter_spans(spans), key=lambda span: span.start)  # marks in the text can't be nested; the other spans are listed below it
-    inside = {(span.start, span.end) for span in kept}
-    rest = [span for span in spans if (span.start, span.end) not in inside]
-    settings = get_doc_settings(doc)
-
-    def marked(text: str, ents: list[dict[str, Any]]) -> Markup:
-        return Markup(renderer.render([{"text": text, "ents": ents, "settings": settings}]).strip())
-
-    ents = [_mark(rows[span.start, span.end], kb, f"card-{n}-{i}") for i, span in enumerate(kept)]
-    also = []
-    for i, span in enumerate(rest, start=len(kept)):
-        mark = _mark(rows[span.start, span.end], kb, f"card-{n}-{i}")
-        also.append(marked(span.text, [{**mark, "start": 0, "end": len(span.text)}]))
-    nil = sum(row["cui"] == NIL for row in rows.values())
-    table = _table(list(rows.values()))
-    shown = count(len(table), "mention")
-    return {"id": note_id, "linked": len(rows) - nil, "nil": nil, "text": marked(doc.text, ents), "also": also, "table": table, "shown": shown}
+    marks = []
+    for i, row in enumerate(rows):
+        card_id = f"card-{n}-{i}"
+        card = _environment().get_template("card.html.jinja").render(card=_card(row, kb), id=card_id)
+        marks.append({"id": f"m-{n}-{i}", "card_id": card_id, "card": card})
+    marked, also = _marked(text, rows, marks, settings)
+    nil = sum(row["cui"] == NIL for row in rows)
+    table = _table(rows)
+    return {"id": note_id, "linked": len(rows) - nil, "nil": nil, "text": marked, "also": also, "table": table, "shown": count(len(table), "mention")}
 
 
-def _mark(row: Row, kb: KnowledgeBase, card_id: str) -> dict[str, Any]:
-    """Return a mention as displaCy takes it."""
-    card = _environment().get_template("card.html.jinja").render(card=_card(row, kb), id=card_id)
-    params = {
-        "group": group_of(row),
-        "nil": " nil" if row["cui"] == NIL else "",
-        "status": _classes(row),
-        "says": status_names(row),
-        "card_id": card_id,
-        "card": card,
-    }
-    return {"start": row["start"], "end": row["end"], "label": row["label"], "params": params}
+def marked_note(
+    text: str, rows: list[Row], ids: Sequence[str], card_id: str, lang: str = "en", direction: str = "ltr"
+) -> tuple[Markup, list[Markup]]:
+    """Return a note with its mentions marked as the page has them, without cards, and the mentions that lie inside or across others.
+
+    Args:
+        text: the note.
+        rows: records of its mentions.
+        ids: id of each mention's element.
+        card_id: id of the element that describes the chosen mention.
+        lang: language of the text.
+        direction: "ltr" or "rtl".
+    """
+    marks = [{"id": each, "card_id": card_id, "card": ""} for each in ids]
+    return _marked(text, rows, marks, {"lang": lang, "direction": direction})
+
+
+def _marked(text: str, rows: list[Row], marks: list[dict[str, Any]], settings: dict[str, Any]) -> tuple[Markup, list[Markup]]:
+    """Mark mentions in a text. Marks can't be nested: of those that overlap the longest is marked, and the others are returned beside it."""
+    renderer = EntityRenderer(options={"template": MARK})
+
+    def show(shown: str, ents: list[dict[str, Any]]) -> Markup:
+        return Markup(renderer.render([{"text": shown, "ents": ents, "settings": settings}]).strip())
+
+    taken: list[tuple[int, int]] = []
+    for row in sorted(rows, key=lambda row: (row["start"] - row["end"], row["start"])):
+        if all(row["end"] <= start or row["start"] >= end for start, end in taken):
+            taken.append((row["start"], row["end"]))
+    inside, kept, also = set(taken), [], []
+    for row, mark in zip(rows, marks):
+        params = {"group": group_of(row), "nil": " nil" if row["cui"] == NIL else "", "status": _classes(row), "says": status_names(row), **mark}
+        ent = {"start": row["start"], "end": row["end"], "label": row["label"], "params": params}
+        if (row["start"], row["end"]) in inside:
+            inside.remove((row["start"], row["end"]))
+            kept.append(ent)
+        else:
+            also.append(show(text[row["start"] : row["end"]], [{**ent, "start": 0, "end": row["end"] - row["start"]}]))
+    return show(text, sorted(kept, key=lambda ent: ent["start"])), also
 
 
 def _classes(row: Row) -> str:
-    return "".join(f" s-{status}" for status in row["status"] or ())
+    doubtful = row["cui"] != NIL and row["probability"] is not None and row["probability"] < DOUBTFUL
+    return "".join(f" s-{status}" for status in row["status"] or ()) + (" doubt" if doubtful else "")
 
 
 def _card(row: Row, kb: KnowledgeBase) -> dict[str, Any]:
@@ -171,9 +188,17 @@ def _card(row: Row, kb: KnowledgeBase) -> dict[str, Any]:
             {"id": identifier, "name": name or identifier, "score": f"{score:.2f}", "share": f"{100 * min(max(score, 0.0), 1.0):.0f}"}
             for identifier, name, score in row["candidates"][:MAX_CANDIDATES]
         ],
-        "codes": [(vocabulary, code) for vocabulary, some in row["codes"].items() for code in some if code != row["cui"]],
-        "max_codes": MAX_CODES,
+        **_codes(row),
     }
+
+
+def _codes(row: Row) -> dict[str, Any]:
+    """Return the codes of a record's concept by vocabulary, `MAX_CODES` at most, and whether there are more."""
+    every = [(vocabulary, code) for vocabulary, some in row["codes"].items() for code in some if code != row["cui"]]
+    shown: dict[str, list[str]] = {}
+    for vocabulary, code in every[:MAX_CODES]:
+        shown.setdefault(vocabulary, []).append(code)
+    return {"codes": shown, "more_codes": len(every) > MAX_CODES}
 
 
 def _table(rows: list[Row]) -> list[dict[str, Any]]:

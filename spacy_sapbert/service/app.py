@@ -19,14 +19,16 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from ..about import __version__
+from ..doc.own import Place, trimmed
 from ..errors import SapbertError, fail, logger
 from . import schemas
 from .about import about_linker
 from .batching import Batcher
 from .concepts import concept_of, search_concepts
 from .guard import REQUEST_ID, ClientGone, Guard, problem_of
-from .linking import Linked, Linking, Lookup, Place, Spans, Task, Text, as_key, trimmed
+from .linking import Linked, Linking, Lookup, Spans, Task, Text, as_key
 from .metrics import CONTENT_TYPE, Metrics
+from .review import add_review
 from .settings import ServiceSettings
 
 MAX_CONCEPTS = 100  # that a search returns
@@ -194,6 +196,9 @@ def create_app(make: Callable[[], Language], settings: ServiceSettings | None = 
         make: makes the pipeline, which must have `sapbert_linker`; it is called in a thread when the application starts.
         settings: None is the default.
         failed: called when the pipeline cannot be loaded; without it, the error ends the application.
+
+    Raises:
+        SapbertError: E080, E081, E106, the review cannot be used.
     """
     settings = settings or ServiceSettings()
     service = Service(make, settings, failed)
@@ -209,6 +214,8 @@ def create_app(make: Callable[[], Language], settings: ServiceSettings | None = 
     _add_links(app, service)
     _add_concepts(app, service)
     _add_state(app, service)
+    if settings.review is not None:
+        add_review(app, service, settings.review)
     app.add_exception_handler(SapbertError, _problem)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)

@@ -23,12 +23,27 @@ from .metrics import Metrics
 from .settings import ServiceSettings
 
 OPEN_PATHS = ("/health", "/ready")  # asked by machines that have no key
+PAGE_PATHS = ("/", "/review/page.js", "/review/page.css")  # the page, which holds no notes; its script asks for the key
 REQUEST_ID = "x-request-id"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PORT = re.compile(r":\d+$")
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE")
 # what the client can mend
-STATUS = {"E070": 413, "E071": 422, "E072": 429, "E073": 504, "E074": 401, "E075": 503, "E076": 422, "E077": 404}
-ASKED_WRONGLY = ("E002", "E010", "E011", "E050", "E104", "E105", "E107")
+STATUS = {
+    "E070": 413,
+    "E071": 422,
+    "E072": 429,
+    "E073": 504,
+    "E074": 401,
+    "E075": 503,
+    "E076": 422,
+    "E077": 404,
+    "E082": 422,
+    "E084": 404,
+    "E085": 403,
+}
+ASKED_WRONGLY = ("E002", "E010", "E011", "E024", "E050", "E104", "E105", "E107")
 HUNG_UP = 499  # as nginx writes it into its log: there is nobody to answer
 
 
@@ -85,6 +100,7 @@ class Guard:
             await send(message)
 
         try:
+            self._check_host(scope, headers)
             self._check_key(scope, headers)
             body = await self._body(headers, receive)
             body_bytes = len(body)
@@ -104,13 +120,24 @@ class Guard:
             self.metrics.saw_request(route, method, status, seconds)
             logger.info("%s %s %s %d, %d bytes, %.0f ms", request_id, method, route, status, body_bytes, 1000 * seconds)
 
+    def _check_host(self, scope: Scope, headers: Headers) -> None:
+        """Check the name under which the review of a local service is asked: a page of others may have let its own name lead here.
+
+        Raises:
+            SapbertError: E085.
+        """
+        asked = self.settings.local and (scope["path"] == "/" or scope["path"].startswith("/review"))
+        name = _PORT.sub("", headers.get("host", "")).strip("[]").lower()
+        if asked and name not in (*LOCAL_NAMES, self.settings.host.lower()):
+            raise fail("E085")
+
     def _check_key(self, scope: Scope, headers: Headers) -> None:
         """Check the API key.
 
         Raises:
             SapbertError: E074, it is missing or wrong.
         """
-        asks = bool(self.settings.api_key) and scope["path"] not in OPEN_PATHS
+        asks = bool(self.settings.api_key) and scope["path"] not in (*OPEN_PATHS, *PAGE_PATHS)
         if asks:
             kind, _, bearer = headers.get("authorization", "").partition(" ")
             given = bearer.strip() if kind.lower() == "bearer" else headers.get("x-api-key", "")

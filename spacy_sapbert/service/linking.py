@@ -5,33 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from cachetools import LRUCache
 from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 
+from ..doc.own import OWN, Place, with_spans
 from ..render import NIL, row_of, rows
 from ..search import CandidateSearch
 from ..types import Loadable
 from .concepts import candidates_of
 
 LINKER = "sapbert_linker"
-OWN = "own_mentions"  # span group of the spans that a request gives
 STATUS = "clinical_status"
 SEARCHES = 16  # kept, by their settings
 WARM_UP = "She takes aspirin for chest pain."
 
 Changes = Mapping[str, Any]  # settings of the linker -> values
-
-
-class Place(NamedTuple):
-    """A span of a request: first character, character after the last one, label."""
-
-    start: int
-    end: int
-    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -176,34 +167,3 @@ class Linking:
             row["explain"].pop("cached", None)
         linked = sum(row["cui"] != NIL for row in found)
         return Linked(json.dumps(found, ensure_ascii=False), len(found), linked)
-
-
-def with_spans(nlp: Language, text: str, places: Sequence[Place]) -> Doc:
-    """Return a Doc with a span group of given spans. Tokens are cut where a span begins or ends, so that every span is exactly as given.
-
-    Args:
-        nlp: its tokenizer is used.
-        text: the text.
-        places: the spans; they may overlap. They begin and end with no white space.
-    """
-    plain = nlp.make_doc(text)
-    cuts = {edge for place in places for edge in (place.start, place.end)}
-    words: list[str] = []
-    spaces: list[bool] = []
-    for token in plain:
-        start, end = token.idx, token.idx + len(token)
-        edges = [start, *sorted(cut for cut in cuts if start < cut < end), end]
-        words += [text[a:b] for a, b in pairwise(edges)]
-        spaces += [False] * (len(edges) - 2) + [bool(token.whitespace_)]
-    doc = Doc(plain.vocab, words=words, spaces=spaces)
-    first = {token.idx: token.i for token in doc}
-    last = {token.idx + len(token): token.i for token in doc}
-    doc.spans[OWN] = [Span(doc, first[place.start], last[place.end] + 1, label=place.label) for place in dict.fromkeys(places)]
-    return doc
-
-
-def trimmed(text: str, place: Place) -> Place:
-    """Return a span without the white space at its ends, which belongs to no token."""
-    inside = text[place.start : place.end]
-    start = place.start + len(inside) - len(inside.lstrip())
-    return place._replace(start=start, end=max(start, place.end - (len(inside) - len(inside.rstrip()))))

@@ -6,6 +6,7 @@ import ipaddress
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..errors import fail, warn
 
@@ -31,6 +32,7 @@ class ServiceSettings:
         max_queue: texts that may wait; a request that comes then is refused with 429.
         batch_size: texts of any requests that are linked together.
         timeout: seconds that a request may take, with its time in the queue.
+        review: file of a review, for the page at `/` and the routes below `/review`; None: there are none.
 
     Raises:
         SapbertError: E002, a setting has a wrong value.
@@ -47,6 +49,7 @@ class ServiceSettings:
     max_queue: int = 256
     batch_size: int = 16
     timeout: float = 60.0
+    review: Path | None = None
 
     def __post_init__(self) -> None:
         def require(setting: str, condition: bool, why: str) -> None:
@@ -72,7 +75,13 @@ class ServiceSettings:
             return False
 
     def check_reach(self) -> None:
-        """Warn W020 if other machines can reach the service and it asks for no key."""
+        """Warn W020 if other machines can reach the service and it asks for no key.
+
+        Raises:
+            SapbertError: E086, they could read the notes of a review.
+        """
+        if not self.local and not self.api_key and self.review is not None:
+            raise fail("E086", host=self.host, env=KEY_VARIABLE)
         if not self.local and not self.api_key:
             warn("W020", host=self.host, env=KEY_VARIABLE)
 

@@ -24,11 +24,11 @@ from spacy.tokens import Doc
 from starlette.testclient import TestClient
 
 from spacy_sapbert.corpus.pipeline import load
+from spacy_sapbert.doc.own import OWN, Place, trimmed, with_spans
 from spacy_sapbert.errors import SapbertError, SapbertWarning, fail
 from spacy_sapbert.render import rows
 from spacy_sapbert.service import schemas
 from spacy_sapbert.service.app import create_app
-from spacy_sapbert.service.linking import OWN, Place, trimmed, with_spans
 from spacy_sapbert.service.settings import CHANGEABLE, KEY_VARIABLE, ServiceSettings, key_of_environment
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -1,0 +1,198 @@
+"""The routes of a review: the page, notes as they are needed, what reviewers say, and what comes out."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote
+
+from fastapi import Body, FastAPI, Header, Query, Request
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+
+from ..errors import fail
+from ..kb.additions import check_names
+from ..kb.concept import MAX_NAME_CHARS
+from ..render.html import page_style
+from ..render.records import NIL, name_of
+from ..review import gold, tables
+from ..review.events import AddMention, AddName, Choose, read_event
+from ..review.linker import AppliedNames, state_of
+from ..review.report import report
+from ..review.store import MAX_PAGE, ReviewStore
+from ..review.view import note_view
+from .linking import Linked, Linking, Text
+
+PAGE = ("text/html", "text/javascript", "text/css")
+HEADERS = {
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+}
+Order = Literal["note", "doubt", "random"]
+FORMATS = {"gold": ("gold.spacy", "application/octet-stream"), "jsonl": ("gold.jsonl", "application/x-ndjson")} | {
+    "usagi": ("mappings.csv", "text/csv"),
+    "sssom": ("mappings.sssom.tsv", "text/tab-separated-values"),
+    "names": ("names.tsv", "text/tab-separated-values"),
+}
+
+
+class Review:
+    """A review beside a service.
+
+    Args:
+        path: its file.
+        linking: returns what answers tasks, when it is loaded.
+
+    Raises:
+        SapbertError: E080, E081, E106, the file cannot be used.
+    """
+
+    def __init__(self, path: Path, linking: Callable[[], Linking]) -> None:
+        self.store = ReviewStore(path)
+        self._linking = linking
+        self._names: AppliedNames | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def linker(self) -> Any:
+        """The linker, with the names of the review."""
+        linker = self._linking().linker
+        with self._lock:
+            if self._names is None or self._names.linker is not linker:
+                self._names = AppliedNames(linker)
+            self._names.apply(self.store.log())
+        return linker
+
+    def record(self, reviewer: str, given: Any) -> dict[str, Any]:
+        """Write what a reviewer says; an added name is at once the linker's.
+
+        Raises:
+            SapbertError: E024, E082, E084.
+        """
+        said, kb = read_event(given), self.linker.kb
+        if isinstance(said, (AddName, AddMention, Choose)) and said.cui != NIL and said.cui not in kb:
+            raise fail("E084", what="concept")
+        if isinstance(said, AddName):
+            check_names([said.name], "en", MAX_NAME_CHARS)
+        event = self.store.record(reviewer, given)
+        _ = self.linker
+        return {"event": event.number, "mention": event.mention, "at": event.at}
+
+    def export(self, kind: str) -> bytes:
+        """Return what comes out of the review in a format of `FORMATS`."""
+        linking, store = self._linking(), self.store
+        if kind == "gold":
+            return gold.to_docbin(store, linking.nlp).to_bytes()
+        if kind == "jsonl":
+            return "".join(gold.to_jsonl(store)).encode("utf-8")
+        stream, kb = io.StringIO(newline=""), linking.linker.kb
+        if kind == "names":
+            tables.write_names(store, stream)
+        else:
+            {"usagi": tables.write_usagi, "sssom": tables.write_sssom}[kind](store, lambda cui: name_of(kb, cui), stream)
+        return stream.getvalue().encode("utf-8")
+
+
+def _file(name: str) -> bytes:
+    return resources.files("spacy_sapbert.render").joinpath("templates").joinpath(name).read_bytes()
+
+
+def add_review(app: FastAPI, service: Any, path: Path) -> None:
+    """Add the routes of a review to a service.
+
+    Args:
+        app: the application.
+        service: what its routes share.
+        path: the review's file.
+
+    Raises:
+        SapbertError: E080, E081, E106.
+    """
+    review = Review(path, lambda: service.linking)
+    store = review.store
+    app.state.review = review
+    page, script = _file("review.html"), _file("review.js")
+    style = (page_style() + _file("review.css").decode("utf-8")).encode("utf-8")
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return Response(page, media_type=PAGE[0], headers=HEADERS)
+
+    @app.get("/review/page.js", include_in_schema=False)
+    async def page_script() -> Response:
+        return Response(script, media_type=PAGE[1], headers=HEADERS)
+
+    @app.get("/review/page.css", include_in_schema=False)
+    async def page_css() -> Response:
+        return Response(style, media_type=PAGE[2], headers=HEADERS)
+
+    @app.get("/review/notes", tags=["review"], summary="Notes of the review, a page of them")
+    async def notes(
+        order: Order = "note",
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+        offset: Annotated[int, Query(ge=0)] = 0,
+        find: Annotated[str, Query(max_length=1000)] = "",
+        cui: Annotated[str, Query(max_length=256)] = "",
+    ) -> Response:
+        def answer() -> Any:
+            if find or cui:
+                found = store.find(find) if find else store.with_concept(cui)
+                return {"total": len(found), "notes": [[note_id, None, None] for note_id in found[offset : offset + limit]]}
+            return {"total": store.count()[0], "notes": store.ids(order=order, limit=limit, offset=offset)}
+
+        return _json(await run_in_threadpool(answer))
+
+    @app.get("/review/note", tags=["review"], summary="A note with its mentions; it is linked again where the linker was changed")
+    async def note(request: Request, note_id: Annotated[str, Query(alias="id", max_length=1000)]) -> Response:
+        found = await run_in_threadpool(store.note, note_id)
+        linker = await run_in_threadpool(lambda: review.linker)
+        state = state_of(linker)
+        if found.linked_with != state:
+            answers: list[Linked] = await service.answers(request, [Text(found.text, "{}")])
+            await run_in_threadpool(store.propose, found, json.loads(answers[0].json), state)
+        return _json(await run_in_threadpool(note_view, store, found, linker.kb))
+
+    @app.get("/review/concepts", tags=["review"], summary="Concepts that are proposed, with their counts")
+    async def concepts() -> Response:
+        def answer() -> Any:
+            kb = service.linking.linker.kb
+            return [[cui, name_of(kb, cui), count] for cui, count in store.concepts()]
+
+        return _json(await run_in_threadpool(answer))
+
+    @app.post("/review/events", tags=["review"], summary="What a reviewer says: see the shapes of events in the guide")
+    async def events(said: Annotated[dict[str, Any], Body()], x_reviewer: Annotated[str, Header(max_length=600)]) -> Response:
+        # pages of others cannot send this header without asking first, and are then refused
+        return _json(await run_in_threadpool(review.record, unquote(x_reviewer), said))
+
+    @app.get("/review/events", tags=["review"], summary="What was said after an event, to follow other reviewers")
+    async def later(after: Annotated[int, Query(ge=0)] = 0) -> Response:
+        def answer() -> Any:
+            return [
+                {"event": each.number, "at": each.at, "reviewer": each.reviewer, "kind": each.said.kind, "mention": each.mention}
+                for each in store.events(after=after)
+            ]
+
+        return _json(await run_in_threadpool(answer))
+
+    @app.get("/review/report", tags=["review"], summary="Precision with intervals, agreement, links that are left")
+    async def figures(wished: Annotated[float, Query(gt=0, lt=1)] = 0.95) -> Response:
+        return _json(await run_in_threadpool(report, store, wished))
+
+    @app.get("/review/export", tags=["review"], summary="Gold annotations, tables of mentions and concepts, added names")
+    async def export(kind: Annotated[Literal["gold", "jsonl", "usagi", "sssom", "names"], Query(alias="format")]) -> Response:
+        name, media_type = FORMATS[kind]
+        content = await run_in_threadpool(review.export, kind)
+        return Response(content, media_type=media_type, headers={**HEADERS, "content-disposition": f'attachment; filename="{name}"'})
+
+
+def _json(value: Any) -> Response:
+    return Response(json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace"), media_type="application/json", headers=HEADERS)

@@ -1,0 +1,189 @@
+"""The routes of a review: who may ask, notes as they are needed, what is said, and no text in the log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from spacy.language import Language
+from starlette.testclient import TestClient
+
+from spacy_sapbert.corpus.pipeline import load
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.review.linker import add_docs
+from spacy_sapbert.review.store import ReviewStore
+from spacy_sapbert.service.app import create_app
+from spacy_sapbert.service.settings import ServiceSettings
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+HOSTILE = "<script>alert(1)</script> Fever <img src=x onerror=alert(2)> </mark>"
+NOTES = {"ward/1": "Fever and a cold.", "ward/2": "Blobby now.", "x": HOSTILE}
+ANN = {"X-Reviewer": "Ann%20%C3%84"}
+
+
+@pytest.fixture(scope="module")
+def nlp(tiny_linker: Path) -> Language:
+    return load(str(tiny_linker))
+
+
+Start = Callable[..., TestClient]
+
+
+@pytest.fixture
+def start(nlp: Language, tmp_path: Path) -> Iterator[Start]:
+    """Start services over one review."""
+    linker: Any = nlp.get_pipe("sapbert_linker")
+    bundle = linker.bundle
+    store = ReviewStore(tmp_path / "review.sqlite")
+    add_docs(store, linker, [(nlp(text), note_id) for note_id, text in NOTES.items()])
+    with ExitStack() as stack:
+
+        def make(host: str = "127.0.0.1", **settings: Any) -> TestClient:
+            app = create_app(lambda: nlp, ServiceSettings(review=store.path, **settings))
+            client = stack.enter_context(TestClient(app, base_url=f"http://{host}:8000"))
+            end = time.monotonic() + 60
+            while client.get("/ready").status_code != 200:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            return client
+
+        yield make
+    linker.bundle = bundle
+
+
+def mention_of(client: TestClient, note: str, text: str) -> dict[str, Any]:
+    shown = client.get("/review/note", params={"id": note}).json()
+    return next(mention for mention in shown["mentions"] if mention["mention"] == text)
+
+
+def say(client: TestClient, **event: Any) -> Any:
+    return client.post("/review/events", json=event, headers=ANN)
+
+
+def test_a_note_and_a_decision(start: Start) -> None:
+    client = start()
+    listed = client.get("/review/notes").json()
+    assert listed == {"total": 3, "notes": [["ward/1", 2, 2], ["ward/2", 0, 0], ["x", 1, 1]]}
+    note = client.get("/review/note", params={"id": "ward/1"}).json()
+    assert [(each["mention"], each["cui"], each["decided"]) for each in note["mentions"]] == [("Fever", "C9100027", None), ("cold", "C9100020", None)]
+    assert note["concepts"]["C9100027"]["name"] == "fever"
+    assert f'id="m-{note["mentions"][0]["number"]}"' in note["html"]
+    answer = say(client, kind="reject", mention=note["mentions"][1]["number"], cui="C9100020")
+    assert answer.status_code == 200
+    cold = mention_of(client, "ward/1", "cold")
+    assert (cold["decided"], cold["now"], cold["decisions"][0]["reviewer"]) == ("reject", "NIL", "Ann Ä")
+    assert say(client, kind="undo", event=answer.json()["event"]).status_code == 200
+    assert mention_of(client, "ward/1", "cold")["decided"] is None
+    assert [each["kind"] for each in client.get("/review/events", params={"after": 0}).json()] == ["reject", "undo"]
+    assert client.get("/review/report").json()["open"] == 3
+
+
+def test_a_name_links_the_next_note_and_an_undone_one_does_not(start: Start) -> None:
+    client = start()
+    assert client.get("/review/note", params={"id": "ward/2"}).json()["mentions"] == []
+    event = say(client, kind="name", cui="C9100009", name="blobby").json()["event"]
+    (found,) = client.get("/review/note", params={"id": "ward/2"}).json()["mentions"]
+    assert (found["mention"], found["cui"]) == ("Blobby", "C9100009")
+    say(client, kind="undo", event=event)
+    assert client.get("/review/note", params={"id": "ward/2"}).json()["mentions"] == []
+
+
+def test_notes_are_found_by_text_and_concept(start: Start) -> None:
+    client = start()
+    assert client.get("/review/notes", params={"find": "BLOBBY"}).json()["notes"][0][0] == "ward/2"
+    assert [each[0] for each in client.get("/review/notes", params={"cui": "C9100027"}).json()["notes"]] == ["ward/1", "x"]
+    assert client.get("/review/notes", params={"limit": 1, "offset": 1}).json()["notes"][0][0] == "ward/2"
+    assert client.get("/review/concepts").json()[0] == ["C9100027", "fever", 2]
+    assert client.get("/review/notes", params={"order": "doubt"}).json()["total"] == 3
+
+
+def test_markup_of_a_note_is_text(start: Start) -> None:
+    client = start()
+    html = client.get("/review/note", params={"id": "x"}).json()["html"]
+    assert "<script" not in html
+    assert "<img" not in html
+    assert html.count("</mark>") == 1
+    page = client.get("/")
+    assert "script-src 'self';" in page.headers["content-security-policy"]
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert page.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("event", "status", "code"),
+    [
+        ({"kind": "accept", "mention": 10**9, "cui": "C1"}, 404, "E084"),
+        ({"kind": "choose", "mention": 1, "cui": "C0000000"}, 404, "E084"),
+        ({"kind": "name", "cui": "C9100009", "name": "..."}, 422, "E024"),
+        ({"kind": "add", "note": "ward/1", "start": 0, "end": 999, "cui": "NIL"}, 422, "E082"),
+        ({"kind": "delete everything"}, 422, "E082"),
+        ({}, 422, "E082"),
+    ],
+)
+def test_what_cannot_be_said(start: Start, event: dict[str, Any], status: int, code: str) -> None:
+    answer = start().post("/review/events", json=event, headers=ANN)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+def test_who_may_ask(start: Start) -> None:
+    client = start(api_key="secret")
+    for path in ("/", "/review/page.js", "/review/page.css"):  # they hold no notes
+        assert client.get(path).status_code == 200
+    for path in ("/review/notes", "/review/note?id=x", "/review/export?format=jsonl", "/review/report", "/review/events", "/review/concepts"):
+        assert client.get(path).status_code == 401
+        assert client.get(path, headers={"X-API-Key": "secret"}).status_code == 200
+    without_name = client.post("/review/events", json={"kind": "nil", "mention": 1}, headers={"X-API-Key": "secret"})
+    assert without_name.status_code == 422
+
+
+def test_another_name_of_this_machine_is_refused(start: Start) -> None:
+    client = start(host="evil.example")
+    for path in ("/", "/review/notes"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "E085")
+    assert start(host="localhost").get("/review/notes").status_code == 200
+    assert start(host="[::1]").get("/review/notes").status_code == 200
+
+
+def test_a_review_is_not_opened_to_others_without_a_key(tmp_path: Path) -> None:
+    with pytest.raises(SapbertError, match="E086"):
+        ServiceSettings(host="0.0.0.0", review=tmp_path / "r.sqlite").check_reach()
+    ServiceSettings(host="0.0.0.0", review=tmp_path / "r.sqlite", api_key="k").check_reach()
+
+
+def test_the_log_has_no_text(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    client = start()
+    client.get("/review/notes", params={"find": "marzipan"})
+    client.get("/review/note", params={"id": "ward/1"})
+    say(client, kind="name", cui="C9100009", name="marzipan")
+    say(client, kind="name", cui="marzipan", name="x")
+    logged = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith(("spacy_sapbert", "uvicorn")))
+    assert "/review/note" in logged
+    for word in ("marzipan", "Fever", "ward", "Ann"):
+        assert word not in logged
+
+
+@pytest.mark.parametrize("kind", ["gold", "jsonl", "usagi", "sssom", "names"])
+def test_what_comes_out(start: Start, kind: str) -> None:
+    client = start()
+    fever = mention_of(client, "ward/1", "Fever")
+    say(client, kind="accept", mention=fever["number"], cui=fever["cui"])
+    say(client, kind="name", cui="C9100027", name="hot head")
+    answer = client.get("/review/export", params={"format": kind})
+    assert answer.status_code == 200
+    assert "attachment" in answer.headers["content-disposition"]
+    if kind != "gold":
+        assert "C9100027" in answer.text
+
+
+def test_without_a_review_there_is_no_page(nlp: Language) -> None:
+    with TestClient(create_app(lambda: nlp), base_url="http://127.0.0.1") as client:
+        assert client.get("/").status_code == 404
+        assert client.get("/review/notes").status_code == 404
