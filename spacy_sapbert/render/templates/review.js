@@ -1,0 +1,334 @@
+"use strict";
+// Texts of notes come as HTML that the server made and escaped; everything else is set as text.
+const $ = (id) => document.getElementById(id);
+const PAGE = 50, POLL = 5000, STATUSES = { negated: "denied", uncertain: "uncertain", hypothetical: "hypothetical", historical: "past", family: "family" };
+const state = { notes: [], total: 0, cui: "", note: null, chosen: 0, mine: [], last: 0, asked: 0 };
+
+function make(tag, text, set = {}, ...inside) {
+  const element = Object.assign(document.createElement(tag), set);
+  if (text !== null && text !== undefined) element.textContent = text;
+  element.append(...inside);
+  return element;
+}
+
+async function ask(path, said) {
+  const headers = { "X-API-Key": $("key").value, "X-Reviewer": encodeURIComponent($("reviewer").value.trim()) };
+  const options = said ? { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(said) } : { headers };
+  const answer = await fetch(path, options);
+  if (answer.status === 401) { $("key-label").hidden = false; $("key").focus(); }
+  if (!answer.ok) {
+    const problem = await answer.json().catch(() => null);
+    throw new Error(problem && problem.error ? problem.error.message : `The service answered ${answer.status}.`);
+  }
+  return answer;
+}
+const get = async (path, query = {}) => (await ask(`${path}?${new URLSearchParams(query)}`)).json();
+
+function tell(text, wrong = false) {
+  $("summary").textContent = text;
+  $("summary").classList.toggle("error", wrong);
+}
+const guarded = (work) => async (...given) => { try { return await work(...given); } catch (error) { tell(error.message, true); } };
+
+// -- notes ------------------------------------------------------------------------------------------------------------
+
+const listNotes = guarded(async (more = false) => {
+  const offset = more ? state.notes.length : 0, asked = ++state.asked;
+  const found = await get("/review/notes", { order: $("order").value, find: $("find").value.trim(), cui: state.cui, limit: PAGE, offset });
+  if (asked !== state.asked) return; // a later search has been asked meanwhile
+  state.notes = [...(more ? state.notes : []), ...found.notes];
+  state.total = found.total;
+  showNotes();
+  if (!more) await openNote(state.notes.length ? state.notes[0][0] : null);
+});
+
+function showNotes() {
+  $("notes").replaceChildren(...state.notes.map(([id, linked, mentions]) => {
+    const link = make("a", null, { href: "#" }, make("span", id), make("b", mentions === null ? "" : linked, { title: "linked mentions" }));
+    if (state.note && state.note.id === id) link.setAttribute("aria-current", "true");
+    link.addEventListener("click", (event) => { event.preventDefault(); openNote(id); });
+    return make("li", null, {}, link);
+  }));
+  $("more").hidden = state.notes.length >= state.total;
+}
+
+const openNote = guarded(async (id, chosen = 0) => {
+  if (id === null) { state.note = null; $("note").replaceChildren(make("p", "No notes.", { className: "none" })); showPanel(); return; }
+  const asked = ++state.asked, note = await get("/review/note", { id });
+  if (asked !== state.asked) return;
+  state.note = note;
+  const text = document.createElement("div");
+  text.innerHTML = note.html; // made and escaped by the server; the policy of the page runs no script in it
+  const parts = [make("h2", note.id), text];
+  if (note.also.length) {
+    const list = document.createElement("ul");
+    list.innerHTML = note.also.map((each) => `<li>${each}</li>`).join("");
+    parts.push(make("div", null, { className: "also" }, make("h3", "Inside or across other mentions"), list));
+  }
+  $("note").replaceChildren(...parts);
+  for (const mention of note.mentions) {
+    const mark = $(`m-${mention.number}`);
+    mark.addEventListener("click", () => choose(mention.number));
+    mark.addEventListener("focus", () => choose(mention.number, false));
+    mark.classList.toggle("decided", mention.decided !== null);
+    mark.classList.toggle("wrong", ["reject", "nil", "choose"].includes(mention.decided));
+    mark.classList.toggle("disputed", mention.disputed);
+  }
+  showKinds();
+  filter();
+  showNotes();
+  const first = shown().find((mention) => mention.decided === null) || shown()[0];
+  choose(chosen || (first ? first.number : 0), Boolean(chosen));
+});
+
+function neighbour(step) {
+  const at = state.notes.findIndex(([id]) => state.note && id === state.note.id) + step;
+  if (at >= 0 && at < state.notes.length) openNote(state.notes[at][0]);
+}
+
+// -- filters ----------------------------------------------------------------------------------------------------------
+
+function showKinds() {
+  const kinds = [...new Set(state.note.mentions.map((mention) => mention.group))].sort(), was = $("kind").value;
+  $("kind").replaceChildren(make("option", "all", { value: "" }), ...kinds.map((kind) => make("option", kind, { value: kind })));
+  if (kinds.includes(was)) $("kind").value = was;
+}
+
+function fits(mention) {
+  const kind = $("kind").value, status = $("status").value, below = parseFloat($("below").value), which = $("which").value;
+  return (!kind || mention.group === kind)
+    && (!status || (status === "present" ? !mention.status.length : mention.status.includes(status)))
+    && (Number.isNaN(below) || (mention.probability !== null && mention.probability < below))
+    && (!state.cui || mention.now === state.cui || mention.cui === state.cui)
+    && ({ "": true, linked: mention.now !== "NIL", nil: mention.now === "NIL", open: mention.decided === null, disputed: mention.disputed })[which];
+}
+const shown = () => (state.note ? state.note.mentions.filter(fits) : []);
+
+function filter() {
+  for (const mention of state.note ? state.note.mentions : []) $(`m-${mention.number}`).classList.toggle("off", !fits(mention));
+}
+
+// -- the chosen mention -----------------------------------------------------------------------------------------------
+
+const current = () => state.note && state.note.mentions.find((mention) => mention.number === state.chosen);
+
+function choose(number, focus = true) {
+  state.chosen = number;
+  for (const mark of document.querySelectorAll(".m.chosen")) mark.classList.remove("chosen");
+  const mark = number && $(`m-${number}`);
+  if (mark) {
+    mark.classList.add("chosen");
+    if (focus && document.activeElement !== mark) { mark.focus({ preventScroll: true }); mark.scrollIntoView({ block: "center" }); }
+  }
+  showPanel();
+}
+
+function step(by) {
+  const all = shown(), at = all.findIndex((mention) => mention.number === state.chosen);
+  if (all.length) choose(all[at < 0 ? 0 : Math.min(Math.max(at + by, 0), all.length - 1)].number);
+}
+
+function conceptLine(id, concept) {
+  const code = make("code", id);
+  return concept && concept.url ? make("a", null, { href: concept.url, target: "_blank", rel: "noopener noreferrer" }, code) : code;
+}
+
+function action(text, work, key = "") {
+  const button = make("button", text, { type: "button", title: key ? `key ${key}` : "" });
+  button.addEventListener("click", work);
+  return button;
+}
+
+function showPanel() {
+  const mention = current(), panel = $("panel");
+  if (!mention) { panel.replaceChildren(make("p", "Choose a mention, or select text to add one.", { className: "none" }), ...adding()); return; }
+  const concept = state.note.concepts[mention.now], parts = [];
+  parts.push(make("h3", mention.now === "NIL" ? "No concept" : concept ? concept.name : mention.now));
+  const meta = make("p", `“${mention.mention}” · `, { className: "soft" });
+  meta.append(mention.now === "NIL" ? "NIL" : conceptLine(mention.now, concept), concept ? ` · ${concept.types.join(" · ")}` : "");
+  parts.push(meta);
+  const why = [];
+  if (mention.why.long_form) why.push(`short for “${mention.why.long_form}”`);
+  if (mention.why.name) why.push(`${mention.why.exact ? "same name as" : "nearest name"} “${mention.why.name}”`);
+  if (mention.probability !== null) why.push(`right with a probability of ${Math.round(100 * mention.probability)}%`);
+  if (why.length) parts.push(make("p", why.join("; ")));
+  for (const each of mention.decisions) parts.push(make("p", `${each.reviewer}: ${each.kind}${each.kind === "choose" ? ` ${each.cui}` : ""}`, { className: "soft" }));
+  if (mention.settled) parts.push(make("p", `settled by ${mention.settled.reviewer}: ${mention.settled.kind}`, { className: "soft" }));
+  if (mention.disputed) parts.push(make("p", "Reviewers differ.", { className: "error" }));
+  const accept = action("Accept", () => decide("accept"), "a");
+  accept.disabled = mention.cui === "NIL";
+  parts.push(make("div", null, { className: "row" }, accept, action("Reject", () => decide("reject"), "r"), action("No concept", () => decide("nil"), "0"), action("Undo", undo, "u")));
+  parts.push(make("ol", null, { id: "candidates" }, ...mention.candidates.slice(0, 5).map(([id, score], i) => candidate(i + 1, id, state.note.concepts[id], score, mention))));
+  if (concept && concept.definition) parts.push(make("p", concept.definition, { className: "soft" }));
+  if (concept) parts.push(make("p", Object.entries(concept.codes).map(([vocabulary, codes]) => `${vocabulary} ${codes.join(", ")}`).join("; "), { className: "soft" }));
+  parts.push(searching(mention), statuses(mention), naming(mention), ...adding());
+  panel.replaceChildren(...parts);
+}
+
+function candidate(place, id, concept, score, mention) {
+  const button = action("", () => decide("choose", { cui: id }), place <= 5 ? String(place) : "");
+  button.append(make("b", place), make("span", `${concept ? concept.name : id} `, {}, make("code", id)), make("b", typeof score === "number" ? score.toFixed(2) : ""));
+  button.classList.toggle("here", id === mention.now);
+  return make("li", null, {}, button);
+}
+
+function searching(mention) {
+  const input = make("input", null, { type: "search", id: "find-kb", maxLength: 200 }), list = make("ol");
+  const search = guarded(async () => {
+    const query = input.value.trim();
+    if (!query) { list.replaceChildren(); return; }
+    const { concepts } = await get("/concepts", { query, limit: 8 });
+    list.replaceChildren(...concepts.map((each) => candidate("", each.id, each, null, mention)));
+  });
+  input.addEventListener("change", search);
+  return make("div", null, {}, make("label", "Another concept ", {}, input), list);
+}
+
+function statuses(mention) {
+  const boxes = Object.entries(STATUSES).map(([status, name]) => {
+    const box = make("input", null, { type: "checkbox", checked: mention.status.includes(status), value: status });
+    box.addEventListener("change", () => say({ kind: "status", mention: mention.number, status: [...set.querySelectorAll("input:checked")].map((each) => each.value) }));
+    return make("label", null, {}, box, ` ${name} `);
+  });
+  const set = make("fieldset", null, {}, make("legend", "Status"), ...boxes);
+  return set;
+}
+
+function naming(mention) {
+  const name = make("input", mention.mention, { id: "new-name", value: mention.mention, maxLength: 200 });
+  const add = action("Add as a name", () => say({ kind: "name", cui: mention.now, name: name.value.trim() }));
+  add.disabled = mention.now === "NIL";
+  return make("div", null, { className: "row" }, make("label", "Name ", {}, name), add);
+}
+
+function adding() {
+  const concept = make("input", null, { id: "added-concept", placeholder: "CUI or NIL", size: 12 });
+  return [make("div", null, { className: "row" }, make("label", "Selected text is ", {}, concept), action("Add mention", () => addMention(concept.value.trim() || "NIL"), "m"), action("Move span here", moveSpan, "s"))];
+}
+
+// -- what a reviewer says ---------------------------------------------------------------------------------------------
+
+const say = guarded(async (said, next = false) => {
+  if (!$("reviewer").value.trim()) { $("reviewer").focus(); throw new Error("Say who you are first."); }
+  const { event, mention } = await (await ask("/review/events", said)).json();
+  if (said.kind !== "undo") state.mine.push(event);
+  let chosen = mention || state.chosen;
+  if (next) {
+    const all = shown(), at = all.findIndex((each) => each.number === state.chosen);
+    if (at >= 0 && at + 1 < all.length) chosen = all[at + 1].number;
+  }
+  await openNote(state.note.id, chosen);
+  await figures();
+});
+
+function decide(kind, more = {}) {
+  const mention = current();
+  if (!mention || (kind === "accept" && mention.cui === "NIL")) return;
+  const said = { kind, mention: mention.number, settles: $("settles").checked, ...more };
+  if (kind === "accept" || kind === "reject") said.cui = mention.cui;
+  say(said, true);
+}
+
+function undo() {
+  const event = state.mine.pop();
+  if (event) say({ kind: "undo", event });
+}
+
+function textOf(range) {
+  const part = range.cloneContents();
+  for (const end of part.querySelectorAll("br")) end.replaceWith("\n");
+  return part.textContent;
+}
+
+function selected() {
+  const text = $("note").querySelector(".entities"), range = getSelection().rangeCount ? getSelection().getRangeAt(0) : null;
+  if (!text || !range || range.collapsed || !text.contains(range.commonAncestorContainer)) return null;
+  const before = document.createRange();
+  before.setStart(text, 0);
+  before.setEnd(range.startContainer, range.startOffset);
+  const inside = textOf(range), trimmed = inside.trim();
+  const start = [...textOf(before)].length + [...inside].length - [...inside.trimStart()].length; // Python counts code points
+  return trimmed ? { start, end: start + [...trimmed].length } : null;
+}
+
+function addMention(cui) {
+  const place = selected();
+  if (!place) return tell("Select a part of the note first.", true);
+  say({ kind: "add", note: state.note.id, cui, ...place });
+}
+
+function moveSpan() {
+  const place = selected(), mention = current();
+  if (!place || !mention) return tell("Choose a mention, and select a part of the note.", true);
+  say({ kind: "span", mention: mention.number, ...place });
+}
+
+// -- figures, concepts, other reviewers -------------------------------------------------------------------------------
+
+const figures = guarded(async () => {
+  const found = await get("/review/report"), all = found.precision[0], percent = (share) => `${(100 * share).toFixed(1)}%`;
+  const parts = [`${found.notes.toLocaleString("en")} notes`, `${found.mentions.toLocaleString("en")} mentions`, `${found.open.toLocaleString("en")} links open`];
+  if (all.reviewed) parts.push(`${all.right} of ${all.reviewed} right: ${percent(all.precision)} (${percent(all.low)} to ${percent(all.high)}${$("order").value === "random" ? "" : "; a fair figure needs random order"})`);
+  if (found.left !== null) parts.push(`${found.left.toLocaleString("en")} left for ${percent(found.wished)}`);
+  if (found.disputed) parts.push(`${found.disputed} disputed`);
+  tell(parts.join(" · "));
+});
+
+const listConcepts = guarded(async () => {
+  const found = await get("/review/concepts"), wanted = $("find-concept").value.trim().toLowerCase();
+  const some = found.filter(([id, name]) => !wanted || `${id} ${name}`.toLowerCase().includes(wanted));
+  $("concept-list").replaceChildren(...some.map(([id, name, count]) => {
+    const button = make("button", null, { type: "button", title: id }, make("span", name || id), make("b", count));
+    button.setAttribute("aria-pressed", String(state.cui === id));
+    button.addEventListener("click", () => { state.cui = state.cui === id ? "" : id; listConcepts(); listNotes(); });
+    return make("li", null, {}, button);
+  }));
+});
+
+async function follow() {
+  if (document.hidden) return;
+  const events = await get("/review/events", { after: state.last }).catch(() => []);
+  if (!events.length) return;
+  const others = events.some((each) => !state.mine.includes(each.event) && each.reviewer !== $("reviewer").value.trim());
+  state.last = events[events.length - 1].event;
+  if (others && state.note && !$("panel").contains(document.activeElement)) { await openNote(state.note.id, state.chosen); await figures(); }
+}
+
+const download = guarded(async (format) => {
+  const answer = await ask(`/review/export?format=${format}`), name = /filename="([^"]+)"/.exec(answer.headers.get("content-disposition"))[1];
+  const link = make("a", null, { href: URL.createObjectURL(await answer.blob()), download: name });
+  link.click();
+  URL.revokeObjectURL(link.href);
+});
+
+// -- start ------------------------------------------------------------------------------------------------------------
+
+const KEYS = { j: () => step(1), k: () => step(-1), a: () => decide("accept"), r: () => decide("reject"), 0: () => decide("nil"), u: undo, n: () => neighbour(1), p: () => neighbour(-1),
+  m: () => { const input = $("added-concept"); addMention((input && input.value.trim()) || "NIL"); }, s: moveSpan,
+  Enter: () => { const first = document.querySelector("#candidates button"); if (first) first.focus(); } };
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input,select,textarea,a,summary")) return;
+  if (event.key === "Enter" && event.target.closest("button")) return;
+  const mention = current(), candidates = mention ? mention.candidates.slice(0, 5) : [];
+  if (/^[1-5]$/.test(event.key) && candidates[event.key - 1]) decide("choose", { cui: candidates[event.key - 1][0] });
+  else if (KEYS[event.key]) KEYS[event.key]();
+  else return;
+  event.preventDefault();
+});
+for (const id of ["kind", "status", "below", "which"]) $(id).addEventListener("change", () => { filter(); });
+for (const id of ["order", "find"]) $(id).addEventListener("change", () => { listNotes(); figures(); });
+$("key").addEventListener("change", () => start());
+$("more").addEventListener("click", () => listNotes(true));
+$("concepts").addEventListener("toggle", () => { if ($("concepts").open) listConcepts(); });
+$("find-concept").addEventListener("input", listConcepts);
+for (const [format, name] of [["gold", "gold, DocBin"], ["jsonl", "gold, JSON Lines"], ["usagi", "table for Usagi"], ["sssom", "SSSOM"], ["names", "added names"]]) $("formats").append(action(name, () => download(format)), " ");
+
+async function start() {
+  await figures();
+  await listNotes();
+  const events = await get("/review/events").catch(() => []);
+  state.last = events.length ? events[events.length - 1].event : 0;
+}
+start();
+setInterval(follow, POLL);

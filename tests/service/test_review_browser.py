@@ -1,0 +1,241 @@
+"""The loop of a review in a real browser: open, reject links, add a name, see the next note linked by it, export, calibrate; precision rises."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from spacy.language import Language
+from typer.testing import CliRunner
+
+from spacy_sapbert.cli import app as commands
+from spacy_sapbert.corpus.pipeline import load
+from spacy_sapbert.review.linker import add_docs
+from spacy_sapbert.review.store import ReviewStore
+from spacy_sapbert.service.app import create_app
+from spacy_sapbert.service.settings import ServiceSettings
+
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("one_thread")]
+SECONDS = 60
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+HOSTILE = "<script>window.hacked = 1</script> Fever <img src=x onerror='window.hacked = 1'>\nsecond 🤒 line: asthma"
+CLEAR = [f"Patient {i}. Fever and hypertension. Known asthma." for i in range(20)]
+AMBIGUOUS = ["Old MI.", "MS in the chart.", "PE was seen.", "Another MI.", "History of MS."]  # abbreviations with two meanings
+BLOBBY = "Blobby since Monday."
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser, or skip."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright==1.55.0")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium: apt-get install chromium, or name one in the environment variable CHROMIUM")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def linker_folder(tiny_linker: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny_linker, tmp_path / "linker"))
+
+
+class Served:
+    """A review that is served in this process."""
+
+    def __init__(self, nlp: Language, path: Path, **settings: Any) -> None:
+        self.listener = socket.socket()
+        self.listener.bind(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        made = create_app(lambda: nlp, ServiceSettings(review=path, **settings))
+        self.server = uvicorn.Server(uvicorn.Config(made, log_config=None))
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]}, daemon=True)
+        self.thread.start()
+        end = time.monotonic() + SECONDS
+        while made.state.service._linking is None:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(SECONDS)
+
+
+@pytest.fixture
+def served(linker_folder: Path, tmp_path: Path) -> Iterator[Callable[..., tuple[ReviewStore, Served]]]:
+    """Serve a review of some notes."""
+    running = []
+
+    def serve(notes: list[str], **settings: Any) -> tuple[ReviewStore, Served]:
+        nlp = load(str(linker_folder))
+        store = ReviewStore(tmp_path / "review.sqlite")
+        add_docs(store, nlp.get_pipe("sapbert_linker"), [(nlp(text), f"note_{i}") for i, text in enumerate(notes)])
+        running.append(Served(nlp, store.path, **settings))
+        return store, running[-1]
+
+    yield serve
+    for each in running:
+        each.stop()
+
+
+def open_page(browser: Any, url: str, name: str = "Ann", width: int = 1280) -> Any:
+    """Open the page as a reviewer; errors in it fail the test."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, accept_downloads=True)
+    page.set_default_timeout(20_000)
+    page.on("pageerror", lambda error: pytest.fail(f"the page failed: {error}"))
+    page.goto(url)
+    page.fill("#reviewer", name)
+    return page
+
+
+def open_note(page: Any, note: str) -> None:
+    page.click(f"#notes a:has-text('{note}')")
+    page.wait_for_selector(f"#note h2:text-is('{note}')")
+
+
+def decide(page: Any, mention: str, key: str) -> None:
+    """Choose a mention and press a key; wait until it is written."""
+    mark = page.locator("#note mark", has_text=mention).first
+    mark.click()
+    with page.expect_response(lambda answer: answer.url.endswith("/review/events") and answer.request.method == "POST") as said:
+        page.keyboard.press(key)
+    assert said.value.status == 200
+    page.wait_for_selector(f"#note mark.decided:has-text('{mention}')")
+
+
+def right_links(linker: Path, **settings: Any) -> tuple[int, int]:
+    """Return how many links of all notes are right, and how many there are. The abbreviations mean something that no concept is."""
+    nlp = load(str(linker))
+    component: Any = nlp.get_pipe("sapbert_linker")
+    component.change_settings(**settings)
+    right = [sum(bool(ent.kb_id_) for ent in doc.ents) for doc in nlp.pipe(CLEAR)]
+    wrong = [sum(bool(ent.kb_id_) for ent in doc.ents) for doc in nlp.pipe(AMBIGUOUS)]
+    return sum(right), sum(right) + sum(wrong)
+
+
+def test_the_whole_loop(browser: Any, served: Any, linker_folder: Path, tmp_path: Path) -> None:
+    store, running = served([*AMBIGUOUS, *CLEAR, "Nothing yet.", BLOBBY])
+    for note in store.notes():  # what another reviewer accepted before
+        if note.text in CLEAR:
+            for mention in store.mentions(note):
+                store.record("Bo", {"kind": "accept", "mention": mention.number, "cui": mention.record["cui"]})
+    page = open_page(browser, running.url)
+    page.select_option("#order", "note")
+    for note, mention in (("note_0", "MI"), ("note_1", "MS"), ("note_2", "PE")):
+        open_note(page, note)
+        decide(page, mention, "r")
+    page.wait_for_selector("#summary:has-text('60 of 63 right')")
+
+    open_note(page, "note_26")
+    assert page.locator("#note mark:has-text('Blobby')").count() == 0
+    open_note(page, "note_5")
+    page.locator("#note mark", has_text="hypertension").click()
+    page.fill("#new-name", "blobby")
+    page.click("text=Add as a name")
+    open_note(page, "note_26")
+    page.wait_for_selector("#note mark:has-text('Blobby')")
+    page.locator("#note mark", has_text="Blobby").click()
+    assert page.inner_text("#panel h3") == "hypertension"
+
+    page.click("#exports summary")
+    with page.expect_download() as download:
+        page.click("text=gold, DocBin")
+    gold = tmp_path / "gold.spacy"
+    download.value.save_as(gold)
+    before = right_links(linker_folder)
+    done = CliRunner().invoke(commands, ["calibrate", str(linker_folder), str(gold)])
+    assert done.exit_code == 0, done.output
+    after = right_links(linker_folder, target_precision=0.95)
+    assert before[0] / before[1] < 0.95
+    assert after[0] / after[1] > before[0] / before[1]
+    assert after[0] == before[0]
+    page.close()
+
+
+def test_two_browsers_see_each_other_and_differ(browser: Any, served: Any) -> None:
+    store, running = served(["Fever and asthma."])
+    ann, bo = open_page(browser, running.url, "Ann"), open_page(browser, running.url, "Bo")
+    decide(ann, "Fever", "a")
+    bo.wait_for_selector("#note mark.decided:has-text('Fever')")  # it asks for what others say
+    bo.locator("#note mark", has_text="Fever").first.click()
+    bo.keyboard.press("r")
+    bo.wait_for_selector("#note mark.disputed:has-text('Fever')")
+    bo.check("#settles")
+    bo.locator("#note mark", has_text="Fever").first.click()
+    bo.keyboard.press("a")
+    bo.wait_for_selector("#note mark.decided:has-text('Fever')")
+    assert [event.said.kind for event in store.events()] == ["accept", "reject", "accept"]
+    bo.keyboard.press("u")
+    bo.wait_for_selector("#note mark.disputed:has-text('Fever')")
+    ann.close()
+    bo.close()
+
+
+def test_markup_in_a_note_does_nothing_and_places_are_those_of_the_text(browser: Any, served: Any) -> None:
+    store, running = served([HOSTILE])
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note mark")
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("#note img, #note script").count() == 0
+    page.evaluate(
+        """() => {
+            const nodes = document.createTreeWalker(document.querySelector('#note .entities'), NodeFilter.SHOW_TEXT);
+            while (nodes.nextNode()) {
+                const at = nodes.currentNode.data.indexOf('line');
+                if (at >= 0) getSelection().setBaseAndExtent(nodes.currentNode, at, nodes.currentNode, at + 4);
+            }
+        }"""
+    )
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("m")
+    page.wait_for_selector("#note mark:has-text('line')")
+    (said,) = [event.said for event in store.events()]
+    assert HOSTILE[said.start : said.end] == "line"
+    page.close()
+
+
+def test_the_key_is_asked_for(browser: Any, served: Any) -> None:
+    _, running = served(["Fever."], api_key="secret")
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#key-label:not([hidden])")
+    assert page.locator("#note mark").count() == 0
+    page.fill("#key", "secret")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#note mark")
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_wider_than_the_window(browser: Any, served: Any, width: int) -> None:
+    _, running = served([CLEAR[0], *AMBIGUOUS])
+    page = open_page(browser, running.url, width=width)
+    page.wait_for_selector("#note mark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.keyboard.press("Tab")
+    page.close()
+
+
+def test_the_keyboard_is_enough(browser: Any, served: Any) -> None:
+    store, running = served(["Fever, then asthma, then MI."])
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note mark.chosen:has-text('Fever')")
+    page.evaluate("document.activeElement.blur()")
+    for key, kind in (("a", "accept"), ("r", "reject"), ("2", "choose")):
+        with page.expect_response(lambda answer: answer.request.method == "POST"):
+            page.keyboard.press(key)
+        end = time.monotonic() + 20
+        while store.events()[-1].said.kind != kind:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        page.wait_for_function("n => document.querySelectorAll('#note mark.decided').length === n", arg=len(store.events()))
+    assert [event.said.kind for event in store.events()] == ["accept", "reject", "choose"]
+    page.close()
