@@ -31,7 +31,8 @@ class _Zstd(io.RawIOBase):
         except ImportError:
             raise fail("E407", path=path, package="zstandard") from None
         self._new: Any = zstandard.ZstdDecompressor().decompressobj
-        self._file, self._frame, self._open, self._left = file, self._new(), False, b""
+        self._file, self._frame, self._open = file, self._new(), False
+        self._left = memoryview(b"")  # a view: what is passed on is not copied each time
         self.error = zstandard.ZstdError
 
     def readable(self) -> bool:
@@ -47,7 +48,7 @@ class _Zstd(io.RawIOBase):
             try:
                 while data:
                     self._open = True
-                    self._left += self._frame.decompress(data)
+                    self._left = memoryview(bytes(self._left) + self._frame.decompress(data))
                     if not self._frame.eof:
                         break
                     data, self._frame, self._open = self._frame.unused_data, self._new(), False  # files may hold several frames
