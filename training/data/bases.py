@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Optional
 
 from spacy_sapbert.files import write_text
 
@@ -41,15 +42,21 @@ def why_not_from_hub(name: str) -> str:
 
     `HF_HUB_OFFLINE`, `HF_ENDPOINT` and `HF_HOME` mean what they mean to huggingface_hub. A hub that does not answer costs a few seconds.
     """
-    from huggingface_hub import hf_hub_download, snapshot_download
+    from huggingface_hub import hf_hub_url, snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
     from tqdm import tqdm
 
+    silent: Optional[OSError] = None
     try:
-        hf_hub_download(name, "config.json", etag_timeout=TIMEOUT)  # the only call with a timeout of ours: is the hub there?
-        folder = Path(snapshot_download(name, allow_patterns=list(FILES), etag_timeout=TIMEOUT, tqdm_class=tqdm if sys.stderr.isatty() else None))
+        get_session().head(hf_hub_url(name, "config.json"), timeout=TIMEOUT)  # asked once: the client's own tries take most of a minute
+    except OSError as error:  # also where `HF_HUB_OFFLINE` is set: what is in the cache is taken
+        silent = error
+    try:
+        bar = tqdm if sys.stderr.isatty() else None
+        folder = Path(snapshot_download(name, allow_patterns=list(FILES), etag_timeout=TIMEOUT, tqdm_class=bar, local_files_only=silent is not None))
     except LocalEntryNotFoundError as error:  # the reason is behind it
-        return _short(error.__cause__ or error)
+        return _short(silent or error.__cause__ or error)
     except (OSError, ValueError) as error:  # not found, refused, no such name, the disk is full …
         return _short(error)
     return "" if any(path for pattern in WEIGHTS for path in folder.glob(pattern)) else "its weights are not there"

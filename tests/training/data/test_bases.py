@@ -116,7 +116,7 @@ def test_a_hub_that_never_answers_costs_seconds(tmp_path: Path) -> None:
         start = time.perf_counter()
         base, said = chosen(tmp_path, "", "--hub", NAME, port=silent.getsockname()[1])
         assert (base, "Timeout" in said) == ("", True)
-        assert time.perf_counter() - start < 60  # the client's own time-outs and tries add up to minutes
+        assert time.perf_counter() - start < 30  # five of them waiting, the rest imports; the client's own tries take 54
 
 
 def test_offline_says_so_and_a_named_base_asks_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
