@@ -272,6 +272,7 @@ def test_ray_here(tmp_path: Path, trap: AnnotationSettings, trapped: Any, monkey
     assert not ray.is_initialized()
 
 
+@pytest.mark.nightly
 @pytest.mark.e2e
 def test_a_ray_cluster_that_loses_an_actor(tmp_path: Path, trap: AnnotationSettings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
     cluster_utils = pytest.importorskip("ray.cluster_utils")

@@ -717,7 +717,7 @@ def test_annotate_ends_when_the_server_is_gone_and_goes_on_later(between: Tuple[
     from spacy_sapbert.corpus.annotator import AnnotationSettings
 
     stands, uri = between
-    index = MilvusIndex(uri, "", tune=False, timeout=30.0)
+    index = MilvusIndex(uri, "", tune=False, timeout=8.0)
     folder = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=index, progress=False)
     notes = [{"id": str(i), "text": f"Fevers and colds, note {i}: hypertensions."} for i in range(12)]
     (tmp_path / "notes.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes))

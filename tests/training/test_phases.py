@@ -169,6 +169,7 @@ def test_bad_recipes(path: Path, change: Any, said: str) -> None:
     assert error.value.code == "E510"
 
 
+@pytest.mark.nightly
 @pytest.mark.e2e
 def test_torchrun_makes_the_phases_together(path: Path, tmp_path: Path, here: Here) -> None:
     recipe = tmp_path / "sts.cfg"

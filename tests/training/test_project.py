@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-import itertools
 import json
 import os
 import re
-import runpy
 import shlex
 import shutil
 import subprocess
@@ -16,13 +14,13 @@ import sys
 from functools import cache
 from pathlib import Path
 from typing import Any, Dict, List, Set
-from unittest import mock
 
 import click
 import pytest
 import srsly
 import typer
 from spacy.cli._util import app, parse_config_overrides
+from trainings import run_here
 from typer.testing import CliRunner
 from weasel.cli import run as weasel_run
 from weasel.util import load_project_config
@@ -423,18 +421,6 @@ def run(folder: Path, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
-
-
-def run_here(words: List[str], *, capture: bool = False) -> None:
-    """Run a command of a step in this process if it is a Python module; the same steps run in processes of their own in test_umls_workflow."""
-    options = list(itertools.takewhile(lambda word: word != "-m", words[1:]))
-    if words[0] != sys.executable or words[len(options) + 2] == "pip":
-        subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
-        return
-    module, *arguments = words[len(options) + 2 :]
-    with mock.patch.dict(os.environ), mock.patch.object(sys, "argv", [module, *arguments]), pytest.raises(SystemExit) as end:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    assert end.value.code in (None, 0), words
 
 
 @pytest.mark.e2e

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from readers.helpers import atom, sab, write_release
+from trainings import run_here
+from weasel.cli import run as weasel_run
 
 from spacy_sapbert.build.default_linkers import hpo_file
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -67,11 +69,16 @@ def clone(tmp_path: Path) -> Path:
     return folder
 
 
+def words(clone: Path, **more: str) -> list[str]:
+    """Return the command of the workflow."""
+    given = [word for name, value in {"umls": str(clone / "release"), **QUICK, **more}.items() for word in (f"--vars.{name}", value)]
+    return [sys.executable, "-W", "ignore", "-m", "spacy", "project", "run", "umls", ".", *given]
+
+
 def workflow(clone: Path, **more: str) -> subprocess.Popen[str]:
-    words = [word for name, value in {"umls": str(clone / "release"), **QUICK, **more}.items() for word in (f"--vars.{name}", value)]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": str(clone), "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "spacy", "project", "run", "umls", ".", *words],
+        words(clone, **more),
         cwd=clone,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -91,8 +98,18 @@ def finish(clone: Path, **more: str) -> str:
 
 @pytest.mark.first
 @pytest.mark.e2e
-def test_a_release_becomes_a_wheel_that_links(clone: Path, tmp_path: Path) -> None:
-    shown = finish(clone)
+@pytest.mark.parametrize("steps", ["here", pytest.param("in processes of their own", marks=pytest.mark.nightly)])
+def test_a_release_becomes_a_wheel_that_links(
+    steps: str, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if steps == "here":
+        monkeypatch.chdir(clone)
+        monkeypatch.setattr(weasel_run, "run_command", run_here)
+        run_here(words(clone))
+        shown = "".join(capfd.readouterr())
+        monkeypatch.undo()
+    else:
+        shown = finish(clone)
     assert "base: all-MiniLM-L6-v2, because 'microsoft/BiomedNLP-PubMedBERT-base-uncased-abstract-fulltext' can't be had" in shown
     assert "--vars.base FOLDER" in shown
     made = clone / "artifacts/umls"

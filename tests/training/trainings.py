@@ -1,9 +1,15 @@
-"""What several tests of trainings share: a command in this process, a kill at a step, small files of scored sentence pairs."""
+"""What several tests of trainings share: a command or a step of a workflow in this process, a kill at a step, small files of scored sentence pairs."""
 
 from __future__ import annotations
 
+import itertools
+import os
+import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, List
+from unittest import mock
 
 import pytest
 from click.testing import Result
@@ -83,3 +89,15 @@ def mesh_kb(folder: Path) -> KnowledgeBase:
     """Build a knowledge base of three disorders with MeSH's ids."""
     concepts = [Concept(key, "MSH", names=[Name(name, "MSH", rank=i) for i, name in enumerate(names)]) for key, names in MESH_NAMES.items()]
     return build_kb([Source("test", concepts)], folder)
+
+
+def run_here(words: List[str], *, capture: bool = False) -> None:
+    """Run a command of a step in this process if it is a Python module; nightly, test_umls_workflow runs them in processes of their own."""
+    options = list(itertools.takewhile(lambda word: word != "-m", words[1:]))
+    if words[0] != sys.executable or words[len(options) + 2] == "pip":
+        subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
+        return
+    module, *arguments = words[len(options) + 2 :]
+    with mock.patch.dict(os.environ), mock.patch.object(sys, "argv", [module, *arguments]), pytest.raises(SystemExit) as end:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    assert end.value.code in (None, 0), words
