@@ -1,4 +1,4 @@
-"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|service|fuzz|all] [--data FOLDER]`."""
+"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|service|review|fuzz|all] [--data FOLDER]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 app = typer.Typer(add_completion=False)
-SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status", "gold", "service")
+SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status", "gold", "service", "review")
 TRIALS = ("fuzz",)  # no figures of speed or accuracy: not among all
 Section = Enum("Section", {name: name for name in (*SECTIONS, *TRIALS, "all")}, type=str)  # type: ignore[misc]
 
@@ -52,7 +52,7 @@ def main(
         command.INPUTS, command.TARGETS, command.SEED = inputs or command.INPUTS, targets, command.SEED if seed is None else seed
     report = Report()
     try:
-        folder = Path() if section.value in ("umls", "status", "gold", *TRIALS) or linker else data_folder(data)  # these need no data
+        folder = Path() if section.value in ("umls", "status", "gold", "review", *TRIALS) or linker else data_folder(data)  # these need no data
         for name in SECTIONS if section.value == "all" else (section.value,):
             importlib.import_module(f"benchmarks.{name}").run(folder, report)
     except Missing as why:

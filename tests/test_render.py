@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any, Dict, Iterator, List, Optional, Tuple
@@ -17,6 +18,7 @@ from rich.console import Console
 from spacy.tokens import Doc, Span
 
 from spacy_sapbert import render
+from spacy_sapbert.render.html import marked_note
 
 VOID = {"meta", "br", "wbr", "hr", "img", "link", "input"}
 TEXT = 'Mother had fits.\n\n  - floppy baby, <b>fits</b> & "zorbing"\n'
@@ -250,7 +252,8 @@ def test_html_colours_labels_of_others_by_the_concept(kb: SimpleNamespace) -> No
 
 def test_html_links(doc: Doc, kb: SimpleNamespace) -> None:
     hrefs = {a["href"] for a in Page(render.to_html([(doc, "n1")], kb, "Links")).all("a")}
-    assert hrefs == {
+    assert {href for href in hrefs if not href.startswith("#m-0-")} == {
+        "#notes",
         "#note-0",
         "https://uts.nlm.nih.gov/uts/umls/concept/C0036572",
         "https://uts.nlm.nih.gov/uts/umls/concept/C0026827",
@@ -321,6 +324,32 @@ def test_html_of_nothing(kb: SimpleNamespace) -> None:
     assert "No notes." in render.to_html([], kb, "Links")
     assert "No mention found." in render.to_html([(spacy.blank("en")(""), "n1")], kb, "Links")
     assert "0 mentions" in table([])
+
+
+def test_html_lists_concepts_with_their_counts(doc: Doc, kb: SimpleNamespace) -> None:
+    page = render.to_html([(doc, "one"), (doc, "two")], kb, "Notes")  # type: ignore[arg-type]
+    listed = re.findall(r'<li><a href="#(m-[\d-]+)"><span>([^<]*)</span> <b>(\d+)</b></a></li>', page)
+    linked = [row for row in render.rows(doc, kb) if row["cui"] != render.NIL]  # type: ignore[arg-type]
+    assert sum(int(number) for _, _, number in listed) == 2 * len(linked)
+    assert {unescape(name) for _, name, _ in listed} == {row["name"] or row["cui"] for row in linked}
+    for mark, _, _ in listed:
+        assert page.count(f'id="{mark}"') == 1
+
+
+@pytest.mark.parametrize(("probability", "doubtful"), [(0.59, True), (0.6, False), (None, False)])
+def test_doubtful_links_are_hatched(probability: float | None, doubtful: bool) -> None:
+    row = {"start": 0, "end": 4, "label": "DISO", "cui": "C1", "types": [], "status": ["family"], "probability": probability}
+    html, also = marked_note("fits", [row, {**row, "cui": "NIL", "start": 1}], ["m-1", "m-2"], "panel")
+    assert (' doubt" data-s="family" id="m-1"' in html) == doubtful
+    assert len(also) == 1
+    assert "doubt" not in also[0]  # what is not linked is not doubtful
+
+
+def test_codes_stand_behind_their_vocabulary_once(kb: SimpleNamespace) -> None:
+    codes = {"ICD10CM": ["I10", "I11"], "MESH": ["MESH:D1"]}
+    doc = link(spacy.blank("en")("fits"), [("fits", "DISO", "C0036572", [("C0036572", 0.9)])], kb_codes={"fits": codes})
+    (shown,) = re.findall(r'<span class="codes">(.*?)</span>', render.to_html([(doc, "n")], kb, "Notes"))  # type: ignore[arg-type]
+    assert re.sub(r"<[^>]*>", "", shown).split() == ["ICD10CM", "I10,", "I11;", "MESH", "MESH:D1"]
 
 
 def test_html_right_to_left(kb: SimpleNamespace) -> None:

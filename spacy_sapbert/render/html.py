@@ -74,7 +74,9 @@ def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: 
         every += note_rows
         notes.append(_note(doc.text, note_rows, get_doc_settings(doc), note_id, n, kb))
     page = _environment().get_template("page.html.jinja")
-    return page.render(lang=lang, title=title, style=Markup(page_style()), summary=summary(every), legend=_legend(every), notes=notes)
+    return page.render(
+        lang=lang, title=title, style=Markup(page_style()), summary=summary(every), legend=_legend(every), notes=notes, concepts=_concepts(notes)
+    )
 
 
 @lru_cache(maxsize=1)
@@ -112,7 +114,28 @@ def _note(text: str, rows: list[Row], settings: dict[str, Any], note_id: str, n:
     marked, also = _marked(text, rows, marks, settings)
     nil = sum(row["cui"] == NIL for row in rows)
     table = _table(rows)
-    return {"id": note_id, "linked": len(rows) - nil, "nil": nil, "text": marked, "also": also, "table": table, "shown": count(len(table), "mention")}
+    concepts = [(row["cui"], row["name"] or row["cui"], f"m-{n}-{i}") for i, row in enumerate(rows) if row["cui"] != NIL]
+    return {
+        "concepts": concepts,
+        "id": note_id,
+        "linked": len(rows) - nil,
+        "nil": nil,
+        "text": marked,
+        "also": also,
+        "table": table,
+        "shown": count(len(table), "mention"),
+    }
+
+
+def _concepts(notes: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
+    """Return (name, id of its first mention's element, number of mentions) of every linked concept, the most frequent first."""
+    counts: Counter[str] = Counter()
+    first: dict[str, tuple[str, str]] = {}
+    for note in notes:
+        for cui, name, mark in note["concepts"]:
+            counts[cui] += 1
+            first.setdefault(cui, (name, mark))
+    return [(*first[cui], number) for cui, number in sorted(counts.items(), key=lambda item: (-item[1], first[item[0]][0]))]
 
 
 def marked_note(

@@ -32,7 +32,7 @@ SCHEMA = {
         "end INTEGER NOT NULL, cui TEXT NOT NULL, doubt REAL NOT NULL, added INTEGER NOT NULL, record TEXT NOT NULL, "
         "UNIQUE (note, start, end, added))"
     ),
-    "mention_doubt": "CREATE INDEX mention_doubt ON mention (doubt)",
+    "mention_doubt": "CREATE INDEX mention_doubt ON mention (doubt, cui, added)",
     "event": (
         "CREATE TABLE event (event INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, reviewer TEXT NOT NULL, kind TEXT NOT NULL, "
         "mention INTEGER, data TEXT NOT NULL)"

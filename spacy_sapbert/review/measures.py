@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -102,7 +103,7 @@ def precisions(store: ReviewStore) -> list[Precision]:
     """
     log = store.log()
     judged: list[tuple[bool, float | None]] = []
-    for mention, _, cui, probability in store.links():
+    for mention, cui, probability in store.links(log.mentions()):
         final = log.of(mention).final
         if cui != NIL and final is not None:
             judged.append((final.cui == cui, probability))
@@ -141,14 +142,13 @@ def left(kept: int, probabilities: Sequence[float | None], wished: float) -> Lef
 
 def left_in(store: ReviewStore, wished: float) -> Left:
     """Return how many links of a review are left for a wished precision, see `left`."""
-    log, kept, probabilities = store.log(), 0, []
-    for mention, _, cui, probability in store.links():
+    log, kept, still_open = store.log(), 0, Counter(dict(store.probabilities()))
+    for mention, cui, probability in store.links(log.mentions()):
         final = log.of(mention).final
         if final is not None:
             kept += final.cui not in (NIL, UNKNOWN)
-        elif cui != NIL:
-            probabilities.append(probability)
-    return left(kept, probabilities, wished)
+            still_open[probability] -= cui != NIL
+    return left(kept, list(still_open.elements()), wished)
 
 
 def agreements(log: Log) -> list[Agreement]:

@@ -191,13 +191,18 @@ class ReviewStore:
             if not (added and log.is_withdrawn(number))
         ]
 
-    def links(self) -> list[tuple[int, str, str, float | None]]:
-        """Return (mention, note id, proposed concept, probability) of every mention that the linker proposed."""
+    def links(self, mentions: Iterable[int]) -> list[tuple[int, str, float | None]]:
+        """Return (mention, proposed concept, probability) of those of some mentions that the linker proposed."""
         sql = (
-            "SELECT mention, id, cui, CASE WHEN doubt < 0 THEN NULL ELSE 1 - doubt END FROM mention JOIN note ON note.note = mention.note"
-            " WHERE added = 0 ORDER BY mention"
+            "SELECT mention, cui, CASE WHEN doubt < 0 THEN NULL ELSE 1 - doubt END FROM mention"
+            " WHERE added = 0 AND mention IN (SELECT value FROM json_each(?)) ORDER BY mention"
         )
-        return [tuple(found) for found in self._database.rows(sql)]
+        return [tuple(found) for found in self._database.rows(sql, json.dumps(list(mentions)))]
+
+    def probabilities(self) -> list[tuple[float | None, int]]:
+        """Return (probability, number of links) of all links that the linker proposed; None for those without a probability."""
+        sql = f"SELECT doubt, COUNT(*) FROM mention WHERE added = 0 AND cui != '{NIL}' GROUP BY doubt"
+        return [(None if doubt < 0 else 1 - doubt, count) for doubt, count in self._database.rows(sql)]
 
     def find(self, text: str, limit: int = MAX_PAGE) -> list[str]:
         """Return the ids of notes whose text or id contains a text, in any case."""

@@ -21,7 +21,7 @@ from ..kb.concept import MAX_NAME_CHARS
 from ..render.html import page_style
 from ..render.records import NIL, name_of
 from ..review import gold, tables
-from ..review.events import AddMention, AddName, Choose, read_event
+from ..review.events import AddMention, AddName, Choose, StopName, read_event
 from ..review.linker import AppliedNames, state_of
 from ..review.report import report
 from ..review.store import MAX_PAGE, ReviewStore
@@ -78,6 +78,8 @@ class Review:
             SapbertError: E024, E082, E084.
         """
         said, kb = read_event(given), self.linker.kb
+        if isinstance(said, StopName):
+            raise fail("E082", why="a name can't be stopped yet; reject its links.")
         if isinstance(said, (AddName, AddMention, Choose)) and said.cui != NIL and said.cui not in kb:
             raise fail("E084", what="concept")
         if isinstance(said, AddName):

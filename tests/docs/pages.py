@@ -13,7 +13,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"(?:^<!-- figures: (?P<name>[\w-]+)(?: (?P<table>[\w-]+))? -->\n)?(?P<body>(?:^\|.*\|\n)+)", re.MULTILINE)
 PLACEHOLDERS = {
     *("ADAPTER", "CHANGES", "CORPUS", "DEFINITIONS", "FOLDER", "GOLD", "HOST", "KB", "LINKER", "MODEL", "NEW_LINKER", "NEW_RELEASE", "NOTES", "OUT"),
-    *("PAIRS", "STUDENT", "TRANSLATIONS", "UMLS", "XLBEL", "DATA"),
+    *("PAIRS", "REVIEW", "STUDENT", "TRANSLATIONS", "UMLS", "XLBEL", "DATA"),
 }
 
 

@@ -122,6 +122,7 @@ def test_markup_of_a_note_is_text(start: Start) -> None:
         ({"kind": "choose", "mention": 1, "cui": "C0000000"}, 404, "E084"),
         ({"kind": "name", "cui": "C9100009", "name": "..."}, 422, "E024"),
         ({"kind": "add", "note": "ward/1", "start": 0, "end": 999, "cui": "NIL"}, 422, "E082"),
+        ({"kind": "stop", "name": "cold"}, 422, "E082"),  # it would have no effect
         ({"kind": "delete everything"}, 422, "E082"),
         ({}, 422, "E082"),
     ],

@@ -325,8 +325,8 @@ $("find-concept").addEventListener("input", listConcepts);
 for (const [format, name] of [["gold", "gold, DocBin"], ["jsonl", "gold, JSON Lines"], ["usagi", "table for Usagi"], ["sssom", "SSSOM"], ["names", "added names"]]) $("formats").append(action(name, () => download(format)), " ");
 
 async function start() {
-  await figures();
   await listNotes();
+  await figures();
   const events = await get("/review/events").catch(() => []);
   state.last = events.length ? events[events.length - 1].event : 0;
 }
