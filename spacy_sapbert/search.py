@@ -389,15 +389,7 @@ class CandidateSearch:
             exact = [row if row is not None and every[row] else None for row in exact]
         known = [i for i, row in enumerate(exact) if row is not None]
         unknown = [i for i, row in enumerate(exact) if row is None]
-        vectors = np.zeros((len(names), index.dim), dtype=np.float32)
-        stored = [i for i in known if (exact[i] or 0) < n]
-        if stored:  # the index has the vector of a name of the knowledge base
-            vectors[stored] = index.vectors(np.array([exact[i] for i in stored], dtype=np.int64))
-        for i in known:
-            if kb.added is not None and (row := exact[i]) is not None and row >= n:
-                vectors[i] = kb.added.vectors[row - n]
-        if unknown:
-            vectors[unknown] = bundle.encoder.encode([names[i] for i in unknown])
+        vectors = self._vectors(names, exact)
         k = min(self.settings.k, n)
         found, cosines = np.full((len(names), k), -1, dtype=np.int64), np.full((len(names), k), -np.inf, dtype=np.float32)
         for part, budget in ((known, EXACT_BUDGET), (unknown, 1.0 if self.settings.new_words else FORMS_BUDGET)):
@@ -415,6 +407,27 @@ class CandidateSearch:
         for i, ranking, row in zip(useful, rankings, exact):
             answers[i] = ranking, row is not None
         return answers
+
+    def _vectors(self, names: Sequence[str], exact: Sequence[int | None]) -> Floats2d:
+        """Return the vectors of normalised mentions, (q, dim): the stored one of an exact match, else the encoder's.
+
+        Args:
+            names: the mentions.
+            exact: the surface form that each is equal to, or None.
+        """
+        kb, index, n = self.bundle.kb, self.bundle.index, len(self.bundle.index)
+        vectors = np.zeros((len(names), index.dim), dtype=np.float32)
+        stored = {i: row for i, row in enumerate(exact) if row is not None and row < n}
+        if stored:
+            vectors[list(stored)] = index.vectors(np.array(list(stored.values()), dtype=np.int64))
+        for i, row in enumerate(exact):
+            if kb.added is not None and row is not None and row >= n:
+                vectors[i] = kb.added.vectors[row - n]
+        unknown = [i for i, row in enumerate(exact) if row is None]
+        if unknown:
+            with self._lock:
+                vectors[unknown] = self.bundle.encoder.encode([names[i] for i in unknown])
+        return vectors
 
     def _standing(self, names: Sequence[str], hits: Hits) -> Standing:
         """Rank hits of normalised mentions by the ranker."""
@@ -441,9 +454,12 @@ class CandidateSearch:
         """
         kb, index = self.bundle.kb, self.bundle.index
         names = [self.normal(text) for text in texts]
-        with self._lock:
-            vectors = self.bundle.encoder.encode(names)
+        same = kb.find(names)
+        exact = [same.get(name) for name in names]
+        vectors = self._vectors(names, exact)
         rows, cosines = self._with_added(vectors, *index.query(vectors, min(k, len(index))))
+        here = np.array([-2 if row is None else row for row in exact], dtype=np.int64)
+        cosines[rows == here[:, None]] = 1.0  # not quite, by its rounded vector
         says = np.array([_says_something(name) for name in names], dtype=np.bool_)
         rows[~(says & vectors.any(axis=1))] = -1
         rankings = rank(rows, cosines, kb.name_table, Rules(NO_THRESHOLD, k), added=None if kb.added is None else kb.added.name_table)

@@ -831,6 +831,7 @@ def test_candidate_generator(linker: Any):
             assert len(c.aliases) == len(c.similarities) == len(set(c.aliases))
             assert all(type(s) is float for s in c.similarities)
             assert set(c.aliases) <= set(linker.kb.cui_to_entity[c.concept_id].aliases)
+    assert found[1][0].similarities[0] == found[4][0].similarities[0] == 1.0  # a name itself, though stored vectors are rounded
     assert linker.candidate_generator([], 3) == []
     assert len(linker.candidate_generator(["cold"], 10_000)[0]) == len(linker.kb)
 
