@@ -12,25 +12,25 @@ import warnings
 from types import FrameType
 from typing import Any
 
-logger = logging.getLogger("spacy_sapbert")  # what the library says while it works; the command line shows it
+logger = logging.getLogger("spacy_sapbert")  # progress messages of the library; the command line shows them
 logger.addHandler(logging.NullHandler())
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_BETWEEN = {"spacy", "thinc", "tqdm", "contextlib"}  # they stand between the user's line and this package
+_BETWEEN = {"spacy", "thinc", "tqdm", "contextlib"}  # may lie between the user's code and this package on the call stack
 
 
 class SapbertError(ValueError):
     """An error that this package raises on purpose.
 
     Attributes:
-        code: its number, such as "E101", which stays the same in later versions.
+        code: code of the error, such as "E101"; it stays the same in later versions.
     """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"[{code}] {message}")
         self.code = code
 
-    def __reduce__(self) -> Any:  # survives the trip back from a worker process
+    def __reduce__(self) -> Any:  # so that a worker process can send it back
         return (_restore, (type(self), self.code, str(self)))
 
 
@@ -43,21 +43,21 @@ class DamagedFile(SapbertError):
 
 
 class ServerError(SapbertError):
-    """A server does not answer, or not as it should: what was asked is not at fault, and may succeed later."""
+    """A server does not answer, or answers wrongly. The request is not at fault, and may succeed later."""
 
 
 class SapbertWarning(UserWarning):
     """A warning of this package.
 
     Attributes:
-        code: its number, such as "W001", which stays the same in later versions.
+        code: code of the warning, such as "W001"; it stays the same in later versions.
     """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"[{code}] {message}")
         self.code = code
 
-    def __reduce__(self) -> Any:  # to be copied, and sent from a worker process
+    def __reduce__(self) -> Any:  # so that it can be copied, and sent by a worker process
         return (_restore, (type(self), self.code, str(self)))
 
 
@@ -66,7 +66,7 @@ def _restore(cls: type[SapbertError] | type[SapbertWarning], code: str, text: st
 
 
 class Errors:
-    """Message templates; `Errors.E001.format(...)` gives the text, `fail("E001", ...)` raises it."""
+    """Message templates: `Errors.E001.format(...)` gives the text, `raise fail("E001", ...)` raises the error."""
 
     # set-up
     E001 = "linker_name '{name}' is not known. Known: {known}. For your own, pass the folder that `python -m spacy_sapbert index` wrote.{more}"
@@ -75,62 +75,58 @@ class Errors:
     E004 = "The package '{package}' is needed here and is not installed. Install it: pip install {install}"
     E005 = "Extension '{attr}' of Span exists already with other settings. Choose another attr_name for '{component}'."
     E006 = "'{what}' is a {got}, not a {expected}."
-    E007 = "Folder '{path}' is locked by another build for more than {seconds:.0f} s. If none is running, delete '{lock}'."
-    E008 = "No room left to write '{path}' ({error}). Nothing half-written was kept; free space, or give another folder. If it lies in the cache, {env} names another one."
+    E007 = "Folder '{path}' has been locked by another build for more than {seconds:.0f} s. If no build is running, delete '{lock}'."
+    E008 = "No room left to write '{path}' ({error}). No incomplete file was kept. Free some space, or give another folder. If the folder is in the cache, set {env} to another one."
     E009 = "'{path}' can't be written ({error}). Give another file."
     E010 = (
         "Setting '{setting}' of '{component}' needs a calibration, and linker '{path}' has none{why}. Fit one on annotated notes: "
         "`python -m spacy_sapbert calibrate LINKER GOLD.spacy`, or linker.calibrate(docs)."
     )
-    E011 = "{what} = {value} is not reached on the {n:,} mentions the calibration was fit on ({fit_on}): at most {best:.3f}. Ask for less, or fit on more."
-    E012 = "A calibration needs at least {fewest} annotated mentions, right and wrong ones; {n} were given, and {right} of them are linked rightly. Annotate more."
+    E011 = "{what} = {value} can't be reached on the {n:,} mentions that the calibration was fit on ({fit_on}): at most {best:.3f}. Set a lower target, or fit on more mentions."
+    E012 = "A calibration needs at least {fewest} annotated mentions, with right and with wrong links; {n} were given, and {right} of them have a right link. Annotate more."
     E013 = "{what} needs the package '{package}'. Install it: pip install {package}"
-    E014 = "The annotated Docs hold no span with a kb_id ({where}). Set span.kb_id_ to the gold concept's id, `|` between alternatives."
+    E014 = "The annotated Docs hold no span with a kb_id ({where}). Set span.kb_id_ to the id of the gold concept; write `|` between alternatives."
     E015 = "Calibration '{path}' is damaged: {why}. Delete it, or fit it again: `python -m spacy_sapbert calibrate`."
     E016 = (
-        "None of the {n:,} gold ids is in the knowledge base ({examples}): nothing can be learnt. They are of {theirs}; the knowledge base has {ours}. "
+        "None of the {n:,} gold ids is in the knowledge base ({examples}): nothing can be learned from them. They are ids of {theirs}; the knowledge base has {ours}. "
         "Use its ids in the annotations, such as {known}, or codes of its vocabularies, such as MESH:D003924."
     )
     E017 = (
-        "'{path}' was begun with other settings or from another input: {differences}. Give the same settings and input to resume it, give another "
+        "'{path}' was started with other settings or another input: {differences}. Give the same settings and input to resume it, give another "
         "folder, or delete this one."
     )
-    E018 = "'{path}' is being written by another `annotate`. Wait until it ends, or give another folder. If none is running, delete '{lock}'."
-    E019 = "No room left to write '{path}' ({error}). The partitions that are done are kept: free some space, and run the same command again."
+    E018 = "'{path}' is being written by another `annotate`. Wait until it ends, or give another folder. If no other one is running, delete '{lock}'."
+    E019 = "No room left to write '{path}' ({error}). Finished partitions are kept: free some space, and run the same command again."
     E020 = "No Ray cluster answers at '{address}' ({error}). Give the address of a running cluster, or leave --ray-address out to start one on this machine."
     E021 = "A worker died {times} times while it loaded the pipeline ({why}). Use fewer --workers: each of them loads the whole pipeline."
-    E022 = "Concept '{id}' is not in the knowledge base, so it can't have another name. linker.add_concept('{id}', names) makes a new one."
+    E022 = "Concept '{id}' is not in the knowledge base, so no name can be added to it. linker.add_concept('{id}', names) adds it as a new concept."
     E023 = "The linker's additions can't be read from '{path}': {why}. Delete that file, and add the names again."
     E024 = "{name!r} can't be a name: it must be a text with a letter or a digit, of at most {most} characters."
-    E025 = "Concept '{id}' is in the knowledge base already ({name}). linker.add_alias('{id}', name) gives it another name."
+    E025 = "Concept '{id}' is already in the knowledge base ({name}). linker.add_alias('{id}', name) adds a name to it."
     E045 = "'{path}' holds no sense model. Give a folder that `python -m training senses` wrote, or \"clinical\" for the one of this package."
     E046 = "Sense model '{path}' is damaged: {why}. Make it again with `python -m training senses`, or install this package again."
-    E047 = (
-        'A ranker can\'t be learnt from these {n:,} distinct mentions that are no exact match: {why}. Annotate more; rank="cosine" needs no ranker.'
-    )
+    E047 = 'A ranker can\'t be trained on these {n:,} distinct mentions that are no exact match: {why}. Annotate more, or set rank="cosine", which needs no ranker.'
     E048 = "Ranker '{path}' is damaged: {why}. Delete it, or train it again: `python -m spacy_sapbert train-ranker`."
     E049 = (
-        "Ranker '{path}' looks at other features ({theirs}) than this version does ({ours}). Delete it, or train it again: "
+        "Ranker '{path}' uses other features ({theirs}) than this version does ({ours}). Delete it, or train it again: "
         "`python -m spacy_sapbert train-ranker`."
     )
     E050 = "rank=\"learned\" of '{component}' needs a ranker, and linker '{path}' has none{why}. Train one: `python -m spacy_sapbert train-ranker LINKER GOLD.spacy`."
-    E051 = "A ranker belongs to one encoder, and this one has no fingerprint to know it by. Give it a `fingerprint` that changes with its weights."
-    E052 = "The {what} '{name}' is not registered here (in `{registry}`). Install the package that brings it, or build the linker again."
-    E053 = "The system refuses '{path}' ({error}). Check that it is there and may be used, or give another one."
-    E054 = "{count:,} of {total:,} notes could not be linked, and the others were; the first is '{note}': {why}. Mend these notes, or leave them out."
+    E051 = "A ranker works with one encoder only, and this encoder has no fingerprint that identifies it. Give the encoder a `fingerprint` that changes with its weights."
+    E052 = "The {what} '{name}' is not registered here (in `{registry}`). Install the package that provides it, or build the linker again."
+    E053 = "The operating system can't use '{path}' ({error}). Check that it exists and that you have the permission, or give another one."
+    E054 = "{count:,} of {total:,} notes could not be linked (the others were); the first that failed is '{note}': {why}. Correct these notes, or leave them out."
     E055 = "The cache '{path}' can't be used ({error}). Set {env} to a folder that can be written."
-    E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait for it, or give another folder."
+    E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait until it ends, or give another folder."
     E027 = (
-        "One of {count} processes that encode names died ({error}), often because memory ran out. The shards that are whole are kept: run the same command "
+        "One of {count} processes that encode names died ({error}), often because memory ran out. Complete shards are kept: run the same command "
         "again with fewer processes. A script that builds a linker with processes needs `if __name__ == '__main__':`."
     )
     E028 = (
         "Not enough {what} for {names:,} names of {dim} dimensions and {engine}: about {need:.1f} GB are needed, {free:.1f} GB are free. {advice} "
         "Nothing was encoded. To build anyway, pass check=False or --no-check."
     )
-    E029 = (
-        "No room left to write '{path}' ({error}). The shards that are whole are kept there: free some space and build again, or delete that folder."
-    )
+    E029 = "No room left to write '{path}' ({error}). Complete shards are kept there: free some space and build again, or delete that folder."
     E030 = "'{path}' holds no saved concept_matcher that can be read: {why} Save the pipeline again, or add the component again."
     E040 = (
         "'{path}' holds no recogniser of mentions that can be read: {why}. Train it again (`python -m spacy project run mentions`), "
@@ -139,22 +135,22 @@ class Errors:
     # service
     E070 = "The request's body has more than {most:,} bytes, which is the limit of this service. Send fewer texts at once (`serve --max-body-bytes` changes it)."
     E071 = "The request is not valid: {why}"
-    E072 = "{waiting:,} texts wait, and at most {most:,} may. Try again in {seconds} s (`serve --max-queue` changes the limit)."
+    E072 = "{waiting:,} texts are waiting, and at most {most:,} may wait. Try again in {seconds} s (`serve --max-queue` changes the limit)."
     E073 = "The request was not answered within {seconds:g} s. Send fewer texts at once, or try again later (`serve --timeout` changes the limit)."
     E074 = "The API key is missing or wrong. Give it as `Authorization: Bearer KEY` or `X-API-Key: KEY`."
-    E075 = "The service is not ready: it loads its linker, or is being stopped. Try again later; /ready says when."
+    E075 = "The service is not ready: it is loading its linker, or is being stopped. Try again later; /ready shows whether it is ready."
     E076 = "Setting '{setting}' can't be changed by a request. This service allows: {known} (`serve --allow` changes it)."
-    E077 = "There is no {what} here. /openapi.json lists what there is."
-    E078 = "The service failed ({why}). The log has the request's id."
+    E077 = "This service has no {what}. /openapi.json lists its routes."
+    E078 = "The service failed ({why}). Look for the id of the request in the log."
     E079 = "The service can't listen on {host}, port {port} ({error}). Give another --host or --port."
     # review
-    E080 = "'{path}' holds no review that can be read: {why}. Give another file, or a copy of this one from before."
-    E081 = "The review '{path}' can't be used ({error}). Check that the disk has room and the folder can be written, and try again."
-    E082 = "What was said about a link is not valid: {why}"
-    E083 = "The review has a note '{id}' with another text. Give this one another id."
+    E080 = "'{path}' holds no review that can be read: {why}. Give another file, or an earlier copy of this one."
+    E081 = "The review '{path}' can't be used ({error}). Check that the disk has free space and that the folder can be written, and try again."
+    E082 = "The event that a reviewer sent is not valid: {why}"
+    E083 = "The review already has a note with the id '{id}' and another text. Give this note another id."
     E084 = "The review has no such {what}."
-    E085 = "The review is not open under this name of the machine. Use http://127.0.0.1 or http://localhost, with the port of the service."
-    E086 = "A review holds notes, and {host} lets other machines in. Set {env} to a key that the page asks for, or listen on 127.0.0.1."
+    E085 = "The review can't be opened under this host name. Use http://127.0.0.1 or http://localhost, with the port of the service."
+    E086 = "A review holds notes, and other machines can reach the host {host}. Set {env} to an API key, which the page then asks for, or listen on 127.0.0.1."
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (
@@ -164,7 +160,7 @@ class Errors:
     E103 = "The sources hold no names after filtering ({detail}), so there is nothing to link to. Use fewer filters or other sources."
     E104 = "Semantic type or group '{value}' is not known. Use a TUI such as T047, or a group: {groups}."
     E105 = "Vocabulary '{value}' is not in this knowledge base. It has: {known}."
-    E106 = "'{path}' was written by format {found}; this version reads {expected}. Build it again, or install the matching spacy-sapbert."
+    E106 = "'{path}' was written in format {found}; this version reads {expected}. Build it again, or install the matching spacy-sapbert."
     E107 = "Language '{value}' is not in this knowledge base. It has names in: {known}."
     E108 = "Knowledge base '{path}' was replaced (by `kb update`, or a new build) since it was opened. Load the pipeline again."
     E109 = "No encoder at '{path}': {why} Build the linker again with `python -m spacy_sapbert index`, or get a complete copy of its folder."
@@ -175,14 +171,14 @@ class Errors:
     # index
     E201 = "No index at '{path}': {why}"
     E202 = "Index '{path}' is damaged or was changed: {why}. Build it again with `python -m spacy_sapbert index`."
-    E203 = "The parts of the linker don't belong together, by their {different}. The index holds {index} vectors of {dim} dimensions and was built with encoder {built}; loaded are {names} names and encoder {encoder} with {width} dimensions. Build the index again with the encoder you load."
+    E203 = "The parts of the linker don't belong together: they differ in {different}. The index holds {index} vectors of {dim} dimensions and was built with encoder {built}; {names} names and encoder {encoder} with {width} dimensions were loaded. Build the index again with the encoder you load."
     E204 = "Vectors must be finite floats of shape (n, {dim}); got {got}."
     E205 = "Index '{name}' needs the package '{package}' ({error}). Install it: pip install {package}. Other engines: {known}."
     E206 = "k must be at least 1; got {k}."
     E230 = "Milvus at '{uri}' can't be reached within {seconds:g} s ({why}). Start it, or give another uri or a longer timeout."
     E231 = (
-        "Milvus at '{uri}' refuses the token: the environment variable {env} {what} ({why}). Put a valid one there, 'user:password' or an API key, "
-        "whose role may do this."
+        "Milvus at '{uri}' refuses the token: the environment variable {env} {what} ({why}). Set it to a valid token, 'user:password' or an API key, "
+        "whose role has the permission."
     )
     E232 = "Milvus at '{uri}' was asked to {doing} and did not answer within {seconds:g} s, {times} times. Try later, or give a longer timeout."
     E233 = (
@@ -194,12 +190,12 @@ class Errors:
         "`python -m spacy_sapbert index`; that replaces it."
     )
     E235 = (
-        "'{path}' is in use by another process, and milvus-lite lets only one write. Wait for it, or serve the file to all: "
+        "'{path}' is in use by another process, and milvus-lite lets only one process write. Wait until that process ends, or serve the file to all: "
         "`milvus-lite server --data-dir FILE.db`, and uri http://localhost:19530."
     )
     E237 = (
-        "Index '{path}' leads to the Milvus server '{uri}': vectors of your mentions, and a token if you have one, would be sent there. If you trust it, say "
-        'so: uri = "{uri}" among the index\'s settings, or in the environment variable {env}.'
+        "Index '{path}' uses the Milvus server '{uri}': the vectors of your mentions, and your token if you have one, would be sent there. If you trust this "
+        'server, set uri = "{uri}" in the settings of the index, or name it in the environment variable {env}.'
     )
     E236 = "Milvus at '{uri}' was asked to {doing} and says: {why}"
     # encoder
@@ -209,27 +205,27 @@ class Errors:
     E304 = "Encoder '{name}' gave NaN or infinite values for {count} of {total} names. Try dtype='float32'."
     E305 = "There is no GPU {gpu}. GPUs that PyTorch sees: {there}. Name some of these, or -1 alone for the CPU."
     E306 = (
-        "Encoder '{name}' needs Python code of its own repository, which is not run unasked. Name a model that transformers loads without such code. "
+        "Encoder '{name}' needs Python code from its own repository, which is not run by default. Use a model that transformers loads without such code. "
         "If you trust the repository, and its code makes a model of one of transformers' own classes, run it with "
         "`python -m spacy_sapbert index KB --encoder NAME --trust-remote-code`; a model of its own classes is refused (E308)."
     )
     E307 = (
-        "The encoder of linker '{path}' needs Python code ({why}). Code of a linker's folder is not run, whatever the settings say. Build the linker "
+        "The encoder of linker '{path}' needs Python code ({why}). Code in a linker's folder is never run, whatever the settings are. Build the linker "
         "again with an encoder that transformers loads without code of its own, or get an unchanged copy of the folder."
     )
     E308 = (
-        "Encoder '{name}' is made of Python code of its own repository ({classes}). A linker's folder is loaded without such code, so a linker with this "
-        "encoder could not be opened, and none is written. Name a model of an architecture that transformers itself has."
+        "Encoder '{name}' consists of Python code from its own repository ({classes}). A linker's folder is loaded without such code, so a linker with this "
+        "encoder could not be opened, and none was written. Use a model whose architecture is part of transformers."
     )
     E309 = (
-        "The encoder of linker '{path}' leads outside its folder: {why}. Nothing outside was read. Build the linker again with "
+        "The encoder of linker '{path}' refers to files outside its folder: {why}. Nothing outside was read. Build the linker again with "
         "`python -m spacy_sapbert index`, or get an unchanged copy of the folder."
     )
-    E310 = "Encoder '{name}' can't be copied ({error}), so it can't be loaded beside one in use. Register a function under `architectures` that makes it."
+    E310 = "Encoder '{name}' can't be copied ({error}), so another one can't be loaded while this one is in use. Register a function under `architectures` that makes it."
     E315 = "'{setting}' is '{value}': {why}. Give numbers of GPUs separated by commas, such as 0,1."
     E316 = (
-        "The memory of {device} is full ({error}). A pass has {names} names at once: lower the encoder's batch_tokens ({batch_tokens}), end what else uses "
-        "the GPU, or encode on the CPU."
+        "The memory of {device} is full ({error}). A batch had {names} names: lower the encoder's batch_tokens ({batch_tokens}), stop other programs that "
+        "use the GPU, or encode on the CPU."
     )
     # data files
     E401 = "'{path}' does not exist."
@@ -241,20 +237,20 @@ class Errors:
     E407 = "Reading '{path}' needs the package '{package}'. Install it: pip install {package}"
     E408 = "'{path}' has no {what} '{name}' ({option}). It has: {known}."
     E409 = (
-        "{count:,} of {total:,} partitions are not done: {which}. All others are, and are kept. Each was tried {times} times; the last reason: {why}. "
+        "{count:,} of {total:,} partitions could not be finished: {which}. All others are finished and kept. Each was tried {times} times; the last error: {why}. "
         "Run the same command again to try only these."
     )
-    E410 = "'{path}', line {line}: it has more than {limit:g} MB. If the file is meant so, set {variable} to the megabytes that a line may have."
+    E410 = "'{path}', line {line}: it has more than {limit:g} MB. If such lines are intended, set {variable} to the megabytes that a line may have."
     E411 = (
-        "'{path}' has {size:,} bytes and unpacks to more than {limit:g} times as many. If it is meant so, unpack it, or set {variable} to the times that are "
-        "allowed."
+        "'{path}' has {size:,} bytes and unpacks to more than {limit:g} times as many. If this is intended, unpack the file, or set {variable} to the "
+        "ratio that is allowed."
     )
     # warnings
     W001 = "{bad:,} of {total:,} rows of '{path}' were malformed and left out (lines {lines}): {why}"
     W002 = "The calibration of '{path}' was fit for another {what}: probabilities are left out. Fit it again: `python -m spacy_sapbert calibrate`."
     W004 = "The calibration of '{path}' was fit with other settings ({differences}), so its probabilities may be wrong. Fit it again with these settings."
     W005 = "{count:,} of {n:,} gold ids are not in the knowledge base ({examples}): their links count as wrong. Check the ids, or add their source."
-    W006 = "{names:,} translations of {concepts:,} ids that no other source names are left out ({examples}): translations are only added to concepts of other sources. Give the source that has these ids."
+    W006 = "{names:,} translations are left out, because no other source has their {concepts:,} ids ({examples}): translations are only added to concepts of other sources. Give the source that has these ids."
     W007 = "{what} in '{path}' were damaged since they were written; these names are encoded again."
     W008 = "The vectors in '{path}' are from another build ({differences}) and are not used: all names are encoded."
     W009 = (
@@ -267,8 +263,8 @@ class Errors:
         "{count:,} of {total:,} concepts of MRCONSO have no semantic type in MRSTY (such as {example}): the tables in '{path}' seem to be of different "
         "releases. Take all tables from one release, as it was downloaded or as MetamorphoSys wrote it."
     )
-    W020 = "The service listens on {host}, where other machines may reach it, and asks for no key. Set {env}, or leave --host out."
-    W003 = "No setting of the index links within {points:.1f} points of exact search; the best found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
+    W020 = "The service listens on {host}, where other machines may reach it, and requires no API key. Set {env}, or leave --host out."
+    W003 = "No setting of the index reaches an Acc@1 within {points:.1f} points of exact search; the best one found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 
 
 def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> SapbertError:
@@ -277,22 +273,22 @@ def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> Sa
     Args:
         code: number of a template in `Errors`.
         cls: class of the exception.
-        values: what the template's fields are filled with.
+        values: values for the fields of the template.
     """
     return cls(code, getattr(Errors, code).format(**values))
 
 
 def warn(code: str, **values: Any) -> None:
-    """Give a `SapbertWarning`: `warn("W005", count=3, n=10, examples="X:1")`.
+    """Issue a `SapbertWarning`: `warn("W005", count=3, n=10, examples="X:1")`.
 
-    Python shows the line that called this package, even if spaCy or tqdm stands between.
+    Python shows the line that called this package, even if spaCy or tqdm lies between them on the call stack.
 
     Args:
         code: number of a template in `Errors`.
-        values: what the template's fields are filled with.
+        values: values for the fields of the template.
     """
     caller = _caller()
-    seen = caller.f_globals.setdefault("__warningregistry__", {})  # where Python keeps what a module has shown already
+    seen = caller.f_globals.setdefault("__warningregistry__", {})  # where Python records the warnings that a module has shown
     message = SapbertWarning(code, getattr(Errors, code).format(**values))
     warnings.warn_explicit(message, SapbertWarning, caller.f_code.co_filename, caller.f_lineno, caller.f_globals.get("__name__", "<unknown>"), seen)
 

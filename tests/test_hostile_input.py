@@ -43,7 +43,7 @@ def test_a_note_that_fails_does_not_take_the_others_with_it(tmp_path: Path, tiny
     notes.write_text('{"id": "a", "text": "fever"}\n{"id": "b", "text": "half \\ud800 a pair SECRETWORD"}\n{"id": "c", "text": "dry cough"}\n')
     out = tmp_path / "out.jsonl"
     said = failed(run("link", str(notes), "--linker-name", str(tiny_linker), "--format", "jsonl", "--out", str(out)), "E054")
-    assert "1 of 3 notes could not be linked, and the others were; the first is 'b': UnicodeEncodeError" in said
+    assert "1 of 3 notes could not be linked (the others were); the first that failed is 'b': UnicodeEncodeError" in said
     assert "SECRETWORD" not in said
     assert {json.loads(line)["note"] for line in out.read_text().splitlines()} == {"a", "c"}
 

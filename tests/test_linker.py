@@ -1169,7 +1169,7 @@ def test_an_index_of_another_encoder_dimension_or_kb_is_refused(linker: Any, oth
         (right, vectors[:-1], "number of names"),
     ):
         rebuilt(folder, matrix, wrong)
-        with pytest.raises(SapbertError, match=rf"E203.*by their {different}\.") as info:
+        with pytest.raises(SapbertError, match=rf"E203.*they differ in {different}\.") as info:
             made.set_folder(folder, exclude=["model"])
         assert wrong["encoder_name"] in str(info.value)
         assert result(made(mention("heart attacks"))) == expected  # a refused folder leaves the linker as it was

@@ -207,7 +207,7 @@ def test_one_build_at_a_time(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     folder = tmp_path / "linker.vectors"
     folder.mkdir()
     with FileLock(folder / "lock"):
-        with pytest.raises(SapbertError, match=r"\[E026\].*another build.*Wait for it"):
+        with pytest.raises(SapbertError, match=r"\[E026\].*another build.*Wait until it ends"):
             run(tiny_kb, tmp_path / "linker", Recorder())
         with pytest.raises(SapbertError, match=r"\[E026\]"):  # before anything else is built
             building.build_linker([], tmp_path / "linker", kb=tmp_path / "is not looked at", index=ExactIndex(), progress=False)
@@ -330,7 +330,7 @@ def _dies_at(marker: Path, device: str) -> Any:
 @pytest.mark.e2e
 def test_a_process_that_dies_is_told_and_what_is_done_is_kept(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     load = partial(_dies_at, tmp_path / "marker")
-    with pytest.raises(SapbertError, match=r"\[E027\] One of 1 processes that encode names died .* shards that are whole are kept"):
+    with pytest.raises(SapbertError, match=r"\[E027\] One of 1 processes that encode names died .* Complete shards are kept"):
         run(tiny_kb, tmp_path / "linker", in_processes(load, Workers(("cpu",))))
     again = Recorder()
     run(tiny_kb, tmp_path / "linker", again)

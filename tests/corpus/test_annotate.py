@@ -244,7 +244,7 @@ def test_what_kills_every_worker_is_named_and_the_others_are_done(tmp_path: Path
     load_bullets(3)
     with pytest.raises(SapbertError) as info:
         annotate(corpus, out, trap, workers=2, partition_size=4, progress=False)
-    assert str(info.value).startswith("[E409] 1 of 6 partitions are not done: part-00002. All others are, and are kept. Each was tried 3 times")
+    assert str(info.value).startswith("[E409] 1 of 6 partitions could not be finished: part-00002. All others are finished and kept. Each was tried 3 times")
     assert "SIGKILL" in str(info.value)
     missing = {"part-00002.parquet", "_summary.json"}
     assert content(out) == {name: data for name, data in wanted.items() if name not in missing}
@@ -367,7 +367,7 @@ def test_other_settings_or_another_input_are_refused(tmp_path: Path, settings: A
         return str(info.value)
 
     message = refused(corpus, out, AnnotationSettings(str(tiny_linker), threshold=0.5, types=["DISO"]))
-    assert message.startswith(f"[E017] '{out}' was begun with other settings or from another input: ")
+    assert message.startswith(f"[E017] '{out}' was started with other settings or another input: ")
     assert "settings threshold: was 0.8, is 0.5" in message
     assert 'settings types: was null, is ["DISO"]' in message
     assert "settings partition_size: was 1, is 2; partitions: was 2, is 1" in refused(corpus, out, settings, partition_size=2)

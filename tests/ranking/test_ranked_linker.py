@@ -322,7 +322,7 @@ def test_training_is_refused(folder: Path, annotated: list[Doc]) -> None:
         component.train_ranker([spacy.blank("en")("nothing here")], fit_on="x")
     with pytest.raises(SapbertError, match=r"\[E016\]"):
         component.train_ranker([gold("heart attak", "Q1")], fit_on="x")
-    with pytest.raises(SapbertError, match=r"\[E047\] A ranker can't be learnt from these 20"):
+    with pytest.raises(SapbertError, match=r"\[E047\] A ranker can't be trained on these 20"):
         component.train_ranker(annotated[:20], fit_on="x")
     with pytest.raises(SapbertError, match=r"\[E002\].*then a ranker is not used"):
         linker(folder, rank="cosine").train_ranker(annotated, fit_on="x")

@@ -52,7 +52,7 @@ def test_what_comes_together_is_worked_on_together_in_order() -> None:
 def test_a_full_queue_takes_all_items_of_a_request_or_none() -> None:
     work, batcher = held(max_queue=5)
     batcher.submit([1, 2, 3])
-    with pytest.raises(QueueFull, match=r"^\[E072\] 3 texts wait, and at most 5 may\.") as error:
+    with pytest.raises(QueueFull, match=r"^\[E072\] 3 texts are waiting, and at most 5 may wait\.") as error:
         batcher.submit([4, 5, 6])
     assert 1 <= error.value.retry_after <= MAX_RETRY_SECONDS
     assert batcher.waiting == 3
