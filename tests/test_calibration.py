@@ -477,7 +477,7 @@ def test_command(other: Any, annotated: List[Doc], tmp_path: Path):
     assert result.exit_code == 0, result.output
     found = read_calibration(folder / "calibration.json")
     assert found.fit_on == "gold.spacy"
-    assert f"{len(annotated)} mentions, {sum(found.right)} linked rightly" in result.output
+    assert f"{len(annotated)} mentions, {sum(found.right)} with the right link" in result.output
     assert f"from a probability of {found.lowest(0.7):.3f}" in result.output
     for change, code in ((["nowhere.spacy"], "E401"), (["linker/manifest.json"], "E402"), (["gold.spacy", "--target-precision", "95"], "E002")):
         result = CliRunner().invoke(app, ["calibrate", str(folder), str(tmp_path / change[0]), *change[1:]])
