@@ -1,1 +1,1 @@
-"""What the text around a mention says: sections of a note, and status."""
+"""Read the text around a mention: the sections of a note, the status of a mention, the sense of an abbreviation."""

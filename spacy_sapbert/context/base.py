@@ -1,4 +1,4 @@
-"""What decides which meaning a span has in its Doc: the Protocol that `sapbert_linker` calls after it has found candidates by the text alone."""
+"""The Protocol of a disambiguator. `sapbert_linker` finds candidates by the text of a span alone; a disambiguator then looks at the whole Doc."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..kb.knowledge_base import KnowledgeBase
 
 
 class Candidates(NamedTuple):
-    """What the linker found for a span by its text.
+    """The candidates that the linker found for a span by its text.
 
     Attributes:
         span: the span, with its Doc.
         mention: the text that was looked up.
-        concepts: (concept id, score), best first; concepts that tie with the first one are among them.
+        concepts: (concept id, score), best first; all concepts that tie for the first place are included.
         exact: whether the mention is an exact match.
         linked: whether the first concept would be the link.
     """
@@ -30,12 +30,12 @@ class Candidates(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Which meaning a span has in its Doc.
+    """The meaning that a disambiguator chose for a span.
 
     Attributes:
-        concepts: (concept id, probability of this meaning), the most probable first; none where the meaning is not in the knowledge base.
-        meaning: name of the most probable meaning, for the explanation.
-        decided: whether the first concept is the link; without it the span is NIL.
+        concepts: (concept id, probability of this meaning), the most probable first; empty if no meaning has a concept in the knowledge base.
+        meaning: name of the most probable meaning, shown in the explanation of the link.
+        decided: True: the first concept is the link; False: the span is NIL.
     """
 
     concepts: list[tuple[str, float]]
@@ -45,14 +45,14 @@ class Choice(NamedTuple):
 
 @runtime_checkable
 class Disambiguator(Protocol):
-    """Chooses between the meanings of the spans of one Doc. Register a function that returns one, and name it in the setting `senses`."""
+    """Chooses between the meanings of the spans of one Doc. Register a function that returns one, and give its name in the setting `senses`."""
 
     def choose(self, found: Sequence[Candidates], kb: KnowledgeBase, folder: Path | None) -> list[Choice | None]:
-        """Return a choice for each span of a Doc, None to leave what the linker found.
+        """Return a choice for each span of a Doc; None keeps the result of the linker.
 
         Args:
             found: the spans of one Doc.
             kb: the knowledge base of the linker.
-            folder: the sense model in the linker folder; None where it has none.
+            folder: folder of the linker's sense model; None if the linker has none.
         """
         ...

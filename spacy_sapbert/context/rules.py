@@ -1,8 +1,8 @@
-"""The rules that say whether a mention is so, and their application to a plain text. No spaCy.
+"""Rules for the status of a mention (negated, uncertain, …), and how they are applied to a plain text, without spaCy.
 
 Source: NegEx (Chapman et al., A simple algorithm for identifying negated findings and diseases in discharge summaries, J Biomed Inform 2001) and
 ConText (Harkema et al., ConText: an algorithm for determining negation, experiencer, and temporal status, J Biomed Inform 2009). A trigger
-has a scope of words before or behind it, which ends with its clause, with a terminator, or after a number of words.
+has a scope: the words before or after it, up to the end of the clause, a terminator, or a number of words.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _ABBREVIATED = frozenset("dr mr mrs ms vs st approx resp temp min max wt ht dx h
 _HARD = frozenset(";|•*!")
 _MARKS = frozenset([*_SIGN, *_HARD, ".", "'s", "’s"])
 _ITEM = re.compile(r"[-*•>+]\s|\d{1,3}[.)]\s|[(\[]?[a-z][.)]\s", re.IGNORECASE)
-_CARRIES_ON = frozenset("a an the of or and nor for with without in on to any by from at as her his their is was has had have denies".split())  # noqa: SIM905
-_LEAD = 3  # fewer words than these before a trigger that begins its clause: "About two years ago"
-_LONG_LINE = 50  # characters; so long a line may be wrapped
+_CONTINUES = frozenset("a an the of or and nor for with without in on to any by from at as her his their is was has had have denies".split())  # noqa: SIM905
+_LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
+_LONG_LINE = 50  # characters; a line of this length may have been wrapped
 
 
 class Rule(NamedTuple):
-    """What a trigger says.
+    """The effect of a trigger.
 
     Attributes:
         category: a status, "end" or "pseudo".
         direction: forward, backward, both, leading or ending; for "end" the statuses whose scope it ends, separated by commas.
-        scope: words at most; 0 for all of the clause.
+        scope: maximum number of words in the scope; 0: the whole clause.
     """
 
     category: str
@@ -53,8 +53,8 @@ class Rules:
     """The rules of a table, ready to be applied.
 
     Args:
-        text: the table, see data/status_rules.tsv.
-        name: what messages call it.
+        text: the table, in the format of data/status_rules.tsv.
+        name: name of the table in error messages.
 
     Raises:
         SapbertError: E403, a row is not a rule.
@@ -63,7 +63,7 @@ class Rules:
     def __init__(self, text: str, name: str = "status_rules.tsv") -> None:
         self.text = text
         self._tree: dict[str, Any] = {}
-        self._sections: dict[str, set[str]] = {}  # kind of section -> statuses of what is in it
+        self._sections: dict[str, set[str]] = {}  # kind of section -> statuses of all mentions in it
         classes: dict[str, list[str]] = {}
         rows = [(n, line.split("\t")) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
         if not rows or rows[0][1] != HEADER:
@@ -89,15 +89,15 @@ class Rules:
             node = node.setdefault(word, {})
         rules = node.setdefault("", [])
         rules.append(rule)
-        rules.sort(key=lambda rule: rule.category == "end")  # the first one shows if a trigger does more than end a scope
+        rules.sort(key=lambda rule: rule.category == "end")  # so that the first rule shows whether the trigger does more than end a scope
 
     def statuses(self, text: str, mentions: Sequence[Span], breaks: Iterable[int] = ()) -> list[dict[str, bool]]:
-        """Return the statuses of mentions, each of the five True or False.
+        """Return the statuses of each mention: a dict with True or False for each of the five.
 
         Args:
             text: a note.
-            mentions: their offsets in characters.
-            breaks: offsets where sentences begin, if they are known; clauses end there, too.
+            mentions: (start, end) of each mention, in characters.
+            breaks: offsets in characters where sentences begin, if known; clauses end there, too.
         """
         if not mentions:
             return []
@@ -108,7 +108,7 @@ class Rules:
             true = {status for (status, ahead), spans in ranges if _inside(spans, start if ahead else end - 1)}
             true |= {status for status in self._sections.get(note.kind(start), ()) if not note.ended(status, start)}
             if "negated" in true or "family" in true:
-                true.discard("historical")  # what never was, or was another's, is not the patient's past
+                true.discard("historical")  # a finding that never was, or was a relative's, is not in the patient's past
             found.append({status: status in true for status in STATUSES})
         return found
 
@@ -134,8 +134,8 @@ class _Note:
                 self.words[at] = "'s"
         fixed = self._fixed(breaks)
         self.found = self._triggers(tree, fixed)
-        self.bounds = self._bounds(fixed, marks)  # tokens that clauses begin with
-        # status -> [tokens where its scopes end], in order
+        self.bounds = self._bounds(fixed, marks)  # the first token of each clause
+        # status -> tokens that end its scopes, in order
         self.stops: dict[str, list[int]] = {status: [] for status in STATUSES}
         for first, _, rules in self.found:
             for rule in rules:
@@ -144,16 +144,16 @@ class _Note:
                         self.stops[status].append(first)
 
     def _sign(self, at: int) -> str:
-        """Return a sign that touches the word after it as triggers have it: "?PE" has "<query>"."""
+        """Return the name that triggers use for a sign directly before a word: "<query>" for the "?" of "?PE"; otherwise the sign itself."""
         start, end = self.starts[at], self.ends[at]
         word, before = self.words[at], self.text[start - 1] if start else "\n"
         if not self.text[end : end + 1].isalpha() or before not in " \t,;(:/\n":
             return word
         sign = _SIGN[word]
-        return word if sign == "<minus>" and before == "\n" else sign  # an item of a list
+        return word if sign == "<minus>" and before == "\n" else sign  # a dash at the beginning of a line is an item of a list
 
     def _fixed(self, breaks: Iterable[int]) -> set[int]:
-        """Return the tokens that begin a line, a section or a known sentence. No trigger crosses them."""
+        """Return the tokens that begin a line, a section or a known sentence. No trigger crosses these boundaries."""
         starts, text = self.starts, self.text
         fixed = {bisect_left(starts, place) for place in breaks}
         for section in self.sections:
@@ -168,7 +168,7 @@ class _Note:
         return fixed
 
     def _triggers(self, tree: dict[str, Any], fixed: set[int]) -> list[tuple[int, int, list[Rule]]]:
-        """Return (first token, last token + 1, rules) of the longest triggers, from left to right."""
+        """Return (first token, last token + 1, rules) of the longest trigger at each place, from left to right."""
         found = []
         words, n, at = self.words, len(self.words), 0
         while at < n:
@@ -189,11 +189,13 @@ class _Note:
                 at += 1
             else:
                 found.append((at, best, rules))
-                at = at + 1 if rules[0].category == "end" else best  # "with a history of" ends a scope and begins one
+                at = (
+                    at + 1 if rules[0].category == "end" else best
+                )  # a later token may begin another trigger: "with a history of" ends a scope and begins one
         return found
 
     def _bounds(self, fixed: set[int], marks: list[int]) -> list[int]:
-        """Return the tokens that begin a clause: of sentences, lines, items, cells and sections."""
+        """Return the tokens that begin a clause: sentences, lines, list items, table cells and sections."""
         words, n = self.words, len(self.words)
         inside = {token for first, last, _ in self.found if last > first + 1 for token in range(first, last)}
         bounds = {0} | fixed
@@ -201,13 +203,13 @@ class _Note:
             word = words[at]
             if word in _HARD or ((word == "." or word == "?") and at + 1 < n and at not in inside and self._ends_sentence(at)):
                 bounds.add(at + 1)
-        for first, second in zip(self.ends, self.starts[1:]):  # cells
+        for first, second in zip(self.ends, self.starts[1:]):  # table cells
             if second - first == 1 and self.text[first] == "\t":
                 bounds.add(bisect_left(self.starts, second))
         return sorted(bounds - {n})
 
     def _ends_sentence(self, at: int) -> bool:
-        """Say whether a full stop ends a sentence."""
+        """Return whether a full stop ends a sentence."""
         end = self.ends[at]
         after = self.text[end : end + 1]
         before = self.words[at - 1] if at else ""
@@ -217,18 +219,18 @@ class _Note:
         return before not in _ABBREVIATED and (len(before) > 1 or not following.islower())
 
     def _ends_line(self, at: int, place: int) -> bool:
-        """Say whether a line break before a token ends a clause, and is not only where a line was wrapped."""
+        """Return whether the line break before a token ends a clause. It does not where a long line was only wrapped."""
         text, start = self.text, self.starts[at]
         if text.count("\n", place, start) > 1 or _ITEM.match(text, start):
             return True
         before = self.words[at - 1] if at else ""
-        if text[start].islower() or before in _CARRIES_ON:
+        if text[start].islower() or before in _CONTINUES:
             return False
         line = text[max(0, place - _LONG_LINE) : place]
         return not ("\n" not in line and len(line) == _LONG_LINE and line.isupper() and line[-1] not in ".:")
 
     def ranges(self) -> list[tuple[tuple[str, bool], list[Span]]]:
-        """Return where statuses hold, in characters: (status, behind its trigger or not), disjoint ranges in order."""
+        """Return ((status, whether the range is after its trigger), sorted disjoint ranges in characters) where statuses hold."""
         found: dict[tuple[str, bool], list[Span]] = {(status, ahead): [] for status in STATUSES for ahead in (True, False)}
         n = len(self.words)
         for first, last, rules in self.found:
@@ -239,7 +241,7 @@ class _Note:
                 begin = self.bounds[place - 1]
                 end = self.bounds[place] if place < len(self.bounds) else n
                 stops = self.stops[rule.category]
-                leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEAD
+                leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if (rule.direction in ("forward", "both") or leading) and last < end:
                     stop = bisect_left(stops, last)
                     end_here = min(end, stops[stop]) if stop < len(stops) else end
@@ -250,7 +252,7 @@ class _Note:
                 if rule.direction in ("backward", "both") or ending:
                     alone = ending and place > 1 and not any(word[0].isalnum() for word in self.words[begin:first])
                     if alone and "\n" not in self.text[self.ends[max(begin - 2, 0)] : self.starts[first]]:
-                        begin = self.bounds[place - 2]  # a cell of its own, such as "| no |", belongs to the one before it
+                        begin = self.bounds[place - 2]  # a trigger alone in its table cell, such as "| no |", applies to the cell before it
                     stop = bisect_left(stops, first) - 1
                     from_here = max(begin, stops[stop] + 1) if stop >= 0 else begin
                     start = self._counted(first, from_here, rule.scope, -1)
@@ -259,7 +261,7 @@ class _Note:
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
 
     def _counted(self, at: int, limit: int, scope: int, step: int) -> int:
-        """Return the token that is so many words from another, but not beyond a limit."""
+        """Return the token that is `scope` words from token `at`, in the direction `step`, but not beyond `limit`; scope 0: the limit."""
         if not scope:
             return limit
         count = 0
@@ -272,14 +274,14 @@ class _Note:
         return at
 
     def kind(self, char: int) -> str:
-        """Return the kind of the section that a character is in."""
+        """Return the kind of the section that holds a character (offset in the note)."""
         place = bisect_right(self.section_starts, char) - 1
         return self.sections[place].kind if place >= 0 else ""
 
     def ended(self, status: str, char: int) -> bool:
-        """Say whether a status that a section gives has ended before a character: "She now has asthma" in a past history.
+        """Return whether the status of a whole section has ended before a character: "She now has asthma" in a past history.
 
-        It ends for the clause; that of a family for the rest of the section, because "she" is then the patient.
+        It ends for the clause. The status family ends for the rest of the section, because "she" is then the patient.
         """
         token = bisect_right(self.starts, char) - 1
         if status == "family":
@@ -293,7 +295,7 @@ class _Note:
 
 
 def _figure(word: str, node: dict[str, Any]) -> Any:
-    """Return what follows a figure in a tree of triggers."""
+    """Return the branch for a number (a year or any number) in the tree of triggers."""
     year = node.get("<year>") if len(word) == 4 and word[:2] in ("19", "20") else None
     return year or node.get("<number>")
 
@@ -302,13 +304,13 @@ def _trigger_words(trigger: str) -> list[str]:
     return [token for part in trigger.split() for token in _split(part)]
 
 
-@lru_cache(maxsize=10_000)  # 1,600 rows become 32,000 triggers, of the same few words
+@lru_cache(maxsize=10_000)  # 1,600 rows become 32,000 triggers, which share few words
 def _split(part: str) -> tuple[str, ...]:
     return (part,) if part.startswith("<") and part.endswith(">") else tuple(match[0].lower() for match in _TOKEN.finditer(part))
 
 
 def _expanded(trigger: str, classes: dict[str, list[str]]) -> list[str]:
-    """Return a trigger with every member of its classes."""
+    """Return all triggers that a trigger with classes, such as "<class>", stands for: one for each member."""
     each = [trigger]
     for name, members in classes.items():
         while any(f"<{name}>" in one for one in each):
@@ -321,7 +323,7 @@ def _expanded(trigger: str, classes: dict[str, list[str]]) -> list[str]:
 
 
 def _problem(row: list[str]) -> str:
-    """Return what is wrong with a row, "" if nothing is."""
+    """Return what is wrong with a row; "" if it is right."""
     if not 3 <= len(row) <= 4 or not row[0].strip():
         return "it must have a trigger, a category, a direction and a scope."
     category, direction, scope = row[1], row[2], (*row, "")[3]

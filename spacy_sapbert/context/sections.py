@@ -1,4 +1,4 @@
-"""Find the sections of a clinical note by their headings: "PMHx:", "FAMILY HISTORY:", "Meds -", "## Plan". Plain text, no spaCy."""
+"""Find the sections of a clinical note by their headings: "PMHx:", "FAMILY HISTORY:", "Meds -", "## Plan". It works on plain text, without spaCy."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 TITLES = Path(__file__).parents[1] / "data" / "section_titles.tsv"
 MAX_TITLE = 60  # characters
-REMEMBERED = 50_000  # characters of a note whose sections are remembered
+REMEMBERED = 50_000  # characters; the sections of longer notes are not cached
 PART, OTHER = "part", "other"
-RELATIVE, FAMILY = "relative", "family_history"  # "Mother:" is a family history that ends with its line
-# in these a heading such as "Skin:" is a part of the section, elsewhere it begins an examination; so is one in capitals, such as "ROMBERG:"
+RELATIVE, FAMILY = "relative", "family_history"  # "Mother:" begins a family history that ends at the end of its line
+# in these sections a heading such as "Skin:" is a part of the section; in other sections it begins an examination
 WITH_PARTS = frozenset(["review_of_systems", "exam", "findings", "labs", "assessment", "plan"])
+# in these sections an unknown heading, such as "ROMBERG:", is a part of the section
 WITH_ITEMS = WITH_PARTS | {"vitals", "medications"}
-TESTS = frozenset(["findings", "vitals", "labs"])  # "CXR: clear", "Weight 71 kg": the heading is also what was done
+TESTS = frozenset(["findings", "vitals", "labs"])  # "CXR: clear", "Weight 71 kg": the heading also names the test
 
 _LINE = re.compile(
     r"^[ \t]*(?P<mark>#{1,6}[ \t]*|[*_=]{2,3}[ \t]*)?(?P<number>[-*•>][ \t]+|\d{1,2}[.)][ \t]*)?(?P<title>[^\W\d_][^\n:]{0,60})", re.MULTILINE
@@ -27,10 +28,10 @@ _DASH = re.compile(r"[ \t]+(?:-{1,2}|–|—|=+>?)[ \t]+")
 _BRACKET = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _BOUNDS = frozenset(",.;:!?\n\t()|*")
 _AFTER = re.compile(r"[\s:,*_=-]*")  # between a title and what follows it
-_LEAD = re.compile(r"[#>*\-•=_ \t]*(?:\d{1,2}[.)][ \t]*)?[#>*\-•=_ \t]*")  # of a line, before a title
+_LINE_START = re.compile(r"[#>*\-•=_ \t]*(?:\d{1,2}[.)][ \t]*)?[#>*\-•=_ \t]*")  # marks and numbers before a title
 _WORD = re.compile(r"[^\W\d_]+")
-# words that a title may begin with, without another meaning
-_EXTRA = frozenset(
+# words at the beginning of a title that do not change its meaning
+_IGNORED_FIRST_WORDS = frozenset(
     [
         *("additional", "admission", "admit", "brief", "clinical", "complete", "current", "detailed", "ed", "er", "extended", "focused", "full"),
         *("further", "icu", "initial", "inpatient", "new", "other", "outpatient", "patient", "patients", "pertinent", "previous", "prior"),
@@ -48,8 +49,8 @@ class Section(NamedTuple):
     Attributes:
         kind: complaint, present_illness, history (the past medical one), surgical_history, family_history, social_history, medications,
             allergies, review_of_systems, vitals, exam, labs, findings (of imaging), procedures, indication, assessment, differential, plan, instructions
-            (to the patient, such as return precautions), or other.
-        title: the heading as it is written, "" for text without one.
+            (to the patient, such as when to come back), or other.
+        title: the heading as it is written; "" for text without a heading.
         start: where the heading begins.
         body: where the text after the heading begins.
         end: where the next section begins, or the note ends.
@@ -74,15 +75,16 @@ class _Heading(NamedTuple):
 
 
 def find_sections(text: str) -> list[Section]:
-    """Find the sections of a note, in order; see `_find_sections`. Those of the last notes are remembered: several components ask for them."""
+    """Find the sections of a note, in order; see `_find_sections`. The result is cached, because several components need it for the same note."""
     return list(_remembered(text) if len(text) <= REMEMBERED else _find_sections(text))
 
 
 def _find_sections(text: str) -> list[Section]:
     """Find the sections of a note, in order. Together they cover the whole text.
 
-    A heading is a title of data/section_titles.tsv before a colon or a dash or alone on its line; inside a line it must also begin with a
-    capital. Other words in capitals before a colon are headings of the kind "other". A text without headings is one section without a title.
+    A heading is a title of data/section_titles.tsv that stands before a colon or a dash, or alone on its line; inside a line it must also begin
+    with a capital letter. Other words in capitals before a colon are headings of the kind "other". A text without headings is one section
+    without a title.
 
     Args:
         text: a note; lines may be joined by commas, as MTSamples' are.
@@ -96,7 +98,7 @@ def _find_sections(text: str) -> list[Section]:
     around = OTHER
     for heading, end in zip(headings, [*(following.start for following in headings[1:]), len(text)]):
         kind = heading.kind
-        if kind == RELATIVE:  # the note goes on in the next line
+        if kind == RELATIVE:  # the section before it continues on the next line
             kind, line = FAMILY, text.find("\n", heading.end)
             if 0 <= line < end and text[heading.end : line].strip(" \t:*_") and text[line:end].strip():
                 sections.append(_section(text, heading, kind, line))
@@ -122,7 +124,7 @@ def _title(heading: str) -> str:
 
 
 def section_at(sections: list[Section], char: int) -> Section | None:
-    """Return the section that a character is in, None if there are no sections."""
+    """Return the section that holds a character (offset in the note); None if there are no sections."""
     place = bisect_right(sections, char, key=lambda section: section.start)
     return sections[max(place - 1, 0)] if sections else None
 
@@ -137,7 +139,7 @@ def _in_order(text: str) -> list[_Heading]:
 
 
 def _at_lines(text: str) -> Iterator[_Heading]:
-    """Yield headings without a colon: alone on their line, or before a dash."""
+    """Yield headings without a colon: headings alone on their line, or before a dash."""
     for line in _LINE.finditer(text):
         start, title = line.start("title"), line["title"]
         if text[line.end() : line.end() + 1] == ":":
@@ -184,7 +186,7 @@ def _before(text: str, colon: int) -> _Heading | None:
         return None
     start, title = low + first.start(), before[first.start() :]
     line = text.rfind("\n", max(0, start - 12), start) + 1
-    newline = (line > 0 or start <= 12) and _LEAD.fullmatch(text, line, start) is not None
+    newline = (line > 0 or start <= 12) and _LINE_START.fullmatch(text, line, start) is not None
     kind = kind_of(title)
     strong = _in_capitals(title)
     capital = len(title) > 1 and (strong or (title[0].isupper() and kind_of(title, wild=False) is not None))
@@ -196,7 +198,7 @@ def _before(text: str, colon: int) -> _Heading | None:
 
 
 def _last_words(text: str, low: int, before: str) -> _Heading | None:
-    """Return the longest known title at the end of a text: "Meds: aspirin Allergies" has "Allergies"."""
+    """Return the longest known title at the end of a text: "Allergies" in "Meds: aspirin Allergies"."""
     for word in list(_WORD.finditer(before))[-6:]:
         title = before[word.start() :]
         if len(title) > 2 and title[0].isupper() and (not word.start() or before[word.start() - 1].isspace()):
@@ -226,7 +228,7 @@ def _bare(text: str) -> Iterator[_Heading]:
 
 @lru_cache(maxsize=1)
 def titles() -> dict[str, tuple[str, bool]]:
-    """Return kind, and whether it may stand without a colon, by title (data/section_titles.tsv)."""
+    """Return title -> (kind, whether the title may stand without a colon), from data/section_titles.tsv."""
     lines = TITLES.read_text(encoding="utf-8").splitlines()
     rows = [line.split("\t") for line in lines if line and not line.startswith("#")][1:]
     return {title: (kind, bare == "yes") for title, kind, bare in rows}
@@ -234,7 +236,7 @@ def titles() -> dict[str, tuple[str, bool]]:
 
 @lru_cache(maxsize=1)
 def _bare_forms() -> list[str]:
-    """Return the titles that may stand without a colon, as they are written: "PMHX", "PMHx", "Pmhx"."""
+    """Return the titles that may stand without a colon, in all spellings that notes use: "PMHX", "PMHx", "Pmhx"."""
     shorts = [title for title, (_, bare) in titles().items() if bare]
     return sorted({form for title in shorts for form in (title.upper(), title.capitalize(), title.upper().replace("HX", "Hx"))})
 
@@ -251,7 +253,7 @@ def kind_of(title: str, wild: bool = True) -> str | None:
 
     Args:
         title: a heading without its colon.
-        wild: also try the titles with "*".
+        wild: also try the titles with a wildcard ("*").
     """
     plain = _normal(title)
     if not plain:
@@ -261,7 +263,7 @@ def kind_of(title: str, wild: bool = True) -> str | None:
         known = titles().get(" ".join(words))
         if known is not None:
             return known[0]
-        if words[0] not in _EXTRA:
+        if words[0] not in _IGNORED_FIRST_WORDS:
             break
         words = words[1:]
     if not wild or len(words) > 7:

@@ -1,7 +1,7 @@
-"""Which meaning an abbreviation has: its known meanings with their frequencies, and what stands around each of them. Plain numpy, no spaCy.
+"""A model of the meanings of abbreviations: how frequent each meaning is, and which words stand around it. It uses numpy, not spaCy.
 
-A log-linear model. The evidence for a meaning is one number for each of `SIGNALS`; their weighted sum, over the meanings of the abbreviation,
-gives probabilities.
+It is a log-linear model. The evidence for a meaning is one number for each of `SIGNALS`. The softmax of the weighted sums, over the meanings of
+an abbreviation, gives probabilities.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ FORMAT = 1
 ARRAYS = ("background", "bounds", "ids", "counts", "totals", "written")
 COUNTED = ("words", "near", "values", "section")  # signals that are counted in contexts
 SIGNALS = ("frequency", "written", *COUNTED, "case", "note")
-WINDOW, WORDS = 150, 12  # characters, and tokens, on each side
-RARE = 1e-3  # frequency of a meaning that no list of frequencies has
-MOST = 0.995  # a probability is never higher: an abbreviation can always mean what no list has
+WINDOW, WORDS = 150, 12  # characters and tokens that are read on each side
+RARE = 1e-3  # lowest frequency of a meaning, also of one whose frequency is not known
+MOST = 0.995  # highest probability: an abbreviation can always have a meaning that is in no list
 _TOKEN = re.compile(r"[^\W\d_]+(?:['/&][^\W\d_]+)*|\d+(?:[.,/:]\d+)*|[%:<>=+]")
 _CASES = ("lower", "mixed", "upper")
 _SMALL = frozenset(
@@ -76,11 +76,11 @@ class Meaning(NamedTuple):
 
     Attributes:
         abbreviation: normalised, see `normal`.
-        name: in words.
-        cuis: of UMLS, the best first; none where no list has one.
-        frequency: share of the abbreviation's uses.
+        name: the meaning in words.
+        cuis: CUIs of the meaning, the best first; empty if no list has one.
+        frequency: share of the abbreviation's uses with this meaning, 0 to 1.
         cases: how often it was written in lower case, mixed, in capitals.
-        profile: row of what stands around it, -1 where nothing was counted. Abbreviations of the same meaning share one.
+        profile: number of its profile (counts of the text around it), -1 if nothing was counted. Abbreviations with the same meaning share one.
     """
 
     abbreviation: str
@@ -92,11 +92,11 @@ class Meaning(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What stands around an abbreviation.
+    """The text around an abbreviation, as features.
 
     Attributes:
-        features: signal -> features, for those of `COUNTED`.
-        case: 0 lower case, 1 mixed, 2 capitals; -1 not known.
+        features: signal of `COUNTED` -> features.
+        case: case of the abbreviation: 0 lower case, 1 mixed, 2 capitals; -1 not known.
     """
 
     features: dict[str, list[str]]
@@ -104,12 +104,12 @@ class Context(NamedTuple):
 
 
 def normal(abbreviation: str) -> str:
-    """Return an abbreviation as the model compares it: "A.fib" and "afib", "s_p" and "s/p" are the same."""
+    """Return the normalised form of an abbreviation: "A.fib" and "afib" are the same, "s_p" and "s/p" too."""
     return re.sub(r"[.\s]", "", abbreviation).replace("_", "/").lower()
 
 
 def case_of(text: str) -> int:
-    """Return 0 for lower case, 2 for capitals (a plural "s" may follow), 1 for mixed; -1 without letters."""
+    """Return the case of a text: 0 lower case, 1 mixed, 2 capitals (a plural "s" may follow), -1 no letters."""
     letters = [c for c in text if c.isalpha()]
     if not letters:
         return -1
@@ -120,13 +120,13 @@ def case_of(text: str) -> int:
 
 
 def read_context(text: str, start: int, end: int, section: str = "") -> Context:
-    """Return what stands around text[start:end].
+    """Return the context of the abbreviation text[start:end].
 
     Args:
         text: a note.
-        start: of the abbreviation, in characters.
-        end: where it ends.
-        section: kind of the section that it stands in, "" if not known.
+        start: first character of the abbreviation.
+        end: character after its last one.
+        section: kind of its section, "" if not known.
     """
     left = _tokens(text[max(0, start - WINDOW) : start])[-WORDS:]
     right = _tokens(text[end : end + WINDOW])[:WORDS]
@@ -155,20 +155,20 @@ def _words(tokens: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class SenseModel:
-    """The meanings of abbreviations, and what stands around them.
+    """The meanings of abbreviations, with counts of the text around them.
 
     Args:
         meanings: all of them, grouped by abbreviation.
         weights: signal -> weight.
-        smoothing: signal -> number of tokens that the background counts for.
-        vocabulary: signal -> features; a feature's id is its place, after those of the signals before.
-        background: (f,) probability of each feature among those of its signal.
-        bounds: (p + 1,) where the profile of each row begins in `ids` and `counts`.
-        ids: (c,) features, ascending in each profile.
-        counts: (c,) how often the feature was seen there.
-        totals: (p, 4) tokens of each signal in each profile.
-        written: (p,) how often notes write the meaning out.
-        about: what it was made from.
+        smoothing: signal -> weight of the background, in tokens.
+        vocabulary: signal -> features. Ids of features are numbers in this order, over all signals of `COUNTED`.
+        background: (f,) probability of each feature among the features of its signal.
+        bounds: (p + 1,) where each profile begins in `ids` and `counts`; the last one is c.
+        ids: (c,) ids of features, ascending in each profile.
+        counts: (c,) how often the feature was seen in the profile.
+        totals: (p, 4) number of features of each signal of `COUNTED` in each profile.
+        written: (p,) how often notes write the meaning in full words.
+        about: what the model was made from.
 
     Source:
         Dirichlet smoothing: Zhai and Lafferty, A study of smoothing methods for language models, SIGIR 2001.
@@ -203,7 +203,7 @@ class SenseModel:
         return found
 
     def meanings_of(self, text: str) -> list[Meaning]:
-        """Return the known meanings of a text; "PEs" has those of "PE"."""
+        """Return the known meanings of an abbreviation; a plural such as "PEs" has the meanings of "PE"."""
         key = normal(text)
         found = self.by_abbreviation.get(key, [])
         if not found and key.endswith("s") and len(key) > 2 and text[-1] == "s" and text[:-1].isupper():
@@ -211,15 +211,15 @@ class SenseModel:
         return found
 
     def evidence(self, meanings: Sequence[Meaning], context: Context, in_note: Sequence[bool] = ()) -> Floats2d:
-        """Return what speaks for each meaning.
+        """Return the evidence for each meaning.
 
         Args:
-            meanings: s of them.
-            context: of the abbreviation.
-            in_note: whether the meaning stands in words, or is linked, elsewhere in the note.
+            meanings: s meanings.
+            context: the context of the abbreviation.
+            in_note: for each meaning, whether the note writes it in words, or links its concept, elsewhere; empty: not known.
 
         Returns:
-            (s, 8), a column for each of `SIGNALS`: logarithms of probabilities, or of how much more probable the context is with the meaning.
+            (s, 8), a column for each of `SIGNALS`: log probabilities, or the log of how much more probable the context is with the meaning.
         """
         table = np.zeros((len(meanings), len(SIGNALS)), dtype=np.float32)
         for i, meaning in enumerate(meanings):
@@ -248,7 +248,7 @@ class SenseModel:
         return table
 
     def probabilities(self, evidence: Floats2d) -> npt.NDArray[np.float64]:
-        """Return the probability of each meaning (s,), at most `MOST`."""
+        """Return the probability of each meaning (s,), at most `MOST`, from the evidence (s, 8)."""
         scores = evidence.astype(np.float64) @ np.array([self.weights[signal] for signal in SIGNALS])
         shares = np.exp(scores - scores.max())
         found: npt.NDArray[np.float64] = np.minimum(shares / shares.sum(), MOST)
@@ -257,7 +257,7 @@ class SenseModel:
     # -- files ----------------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
-        """Write the model's files into a folder that is there."""
+        """Write the model's files into an existing folder."""
         lines = ["abbreviation\tname\tcuis\tfrequency\tlower\tmixed\tupper\tprofile"]
         for m in self.meanings:
             lines.append("\t".join([m.abbreviation, m.name, "|".join(m.cuis), f"{m.frequency:.5g}", *map(str, m.cases), str(m.profile)]))
@@ -308,6 +308,6 @@ class SenseModel:
                 or any(m.profile >= rows_of_profiles for m in meanings)
             ):
                 raise ValueError("its files do not belong together")
-        except Exception as error:  # whatever json, safetensors and a short line raise
+        except Exception as error:  # json, safetensors and short lines raise different errors
             raise fail("E046", DamagedFile, path=folder, why=f"{type(error).__name__}: {error}") from error
         return model

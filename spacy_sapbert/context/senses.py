@@ -1,4 +1,4 @@
-"""The disambiguator that comes with this package: which meaning an abbreviation has, by what stands around it."""
+"""The disambiguator of this package: it chooses the meaning of an abbreviation by the text around it."""
 
 from pathlib import Path  # no `from __future__ import annotations`: spaCy reads the types of registered functions
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
@@ -16,16 +16,16 @@ from .sense_model import MOST, Meaning, SenseModel, normal, read_context
 CLINICAL = "clinical"
 DATA = Path(__file__).parents[1] / "data" / "senses"  # made by `python -m training senses`
 MIN_PROBABILITY = 0.5
-VALUE_ODDS = 10.0  # how much more probable a test is where a value follows
-UPPER, SEEN_IN_CASE = 2, 3  # place of capitals in `Meaning.cases`; how often lists must have the abbreviation in capitals
-OTHER_CASE = 0.02  # odds of a meaning that lists never have in capitals, of a text in capitals
-AROUND, CAPITALS_FROM = 60, 0.7  # characters on each side; share of capitals from which on a text is written in them
-WORD_LETTERS = 4  # a shorter one is often an abbreviation in small letters too: "pt", "cp"
-STRANGE = 0.02  # frequency of a concept that has the abbreviation as a name, but no list of clinical abbreviations knows
+VALUE_ODDS = 10.0  # a test is so many times as probable if a value follows
+UPPER, SEEN_IN_CASE = 2, 3  # index of capitals in `Meaning.cases`; case counts only if the lists have the abbreviation in capitals at least so often
+OTHER_CASE = 0.02  # factor for a meaning that the lists never have in capitals, if the text is in capitals
+AROUND, CAPITALS_FROM = 60, 0.7  # characters on each side; a text with this share of capitals counts as written in capitals
+WORD_LETTERS = 4  # a shorter word is often an abbreviation even in lower case: "pt", "cp"
+UNLISTED = 0.02  # frequency of a concept that has the abbreviation as a name but is in no list of clinical abbreviations
 
 
 class Option(NamedTuple):
-    """A meaning, and its concept in the knowledge base; None where it is not there."""
+    """A meaning and its concept in the knowledge base; None if the knowledge base does not have it."""
 
     meaning: Meaning
     concept: Optional[str]
@@ -35,11 +35,11 @@ class Senses:
     """Chooses between the meanings of clinical abbreviations: `spacy-sapbert.Senses.v1`.
 
     Args:
-        model: None for the one in the linker folder, if it has one: else nothing is chosen. "clinical" for the one of this package, or a folder.
-        min_probability: 0 to 1; an abbreviation is NIL where no meaning is at least so probable.
+        model: folder of a sense model; "clinical": the model of this package; None: the model in the linker folder, and no choice if it has none.
+        min_probability: 0 to 1; an abbreviation is NIL if its best meaning is less probable than this.
 
     Raises:
-        SapbertError: E002, `min_probability` is no share.
+        SapbertError: E002, `min_probability` is not between 0 and 1.
     """
 
     def __init__(self, model: Union[str, Path, None] = None, min_probability: float = MIN_PROBABILITY) -> None:
@@ -87,7 +87,7 @@ class Senses:
         return chosen
 
     def _measured(self, known: Sequence[Option], probabilities: Any, kb: KnowledgeBase) -> Any:
-        """Return the probabilities where a value follows ("ALT 190"): tests and vital signs are `VALUE_ODDS` times as probable."""
+        """Return the probabilities if a value follows ("ALT 190"): tests and vital signs become `VALUE_ODDS` times as probable."""
         tests = [option.concept is not None and not MEASURED.isdisjoint(kb.entity(kb.row_of(option.concept)).types) for option in known]
         raised = probabilities * np.where(tests, VALUE_ODDS, 1.0)
         return np.minimum(raised / raised.sum(), MOST)
@@ -107,7 +107,7 @@ class Senses:
 
     def _options_of(self, model: SenseModel, found: Candidates, kb: KnowledgeBase) -> List[Option]:
         """Return the meanings of a span's text: those that the model knows, and the concepts that have it as a name."""
-        if found.span.text != found.mention:  # the text defines it
+        if found.span.text != found.mention:  # the text defines the abbreviation, so there is nothing to choose
             return []
         meanings = model.meanings_of(found.mention)
         if not meanings:
@@ -123,7 +123,7 @@ class Senses:
             for concept in tied:
                 if concept not in known:
                     name = kb.entity(kb.row_of(concept)).canonical_name
-                    options.append(Option(Meaning(normal(found.mention), name, (concept,), STRANGE), concept))
+                    options.append(Option(Meaning(normal(found.mention), name, (concept,), UNLISTED), concept))
             self._options[key] = options
         return self._options[key]
 
@@ -132,7 +132,7 @@ class Senses:
             self._opened[folder] = SenseModel.load(folder)
         return self._opened[folder]
 
-    # a process that is spawned opens the model again
+    # pickled for a worker process, which opens the model again
     def __getstate__(self) -> Dict[str, Any]:
         return {"model": self.model, "min_probability": self.min_probability}
 
@@ -141,7 +141,7 @@ class Senses:
 
 
 def _is_word(mention: str, concepts: Sequence[str], kb: KnowledgeBase) -> bool:
-    """Say whether a mention is a word that one of the concepts has as a name, and no abbreviation: "cold" is not COLD."""
+    """Return whether a mention is an ordinary word that one of the concepts has as a name, and not an abbreviation: "cold" is not COLD."""
     if len(mention) < WORD_LETTERS or not mention.isalpha() or fits(mention, CAPITALS):
         return False
     forms = {normalise(mention), *other_numbers(normalise(mention))}
@@ -149,9 +149,9 @@ def _is_word(mention: str, concepts: Sequence[str], kb: KnowledgeBase) -> bool:
 
 
 def _in_their_case(known: Sequence[Option], probabilities: Any) -> Any:
-    """Return the probabilities of meanings of a text in capitals: what the lists have in capitals more often is more probable.
+    """Return the probabilities for an abbreviation in capitals: meanings that the lists have in capitals more often become more probable.
 
-    A meaning that they have in small letters only is hardly meant: "CT" is no count, "ALT" is not alternate, "PT 19" no patient.
+    A meaning that the lists have only in lower case is improbable: "CT" is not count, "ALT" is not alternate, "PT 19" is not patient.
     """
     capitals = np.array([option.meaning.cases[UPPER] for option in known], dtype=np.float64)
     if capitals.sum() < SEEN_IN_CASE:
@@ -162,13 +162,13 @@ def _in_their_case(known: Sequence[Option], probabilities: Any) -> Any:
 
 
 def _in_capitals(text: str, start: int, end: int) -> bool:
-    """Say whether what stands around a place is written in capitals, which then say nothing."""
+    """Return whether the text around start:end is written in capitals. Then capitals tell nothing about the abbreviation."""
     letters = [letter for letter in text[max(0, start - AROUND) : start] + text[end : end + AROUND] if letter.isalpha()]
     return bool(letters) and sum(letter.isupper() for letter in letters) >= CAPITALS_FROM * len(letters)
 
 
 def _concept_of(meaning: Meaning, kb: KnowledgeBase) -> Optional[str]:
-    """Return the concept of a meaning: by CUI, else the first that has the meaning's words as a name."""
+    """Return the concept of a meaning: by its CUIs, or else by its name, preferring a concept whose canonical name it is; None if there is none."""
     for cui in meaning.cuis:
         rows = kb.rows_of(cui)
         if rows:

@@ -1,4 +1,4 @@
-"""The component `clinical_status`: whether each mention is so, or denied, suspected, to come, past, or another's."""
+"""The component `clinical_status`: it says of each mention whether it is negated, uncertain, hypothetical, historical or of the family."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -23,24 +23,24 @@ FILE = "status_rules.tsv"
     default_config={"attr_name": "assertion", "rules": None},
 )
 def make_clinical_status(nlp: Language, name: str, attr_name: str, rules: Optional[str]) -> "ClinicalStatus":
-    """Make the component, see `ClinicalStatus`, without reading anything from disk."""
+    """Create the component, see `ClinicalStatus`. Nothing is read from disk yet."""
     return ClinicalStatus(nlp, name, attr_name=attr_name, rules=rules)
 
 
 class ClinicalStatus(DocComponent):
     """Set `span._.assertion` of all entities and of the spans of all groups: a dict of five booleans.
 
-    Its keys are `negated`, `uncertain`, `hypothetical`, `historical` and `family`. Spans of the same place share it. It needs no sentences;
-    if the Doc has some, no scope crosses them.
+    Its keys are `negated`, `uncertain`, `hypothetical`, `historical` and `family`. Spans with the same offsets share the dict. Sentence
+    boundaries are not needed; if the Doc has some, no scope crosses them.
 
     Args:
         nlp: the pipeline.
         name: name of the component in the pipeline.
         attr_name: name of the Span extension.
-        rules: file of rules, laid out as data/status_rules.tsv; None for the rules that ship.
+        rules: file of rules, in the format of data/status_rules.tsv; None: the rules of this package.
 
     Raises:
-        SapbertError: E005, the extension exists with another default; E002, the rules are no file name.
+        SapbertError: E005, the extension exists with other settings; E002, `attr_name` is not a valid Python name.
     """
 
     def __init__(self, nlp: Language, name: str = "clinical_status", *, attr_name: str = "assertion", rules: Optional[str] = None) -> None:
@@ -55,7 +55,7 @@ class ClinicalStatus(DocComponent):
             raise fail("E005", attr=attr_name, component=name)
 
     def load(self) -> None:
-        """Read the rules, unless they were read before.
+        """Read the rules, if they have not been read yet.
 
         Raises:
             SapbertError: E401, the file is missing; E403, a row is not a rule.
@@ -69,7 +69,7 @@ class ClinicalStatus(DocComponent):
         self.load()
 
     def predict(self, docs: Iterable[Doc]) -> List[Dict[Tuple[int, int], Dict[str, bool]]]:
-        """Return the status by offsets (characters) of all spans of each Doc."""
+        """Return (start, end) in characters -> status for all spans of each Doc."""
         self.load()
         assert self._rules is not None
         found = []
@@ -125,7 +125,7 @@ def _spans(doc: Doc) -> Iterator[Span]:
         yield from group
 
 
-@lru_cache(maxsize=4)  # rules do not change once they are read: all pipelines of a process share them
+@lru_cache(maxsize=4)  # rules never change after they are read, so all pipelines of a process share them
 def _ready(text: str, name: str) -> Rules:
     return Rules(text, name)
 
