@@ -1,4 +1,4 @@
-"""Find the abbreviations that a text defines: "myotonic dystrophy (DM)" -> {"DM": "myotonic dystrophy"}. Plain text, no spaCy."""
+"""Find the abbreviations that a text defines: "myotonic dystrophy (DM)" -> {"DM": "myotonic dystrophy"}. It works on plain text, without spaCy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 MAX_LETTERS = 8
-MAX_CHARS_BEFORE = 240  # a long form is looked for in so much text before the bracket
+MAX_CHARS_BEFORE = 240  # characters before the bracket in which the long form is searched
 MAX_SHARED = 4  # words that several long forms may share at their end
 _BRACKET = re.compile(r"[(\[]([^()\[\]]{2,80})[)\]]")
 _SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.'/&-]{1,11}")
@@ -17,7 +17,7 @@ _JOINED = re.compile(r"\s*[/,;&]\s*|\s+(?:and/or|and|or)\s+")
 _WORD = re.compile(r"[^\W_]+(?:'s)?")
 _END = re.compile(r"[.;:!?]\s|[()\[\]]|\n\s*\n|\n\s*(?=[-*#•\d])")  # a definition does not cross these
 _SMALL = frozenset(["a", "an", "and", "by", "due", "for", "from", "in", "of", "on", "or", "plus", "the", "to", "versus", "with"])
-# These often stand in brackets without a definition before them. They count only where their letters are the initials of the words, in order
+# These often stand in brackets without a definition. They count as defined only if their letters are the initials of the words before, in order
 _USUAL = frozenset(
     [
         *("AM", "BID", "CT", "DO", "IM", "INR", "IU", "MD", "MR", "MRI", "NA", "NONE", "NOS", "NP", "NPO", "OD", "OS", "OT", "OU", "PA", "PHD", "PM"),
@@ -29,18 +29,18 @@ _USUAL = frozenset(
 def definitions(text: str, *, english: bool = True) -> dict[str, str]:
     """Find every abbreviation that the text defines in brackets.
 
-    The initials of the words are tried first. A short form of three or more letters is also tried by the algorithm of Schwartz and Hearst,
-    with its last letter in the last word; one of two letters by the initials in reverse order ("myotonic dystrophy (DM)"). Several short
-    forms in one bracket ("Duchenne and Becker muscular dystrophy (DMD/BMD)") are read side by side. The long form may also stand in the
-    bracket ("FAP (familial adenomatous polyposis)").
+    The short form is first compared with the initials of the words. Then a short form of three or more letters is tried with the algorithm
+    of Schwartz and Hearst, whose last letter must be in the last word; one of two letters with the initials in reverse order ("myotonic
+    dystrophy (DM)"). Several short forms in one bracket ("Duchenne and Becker muscular dystrophy (DMD/BMD)") each get their part of the
+    text. The long form may also be in the bracket ("FAP (familial adenomatous polyposis)").
 
     Args:
         text: a note.
-        english: the text is English. Only then plurals have a singular, and small words such as "of" may be missing in the short form.
+        english: whether the text is English. Only then plurals get a singular, and small words such as "of" may be missing in the short form.
 
     Returns:
-        Short form -> long form. A plural is also given in the singular, and a form with a hyphen also by its part after the hyphen. If a
-        short form is defined twice, the first definition counts.
+        Short form -> long form. A plural short form is also included in the singular, and one with a hyphen may be included by its part after the
+        hyphen ("ALD" of "X-ALD"). If a short form is defined twice, the first definition counts.
 
     Source:
         Schwartz and Hearst, A simple algorithm for identifying abbreviation definitions in biomedical text, PSB 2003, figure 1.
@@ -55,13 +55,19 @@ def definitions(text: str, *, english: bool = True) -> dict[str, str]:
 
 
 def _clause(text: str) -> str:
-    """Return what follows the last end of a sentence or line."""
+    """Return the text after the last sentence end, bracket, blank line or list mark."""
     ends = list(_END.finditer(text))
     return (text[ends[-1].end() :] if ends else text).strip()
 
 
 def _read(before: str, inside: str, english: bool) -> Iterator[tuple[str, str]]:
-    """Yield the short and long forms of one bracket."""
+    """Yield (short form, long form) pairs of one bracket.
+
+    Args:
+        before: the text before the bracket.
+        inside: the text in the bracket.
+        english: whether the text is English.
+    """
     shorts = list(takewhile(is_short, _JOINED.split(inside)))
     if len(shorts) > 1:
         longs = _side_by_side(before, shorts, english)
@@ -82,7 +88,7 @@ def _read(before: str, inside: str, english: bool) -> Iterator[tuple[str, str]]:
 
 
 def is_short(text: str) -> bool:
-    """Say whether a text can be a short form: 2 to 8 letters and digits, at least half of them capitals, and no Roman number."""
+    """Return whether a text can be a short form: 2 to 8 letters and digits, at least half of them capitals, and not a Roman numeral."""
     letters = [c for c in text if c.isalnum()]
     fits = _SHORT.fullmatch(text) is not None and _ROMAN.fullmatch(text) is None and 2 <= len(letters) <= MAX_LETTERS
     return fits and 2 * sum(c.isupper() for c in letters) >= len(letters)
@@ -95,7 +101,7 @@ def _forms(short: str, english: bool) -> list[str]:
 
 
 def _side_by_side(before: str, shorts: list[str], english: bool) -> list[str | None]:
-    """Give each of several short forms its part of the text. The other parts may share the last words of the last one."""
+    """Return the long form of each of several short forms. Long forms may share their last words: "Duchenne and Becker muscular dystrophy"."""
     parts = _JOINED.split(before)[-len(shorts) :]
     if len(parts) < len(shorts):
         return [None] * len(shorts)
@@ -106,14 +112,14 @@ def _side_by_side(before: str, shorts: list[str], english: bool) -> list[str | N
 
 
 def _long(text: str, short: str, english: bool) -> str | None:
-    """Return the end of `text` that the short form stands for."""
+    """Return the part at the end of `text` that the short form stands for; None if there is none."""
     letters = [c.lower() for c in _forms(short, english)[-1] if c.isalnum()]
     exact = _initials(text, letters, small=english and (len(letters) > 2 or "&" in short))
     if exact or short.upper() in _USUAL:
         return exact
     if len(letters) > 2 or "-" in short:
         return _schwartz_hearst(text, letters, english)
-    return _initials(text, letters, turned=True)
+    return _initials(text, letters, is_reversed=True)
 
 
 def _schwartz_hearst(text: str, letters: list[str], english: bool) -> str | None:
@@ -122,7 +128,9 @@ def _schwartz_hearst(text: str, letters: list[str], english: bool) -> str | None
     From the right, each letter is matched at its last place before the letter that follows it. The first letter must begin a word, and the
     last letter must be in the last word. A long form has at most min(|A| + 5, 2 |A|) words, where |A| is the number of letters.
     """
-    lowered = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)  # lower-cased, "İ" would become two characters
+    lowered = "".join(
+        c.lower() if len(c.lower()) == 1 else c for c in text
+    )  # "İ" is kept, because its lower case has two characters and would move the offsets
     at = len(text)
     for place, letter in reversed(list(enumerate(letters))):
         at = lowered.rfind(letter, 0, at)
@@ -138,19 +146,19 @@ def _schwartz_hearst(text: str, letters: list[str], english: bool) -> str | None
     return long
 
 
-def _initials(text: str, letters: list[str], *, small: bool = False, turned: bool = False) -> str | None:
+def _initials(text: str, letters: list[str], *, small: bool = False, is_reversed: bool = False) -> str | None:
     """Return the words at the end of `text` whose initials are the letters.
 
     Args:
         text: the text before the bracket.
         letters: letters of the short form, in lower case.
-        small: small words may have no letter in the short form.
-        turned: compare two letters in reverse order.
+        small: small words, such as "of", may have no letter in the short form.
+        is_reversed: compare two letters in reverse order.
     """
     got = ""
     for word in reversed(list(_WORD.finditer(text))):
         initial = word[0][0].lower()
-        if initial == letters[len(got) if turned else -1 - len(got)]:
+        if initial == letters[len(got) if is_reversed else -1 - len(got)]:
             got += initial
         elif not small or word[0].lower() not in _SMALL:
             return None

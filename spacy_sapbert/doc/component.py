@@ -1,4 +1,4 @@
-"""What the components of this package have in common: how they are called, and what happens to an error in a Doc."""
+"""The base class of this package's components: how they are called, and how they handle an error in a Doc."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -8,12 +8,12 @@ from spacy.tokens import Doc
 
 
 class DocComponent(Pipe):
-    """A component that predicts on Docs, then writes on them. A subclass has `load`, `predict` and `set_annotations`."""
+    """A component that first predicts for Docs and then annotates them. Subclasses implement `load`, `predict` and `set_annotations`."""
 
     name: str
 
     def load(self) -> None:
-        """Read what the component needs, unless it was read before."""
+        """Read the files that the component needs, if they have not been read yet."""
         raise NotImplementedError
 
     def predict(self, docs: Iterable[Doc]) -> Any:
@@ -21,24 +21,24 @@ class DocComponent(Pipe):
         raise NotImplementedError
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Any) -> None:
-        """Write the predictions on their Docs."""
+        """Write each prediction into its Doc."""
         raise NotImplementedError
 
     def __call__(self, doc: Doc) -> Doc:
-        """Annotate one Doc in place. An error in it goes to spaCy's error handler."""
+        """Annotate one Doc in place. An error is passed to spaCy's error handler."""
         self.load()
         self._annotate(doc)
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Annotate a stream of Docs, one by one. A Doc with an error goes to spaCy's error handler, and is left out if that goes on."""
+        """Annotate a stream of Docs, one by one. An error is passed to spaCy's error handler; if that does not raise, the Doc is left out."""
         self.load()
         for doc in stream:
             if self._annotate(doc):
                 yield doc
 
     def _annotate(self, doc: Doc) -> bool:
-        """Predict on one Doc and write on it; return whether there was no error."""
+        """Predict for one Doc and annotate it. Return False if there was an error."""
         try:
             self.set_annotations([doc], self.predict([doc]))
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Spans that a user gives for a text: a Doc whose tokens fit them exactly."""
+"""Make a Doc from a text and the spans that a user gives, with tokens that fit these spans exactly."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from typing import NamedTuple
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-OWN = "own_mentions"  # span group of the spans that a user gives
+OWN = "own_mentions"  # span group with the spans that a user gives
 
 
 class Place(NamedTuple):
-    """A span that a user gives: first character, character after the last one, label."""
+    """A span that a user gives.
+
+    Attributes:
+        start: first character.
+        end: character after the last one.
+        label: its label, "" for none.
+    """
 
     start: int
     end: int
@@ -21,12 +27,12 @@ class Place(NamedTuple):
 
 
 def with_spans(nlp: Language, text: str, places: Sequence[Place]) -> Doc:
-    """Return a Doc with a span group of given spans. Tokens are cut where a span begins or ends, so that every span is exactly as given.
+    """Return a Doc whose span group `OWN` holds the given spans. Tokens are split where a span begins or ends, so that every span fits exactly.
 
     Args:
-        nlp: its tokenizer is used.
+        nlp: pipeline whose tokenizer is used.
         text: the text.
-        places: the spans; they may overlap. They begin and end with no white space.
+        places: the spans. They may overlap, but must not begin or end with white space, see `trimmed`.
     """
     plain = nlp.make_doc(text)
     cuts = {edge for place in places for edge in (place.start, place.end)}
@@ -45,7 +51,7 @@ def with_spans(nlp: Language, text: str, places: Sequence[Place]) -> Doc:
 
 
 def trimmed(text: str, place: Place) -> Place:
-    """Return a span without the white space at its ends, which belongs to no token."""
+    """Return a span without the white space at its ends, because white space is in no token."""
     inside = text[place.start : place.end]
     start = place.start + len(inside) - len(inside.lstrip())
     return place._replace(start=start, end=max(start, place.end - (len(inside) - len(inside.rstrip()))))

@@ -12,9 +12,9 @@ from ..errors import fail
 from .abbreviations import definitions
 
 CORRECTED = "corrected_text"  # extension of spans: the text with its misspelt words corrected, as `concept_matcher` found it
-ALL = "sapbert"  # span group of all mentions: chosen ones, nested ones, and parts of coordinations
+ALL = "sapbert"  # span group with all mentions: chosen ones, nested ones, and parts of coordinations
 SpansKey = Union[None, str, List[str]]
-Spans = List[Tuple[Optional[str], int, Span]]  # group or None for doc.ents, place in it, span
+Spans = List[Tuple[Optional[str], int, Span]]  # (group, or None for doc.ents; index in the group; span)
 
 
 class Mention(NamedTuple):
@@ -22,7 +22,7 @@ class Mention(NamedTuple):
 
     Attributes:
         text: the text of the span, with abbreviations replaced by their long forms.
-        long_form: the long form that was put in, None if there was none.
+        long_form: the first long form that replaced an abbreviation; None if nothing was replaced.
     """
 
     text: str
@@ -30,7 +30,7 @@ class Mention(NamedTuple):
 
 
 class Link(NamedTuple):
-    """What is written on one span.
+    """The result that is written on one span.
 
     Attributes:
         kb_id: id of the linked concept, or the NIL string.
@@ -55,7 +55,7 @@ def attribute_names(attr_name: str) -> Tuple[str, str, str, str]:
 
 @dataclass(frozen=True)
 class _Candidates:
-    """Reads the candidates of a span. They are tuples, also in a Doc that came from bytes or from another process, where spaCy makes lists of them.
+    """Getter for the candidates of a span. It returns tuples, even in a Doc from bytes or another process, where spaCy turns tuples into lists.
 
     Attributes:
         name: name of the extension.
@@ -73,7 +73,7 @@ class _Candidates:
 
 @dataclass(frozen=True)
 class _SetCandidates:
-    """Writes the candidates of a span.
+    """Setter for the candidates of a span.
 
     Attributes:
         name: name of the extension.
@@ -87,12 +87,16 @@ class _SetCandidates:
 
 
 def _key(name: str, span: Span) -> Tuple[Any, ...]:
-    """Return where spaCy keeps the value of an extension of a span."""
+    """Return the key under which spaCy stores the value of a span's extension in `Doc.user_data`."""
     return ("._.", name, span.start_char, span.end_char)
 
 
 def set_extensions(attr_name: str, component: str) -> None:
-    """Declare the four attributes of spans. One that exists already must have the same default, as scispaCy's `kb_ents` has.
+    """Register the four span attributes of a linker. An attribute that already exists must have the same default, as scispaCy's `kb_ents` has.
+
+    Args:
+        attr_name: name of the candidates' attribute, see `attribute_names`.
+        component: name of the component, for error messages.
 
     Raises:
         SapbertError: E005, an attribute exists with another default.
@@ -119,7 +123,7 @@ def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ())
         labels_discard: spans with one of these labels are left out.
 
     Returns:
-        (name of the group, None for `doc.ents`; place in the group; span).
+        List of (name of the group, None for `doc.ents`; index in the group; span).
     """
     discard = set(labels_discard)
     groups: Sequence[Optional[str]] = [None] if spans_key is None else [spans_key] if isinstance(spans_key, str) else spans_key
@@ -131,20 +135,20 @@ def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ())
 
 
 def spans_to_link(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ()) -> Spans:
-    """Return every span to link, as `get_spans`; beside `doc.ents` also those of the group "sapbert", which `concept_matcher` makes."""
+    """Return every span to link, as `get_spans`; with `doc.ents` also the spans of the group "sapbert", which `concept_matcher` writes."""
     found = get_spans(doc, spans_key, labels_discard)
     return found + get_spans(doc, ALL, labels_discard) if spans_key is None and ALL in doc.spans else found
 
 
 def is_part(group: Optional[str], span: Span) -> bool:
-    """Say whether a span is a part of a coordination: its id is the name to look up ("cleft palate" of "cleft lip and palate")."""
+    """Return whether a span is a part of a coordination ("cleft palate" of "cleft lip and palate"). Then its id is the name to look up."""
     return group == ALL and bool(span.id)
 
 
 def long_forms(doc: Doc, *, english: bool = True) -> Dict[str, str]:
     """Return the abbreviations of a Doc, short form -> long form.
 
-    What scispaCy's `abbreviation_detector` found counts before what `definitions` finds in the text.
+    Results of scispaCy's `abbreviation_detector` take precedence over those of `definitions`.
     """
     return {**definitions(doc.text, english=english), **detected(doc)}
 
@@ -152,7 +156,7 @@ def long_forms(doc: Doc, *, english: bool = True) -> Dict[str, str]:
 def detected(doc: Doc) -> Dict[str, str]:
     """Return the abbreviations that a detector in the pipeline found, short form -> long form.
 
-    The detector's results may be Spans, or dicts where they were made serialisable.
+    The detector's results may be Spans, or dicts if its setting `make_serializable` is on.
     """
     if not Doc.has_extension("abbreviations"):
         return {}
@@ -172,7 +176,7 @@ def detected(doc: Doc) -> Dict[str, str]:
 
 
 def set_corrected_extension() -> None:
-    """Declare the extension of spans for corrected texts, unless it is declared already."""
+    """Register the span extension for corrected texts, if it is not registered yet."""
     if not Span.has_extension(CORRECTED):
         Span.set_extension(CORRECTED, default=None)
 
@@ -186,7 +190,7 @@ def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True, part
         span: the span to link.
         forms: short form -> long form, see `long_forms`.
         english: the text is English, so "VSDs" is the plural of "VSD".
-        part: the span is a part of a coordination, and its id is the name to look up.
+        part: whether the span is a part of a coordination, whose id is the name to look up.
     """
     text = str(span.id_) if part else (span._.get(CORRECTED) if Span.has_extension(CORRECTED) else None) or span.text
     used: List[str] = []  # long forms
@@ -196,7 +200,7 @@ def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True, part
     longest = max(map(len, shorts))
     known = {
         form: short for short in shorts if len(short) > 1 or longest == 1 for form in (short, *(_plurals(short) if english else ()))
-    }  # "V-shaped VSD"
+    }  # a one-letter form is ignored beside a longer one: "V-shaped VSD"
     if text in known:
         return Mention(forms[known[text]], forms[known[text]])
     each = "|".join(re.escape(form) for form in sorted(known, key=len, reverse=True))
@@ -230,21 +234,21 @@ def write_links(doc: Doc, spans: Spans, links: List[Link], attr_name: str, overw
         spans: what `get_spans` returned.
         links: one link for each span.
         attr_name: name of the candidates' attribute, see `attribute_names`.
-        overwrite: replace a kb_id that is there already.
+        overwrite: replace an existing kb_id.
     """
     ents_name, codes_name, explain_name, prob_name = attribute_names(attr_name)
     by_group: Dict[str, Dict[int, str]] = {}
-    # attributes belong to the place of a span: those of a whole mention count before those of a part with the same place
+    # spaCy stores attributes by a span's offsets. So a whole mention is written after a part of a coordination with the same offsets
     for (group, place, span), link in sorted(zip(spans, links), key=lambda each: not is_part(each[0][0], each[0][2])):
         span._.set(ents_name, list(link.candidates))
         span._.set(codes_name, link.codes)
         span._.set(explain_name, link.explain)
         span._.set(prob_name, link.probability)
-        # NIL does not replace the id that another linker wrote; the attributes of each linker show what it found
+        # NIL does not replace an id that another linker wrote; each linker's own attributes still show its result
         if span.kb_id_ and (not overwrite or (link.kb_id in ("", "NIL") and attr_name != "kb_ents")):
             continue
         if group is None:
-            for token in span:  # doc.ents makes new Spans each time, so the id is set on the tokens
+            for token in span:  # doc.ents returns new Spans each time, so the id is set on the tokens
                 token.ent_kb_id_ = link.kb_id
         else:
             by_group.setdefault(group, {})[place] = link.kb_id
@@ -252,7 +256,7 @@ def write_links(doc: Doc, spans: Spans, links: List[Link], attr_name: str, overw
         old = doc.spans[group]
         new = [
             Span(doc, s.start, s.end, label=s.label, kb_id=ids[i], span_id=s.id) if i in ids else s for i, s in enumerate(old)
-        ]  # a Span in a group can't be changed either
+        ]  # the id of a Span in a group can't be changed either, so new Spans are made
         doc.spans[group] = SpanGroup(doc, name=old.name, attrs=dict(old.attrs), spans=new)
 
 

@@ -1,1 +1,1 @@
-"""`concept_matcher`: finds names of the knowledge base in a text."""
+"""`concept_matcher`, a component that finds names of the knowledge base in a text."""

@@ -1,4 +1,4 @@
-"""Which single words of a vocabulary are looked for in text, and in which case: acronyms, symbols, plain English, units."""
+"""Decide which one-word names are looked for in text, and in which case: acronyms, symbols, plain English words, units."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ DATA = Path(__file__).parents[1] / "data"
 PLAIN_WORDS = DATA / "plain_words.txt"
 KNOWN_WORDS = DATA / "known_words.txt.xz"
 SENSES = DATA / "abbreviations.tsv"
-SYMBOL_LETTERS = 3  # "Mg", "Pap", "Na"; longer ones with one capital are words at the beginning of a name
-WITH_VALUE = " with value"  # behind these: only where a value follows, "Hb 98", "weight 71 kg"
-# types of concepts that say how, where or when, and are no mention by themselves
+SYMBOL_LETTERS = 3  # "Mg", "Pap", "Na"; a longer word with one capital is an ordinary word at the beginning of a name
+WITH_VALUE = " with value"  # added to a casing: the name counts only if a value follows, "Hb 98", "weight 71 kg"
+# semantic types of concepts that only say how, where or when; they are not mentions by themselves
 QUALIFIERS = frozenset(["T041", "T056", "T077", "T078", "T079", "T080", "T081", "T082", "T089", "T102", "T169", "T185"])
-# what is measured in them stands before
+# a word of these after a number is a unit, not a mention
 UNITS = frozenset(
     [
         "mm",
@@ -111,13 +111,13 @@ UNITS = frozenset(
 
 
 def casing(texts: Iterable[str]) -> str:
-    """Return how a word must be written to be found, by how the sources write it.
+    """Return in which case a text must write a word to be found, judged by how the sources write it.
 
     Args:
-        texts: the word as each source writes it: "COPD", "copd".
+        texts: the word as the sources write it: "COPD", "copd".
 
     Returns:
-        CAPITALS for an acronym ("CHILD", "DVTs"), NOT_LOWER for a short symbol ("Mg"), "" for a word.
+        CAPITALS for an acronym ("CHILD", "DVTs"), NOT_LOWER for a short symbol ("Mg"), "" for an ordinary word in any case.
     """
     texts = list(texts)
     if all(is_acronym(text) for text in texts):
@@ -134,12 +134,12 @@ def is_symbol(texts: Iterable[str]) -> bool:
 
 
 def only_qualifies(tuis: Collection[str]) -> bool:
-    """Say whether semantic types are those of qualifiers only ("right", "mild", "chronic")."""
+    """Return whether all semantic types are types of qualifiers ("right", "mild", "chronic")."""
     return bool(tuis) and all(tui in QUALIFIERS for tui in tuis)
 
 
 def is_unit(word: str, before: str) -> bool:
-    """Say whether a word is a unit of the number that stands before it.
+    """Return whether a word is the unit of a number that stands before it.
 
     Args:
         word: the word.
@@ -150,13 +150,13 @@ def is_unit(word: str, before: str) -> bool:
 
 @lru_cache(maxsize=1)
 def plain_words() -> frozenset[str]:
-    """Return English words that are names of some vocabulary, but in a note hardly ever a mention by themselves."""
+    """Return English words that are names in some vocabulary, but are hardly ever mentions by themselves."""
     lines = PLAIN_WORDS.read_text(encoding="utf-8").splitlines()
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
 def is_plain(word: str) -> bool:
-    """Say whether a lower-case word, or what it is an English form of, is among the plain words."""
+    """Return whether a word in lower case, or its base form, is one of the plain words."""
     plain = plain_words()
     bare = [
         word,
@@ -169,7 +169,7 @@ def is_plain(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def known_words() -> frozenset[str]:
-    """Return lower-case words that notes and abstracts write often, so that they are no misspellings."""
+    """Return words in lower case that are frequent in notes and abstracts, and so are not misspellings."""
     import lzma
 
     with lzma.open(KNOWN_WORDS, "rt", encoding="utf-8") as file:
@@ -178,13 +178,13 @@ def known_words() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def abbreviations() -> frozenset[str]:
-    """Return the abbreviations of clinicians, as they are written, that have a sense with a CUI."""
+    """Return the clinical abbreviations, as they are written, that have a sense with a CUI."""
     with open(SENSES, encoding="utf-8") as file:
         rows = (line.rstrip("\n").split("\t") for line in file if not line.startswith("#"))
         return frozenset(row[0] for row in rows if len(row) > 2 and row[2].startswith("C"))
 
 
 def group_of(tui: str | None) -> str:
-    """Return the group of a semantic type, "" for none."""
+    """Return the group of a semantic type; "" if the type is not known."""
     kind = semantic_types.load().get(tui or "")
     return kind.group if kind else ""

@@ -1,8 +1,8 @@
-"""The component `concept_matcher`: find names of the knowledge base in text, so that a pipeline needs no trained recogniser.
+"""The component `concept_matcher`: it finds names of the knowledge base in text, so that a pipeline needs no trained recogniser.
 
 Names and text are compared as runs of lower-cased words, in English without possessive and plural endings. The longest run is taken, from
-left to right. At each word there is one look-up for every possible length of a run (`phrases.py`). spaCy's phrase patterns would take longer
-to make than to use, and would not find plurals.
+left to right. At each word there is one look-up for every possible length of a run (`phrases.py`). With spaCy's PhraseMatcher, building the
+patterns would take longer than the search, and plurals would not be found.
 """
 
 import re
@@ -43,21 +43,21 @@ from .shorthand import SHORT, written_out
 from .sites import without_sites
 from .spelling import MIN_LETTERS, Spelling
 
-# A word is letters and digits; "'s" belongs to its word, and `stem` removes it. Punctuation and empty lines are words, too, as no name
-# crosses them. Spaces, hyphens, slashes and apostrophes only separate words
+# A word is letters and digits; "'s" belongs to its word, and `stem` removes it. Punctuation marks and empty lines are words, too, so that no
+# name crosses them. Spaces, hyphens, slashes and apostrophes only separate words
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
-KEPT_FROM = 20_000  # from so many names on, the phrases are kept in the cache
-SHOWN_FROM = 1_000_000  # from so many names on, making the phrases takes more than ten seconds, and progress is shown
-RULES = 5  # add one with every change to how a name becomes words (`_form`, `stem`, `_collect`), so that older caches are not used
+KEPT_FROM = 20_000  # with at least so many names, the phrases are stored in the cache
+SHOWN_FROM = 1_000_000  # with at least so many names, building the phrases takes more than ten seconds, and progress is shown
+RULES = 5  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
-_REMEMBERED = 500_000  # words kept in memory while names are read
-_LONG = 64  # letters; hashes of longer words (base64) are not kept
-SPELLING_TO = 1_000_000  # with more names, words with one edit between them are too often both names
-_REMOVED = re.compile(r"\[\*\*.*?\*\*\]")  # what was removed from a note, "[**Name**]"
-_DENIES = frozenset(["no", "not", "denies", "denied", "without"])  # "no fever" is a fever that is denied, though some source has it as a name
-_IN_BRACKETS = re.compile(r"\s*[(\[]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation behind its long form
+_REMEMBERED = 500_000  # words whose hashes are cached while names are read
+_LONG = 64  # letters; hashes of longer words (such as base64) are not cached
+SPELLING_TO = 1_000_000  # with more names, two words that differ by one edit are too often both names
+_REMOVED = re.compile(r"\[\*\*.*?\*\*\]")  # a placeholder of a de-identified note, "[**Name**]"
+_DENIES = frozenset(["no", "not", "denies", "denied", "without"])  # "no fever" is a denied fever, although some sources have it as a name
+_IN_BRACKETS = re.compile(r"\s*[(\[]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation in brackets after its long form
 _TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)\.\s*$")
-_CAPITALS = 0.7  # share of capitals among the letters of a line that is written in capitals
+_CAPITALS = 0.7  # a line with at least this share of capital letters counts as written in capitals
 
 
 @runtime_checkable
@@ -71,16 +71,16 @@ class HasKnowledgeBase(Protocol):
 
     @property
     def additions(self) -> Additions:
-        """Names and concepts that a user added; each change makes a new object."""
+        """Names and concepts that a user added. Each change creates a new object."""
         ...
 
     def load(self) -> None:
-        """Read the files, unless they were read before."""
+        """Read the files, if they have not been read yet."""
         ...
 
 
 def words(text: str, language: str = "") -> List[Tuple[str, int, int]]:
-    """Return (word or punctuation mark, start, end) of a text, with offsets in characters.
+    """Return the words and punctuation marks of a text as (form, start, end), with offsets in characters.
 
     Args:
         text: a text.
@@ -138,7 +138,7 @@ def make_concept_matcher(
     all_key: Optional[str],
     scorer: Optional[Callable[..., Any]],
 ) -> "ConceptMatcher":
-    """Make the component, see `ConceptMatcher`, without reading anything from disk."""
+    """Create the component, see `ConceptMatcher`. Nothing is read from disk yet."""
     return ConceptMatcher(
         nlp,
         name,
@@ -163,20 +163,21 @@ class ConceptMatcher(DocComponent):
     Args:
         nlp: the pipeline.
         name: name of the component in the pipeline.
-        linker_name: a registered linker, or the folder of a linker or a knowledge base. None: the knowledge base of a `sapbert_linker` in
-            the same pipeline, else "open".
+        linker_name: a registered linker, or the folder of a linker or a knowledge base. None: the knowledge base of the `sapbert_linker` in
+            the same pipeline; without one, "open".
         spans_key: a span group; None for `doc.ents`.
         types: semantic types or groups whose names are looked for; None for all.
-        label: "group" (DISO, ANAT, PROC …) or "type" (T047 …) of the name's first concept; any other text is the label itself.
-        overwrite: for `doc.ents`, matches replace entities that overlap them; else these entities stay.
-        min_chars: shorter names are ignored. Names of only stop words or digits, and names of one letter but for a test's before a value
-            ("K 5.9"), are always ignored.
+        label: "group": the semantic group of the name's first concept (DISO, ANAT, PROC …); "type": its semantic type (T047 …); any other text: that
+            text.
+        overwrite: with `doc.ents`: True: matches replace entities that overlap them; False: those entities stay.
+        min_chars: names with fewer characters are ignored. Names that consist only of stop words or digits are always ignored. So are names of
+            one letter, except a test before a value ("K 5.9").
         weak_names: look for narrower, related, broader and lay names, too.
-        qualifiers: look for names that only qualify, too ("right", "mild", "chronic"), if `types` is None.
+        qualifiers: look for qualifiers, too ("right", "mild", "chronic"), if `types` is None.
         spelling: find words of seven letters and more with one wrong letter, if the knowledge base has at most a million names.
-        join: choose between the names and the entities of an earlier component, by the rules of `joining.chosen`; `overwrite` does not count.
-        all_key: a span group for all mentions: chosen ones, nested ones, and parts of coordinations, whose id is the name to look up. None: no
-            group. `sapbert_linker` links the group "sapbert" beside `doc.ents`.
+        join: choose between names and the entities of an earlier component by the rules of `joining.chosen`; `overwrite` is then ignored.
+        all_key: a span group for all mentions: chosen ones, nested ones, and parts of coordinations, whose span id is the name to look up. None:
+            no group. `sapbert_linker` links the group "sapbert" together with `doc.ents`.
         scorer: spaCy's scorer of entities.
 
     Raises:
@@ -213,11 +214,11 @@ class ConceptMatcher(DocComponent):
         self.types: Optional[FrozenSet[str]] = None if types is None else semantic_types.expand([types] if isinstance(types, str) else types)
         self._language = getattr(nlp, "lang", "")
         own = set() if self._language in ENGLISH else nlp.Defaults.stop_words
-        self._stop_words: Set[str] = STOP_WORDS | own  # a knowledge base may hold English names beside those of the text's language
+        self._stop_words: Set[str] = STOP_WORDS | own  # a knowledge base may hold English names in addition to names in the text's language
         self._phrases: Optional[Phrases] = None
         self._spelling: Optional[Spelling] = None
         self._corrected: LRUCache[str, Optional[str]] = LRUCache(_REMEMBERED // 10)
-        # additions of the linkers in the pipeline, by the linkers' names, and their phrases
+        # name of each linker in the pipeline -> its additions, and their phrases
         self._added: Dict[str, Tuple[Additions, Phrases]] = {}
         self._more: Optional[Phrases] = None  # the phrases of all additions
 
@@ -226,14 +227,14 @@ class ConceptMatcher(DocComponent):
         return 0 if self._phrases is None else len(self._phrases)
 
     def load(self) -> None:
-        """Read the names, unless they were read before."""
+        """Read the names, if they have not been read yet, and the additions of linkers in the pipeline, if they changed."""
         if self._phrases is None:
             self.set_kb(self._find_kb())
         changed = False
         for name, component in self.nlp.pipeline:
             if isinstance(component, HasKnowledgeBase):
-                component.load()  # its folder may hold additions
-                if self._added.get(name, (None, None))[0] is not component.additions:  # each change makes a new object
+                component.load()  # the linker's folder may hold additions
+                if self._added.get(name, (None, None))[0] is not component.additions:  # each change creates a new object
                     self._added[name] = component.additions, self._collect(self._added_names(component.kb, component.additions), {})
                     changed = True
         if changed:
@@ -255,17 +256,17 @@ class ConceptMatcher(DocComponent):
         return KnowledgeBase(default_linkers.find_linker(self.linker_name) / bundle.KB)
 
     def set_kb(self, kb: KnowledgeBase) -> None:
-        """Look for the names of a knowledge base. If there are many, their hashes are made once and kept in the cache.
+        """Set the knowledge base whose names are looked for. If it has many names, their hashes are computed once and stored in the cache.
 
         Warns with W009 if the cache cannot be written.
 
         Raises:
-            SapbertError: E103, no name is left.
+            SapbertError: E103, no name remains to look for.
         """
         if kb.n_surface_forms < KEPT_FROM:
             self._phrases, self._spelling = self._of(kb)
             return
-        # everything that the phrases depend on
+        # everything that the phrases depend on, for the key of the cache
         rules = [RULES, VERSION, MAX_WORDS, {tui: kind.group for tui, kind in semantic_types.load().items()}]
         own = [self.min_chars, self.weak_names, self.label, sorted(self.types or ()), self.types is None, self.qualifiers, self.spelling]
         text = [self._language if self._language not in ENGLISH else "en", sorted(self._stop_words), _WORD.pattern]
@@ -303,9 +304,9 @@ class ConceptMatcher(DocComponent):
 
         Args:
             names: the names.
-            counts: form of a word -> in how many names it stands; what is found is added.
+            counts: form of a word -> number of names that hold it; the words of `names` are added.
         """
-        whole, unmarked = Collected(), Collected()  # "hypotonia, generalized" is also found without its comma
+        whole, unmarked = Collected(), Collected()  # unmarked: without punctuation, so that "hypotonia, generalized" is also found without its comma
         look = lru_cache(_REMEMBERED)(self._looked_at)
         labels: Dict[Optional[str], str] = {}
         for name in names:
@@ -326,7 +327,7 @@ class ConceptMatcher(DocComponent):
             label = labels.get(tui) or labels.setdefault(tui, self._label(tui))
             if symbol:
                 label = f"{label}\t{CAPITALS}{casing.WITH_VALUE}"
-            elif len(found) == 1 and name.texts:  # a name that a user added has none, and is taken as it is
+            elif len(found) == 1 and name.texts:  # a name that a user added has no texts, and counts in any case
                 wanted = casing.casing(name.texts)
                 known = bool(wanted) and not casing.abbreviations().isdisjoint(name.texts)
                 if not known and (casing.is_plain(text) or (wanted and len(text) == 2)):
@@ -342,9 +343,9 @@ class ConceptMatcher(DocComponent):
         return union([whole.phrases(), unmarked.phrases()])
 
     def _looked_at(self, word: str) -> Tuple[int, bool]:
-        """Return a word's hash, and whether it says too little to be a name alone.
+        """Return the hash of a word, and whether the word alone is too unspecific to be a name (a stop word, a number, one letter).
 
-        The stemmed form is tested, too: "Wells" must not find "well".
+        The stemmed form is tested, too: the name "Wells" must not match "well".
         """
         form = _form(word, self._language)
         return word_hash(form), word in self._stop_words or form in self._stop_words or word.isdigit() or len(form) == 1
@@ -360,7 +361,7 @@ class ConceptMatcher(DocComponent):
     # -- calling --------------------------------------------------------------------------------------------------------
 
     def predict(self, docs: Iterable[Doc]) -> List[List[Match]]:
-        """Return the longest names in each Doc, from left to right, without overlap."""
+        """Return the names in each Doc: the longest from left to right, then (in English) nested and overlapping names and parts of coordinations."""
         self.load()
         return [list(self._match(doc.text)) for doc in docs]
 
@@ -376,7 +377,7 @@ class ConceptMatcher(DocComponent):
         assert phrases is not None
         lengths, labels = phrases.longest(words)
         added: Dict[int, str] = {}
-        full: Dict[int, str] = {}  # words that notes write short, written out, where a name needs them
+        full: Dict[int, str] = {}  # position -> full form of a shortened word, where a name needs it
         if self._language in ENGLISH:
             full = self._written_out(found, words, corrected, lengths, labels)
         if more is not None:
@@ -390,7 +391,13 @@ class ConceptMatcher(DocComponent):
         right_of = {**corrected, **full}
 
         def made(places: Sequence[int], given: str, **kind: bool) -> Optional[Match]:
-            """Return the name that words stand for, if they are meant."""
+            """Return the match of the words at some positions; None if they are not meant as the name.
+
+            Args:
+                places: positions of the words, in the order of the name.
+                given: label of the phrase; after a tab, how the word must be written.
+                kind: `nested` or `part` of the match.
+            """
             label, _, wanted = given.partition("\t")
             first, last = found[min(places)].start(), found[max(places)].end()
             if skipped.overlap(first, last) and (first, last) not in tests:
@@ -422,24 +429,24 @@ class ConceptMatcher(DocComponent):
         for places, label in zip([*inner, *wholes], _labels(sets, [[hashes[i] for i in places] for places in [*inner, *wholes]])):
             if label is not None and (match := made(places, label, nested=True)) is not None:
                 yield match
-        begins = np.logical_or.reduce([each.begins(words) for each in sets]).tolist()  # most parts are no names, and few words begin one
+        begins = np.logical_or.reduce([each.begins(words) for each in sets]).tolist()  # most parts are not names, and few words begin one
         tried = [part for part in parts_of([each.group().lower() for each in found]) if begins[part.words[0]]]
         for part, label in zip(tried, _labels(sets, [[hashes[i] for i in part.words] for part in tried])):
             if label is not None and (match := made(part.words, label, part=True)) is not None:
                 yield match._replace(part=not part.whole)
 
     def _written_out(self, found: List["re.Match[str]"], words: Any, corrected: Dict[int, str], lengths: Any, labels: Any) -> Dict[int, str]:
-        """Find names with words that notes write short ("abdo pain"), where the words as they stand give no name as long.
+        """Find names with shortened words ("abdo pain"), where the unchanged words give no name of that length. The arrays are changed in place.
 
         Args:
             found: words of the text.
-            words: (m,) their hashes; those of the words that are returned are changed to the words written out.
-            corrected: place -> right form of misspelt words.
-            lengths: (m,) words of the longest name that begins at each word; changed for what is found.
-            labels: (m,) its label; changed for what is found.
+            words: (m,) their hashes; for each returned word, set to the hash of its full form.
+            corrected: position -> correct form of misspelt words.
+            lengths: (m,) number of words of the longest name that begins at each word; updated for each name found here.
+            labels: (m,) index of its label; updated for each name found here.
 
         Returns:
-            Place -> the word written out.
+            Position -> full form of the word.
         """
         full = {at: form for at, match in enumerate(found) if at not in corrected and (form := written_out(match.group().lower())) is not None}
         if not full or self._phrases is None:
@@ -449,7 +456,7 @@ class ConceptMatcher(DocComponent):
             other[at] = _hash(form, self._language)
         their_lengths, their_labels = self._phrases.longest(other)
         used: Dict[int, str] = {}
-        taken = 0  # where the last name ends
+        taken = 0  # position after the last name
         for start in np.flatnonzero(their_lengths).tolist():
             end = start + int(their_lengths[start])
             places = [at for at in full if start <= at < end]
@@ -463,14 +470,14 @@ class ConceptMatcher(DocComponent):
         return used
 
     def _unlike(self, taken: List[Tuple[int, int]], lengths: Any) -> Iterator[Tuple[int, int]]:
-        """Yield names that overlap a chosen one without being in it: "kidney injury" where "acute kidney" was taken."""
+        """Yield (first word, position after the last) of names that overlap a chosen one but are not in it: "kidney injury" beside "acute kidney"."""
         for at, end in taken:
             for start in range(at + 1, end):
                 if lengths[start] and start + int(lengths[start]) > end:
                     yield start, start + int(lengths[start])
 
     def _corrections(self, found: List["re.Match[str]"], text: str) -> Dict[int, str]:
-        """Return the right form of each misspelt word of a text, by its place."""
+        """Return position -> correct form for the misspelt words of a text."""
         made: Dict[int, str] = {}
         if self._spelling is None:
             return made
@@ -485,14 +492,14 @@ class ConceptMatcher(DocComponent):
         return made
 
     def set_annotations(self, docs: Iterable[Doc], predictions: List[List[Match]]) -> None:
-        """Write the names that were found into the Docs. A token that holds more than a name ("GERD.3") is split."""
+        """Write the names that were found into the Docs. A token that holds more than the name ("GERD.3") is split."""
         for doc, matches in zip(docs, predictions):
-            text = doc.text  # put together anew each time
+            text = doc.text  # spaCy builds this text anew at each access
             _split(doc, [offset for match in matches for offset in (match.start, match.end)])
             before = [] if self.spans_key else [Match(ent.start_char, ent.end_char, ent.label_, ent=ent) for ent in doc.ents]
-            skipped = _skipped(text) if self.join and before else ()  # a recogniser marks headings, too
+            skipped = _skipped(text) if self.join and before else ()  # a recogniser also marks headings, which are not mentions
             kept, others = chosen(before, matches, text=text, join=self.join, overwrite=self.overwrite, skipped=skipped)
-            if self.all_key is not None:  # else what is left out would be nowhere
+            if self.all_key is not None:  # without this group, sites would be lost
                 chosen_ones, kept = kept, without_sites(kept, text)
                 others = [*others, *(one for one in chosen_ones if one not in kept)]
             spans = filter_spans(span for match in kept if (span := _span(doc, match)) is not None)
@@ -503,13 +510,13 @@ class ConceptMatcher(DocComponent):
                 set_spans(doc, self.all_key, sorted(every.values(), key=lambda span: (span.start, -span.end, span.id)))
 
     def score(self, examples: Iterable[Any], **kwargs: Any) -> Dict[str, Any]:
-        """Score annotated Docs with the scorer."""
+        """Score annotated Docs with the scorer of the settings."""
         return dict(self.scorer(examples, **kwargs)) if self.scorer else {}
 
     def initialize(self, get_examples: Optional[Callable[[], Iterable[Example]]] = None, *, nlp: Optional[Language] = None) -> None:
-        """Read the names of the knowledge base again: now, or on first use if the knowledge base is that of a linker in the pipeline.
+        """Read the names of the knowledge base again: now, or on first use if they come from a linker in the pipeline.
 
-        A linker in the pipeline may be initialised after this component.
+        The reason is that this linker may be initialised after this component.
         """
         self._phrases, self._spelling, self._added, self._more = None, None, {}, None
         self._corrected.clear()
@@ -519,16 +526,16 @@ class ConceptMatcher(DocComponent):
     # -- files ----------------------------------------------------------------------------------------------------------
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
-        """Write the phrases as hashes, so that a saved pipeline needs no knowledge base to find names. No name can be read from them."""
+        """Write the phrases as hashes, so that a saved pipeline finds names without a knowledge base. The hashes do not reveal the names."""
         whole = self._whole()
-        with writing_folder(Path(path) / FOLDER) as folder:  # a new folder, as files of the old one may be mapped
+        with writing_folder(Path(path) / FOLDER) as folder:  # a new folder, because files of the old one may be memory-mapped
             _write(folder, whole, self._spelling)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "ConceptMatcher":
         """Read what `to_disk` wrote.
 
         Raises:
-            SapbertError: E030, the folder holds nothing that can be read.
+            SapbertError: E030, the folder is missing or damaged.
         """
         self._phrases, self._spelling = _read(Path(path) / FOLDER)
         self._corrected.clear()
@@ -538,7 +545,7 @@ class ConceptMatcher(DocComponent):
         """Return what `to_disk` writes as bytes."""
         import srsly
 
-        whole = self._whole().to_dict()  # first: it reads what is not read yet
+        whole = self._whole().to_dict()  # called first, because it loads what has not been read yet
         return bytes(srsly.msgpack_dumps({**whole, "spelling": None if self._spelling is None else self._spelling.to_dict()}))
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "ConceptMatcher":
@@ -568,7 +575,7 @@ def _is_kb(folder: Path) -> bool:
 def _write(folder: Path, phrases: Phrases, spelling: Optional[Spelling]) -> None:
     if spelling is not None:
         spelling.to_disk(folder)
-    phrases.to_disk(folder)  # with a manifest of all files
+    phrases.to_disk(folder)  # last, because it writes the manifest of all files
 
 
 def _read(folder: Path) -> Tuple[Phrases, Optional[Spelling]]:
@@ -576,7 +583,7 @@ def _read(folder: Path) -> Tuple[Phrases, Optional[Spelling]]:
 
 
 def _labels(sets: List[Phrases], runs: List[List[int]]) -> List[Optional[str]]:
-    """Return the first label that one of several sets of phrases gives each run of words."""
+    """Return for each run of words the first label that one of several sets of phrases has; None if no set has the run."""
     return [next(filter(None, each), None) for each in zip(*(phrases.find(runs) for phrases in sets))]
 
 
@@ -591,13 +598,13 @@ def _span(doc: Doc, match: Match) -> Optional[Span]:
 
 
 def _with_defined(matches: List[Match], text: str, language: str, skipped: Places) -> List[Match]:
-    """Add the abbreviations that the text defines for a name that was found, wherever they stand.
+    """Add all places of an abbreviation that the text defines right after a name that was found.
 
     Args:
         matches: the names that were found, in order.
         text: the text.
         language: language of the text, ISO 639-1.
-        skipped: parts of the text in which nothing is looked for.
+        skipped: places (characters) in which nothing is looked for.
     """
     if "(" not in text and "[" not in text:
         return matches
@@ -613,11 +620,11 @@ def _with_defined(matches: List[Match], text: str, language: str, skipped: Place
 
 
 def _skipped(text: str, *, parts: bool = False) -> Places:
-    """Return what holds no mention: known headings of sections, and what was removed from a note.
+    """Return the places that hold no mention: known headings, and placeholders of de-identified notes ("[**Name**]").
 
     Args:
         text: the note.
-        parts: also headings that name a part of the body ("Lungs: clear").
+        parts: include headings that name a part of the body ("Lungs: clear").
     """
     kinds = ((section, kind_of(section.title)) for section in find_sections(text) if section.title)
     headings = [(one.start, text.index(one.title, one.start) + len(one.title)) for one, kind in kinds if kind is not None and (parts or kind != PART)]
@@ -625,11 +632,11 @@ def _skipped(text: str, *, parts: bool = False) -> Places:
 
 
 def _tests(text: str) -> Set[Tuple[int, int]]:
-    """Return the headings that may name a test or a vital sign whose result follows on the line: "CXR: clear"."""
+    """Return the places of headings that may name a test or vital sign, because a result follows on their line: "CXR: clear"."""
     found = set()
     for section in find_sections(text):
         if section.title and kind_of(section.title) in TESTS:
-            start = text.index(section.title, section.start)  # a mark may stand before it: "- CXR: clear"
+            start = text.index(section.title, section.start)  # a list mark may stand before it: "- CXR: clear"
             end = start + len(section.title)
             if text[end:].partition("\n")[0].strip(" \t:-–—*_=>"):
                 found.add((start, end))
@@ -637,7 +644,7 @@ def _tests(text: str) -> Set[Tuple[int, int]]:
 
 
 def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
-    """Say whether a word of a text stands for the name that it equals: it is written so, and is no unit, nor a word in a line of capitals."""
+    """Return whether a word stands for the name that it equals: its case fits, it is not a unit, and not an ordinary word in a line of capitals."""
     word = text[start:end]
     if wanted.endswith(casing.WITH_VALUE):
         wanted = wanted.removesuffix(casing.WITH_VALUE)
@@ -654,7 +661,7 @@ def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
 
 
 def _may_be_misspelt(match: "re.Match[str]", text: str) -> bool:
-    """Say whether a word is no name of a person or a place, by its case: "Johnsen" in the middle of a sentence may be one."""
+    """Return whether a word may be misspelt. "Johnsen" in the middle of a sentence may not: with its capital, it may be a name of a person."""
     word, before = match.group(), text[max(0, match.start() - 8) : match.start()]
     return word.islower() or word.isupper() or (before.rstrip(" \t")[-1:] in ("", ".", ":", "\n", "-", "•") and _TITLE.search(before) is None)
 

@@ -1,4 +1,4 @@
-"""Which mentions are chosen: names that the matcher found, and entities that a recogniser found before it."""
+"""Choose the mentions of a Doc among names that the matcher found and entities that an earlier recogniser found."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from .casing import is_plain
 
-SHORT = 2  # letters; a shorter entity says too little without a name
+SHORT = 2  # letters; an entity of at most so many letters is dropped, unless a name was found in its place
 
 
 class Places:
-    """Places in a text, which are asked whether another one overlaps them.
+    """Places in a text, to test whether another place overlaps one of them.
 
     Args:
-        places: first character and the one after the last, in any order.
+        places: (first character, character after the last one) pairs, in any order.
     """
 
     def __init__(self, places: Iterable[tuple[int, int]]) -> None:
@@ -26,25 +26,25 @@ class Places:
             self._places.append((start, end))
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Yield the places from left to right; those that overlap or touch are one."""
+        """Yield the places from left to right. Places that overlap or touch were merged."""
         return iter(self._places)
 
     def overlap(self, start: int, end: int) -> bool:
-        """Say whether a place has a character in common with one of these."""
+        """Return whether the place start:end (characters) shares a character with one of the places."""
         at = bisect_left(self._places, (end,))
         return at > 0 and start < self._places[at - 1][1]
 
 
 class Match(NamedTuple):
-    """A name that was found in a text, or the entity of a recogniser.
+    """A name that was found in a text, or an entity of a recogniser.
 
     Attributes:
         start: its first character.
         end: the character after its last one.
         label: its label.
-        corrected: what is looked up in place of the text: with misspelt words corrected, or the name of a part. None: the text.
-        nested: it is in a longer name that was taken, or overlaps one.
-        part: it is a part of a coordination, put together from words that stand apart.
+        corrected: text to look up instead of the mention's own text: with misspelt words corrected, or the name of a part. None: its own text.
+        nested: whether it is inside a longer name that was chosen, or overlaps one.
+        part: whether it is a part of a coordination, joined from words that do not stand together.
         ent: the entity; None for a name.
     """
 
@@ -62,20 +62,20 @@ def chosen(
 ) -> tuple[list[Match], list[Match]]:
     """Return the mentions for `doc.ents`, which do not overlap, and all others.
 
-    Of the names, the longest is taken, from left to right. Without `join`, entities stay and names that overlap them do not, or, with
-    `overwrite`, the other way round. With `join`:
+    Among overlapping names the first and longest is chosen, from left to right. Without `join`, entities are kept and names that overlap them are
+    dropped; with `overwrite`, names are kept and entities that overlap them are dropped. With `join`:
 
-    - a name is taken, and an entity that overlaps it is not ("chest pain" of "mild chest pain");
-    - an entity without a name in it is taken, unless it is a word of plain English ("symptoms"), has no more than two letters, or is in a part
-      of the text that is skipped.
+    - a name is kept, and an entity that overlaps it is dropped ("chest pain" is kept, "mild chest pain" is not);
+    - an entity that overlaps no name is kept, unless it is a word of plain English ("symptoms"), has at most two letters, or is in a skipped
+      part of the text.
 
     Args:
         before: entities of the recogniser.
-        found: names, also those that overlap.
-        text: of the Doc.
+        found: names, which may overlap.
+        text: text of the Doc.
         join: see above.
         overwrite: without `join`, names replace entities.
-        skipped: with `join`, places (characters) in which no entity is a mention: headings, and what was removed from a note ("[**Name**]").
+        skipped: with `join`, places (characters) whose entities are dropped: headings, and placeholders of de-identified notes ("[**Name**]").
     """
     names = _left_to_right(sorted((one for one in found if not (one.part or one.nested)), key=lambda one: (one.start, -one.end)))
     if join:
@@ -85,7 +85,7 @@ def chosen(
         places = Places((one.start, one.end) for one in first)
         kept = sorted([*first, *(one for one in second if not places.overlap(one.start, one.end))], key=lambda one: one.start)
     taken = {(one.start, one.end) for one in kept}
-    # a recogniser's entity that is not chosen is no mention; a part with the place of a mention is another concept
+    # dropped entities of a recogniser are not returned. A part is returned even if a mention has the same place, because it is another concept
     others = [one for one in found if one.part or (one.start, one.end) not in taken]
     return kept, others
 

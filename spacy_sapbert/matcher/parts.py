@@ -1,4 +1,4 @@
-"""Names that the text does not write in one piece: "cleft palate" of "cleft lip and palate", "neck webbing" of "webbing of the neck"."""
+"""Names whose words do not stand together in the text: "cleft palate" in "cleft lip and palate", "neck webbing" in "webbing of the neck"."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _JOINS = frozenset(["and", "or", "&", ","])
 _BETWEEN = frozenset(["the", "his", "her", "both", "a", "an", "of", "in", "its", "their"])
 _SIDES = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral", "both"])
 _IS = frozenset(["is", "are", "was", "were", "looks", "look", "appears", "remains"])
-_VERY = frozenset(["very", "slightly", "mildly", "moderately", "markedly", "quite", "more", "rather", "so"])
-MAX_HEAD = 3  # words of the head that parts share
-MAX_PART = 2  # words of a part
-MAX_ITEMS = 5
+_DEGREES = frozenset(["very", "slightly", "mildly", "moderately", "markedly", "quite", "more", "rather", "so"])
+MAX_HEAD = 3  # most words in the head that parts share
+MAX_PART = 2  # most words in a part
+MAX_ITEMS = 5  # most items of a list
 
 
 class Part(NamedTuple):
-    """A name to try.
+    """Words that may form a name, to be looked up.
 
     Attributes:
-        words: places of its words in the text, in the name's order.
-        first: place of the first word of the stretch that holds it.
-        end: place after its last word.
-        whole: the stretch says nothing but the name, in another order, so it is one mention ("webbing of the neck").
+        words: positions of its words in the text, in the order of the name.
+        first: position of the first word of the phrase that holds the name.
+        end: position after the last word of this phrase.
+        whole: True if the phrase consists of the name in another word order, so that it is one mention ("webbing of the neck").
     """
 
     words: tuple[int, ...]
@@ -34,28 +34,28 @@ class Part(NamedTuple):
 
 
 def parts_of(words: Sequence[str]) -> Iterator[Part]:
-    """Yield names that may be put together from words that stand apart.
+    """Yield possible names whose words do not stand together.
 
-    - Parts before a shared head: "aplastic or hypoplastic nails" gives "aplastic nails".
-    - Parts after a shared beginning: "cleft lip and palate" gives "cleft palate"; "swelling of hands and feet" "swelling of feet", "feet swelling".
-    - A head and what it is of, turned: "webbing of the neck" gives "neck webbing", "swelling of the left knee" "knee swelling".
-    - What is said of something, turned: "liver was enlarged" gives "enlarged liver".
+    - Items before a shared head: "aplastic or hypoplastic nails" gives "aplastic nails".
+    - Items after a shared beginning: "cleft lip and palate" gives "cleft palate"; "swelling of hands and feet" "swelling of feet", "feet swelling".
+    - Phrases with "of", "in" or "on", in reverse order: "webbing of the neck" gives "neck webbing", "swelling of the left knee" "knee swelling".
+    - Statements about something, in reverse order: "liver was enlarged" gives "enlarged liver".
 
     Args:
-        words: of the text, in lower case, with punctuation marks.
+        words: words and punctuation marks of the text, in lower case.
     """
     run = _runs(words)
     for at, word in enumerate(words):
         if word in ("and", "or", "&"):
             yield from _coordinated(words, run, at)
         elif word in ("of", "in", "on"):
-            yield from _turned(words, run, at)
-        elif word in _IS or word in _VERY:
-            yield from _said(words, run, at)
+            yield from _reversed(words, run, at)
+        elif word in _IS or word in _DEGREES:
+            yield from _stated(words, run, at)
 
 
 def _runs(words: Sequence[str]) -> list[int]:
-    """Return how many words stand one after another from each place on, without a punctuation mark, "and" or "or" between them."""
+    """Return for each position how many words follow one another from there, up to a punctuation mark, "and" or "or"; a last 0 for the end."""
     run = [0] * (len(words) + 1)
     for at in range(len(words) - 1, -1, -1):
         if words[at][0].isalnum() and words[at] not in ("and", "or"):
@@ -64,12 +64,12 @@ def _runs(words: Sequence[str]) -> list[int]:
 
 
 def _are_words(run: Sequence[int], first: int, end: int) -> bool:
-    """Say whether all places from `first` to before `end` hold words."""
+    """Return whether all positions from `first` up to, but not including, `end` hold words."""
     return first >= 0 and end < len(run) and run[first] >= end - first
 
 
 def _items(words: Sequence[str], run: Sequence[int], at: int) -> list[int]:
-    """Return where the words before a conjunction end: the last of each item of the list, from right to left."""
+    """Return the positions of the last word of each item before a conjunction, from right to left."""
     ends: list[int] = []
     i = at - 1
     while i >= 0 and words[i] in _JOINS:  # "and/or", ", and"
@@ -89,11 +89,11 @@ def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[
     if not _are_words(run, after, after + 1):
         return
     for last in _items(words, run, at):
-        for size in range(1, MAX_PART + 1):  # parts before a shared head
+        for size in range(1, MAX_PART + 1):  # items before a shared head
             first = last - size + 1
             if not _are_words(run, first, last + 1):
                 break
-            for own in (1, 2):  # words of the other part
+            for own in (1, 2):  # number of words in the last item before the head
                 for head in range(1, MAX_HEAD + 1):
                     end = after + own + head
                     if _are_words(run, after, end):
@@ -101,7 +101,7 @@ def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[
     last = at - 1
     while last >= 0 and words[last] in (",", "or", "and"):
         last -= 1
-    for item in range(1, MAX_PART + 1):  # what the beginning is shared with: the item before
+    for item in range(1, MAX_PART + 1):  # number of words in the item before the conjunction, after the shared beginning
         start = last - item + 1
         for size in range(1, MAX_HEAD + 1):
             first = start - size
@@ -117,16 +117,16 @@ def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[
 
 
 def _ends(words: Sequence[str], end: int) -> bool:
-    """Say whether a stretch that ends before `end` ends its phrase there: "the ventricular" does not in "of the ventricular septum"."""
+    """Return whether a phrase ends before position `end`: after "of the ventricular" it does not, if "septum" follows."""
     return end >= len(words) or not words[end][0].isalpha() or words[end] in STOP_WORDS
 
 
-def _turned(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
-    """Yield "neck webbing" of "webbing of the neck"."""
+def _reversed(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
+    """Yield names such as "neck webbing" in "webbing of the neck"."""
     second = at + 1
     while second < len(words) and words[second] in _BETWEEN:
         second += 1
-    beyond = second  # "swelling of the left knee": without the side, too
+    beyond = second  # after the side: "swelling of the left knee" is also tried without "left"
     while beyond < len(words) and words[beyond] in _SIDES:
         beyond += 1
     for before in range(1, MAX_PART + 1):
@@ -141,12 +141,12 @@ def _turned(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]
                         yield Part((*range(at - before, at + 1), *range(start, start + size)), at - before, start + size, whole)
 
 
-def _said(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
-    """Yield "enlarged liver" of "liver was enlarged", "swollen leg" of "legs very swollen"."""
-    if words[at] in _VERY and at and words[at - 1] in _IS:
-        return  # yielded at "is"
+def _stated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
+    """Yield names such as "enlarged liver" in "liver was enlarged", "swollen leg" in "legs very swollen"."""
+    if words[at] in _DEGREES and at and words[at - 1] in _IS:
+        return  # was already yielded at the word "is"
     second = at + 1
-    while second < len(words) and words[second] in _VERY:
+    while second < len(words) and words[second] in _DEGREES:
         second += 1
     for before in range(1, MAX_PART + 1):
         if not _are_words(run, at - before, at):

@@ -1,7 +1,7 @@
-"""Find runs of words in text among millions of phrases: sorted arrays of 64-bit hashes, which processes map from files.
+"""Find millions of phrases in text, with sorted arrays of 64-bit hashes that are memory-mapped from files.
 
-A phrase takes some ten bytes. A Python dict of the names of UMLS takes five gigabytes in each process and minutes to make. By chance, two
-runs have the same hash once in 2^64 / n look-ups: for ten million names, once in 10^12.
+A phrase takes about ten bytes. A Python dict of the names of UMLS would take five gigabytes in each process and minutes to build. With n phrases, a
+wrong match by an equal hash happens once in 2^64 / n look-ups: for ten million names, once in 10^12.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def word_hash(word: str) -> int:
 
 
 class _Manifest(BaseModel):
-    """What the manifest of a folder of phrases says."""
+    """Content of the manifest of a folder of phrases."""
 
     model_config = ConfigDict(strict=True)
 
@@ -43,15 +43,15 @@ class _Manifest(BaseModel):
 
 
 def open_arrays(folder: Path, kinds: Mapping[str, npt.DTypeLike], prefix: str = "") -> dict[str, npt.NDArray[Any]]:
-    """Map arrays (n,) of a folder.
+    """Memory-map arrays (n,) of a folder.
 
     Args:
         folder: the folder.
-        kinds: type of each array by its name.
-        prefix: of the names of their files.
+        kinds: name of each array -> its dtype.
+        prefix: prefix of the file names.
 
     Raises:
-        ValueError: one is damaged, or of another type.
+        ValueError: an array is damaged, or has another dtype.
     """
     found = {name: open_array(folder / f"{prefix}{name}.npy", np.dtype(kind).kind, (None,)) for name, kind in kinds.items()}
     for name, kind in kinds.items():
@@ -62,7 +62,7 @@ def open_arrays(folder: Path, kinds: Mapping[str, npt.DTypeLike], prefix: str = 
 
 @contextmanager
 def refuse_damaged(folder: Path) -> Iterator[None]:
-    """Raise E030 for arrays of a folder that are damaged or do not fit each other (ValueError)."""
+    """Raise E030 instead of the ValueError for arrays that are damaged or do not fit each other."""
     try:
         yield
     except ValueError as error:
@@ -75,11 +75,11 @@ class Phrases:
 
     Attributes:
         hashes: (n,) hashes of the phrases, ascending.
-        labels: (n,) place of each phrase's label in `names`.
-        firsts: (f,) hashes of the words that phrases begin with, ascending.
+        labels: (n,) index of each phrase's label in `names`.
+        firsts: (f,) hashes of the first words of phrases, ascending.
         lengths: (f,) bit i is set if a phrase of i + 1 words begins with this word.
         names: the labels.
-        folder: folder that the arrays are mapped from, None if they are in memory.
+        folder: folder from which the arrays are mapped; None if they are in memory.
     """
 
     hashes: Hashes1d
@@ -90,7 +90,7 @@ class Phrases:
     folder: Path | None = field(default=None, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle mapped arrays as the name of their folder."""
+        """Pickle only the folder of mapped arrays, so that each process maps them."""
         kept = self.folder is not None and (self.folder / MANIFEST).is_file()
         return {"folder": self.folder} if kept else {**self.__dict__, "folder": None}
 
@@ -108,7 +108,7 @@ class Phrases:
             words: (m,) hashes of the words, in order.
 
         Returns:
-            Two arrays (m,): the number of words of the phrase, 0 where none begins, and the place of its label in `names`.
+            Two arrays (m,): the number of words of the phrase, 0 where none begins, and the index of its label in `names`.
         """
         found, labels = np.zeros(len(words), dtype=np.int64), np.zeros(len(words), dtype=np.int64)
         if not len(self) or not len(words):
@@ -126,11 +126,11 @@ class Phrases:
         return found, labels
 
     def begins(self, words: Hashes1d) -> npt.NDArray[np.bool_]:
-        """Return for each word (m,), given by its hash, whether a phrase begins with it."""
+        """Return whether a phrase begins with each word: bools (m,) for the hashes (m,) of words."""
         return _look_up(self.firsts, words)[1] if len(self) else np.zeros(len(words), dtype=np.bool_)
 
     def find(self, runs: Sequence[Sequence[int]]) -> list[str | None]:
-        """Return the label of each run of words, given by their hashes; None for one that is no phrase."""
+        """Return the label of each run of words (given as hashes); None if the run is not a phrase."""
         if not len(self) or not runs:
             return [None] * len(runs)
         counts = np.array([len(run) for run in runs], dtype=np.uint8)
@@ -145,10 +145,10 @@ class Phrases:
 
     @classmethod
     def from_disk(cls, folder: Path) -> Phrases:
-        """Map the arrays of a folder.
+        """Memory-map the arrays of a folder.
 
         Raises:
-            SapbertError: E030, the folder holds no phrases or was changed; E106, another format.
+            SapbertError: E030, the folder holds no phrases or was changed; E106, it has another format.
         """
         try:
             listed = [f"{name}.npy" for name in ARRAYS]
@@ -191,13 +191,13 @@ class Phrases:
 
 @dataclass
 class Collected:
-    """Collects phrases before they are sorted into arrays.
+    """Phrases that are collected, before they are sorted into arrays.
 
     Attributes:
         words: hashes of the words of all phrases, one after another.
         counts: number of words of each phrase.
-        labels: place of each phrase's label in `names`.
-        names: label -> its place.
+        labels: index of each phrase's label in `names`.
+        names: label -> its index.
     """
 
     words: array[int] = field(default_factory=lambda: array("Q"))
@@ -212,7 +212,7 @@ class Collected:
         self.labels.append(self.names.setdefault(label, len(self.names)))
 
     def phrases(self) -> Phrases:
-        """Return the phrases collected. Of equal ones, the first keeps its label."""
+        """Return the collected phrases. Equal phrases become one, with the label of the first."""
         words, counts = np.frombuffer(self.words, dtype=np.uint64), np.frombuffer(self.counts, dtype=np.uint8)
         starts = np.cumsum(counts, dtype=np.int64) - counts
         hashes = _joined(words, counts)
@@ -222,7 +222,7 @@ class Collected:
 
 
 def union(parts: Iterable[Phrases]) -> Phrases:
-    """Join several sets of phrases. Equal phrases have the label of the first set."""
+    """Join several sets of phrases. A phrase in several sets gets its label from the first of them."""
     parts = list(parts)
     names: dict[str, int] = {}
     places: list[npt.NDArray[np.uint16]] = []
@@ -242,7 +242,7 @@ def _sorted(hashes: Hashes1d, labels: npt.NDArray[np.uint16], firsts: Hashes1d, 
 
 
 def _joined(words: Hashes1d, counts: npt.NDArray[np.uint8]) -> Hashes1d:
-    """Return the hash of each run of words (n,); the words stand one after another, counts[i] of them in run i."""
+    """Return the hash of each run of words, (n,). `words` holds the hashes of all runs one after another, counts[i] of them for run i."""
     starts = np.cumsum(counts, dtype=np.int64) - counts
     hashes = np.zeros(len(counts), dtype=np.uint64)
     for length in range(1, int(counts.max(initial=0)) + 1):
@@ -252,12 +252,12 @@ def _joined(words: Hashes1d, counts: npt.NDArray[np.uint8]) -> Hashes1d:
 
 
 def _longer(run: Hashes1d, word: Hashes1d) -> Hashes1d:
-    """Return the hashes of runs with one more word."""
+    """Return the hashes (n,) of runs that are extended by one word each."""
     mixed = (run ^ word) * _STEP
     return mixed ^ (mixed >> np.uint64(29))
 
 
 def _look_up(among: Hashes1d, wanted: Hashes1d) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return where each hash is in an ascending array, and whether it is there."""
+    """Return the index of each hash in an ascending array, and whether the array holds it."""
     at = np.minimum(np.searchsorted(among, wanted), len(among) - 1)
     return at, among[at] == wanted

@@ -1,6 +1,6 @@
-"""Words that notes write short, and in British spelling: "abdo pain" is "abdominal pain", "haemorrhagic" "hemorrhagic".
+"""Write out shortened words and change British to American spelling: "abdo pain" is "abdominal pain", "haemorrhagic" is "hemorrhagic".
 
-Only a name of several words is found by a short word ("pulm" alone is none), and only where the words as they stand give no name as long.
+A shortened word only counts in a name of several words ("pulm" alone is not a name), and only where the unchanged words give no name of that length.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ SHORT = {
     "vasc": "vascular",
     "vent": "ventricular",
 }
-# British -> American; names of the sources are mostly American
+# British -> American spelling, because most names of the sources are in American spelling
 _BRITISH = tuple(
     (re.compile(british), american)
     for british, american in (
@@ -122,7 +122,7 @@ _BRITISH = tuple(
 
 @lru_cache(maxsize=20_000)
 def written_out(word: str) -> str | None:
-    """Return the word that a lower-case one stands for, None for one that is written out in American spelling."""
+    """Return the full word in American spelling for a word in lower case; None if the word needs no change."""
     full = SHORT.get(word)
     if full is not None:
         return full
@@ -135,9 +135,9 @@ def written_out(word: str) -> str | None:
 
 
 def written_out_words(words: Sequence[str]) -> dict[int, str]:
-    """Return what words stand for, by their places.
+    """Return position -> full word for the words that are shortened or in British spelling.
 
     Args:
-        words: of a text, in lower case.
+        words: words of a text, in lower case.
     """
     return {at: full for at, word in enumerate(words) if (full := written_out(word)) is not None}

@@ -1,4 +1,4 @@
-"""Parts of the body that only say where a finding is: "liver" in "liver lesion", "left knee" in "swelling of the left knee", "chest" in "chest clear"."""
+"""Remove parts of the body that only say where a finding is: "liver" in "liver lesion", "left knee" in "swelling of the left knee"."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .joining import Match
 
 BODY = "ANAT"
-SITED = frozenset(["DISO", "PROC"])  # what has a site: findings, tests and procedures
+SITED = frozenset(["DISO", "PROC"])  # groups of mentions that may have a site: findings, tests and procedures
 _SIDES = (
     "left|right|l|r|lt|rt|bilateral|both|either|each|upper|lower|mid|distal|proximal|medial|lateral|anterior|posterior|small|large|"
     "first|second|third|fourth|fifth|other"
@@ -22,7 +22,7 @@ _BEFORE = re.compile(
 # "liver lesion", "liver was enlarged", "legs very swollen"
 _VERB = r"(?:(?:is|are|was|were|looks?|appears?|remains?|became)\s+)?(?:(?:very|slightly|mildly|moderately|markedly|somewhat|more|less|a bit)\s+)?"
 _AFTER = re.compile(rf"[\s-]*{_VERB}", re.IGNORECASE)
-# how a part of the body is found to be: "chest clear", "pupils were equal", "L leg shortened"
+# states of a part of the body: "chest clear", "pupils were equal", "L leg shortened"
 _STATES = (
     "absent|asymmetric|asymmetrical|benign|bruised|clear|closed|cold|cool|dark|dilated|distended|dry|dusky|enlarged|equal|erythematous|firm|flat|full|"
     "hard|healthy|hot|inflamed|intact|irregular|loose|moist|mottled|nad|negative|nontender|non-tender|normal|obese|open|pale|palpable|"
@@ -32,31 +32,34 @@ _STATES = (
 _STATE_AFTER = re.compile(rf"[ \t-]*{_VERB}(?:not\s+|non-?)?(?:{_STATES})\b", re.IGNORECASE)
 # "red heels", "small L eye", "no teeth", "# L hip" (a fracture)
 _STATE_BEFORE = re.compile(rf"(?:\b(?:{_STATES}|no|small|large|big)[ \t]+(?:(?:{_SIDES})[ \t]+)*|#[ \t]*(?:{_SIDES})[ \t]+)$", re.IGNORECASE)
-_REACH = 40  # characters before a part of the body that are looked at
+_CHARS_BEFORE = 40  # characters before a part of the body that are read
 # "CT chest, abdomen and pelvis"
 _IMAGING = re.compile(r"(?:CT|MRI|MR|MRA|CTA|PET|US|USS|XR|X-?rays?|ultrasound|scan|radiographs?|angiogram)\b", re.IGNORECASE)
 _LISTED = re.compile(r"\s*(?:,|/|\+|&|,?\s*and)\s*", re.IGNORECASE)
 
 
 def without_sites(kept: Sequence[Match], text: str) -> list[Match]:
-    """Return the chosen mentions without parts of the body that say where another one is.
+    """Return the chosen mentions without the parts of the body that only say where another mention is.
 
-    A part of the body is a site if only what `_BEFORE` matches (a preposition, a side, an article) stands between a finding, test or procedure and it, or
-    only what `_AFTER` matches (a verb such as "was", "very") between it and a finding, test or procedure. A part of the body beside a site is a
-    site, too: "swelling of the joints of the hands"; and so are the further ones that imaging lists: "CT chest, abdomen and pelvis". A part of the body whose
-    state is said beside it ("chest clear", "red heels", "no teeth") is a site of that finding, which may be no name.
+    A part of the body is such a site in four cases:
+
+    - It follows a finding, test or procedure, and only a preposition, an article or a side stands between them (`_BEFORE`). It may also follow
+      another site: "swelling of the joints of the hands".
+    - It stands before a finding, test or procedure, and only a verb or "very" stands between them (`_AFTER`).
+    - It is one of several that imaging lists: "CT chest, abdomen and pelvis".
+    - Its state is written beside it: "chest clear", "red heels", "no teeth". The state need not be a name of the knowledge base.
 
     Args:
         kept: mentions that do not overlap, from left to right.
-        text: of the Doc.
+        text: text of the Doc.
     """
     if all(one.label != BODY for one in kept):
         return list(kept)
     sites = {at for at, one in enumerate(kept) if one.label == BODY and _has_state(one, text)}
-    pictured: set[int] = set()  # imaging, and the parts of the body that are listed after it
+    pictured: set[int] = set()  # positions of imaging, and of the parts of the body that are listed after it
     for at, (one, after) in enumerate(zip(kept, kept[1:])):
         between = text[one.end : after.start]
-        if "\n" in between and not between.strip():  # the next line of a list
+        if "\n" in between and not between.strip():  # two lines of a list
             continue
         if one.label == "PROC" and _IMAGING.match(text, one.start):
             pictured.add(at)
@@ -73,5 +76,5 @@ def without_sites(kept: Sequence[Match], text: str) -> list[Match]:
 
 
 def _has_state(part: Match, text: str) -> bool:
-    """Return whether the words beside a part of the body say how it is."""
-    return bool(_STATE_AFTER.match(text, part.end) or _STATE_BEFORE.search(text[max(0, part.start - _REACH) : part.start]))
+    """Return whether the words beside a part of the body give its state."""
+    return bool(_STATE_AFTER.match(text, part.end) or _STATE_BEFORE.search(text[max(0, part.start - _CHARS_BEFORE) : part.start]))

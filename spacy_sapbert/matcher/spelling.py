@@ -1,9 +1,9 @@
-"""Misspelt words of a text -> words of the vocabulary, by deletions: sorted arrays of hashes, as in `phrases.py`.
+"""Correct misspelt words to words of a vocabulary by comparing their deletions, in sorted arrays of hashes as in `phrases.py`.
 
-Two words with one edit between them (a letter more, less or other, or two that changed places) have a common form with one letter deleted.
+Two words that differ by one edit (a letter added, missing, replaced, or two letters swapped) have a form in common if one letter is deleted.
 
 Source:
-    Garbe, SymSpell (2012): the forms of the vocabulary are made once, and a look-up needs only those of the word.
+    Garbe, SymSpell (2012): the forms of the vocabulary are computed once, so that a look-up needs only the forms of its own word.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from .phrases import Hashes1d, open_arrays, refuse_damaged, word_hash
 
-MIN_LETTERS = 7  # a shorter word with one edit is too often another word
+MIN_LETTERS = 7  # a shorter word becomes another word too often by one edit
 ARRAYS = {"known": np.uint64, "forms": np.uint64, "targets": np.uint32}
 WORDS = "spelling_words.txt"
 
@@ -28,9 +28,9 @@ class Spelling:
     """Words of a vocabulary, and their forms with one letter deleted.
 
     Attributes:
-        known: (w,) hashes of words that are spelt right, ascending.
-        forms: (f,) hashes of forms with one letter deleted, ascending.
-        targets: (f,) place of the word that each form is of, in `words`.
+        known: (w,) hashes of words that are spelt correctly, ascending.
+        forms: (f,) hashes of words of the vocabulary and of their forms with one letter deleted, ascending.
+        targets: (f,) index of each form's word in `words`.
         words: words of the vocabulary.
     """
 
@@ -41,11 +41,11 @@ class Spelling:
 
     @classmethod
     def of(cls, words: Iterable[str], known: Iterable[str] = ()) -> Spelling:
-        """Make the forms of a vocabulary.
+        """Compute the forms of a vocabulary.
 
         Args:
-            words: lower-case words of the vocabulary, as they are compared, the more frequent first: of two words with one form, the first is taken.
-            known: other words that are spelt right.
+            words: words of the vocabulary, in lower case and stemmed, the most frequent first. If two words have a form in common, the first counts.
+            known: other words that are spelt correctly.
         """
         words = [word for word in words if word.isalpha()]
         pairs: dict[int, int] = {}
@@ -59,10 +59,10 @@ class Spelling:
         return cls(every, forms[order], np.fromiter(pairs.values(), dtype=np.uint32, count=len(pairs))[order], tuple(words))
 
     def correct(self, word: str) -> str | None:
-        """Return the word that a misspelt one stands for; None if it is spelt right, or nothing is near.
+        """Return the correction of a misspelt word; None if it is spelt correctly, or no word is near.
 
         Args:
-            word: a lower-case word, as it is compared.
+            word: a word, in lower case and stemmed.
         """
         if len(word) < MIN_LETTERS or not word.isalpha() or _place(self.known, word_hash(word)) is not None:
             return None
@@ -78,7 +78,7 @@ class Spelling:
 
     @classmethod
     def from_disk(cls, folder: Path) -> Spelling | None:
-        """Map the arrays of a folder; None if it has none.
+        """Memory-map the arrays of a folder; return None if the folder has none.
 
         Raises:
             DamagedFile: E030.
@@ -91,7 +91,7 @@ class Spelling:
         return made
 
     def check(self) -> None:
-        """Check that the arrays fit each other and the words.
+        """Check that the arrays match each other and the words.
 
         Raises:
             ValueError: they do not.

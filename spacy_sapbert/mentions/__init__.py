@@ -1,1 +1,1 @@
-"""Find mentions of problems, drugs, tests, treatments and anatomy with a small model that comes with this package."""
+"""Find mentions of problems, drugs, tests, treatments and anatomy with a small trained model, which is part of this package."""

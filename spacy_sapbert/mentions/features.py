@@ -1,4 +1,4 @@
-"""What the recogniser knows of each token: its word, its shape, and the names of ontologies that it is part of."""
+"""Features of tokens for the recogniser: the word, its shape, and the place of the token in a name of an ontology."""
 
 import re
 import unicodedata
@@ -13,23 +13,29 @@ from spacy.tokens import Doc
 
 from ..matcher.phrases import MAX_WORDS, Collected, Phrases, word_hash
 
-WINDOW = 64  # tokens that the network sees at once
-GROUPS = ("DISO", "CHEM", "PROC", "ANAT", "OTHER")  # of names in the lexicon
-IN_NAME = 1 + 4 * len(GROUPS)  # outside; begin, inside, last, only word of a name, for each group
-ROWS = {"word": 8192, "prefix": 2048, "suffix": 2048, "shape": 1024}  # of the hashed tables
-COLUMNS = ("word", "word", "prefix", "suffix", "shape")  # of `hashed`: a word has two rows, so that few words share both
+WINDOW = 64  # tokens that the network reads together
+GROUPS = ("DISO", "CHEM", "PROC", "ANAT", "OTHER")  # groups of names in the lexicon
+IN_NAME = 1 + 4 * len(GROUPS)  # number of places: outside a name; and for each group first, inside, last, and only token of a name
+ROWS = {"word": 8192, "prefix": 2048, "suffix": 2048, "shape": 1024}  # rows of the hashed embedding tables
+COLUMNS = (
+    "word",
+    "word",
+    "prefix",
+    "suffix",
+    "shape",
+)  # tables that the values of `hashed` index. A word has two rows in its table, so that few words share both
 _WORD = re.compile(r"[^\W_]+|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 _ENDS = frozenset(".;!?")
 Ints2d = npt.NDArray[np.int64]
 
 
 class Window(NamedTuple):
-    """A part of a Doc that the network sees at once.
+    """A part of a Doc that the network reads together.
 
     Attributes:
-        doc: Place of the Doc in the batch.
+        doc: Index of the Doc in the batch.
         start: Its first token.
-        end: Behind its last token.
+        end: The token after its last one.
     """
 
     doc: int
@@ -43,9 +49,9 @@ def words_of(doc: Doc) -> list[str]:
 
 
 def windows(texts: Sequence[Sequence[str]], size: int = WINDOW) -> Iterator[Window]:
-    """Cut the tokens of Docs into windows of at most `size` tokens, behind a line or sentence where one ends in the window's second half.
+    """Cut the tokens of Docs into windows of at most `size` tokens, if possible after a sentence or line in the second half of a window.
 
-    No sentence boundaries need be set, and a Doc of any length is cut.
+    Sentence boundaries need not be set, and Docs may have any length.
     """
     for number, doc in enumerate(texts):
         ends = {at for at, word in enumerate(doc, 1) if word in _ENDS or word.isspace()}
@@ -60,20 +66,20 @@ def windows(texts: Sequence[Sequence[str]], size: int = WINDOW) -> Iterator[Wind
 
 @lru_cache(maxsize=100_000)
 def hashed(word: str) -> tuple[int, ...]:
-    """Return the row of a word in each of the tables of `COLUMNS`."""
+    """Return the row of a word in the table of each of `COLUMNS`."""
     lower = unicodedata.normalize("NFKC", word[:64]).lower()
     parts = (lower, lower + "\x00", lower[:3], lower[-3:], _shape(word))
     return tuple(zlib.crc32(part.encode("utf-8", "surrogatepass")) % ROWS[column] for part, column in zip(parts, COLUMNS))
 
 
 def _shape(word: str) -> str:
-    """Return the shape of a word, "Xxx-d" for "Aspirin-5"; of a run of equal signs at most three are kept."""
+    """Return the shape of a word: "Xxxx-d" for "Aspirin-5". Of equal signs in a row, three are kept."""
     signs = "".join("X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word[:32])
     return re.sub(r"(.)\1{3,}", r"\1\1\1", signs)
 
 
 def name_words(text: str) -> list[tuple[str, int, int]]:
-    """Return (word, start, end) of a text as names are compared: lower-cased, without a plural's s. Hyphens, slashes and apostrophes separate words."""
+    """Return (word, start, end) of a text, with words in lower case and in the singular. Hyphens, slashes and apostrophes separate words."""
     return [(_singular(found.group().lower()), found.start(), found.end()) for found in _WORD.finditer(text)]
 
 
@@ -87,7 +93,7 @@ def _hash(word: str) -> int:
 
 
 def make_lexicon(names: Iterable[tuple[str, str]]) -> Phrases:
-    """Make the lexicon of names and their groups. Names of one or two letters, or of digits, are left out; the first group of a name counts."""
+    """Build the lexicon from (name, group) pairs. Names of one or two characters or only digits are left out. A name keeps its first group."""
     collected = Collected()
     for text, group in names:
         words = [word for word, _, _ in name_words(text)]
@@ -97,7 +103,7 @@ def make_lexicon(names: Iterable[tuple[str, str]]) -> Phrases:
 
 
 def in_names(doc: Doc, lexicon: Phrases) -> npt.NDArray[np.int64]:
-    """Say of each token in which place of a name of the lexicon it stands, the longest names from left to right.
+    """Return the place of each token in a name of the lexicon. Names are the longest ones, from left to right.
 
     Returns:
         (tokens,): 0 outside; 1 + 4 × group + (0 first, 1 inside, 2 last, 3 only token).
@@ -114,7 +120,7 @@ def in_names(doc: Doc, lexicon: Phrases) -> npt.NDArray[np.int64]:
         first = int(np.searchsorted(starts, found[at][1], side="right")) - 1
         last = int(np.searchsorted(starts, found[taken - 1][2], side="left")) - 1
         base = 1 + 4 * GROUPS.index(lexicon.names[labels[at]])
-        if places[first]:  # another name ends within this token
+        if places[first]:  # this token already belongs to another name
             continue
         if first == last:
             places[first] = base + 3
@@ -125,14 +131,14 @@ def in_names(doc: Doc, lexicon: Phrases) -> npt.NDArray[np.int64]:
 
 
 class Batch(NamedTuple):
-    """What the network gets: distinct words, and the tokens of n windows, padded to t.
+    """The input of the network: distinct words, and the tokens of n windows, padded to t tokens.
 
     Attributes:
         hashed: (words, columns) rows in the hashed tables.
         vectors: (words, d) vectors of the static encoder.
-        words: (n, t) place of each token's word.
-        names: (n, t) what `in_names` says.
-        lengths: (n,) tokens of each window.
+        words: (n, t) index of each token's word.
+        names: (n, t) place in a name, see `in_names`.
+        lengths: (n,) number of tokens of each window.
     """
 
     hashed: Ints2d
@@ -145,12 +151,12 @@ class Batch(NamedTuple):
 def make_batch(
     texts: Sequence[Sequence[str]], names: Sequence[npt.NDArray[np.int64]], encode: Callable[[list[str]], npt.NDArray[np.float32]]
 ) -> Batch:
-    """Make a batch.
+    """Build a batch.
 
     Args:
         texts: The tokens of each window.
-        names: Of each window, what `in_names` says.
-        encode: Gives words their vectors.
+        names: For each window, the places of its tokens in names, (tokens,), see `in_names`.
+        encode: Function that returns the vectors (n, d) of n words.
     """
     lengths = np.array([len(window) for window in texts], dtype=np.int64)
     longest = int(lengths.max(initial=0))

@@ -1,4 +1,4 @@
-"""A trained recogniser: the network, the lexicon of names, and the vectors of words; its folder; mentions in Docs."""
+"""A trained recogniser (network, lexicon of names, vectors of words): read and write its folder, find mentions in Docs."""
 
 import json
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ from .network import TAGS, MentionNetwork, best_ways, marginals
 SHIPPED = Path(__file__).parents[1] / "data" / "mentions"
 CONFIG, WEIGHTS, LEXICON = "config.json", "model.safetensors", "lexicon"
 KIND, VERSION = "spacy-sapbert-mentions", 1
-_WINDOWS = 64  # in one batch
-_REMEMBERED = 50_000  # words whose vectors are kept
+_WINDOWS = 64  # windows in one batch
+_REMEMBERED = 50_000  # words whose vectors are cached
 
 
 class Found(NamedTuple):
@@ -35,9 +35,9 @@ class Found(NamedTuple):
 
     Attributes:
         start: Its first token.
-        end: Behind its last token.
+        end: The token after its last one.
         kind: problem, drug, test, treatment or anatomy.
-        score: Geometric mean of the probabilities of its tokens' tags, 0 to 1; 1 where no scores are asked for.
+        score: Geometric mean of the probabilities of its tokens' tags, 0 to 1; always 1 if scores are not computed.
     """
 
     start: int
@@ -50,7 +50,7 @@ class MentionModel:
     """Finds mentions in Docs.
 
     Args:
-        network: Trained.
+        network: The trained network.
         lexicon: Names of ontologies, as hashes.
     """
 
@@ -60,7 +60,7 @@ class MentionModel:
         self._vectors: dict[str, npt.NDArray[np.float32]] = {}
 
     def encode(self, words: list[str]) -> npt.NDArray[np.float32]:
-        """Return the static encoder's vectors of words (n, d)."""
+        """Return the static encoder's vectors (n, d) of n words. Vectors are cached."""
         if len(self._vectors) > _REMEMBERED:
             self._vectors = {}
         known = self._vectors
@@ -72,8 +72,8 @@ class MentionModel:
         """Find the mentions of each Doc, from left to right, without overlap.
 
         Args:
-            docs: Docs with tokens; nothing else is read.
-            scores: Compute scores, which takes as long again as finding the best tags.
+            docs: Docs; only their tokens are read.
+            scores: Compute scores. This takes as long as finding the best tags, in addition.
         """
         settle_in_worker()
         found: list[list[Found]] = [[] for _ in docs]
@@ -107,7 +107,7 @@ class MentionModel:
     # -- files ----------------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Return settings, weights and lexicon as what msgpack can write."""
+        """Return settings, weights and lexicon as values that msgpack can write."""
         weights = {name: value.half().contiguous() for name, value in self.network.state_dict().items()}
         config = {"model_type": KIND, "format": VERSION, "kinds": list(KINDS), **self.network.settings}
         return {CONFIG: config, WEIGHTS: save_safetensors(weights), LEXICON: self.lexicon.to_dict()}
@@ -117,14 +117,14 @@ class MentionModel:
         """Read what `to_dict` returned.
 
         Raises:
-            SapbertError: E040, it is damaged or of another kind.
+            SapbertError: E040, the content is damaged or of another kind.
         """
         try:
             lexicon = content[LEXICON]
             return cls(_network(content[CONFIG], content[WEIGHTS]), lexicon if isinstance(lexicon, Phrases) else Phrases.from_dict(lexicon))
         except SapbertError:
             raise
-        except Exception as error:  # json's, safetensors' and torch's own
+        except Exception as error:  # json, safetensors and torch raise different errors
             why = " ".join(str(error).split())[:200] or type(error).__name__
             raise fail("E040", DamagedFile, path=source, why=why) from error
 
@@ -142,7 +142,7 @@ class MentionModel:
         """Read what `to_disk` wrote.
 
         Raises:
-            SapbertError: E040, it is missing, damaged or of another kind; E030, the lexicon is.
+            SapbertError: E040, the recogniser is missing, damaged or of another kind; E030, the lexicon is missing or damaged.
         """
         folder = Path(folder)
         if not (folder / CONFIG).is_file() or not (folder / WEIGHTS).is_file():
@@ -165,15 +165,15 @@ def _network(config: dict[str, Any], weights: bytes) -> MentionNetwork:
 
 @lru_cache(maxsize=1)
 def shipped_encoder() -> StaticEncoder:
-    """Return the static encoder that comes with this package, read once."""
+    """Return the static encoder of this package. It is read only once."""
     return StaticEncoder().initialize()
 
 
 def from_bytes(data: bytes) -> MentionModel:
-    """Read msgpack of `MentionModel.to_dict`.
+    """Read the msgpack bytes of `MentionModel.to_dict`.
 
     Raises:
-        SapbertError: E040.
+        SapbertError: E040, E030: the bytes are damaged or of another kind.
     """
     try:
         content = srsly.msgpack_loads(data)

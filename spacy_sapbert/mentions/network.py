@@ -1,6 +1,6 @@
 """The recogniser's network: word and name features, a bidirectional LSTM, and a conditional random field over BILUO tags.
 
-Source: Lample et al., NAACL 2016 (BiLSTM-CRF); Tsuboi et al., COLING 2008 (a CRF's loss where some tags are unknown).
+Source: Lample et al., NAACL 2016 (BiLSTM-CRF); Tsuboi et al., COLING 2008 (the loss of a CRF if some tags are unknown).
 """
 
 from typing import Any, cast
@@ -15,26 +15,27 @@ from .labels import KINDS
 
 TAGS = ("O", *(f"{place}-{kind}" for kind in KINDS for place in "BILU"))
 Ints1d = npt.NDArray[np.int64]
-NEVER = -1e4  # score of what cannot be
+NEVER = -1e4  # score of what is not allowed
 
 
 def follows(before: str, after: str) -> bool:
-    """Say whether a tag may follow another one in BILUO."""
+    """Return whether a BILUO tag may directly follow the tag `before`."""
     if before[0] in "BI":
         return after[0] in "IL" and before[2:] == after[2:]
     return after[0] in "OBU"
 
 
 class MentionNetwork(nn.Module):
-    """Tokens of windows -> scores of tags, and what a CRF does with them.
+    """The network: it computes scores of tags for the tokens of windows, and the sums over tag sequences that a CRF needs.
 
     Args:
-        vectors: Width of the static encoder's vectors.
-        width: Of a token before the LSTM.
-        hidden: Of the LSTM, in each direction.
-        layers: Of the LSTM.
-        corpora: How many corpora it is trained on; each has a vector of its own, as corpora differ in what they annotate. The first one's is used after training.
-        dropout: While training.
+        vectors: Dimensions of the static encoder's vectors.
+        width: Dimensions of a token before the LSTM.
+        hidden: Dimensions of the LSTM, in each direction.
+        layers: Number of layers of the LSTM.
+        corpora: Number of training corpora. Each has a vector of its own, because corpora differ in what they annotate. After training, the vector of
+            the first corpus is used.
+        dropout: Rate of dropout in training, 0 to 1.
     """
 
     illegal: torch.Tensor
@@ -65,14 +66,14 @@ class MentionNetwork(nn.Module):
         """Return the scores of tags (n, t, tags).
 
         Args:
-            batch: n windows.
-            corpora: (n,) which corpus each is of; None: the first.
+            batch: n windows of at most t tokens.
+            corpora: (n,) index of each window's corpus; None: the first corpus for all.
         """
         scores: torch.Tensor = self.tags(self.dropout(self.states(batch, corpora)))
         return scores
 
     def states(self, batch: Batch, corpora: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the states of the LSTM (n, t, 2 * hidden), those of reading forwards first. For the arguments see `forward`."""
+        """Return the states of the LSTM (n, t, 2 * hidden), the forward direction first. For the arguments see `forward`."""
         rows = torch.from_numpy(batch.hashed)
         tables = self.tables
         of_word = torch.cat(
@@ -95,7 +96,7 @@ class MentionNetwork(nn.Module):
         return states
 
     def log_sums(self, scores: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Return the logarithm of the sum over all legal ways (n,) through scores (n, t, tags)."""
+        """Return the log of the summed scores of all allowed tag sequences, (n,), for scores (n, t, tags) and lengths (n,)."""
         steps = (self.steps + self.illegal)[None]
         state = scores[:, 0] + self.first
         for at in range(1, scores.shape[1]):
@@ -104,24 +105,24 @@ class MentionNetwork(nn.Module):
         return torch.logsumexp(state + self.last, dim=1)
 
     def loss(self, scores: torch.Tensor, allowed: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Return minus the log probability (n,) that each window's tags are among the allowed ones.
+        """Return the negative log probability (n,) that each window's tags are among the allowed ones.
 
         Args:
-            scores: (n, t, tags).
-            allowed: (n, t, tags) bool: one tag where it is known, several where it is not.
-            lengths: (n,).
+            scores: (n, t, tags) scores of tags.
+            allowed: (n, t, tags) bools: one tag if the tag of the token is known, several if not.
+            lengths: (n,) number of tokens of each window.
         """
         both = self.log_sums(torch.cat([scores, scores + torch.where(allowed, 0.0, NEVER)]), torch.cat([lengths, lengths]))
         return both[: len(scores)] - both[len(scores) :]
 
 
 def best_ways(scores: npt.NDArray[np.float32], lengths: Ints1d, network: MentionNetwork) -> list[list[int]]:
-    """Return the most probable tags of each window (Viterbi).
+    """Return the most probable tag sequence of each window (Viterbi).
 
     Args:
-        scores: (n, t, tags).
-        lengths: (n,).
-        network: Its steps from tag to tag.
+        scores: (n, t, tags) scores of tags.
+        lengths: (n,) number of tokens of each window.
+        network: The network, whose scores of steps from tag to tag are used.
     """
     steps = (network.steps + network.illegal).detach().numpy()
     first, last = network.first.numpy(), network.last.numpy()
@@ -147,12 +148,12 @@ def best_ways(scores: npt.NDArray[np.float32], lengths: Ints1d, network: Mention
 
 
 def marginals(scores: npt.NDArray[np.float32], lengths: Ints1d, network: MentionNetwork) -> npt.NDArray[np.float32]:
-    """Return the logarithm of each tag's probability at each token (n, t, tags), over all legal ways. Behind a window's end it means nothing.
+    """Return the log probability of each tag at each token (n, t, tags), over all allowed tag sequences. Ignore values after the end of a window.
 
     Args:
-        scores: (n, t, tags).
-        lengths: (n,).
-        network: Its steps from tag to tag.
+        scores: (n, t, tags) scores of tags.
+        lengths: (n,) number of tokens of each window.
+        network: The network, whose scores of steps from tag to tag are used.
 
     Source:
         The forward-backward algorithm (Rabiner, Proc. IEEE 1989).

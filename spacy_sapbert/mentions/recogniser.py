@@ -1,7 +1,7 @@
-"""The component `clinical_mentions`: find problems, drugs, tests, treatments and anatomy with a trained network, also those in no dictionary.
+"""The component `clinical_mentions`: it finds problems, drugs, tests, treatments and anatomy with a trained network, even if no dictionary has them.
 
-It runs on a CPU, needs no sentence boundaries, and reads tokens only. Its spans have the labels of UMLS's semantic groups, as those of
-`concept_matcher` have.
+It runs on a CPU, needs no sentence boundaries, and reads only tokens. The labels of its spans are semantic groups of UMLS, as with
+`concept_matcher`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -46,7 +46,7 @@ def make_clinical_mentions(
     threshold: float,
     scorer: Optional[Callable[..., Any]],
 ) -> "ClinicalMentions":
-    """Make the component, see `ClinicalMentions`, without reading anything from disk."""
+    """Create the component, see `ClinicalMentions`. Nothing is read from disk yet."""
     return ClinicalMentions(
         nlp, name, model=model, kinds=kinds, label=label, spans_key=spans_key, overwrite=overwrite, threshold=threshold, scorer=scorer
     )
@@ -59,11 +59,11 @@ class ClinicalMentions(DocComponent):
         nlp: The pipeline.
         name: Name of the component in the pipeline.
         model: Folder of a recogniser that `python -m training recogniser` wrote; None: the one that comes with this package.
-        kinds: Of problem, drug, test, treatment, anatomy, those to find; None for all.
+        kinds: Kinds of mentions to find: problem, drug, test, treatment, anatomy; None for all.
         label: "group": the semantic group (problem is DISO, drug CHEM, test and treatment PROC, anatomy ANAT); "kind": the kind itself.
         spans_key: A span group; None for `doc.ents`. The group's attribute `scores` holds the scores of the spans.
-        overwrite: For `doc.ents`, mentions replace entities that overlap them; else these entities stay.
-        threshold: Mentions with a lower score are left out; 0: all are kept.
+        overwrite: With `doc.ents`: True: mentions replace entities that overlap them; False: those entities stay.
+        threshold: Mentions with a lower score are left out, 0 to 1; 0: all are kept.
         scorer: spaCy's scorer of entities.
 
     Raises:
@@ -97,15 +97,15 @@ class ClinicalMentions(DocComponent):
 
     @property
     def recogniser(self) -> Any:
-        """The `MentionModel`; it is read on first use. Not named `model`: spaCy looks at that when a component is added."""
+        """The `MentionModel`; it is read on first use. It is not named `model`, because spaCy reads that attribute when a component is added."""
         self.load()
         return self._model
 
     def load(self) -> None:
-        """Read the recogniser, unless it was read before.
+        """Read the recogniser, if it has not been read yet.
 
         Raises:
-            SapbertError: E040, it is missing or damaged.
+            SapbertError: E040, the recogniser is missing or damaged.
         """
         if self._model is None:
             from .model import SHIPPED, MentionModel
@@ -129,7 +129,7 @@ class ClinicalMentions(DocComponent):
     def predict(self, docs: Iterable[Doc]) -> List[List["tuple[Span, float]"]]:
         """Return the mentions of each Doc, from left to right, without overlap, each with its score.
 
-        A score is the geometric mean of the probabilities of the mention's tags. It is 1 where neither `threshold` nor `spans_key` is set.
+        A score is the geometric mean of the probabilities of the mention's tags. It is 1 if neither `threshold` nor `spans_key` is set.
         """
         docs = list(docs)
         found = []
@@ -151,20 +151,20 @@ class ClinicalMentions(DocComponent):
             set_spans(doc, None, filter_spans([*first, *(span for span in second if not any(t.i in taken for t in span))]))
 
     def score(self, examples: Iterable[Any], **kwargs: Any) -> Dict[str, Any]:
-        """Score annotated Docs with the scorer."""
+        """Score annotated Docs with the scorer of the settings."""
         return dict(self.scorer(examples, **kwargs)) if self.scorer else {}
 
     # -- files ----------------------------------------------------------------------------------------------------------
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
-        """Write the recogniser, so that a saved pipeline holds all it needs."""
+        """Write the recogniser, so that a saved pipeline needs no other file."""
         self.recogniser.to_disk(Path(path) / FOLDER)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "ClinicalMentions":
         """Read what `to_disk` wrote.
 
         Raises:
-            SapbertError: E040, E030: the folder holds nothing that can be read.
+            SapbertError: E040, E030: the folder is missing or damaged.
         """
         from .model import MentionModel
 
