@@ -1,1 +1,1 @@
-"""Annotate many notes: read a corpus, run workers, write Parquet files."""
+"""Annotate a corpus of notes: read it, run workers, write Parquet files."""

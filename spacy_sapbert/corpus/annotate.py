@@ -1,6 +1,6 @@
 """Annotate a corpus of notes into a folder of Parquet files, one for each partition.
 
-A partition is finished when its file exists. So the same command resumes a killed run, and leaves a finished folder as it is.
+A partition is finished when its file exists. So running the same command again resumes a killed run, and does not change a finished folder.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .notes import Corpus, Partition, open_corpus
 MANIFEST, SUMMARY, LOCK = "_manifest.json", "_summary.json", ".lock"  # readers of Parquet folders skip what begins with _ or .
 KIND, VERSION = "annotations", 1
 ENGINES = ("local", "ray")
-SHOWN = 5  # numbers of partitions in an error
+SHOWN = 5  # most partitions that an error names
 
 
 class AnnotationReport(NamedTuple):
-    """What a run did.
+    """The result of a run.
 
     Attributes:
         counts: counts of the whole corpus.
         partitions: number of partitions.
         kept: number of partitions that an earlier run had finished.
-        rate: notes per second of this run, with the start of its workers.
+        rate: notes per second in this run; the time to start the workers is included.
     """
 
     counts: AnnotationCounts
@@ -54,22 +54,23 @@ def annotate(
 ) -> AnnotationReport:
     """Annotate a corpus into the files part-00000.parquet, part-00001.parquet … of a folder.
 
-    The bytes of the files do not depend on the number of workers. Besides the parts, the folder has _failed/part-….jsonl (note_id, place,
+    The bytes of the files do not depend on the number of workers. In addition to the parts, the folder has _failed/part-….jsonl (note_id, place,
     reason), _manifest.json (settings and input), and _summary.json when all partitions are done.
 
     Args:
         source: the corpus, see `open_corpus`.
         out: the folder.
-        settings: how notes are annotated.
+        settings: how notes are annotated; None: the defaults.
         engine: "local" or "ray".
-        workers: number of pipelines at the same time.
+        workers: number of workers, each with its own pipeline.
         partition_size: number of notes in a partition.
-        ray_address: address of a Ray cluster.
+        ray_address: address of a Ray cluster; None: see `annotate_in_ray`.
         progress: show a progress bar.
 
     Raises:
-        SapbertError: E002, a setting is wrong, or `out` is inside `source`; E017, the folder was begun with other settings or input; E018,
-            another run writes the folder; E409, some partitions could not be done. Also the errors of `open_corpus`, of loading and of writing.
+        SapbertError: E002, a setting is wrong, or `out` is inside `source`; E017, the folder was started with other settings or input;
+            E018, another run is writing the folder; E409, some partitions could not be finished. Also the errors of `open_corpus`, of loading and of
+            writing.
     """
     settings = settings or AnnotationSettings()
     settings = replace(settings, linker_name=_absolute(settings.linker_name), pipeline=_absolute(settings.pipeline))
@@ -84,7 +85,7 @@ def annotate(
     corpus = open_corpus(source, partition_size, text_field=settings.text_field, id_field=settings.id_field, keep=settings.keep_columns)
     if out.resolve() == Path(source).resolve() or Path(source).resolve() in out.resolve().parents:
         raise fail("E002", setting="out", component="annotate", value=str(out), why="it must not be in the folder that is read.")
-    with Annotator(settings, out) as annotator, _held(out):  # also made here, so that wrong settings raise before anything is written
+    with Annotator(settings, out) as annotator, _locked(out):  # created here, too, so that wrong settings raise before anything is written
         manifest = {"settings": {**annotator.fingerprint(), "partition_size": partition_size}, "input": corpus.description}
         _begin(out, manifest, corpus)
         finished = {partition.number: read_counts(out, partition.number) for partition in corpus.partitions}
@@ -100,7 +101,7 @@ def annotate(
 
 
 def _absolute(given: str | None) -> str | None:
-    """Return the absolute path of a folder; a registered or installed name stays as it is."""
+    """Return the absolute path of an existing folder; other values, such as registered names, are returned unchanged."""
     return os.path.abspath(given) if given and os.path.isdir(given) else given
 
 
@@ -120,7 +121,7 @@ def _outcomes(annotator: Annotator, todo: Sequence[Partition], engine: str, work
 
 
 def _shown(outcomes: Iterator[Outcome], corpus: Corpus, todo: Sequence[Partition], progress: bool) -> Iterator[Outcome]:
-    """Show a progress bar of notes."""
+    """Yield the outcomes, and show a progress bar that counts notes."""
     from tqdm import tqdm
 
     waiting = sum(partition.notes for partition in todo)
@@ -135,7 +136,7 @@ def _finish(out: Path, corpus: Corpus, kept: dict[int, AnnotationCounts], outcom
     """Collect the outcomes and write the summary.
 
     Raises:
-        SapbertError: E409, some partitions could not be done.
+        SapbertError: E409, some partitions could not be finished.
     """
     done, lost = dict(kept), {}
     for outcome in outcomes:
@@ -152,7 +153,7 @@ def _finish(out: Path, corpus: Corpus, kept: dict[int, AnnotationCounts], outcom
     counts = AnnotationCounts()
     for number in sorted(done):
         counts = counts.plus(done[number])
-    _write(out / SUMMARY, {**counts._asdict(), "partitions": len(done)})  # without times, so that the same corpus gives the same bytes
+    _write(out / SUMMARY, {**counts._asdict(), "partitions": len(done)})  # without times, so that the same input gives the same bytes
     return counts
 
 
@@ -160,13 +161,13 @@ def _finish(out: Path, corpus: Corpus, kept: dict[int, AnnotationCounts], outcom
 
 
 def _begin(out: Path, manifest: dict[str, Any], corpus: Corpus) -> None:
-    """Write the manifest, or compare it with the one in the folder.
+    """Write the manifest, or compare it with the manifest of an earlier run.
 
     Raises:
-        SapbertError: E017, the manifest differs; E402, the folder holds something else.
+        SapbertError: E017, the manifests differ; E402, the folder holds other files.
     """
     manifest = {"kind": KIND, "format": VERSION, **manifest, "partitions": len(corpus.partitions)}
-    for scratch in [*out.glob(".part-*.tmp"), *out.glob(f"{FAILED}/.part-*.tmp")]:  # left by workers that were killed
+    for scratch in [*out.glob(".part-*.tmp"), *out.glob(f"{FAILED}/.part-*.tmp")]:  # left over by workers that were killed
         scratch.unlink(missing_ok=True)
     path = out / MANIFEST
     parts = any(out.glob("part-*.parquet"))
@@ -182,7 +183,7 @@ def _begin(out: Path, manifest: dict[str, Any], corpus: Corpus) -> None:
     strange = sorted(file.name for file in out.iterdir() if file.name not in (MANIFEST, SUMMARY, FAILED) and not file.name.startswith("."))
     if strange:
         raise fail("E402", path=out, expected="a folder that `annotate` made", why=f"it holds {', '.join(strange[:SHOWN])}. Name another one.")
-    for side in out.glob(f"{FAILED}/part-*.jsonl"):  # left by a run that finished no partition
+    for side in out.glob(f"{FAILED}/part-*.jsonl"):  # left over by a run that finished no partition
         side.unlink(missing_ok=True)
     _write(path, manifest)
 
@@ -214,11 +215,11 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _held(out: Path) -> Iterator[None]:
-    """Hold the folder, so that only one run writes it.
+def _locked(out: Path) -> Iterator[None]:
+    """Lock the folder, so that only one run writes it.
 
     Raises:
-        SapbertError: E009, the folder cannot be written; E018, another run holds it.
+        SapbertError: E009, the folder cannot be written; E018, another run has locked it.
     """
     from filelock import FileLock, Timeout
 

@@ -1,7 +1,7 @@
-"""The work of one worker of `annotate`: load the pipeline once, and make a Parquet file of each partition.
+"""The work of one worker of `annotate`: load the pipeline once, and write a Parquet file for each partition.
 
-The last bits of a vector depend on the batch it is in, on what the linker's cache holds, and on the number of threads. So the batches of a
-partition are always the same, the cache is emptied before each partition, and all workers use the same number of threads. Then the bytes of
+The last bits of a vector depend on the batch it is in, on the content of the linker's cache, and on the number of threads. So the batches of a
+partition are always the same, the cache is emptied before each partition, and all workers use the same number of threads. Therefore the bytes of
 the files do not depend on the number of workers.
 """
 
@@ -34,20 +34,20 @@ class AnnotationSettings:
     """How notes are annotated.
 
     Attributes:
-        linker_name: see `sapbert_linker`, as for `threshold`, `types`, `vocabularies` and `encoder`.
-        pipeline: a spaCy pipeline with entities; None for `concept_matcher`.
+        linker_name: setting of `sapbert_linker`, as are `threshold`, `types`, `vocabularies`, `encoder` and `target_precision`.
+        pipeline: a spaCy pipeline that finds entities; None: a blank one with `clinical_mentions` and `concept_matcher`.
         threshold: score that a link must be above.
         types: semantic types or groups to keep.
         vocabularies: vocabularies to keep.
         abbreviations: resolve abbreviations.
-        threads: threads of one worker. The last digit of scores may depend on it.
+        threads: number of threads of one worker. The last digit of scores may depend on it.
         text_field: see `open_corpus`.
         id_field: see `open_corpus`.
         encoder: "fast" for the static encoder.
-        extensions: Span extensions, of any component, that are carried into the output.
-        target_precision: see `sapbert_linker`.
+        extensions: Span extensions, of any component, that are written into the output.
+        target_precision: share of links that should be right, 0 to 1.
         code: Python file that is run before the pipeline is loaded.
-        keep_columns: columns of the input that are carried into the output.
+        keep_columns: columns of the input that are copied into the output.
     """
 
     linker_name: str | None = None
@@ -66,7 +66,7 @@ class AnnotationSettings:
     keep_columns: list[str] = field(default_factory=list)
 
     def config(self) -> dict[str, Any]:
-        """Return the settings of the linker that are given."""
+        """Return the settings for `sapbert_linker`; those that were not given are left out."""
         config: dict[str, Any] = {"linker_name": self.linker_name}
         if self.encoder is not None:
             config["encoder"] = self.encoder
@@ -81,10 +81,10 @@ class AnnotationCounts(NamedTuple):
     """Counts of a partition or a corpus.
 
     Attributes:
-        notes: all notes, with those that failed.
-        mentions: rows.
-        linked: rows with a link.
-        failed: notes that failed.
+        notes: number of notes, including those that failed.
+        mentions: number of rows, one for each mention.
+        linked: number of rows with a link.
+        failed: number of notes that failed.
     """
 
     notes: int = 0
@@ -93,17 +93,17 @@ class AnnotationCounts(NamedTuple):
     failed: int = 0
 
     def plus(self, other: AnnotationCounts) -> AnnotationCounts:
-        """Return the sums."""
+        """Return the sum of two counts."""
         return AnnotationCounts(*(a + b for a, b in zip(self, other)))
 
 
 class Outcome(NamedTuple):
-    """What became of a partition.
+    """The outcome of a partition.
 
     Attributes:
-        number: the partition.
-        counts: its counts; None if it could not be done in several tries.
-        reason: why it could not be done.
+        number: number of the partition.
+        counts: its counts; None if it failed in all tries.
+        reason: why it failed; "" if it did not.
     """
 
     number: int
@@ -130,9 +130,9 @@ def read_counts(out: Path, number: int) -> AnnotationCounts | None:
 
 
 class Annotator:
-    """Holds the loaded pipeline and annotates partitions.
+    """A loaded pipeline that annotates partitions.
 
-    It is a context manager: at its end, torch and BLAS get back the number of threads that they had before.
+    It is a context manager: at its end, torch and BLAS get their former numbers of threads back.
 
     Args:
         settings: how notes are annotated.
@@ -175,14 +175,14 @@ class Annotator:
         self.close()
 
     def close(self) -> None:
-        """Give torch and BLAS back their threads."""
+        """Give torch and BLAS their former numbers of threads back."""
         import torch
 
         torch.set_num_threads(self._threads_before)
         self._blas.restore_original_limits()
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what the output depends on: the settings, and hashes of linker and pipeline."""
+        """Return everything that the output depends on: the settings, and hashes of linker and pipeline."""
         from importlib.util import find_spec
 
         from ..about import __version__
@@ -222,19 +222,19 @@ class Annotator:
         return _digest(json.dumps(parts, sort_keys=True, default=str))
 
     def _pipeline_digest(self) -> str:
-        if self.nlp.path is None:  # the code of a package made it
+        if self.nlp.path is None:  # it was not loaded from a folder but built by code
             return _digest(json.dumps(self.nlp.meta, sort_keys=True, default=str) + self.nlp.config.to_str())
         return _folder_digest(self.nlp.path)
 
     # -- a partition --------------------------------------------------------------------------------------------------------
 
     def annotate_partition(self, partition: Partition) -> AnnotationCounts:
-        """Annotate a partition and write its Parquet file. The file with failed notes is written before it.
+        """Annotate a partition and write its Parquet file. If notes fail, the file that lists them is written first.
 
         Raises:
-            SapbertError: E009, nothing can be written; E019, the disk is full.
+            SapbertError: E009, the files cannot be written; E019, the disk is full.
             ServerError: a server that the pipeline needs does not answer.
-            Exception: what reading raises if a file with many notes is missing.
+            Exception: errors of `NoteReader.read`, if a file with many notes is missing or damaged.
         """
         notes = list(self._reader.read(partition))
         rows, failed = self.annotate(notes)
@@ -255,7 +255,7 @@ class Annotator:
         """Annotate some notes.
 
         Returns:
-            The rows of all mentions, in the order of the notes, and note_id, place and reason of each note that failed.
+            The rows of all mentions, in the order of the notes, and a dict with note_id, place and reason for each note that failed.
 
         Raises:
             ServerError: a server that the pipeline needs does not answer.
@@ -304,10 +304,10 @@ class Annotator:
 
 
 def check_extensions(names: Sequence[str]) -> None:
-    """Check that a component of the pipeline has registered some Span extensions, and that they can be columns.
+    """Check that Span extensions are registered, and that their names can be columns of the output.
 
     Raises:
-        SapbertError: E002, an extension is not registered, or a column has its name.
+        SapbertError: E002, an extension is not registered, or its name is already the name of a column.
     """
     from spacy.tokens import Span
 
@@ -315,26 +315,26 @@ def check_extensions(names: Sequence[str]) -> None:
 
     for name in names:
         if not Span.has_extension(name):
-            why = "no component of the pipeline has registered this Span extension. Name one, such as is_negated, or give the --pipeline that has it."
+            why = "no component of the pipeline has registered this Span extension. Name another one, or give the --pipeline that registers it."
             raise fail("E002", setting="extensions", component="link", value=name, why=why)
         if name in (*COLUMNS, *CSV_COLUMNS) or names.count(name) > 1:
-            raise fail("E002", setting="extensions", component="link", value=name, why="there is a column of this name already.")
+            raise fail("E002", setting="extensions", component="link", value=name, why="there is already a column of this name.")
 
 
 def _check_kept(settings: AnnotationSettings) -> None:
-    """Check that columns that are kept can be columns of the output.
+    """Check that the names of the columns to keep are not yet names of columns of the output.
 
     Raises:
-        SapbertError: E002, there is a column of this name already.
+        SapbertError: E002, there is already a column of this name.
     """
     kept = settings.keep_columns
     for name in kept:
         if name in (*COLUMNS, *settings.extensions) or kept.count(name) > 1:
-            raise fail("E002", setting="keep_columns", component="annotate", value=name, why="there is a column of this name already.")
+            raise fail("E002", setting="keep_columns", component="annotate", value=name, why="there is already a column of this name.")
 
 
 def schema(counts: AnnotationCounts, extensions: Sequence[str] = ()) -> Any:
-    """Return the Arrow schema of a part file. An extension is a column of JSON texts."""
+    """Return the Arrow schema of a part file. The values of an extension are a column of JSON texts."""
     import pyarrow as pa
 
     text, whole, real = pa.string(), pa.int32(), pa.float32()
@@ -350,7 +350,7 @@ def _write_parquet(path: Path, rows: list[dict[str, Any]], counts: AnnotationCou
 
     table = pa.Table.from_pylist(rows, schema=schema(counts, extensions))
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # unique to this worker, also if several machines write
+    scratch = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # unique to this worker, even if several machines write
     try:
         with open(scratch, "wb") as file:
             pyarrow.parquet.write_table(table, file, compression="zstd")
@@ -377,7 +377,7 @@ def _limit_blas(threads: int) -> Any:
         from threadpoolctl import threadpool_limits
     except ImportError as error:
         raise fail("E013", what="`annotate`", package="threadpoolctl") from error
-    import numpy  # noqa: F401  its BLAS must be loaded to be limited
+    import numpy  # noqa: F401  numpy's BLAS must be loaded before it can be limited
 
     return threadpool_limits(limits=threads)
 

@@ -1,4 +1,4 @@
-"""Run a pipeline over texts so that one that makes a component fail does not take the others with it."""
+"""Run a pipeline over texts so that a text that makes a component fail does not affect the other texts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Texts = Sequence[str | None]
 
 
 class Isolated:
-    """A loaded pipeline whose failures stay with the text that caused them.
+    """A loaded pipeline in which an error only affects the text that caused it.
 
     Args:
-        nlp: the pipeline. What it needs is loaded here, so that what is missing is no failure of a text.
+        nlp: the pipeline. Its components are loaded here, so that a missing file is not taken for the failure of a text.
 
     Raises:
         SapbertError: something cannot be loaded.
@@ -28,25 +28,25 @@ class Isolated:
 
     def __init__(self, nlp: Any) -> None:
         self.nlp = nlp
-        self._alone = False  # a text is tried alone; then the error it raises is the reason why it failed
+        self._alone = False  # True while a text is tried alone; then the error handler raises the error, which is the reason of the failure
         for _, component in nlp.pipeline:
             if isinstance(component, Loadable):
                 component.load()
         nlp.set_error_handler(self._on_error)
 
     def run(self, texts: Texts, take: Callable[[int, Any], None], shown: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> dict[int, str]:
-        """Run the pipeline: all texts together, then those that failed one by one.
+        """Run the pipeline over all texts together, then over each failed text alone.
 
         Args:
-            texts: the texts; None is left out.
-            take: takes the place of a text and its Doc; what it raises is a failure of this text.
-            shown: shows the progress of an iterator.
+            texts: the texts; None is skipped.
+            take: called with the index of a text and its Doc. If it raises an error, this text has failed.
+            shown: wraps an iterator to show its progress.
 
         Returns:
-            Why a text failed, without any of its words, by its place.
+            Index of a failed text -> reason, which holds no word of the text.
 
         Raises:
-            ServerError: a server that the pipeline needs does not answer: no text is at fault.
+            ServerError: a server that the pipeline needs does not answer, so no text is at fault.
         """
         done = set()
         try:
@@ -55,7 +55,7 @@ class Isolated:
                 done.add(i)
         except ServerError:
             raise
-        except Exception:  # a component without an error handler raised; the texts that are missing are tried alone below
+        except Exception:  # a component does not use the error handler; texts without a Doc are tried alone below
             pass
         reasons: dict[int, str] = {}
         for i, text in enumerate(texts):
@@ -78,14 +78,14 @@ class Isolated:
                     yield self.nlp.make_doc(text), i
 
     def _on_error(self, name: str, component: Any, docs: list[Any], error: Exception) -> None:
-        if self._alone or isinstance(error, ServerError):  # waiting for the server again with each batch would take for ever
+        if self._alone or isinstance(error, ServerError):  # otherwise each batch would wait for the server again
             raise error
 
 
 def describe(error: BaseException) -> str:
-    """Return the reason of a failure without any text of the note.
+    """Return the reason of a failure, without any text of the note.
 
-    Messages of other libraries may quote the note, so only their type, spaCy's code and the place in the code are given.
+    Messages of other libraries may quote the note. So only the type of their error, spaCy's error code and the place in the code are returned.
     """
     if isinstance(error, SapbertError):
         return str(error)

@@ -1,6 +1,6 @@
-"""Run workers as processes of this machine, each with its own pipeline. A killed worker is replaced, and its partition is done again.
+"""Run workers as processes on this machine, each with its own pipeline. A worker that dies is replaced, and its partition is tried again.
 
-Why this is our own code: docs/design/decisions/0006-own-local-workers.md.
+Why this package has its own code for this: docs/design/decisions/0006-own-local-workers.md.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .notes import Partition
 from .workers import TRIES
 
 READY, DONE, FAILED, FATAL = "ready", "done", "failed", "fatal"
-MEMORY_FAULTS = (signal.SIGSEGV, signal.SIGBUS)  # a mapped file was cut short, or leads a library nowhere
+MEMORY_FAULTS = (signal.SIGSEGV, signal.SIGBUS)  # a memory-mapped file was cut short, or holds numbers that lead a library to a wrong address
 WAIT_SECONDS, STOP_SECONDS = 5.0, 10.0
 
 
 class _Answer(NamedTuple):
-    """What a worker sends.
+    """A message of a worker.
 
     Attributes:
         kind: READY, DONE, FAILED or FATAL.
@@ -43,7 +43,7 @@ def annotate_here(annotator: Annotator, partitions: Sequence[Partition]) -> Iter
     """Annotate partitions one after the other in this process.
 
     Raises:
-        SapbertError: E009, nothing can be written; E019, the disk is full.
+        SapbertError: E009, the files cannot be written; E019, the disk is full.
     """
     for partition in partitions:
         for tried in range(1, TRIES + 1):
@@ -58,17 +58,17 @@ def annotate_here(annotator: Annotator, partitions: Sequence[Partition]) -> Iter
 def annotate_in_processes(
     settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int, linker: Path | None = None
 ) -> Iterator[Outcome]:
-    """Annotate partitions by processes; yield their outcomes as they come.
+    """Annotate partitions with processes; yield each outcome as soon as it is known.
 
     Args:
         settings: how notes are annotated.
         out: folder to write into.
-        partitions: what is to be annotated.
+        partitions: the partitions to annotate.
         workers: number of processes.
-        linker: folder of the linker; its files are looked at if a process dies of its memory.
+        linker: folder of the linker; its files are checked if a process dies of a memory fault.
 
     Raises:
-        SapbertError: what a worker raises while it loads or writes; E021, workers die while they load.
+        SapbertError: errors that a worker raises while it loads or writes; E021, workers die while they load.
     """
     crew = _Crew(settings, out, partitions, workers, linker)
     try:
@@ -87,8 +87,8 @@ def _try(annotator: Annotator, partition: Partition) -> _Answer:
 
 
 def _work(connection: Connection, settings: AnnotationSettings, out: Path) -> None:
-    """Annotate each partition that comes through the connection and answer; end when the connection is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent process, which stops the workers
+    """The main function of a worker: annotate each partition that it receives and send back the outcome, until the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent process, which then stops the workers
     try:
         with Annotator(settings, out) as annotator:
             connection.send(_Answer(READY))
@@ -101,7 +101,7 @@ def _work(connection: Connection, settings: AnnotationSettings, out: Path) -> No
 
 
 def _suspects(linker: Path | None) -> str:
-    """Return in words which files may have made a process die of its memory."""
+    """Return in words which files of the linker may have caused the memory fault of a process."""
     changed = [] if linker is None else changed_files(linker)
     if changed:
         return f"in linker '{linker}' {', '.join(changed[:5])} changed since it was built. Build the linker again, or get an unchanged copy"
@@ -112,17 +112,17 @@ class _Worker:
     """A worker's process and the connection to it."""
 
     def __init__(self, settings: AnnotationSettings, out: Path) -> None:
-        context = multiprocessing.get_context("spawn")  # after a fork, the threads of torch would not run
+        context = multiprocessing.get_context("spawn")  # after a fork, the threads of torch do not run
         self.connection, other = context.Pipe()
         self.process = context.Process(target=_work, args=(other, settings, out), daemon=True)
         self.process.start()
-        other.close()  # so that reading ends when the worker dies
+        other.close()  # so that reading from the connection ends when the worker dies
         self.ready = False
         self.partition: Partition | None = None
 
     def give(self, partition: Partition) -> None:
         self.partition = partition
-        with suppress(OSError):  # it died while it was waiting, which the next read shows
+        with suppress(OSError):  # it died while it was waiting; the next read will show this
             self.connection.send(partition)
 
     def end(self) -> str:
@@ -140,7 +140,7 @@ class _Crew:
         self.settings, self.out, self.workers, self.linker = settings, out, workers, linker
         self.waiting: deque[Partition] = deque(partitions)
         self.tries: Counted[int] = Counter()
-        self.died_early = 0  # workers in a row that died while they loaded
+        self.died_early = 0  # number of workers in a row that died while they loaded
         self.crew: dict[Connection, _Worker] = {}
 
     def run(self) -> Iterator[Outcome]:
@@ -153,13 +153,13 @@ class _Crew:
                 if worker.ready and worker.partition is None and self.waiting:
                     worker.give(self.waiting.popleft())
             for connection in wait(list(self.crew), WAIT_SECONDS):
-                yield from self._hear(self.crew[connection])  # type: ignore[index]
+                yield from self._receive(self.crew[connection])  # type: ignore[index]
 
-    def _hear(self, worker: _Worker) -> Iterator[Outcome]:
+    def _receive(self, worker: _Worker) -> Iterator[Outcome]:
         try:
             answer = worker.connection.recv()
         except (EOFError, OSError):
-            yield from self._dead(worker)
+            yield from self._handle_death(worker)
             return
         partition = worker.partition
         if answer.kind == FATAL:
@@ -173,7 +173,7 @@ class _Crew:
             else:
                 yield from self._again(partition, answer.value)
 
-    def _dead(self, worker: _Worker) -> Iterator[Outcome]:
+    def _handle_death(self, worker: _Worker) -> Iterator[Outcome]:
         del self.crew[worker.connection]
         why = worker.end()
         if -(worker.process.exitcode or 0) in MEMORY_FAULTS:
@@ -188,14 +188,14 @@ class _Crew:
     def _again(self, partition: Partition, why: str) -> Iterator[Outcome]:
         self.tries[partition.number] += 1
         if self.tries[partition.number] < TRIES:
-            self.waiting.append(partition)  # after the others, so that a partition that kills workers does not delay them
+            self.waiting.append(partition)  # at the end of the queue, so that a partition that kills workers does not delay the others
         else:
             yield Outcome(partition.number, None, why)
 
     def stop(self) -> None:
         for worker in self.crew.values():
             if worker.ready and worker.partition is None:
-                worker.connection.close()  # it ends when it reads this
+                worker.connection.close()  # an idle worker ends when it notices this
             else:
                 worker.process.terminate()
         for worker in self.crew.values():

@@ -1,6 +1,6 @@
-"""Read notes from text files, JSON Lines, tables (CSV, TSV) and Parquet. A corpus is cut into partitions in one pass, without keeping texts in memory.
+"""Read notes from text files, JSON Lines, tables (CSV, TSV) and Parquet. A corpus is cut into partitions in one pass that keeps no text in memory.
 
-A partition has only paths and numbers, so any worker can read it. If a note cannot be read, this note fails and not its partition.
+A partition consists of paths and numbers, so any worker can read it. If a note cannot be read, only this note fails, not its partition.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ TEXTS = (".txt", ".text", ".md")
 JSON_LINES = (".jsonl",)
 PARQUET = (".parquet", ".pq")
 TABLES = (".csv", ".tsv")
-PACKED = (".gz", ".zst", ".xz")  # endings of compressed files, which come after those of their content
-# of a corpus -> the endings of its files. "records" are read from the first on; in "jsonl" a worker goes to the byte where its part begins
+PACKED = (".gz", ".zst", ".xz")  # endings of compressed files, after the ending of their content
+# kind of a corpus -> endings of its files. A file of "records" must be read from its beginning; in a "jsonl" file a worker can jump to a byte
 KINDS = {
     "texts": TEXTS,
     "jsonl": JSON_LINES,
@@ -35,9 +35,9 @@ FORMS = (
     "Give a .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files (.txt, .text, .md); all but .parquet may be compressed "
     "(.gz, .zst, .xz)"
 )
-MAX_FIELD = 1 << 30  # characters of a field of a table; the csv module's own limit is 128 Ki
-LINES_LOOKED_AT = 100  # lines of a JSON Lines file in which the text field must occur
-ROWS_AT_ONCE = 256  # rows of a Parquet file that are read at once
+MAX_FIELD = 1 << 30  # most characters in a field of a table; the default of the csv module is 128 Ki
+LINES_LOOKED_AT = 100  # the text field must occur in so many first lines of a JSON Lines file
+ROWS_AT_ONCE = 256  # rows of a Parquet file that are read together
 
 
 class Note(NamedTuple):
@@ -45,10 +45,10 @@ class Note(NamedTuple):
 
     Attributes:
         note_id: its id.
-        place: where in the corpus it is, for people.
-        text: its text, None if it cannot be read.
+        place: where in the corpus it is, in words (file and line or row).
+        text: its text; None if it cannot be read.
         error: why it cannot be read, without any text of the note.
-        kept: values of the columns that are kept, as text; what is no text is JSON.
+        kept: values of the columns to keep, as text; values that are not text become JSON.
     """
 
     note_id: str
@@ -64,9 +64,9 @@ class Piece(NamedTuple):
     Attributes:
         path: the file.
         name: name of the file in ids; for a text file, the id of the note.
-        start: first byte of JSON Lines, or first row of Parquet, or first record.
+        start: first byte (JSON Lines), row (Parquet) or record ("records"), from 0.
         stop: byte, row or record after the last one.
-        line: number of the first line in JSON Lines.
+        line: number of the first line, from 1 (JSON Lines).
     """
 
     path: str
@@ -100,7 +100,7 @@ class Corpus:
     Attributes:
         kind: one of `KINDS`.
         partitions: its partitions, in order.
-        description: what identifies the input: number of files, bytes and notes, and a hash of names, sizes and times.
+        description: data that identifies the input: kind, number of files, bytes and notes, and a hash of names, sizes and times.
     """
 
     kind: str
@@ -113,17 +113,17 @@ class Corpus:
         return sum(partition.notes for partition in self.partitions)
 
 
-# -- what single files and corpora share --------------------------------------------------------------------------------------
+# -- for single files and for corpora -------------------------------------------------------------------------------------------
 
 
 def ending_of(path: Path) -> str:
-    """Return the ending of a file's name that says what is in it, without that of a compression: ".jsonl" of "a.jsonl.gz"."""
+    """Return the ending of a file's name that tells its content, without the ending of a compression: ".jsonl" for "a.jsonl.gz"."""
     last = path.suffix.lower()
     return Path(path.stem).suffix.lower() if last in PACKED else last
 
 
 def kind_of(path: Path) -> str | None:
-    """Return the kind of a corpus that a file belongs to, by its name; None for others."""
+    """Return the kind of corpus (see `KINDS`) that a file belongs to, by its name; None if it belongs to none."""
     ending, packed = ending_of(path), path.suffix.lower() in PACKED
     if ending in TABLES or (ending in JSON_LINES and packed):
         return "records"
@@ -132,17 +132,17 @@ def kind_of(path: Path) -> str | None:
 
 
 def find_files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Return the files in a folder and below it that have one of some endings, in any case, also compressed, sorted."""
+    """Return the files in a folder and its subfolders that have one of some endings, in upper or lower case, also compressed; sorted."""
     return sorted(path for path in folder.rglob("*") if ending_of(path) in suffixes and path.is_file())
 
 
 def without_ending(path: Path) -> Path:
-    """Return a path without its ending, and without that of a compression."""
+    """Return a path without its ending and without the ending of a compression."""
     return (path.with_suffix("") if path.suffix.lower() in PACKED else path).with_suffix("")
 
 
 def names_of(files: Sequence[Path], folder: Path) -> list[str]:
-    """Return the ids of files: paths in the folder without suffix, or with it if two ids would be equal."""
+    """Return the ids of files: their paths in the folder without endings, or with endings if two ids would be equal."""
     short = [without_ending(file.relative_to(folder)).as_posix() for file in files]
     twice = {name for name, following in zip(sorted(short), sorted(short)[1:]) if name == following}
     return [valid_text(file.relative_to(folder).as_posix() if name in twice else name) for file, name in zip(files, short)]
@@ -161,7 +161,7 @@ def read_text(path: Path) -> str:
 
 
 def read_file(path: Path, text_field: str = "text", id_field: str | None = None) -> Iterator[Note]:
-    """Yield the notes of one file of any kind. A file of another ending is one text.
+    """Yield the notes of one file of any kind. A file with an unknown ending is read as one text.
 
     Raises:
         SapbertError: E401, it is missing; E402, it is damaged; E404, a text is not UTF-8; E408, it has no such field; E013, pyarrow is not installed.
@@ -189,7 +189,16 @@ def decode(data: bytes, path: str | Path) -> str:
 
 
 def read_record(line: str, name: str, place: str, text_field: str = "text", id_field: str = "id", keep: Sequence[str] = ()) -> Note:
-    """Return the note in a line of JSON; its id is `name` if it has none. Fields of `keep` that it lacks are None."""
+    """Return the note in a line of JSON. Without an id, its id is `name`. Fields of `keep` that are missing become None.
+
+    Args:
+        line: the line.
+        name: id for a note without one.
+        place: where the line is, for messages.
+        text_field: field with the text.
+        id_field: field with the id.
+        keep: fields to keep.
+    """
     try:
         record = parse_json(line)
     except ValueError as error:
@@ -203,7 +212,7 @@ def read_record(line: str, name: str, place: str, text_field: str = "text", id_f
 
 
 def _as_text(value: Any) -> str | None:
-    """Return a value of a column as text: texts as they are, others as JSON."""
+    """Return a value of a column as text: a text unchanged, other values as JSON, None for None."""
     if value is None or isinstance(value, str):
         return value if value is None else valid_text(value)
     return json.dumps(value, ensure_ascii=False, default=str)
@@ -216,16 +225,16 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
     """Cut a corpus into partitions.
 
     Args:
-        source: a .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files, also in folders below. All but .parquet may be
+        source: a .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files, including its subfolders. All but .parquet may be
             compressed.
         size: number of notes in a partition.
         text_field: field of JSON Lines or column of a table or of Parquet with the text.
         id_field: field or column with the id of the note; None: "id" if there is one, else file and line.
-        keep: columns that a table or a Parquet file must have, too.
+        keep: names of the columns to keep; a table or a Parquet file must have them.
 
     Raises:
-        SapbertError: E002, the size is wrong, or texts have no columns to keep; E401, there is no such file; E402, it is not a corpus, damaged or without notes; E408, there is
-            no such field; E013, pyarrow is not installed.
+        SapbertError: E002, the size is wrong, or `keep` is given for text files; E401, there is no such file; E402, it is not a corpus, is damaged or
+            has no notes; E408, there is no such field; E013, pyarrow is not installed.
     """
     if size < 1:
         raise fail("E002", setting="partition_size", component="annotate", value=size, why="it must be at least 1.")
@@ -234,7 +243,7 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
     if keep and kind == "texts":
         raise fail("E002", setting="keep_columns", component="annotate", value=", ".join(keep), why="text files have no columns.")
     cut = _Cutter(kind, size)
-    known: list[str] = []  # fields seen in JSON Lines, empty as soon as the text field was found
+    known: list[str] = []  # fields that were seen in JSON Lines; empty as soon as the text field is found
     digest, total = hashlib.blake2b(digest_size=16), 0
     for file, name in zip(files, names):
         status = file.stat()
@@ -269,14 +278,14 @@ def _files_of(root: Path) -> tuple[str, list[Path], list[str]]:
         for file in sorted(root.rglob("*")):
             if (of := kind_of(file)) is not None and file.is_file():
                 found[of].append(file)
-        # Spark and `annotate` write such files beside the data
+        # Spark and `annotate` write files with such names beside the data
         found["parquet"] = [file for file in found["parquet"] if not any(part[0] in "._" for part in file.relative_to(root).parts)]
         found = {kind: files for kind, files in found.items() if files}
         if not found:
             raise fail("E402", path=root, expected="a corpus", why=f"it holds no such file. {FORMS}.")
         if len(found) > 1:
             said = ", ".join(f"{len(files):,} {'/'.join(KINDS[kind])}" for kind, files in found.items())
-            raise fail("E402", path=root, expected="a corpus of one kind", why=f"it holds {said} files. Put them into folders of their own.")
+            raise fail("E402", path=root, expected="a corpus of one kind", why=f"it holds {said} files. Put each kind into its own folder.")
         ((kind, files),) = found.items()
         return kind, files, names_of(files, root)
     if not root.exists():
@@ -287,7 +296,7 @@ def _files_of(root: Path) -> tuple[str, list[Path], list[str]]:
 
 
 class _Cutter:
-    """Collects notes in order into partitions of `size`. Neighbours in a file become one piece."""
+    """Collects notes, in their order, into partitions of `size` notes. Neighbouring notes of a file become one piece."""
 
     def __init__(self, kind: str, size: int) -> None:
         self.kind, self.size, self.notes = kind, size, 0
@@ -325,7 +334,7 @@ def _cut_lines(cut: _Cutter, file: Path, name: str, text_field: str, known: list
     """Add the lines of a file to the partitions.
 
     Returns:
-        The fields in the first lines of all files, empty if one of them is the text field.
+        The names of the fields in the first lines of all files so far; empty if one of them is the text field.
     """
     at = 0
     look = cut.notes == 0 or bool(known)
@@ -345,7 +354,7 @@ def _cut_records(cut: _Cutter, file: Path, name: str, columns: Sequence[str | No
     """Add the records of a table, or of compressed JSON Lines, to the partitions.
 
     Returns:
-        As `_cut_lines`.
+        The same as `_cut_lines`.
 
     Raises:
         SapbertError: E402, the file is damaged; E408, a table has no such column.
@@ -364,7 +373,7 @@ def _cut_records(cut: _Cutter, file: Path, name: str, columns: Sequence[str | No
 
 
 def _records(file: Path) -> Iterator[tuple[int, dict[str, Any] | bytes]]:
-    """Yield (number of the line or row, a table's row or a line of JSON) of each record.
+    """Yield (number of the line or row, from 1; row of a table as a dict, or line of JSON as bytes) for each record.
 
     Raises:
         SapbertError: E402, the file is damaged; E404, a table is not UTF-8.
@@ -392,10 +401,10 @@ def _check_table(file: Path, wanted: Sequence[str | None]) -> None:
 
     Args:
         file: the table.
-        wanted: the columns with the text and with the id, None for none, then those that are kept.
+        wanted: the column with the text, the column with the id (None: none is required), then the columns to keep.
 
     Raises:
-        SapbertError: E408, it lacks one.
+        SapbertError: E408, a column is missing.
     """
     with open_binary(file) as lines, io.TextIOWrapper(lines, encoding="utf-8", newline="", errors="replace") as text:
         columns = next(csv.reader(text, delimiter=_delimiter(file)), [])
@@ -405,7 +414,7 @@ def _check_table(file: Path, wanted: Sequence[str | None]) -> None:
 
 
 def _fields(line: bytes) -> list[str]:
-    """Return the fields of a line that hold text."""
+    """Return the names of the fields of a JSON line that hold text."""
     try:
         record = parse_json(line.decode("utf-8-sig"))
     except ValueError:
@@ -419,7 +428,12 @@ def _fields(line: bytes) -> list[str]:
 class NoteReader:
     """Reads the notes of partitions.
 
-    It keeps a Parquet file open: the next partition usually starts after the last one, and its row group need not be decoded again.
+    It keeps the last file open, because the next partition usually starts where the last one ended. Then a row group of Parquet is decoded only once.
+
+    Args:
+        text_field: field or column with the text.
+        id_field: field or column with the id; None: "id" if there is one, else file and line.
+        keep: names of the columns to keep.
     """
 
     def __init__(self, text_field: str = "text", id_field: str | None = None, keep: Sequence[str] = ()) -> None:
@@ -431,7 +445,7 @@ class NoteReader:
         """Yield the notes of a partition.
 
         Raises:
-            OSError: a file with many notes is missing. A damaged one raises errors of pyarrow.
+            OSError: a file with many notes is missing, or shorter than before. A damaged Parquet file raises errors of pyarrow.
         """
         one = {"texts": self._text, "jsonl": self._lines, "records": self._some_records, "parquet": self._table}[partition.kind]
         for piece in partition.pieces:
@@ -500,7 +514,7 @@ class NoteReader:
             name = name if found is None else valid_text(str(found))
             value = text.as_py()
             values = tuple(_as_text(each.as_py()) for each in kept)
-        except UnicodeDecodeError:  # Arrow takes any bytes for text
+        except UnicodeDecodeError:  # Arrow does not check that a text is UTF-8
             return Note(name, place, None, "it is not valid UTF-8.")
         if value is None:
             return Note(name, place, None, f"its '{self.text_field}' is null.")
@@ -508,11 +522,11 @@ class NoteReader:
 
 
 class _Stream:
-    """Reads the records of a file that can only be read from its beginning, forwards only.
+    """Reads the records of a file that can only be read forwards, from its beginning.
 
     Attributes:
         path: the file.
-        at: the next record.
+        at: index of the next record.
     """
 
     def __init__(self, path: str) -> None:
@@ -520,7 +534,7 @@ class _Stream:
         self._records = _records(Path(path))
 
     def take(self, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any] | bytes]]:
-        """Yield the records from `start` to before `stop`."""
+        """Yield the records with indexes from `start` up to, but not including, `stop`."""
         while self.at < stop:
             found = next(self._records, None)
             if found is None:
@@ -531,11 +545,11 @@ class _Stream:
 
 
 class _Rows:
-    """Reads rows of a Parquet file, forwards only.
+    """Reads rows of a Parquet file, only forwards.
 
     Attributes:
         path: the file.
-        at: the next row.
+        at: index of the next row.
     """
 
     def __init__(self, piece: Piece, text_field: str, id_field: str | None, keep: Sequence[str] = ()) -> None:
@@ -556,7 +570,7 @@ class _Rows:
         self._left: Any = None
 
     def take(self, start: int, stop: int) -> Iterator[list[Any]]:
-        """Yield text, id and kept columns of some rows as Arrow scalars; the id is None if there is no such column."""
+        """Yield text, id and kept columns as Arrow scalars, for the rows from `start` up to `stop`. The id is None if there is no such column."""
         while self.at < stop:
             batch = self._left if self._left is not None else next(self._batches, None)
             if batch is None:
@@ -587,7 +601,7 @@ def _check_parquet(file: Path, text_field: str, id_field: str | None, keep: Sequ
     """Check that a Parquet file has the columns.
 
     Raises:
-        SapbertError: E402, it is not a Parquet file, or its text column holds no text; E408, it lacks a column.
+        SapbertError: E402, it is not a Parquet file, or its text column does not hold text; E408, a column is missing.
     """
     parquet = _parquet()
     import pyarrow

@@ -1,4 +1,4 @@
-"""Make the spaCy pipeline of the commands that read notes: the one that the user names, or one that needs no training."""
+"""Create the spaCy pipeline for commands that read notes: a pipeline that the user names, or one that needs no training."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ def load(
     qualifiers: bool = False,
     **settings: Any,
 ) -> Any:
-    """Return a pipeline that finds mentions in clinical text, links them to concepts and says whether they are so.
+    """Return a pipeline that finds mentions in clinical text, links them to concepts and sets their status (negated, historical, …).
 
     Args:
-        linker_name: a registered linker or a linker's folder; None is "open".
-        pipeline: name or folder of a spaCy pipeline whose entities are linked; None for a blank one with `clinical_mentions` and
+        linker_name: a registered linker or the folder of a linker; None: "open".
+        pipeline: name or folder of a spaCy pipeline whose entities are linked; None: a blank one with `clinical_mentions` and
             `concept_matcher`.
-        recogniser: find mentions that are no names, too: True, by `clinical_mentions`; a text, by the component of this factory.
-        status: give each mention its status, by `clinical_status`.
-        abbreviations: resolve abbreviations that the text defines; with scispacy installed, also by its detector.
-        qualifiers: find names that only qualify, too ("right", "mild", "chronic").
-        settings: further settings of `sapbert_linker`, such as target_precision; `types` is also one of `concept_matcher`.
+        recogniser: also find mentions that are not names of the knowledge base. True: with `clinical_mentions`; a text: with the component of
+            this factory; False: do not.
+        status: set the status of each mention, with `clinical_status`.
+        abbreviations: resolve abbreviations that the text defines; with scispacy installed, also those that its detector finds.
+        qualifiers: also find qualifiers ("right", "mild", "chronic").
+        settings: further settings of `sapbert_linker`, such as target_precision; `types` is also set for `concept_matcher`.
 
     Raises:
         SapbertError: E001, linker_name is not known; E002, a setting is wrong; E402, the pipeline cannot be loaded.
@@ -55,12 +56,13 @@ def make_pipeline(
 
     Args:
         config: settings of the linker.
-        pipeline: name or folder of a spaCy pipeline whose entities are linked; None for a blank one with concept_matcher.
-        abbreviations: resolve abbreviations; with scispacy installed, also by its detector.
-        recogniser: add `clinical_mentions`, or the component of this factory, to a blank pipeline.
+        pipeline: name or folder of a spaCy pipeline whose entities are linked; None: a blank one with `concept_matcher`.
+        abbreviations: resolve abbreviations; with scispacy installed, also those that its detector finds.
+        recogniser: add `clinical_mentions` (True), or the component of this factory (a text), to a blank pipeline.
         status: add `clinical_status`, if the pipeline does not have it.
-        qualifiers: a setting of `concept_matcher`.
-        alone: no other thread makes a pipeline meanwhile, so that a blank one may be made without importing all factories that are installed.
+        qualifiers: setting of `concept_matcher`.
+        alone: True if no other thread creates a pipeline at the same time. Then a blank one is created faster, without importing the factories of
+            all installed packages.
 
     Raises:
         SapbertError: E402, the pipeline cannot be loaded; E002, a setting is given, but the pipeline has a linker with its own settings.
@@ -77,9 +79,9 @@ def make_pipeline(
         else:
             with _own_factories() if alone and not isinstance(recogniser, str) else nullcontext():
                 nlp = spacy.blank("en")
-    except SapbertError:  # of a component of ours in it
+    except SapbertError:  # raised by a component of this package in the pipeline
         raise
-    except (OSError, ValueError) as error:  # spaCy's E050: there is none; E002: one of its components is not registered, see --code
+    except (OSError, ValueError) as error:  # spaCy's E050: there is no such pipeline; E002: a component is not registered, see --code
         raise fail("E402", path=pipeline, expected="a spaCy pipeline", why=str(error)) from error
     has_linker = "sapbert_linker" in nlp.pipe_names
     for setting, value in config.items():
@@ -87,16 +89,19 @@ def make_pipeline(
             why = f"'{pipeline}' has a sapbert_linker with its own settings. Leave this setting out, or give a pipeline without a linker."
             raise fail("E002", setting=setting, component="link", value=value, why=why)
     if not pipeline:
-        nlp.max_length = sys.maxsize  # the limit is for parsers
+        nlp.max_length = sys.maxsize  # spaCy's limit is for parsers, and there is none
         if recogniser:
             nlp.add_pipe("clinical_mentions" if recogniser is True else recogniser)
-            config = {"new_words": False, **config}  # names are found by concept_matcher; of what else is found, only a name in other forms is linked
+            config = {
+                "new_words": False,
+                **config,
+            }  # concept_matcher finds the names; another mention is linked only to a name that has no word which it lacks
         shared = {key: config.get(key) for key in ("linker_name", "types")}
         nlp.add_pipe("concept_matcher", config={**shared, "join": True, "all_key": ALL, "qualifiers": qualifiers})
     if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):
         from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
 
-        warnings.filterwarnings("ignore", message=".*W036.*")  # its second matcher has no patterns in most notes, which is no fault
+        warnings.filterwarnings("ignore", message=".*W036.*")  # the warning that its second matcher has no patterns; this is normal for most notes
         nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
     if not has_linker:
         nlp.add_pipe("sapbert_linker", config={**config, "resolve_abbreviations": abbreviations})
@@ -106,7 +111,7 @@ def make_pipeline(
 
 
 def run_code(path: str | Path | None) -> None:
-    """Run a Python file that registers components, as spaCy's `--code` does; None does nothing.
+    """Run a Python file that registers components, as spaCy's `--code` does. None: do nothing.
 
     Raises:
         SapbertError: E401, there is no such file; E402, it cannot be run.
@@ -119,13 +124,13 @@ def run_code(path: str | Path | None) -> None:
         raise fail("E401", MissingFile, path=path)
     try:
         import_file("spacy_sapbert_code", path)
-    except Exception as error:  # whatever the file raises
+    except Exception as error:  # the file may raise any error
         raise fail("E402", path=path, expected="a Python file that runs", why=f"{type(error).__name__}: {error}") from error
 
 
 @contextmanager
 def _own_factories() -> Iterator[None]:
-    """Have our factories registered, and keep spaCy from importing those of all packages: those of spacy-transformers alone take seconds."""
+    """Register the factories of this package, and keep spaCy from importing those of other packages, which takes seconds."""
     from spacy.util import registry
 
     from .. import linker  # noqa: F401
@@ -133,7 +138,7 @@ def _own_factories() -> Iterator[None]:
     from ..matcher import component  # noqa: F401
     from ..mentions import recogniser  # noqa: F401
 
-    factories = getattr(registry, "_entry_point_factories", None)  # private to spaCy: where it is missing, all are imported
+    factories = getattr(registry, "_entry_point_factories", None)  # a private attribute of spaCy; if it is missing, all factories are imported
     before = getattr(factories, "entry_points", None)
     if factories is not None:
         factories.entry_points = False

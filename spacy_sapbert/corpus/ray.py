@@ -1,10 +1,10 @@
-"""Run workers as actors of Ray Data, on this machine or a cluster with shared folders. Ray gets only paths, numbers and counts, no text."""
+"""Run workers as actors of Ray Data, on this machine or on a cluster with shared folders. Only paths, numbers and counts go through Ray, no text."""
 
 from __future__ import annotations
 
 import logging
 import os
-import pickle  # of our own objects, between this process and its workers: nothing is written to a file
+import pickle  # only for our own objects, sent between this process and its workers; no pickle is written to a file
 import re
 import shutil
 import socket
@@ -19,29 +19,29 @@ from .isolated import describe
 from .notes import Partition
 from .workers import TRIES
 
-TRIED = ".tries"
+TRIED = ".tries"  # folder with a file for each partition, see `_tries`
 CONNECT_SECONDS = 10.0
-STORE_BYTES = 128 * 1024 * 1024  # object store of a cluster that is started here; only paths go through it
+STORE_BYTES = 128 * 1024 * 1024  # object store of a cluster that is started here; it is small, because only paths go through it
 
 
 class Actor:
-    """A worker: it holds the pipeline, gets a partition in each row, and returns what became of it."""
+    """A worker. It holds the pipeline; each row that it gets holds a partition, and it returns the outcome of this partition."""
 
     def __init__(self, settings: AnnotationSettings, out: str) -> None:
         self.out = Path(out)
         self.error: SapbertError | None = None
         try:
             self.annotator = Annotator(settings, Path(out))
-        except SapbertError as error:  # raised here, it would become an error of Ray
+        except SapbertError as error:  # kept for `__call__`; if it were raised here, it would become an error of Ray
             self.error = error
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Annotate the partition of a row, and return the row of what came of it."""
+        """Annotate the partition of a row, and return a row with its outcome."""
         partition = pickle.loads(row["partition"])
         try:
             if self.error is not None:
                 raise self.error
-            if self._count_try(partition.number) > TRIES:  # Ray would try a partition that kills actors for ever
+            if self._count_try(partition.number) > TRIES:  # Ray itself would never stop retrying a partition that kills its actor
                 answer: Any = f"{TRIES} workers died"
             else:
                 answer = self.annotator.annotate_partition(partition)
@@ -60,17 +60,18 @@ class Actor:
 def annotate_in_ray(
     settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int, address: str | None = None
 ) -> Iterator[Outcome]:
-    """Annotate partitions by actors of Ray; yield their outcomes as they come.
+    """Annotate partitions with actors of Ray; yield each outcome as soon as it is known.
 
     Args:
         settings: how notes are annotated.
         out: folder to write into.
-        partitions: what is to be annotated.
+        partitions: the partitions to annotate.
         workers: number of actors.
-        address: address of a cluster ("host:6379", "ray://host:10001", "auto"). None uses the Ray of this process, else starts one for this run.
+        address: address of a cluster ("host:6379", "ray://host:10001", "auto"). None: the Ray that runs in this process; if none runs, one is started
+            for this run.
 
     Raises:
-        SapbertError: E013, Ray is not installed; E020, no cluster answers; what an actor raises while it loads or writes.
+        SapbertError: E013, Ray is not installed; E020, no cluster answers; errors that an actor raises while it loads or writes.
     """
     with _ray(workers * settings.threads, address) as ray, _tries(out):
         rows = [{"partition": pickle.dumps(partition)} for partition in partitions]
@@ -93,7 +94,7 @@ def annotate_in_ray(
 
 @contextmanager
 def _tries(out: Path) -> Iterator[None]:
-    """Make a folder with a file for each partition. It gets a byte each time that the partition is begun."""
+    """Create a folder that counts tries: it has a file for each partition, to which a byte is added whenever a worker starts the partition."""
     shutil.rmtree(out / TRIED, ignore_errors=True)
     (out / TRIED).mkdir()
     yield
@@ -103,7 +104,7 @@ def _tries(out: Path) -> Iterator[None]:
 @contextmanager
 def _ray(cpus: int, address: str | None) -> Iterator[Any]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # nothing leaves the machine
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its warnings are about the inside of Ray Data
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # Ray's warnings are about the internals of Ray Data
     try:
         import ray
         import ray.data
@@ -119,14 +120,19 @@ def _ray(cpus: int, address: str | None) -> Iterator[Any]:
             options["address"] = address
         try:
             if address is not None and (place := re.fullmatch(r"(?:ray://)?(.+):(\d+)", address)):
-                socket.create_connection((place[1].strip("[]"), int(place[2])), timeout=CONNECT_SECONDS).close()  # Ray would wait for minutes
+                socket.create_connection(
+                    (place[1].strip("[]"), int(place[2])), timeout=CONNECT_SECONDS
+                ).close()  # without this check, Ray would wait for minutes
             ray.init(**options)
         except (OSError, OverflowError, ValueError, RuntimeError) as error:
             raise fail("E020", address=address or "local", error=str(error).split("\n")[0]) from error
     context = ray.data.DataContext.get_current()
     before = context.max_errored_blocks, context.enable_progress_bars
     try:
-        context.max_errored_blocks, context.enable_progress_bars = -1, False  # the other partitions are finished first; progress is shown in notes
+        context.max_errored_blocks, context.enable_progress_bars = (
+            -1,
+            False,
+        )  # -1: errors do not stop the other partitions. Our own progress bar counts notes
         yield ray
     finally:
         context.max_errored_blocks, context.enable_progress_bars = before

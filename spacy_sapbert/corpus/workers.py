@@ -1,3 +1,3 @@
-"""What all engines that run workers share. An engine takes (settings, out, partitions, workers, …) and yields outcomes as they come."""
+"""Settings of all engines. An engine is a function that takes (settings, out, partitions, workers, …), runs workers, and yields outcomes."""
 
-TRIES = 3  # times that a partition is tried when its worker dies
+TRIES = 3  # number of times that a partition is tried if it fails or its worker dies
