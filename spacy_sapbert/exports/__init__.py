@@ -1,1 +1,1 @@
-"""Links in the formats of others: one format, one file. Each takes linked notes and makes no links."""
+"""Write linked notes in the formats of other tools and standards, one module for each format. Nothing is linked here."""

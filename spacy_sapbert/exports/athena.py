@@ -1,4 +1,4 @@
-"""Concept ids of OMOP's vocabularies, from the files that a user downloaded from Athena: CONCEPT.csv and CONCEPT_RELATIONSHIP.csv."""
+"""Look up concept ids of OMOP in the files that a user downloaded from Athena: CONCEPT.csv and CONCEPT_RELATIONSHIP.csv."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import MissingFile, fail
 
 CONCEPT, RELATIONSHIP = "CONCEPT.csv", "CONCEPT_RELATIONSHIP.csv"
 MAPS_TO = "Maps to"
-# vocabulary of this package -> vocabulary_id of OMOP, in the order in which a source concept is chosen
+# vocabulary of this package -> vocabulary_id of OMOP; the first ones are preferred for the source concept
 VOCABULARIES = {
     "SNOMEDCT_US": "SNOMED",
     "RXNORM": "RxNorm",
@@ -26,11 +26,11 @@ Code = tuple[str, str]  # vocabulary of this package, code
 
 
 class ConceptIds(NamedTuple):
-    """The ids of a code.
+    """The OMOP concept ids of a code.
 
     Attributes:
         source: concept_id of the code itself.
-        standard: concept_id of the standard concept that it maps to, 0 if there is none.
+        standard: concept_id of the standard concept that the code maps to; 0 if there is none.
     """
 
     source: int
@@ -38,14 +38,17 @@ class ConceptIds(NamedTuple):
 
 
 def find(folder: Path, codes: Collection[Code]) -> dict[Code, ConceptIds]:
-    """Find the concept ids of some codes. The files are read through, and only what is asked for is kept.
+    """Find the concept ids of some codes. The files are read line by line, and only the ids of these codes are kept in memory.
 
     Args:
-        folder: of Athena's files.
-        codes: of the vocabularies in `VOCABULARIES`; others are not found.
+        folder: folder with Athena's files.
+        codes: codes of the vocabularies in `VOCABULARIES`; other codes are not found.
+
+    Returns:
+        Code -> its concept ids, for the codes that were found.
 
     Raises:
-        SapbertError: E401, a file is missing; E403, a row is not of Athena's form.
+        SapbertError: E401, a file is missing; E403, a row is not in Athena's format.
     """
     wanted = {(VOCABULARIES[vocabulary], code): (vocabulary, code) for vocabulary, code in codes if vocabulary in VOCABULARIES}
     found: dict[Code, ConceptIds] = {}
@@ -59,13 +62,13 @@ def find(folder: Path, codes: Collection[Code]) -> dict[Code, ConceptIds]:
         for number, row in _rows(folder / RELATIONSHIP, ("concept_id_1", "concept_id_2", "relationship_id", "invalid_reason")):
             if row["relationship_id"] == MAPS_TO and not row["invalid_reason"]:
                 code = open_ones.get(_number(folder / RELATIONSHIP, number, row["concept_id_1"]))
-                if code is not None and not found[code].standard:  # of several, the first
+                if code is not None and not found[code].standard:  # if there are several, the first one counts
                     found[code] = found[code]._replace(standard=_number(folder / RELATIONSHIP, number, row["concept_id_2"]))
     return found
 
 
 def _rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield (line, row) of a file of Athena: tabs between columns, and quotes that mean nothing."""
+    """Yield (line number, row) of a file from Athena. Columns are separated by tabs, and quotes are ordinary characters."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)

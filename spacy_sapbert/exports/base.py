@@ -1,4 +1,4 @@
-"""What all exports share: a linked note, where links come from, which records are said of the patient."""
+"""Types and functions that all exports use: a linked note, the origin of links, statuses, groups and codes of a record."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from ..kb import semantic_types
 from ..render.records import NIL, Row, chosen
 
 Codes = Callable[[str], dict[str, list[str]]]  # concept id -> vocabulary -> codes
-NAMESPACE = uuid.UUID("b7f3a1ce-4f0e-5d57-9f0a-8a1c6f1d2e30")  # of ids that are made of a note's id and a place in it
+NAMESPACE = uuid.UUID("b7f3a1ce-4f0e-5d57-9f0a-8a1c6f1d2e30")  # for ids that are made from a note's id and a place in the note
 
 
 class LinkedNote(NamedTuple):
-    """A note and its records, see `render.row_of`."""
+    """A note with its records.
+
+    Attributes:
+        note_id: id of the note.
+        text: its text.
+        rows: records of its mentions, see `render.row_of`.
+    """
 
     note_id: str
     text: str
@@ -27,14 +33,14 @@ class LinkedNote(NamedTuple):
 
 @dataclass(frozen=True)
 class Origin:
-    """Where links come from.
+    """The origin of links: what produced them, and when.
 
     Attributes:
-        version: of this package.
+        version: version of this package.
         linker: name of the linker folder.
-        fingerprint: of its knowledge base.
+        fingerprint: fingerprint of its knowledge base.
         sources: (name, version or "") of each source of the knowledge base.
-        written: when the export is made, with a time zone.
+        written: time of the export, with a time zone.
     """
 
     version: str
@@ -50,23 +56,23 @@ class Origin:
 
 
 def origin_of(bundle: LinkerBundle) -> Origin:
-    """Return where the links of an opened linker come from, written now."""
+    """Return the origin of the links of an opened linker, with the current time."""
     sources = [(str(source["name"]), str(source.get("version") or "")) for source in bundle.kb.manifest["sources"]]
     return Origin(__version__, bundle.folder.name, bundle.kb.fingerprint, sources, datetime.now(timezone.utc))
 
 
 def linked(note: LinkedNote) -> list[Row]:
-    """Return the records with a link, without those that lie in a longer mention."""
+    """Return the records with a link, without nested mentions."""
     return [row for row in chosen(note.rows) if row["cui"] != NIL]
 
 
 def has(row: Row, *statuses: str) -> bool:
-    """Say whether one of some statuses holds for a record."""
+    """Return whether at least one of some statuses holds for a record."""
     return any(status in (row["status"] or ()) for status in statuses)
 
 
 def groups_of(row: Row) -> list[str]:
-    """Return the semantic groups of a record's concept, of its first type first; its label where the concept has no type."""
+    """Return the semantic groups of a record's concept, in the order of its types; the label of the record if the concept has no known type."""
     known = semantic_types.load()
     found = [known[tui].group for tui in row["types"] if tui in known]
     return list(dict.fromkeys(found)) or [row["label"]]
@@ -78,7 +84,7 @@ def codes_of(row: Row, vocabulary: str) -> list[str]:
 
 
 def identifier(*parts: object) -> str:
-    """Return a UUID that the same parts give again."""
+    """Return a UUID made from some parts; the same parts always give the same UUID."""
     return str(uuid.uuid5(NAMESPACE, "\x1f".join(map(str, parts))))
 
 

@@ -18,7 +18,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
-    """Write a collection. Offsets count Unicode characters.
+    """Write the collection. Offsets are in Unicode characters.
 
     Returns:
         Number of documents.
@@ -30,7 +30,7 @@ def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
     for note in every:
         _add(collection, note)
     stream.write('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n')
-    # a carriage return is written as a reference: as it is, a reader would make a line feed of it
+    # a carriage return is written as a character reference, because XML readers turn a plain one into a line feed
     stream.write(ElementTree.tostring(collection, encoding="unicode").replace("\r", "&#13;") + "\n")
     return len(every)
 
@@ -57,5 +57,5 @@ def _annotation(passage: ElementTree.Element, row: Row, name: str) -> None:
 
 
 def _valid(text: str) -> str:
-    """Return a text with a space for each character that XML cannot hold, so that offsets stay."""
+    """Return a text with a space in place of each character that XML cannot hold, so that offsets stay right."""
     return _NOT_XML.sub(" ", text)

@@ -1,4 +1,4 @@
-"""brat standoff: for each note its text and its annotations, in a folder that brat opens.
+"""brat standoff: a text file and a file of annotations for each note, in a folder that brat can open.
 
 Source: Stenetorp et al., BRAT: a web-based tool for NLP-assisted text annotation, EACL 2012; https://brat.nlplab.org/standoff.html.
 """
@@ -14,7 +14,7 @@ from ..kb.concept import is_cui
 from ..render.records import NIL, STATUS_NAMES, Row, chosen, one_line
 from .base import LinkedNote, Origin
 
-OTHER = "Mention"  # type of a mention whose label is no name that brat takes
+OTHER = "Mention"  # type of a mention whose label is not a valid type name in brat
 CONFIG = "annotation.conf"
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _UNSAFE = re.compile(r"[^\w.-]+")
@@ -25,8 +25,8 @@ def write(notes: Iterable[LinkedNote], origin: Origin, folder: Path) -> int:
 
     Args:
         notes: linked notes.
-        origin: where links come from.
-        folder: to write into; files that are there already are replaced.
+        origin: origin of the links; brat has no place for it, so it is not written.
+        folder: folder to write into; existing files of the same names are replaced.
 
     Returns:
         Number of notes.
@@ -68,13 +68,13 @@ def _type(row: Row) -> str:
 
 
 def _fragments(row: Row) -> list[tuple[int, int]]:
-    """Return the parts of a mention that lie in one line each: an annotation cannot hold a line feed."""
+    """Return (start, end) in characters of the parts of a mention in each line, because an annotation cannot hold a line break."""
     parts = re.finditer(r"[^\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+", row["mention"])
     return [(row["start"] + part.start(), row["start"] + part.end()) for part in parts]
 
 
 def _name(note_id: str, taken: set[str]) -> str:
-    """Return a file name for a note that no other one has."""
+    """Return a unique file name for a note, without ending, and add it to `taken` (in lower case)."""
     base = _UNSAFE.sub("_", note_id).strip("._").encode()[:100].decode(errors="ignore") or "note"  # a file name has 255 bytes at most
     name, number = base, 1
     while name.lower() in taken:

@@ -1,4 +1,4 @@
-"""Amazon Comprehend Medical's answers InferICD10CM, InferRxNorm and InferSNOMEDCT, so that clients written for them read ours.
+"""Answers in the form of Amazon Comprehend Medical's InferICD10CM, InferRxNorm and InferSNOMEDCT, for programs that read that form.
 
 Source: API reference of Comprehend Medical, version 2018-10-30.
 """
@@ -13,18 +13,18 @@ from ..render.records import Row
 from .base import Codes, LinkedNote, Origin, groups_of, has, linked
 
 SIGNS = frozenset(["T033", "T184"])  # findings, signs and symptoms
-TESTS = frozenset(["T059", "T060", "T034"])
-MOST = 5  # concepts of an entity
+TESTS = frozenset(["T059", "T060", "T034"])  # laboratory and diagnostic procedures, their results
+MOST = 5  # most concepts of an entity
 
 
 class Operation(NamedTuple):
     """One of the three operations.
 
     Attributes:
-        vocabulary: whose codes it gives.
-        concepts: name of their list.
-        groups: semantic groups of the mentions that it gives.
-        traits: status -> trait, of the statuses that it knows.
+        vocabulary: vocabulary whose codes it returns.
+        concepts: name of the list of concepts in its answer.
+        groups: semantic groups of the mentions that it returns.
+        traits: status -> trait, for the statuses that it has a trait for.
     """
 
     vocabulary: str
@@ -46,9 +46,9 @@ def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO, codes: Co
 
     Args:
         notes: linked notes.
-        origin: where links come from.
-        stream: to write into.
-        codes: gives the codes of a concept.
+        origin: origin of the links.
+        stream: stream to write into.
+        codes: function that returns the codes of a concept.
 
     Returns:
         Number of lines.
@@ -64,8 +64,8 @@ def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO, codes: Co
 def answer(name: str, note: LinkedNote, origin: Origin, codes: Codes) -> dict[str, Any]:
     """Return the answer of an operation.
 
-    Left out are mentions whose linked concept has no code of its vocabulary, and mentions of the family's or hypothetical ones where the operation
-    has no trait that says so: a reader would take them for the patient's.
+    A mention is left out if its linked concept has no code in the vocabulary. It is also left out if it is of the family or hypothetical and the
+    operation has no trait for this, because a reader would take it for a finding of the patient.
     """
     operation = OPERATIONS[name]
     entities: list[dict[str, Any]] = []
@@ -82,10 +82,10 @@ def answer(name: str, note: LinkedNote, origin: Origin, codes: Codes) -> dict[st
 
 
 def _concepts(row: Row, operation: Operation, codes: Codes) -> list[dict[str, Any]]:
-    """Return the codes of the linked concept, then those of the other candidates, each once; none if the linked concept has none."""
+    """Return the codes of the linked concept, then those of the other candidates, each code once; an empty list if the linked concept has none."""
     if not codes(row["cui"]).get(operation.vocabulary):
         return []
-    candidates = sorted(row["candidates"], key=lambda candidate: candidate[0] != row["cui"])  # stable
+    candidates = sorted(row["candidates"], key=lambda candidate: candidate[0] != row["cui"])  # the sort is stable
     found: dict[str, dict[str, Any]] = {}
     for concept, name, score in candidates or [(row["cui"], row["name"], row["score"])]:
         for code in codes(concept).get(operation.vocabulary, ()):

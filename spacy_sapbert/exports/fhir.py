@@ -1,6 +1,6 @@
-"""FHIR R4: a Bundle with a Condition, Observation, MedicationStatement or Procedure for each linked mention, and where it comes from.
+"""FHIR R4: a Bundle with a Condition, Observation, MedicationStatement or Procedure for each linked mention, and with its Provenance.
 
-Source: HL7 FHIR R4 (4.0.1). Systems of codes as https://terminology.hl7.org lists them.
+Source: HL7 FHIR R4 (4.0.1). The code systems are those that https://terminology.hl7.org lists.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..kb.concept import is_cui
 from ..render.records import Row
 from .base import LinkedNote, Origin, groups_of, has, identifier, linked
 
-SYSTEMS = {  # vocabulary -> system, in the order in which codings are written
+SYSTEMS = {  # vocabulary -> URI of the code system, in the order in which codings are written
     "UMLS": "http://www.nlm.nih.gov/research/umls",
     "SNOMEDCT_US": "http://snomed.info/sct",
     "ICD10CM": "http://hl7.org/fhir/sid/icd-10-cm",
@@ -27,7 +27,7 @@ SYSTEMS = {  # vocabulary -> system, in the order in which codings are written
     "ORDO": "http://www.orpha.net",
     "NCI": "http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl",
 }
-LINKER_SYSTEM = "urn:spacy-sapbert:concept"  # of an identifier that is no CUI
+LINKER_SYSTEM = "urn:spacy-sapbert:concept"  # system of a concept id that is not a CUI
 EXTENSION = "https://spacy-sapbert.github.io/spacy-sapbert/fhir/mention"
 TERMINOLOGY = "http://terminology.hl7.org/CodeSystem/"
 TESTS = frozenset(["T059", "T060", "T034", "T201"])  # laboratory and diagnostic procedures, results, clinical attributes
@@ -49,7 +49,8 @@ def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
 def bundle(notes: Iterable[LinkedNote], origin: Origin) -> Resource:
     """Return the Bundle of some notes.
 
-    Left out are mentions without a link, nested ones, anatomy, denied tests, and of the family all but the disorders that it has.
+    Mentions without a link, nested mentions, anatomy and denied tests are left out. Of mentions of the family, only disorders that are not denied are
+    kept.
     """
     entries: list[Resource] = []
     for note in notes:
@@ -63,7 +64,7 @@ def bundle(notes: Iterable[LinkedNote], origin: Origin) -> Resource:
 
 
 def resource_of(row: Row, note: LinkedNote, document_id: str) -> Resource | None:
-    """Return the resource of a record, None if there is no kind for it."""
+    """Return the resource for a record; None if there is no kind of resource for it."""
     groups = groups_of(row)
     source = {"reference": f"urn:uuid:{document_id}"}
     subject = {"display": f"The patient of note {note.note_id or document_id}"}
@@ -85,7 +86,7 @@ def _condition(base: Resource, row: Row, subject: Resource, source: Resource) ->
     )
     made = {"resourceType": "Condition", **base, "code": _code(row), "subject": subject, "evidence": [{"detail": [source]}]}
     made["verificationStatus"] = _coded("condition-ver-status", status)
-    if status == "confirmed" and not has(row, "historical"):  # a past condition may last: "PMH: hypertension"
+    if status == "confirmed" and not has(row, "historical"):  # no status for a past condition, because it may still be there: "PMH: hypertension"
         made["clinicalStatus"] = _coded("condition-clinical", "active")
     return made
 
@@ -121,7 +122,7 @@ def _procedure(base: Resource, row: Row, subject: Resource) -> Resource:
 
 
 def _code(row: Row) -> Resource:
-    """Return the CodeableConcept of a record: its concept first, then its codes of known systems."""
+    """Return the CodeableConcept of a record: its concept first, then its codes in known code systems."""
     own = "UMLS" if is_cui(row["cui"]) else ""
     codings = [{"system": SYSTEMS[own] if own else LINKER_SYSTEM, "code": row["cui"], "display": row["name"]}]
     for vocabulary, system in SYSTEMS.items():
@@ -134,7 +135,7 @@ def _coded(name: str, code: str) -> Resource:
 
 
 def _mention(row: Row) -> Resource:
-    """Return where a mention is, what holds of it and how sure its link is, as an extension."""
+    """Return an extension with the offsets of a mention (characters), its statuses, and the score and probability of its link."""
     inside: list[Resource] = [{"url": "start", "valueInteger": row["start"]}, {"url": "end", "valueInteger": row["end"]}]
     inside += [{"url": name, "valueDecimal": round(row[name], 6)} for name in ("score", "probability") if row[name] is not None]
     inside += [{"url": "status", "valueCode": status} for status in row["status"] or ()]
@@ -142,7 +143,7 @@ def _mention(row: Row) -> Resource:
 
 
 def _key(note: LinkedNote) -> tuple[str, str]:
-    """Return what tells a note from others, also from those without an id, or with the same one."""
+    """Return a key that identifies a note, even if it has no id or another note has the same id."""
     return note.note_id, hashlib.sha256(note.text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -18,7 +18,7 @@ COLUMNS = (
     *("note_nlp_id", "note_id", "section_concept_id", "snippet", "offset", "lexical_variant", "note_nlp_concept_id", "note_nlp_source_concept_id"),
     *("nlp_system", "nlp_date", "nlp_datetime", "term_exists", "term_temporal", "term_modifiers"),
 )
-LONGEST, LONGEST_TEMPORAL, LONGEST_MODIFIERS = 250, 50, 2000  # characters of a column
+LONGEST, LONGEST_TEMPORAL, LONGEST_MODIFIERS = 250, 50, 2000  # most characters in a column
 AROUND = 60  # characters of the text on each side of a mention, in a snippet
 UNKNOWN = 0  # OMOP's "No matching concept"
 
@@ -27,10 +27,10 @@ def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO, folder: P
     """Write a header and one row for each linked mention.
 
     Args:
-        notes: linked notes. An id that is no whole number cannot be a note_id: such notes are counted from 1, and their id is in term_modifiers.
-        origin: where links come from.
+        notes: linked notes. If an id is not a whole number, the note_id is the number of the note, from 1, and the id is in term_modifiers.
+        origin: origin of the links.
         stream: a file that was opened with newline="".
-        folder: Athena's files, for concept ids; without it they are 0.
+        folder: folder with Athena's files, for concept ids; None: concept ids are 0.
 
     Returns:
         Number of rows, without the header.
@@ -72,7 +72,7 @@ def _record(note: LinkedNote, number: int, row: Row, origin: Origin, ids: dict[a
 
 
 def concept_ids(row: Row, ids: dict[athena.Code, athena.ConceptIds]) -> athena.ConceptIds:
-    """Return the ids of a record's best code: one with a standard concept, else one that OMOP has, by the order of `athena.VOCABULARIES`."""
+    """Return the ids of a record's best code, in the order of `athena.VOCABULARIES`: one with a standard concept, otherwise any that OMOP has."""
     known = [ids[vocabulary, code] for vocabulary in athena.VOCABULARIES for code in row["codes"].get(vocabulary, ()) if (vocabulary, code) in ids]
     return next((each for each in known if each.standard), known[0] if known else athena.ConceptIds(UNKNOWN, UNKNOWN))
 

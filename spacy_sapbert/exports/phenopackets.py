@@ -19,7 +19,7 @@ EVIDENCE = {"id": "ECO:0007669", "label": "computational evidence used in automa
 
 
 def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
-    """Write one phenopacket a line.
+    """Write one phenopacket per line.
 
     Returns:
         Number of phenopackets.
@@ -32,9 +32,9 @@ def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
 
 
 def phenopacket(note: LinkedNote, origin: Origin) -> dict[str, Any]:
-    """Return the phenopacket of a note. Negated terms are excluded ones; what is uncertain, hypothetical or the family's is left out.
+    """Return the phenopacket of a note. Negated terms are excluded features; uncertain, hypothetical and family mentions are left out.
 
-    A term that is both present and excluded in a note is present.
+    A term that the note has both as present and as negated counts as present.
     """
     excluded: dict[str, bool] = {}
     labels: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Show linked Docs to people and machines: JSON Lines, CSV, a table in the terminal, one HTML page. It makes no links."""
+"""Write linked Docs for people and programs: JSON Lines, CSV, a table in the terminal, one HTML page. Nothing is linked here."""
 
 from .csv import CSV_COLUMNS, to_csv
 from .html import concept_url, to_html

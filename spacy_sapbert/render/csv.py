@@ -13,7 +13,7 @@ CSV_COLUMNS = ["note", "start", "end", "mention", "label", "status", "nested", "
 
 
 _NUMBER = re.compile(r"-?\d+\.\d+")  # a score or probability
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes a cell that begins with one of these for a formula, and runs it
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet reads a cell that begins with one of these as a formula, and runs it
 
 
 def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = (), *, raw: bool = False) -> int:
@@ -23,7 +23,7 @@ def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = (), 
         rows: the records.
         stream: a file that was opened with newline="".
         extensions: names of the extensions that the records have; each is a column.
-        raw: write texts as they are; else one that a spreadsheet would take for a formula gets an apostrophe.
+        raw: write texts unchanged. Otherwise a text that a spreadsheet would read as a formula gets an apostrophe in front.
 
     Returns:
         Number of rows, without the header.
@@ -50,5 +50,5 @@ def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = (), 
 
 
 def harmless(cell: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula; numbers stay as they are."""
+    """Return a cell with an apostrophe in front if a spreadsheet would read it as a formula; numbers are not changed."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) and not _NUMBER.fullmatch(cell) else cell

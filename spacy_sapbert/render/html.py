@@ -34,16 +34,16 @@ from .records import (
     summary,
 )
 
-# displaCy fills this for every mention and escapes {text}; the card is made by the template, which escapes its values. There is no white
-# space around the tags, because the text is in `white-space: pre-wrap`, where it would show
+# displaCy fills this in for every mention and escapes {text}. The card comes from a template that escapes its values. There is no white space
+# around the tags, because it would be visible: the text is shown with `white-space: pre-wrap`
 MARK = '<mark class="m g-{group}{nil}{status}" data-s="{says}" id="{id}" tabindex="0" aria-describedby="{card_id}">{text}{card}</mark>'
 MAX_CANDIDATES, MAX_CODES = 5, 6
 MAX_DEFINITION = 280
-DOUBTFUL = 0.6  # links with a lower probability look doubtful
+DOUBTFUL = 0.6  # links with a lower probability are marked as doubtful
 
 
 def concept_url(concept_id: str) -> str:
-    """Return the public page of a concept, "" if there is none."""
+    """Return the address of a concept's public page, "" if there is none."""
     if is_cui(concept_id):
         return f"https://uts.nlm.nih.gov/uts/umls/concept/{concept_id}"
     if re.fullmatch(r"HP:\d{7}", concept_id):
@@ -57,11 +57,11 @@ def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: 
     """Return one page that needs no other file: no script and no network, readable on a phone, on paper and in dark mode.
 
     Args:
-        docs_with_ids: (Doc, id of the note), as `nlp.pipe(…, as_tuples=True)` gives them.
+        docs_with_ids: (Doc, id of the note) pairs, as `nlp.pipe(…, as_tuples=True)` yields them.
         kb: the linker's knowledge base.
         title: heading of the page.
         attr: the linker's `attr_name`.
-        extensions: names of Span extensions, of any component, that cards show.
+        extensions: names of Span extensions, of any component, to show in the card of a mention.
     """
     notes: list[dict[str, Any]] = []
     every: list[Row] = []
@@ -100,12 +100,12 @@ def page_style() -> str:
 
 
 def _breakable(name: str) -> Markup:
-    """Let file names break after their underscores, not in the middle of a word."""
+    """Return a file name in HTML that may be broken after its underscores, and not in the middle of a word."""
     return Markup(str(escape(name)).replace("_", "_<wbr>"))
 
 
 def _note(text: str, rows: list[Row], settings: dict[str, Any], note_id: str, n: int, kb: KnowledgeBase) -> dict[str, Any]:
-    """Return what the template shows of one note."""
+    """Return the values that the template needs for one note; `n` is the number of the note on the page."""
     marks = []
     for i, row in enumerate(rows):
         card_id = f"card-{n}-{i}"
@@ -141,13 +141,13 @@ def _concepts(notes: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
 def marked_note(
     text: str, rows: list[Row], ids: Sequence[str], card_id: str, lang: str = "en", direction: str = "ltr"
 ) -> tuple[Markup, list[Markup]]:
-    """Return a note with its mentions marked as the page has them, without cards, and the mentions that lie inside or across others.
+    """Return a note in HTML with its mentions marked, but without cards, and the mentions that are inside others or overlap them.
 
     Args:
         text: the note.
         rows: records of its mentions.
         ids: id of each mention's element.
-        card_id: id of the element that describes the chosen mention.
+        card_id: id of the element with the details of the chosen mention.
         lang: language of the text.
         direction: "ltr" or "rtl".
     """
@@ -156,7 +156,7 @@ def marked_note(
 
 
 def _marked(text: str, rows: list[Row], marks: list[dict[str, Any]], settings: dict[str, Any]) -> tuple[Markup, list[Markup]]:
-    """Mark mentions in a text. Marks can't be nested: of those that overlap the longest is marked, and the others are returned beside it."""
+    """Return a text with marked mentions. Marks can't be nested: of overlapping mentions the longest is marked; the others are returned separately."""
     renderer = EntityRenderer(options={"template": MARK})
 
     def show(shown: str, ents: list[dict[str, Any]]) -> Markup:
@@ -184,7 +184,7 @@ def _classes(row: Row) -> str:
 
 
 def _card(row: Row, kb: KnowledgeBase) -> dict[str, Any]:
-    """Return what the template shows of one mention."""
+    """Return the values that the template needs for the card of one mention."""
     explain = row["explain"]
     why = [f"{name}: {value}" for name, value in row.get("extensions", {}).items()]
     if explain.get("long_form"):
@@ -216,7 +216,7 @@ def _card(row: Row, kb: KnowledgeBase) -> dict[str, Any]:
 
 
 def _codes(row: Row) -> dict[str, Any]:
-    """Return the codes of a record's concept by vocabulary, `MAX_CODES` at most, and whether there are more."""
+    """Return at most `MAX_CODES` codes of a record's concept, by vocabulary, and whether there are more."""
     every = [(vocabulary, code) for vocabulary, some in row["codes"].items() for code in some if code != row["cui"]]
     shown: dict[str, list[str]] = {}
     for vocabulary, code in every[:MAX_CODES]:
@@ -225,7 +225,7 @@ def _codes(row: Row) -> dict[str, Any]:
 
 
 def _table(rows: list[Row]) -> list[dict[str, Any]]:
-    """Return the rows of the table below a note, for paper, for phones and for copying into a sheet."""
+    """Return the rows of the table below a note. The table serves for printing, for phones and for copying into a spreadsheet."""
     times = Counter(same(row) for row in rows)
     return [
         {
@@ -249,7 +249,7 @@ def _legend(rows: list[Row]) -> list[tuple[str, str, int]]:
     counts = Counter(group_of(row) for row in rows if row["cui"] != NIL)
     nil = sum(row["cui"] == NIL for row in rows)
     labels = {row["label"] for row in rows if group_of(row) == "other"}
-    other = labels.pop() if len(labels) == 1 else "Other"  # if a pipeline has one label of its own, the legend shows it
+    other = labels.pop() if len(labels) == 1 else "Other"  # if the pipeline has only one other label, the legend shows this label
     items = [(f"g-{group}", name, counts[group]) for group, (name, _) in GROUPS.items() if counts[group]]
     if counts["other"]:
         items.append(("g-other", other or "Other", counts["other"]))

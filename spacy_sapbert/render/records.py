@@ -1,4 +1,4 @@
-"""Turn the linked spans of a Doc into plain records, which all outputs are made of."""
+"""Turn the linked spans of a Doc into plain records. All outputs are made from these records."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Row = dict[str, Any]
 
 NIL = "NIL"
 STATUS = "assertion"  # the extension that clinical_status writes
-# what the page and the table call a status that holds
+# status -> its name on the page and in the table
 STATUS_NAMES = {"negated": "denied", "uncertain": "uncertain", "hypothetical": "hypothetical", "historical": "past", "family": "family"}
-# label -> (what the legend calls it, hue). Labels are UMLS semantic groups; any other label is "other" and grey.
+# label -> (name in the legend, hue in degrees). Labels are UMLS semantic groups; any other label is "other" and grey
 GROUPS: dict[str, tuple[str, int]] = {
     "DISO": ("Disorder or finding", 8),
     "ANAT": ("Anatomy", 200),
@@ -72,13 +72,13 @@ def row_of(
         attr: the linker's `attr_name`.
         note_id: id of the note.
         extensions: names of Span extensions, of any component, whose values are added.
-        nested: whether it is a nested mention; None: look it up in the Doc, which takes time for each of many spans.
+        nested: whether it is a nested mention; None: look it up in the Doc, which is slow if it is done for many spans.
 
     Returns:
-        note, start and end (characters), mention, label, status (the names of those that hold; None without clinical_status), nested (whether
-        the span lies in a longer mention that was chosen), cui ("NIL" if there is no link), name, types (TUIs), type_names, score (None for NIL),
-        probability (None without a calibration), candidates [[id, name, score] …] best first, codes, explain; with extensions also extensions
-        (name -> value).
+        note, start and end (characters), mention, label, status (list of the statuses that hold; None without clinical_status), nested (whether
+        the span is inside a longer mention that was chosen), cui ("NIL" if there is no link), name, types (TUIs), type_names, score (None for NIL),
+        probability (None without a calibration), candidates [[id, name, score] …] best first, codes, explain; if extensions are given also
+        extensions (name -> value).
     """
     _, codes_attr, explain_attr, prob_attr = attribute_names(attr)
     found = _extension(span, attr) or []
@@ -115,9 +115,9 @@ def row_of(
 
 
 def nested_places(doc: Doc) -> set[tuple[int, int]]:
-    """Return the places (tokens) where `concept_matcher` found a name beside the chosen entities: "palate" of "cleft palate".
+    """Return (start, end) in tokens of the nested mentions: names that `concept_matcher` found but did not choose ("palate" in "cleft palate").
 
-    A part of a coordination ("cleft palate" of "cleft lip and palate") is a mention of its own.
+    A part of a coordination ("cleft palate" of "cleft lip and palate") is not nested.
     """
     found = doc.spans.get(ALL, ())
     own = [*doc.ents, *(span for span in found if span.id)]
@@ -125,7 +125,7 @@ def nested_places(doc: Doc) -> set[tuple[int, int]]:
 
 
 def status_of(span: Span) -> list[str] | None:
-    """Return the statuses of a span that hold, in the order of `STATUS_NAMES`; None if no component has set them."""
+    """Return the statuses that hold for a span, in the order of `STATUS_NAMES`; None if no component has set them."""
     said = _extension(span, STATUS)
     return [status for status in STATUS_NAMES if said.get(status)] if isinstance(said, dict) else None
 
@@ -150,7 +150,7 @@ def name_of(kb: KnowledgeBase, concept_id: str) -> str:
 
 
 def group_of(row: Row) -> str:
-    """Return the semantic group that a record is coloured by: its label; if that is none, that of the linked concept; else "other"."""
+    """Return the semantic group for a record's colour: its label, if that is a group; else the group of the linked concept; else "other"."""
     if row["label"] in GROUPS:
         return str(row["label"])
     known = semantic_types.load()
@@ -159,17 +159,17 @@ def group_of(row: Row) -> str:
 
 
 def same(row: Row) -> tuple[str, str, str]:
-    """Return what makes two records of a note the same one in a table: mention, concept and status."""
+    """Return the key by which records of a note are merged in a table: mention, concept and status."""
     return one_line(row["mention"]).lower(), row["cui"], status_names(row)
 
 
 def chosen(rows: Iterable[Row]) -> list[Row]:
-    """Return the records for readers: without those that lie in a longer mention."""
+    """Return the records without nested mentions."""
     return [row for row in rows if not row["nested"]]
 
 
 def distinct(rows: list[Row]) -> list[Row]:
-    """Return the first of the records that are the same, in their order."""
+    """Return the first record of each key (see `same`), in their order."""
     first: dict[tuple[str, str, str], Row] = {}
     for row in rows:
         first.setdefault(same(row), row)
@@ -177,12 +177,12 @@ def distinct(rows: list[Row]) -> list[Row]:
 
 
 def one_line(text: str) -> str:
-    """Return a text with single spaces in place of all white space."""
+    """Return a text in which each run of white space is a single space."""
     return " ".join(text.split())
 
 
 def summary(rows: list[Row]) -> list[str]:
-    """Return the counts of some records in words: notes, mentions, links, concepts."""
+    """Return the counts of records in words: notes, mentions, links, concepts, NIL, statuses."""
     linked = [row for row in rows if row["cui"] != NIL]
     notes = len({row["note"] for row in rows})
     parts = [count(notes, "note"), count(len(rows), "mention"), f"{len(linked)} linked", count(len({row["cui"] for row in linked}), "concept")]
@@ -204,12 +204,12 @@ def _extension(span: Span, attr: str) -> Any:
 def _type_name(kb: KnowledgeBase, tui: str) -> str:
     try:
         return str(kb.semantic_type_tree.get_canonical_name(tui))
-    except KeyError:  # a type that is newer than the tree
+    except KeyError:  # a semantic type that is newer than the tree
         return tui
 
 
 def _plain(value: Any) -> Any:
-    """Return a value made of what JSON knows: no numpy scalars, tuples or sets."""
+    """Return a value as types that JSON has: without numpy scalars, tuples, sets and spaCy objects."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -14,11 +14,11 @@ from rich.text import Text
 from .records import NIL, Row, chosen, distinct, one_line, same, status_names, summary
 
 STATUS_WIDTH = 12
-MIN_WIDTH, MAX_WIDTH = 100, 140  # of a table; a pipe or a log has no width of its own
+MIN_WIDTH, MAX_WIDTH = 100, 140  # characters; used if the output is a pipe or a log, which has no width
 
 
 def to_table(rows: Iterable[Row], console: Console) -> None:
-    """Print a table for each note, without nested mentions. One that occurs again with the same concept is one line with a count."""
+    """Print a table for each note, without nested mentions. A mention that occurs several times with the same concept is one line with a count."""
     was = console.width
     if not console.is_terminal:
         console.width = max(MIN_WIDTH, min(was, MAX_WIDTH))
@@ -36,9 +36,11 @@ def _note_table(note: str, rows: list[Row], console: Console) -> Table:
     unicode = console.encoding.lower().startswith("utf")
     width = min(console.width, MAX_WIDTH)
     with_status = any(row["status"] is not None for row in rows)
-    free = max(width - 10 - 5 - 14 - with_status * (STATUS_WIDTH + 3), 30)  # what identifier, score and padding leave to mention, name and type
+    free = max(
+        width - 10 - 5 - 14 - with_status * (STATUS_WIDTH + 3), 30
+    )  # characters that identifier, score and padding leave for mention, name and type
     table = Table(title=Text(note, style="bold") if note else None, title_justify="left", box=box.SIMPLE_HEAD, width=width, pad_edge=False)
-    # fixed widths, so that the columns of all notes are under each other
+    # fixed widths, so that the columns of all notes are aligned
     table.add_column("Mention", width=free * 34 // 100, overflow="fold")
     if with_status:
         table.add_column("Status", width=STATUS_WIDTH, overflow="fold")

@@ -1,5 +1,5 @@
 "use strict";
-// Texts of notes come as HTML that the server made and escaped; everything else is set as text.
+// The text of a note comes from the server as escaped HTML; everything else is set as text.
 const $ = (id) => document.getElementById(id);
 const PAGE = 50, POLL = 5000, STATUSES = { negated: "denied", uncertain: "uncertain", hypothetical: "hypothetical", historical: "past", family: "family" };
 const state = { notes: [], total: 0, cui: "", note: null, chosen: 0, mine: [], last: 0, asked: 0 };
@@ -35,7 +35,7 @@ const guarded = (work) => async (...given) => { try { return await work(...given
 const listNotes = guarded(async (more = false) => {
   const offset = more ? state.notes.length : 0, asked = ++state.asked;
   const found = await get("/review/notes", { order: $("order").value, find: $("find").value.trim(), cui: state.cui, limit: PAGE, offset });
-  if (asked !== state.asked) return; // a later search has been asked meanwhile
+  if (asked !== state.asked) return; // a later search has been started meanwhile
   state.notes = [...(more ? state.notes : []), ...found.notes];
   state.total = found.total;
   showNotes();
@@ -58,7 +58,7 @@ const openNote = guarded(async (id, chosen = 0) => {
   if (asked !== state.asked) return;
   state.note = note;
   const text = document.createElement("div");
-  text.innerHTML = note.html; // made and escaped by the server; the policy of the page runs no script in it
+  text.innerHTML = note.html; // escaped by the server; the policy of the page does not run scripts in it
   const parts = [make("h2", note.id), text];
   if (note.also.length) {
     const list = document.createElement("ul");
@@ -154,7 +154,7 @@ function showPanel() {
   if (why.length) parts.push(make("p", why.join("; ")));
   for (const each of mention.decisions) parts.push(make("p", `${each.reviewer}: ${each.kind}${each.kind === "choose" ? ` ${each.cui}` : ""}`, { className: "soft" }));
   if (mention.settled) parts.push(make("p", `settled by ${mention.settled.reviewer}: ${mention.settled.kind}`, { className: "soft" }));
-  if (mention.disputed) parts.push(make("p", "Reviewers differ.", { className: "error" }));
+  if (mention.disputed) parts.push(make("p", "The reviewers decided differently.", { className: "error" }));
   const accept = action("Accept", () => decide("accept"), "a");
   accept.disabled = mention.cui === "NIL";
   parts.push(make("div", null, { className: "row" }, accept, action("Reject", () => decide("reject"), "r"), action("No concept", () => decide("nil"), "0"), action("Undo", undo, "u")));
@@ -203,13 +203,13 @@ function naming(mention) {
 
 function adding() {
   const concept = make("input", null, { id: "added-concept", placeholder: "CUI or NIL", size: 12 });
-  return [make("div", null, { className: "row" }, make("label", "Selected text is ", {}, concept), action("Add mention", () => addMention(concept.value.trim() || "NIL"), "m"), action("Move span here", moveSpan, "s"))];
+  return [make("div", null, { className: "row" }, make("label", "Concept of the selected text ", {}, concept), action("Add mention", () => addMention(concept.value.trim() || "NIL"), "m"), action("Move span here", moveSpan, "s"))];
 }
 
-// -- what a reviewer says ---------------------------------------------------------------------------------------------
+// -- events of a reviewer ---------------------------------------------------------------------------------------------
 
 const say = guarded(async (said, next = false) => {
-  if (!$("reviewer").value.trim()) { $("reviewer").focus(); throw new Error("Say who you are first."); }
+  if (!$("reviewer").value.trim()) { $("reviewer").focus(); throw new Error("Type your name into the field Reviewer first."); }
   const { event, mention } = await (await ask("/review/events", said)).json();
   if (said.kind !== "undo") state.mine.push(event);
   let chosen = mention || state.chosen;
@@ -247,7 +247,7 @@ function selected() {
   before.setStart(text, 0);
   before.setEnd(range.startContainer, range.startOffset);
   const inside = textOf(range), trimmed = inside.trim();
-  const start = [...textOf(before)].length + [...inside].length - [...inside.trimStart()].length; // Python counts code points
+  const start = [...textOf(before)].length + [...inside].length - [...inside.trimStart()].length; // offsets are code points, as in Python
   return trimmed ? { start, end: start + [...trimmed].length } : null;
 }
 
@@ -259,7 +259,7 @@ function addMention(cui) {
 
 function moveSpan() {
   const place = selected(), mention = current();
-  if (!place || !mention) return tell("Choose a mention, and select a part of the note.", true);
+  if (!place || !mention) return tell("Choose a mention first, and select a part of the note.", true);
   say({ kind: "span", mention: mention.number, ...place });
 }
 
@@ -267,9 +267,9 @@ function moveSpan() {
 
 const figures = guarded(async () => {
   const found = await get("/review/report"), all = found.precision[0], percent = (share) => `${(100 * share).toFixed(1)}%`;
-  const parts = [`${found.notes.toLocaleString("en")} notes`, `${found.mentions.toLocaleString("en")} mentions`, `${found.open.toLocaleString("en")} links open`];
-  if (all.reviewed) parts.push(`${all.right} of ${all.reviewed} right: ${percent(all.precision)} (${percent(all.low)} to ${percent(all.high)}${$("order").value === "random" ? "" : "; a fair figure needs random order"})`);
-  if (found.left !== null) parts.push(`${found.left.toLocaleString("en")} left for ${percent(found.wished)}`);
+  const parts = [`${found.notes.toLocaleString("en")} notes`, `${found.mentions.toLocaleString("en")} mentions`, `${found.open.toLocaleString("en")} links still open`];
+  if (all.reviewed) parts.push(`${all.right} of ${all.reviewed} right: ${percent(all.precision)} (${percent(all.low)} to ${percent(all.high)}${$("order").value === "random" ? "" : "; for a fair figure, review in random order"})`);
+  if (found.left !== null) parts.push(`${found.left.toLocaleString("en")} links left to review for ${percent(found.wished)}`);
   if (found.disputed) parts.push(`${found.disputed} disputed`);
   tell(parts.join(" · "));
 });
