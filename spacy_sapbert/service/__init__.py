@@ -1,1 +1,1 @@
-"""The linker as a service over HTTP. FastAPI, uvicorn and prometheus-client are imported only by the modules here that need them."""
+"""The linker as a service over HTTP. FastAPI, uvicorn and prometheus-client are imported only in modules of this package that need them."""

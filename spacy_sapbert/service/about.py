@@ -1,4 +1,4 @@
-"""What a service says about itself: versions, sources, calibration, settings. No paths."""
+"""The description of a service for its clients: versions, sources, calibration, settings. It holds no paths."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SOURCE_FIELDS = ("name", "kind", "version", "rows")
 
 
 def about_linker(nlp: Language, linker: Any, settings: ServiceSettings) -> dict[str, Any]:
-    """Return what the answers depend on.
+    """Return everything that the answers depend on.
 
     Args:
         nlp: the pipeline.
-        linker: its linker, loaded.
-        settings: of the service.
+        linker: its linker, which must be loaded.
+        settings: settings of the service.
     """
     bundle = linker.bundle
     manifest, calibration = bundle.kb.manifest, bundle.calibration

@@ -1,4 +1,4 @@
-"""The service: routes over the work of `linking`, in the limits of `settings`."""
+"""The application: HTTP routes that call `linking` within the limits of `settings`."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ from .metrics import CONTENT_TYPE, Metrics
 from .review import add_review
 from .settings import ServiceSettings
 
-MAX_CONCEPTS = 100  # that a search returns
+MAX_CONCEPTS = 100  # most concepts that a search returns
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemResponse, "description": description}
     for status, description in (
         (401, "The API key is missing or wrong."),
         (413, "The body is too long."),
         (422, "The request is not valid."),
-        (429, "Too many texts wait. The header Retry-After says when to try again."),
+        (429, "Too many texts are waiting. The header Retry-After says after how many seconds to try again."),
         (503, "The linker is not loaded yet, or the service is being stopped."),
-        (504, "It took too long."),
+        (504, "The request took too long."),
     )
 }
 
 
 class Service:
-    """What the routes of one application share.
+    """Objects that the routes of one application share.
 
     Args:
-        make: makes the pipeline; it is called in a thread when the application starts.
-        settings: of the service.
-        failed: called when the pipeline cannot be loaded.
+        make: function that creates the pipeline; it is called in a thread when the application starts.
+        settings: settings of the service.
+        failed: called with the error if the pipeline cannot be loaded; None: the error is logged and raised.
     """
 
     def __init__(self, make: Callable[[], Language], settings: ServiceSettings, failed: Callable[[Exception], None] | None = None) -> None:
@@ -65,10 +65,10 @@ class Service:
 
     @property
     def linking(self) -> Linking:
-        """What answers tasks.
+        """The object that answers tasks.
 
         Raises:
-            SapbertError: E075, it is not loaded yet.
+            SapbertError: E075, the pipeline is not loaded yet.
         """
         if self._linking is None:
             raise fail("E075")
@@ -76,7 +76,7 @@ class Service:
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Load the linker while the service already answers /health; at the end, answer what was accepted."""
+        """Load the linker in the background, so that /health answers from the start. At the end, answer the requests that were accepted."""
         self.batcher.start()
         loading = asyncio.create_task(run_in_threadpool(self._load))
         yield
@@ -106,10 +106,10 @@ class Service:
     # -- requests -------------------------------------------------------------------------------------------------------
 
     def key_of(self, settings: schemas.LinkSettings) -> str:
-        """Return the settings that a request changes.
+        """Return the settings that a request changes, see `as_key`.
 
         Raises:
-            SapbertError: E076, one of them may not be changed.
+            SapbertError: E076, the service does not allow changing one of them.
         """
         changes = settings.changes()
         for setting in changes:
@@ -124,7 +124,7 @@ class Service:
             SapbertError: E071, there are none or too many.
         """
         if not 1 <= count <= self.settings.max_texts:
-            raise fail("E071", why=f"it has {count:,} {what}; from 1 to {self.settings.max_texts:,} are taken at once.")
+            raise fail("E071", why=f"it has {count:,} {what}; a request must have 1 to {self.settings.max_texts:,}.")
 
     def check_text(self, text: str) -> None:
         """Check one text.
@@ -133,23 +133,23 @@ class Service:
             SapbertError: E071, it is too long, or holds half of a surrogate pair.
         """
         if len(text) > self.settings.max_characters:
-            raise fail("E071", why=f"a text has {len(text):,} characters; at most {self.settings.max_characters:,} are taken.")
+            raise fail("E071", why=f"a text has {len(text):,} characters; at most {self.settings.max_characters:,} are allowed.")
         if not _encodable(text):
             raise fail("E071", why="a text holds half of a surrogate pair, which is no character.")
 
     async def answers(self, request: Request, tasks: Sequence[Task]) -> list[Linked]:
-        """Return the answers of tasks. If time is up or the client hangs up, those that still wait are left out.
+        """Return the answers to tasks. After the time limit, or if the client disconnects, tasks that still wait are cancelled.
 
         Raises:
-            QueueFull: E072.
-            SapbertError: E073, time is up; E075, the service is not ready; what linking raises.
-            ClientGone: the client hung up.
+            QueueFull: E072, the queue is full.
+            SapbertError: E073, the time limit was reached; E075, the service is not ready; errors of linking.
+            ClientGone: the client disconnected.
         """
         _ = self.linking
         futures = self.batcher.submit(tasks)
         waited = [asyncio.ensure_future(asyncio.wrap_future(future)) for future in futures]
         everything = asyncio.gather(*waited)
-        gone = asyncio.create_task(_hung_up(request))
+        gone = asyncio.create_task(_disconnected(request))
         try:
             both: list[asyncio.Future[Any]] = [everything, gone]
             await asyncio.wait(both, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -160,19 +160,19 @@ class Service:
             raise fail("E073", seconds=self.settings.timeout)
         finally:
             gone.cancel()
-            _leave_out(futures)
+            _cancel(futures)
             everything.cancel()
             with suppress(Exception, asyncio.CancelledError):
                 await everything
 
 
-def _leave_out(futures: Sequence[Future[Linked]]) -> None:
+def _cancel(futures: Sequence[Future[Linked]]) -> None:
     for future in futures:
-        future.cancel()  # one that is being worked on is finished, and nobody hears of it
+        future.cancel()  # a task that is already being processed is finished, and its answer is ignored
 
 
-async def _hung_up(request: Request) -> None:
-    """Return when the client hangs up."""
+async def _disconnected(request: Request) -> None:
+    """Wait until the client disconnects."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -193,9 +193,9 @@ def create_app(make: Callable[[], Language], settings: ServiceSettings | None = 
     """Return the service as an ASGI application.
 
     Args:
-        make: makes the pipeline, which must have `sapbert_linker`; it is called in a thread when the application starts.
-        settings: None is the default.
-        failed: called when the pipeline cannot be loaded; without it, the error ends the application.
+        make: function that creates the pipeline, which must have `sapbert_linker`; it is called in a thread when the application starts.
+        settings: settings of the service; None: the defaults.
+        failed: called with the error if the pipeline cannot be loaded; None: the error ends the application.
 
     Raises:
         SapbertError: E080, E081, E106, the review cannot be used.
@@ -207,7 +207,7 @@ def create_app(make: Callable[[], Language], settings: ServiceSettings | None = 
         version=__version__,
         description="Find the mentions of clinical text and link them to UMLS concepts.",
         lifespan=service.lifespan,
-        docs_url=None,  # these pages load scripts from elsewhere
+        docs_url=None,  # these pages load scripts from other servers
         redoc_url=None,
     )
     app.state.service = service
@@ -265,17 +265,17 @@ def _add_links(app: FastAPI, service: Service) -> None:
 
 
 def _place(text: str, mention: schemas.OwnMention) -> Place:
-    """Return the span of a request without white space at its ends.
+    """Return the span of a request, without white space at its ends.
 
     Raises:
-        SapbertError: E071, it is not in the text, or empty.
+        SapbertError: E071, the span is not in the text, or is empty.
     """
     place = Place(mention.start, mention.end, mention.label)
     if not place.start < place.end <= len(text):
         raise fail("E071", why=f"the mention {place.start}-{place.end} is not a part of the text, which has {len(text):,} characters.")
     inner = trimmed(text, place)
     if inner.start == inner.end:
-        raise fail("E071", why=f"the mention {place.start}-{place.end} is white space.")
+        raise fail("E071", why=f"the mention {place.start}-{place.end} is only white space.")
     return inner
 
 
@@ -305,7 +305,7 @@ def _add_concepts(app: FastAPI, service: Service) -> None:
 
 
 def _add_state(app: FastAPI, service: Service) -> None:
-    @app.get("/health", tags=["state"], summary="Whether the process answers")
+    @app.get("/health", tags=["state"], summary="Whether the process is running")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
@@ -314,11 +314,11 @@ def _add_state(app: FastAPI, service: Service) -> None:
         _ = service.linking
         return {"status": "ready"}
 
-    @app.get("/version", tags=["state"], responses=PROBLEMS, summary="What links: versions, sources, calibration, settings")
+    @app.get("/version", tags=["state"], responses=PROBLEMS, summary="Versions, sources, calibration and settings of the service")
     async def version() -> dict[str, Any]:
         return await run_in_threadpool(about_linker, service.linking.nlp, service.linking.linker, service.settings)
 
-    @app.get("/metrics", tags=["state"], summary="Counts and times, for Prometheus", response_class=Response)
+    @app.get("/metrics", tags=["state"], summary="Metrics for Prometheus: counts and times", response_class=Response)
     async def metrics() -> Response:
         return Response(service.metrics.exposition(), media_type=CONTENT_TYPE)
 
@@ -334,7 +334,7 @@ async def _problem(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """Tell where a request is wrong, without repeating what it holds."""
+    """Answer with the place where a request is wrong, without repeating its content."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
@@ -343,7 +343,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    if error.status_code == 400:  # bytes that are no text, or nested too deeply
+    if error.status_code == 400:  # bytes that are not text, or JSON that is nested too deeply
         return await _problem(request, fail("E071", why="the body is not JSON."))
     _, content, _ = problem_of(fail("E077", what="such route or method"))
     return JSONResponse(content, error.status_code, error.headers)

@@ -1,7 +1,7 @@
-"""Link requests that come together in one batch: a queue with a limit, and one thread that works on it.
+"""Process requests in batches: a queue with a limit, and one thread that takes batches from it.
 
-There is no waiting for a batch to fill. While one batch is worked on, the next one gathers, so that a single client is answered at once and
-many clients share the work.
+The thread does not wait until a batch is full. While it works on one batch, the next requests collect in the queue. So a single client gets its
+answer at once, and many clients share batches.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ..errors import SapbertError, fail
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-SMOOTHING = 0.2  # weight of the newest batch in the seconds that an item takes
-FIRST_GUESS = 0.1  # seconds for an item, before one was measured
+SMOOTHING = 0.2  # weight of the newest batch in the average time of an item
+FIRST_GUESS = 0.1  # seconds per item, until a batch has been measured
 MAX_RETRY_SECONDS = 60
 
 
 class QueueFull(SapbertError):
-    """Too much waits already.
+    """The queue is full.
 
     Attributes:
-        retry_after: seconds after which there should be room.
+        retry_after: seconds after which the queue should have room again.
     """
 
     retry_after: int = 1
@@ -38,13 +38,13 @@ class _Waiting(NamedTuple):
 
 
 class Batcher(Generic[Item, Answer]):
-    """Works on items in the order in which they came, some at a time, in a thread of its own.
+    """Processes items in batches, in the order in which they arrive, in its own thread.
 
     Args:
-        work: gets items and returns an answer, or the exception that it raised, for each.
-        batch_size: items that are worked on together.
-        max_queue: items that may wait.
-        seen: called with the number of items and the seconds of each batch.
+        work: function that takes the items of a batch and returns for each an answer, or the exception that the item caused.
+        batch_size: maximum number of items in a batch.
+        max_queue: maximum number of items that wait.
+        seen: called after each batch with its number of items and its duration in seconds.
     """
 
     def __init__(
@@ -64,27 +64,27 @@ class Batcher(Generic[Item, Answer]):
         self._thread = threading.Thread(target=self._run, name="linking", daemon=True)
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """Number of items that wait."""
+        """Number of items that are waiting."""
         return len(self._queue)
 
     @property
     def retry_after(self) -> int:
-        """Seconds after which the items that wait now should be done."""
+        """Seconds after which the items that are waiting now should be finished, 1 to `MAX_RETRY_SECONDS`."""
         return min(MAX_RETRY_SECONDS, max(1, round(self.waiting * self._seconds)))
 
     def submit(self, items: Sequence[Item]) -> list[Future[Answer]]:
-        """Put items into the queue, all or none.
+        """Put items into the queue: all of them, or none if there is no room.
 
         Returns:
-            A future for each item. An item whose future is cancelled while it waits is left out.
+            A future for each item. An item whose future is cancelled while it waits is not processed.
 
         Raises:
-            QueueFull: E072, they do not fit.
+            QueueFull: E072, the queue has no room for them.
             SapbertError: E075, the queue is closed.
         """
         with self._there_is_work:
@@ -101,7 +101,7 @@ class Batcher(Generic[Item, Answer]):
         return [entry.future for entry in entries]  # type: ignore[misc]
 
     def close(self) -> None:
-        """Take no more items, work on those that were taken, and end."""
+        """Accept no more items, finish the items in the queue, and end the thread."""
         with self._there_is_work:
             self._closed = True
             self._there_is_work.notify()
@@ -120,7 +120,7 @@ class Batcher(Generic[Item, Answer]):
                 self._seen(len(batch), seconds)
 
     def _take(self) -> list[_Waiting]:
-        """Wait for items and return a batch of them; none when the queue is closed and empty."""
+        """Wait for items and return a batch of them; an empty list when the queue is closed and empty."""
         batch: list[_Waiting] = []
         with self._there_is_work:
             while not batch:
@@ -137,7 +137,7 @@ class Batcher(Generic[Item, Answer]):
     def _answer(self, batch: list[_Waiting]) -> None:
         try:
             answers: Sequence[object] = self._work([entry.item for entry in batch])  # type: ignore[misc]
-        except Exception as error:  # the thread must go on
+        except Exception as error:  # an error must not end the thread
             answers = [error] * len(batch)
         for entry, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Exception):

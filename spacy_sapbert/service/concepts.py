@@ -1,4 +1,4 @@
-"""Concepts as the service shows them: one concept, a search for concepts, the candidates of a mention."""
+"""Concepts as the service returns them: one concept, a search for concepts, the candidates of a mention."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from ..kb.knowledge_base import KnowledgeBase
 from ..render import concept_url
 
-FETCHED = 30  # names for a search; concepts with several near names need more names than concepts
-MAX_NAMES = 200  # names of a concept that are shown
+FETCHED = 30  # nearest names that a search looks at, at least: one concept may have several of them
+MAX_NAMES = 200  # most names of a concept that are returned
 
 
 def concept_of(kb: KnowledgeBase, concept_id: str) -> dict[str, Any] | None:
-    """Return all that is known about the concept that an identifier or code leads to, None if there is none."""
+    """Return everything that is known about the concept with an identifier or code; None if there is no such concept."""
     rows = kb.rows_of(concept_id)
     if not rows:
         return None
@@ -26,17 +26,17 @@ def concept_of(kb: KnowledgeBase, concept_id: str) -> dict[str, Any] | None:
         "codes": kb.codes(rows[0]),
         "parents": [{"id": parent, "name": _name(kb, parent)} for parent in concept.parents],
         "retired_ids": concept.retired,
-        "others": [kb.concept_id(row) for row in rows[1:]],  # with the same code
+        "others": [kb.concept_id(row) for row in rows[1:]],  # other concepts with the same code
     }
 
 
 def search_concepts(linker: Any, query: str, limit: int) -> list[dict[str, Any]]:
-    """Return concepts by an identifier or code, then those with this very name, then those with names that begin so, then the nearest ones.
+    """Return concepts that match a query: by identifier or code, then by an equal name, then by the beginning of a name, then by a near name.
 
     Args:
         linker: the component.
-        query: what a user typed.
-        limit: concepts to return.
+        query: text that a user typed.
+        limit: maximum number of concepts.
     """
     found: dict[int, dict[str, Any]] = {}
     for row, name, how, score in _found(linker, query, limit):
@@ -48,7 +48,7 @@ def search_concepts(linker: Any, query: str, limit: int) -> list[dict[str, Any]]
 
 
 def _found(linker: Any, query: str, limit: int) -> Iterator[tuple[int, str, str, float | None]]:
-    """Yield (concept row, name that matched, how, score)."""
+    """Yield (row of the concept, name that matched, how it matched, score), the best first; a concept may come several times."""
     kb: KnowledgeBase = linker.kb
     yield from ((row, query, "id", None) for row in kb.rows_of(query.strip()))
     for row in kb.find([query]).values():
@@ -59,12 +59,12 @@ def _found(linker: Any, query: str, limit: int) -> Iterator[tuple[int, str, str,
 
 
 def candidates_of(linker: Any, mentions: Sequence[str], k: int) -> list[list[dict[str, Any]]]:
-    """Return the nearest concepts of mentions, best first, as `lookup` shows them.
+    """Return the nearest concepts of each mention, best first, as the command `lookup` does.
 
     Args:
         linker: the component.
-        mentions: texts.
-        k: concepts for each.
+        mentions: texts of mentions.
+        k: maximum number of concepts for each mention.
     """
     kb = linker.kb
     return [

@@ -1,6 +1,6 @@
-"""What stands before every route: ids, the key, limits of body and time, one line of log for each request, and errors without texts.
+"""Middleware before all routes: request ids, the API key, limits of body and time, one log line per request, and errors without any text of a note.
 
-Plain ASGI, so that a client that hangs up is seen by the routes.
+It is plain ASGI middleware, so that the routes notice when a client disconnects.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .batching import QueueFull
 from .metrics import Metrics
 from .settings import ServiceSettings
 
-OPEN_PATHS = ("/health", "/ready")  # asked by machines that have no key
-PAGE_PATHS = ("/", "/review/page.js", "/review/page.css")  # the page, which holds no notes; its script asks for the key
+OPEN_PATHS = ("/health", "/ready")  # need no key, because programs that monitor the service have none
+PAGE_PATHS = ("/", "/review/page.js", "/review/page.css")  # need no key, because the page holds no notes; its script asks for the key
 REQUEST_ID = "x-request-id"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PORT = re.compile(r":\d+$")
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE")
-# what the client can mend
+# code of an error -> HTTP status, mostly for errors of the client
 STATUS = {
     "E070": 413,
     "E071": 422,
@@ -43,12 +43,12 @@ STATUS = {
     "E084": 404,
     "E085": 403,
 }
-ASKED_WRONGLY = ("E002", "E010", "E011", "E024", "E050", "E104", "E105", "E107")
-HUNG_UP = 499  # as nginx writes it into its log: there is nobody to answer
+REQUEST_ERRORS = ("E002", "E010", "E011", "E024", "E050", "E104", "E105", "E107")
+CLIENT_GONE = 499  # the status that nginx logs if the client disconnected before the answer
 
 
 class ClientGone(Exception):
-    """The client hung up before it was answered."""
+    """The client disconnected before it got an answer."""
 
 
 def status_of(error: Exception) -> int:
@@ -56,17 +56,17 @@ def status_of(error: Exception) -> int:
     if isinstance(error, ServerError):
         return 503
     code = error.code if isinstance(error, SapbertError) else ""
-    return STATUS.get(code, 422 if code in ASKED_WRONGLY else 500)
+    return STATUS.get(code, 422 if code in REQUEST_ERRORS else 500)
 
 
 def problem_of(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
-    """Return status, body and headers that tell a client of an exception."""
+    """Return (HTTP status, JSON body, headers) of the answer that reports an exception to the client."""
     status = status_of(error)
-    told = error if isinstance(error, SapbertError) and status != 500 else fail("E078", why=describe(error))
+    shown = error if isinstance(error, SapbertError) and status != 500 else fail("E078", why=describe(error))
     headers = {"retry-after": str(error.retry_after)} if isinstance(error, QueueFull) else {}
     if status == 401:
         headers["www-authenticate"] = "Bearer"
-    return status, {"error": {"code": told.code, "message": str(told)}}, headers
+    return status, {"error": {"code": shown.code, "message": str(shown)}}, headers
 
 
 class Guard:
@@ -74,8 +74,8 @@ class Guard:
 
     Args:
         app: the application.
-        settings: of the service.
-        metrics: where requests are counted.
+        settings: settings of the service.
+        metrics: metrics in which requests are recorded.
     """
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings, metrics: Metrics) -> None:
@@ -107,21 +107,21 @@ class Guard:
             self.metrics.body_bytes.inc(body_bytes)
             await self.app(scope, _replay(body, receive), answered)
         except ClientGone:
-            status = HUNG_UP
-        except Exception as error:  # it ends here: what a server logs of an exception may quote a text
+            status = CLIENT_GONE
+        except Exception as error:  # it must not reach the server, whose log of an exception may quote a text
             if status_of(error) == 500:
                 logger.error("request %s failed: %s", request_id, describe(error))
             if not status:
-                await _tell(error, answered, close=body_bytes == 0)
+                await _send_error(error, answered, close=body_bytes == 0)
         finally:
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            route = getattr(scope.get("route"), "path", "none")  # never the path itself: a query is text
+            route = getattr(scope.get("route"), "path", "none")  # the template, never the path itself, which may hold text
             seconds = time.perf_counter() - started
             self.metrics.saw_request(route, method, status, seconds)
             logger.info("%s %s %s %d, %d bytes, %.0f ms", request_id, method, route, status, body_bytes, 1000 * seconds)
 
     def _check_host(self, scope: Scope, headers: Headers) -> None:
-        """Check the name under which the review of a local service is asked: a page of others may have let its own name lead here.
+        """Check the Host header of requests for the review of a local service. Another site may point its own name to this address (DNS rebinding).
 
         Raises:
             SapbertError: E085.
@@ -148,8 +148,8 @@ class Guard:
         """Read the whole body.
 
         Raises:
-            SapbertError: E070, it is too long; E073, it came too slowly.
-            ClientGone: the client hung up.
+            SapbertError: E070, it is too long; E073, it did not arrive in time.
+            ClientGone: the client disconnected.
         """
         most = self.settings.max_body_bytes
         length = headers.get("content-length", "")
@@ -175,7 +175,7 @@ async def _read(receive: Receive, most: int) -> bytes:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives the body that was read, then what comes next."""
+    """Return a `receive` that first returns the body that was already read, and then passes on later messages."""
     given = False
 
     async def next_message() -> Message:
@@ -188,9 +188,11 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-async def _tell(error: Exception, send: Send, *, close: bool) -> None:
+async def _send_error(error: Exception, send: Send, *, close: bool) -> None:
     status, content, headers = problem_of(error)
-    headers |= {"content-type": "application/json"} | ({"connection": "close"} if close else {})  # an unread body is not read
+    headers |= {"content-type": "application/json"} | (
+        {"connection": "close"} if close else {}
+    )  # closing the connection means that an unread body need not be read
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")})

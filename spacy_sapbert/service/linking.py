@@ -1,4 +1,4 @@
-"""The work of the service: texts, own spans and mentions -> links, by the pipeline of the library."""
+"""The work of the service: link texts, spans that a user gives, and mentions without a text, with a pipeline of this package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .concepts import candidates_of
 
 LINKER = "sapbert_linker"
 STATUS = "clinical_status"
-SEARCHES = 16  # kept, by their settings
+SEARCHES = 16  # searches with changed settings that are kept
 WARM_UP = "She takes aspirin for chest pain."
 
 Changes = Mapping[str, Any]  # settings of the linker -> values
@@ -27,15 +27,26 @@ Changes = Mapping[str, Any]  # settings of the linker -> values
 
 @dataclass(frozen=True)
 class Text:
-    """A text whose mentions are to be found and linked."""
+    """A task: find and link the mentions of a text.
+
+    Attributes:
+        text: the text.
+        changes: settings of the linker to change, as JSON, see `as_key`.
+    """
 
     text: str
-    changes: str  # JSON of settings that are changed
+    changes: str
 
 
 @dataclass(frozen=True)
 class Spans:
-    """A text and the spans in it that are to be linked."""
+    """A task: link given spans of a text.
+
+    Attributes:
+        text: the text.
+        places: the spans.
+        changes: settings of the linker to change, as JSON, see `as_key`.
+    """
 
     text: str
     places: tuple[Place, ...]
@@ -44,7 +55,7 @@ class Spans:
 
 @dataclass(frozen=True)
 class Lookup:
-    """A mention without a text, and how many candidates are wanted."""
+    """A task: find the k best candidates of a mention without a text."""
 
     mention: str
     k: int
@@ -54,12 +65,12 @@ Task = Text | Spans | Lookup
 
 
 class Linked(NamedTuple):
-    """An answer.
+    """The answer to a task.
 
     Attributes:
-        json: a list, as JSON.
+        json: a list of records or candidates, as JSON.
         mentions: number of mentions in it.
-        linked: number of those with a link.
+        linked: number of mentions with a link.
     """
 
     json: str
@@ -68,12 +79,12 @@ class Linked(NamedTuple):
 
 
 def as_key(changes: Changes) -> str:
-    """Return settings in one spelling, to compare and to keep them."""
+    """Return settings as JSON with sorted keys, so that equal settings are equal texts."""
     return json.dumps(dict(changes), sort_keys=True)
 
 
 class Linking:
-    """Answers tasks by a pipeline. Only one thread may use it at a time.
+    """Answers tasks with a pipeline. Only one thread at a time may use it.
 
     Args:
         nlp: a pipeline with `sapbert_linker`.
@@ -85,10 +96,10 @@ class Linking:
         self._searches: LRUCache[str, CandidateSearch] = LRUCache(SEARCHES)
 
     def warm_up(self) -> None:
-        """Load what the pipeline needs, and link a sentence.
+        """Load the files that the pipeline needs, and link a sentence once, so that the first request is fast.
 
         Raises:
-            SapbertError: what loading raises.
+            SapbertError: errors of loading.
         """
         for _, component in self.nlp.pipeline:
             if isinstance(component, Loadable):
@@ -99,10 +110,10 @@ class Linking:
         self.linker.forget()
 
     def answer(self, tasks: Sequence[Task]) -> list[Linked | Exception]:
-        """Answer tasks. Those of one kind with equal settings are worked on together. An error in one does not touch the others.
+        """Answer tasks. Tasks of one kind with equal settings are processed together. An error in one task does not affect the others.
 
         Returns:
-            An answer, or the exception that it raised, for each task.
+            For each task its answer, or the exception that it caused.
         """
         groups: dict[tuple[type, str], list[int]] = {}
         for i, task in enumerate(tasks):
@@ -127,7 +138,7 @@ class Linking:
         return [self._records(doc) for doc in docs]
 
     def _spans(self, tasks: list[Spans], changes: str) -> list[Linked]:
-        """Link the spans of requests as `sapbert_linker` links a span group, and give them their status."""
+        """Link the spans of tasks as `sapbert_linker` links a span group, and set their status."""
         docs = [with_spans(self.nlp, task.text, task.places) for task in tasks]
         search = self._search(changes, new_words=True, spans_key=OWN)  # a span that a user gives need not be a name
         list(self.linker.pipe(docs, batch_size=len(docs), search=search))
@@ -142,11 +153,11 @@ class Linking:
         return [Linked(json.dumps(each[: task.k], ensure_ascii=False)) for each, task in zip(found, tasks)]
 
     def _with(self, changes: str) -> dict[str, dict[str, Any]]:
-        """Return the linker's part of `nlp.pipe(component_cfg=…)`."""
+        """Return the argument `component_cfg` of `nlp.pipe` that makes the linker use changed settings."""
         return {} if changes == "{}" else {self.linker.name: {"search": self._search(changes)}}
 
     def _search(self, changes: str, **more: Any) -> CandidateSearch:
-        """Return the search with some settings; that of an earlier request, if the linker was not changed since."""
+        """Return a search with changed settings. The search of an earlier request is used again, if the linker has not changed since."""
         values = {**more, **json.loads(changes)}
         key = as_key(values)
         search = self._searches.get(key)
@@ -155,7 +166,7 @@ class Linking:
         return search
 
     def _records(self, doc: Doc, places: Sequence[Place] | None = None) -> Linked:
-        """Return the records of a Doc, as `link --format jsonl` writes them, without what depends on earlier requests."""
+        """Return the records of a Doc, as `link --format jsonl` writes them, without fields that depend on earlier requests."""
         kb, attr = self.linker.kb, self.linker.attr_name
         if places is None:
             found = list(rows(doc, kb, attr))

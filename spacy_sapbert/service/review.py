@@ -1,4 +1,4 @@
-"""The routes of a review: the page, notes as they are needed, what reviewers say, and what comes out."""
+"""The routes of a review: the page, notes one by one, events of reviewers, the report and the exports."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ FORMATS = {"gold": ("gold.spacy", "application/octet-stream"), "jsonl": ("gold.j
 
 
 class Review:
-    """A review beside a service.
+    """A review that belongs to a service.
 
     Args:
-        path: its file.
-        linking: returns what answers tasks, when it is loaded.
+        path: file of the review.
+        linking: function that returns the object that answers tasks, or raises E075 if it is not loaded yet.
 
     Raises:
         SapbertError: E080, E081, E106, the file cannot be used.
@@ -63,7 +63,7 @@ class Review:
 
     @property
     def linker(self) -> Any:
-        """The linker, with the names of the review."""
+        """The linker, with the names that reviewers added."""
         linker = self._linking().linker
         with self._lock:
             if self._names is None or self._names.linker is not linker:
@@ -72,14 +72,21 @@ class Review:
         return linker
 
     def record(self, reviewer: str, given: Any) -> dict[str, Any]:
-        """Write what a reviewer says; an added name is at once the linker's.
+        """Write the event of a reviewer into the log. A name that a reviewer adds takes effect in the linker at once.
+
+        Args:
+            reviewer: name of the reviewer.
+            given: the event, as a dictionary.
+
+        Returns:
+            Number of the event, number of its mention, and time.
 
         Raises:
-            SapbertError: E024, E082, E084.
+            SapbertError: E024, the name cannot be added; E082, the event is not valid; E084, the concept, note, mention or event does not exist.
         """
         said, kb = read_event(given), self.linker.kb
         if isinstance(said, StopName):
-            raise fail("E082", why="a name can't be stopped yet; reject its links.")
+            raise fail("E082", why="the service can't remove a name of a concept yet; reject its links instead.")
         if isinstance(said, (AddName, AddMention, Choose)) and said.cui != NIL and said.cui not in kb:
             raise fail("E084", what="concept")
         if isinstance(said, AddName):
@@ -89,7 +96,7 @@ class Review:
         return {"event": event.number, "mention": event.mention, "at": event.at}
 
     def export(self, kind: str) -> bytes:
-        """Return what comes out of the review in a format of `FORMATS`."""
+        """Return the export of the review in a format of `FORMATS`, as bytes."""
         linking, store = self._linking(), self.store
         if kind == "gold":
             return gold.to_docbin(store, linking.nlp).to_bytes()
@@ -112,11 +119,11 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
 
     Args:
         app: the application.
-        service: what its routes share.
-        path: the review's file.
+        service: the `Service` that its routes share.
+        path: file of the review.
 
     Raises:
-        SapbertError: E080, E081, E106.
+        SapbertError: E080, E081, E106, the file cannot be used.
     """
     review = Review(path, lambda: service.linking)
     store = review.store
@@ -136,7 +143,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
     async def page_css() -> Response:
         return Response(style, media_type=PAGE[2], headers=HEADERS)
 
-    @app.get("/review/notes", tags=["review"], summary="Notes of the review, a page of them")
+    @app.get("/review/notes", tags=["review"], summary="Notes of the review, one page of the list")
     async def notes(
         order: Order = "note",
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
@@ -152,7 +159,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
 
         return _json(await run_in_threadpool(answer))
 
-    @app.get("/review/note", tags=["review"], summary="A note with its mentions; it is linked again where the linker was changed")
+    @app.get("/review/note", tags=["review"], summary="A note with its mentions; it is linked again if the linker has changed")
     async def note(request: Request, note_id: Annotated[str, Query(alias="id", max_length=1000)]) -> Response:
         found = await run_in_threadpool(store.note, note_id)
         linker = await run_in_threadpool(lambda: review.linker)
@@ -162,7 +169,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
             await run_in_threadpool(store.propose, found, json.loads(answers[0].json), state)
         return _json(await run_in_threadpool(note_view, store, found, linker.kb))
 
-    @app.get("/review/concepts", tags=["review"], summary="Concepts that are proposed, with their counts")
+    @app.get("/review/concepts", tags=["review"], summary="Concepts of all mentions, with the number of their mentions")
     async def concepts() -> Response:
         def answer() -> Any:
             kb = service.linking.linker.kb
@@ -170,12 +177,12 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
 
         return _json(await run_in_threadpool(answer))
 
-    @app.post("/review/events", tags=["review"], summary="What a reviewer says: see the shapes of events in the guide")
+    @app.post("/review/events", tags=["review"], summary="Write an event of a reviewer; `spacy_sapbert.review.events` lists the kinds")
     async def events(said: Annotated[dict[str, Any], Body()], x_reviewer: Annotated[str, Header(max_length=600)]) -> Response:
-        # pages of others cannot send this header without asking first, and are then refused
+        # a page of another site must ask first (CORS preflight) whether it may send this header, and is refused
         return _json(await run_in_threadpool(review.record, unquote(x_reviewer), said))
 
-    @app.get("/review/events", tags=["review"], summary="What was said after an event, to follow other reviewers")
+    @app.get("/review/events", tags=["review"], summary="Events after a given one, to follow other reviewers")
     async def later(after: Annotated[int, Query(ge=0)] = 0) -> Response:
         def answer() -> Any:
             return [
@@ -185,7 +192,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
 
         return _json(await run_in_threadpool(answer))
 
-    @app.get("/review/report", tags=["review"], summary="Precision with intervals, agreement, links that are left")
+    @app.get("/review/report", tags=["review"], summary="Precision with intervals, agreement, number of links left to review")
     async def figures(wished: Annotated[float, Query(gt=0, lt=1)] = 0.95) -> Response:
         return _json(await run_in_threadpool(report, store, wished))
 

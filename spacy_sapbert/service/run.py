@@ -1,4 +1,4 @@
-"""Run the service in this process until it is told to stop."""
+"""Run the service in this process until it gets a signal to stop."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..errors import fail, logger
 from .app import create_app
 from .settings import ServiceSettings
 
-MORE_SECONDS = 5  # for a graceful stop, beside what a request may take
-BACKLOG = 512
+MORE_SECONDS = 5  # a graceful stop may take so many seconds longer than a request
+BACKLOG = 512  # connections that wait to be accepted
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server. SIGTERM and SIGINT stop it gracefully and are not raised again, so that the exit code is 0."""
+    """uvicorn's server, which SIGTERM and SIGINT stop gracefully. They are not raised again afterwards, so that the exit code is 0."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -36,15 +36,15 @@ class _Server(uvicorn.Server):
 
 
 def serve(make: Callable[[], Language], settings: ServiceSettings, listening: Callable[[str], None] = lambda url: None) -> None:
-    """Listen and answer until SIGTERM or SIGINT. What was accepted is answered first.
+    """Run the service until SIGTERM or SIGINT. Requests that were accepted before are still answered.
 
     Args:
-        make: makes the pipeline.
-        settings: of the service.
-        listening: called with the service's address.
+        make: function that creates the pipeline.
+        settings: settings of the service.
+        listening: called with the URL of the service.
 
     Raises:
-        SapbertError: E079, the address cannot be used; what loading the pipeline raises.
+        SapbertError: E079, the address cannot be used; errors of loading the pipeline.
     """
     settings.check_reach()
     errors: list[Exception] = []
@@ -57,7 +57,7 @@ def serve(make: Callable[[], Language], settings: ServiceSettings, listening: Ca
     config = uvicorn.Config(
         app,
         log_config=None,
-        access_log=False,  # it would have the queries
+        access_log=False,  # it would hold the queries
         log_level="warning",
         server_header=False,
         backlog=BACKLOG,
@@ -74,10 +74,10 @@ def serve(make: Callable[[], Language], settings: ServiceSettings, listening: Ca
 
 
 def _listen(settings: ServiceSettings) -> socket.socket:
-    """Return a socket that listens.
+    """Return a listening socket.
 
     Raises:
-        SapbertError: E079.
+        SapbertError: E079, the address cannot be used.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

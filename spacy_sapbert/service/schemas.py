@@ -1,4 +1,4 @@
-"""What requests and answers hold. These models are also the OpenAPI description."""
+"""The shapes of requests and answers. The OpenAPI description is made from these models."""
 
 from __future__ import annotations
 
@@ -14,24 +14,30 @@ class _Request(BaseModel):
 
 
 class LinkSettings(_Request):
-    """Settings of the linker for this request; what is left out is as the server has it."""
+    """Settings of the linker for this request. A setting that is left out keeps the value of the service."""
 
     threshold: float | None = Field(default=None, description="Score that a link must be above.")
-    new_words: bool | None = Field(default=None, description="Link a mention to a name that has words which the mention has not.")
-    max_entities_per_mention: Annotated[int, Field(ge=1, le=100)] | None = Field(default=None, description="Candidates for each mention.")
-    target_precision: float | None = Field(default=None, description="Link so that this share of links is right; null turns it off.")
-    coverage: float | None = Field(default=None, description="Give as many candidates as hold the right concept of this share; null turns it off.")
-    types: list[str] | None = Field(default=None, description="Semantic types or groups that may be found; null is all.", max_length=200)
-    vocabularies: list[str] | None = Field(default=None, description="Find concepts of these vocabularies; null is all.", max_length=200)
-    languages: list[str] | None = Field(default=None, description="Search names in these languages; null is all.", max_length=200)
+    new_words: bool | None = Field(default=None, description="Allow a link to a name that has words which the mention does not have.")
+    max_entities_per_mention: Annotated[int, Field(ge=1, le=100)] | None = Field(
+        default=None, description="Maximum number of candidates for each mention."
+    )
+    target_precision: float | None = Field(
+        default=None, description="Set the threshold so that this share of links is right, 0 to 1; null turns it off."
+    )
+    coverage: float | None = Field(
+        default=None, description="Return so many candidates that this share of mentions has its right concept among them, 0 to 1; null turns it off."
+    )
+    types: list[str] | None = Field(default=None, description="Only find concepts of these semantic types or groups; null: all.", max_length=200)
+    vocabularies: list[str] | None = Field(default=None, description="Only find concepts of these vocabularies; null: all.", max_length=200)
+    languages: list[str] | None = Field(default=None, description="Only search names in these languages; null: all.", max_length=200)
 
     def changes(self) -> dict[str, Any]:
-        """Return the settings that the request names."""
+        """Return the settings that the request changes, with their values."""
         return self.model_dump(exclude_unset=True)
 
 
 class TextWithId(_Request):
-    """A text and the caller's own id for it, which the answer repeats."""
+    """A text and the caller's own id for it. The answer repeats the id."""
 
     text: str
     id: str = Field(default="", max_length=256)
@@ -49,7 +55,7 @@ class LinkRequest(_Request):
 
 
 class OwnMention(_Request):
-    """A span of the text: its first character, the character after its last one, and a label."""
+    """A span of the text: start is its first character, end the character after its last one. The label is optional."""
 
     start: int = Field(ge=0)
     end: int = Field(ge=0)
@@ -57,7 +63,7 @@ class OwnMention(_Request):
 
 
 class MentionsRequest(_Request):
-    """A text and the spans in it that are to be linked."""
+    """A text and the spans in it to link."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": NOTE, "mentions": [{"start": 8, "end": 10, "label": "DISO"}]}]})
     text: str
@@ -66,7 +72,7 @@ class MentionsRequest(_Request):
 
 
 class LookupRequest(_Request):
-    """Mentions without a text."""
+    """Mentions to look up, without a text around them, and how many candidates to return for each."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"mentions": ["heart attack", "high blood sugar"], "k": 3}]})
     mentions: list[Annotated[str, Field(max_length=1000)]]
@@ -74,7 +80,7 @@ class LookupRequest(_Request):
 
 
 class Mention(BaseModel):
-    """A mention and its link: what a line of `link --format jsonl` holds."""
+    """A mention and its link, with the fields of a line of `link --format jsonl`."""
 
     start: int
     end: int
@@ -129,14 +135,14 @@ class ConceptSummary(BaseModel):
 
 
 class Match(ConceptSummary):
-    """A concept, the name by which it was found and that name's score."""
+    """A concept, the name by which it was found, and the score of this name."""
 
     matched: str
     score: float | None
 
 
 class SearchMatch(Match):
-    """A concept that a search found: by its id, by this very name, by the beginning of a name, or because a name is near."""
+    """A concept that a search found. `by` says how: "id", "name" (an equal name), "beginning" (of a name) or "nearest" (a near name)."""
 
     by: str
 
@@ -170,7 +176,7 @@ class ConceptName(BaseModel):
 
 
 class Parent(BaseModel):
-    """A concept above another one."""
+    """A parent of a concept."""
 
     id: str
     name: str
@@ -188,7 +194,7 @@ class ConceptResponse(ConceptSummary):
 
 
 class Problem(BaseModel):
-    """What is wrong: the code of an error of this package, and what to do."""
+    """An error: its code in this package, and a message that says what is wrong and what to do."""
 
     code: str
     message: str

@@ -1,4 +1,4 @@
-"""The settings of the service: where it listens, what a request may ask, and its limits."""
+"""The settings of the service: its address, its API key, what a request may change, and its limits."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ MAX_PORT = 65535
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceSettings:
-    """The settings of the service, checked.
+    """The settings of the service. They are checked when an object is created.
 
     Args:
-        host: address to listen on. 127.0.0.1 is this machine alone.
-        port: port to listen on; 0 is a free one.
-        api_key: what a request must give as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "" asks for none.
-        allow: settings of the linker that a request may change, of `CHANGEABLE`.
-        cors_origins: origins whose pages may call the service, such as https://notes.example.org; none: CORS is off.
-        max_body_bytes: bytes of a request's body.
-        max_texts: texts or mentions of one request.
-        max_characters: characters of one text.
-        max_queue: texts that may wait; a request that comes then is refused with 429.
-        batch_size: texts of any requests that are linked together.
-        timeout: seconds that a request may take, with its time in the queue.
-        review: file of a review, for the page at `/` and the routes below `/review`; None: there are none.
+        host: address to listen on. With 127.0.0.1 only this machine can reach the service.
+        port: port to listen on; 0: any free port.
+        api_key: key that a request must send as `Authorization: Bearer KEY` or `X-API-Key: KEY`; "": no key is required.
+        allow: settings of the linker that a request may change, out of `CHANGEABLE`.
+        cors_origins: origins whose pages may call the service, such as https://notes.example.org; empty: CORS is off.
+        max_body_bytes: maximum number of bytes in the body of a request.
+        max_texts: maximum number of texts or mentions in one request.
+        max_characters: maximum number of characters in one text.
+        max_queue: maximum number of texts that wait; when the queue is full, a request is refused with status 429.
+        batch_size: maximum number of texts that are linked in one batch; they may come from several requests.
+        timeout: maximum duration of a request in seconds, including its time in the queue.
+        review: file of a review, for the review page at `/` and the routes below `/review`; None: the service has no review.
 
     Raises:
         SapbertError: E002, a setting has a wrong value.
@@ -66,7 +66,7 @@ class ServiceSettings:
 
     @property
     def local(self) -> bool:
-        """Whether only this machine can reach the service."""
+        """True if only this machine can reach the service."""
         if self.host == "localhost":
             return True
         try:
@@ -75,10 +75,10 @@ class ServiceSettings:
             return False
 
     def check_reach(self) -> None:
-        """Warn W020 if other machines can reach the service and it asks for no key.
+        """Warn with W020 if other machines can reach the service and it requires no API key.
 
         Raises:
-            SapbertError: E086, they could read the notes of a review.
+            SapbertError: E086, the same, for a service with a review: other machines could read its notes.
         """
         if not self.local and not self.api_key and self.review is not None:
             raise fail("E086", host=self.host, env=KEY_VARIABLE)
@@ -87,5 +87,5 @@ class ServiceSettings:
 
 
 def key_of_environment() -> str:
-    """Return the API key that the environment names, "" if there is none."""
+    """Return the API key from the environment variable `KEY_VARIABLE`, "" if it is not set."""
     return os.environ.get(KEY_VARIABLE, "").strip()
