@@ -1,1 +1,1 @@
-"""Review of links by people: a store of notes, proposals and decisions, what follows from them, and what comes out. It makes no links."""
+"""Review of links by people: a store of notes, proposed links and decisions, and the reports and exports from it. Nothing is linked here."""

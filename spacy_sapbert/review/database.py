@@ -1,6 +1,6 @@
-"""The SQLite file of a review: its schema, how it is opened, and transactions that several threads and processes write.
+"""The SQLite file of a review: its schema, how it is opened and checked, and transactions for several threads and processes.
 
-The log of decisions is append-only; triggers refuse to change or delete what is in it. The file holds clinical text, so only its owner may read it.
+The log of events is append-only: triggers refuse to change or delete its rows. The file holds clinical text, so only its owner may read it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ..kb.database import guard
 
 VERSION = 1
 APPLICATION = 0x53425256  # "SBRV"
-BUSY_SECONDS = 30.0  # that a writer waits for another one
-LONGEST_VALUE = 1 << 28  # bytes
-MODE = 0o600
+BUSY_SECONDS = 30.0  # how long a writer waits for another writer
+LONGEST_VALUE = 1 << 28  # bytes, most in one value
+MODE = 0o600  # only the owner may read and write the file
 SCHEMA = {
     "about": "CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "note": (
@@ -46,11 +46,11 @@ class ReviewDatabase:
     """A review's SQLite file. Each thread and process has its own connection.
 
     Args:
-        path: the file; it is made where there is none.
+        path: the file; it is created if it does not exist.
 
     Raises:
-        DamagedFile: E080, it is no review, or damaged.
-        SapbertError: E081, it cannot be used; E106, it has another format.
+        DamagedFile: E080, the file is not a review, or is damaged.
+        SapbertError: E081, the file cannot be used; E106, it has another format.
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,13 +63,13 @@ class ReviewDatabase:
             self._check()
 
     def rows(self, statement: str, *values: Any) -> list[Any]:
-        """Return the rows of a statement that reads."""
+        """Run a statement that only reads, and return its rows."""
         with self._coded():
             return self._connection().execute(statement, values).fetchall()
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Hold the file's only place for a writer, and commit at the end; an exception takes everything back."""
+        """Run a write transaction, of which there is only one at a time. It is committed at the end; an exception rolls it back."""
         with self._coded():
             connection = self._connection()
             connection.execute("BEGIN IMMEDIATE")
@@ -106,14 +106,14 @@ class ReviewDatabase:
         connection = self._connection()
         connection.execute("PRAGMA journal_mode = WAL")
         with self.writing():
-            if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():  # another process may have been faster
+            if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():  # another process may have created the schema meanwhile
                 for statement in SCHEMA.values():
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def _check(self) -> None:
-        """Check that the file holds the schema of this version, word for word: then it has no view or trigger of others."""
+        """Check that the schema of the file is exactly that of this version, so that it holds no foreign view or trigger."""
         connection = self._connection()
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
             raise self._damaged("it is another program's database")
@@ -143,7 +143,7 @@ class ReviewDatabase:
 
 
 def _make_private(path: Path) -> bool:
-    """Make the file if there is none, and let only its owner read it. SQLite gives the files beside it the same mode."""
+    """Create the file if it does not exist, with access only for its owner. Return whether it was created. SQLite's other files get the same mode."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, MODE))
     except FileExistsError:

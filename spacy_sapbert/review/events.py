@@ -1,4 +1,4 @@
-"""What a reviewer may say, one event for each: checked when it comes, and never changed after it is in the log."""
+"""The kinds of events that a reviewer can send. An event is checked when it arrives, and never changed after it is in the log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..errors import fail
 from ..kb.concept import MAX_NAME_CHARS
 from ..render.records import NIL
 
-UNKNOWN = "?"  # the link is wrong, and the reviewer does not say which concept is right
+UNKNOWN = "?"  # stands for the right concept, if the link is wrong and the reviewer does not say which concept is right
 
 ConceptId = Annotated[str, Field(min_length=1, max_length=256)]
 NameText = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
@@ -23,25 +23,25 @@ class _Event(BaseModel):
 
 class _OfMention(_Event):
     mention: int = Field(description="Number of the mention.")
-    settles: bool = Field(default=False, description="It is the adjudicator's: it counts before what others decided.")
+    settles: bool = Field(default=False, description="True if this is a decision of the adjudicator, which overrides the decisions of others.")
 
 
 class Accept(_OfMention):
-    """The link is right. `cui` is the concept that the reviewer saw."""
+    """The link is right. `cui` is the linked concept that the reviewer saw."""
 
     kind: Literal["accept"]
     cui: ConceptId
 
 
 class Reject(_OfMention):
-    """The link is wrong, and which concept is right is not said."""
+    """The link is wrong; the reviewer does not say which concept is right. `cui` is the linked concept that the reviewer saw."""
 
     kind: Literal["reject"]
     cui: ConceptId
 
 
 class Choose(_OfMention):
-    """Another concept is right."""
+    """Another concept is right, the one in `cui`."""
 
     kind: Literal["choose"]
     cui: ConceptId
@@ -54,7 +54,7 @@ class Nil(_OfMention):
 
 
 class MoveSpan(_OfMention):
-    """The mention is another part of the text."""
+    """The mention has another span: start is its first character, end the character after its last one."""
 
     kind: Literal["span"]
     start: Place
@@ -62,14 +62,14 @@ class MoveSpan(_OfMention):
 
 
 class SetStatus(_OfMention):
-    """The statuses that hold for the mention."""
+    """Set the statuses that hold for the mention."""
 
     kind: Literal["status"]
     status: list[Literal["negated", "uncertain", "hypothetical", "historical", "family"]]
 
 
 class AddMention(_Event):
-    """A mention that was not found."""
+    """Add a mention that was not found; start is its first character, end the character after its last one."""
 
     kind: Literal["add"]
     note: Annotated[str, Field(max_length=1000)]
@@ -80,7 +80,7 @@ class AddMention(_Event):
 
 
 class AddName(_Event):
-    """A concept has one more name."""
+    """Add a name to a concept."""
 
     kind: Literal["name"]
     cui: ConceptId
@@ -88,7 +88,7 @@ class AddName(_Event):
 
 
 class StopName(_Event):
-    """A name does not stand for a concept; without a concept, for none."""
+    """Remove a name from a concept; without a concept, from all concepts."""
 
     kind: Literal["stop"]
     name: NameText
@@ -96,7 +96,7 @@ class StopName(_Event):
 
 
 class Undo(_Event):
-    """An earlier event of the same reviewer does not count any more."""
+    """Undo an earlier event of the same reviewer."""
 
     kind: Literal["undo"]
     event: int
@@ -111,14 +111,14 @@ DECISIONS = ("accept", "reject", "choose", "nil")
 
 
 class Event(NamedTuple):
-    """A line of the log.
+    """An entry of the log.
 
     Attributes:
-        number: of the event; later ones have higher numbers.
-        at: when it was written, ISO 8601 in UTC.
-        reviewer: who said it.
-        said: what.
-        mention: number of the mention that it is about, None for names and undo.
+        number: number of the event; later events have higher numbers.
+        at: time when it was written, ISO 8601 in UTC.
+        reviewer: name of the reviewer.
+        said: content of the event.
+        mention: number of the mention that it is about; None for names and undo.
     """
 
     number: int
@@ -129,10 +129,10 @@ class Event(NamedTuple):
 
 
 def read_event(given: Any) -> Said:
-    """Return what a reviewer says.
+    """Check an event that a reviewer sends, and return it.
 
     Raises:
-        SapbertError: E082, it is not valid; the message does not repeat it.
+        SapbertError: E082, it is not valid; the message does not repeat its content.
     """
     try:
         return SAID.validate_python(given)
@@ -142,7 +142,7 @@ def read_event(given: Any) -> Said:
 
 
 def decided(said: Said) -> str | None:
-    """Return the concept that a decision is for: its id, `NIL` or `UNKNOWN`; None for an event that is no decision."""
+    """Return the concept that an event decides for: its id, `NIL` or `UNKNOWN`; None if the event is not a decision."""
     if isinstance(said, (Accept, Choose, AddMention)):
         return said.cui
     if isinstance(said, Reject):

@@ -1,4 +1,4 @@
-"""What reviewers decided, as annotated notes: JSON Lines, and a DocBin for `calibrate`, `train-ranker` and `spacy train`. Disputed mentions are left out."""
+"""Return decisions as annotated notes: JSON Lines, or a DocBin for `calibrate`, `train-ranker` and `spacy train`, without disputed mentions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .store import Mention, Note, ReviewStore
 
 
 class Gold(NamedTuple):
-    """A mention that is decided.
+    """A mention with a final decision.
 
     Attributes:
         start: its first character.
         end: the character after its last one.
-        text: of the note.
+        text: text of the mention.
         label: semantic group.
-        cui: the right concept; NIL also where the link was rejected and no other concept named.
-        status: names of those that hold, None if nothing said so.
-        proposed: the concept that the linker proposed, NIL for none; "" for a mention that a reviewer added.
-        probability: of the proposed link, None without a calibration.
-        reviewer: whose decision counts.
-        at: when it was made.
+        cui: id of the right concept; NIL also if the link was rejected and no other concept was chosen.
+        status: statuses that hold; None if they are not known.
+        proposed: id of the concept that the linker proposed, NIL for none; "" for a mention that a reviewer added.
+        probability: probability of the proposed link; None without a calibration.
+        reviewer: reviewer of the final decision.
+        at: time of the final decision, ISO 8601.
     """
 
     start: int
@@ -45,12 +45,12 @@ class Gold(NamedTuple):
 
 
 def place_of(mention: Mention) -> tuple[int, int]:
-    """Return where a mention is: as the last reviewer said, else as it was proposed."""
+    """Return (start, end) of a mention in characters: as the last reviewer set it, or else as it was proposed."""
     return mention.reviewed.span or (mention.record["start"], mention.record["end"])
 
 
 def gold_of(store: ReviewStore, note: Note) -> tuple[list[Gold], bool]:
-    """Return the decided mentions of a note in reading order, and whether none is open or disputed."""
+    """Return the mentions of a note with a final decision, in reading order, and whether these are all its mentions."""
     found: dict[tuple[int, int], Gold] = {}
     whole = True
     for mention in store.mentions(note):
@@ -76,7 +76,7 @@ def gold_of(store: ReviewStore, note: Note) -> tuple[list[Gold], bool]:
 
 
 def golds(store: ReviewStore) -> Iterator[tuple[Note, list[Gold], bool]]:
-    """Yield the notes with a decided mention, with what `gold_of` returns."""
+    """Yield (note, mentions, complete) for each note that has a mention with a final decision; see `gold_of`."""
     for note in store.notes():
         found, whole = gold_of(store, note)
         if found:
@@ -84,21 +84,21 @@ def golds(store: ReviewStore) -> Iterator[tuple[Note, list[Gold], bool]]:
 
 
 def to_jsonl(store: ReviewStore) -> Iterator[str]:
-    """Yield a line of JSON for each note with a decided mention: id, text, complete (no mention is open), mentions."""
+    """Yield a line of JSON for each note with a decided mention: id, text, complete (True if all its mentions are decided), mentions."""
     for note, found, whole in golds(store):
         mentions = [{key: value for key, value in each._asdict().items() if key != "text"} | {"mention": each.text} for each in found]
         yield json.dumps({"id": note.note_id, "text": note.text, "complete": whole, "mentions": mentions}, ensure_ascii=False) + "\n"
 
 
 def to_docbin(store: ReviewStore, nlp: Language) -> DocBin:
-    """Return the notes with a decided mention as Docs; entities have the right concept as `kb_id_`.
+    """Return the notes with a decided mention as Docs. The `kb_id_` of an entity is the id of the right concept.
 
-    Of mentions that overlap the longest is an entity. Where a mention of the note is still open, the tokens outside of entities are "missing", so that
-    a training of a recogniser does not learn that they are none.
+    Among overlapping mentions the longest becomes an entity. If a mention of the note is not decided, the tokens outside of entities are annotated as
+    "missing", so that a recogniser does not learn that they are no mentions.
 
     Args:
         store: the review.
-        nlp: its tokenizer is used.
+        nlp: pipeline whose tokenizer is used.
     """
     bin_ = DocBin()
     for note, found, whole in golds(store):

@@ -1,4 +1,4 @@
-"""Between a review and a linker: the linker proposes links for the review's notes, and takes the names that reviewers add."""
+"""Connect a review with a linker: add notes with the links that the linker proposes, and add reviewers' names to the linker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .store import ReviewStore
 
 
 def state_of(linker: Any) -> str:
-    """Return a short hash of what a linker's answers depend on, to see whether the links of a note are still its own."""
+    """Return a short hash of all that a linker's answers depend on. If it differs, proposed links of a note are out of date."""
     bundle, calibration = linker.bundle, linker.bundle.calibration
     settings = {key: sorted(value) if isinstance(value, (set, frozenset)) else value for key, value in dataclasses.asdict(linker.settings).items()}
     fit = None if calibration is None else (calibration.fit_on, len(calibration.right), sum(calibration.right))
@@ -23,18 +23,18 @@ def state_of(linker: Any) -> str:
 
 
 def add_docs(store: ReviewStore, linker: Any, docs: Iterable[tuple[Any, str]]) -> int:
-    """Add linked notes to a review; those that are there already stay as they are.
+    """Add linked notes to a review. Notes that are already in the review are not changed.
 
     Args:
         store: the review.
         linker: the component that linked them.
-        docs: (Doc, id of the note).
+        docs: (Doc, id of the note) pairs.
 
     Returns:
-        The number of notes that are new.
+        Number of notes that were added.
 
     Raises:
-        SapbertError: E083, a note is there with another text.
+        SapbertError: E083, the review has a note with the same id and another text.
     """
     state, added = state_of(linker), 0
     for doc, note_id in docs:
@@ -45,10 +45,10 @@ def add_docs(store: ReviewStore, linker: Any, docs: Iterable[tuple[Any, str]]) -
 
 
 class AppliedNames:
-    """The names of a review in a linker: each change takes effect with the next Doc, and an undone name goes.
+    """Applies the names of a review to a linker. A change takes effect with the next Doc; a name whose event was undone is removed.
 
     Args:
-        linker: the component. What was added to it before stays.
+        linker: the component. Names that it had before are kept.
     """
 
     def __init__(self, linker: Any) -> None:
@@ -57,7 +57,7 @@ class AppliedNames:
         self._applied: list[tuple[str, str]] = []
 
     def apply(self, log: Log) -> bool:
-        """Give the linker the names that a log adds, and no others.
+        """Set the added names of the linker to those of a log, in addition to the names that it had before.
 
         Returns:
             Whether the linker was changed.
@@ -70,7 +70,7 @@ class AppliedNames:
         for cui, name in added:
             try:
                 additions = additions.with_names(kb.concept_id(kb.row_of(cui)), [name], language)
-            except (KeyError, SapbertError):  # another linker's concept
+            except (KeyError, SapbertError):  # the concept is from another linker
                 logger.warning("a name that a reviewer added to %s is left out: this linker has no such concept", cui)
         self.linker.bundle = self.linker.bundle.with_additions(additions)
         self._applied = added

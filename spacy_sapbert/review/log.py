@@ -1,4 +1,4 @@
-"""What follows from the log: who decided what about each mention, and which decision counts. Undone events count for nothing."""
+"""Evaluate the log of a review: who decided what about each mention, and which decision is final. Undone events are ignored."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .events import AddMention, AddName, Event, MoveSpan, SetStatus, StopName, U
 
 
 class Decision(NamedTuple):
-    """What one reviewer decided about a mention.
+    """The decision of one reviewer about a mention.
 
     Attributes:
         event: number of the event.
-        reviewer: who.
+        reviewer: name of the reviewer.
         kind: "accept", "reject", "choose", "nil" or "add".
-        cui: the concept, `NIL`, or `UNKNOWN` where the link was only rejected.
-        settles: whether it is the adjudicator's.
-        at: when.
+        cui: id of the concept, `NIL`, or `UNKNOWN` if the link was only rejected.
+        settles: whether it is a decision of the adjudicator.
+        at: time, ISO 8601.
     """
 
     event: int
@@ -31,13 +31,13 @@ class Decision(NamedTuple):
 
 @dataclass
 class Reviewed:
-    """What reviewers said about one mention.
+    """All that reviewers decided about one mention.
 
     Attributes:
-        decisions: the last decision of each reviewer, by reviewer.
+        decisions: reviewer -> the last decision of this reviewer.
         settled: the adjudicator's decision, None if there is none.
-        span: (start, end) that the last reviewer gave, None if nobody did.
-        status: statuses that the last reviewer gave, None if nobody did.
+        span: the last (start, end) that a reviewer set, in characters; None if nobody did.
+        status: the last statuses that a reviewer set; None if nobody did.
     """
 
     decisions: dict[str, Decision] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Reviewed:
 
     @property
     def final(self) -> Decision | None:
-        """The decision that counts: the adjudicator's, else one that all reviewers share; None where they differ or none was made."""
+        """The final decision: the adjudicator's; without one, the decision on which all reviewers agree; None if they differ or nobody decided."""
         if self.settled is not None:
             return self.settled
         last = list(self.decisions.values())
@@ -55,13 +55,13 @@ class Reviewed:
 
     @property
     def disputed(self) -> bool:
-        """Whether reviewers decided differently and nobody has settled it."""
+        """True if reviewers decided differently and the adjudicator has not decided."""
         return self.final is None and len(self.decisions) > 1
 
 
 @dataclass
 class Log:
-    """The events of a review in their order, and what follows from them. Only new events need to be read to keep it current."""
+    """The events of a review in their order, with an index by mention. To update it, only new events need to be read."""
 
     events: dict[int, Event] = field(default_factory=dict)
     undone: set[int] = field(default_factory=set)
@@ -73,7 +73,7 @@ class Log:
         return max(self.events, default=0)
 
     def extend(self, events: Iterable[Event]) -> None:
-        """Take in later events."""
+        """Add later events."""
         for event in events:
             self.events[event.number] = event
             if isinstance(event.said, Undo):
@@ -86,11 +86,11 @@ class Log:
         return [event for number, event in self.events.items() if number not in self.undone and not isinstance(event.said, Undo)]
 
     def mentions(self) -> list[int]:
-        """Return the mentions that an event is about."""
+        """Return the numbers of all mentions that some event is about."""
         return list(self._by_mention)
 
     def of(self, mention: int) -> Reviewed:
-        """Return what reviewers said about a mention."""
+        """Return what reviewers decided about the mention with a number."""
         found = Reviewed()
         for number in self._by_mention.get(mention, ()):
             event = self.events[number]
@@ -102,7 +102,7 @@ class Log:
                 if decision.settles:
                     found.settled = decision
                 else:
-                    found.decisions.pop(event.reviewer, None)  # the last one is the last in the order
+                    found.decisions.pop(event.reviewer, None)  # so that the newest decision is the last one in the dict
                     found.decisions[event.reviewer] = decision
             if isinstance(said, MoveSpan):
                 found.span = said.start, said.end
@@ -111,14 +111,14 @@ class Log:
         return found
 
     def is_withdrawn(self, mention: int) -> bool:
-        """Return whether a mention was added by a reviewer who took that back."""
+        """Return whether a mention was added by reviewers who have all undone this."""
         added = [number for number in self._by_mention.get(mention, ()) if isinstance(self.events[number].said, AddMention)]
         return bool(added) and all(number in self.undone for number in added)
 
     def names(self) -> tuple[list[tuple[str, str]], list[tuple[str | None, str]]]:
-        """Return the names that were added, as (concept id, name), and those that were stopped, as (concept id or None, name).
+        """Return the names that were added, as (concept id, name), and those that were removed, as (concept id or None, name).
 
-        Of one concept and name, the last event counts.
+        For each concept and name, the last event counts.
         """
         last: dict[tuple[str | None, str], bool] = {}
         for event in self.standing():

@@ -1,4 +1,4 @@
-"""What a review says about the linker: precision with intervals, agreement of two reviewers, and how many links are left to review."""
+"""Figures of a review: precision of the linker with intervals, agreement of two reviewers, and how many links are left to review."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .events import UNKNOWN
 from .log import Log
 from .store import ReviewStore
 
-LEVEL = 0.95  # of intervals
-BANDS = (0.0, 0.6, 0.8, 0.9, 0.95, 1.0)  # of probabilities
+LEVEL = 0.95  # confidence level of intervals
+BANDS = (0.0, 0.6, 0.8, 0.9, 0.95, 1.0)  # bounds of the bands of probabilities
 
 
 class Precision(NamedTuple):
@@ -24,7 +24,7 @@ class Precision(NamedTuple):
         right: number of links that are right.
         reviewed: number of links that were reviewed.
         low: lower end of the interval.
-        high: upper end.
+        high: upper end of the interval.
     """
 
     what: str
@@ -35,18 +35,18 @@ class Precision(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The precision; 0 where nothing was reviewed."""
+        """The precision; 0 if no link was reviewed."""
         return self.right / self.reviewed if self.reviewed else 0.0
 
 
 class Agreement(NamedTuple):
-    """How far two reviewers agree on the mentions that both decided.
+    """The agreement of two reviewers on the mentions that both decided.
 
     Attributes:
         reviewers: the two.
         mentions: number of mentions that both decided.
-        same: number of those with the same concept.
-        kappa: Cohen's kappa; None where it is not defined, because both gave one and the same answer everywhere.
+        same: number of these mentions for which both chose the same concept.
+        kappa: Cohen's kappa; None if it is not defined, because both gave the same single answer for all mentions.
         differ: the mentions on which they differ.
     """
 
@@ -58,12 +58,12 @@ class Agreement(NamedTuple):
 
 
 class Left(NamedTuple):
-    """How many links have to be reviewed, the most doubtful first, for a wished precision.
+    """How many links still have to be reviewed, the most doubtful first, to reach a precision.
 
     Attributes:
-        open: links that nobody reviewed.
-        expected: precision of all links that is expected now; None without probabilities.
-        left: links to review; None without probabilities.
+        open: number of links that nobody has reviewed.
+        expected: expected precision of all links now; None without probabilities.
+        left: number of links to review; None without probabilities.
     """
 
     open: int
@@ -72,7 +72,7 @@ class Left(NamedTuple):
 
 
 def wilson(right: int, reviewed: int, level: float = LEVEL) -> tuple[float, float]:
-    """Return the interval of a share.
+    """Return the confidence interval of a share, (low, high).
 
     Args:
         right: number of successes.
@@ -80,7 +80,7 @@ def wilson(right: int, reviewed: int, level: float = LEVEL) -> tuple[float, floa
         level: confidence level.
 
     Source:
-        Wilson 1927, without correction for continuity.
+        Wilson 1927, without continuity correction.
     """
     from scipy.stats import binomtest
 
@@ -91,15 +91,20 @@ def wilson(right: int, reviewed: int, level: float = LEVEL) -> tuple[float, floa
 
 
 def precision(what: str, judged: Iterable[bool]) -> Precision:
-    """Return the precision of some links, each right or wrong."""
+    """Return the precision of some links.
+
+    Args:
+        what: which links these are, in words.
+        judged: for each link, whether it is right.
+    """
     values = list(judged)
     return Precision(what, sum(values), len(values), *wilson(sum(values), len(values)))
 
 
 def precisions(store: ReviewStore) -> list[Precision]:
-    """Return the precision of all reviewed links, then of those of each band of probabilities that has some.
+    """Return the precision of all reviewed links, then of the reviewed links in each band of probabilities that has any.
 
-    A link is reviewed if a decision about it counts (see `Reviewed.final`); it is right if the decision is for the concept that the linker proposed.
+    A link is reviewed if there is a final decision about it (see `Reviewed.final`). It is right if this decision is for the proposed concept.
     """
     log = store.log()
     judged: list[tuple[bool, float | None]] = []
@@ -116,16 +121,16 @@ def precisions(store: ReviewStore) -> list[Precision]:
 
 
 def left(kept: int, probabilities: Sequence[float | None], wished: float) -> Left:
-    """Return how many open links have to be reviewed for a wished precision of all links.
+    """Return how many open links have to be reviewed to reach a precision of all links.
 
-    A reviewed link is right afterwards, or gone. Of the open links, 1 - p are expected to be wrong, and the most doubtful ones are reviewed first.
-    With K links that are expected to be right in the end (reviewed ones, and the sum of all p), precision is K / (K + sum of 1 - p over the links
-    that stay open): so links are reviewed until this sum is at most K (1 - wished) / wished.
+    After its review a link is right, or it is removed. An open link with probability p is wrong with 1 - p, and the most doubtful links are reviewed
+    first. Let K be the expected number of right links: the reviewed ones plus the sum of p over the open ones. The precision is then
+    K / (K + sum of 1 - p over the links that stay open). So links are reviewed until this sum is at most K (1 - wished) / wished.
 
     Args:
-        kept: reviewed links that are right, as proposed or corrected.
-        probabilities: of the open links.
-        wished: share of links that are to be right, between 0 and 1.
+        kept: number of reviewed links that are right, as proposed or corrected.
+        probabilities: probability of each open link, None without a calibration.
+        wished: share of links that should be right, between 0 and 1.
     """
     if any(p is None for p in probabilities):
         return Left(len(probabilities), None, None)
@@ -141,7 +146,7 @@ def left(kept: int, probabilities: Sequence[float | None], wished: float) -> Lef
 
 
 def left_in(store: ReviewStore, wished: float) -> Left:
-    """Return how many links of a review are left for a wished precision, see `left`."""
+    """Return how many links of a review still have to be reviewed to reach the precision `wished` (0 to 1), see `left`."""
     log, kept, still_open = store.log(), 0, Counter(dict(store.probabilities()))
     for mention, cui, probability in store.links(log.mentions()):
         final = log.of(mention).final
@@ -152,7 +157,7 @@ def left_in(store: ReviewStore, wished: float) -> Left:
 
 
 def agreements(log: Log) -> list[Agreement]:
-    """Return the agreement of every two reviewers who decided about the same mentions, those with most such mentions first."""
+    """Return the agreement of every pair of reviewers who decided the same mentions, the pair with the most such mentions first."""
     by_reviewer: dict[str, dict[int, str]] = {}
     for mention in log.mentions():
         for reviewer, decision in log.of(mention).decisions.items():
@@ -168,7 +173,7 @@ def agreements(log: Log) -> list[Agreement]:
 
 
 def kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
-    """Return Cohen's kappa of two lists of answers; None where it is not defined.
+    """Return Cohen's kappa of two lists of answers, (n,) each; None if it is not defined.
 
     Source:
         Cohen 1960.
@@ -176,5 +181,5 @@ def kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
     from sklearn.metrics import cohen_kappa_score
 
     if len({*first, *second}) < 2:
-        return None  # both agree by chance alone
+        return None  # with a single answer, agreement by chance is 1, and kappa is 0 / 0
     return float(cohen_kappa_score(first, second))

@@ -1,4 +1,4 @@
-"""The report of a review: precision with intervals, agreement of reviewers, links that are left."""
+"""The report of a review: precision with intervals, agreement of reviewers, number of links left to review."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from .measures import agreements, left_in, precisions
 from .store import ReviewStore
 
 BIASED = (
-    "Links that were reviewed with the doubtful ones first have a lower precision than all links. Review notes in random order for a fair figure."
+    "If doubtful links are reviewed first, the reviewed links have a lower precision than all links. For a fair figure, review notes in random order."
 )
 
 
 def report(store: ReviewStore, wished: float) -> dict[str, Any]:
-    """Return the figures of a review, as JSON can hold them.
+    """Return the figures of a review as a dict that can be written as JSON.
 
     Args:
         store: the review.
-        wished: share of links that are to be right in the end.
+        wished: share of links that should be right after the review, 0 to 1.
     """
     log, (notes, mentions), left = store.log(), store.count(), left_in(store, wished)
     return {
@@ -44,11 +44,11 @@ def in_words(figures: dict[str, Any]) -> str:
     for each in figures["agreement"]:
         kappa = "not defined" if each["kappa"] is None else f"{each['kappa']:.2f}"
         one, other = each["reviewers"]
-        lines.append(f"{one} and {other}: {each['same']} of {each['mentions']} mentions the same, kappa {kappa}")
+        lines.append(f"{one} and {other}: the same concept for {each['same']} of {each['mentions']} mentions, kappa {kappa}")
     lines.append(f"disputed: {figures['disputed']}")
     if figures["left"] is None:
-        lines.append(f"{figures['open']:,} links are open; without a calibration it is not known how many of them are right")
+        lines.append(f"{figures['open']:,} links are open; without a calibration, the number of right ones among them can't be estimated")
     else:
         now = "" if figures["expected"] is None else f" (expected now: {figures['expected']:.1%})"
-        lines.append(f"for a precision of {figures['wished']:.0%}{now}: {figures['left']:,} of {figures['open']:,} open links are to be reviewed")
+        lines.append(f"for a precision of {figures['wished']:.0%}{now}: {figures['left']:,} of {figures['open']:,} open links have to be reviewed")
     return "\n".join(lines)

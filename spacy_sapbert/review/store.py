@@ -1,4 +1,4 @@
-"""The store of a review: notes, the mentions that the linker proposes, and the log of what reviewers say."""
+"""The store of a review: notes, the mentions that the linker proposes, and the log with the events of reviewers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .database import ReviewDatabase
 from .events import AddMention, AddName, Event, MoveSpan, Said, StopName, Undo, read_event
 from .log import Log, Reviewed
 
-MAX_REVIEWER = 100  # characters of a reviewer's name
-MAX_PAGE = 200  # notes
+MAX_REVIEWER = 100  # most characters in a reviewer's name
+MAX_PAGE = 200  # most notes that are returned at once
 Order = Literal["note", "doubt", "random"]
 
 
@@ -25,12 +25,12 @@ class Note(NamedTuple):
     """A note in the store.
 
     Attributes:
-        number: of the note in the store.
-        note_id: the caller's id.
+        number: number of the note in the store.
+        note_id: the caller's id of the note.
         text: its text.
         lang: language of its text, ISO 639-1.
         direction: "ltr" or "rtl".
-        linked_with: state of the linker that proposed its mentions.
+        linked_with: state of the linker that proposed its mentions, see `linker.state_of`.
     """
 
     number: int
@@ -45,10 +45,10 @@ class Mention(NamedTuple):
     """A mention of a note, as it was proposed and as it was reviewed.
 
     Attributes:
-        number: of the mention in the store.
-        record: as `render.row_of` returns it.
+        number: number of the mention in the store.
+        record: its record, a part of what `render.row_of` returns.
         added: whether a reviewer added it.
-        reviewed: what reviewers said.
+        reviewed: what reviewers decided about it.
     """
 
     number: int
@@ -58,14 +58,14 @@ class Mention(NamedTuple):
 
 
 class ReviewStore:
-    """Notes, proposals and decisions in one SQLite file. Several threads and processes may use it.
+    """Notes, proposed mentions and events in one SQLite file. Several threads and processes may use it.
 
     Args:
-        path: the file; it is made where there is none, for its owner alone.
+        path: the file; it is created if it does not exist, with access only for its owner.
 
     Raises:
-        DamagedFile: E080.
-        SapbertError: E081, E106.
+        DamagedFile: E080, the file is not a review, or is damaged.
+        SapbertError: E081, the file cannot be used; E106, it has another format.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -86,15 +86,15 @@ class ReviewStore:
             note_id: the caller's id, unique in the store.
             text: the note.
             rows: records of its mentions, see `render.row_of`; nested ones are left out.
-            linked_with: state of the linker, to know later whether it was changed.
-            lang: language of the text.
-            direction: in which it is read, "ltr" or "rtl".
+            linked_with: state of the linker, see `linker.state_of`; it shows later whether the linker has changed.
+            lang: language of the text, ISO 639-1.
+            direction: reading direction of the text, "ltr" or "rtl".
 
         Returns:
-            Whether it is new; a note that is there already, with this text, is left as it is.
+            Whether the note was added. If the store already has it with the same text, it is not changed.
 
         Raises:
-            SapbertError: E083, there is a note with this id and another text.
+            SapbertError: E083, the store has a note with this id and another text.
         """
         with self._database.writing() as connection:
             there = connection.execute("SELECT text FROM note WHERE id = ?", (note_id,)).fetchone()
@@ -108,29 +108,29 @@ class ReviewStore:
         return True
 
     def propose(self, note: Note, rows: Iterable[Row], linked_with: str) -> None:
-        """Replace the proposals of a note that nobody has spoken about, after the linker was changed.
+        """Replace the proposed mentions of a note after the linker has changed. Mentions with an event of a reviewer are kept.
 
         Args:
             note: the note.
             rows: the new records.
             linked_with: state of the linker.
         """
-        spoken = set(self.log().mentions())
+        with_event = set(self.log().mentions())
         with self._database.writing() as connection:
             old = connection.execute("SELECT mention, start, end FROM mention WHERE note = ? AND added = 0", (note.number,)).fetchall()
-            kept = {(start, end) for mention, start, end in old if mention in spoken}
-            gone = [(mention,) for mention, _, _ in old if mention not in spoken]
-            # one that a reviewer spoke about meanwhile, in another process, stays
+            kept = {(start, end) for mention, start, end in old if mention in with_event}
+            gone = [(mention,) for mention, _, _ in old if mention not in with_event]
+            # a mention that got an event meanwhile, in another process, is kept
             connection.executemany("DELETE FROM mention WHERE mention = ?1 AND NOT EXISTS (SELECT 1 FROM event WHERE event.mention = ?1)", gone)
             fresh = [row for row in rows if (row["start"], row["end"]) not in kept]
             connection.executemany(_INSERT.replace("INSERT", "INSERT OR IGNORE", 1), _proposals(note.number, fresh))
             connection.execute("UPDATE note SET linked_with = ? WHERE note = ?", (linked_with, note.number))
 
     def note(self, note_id: str) -> Note:
-        """Return a note.
+        """Return the note with the caller's id.
 
         Raises:
-            SapbertError: E084, it is not there.
+            SapbertError: E084, there is no such note.
         """
         found = self._database.rows("SELECT note, id, text, lang, direction, linked_with FROM note WHERE id = ?", note_id)
         if not found:
@@ -143,12 +143,12 @@ class ReviewStore:
         return notes, mentions
 
     def ids(self, *, order: Order = "note", limit: int = MAX_PAGE, offset: int = 0) -> list[tuple[str, int, int]]:
-        """Return (id, linked mentions, mentions) of some notes.
+        """Return (id, number of linked mentions, number of mentions) for a page of notes.
 
         Args:
-            order: "note", as they were added; "doubt", those with the most doubtful open link first; "random", the same for all callers.
-            limit: notes to return.
-            offset: notes to leave out before them.
+            order: "note": as they were added; "doubt": notes with the most doubtful open link first; "random": random, the same for all callers.
+            limit: maximum number of notes to return.
+            offset: number of notes to skip.
         """
         if order == "doubt":
             numbers = list(islice(self._by_doubt(), offset, offset + limit))
@@ -159,13 +159,13 @@ class ReviewStore:
         return [tuple(self._database.rows(sql, number)[0]) for number in numbers]
 
     def _by_doubt(self) -> Iterator[int]:
-        """Yield the numbers of notes, those with the most doubtful link that nobody has spoken about first."""
-        spoken, seen, last = set(self.log().mentions()), set(), (2.0, 0)
+        """Yield the numbers of all notes. Notes with the most doubtful link that has no event yet come first."""
+        with_event, seen, last = set(self.log().mentions()), set(), (2.0, 0)
         sql = "SELECT note, doubt, mention FROM mention WHERE doubt >= 0 AND (doubt < ?1 OR (doubt = ?1 AND mention > ?2)) ORDER BY doubt DESC, mention LIMIT 1000"
         while page := self._database.rows(sql, *last):
             for note, doubt, mention in page:
                 last = (doubt, mention)
-                if mention not in spoken and note not in seen:
+                if mention not in with_event and note not in seen:
                     seen.add(note)
                     yield note
         for (note,) in self._database.rows("SELECT note FROM note ORDER BY note"):
@@ -182,7 +182,7 @@ class ReviewStore:
             last = page[-1][0]
 
     def mentions(self, note: Note) -> list[Mention]:
-        """Return the mentions of a note in reading order, without those that a reviewer added and took back."""
+        """Return the mentions of a note in reading order, without those that a reviewer added and then undid."""
         log = self.log()
         found = self._database.rows("SELECT mention, record, added FROM mention WHERE note = ? ORDER BY start, -end, mention", note.number)
         return [
@@ -192,7 +192,7 @@ class ReviewStore:
         ]
 
     def links(self, mentions: Iterable[int]) -> list[tuple[int, str, float | None]]:
-        """Return (mention, proposed concept, probability) of those of some mentions that the linker proposed."""
+        """Return (number of the mention, proposed concept, probability) for those of some mentions that the linker proposed."""
         sql = (
             "SELECT mention, cui, CASE WHEN doubt < 0 THEN NULL ELSE 1 - doubt END FROM mention"
             " WHERE added = 0 AND mention IN (SELECT value FROM json_each(?)) ORDER BY mention"
@@ -200,41 +200,41 @@ class ReviewStore:
         return [tuple(found) for found in self._database.rows(sql, json.dumps(list(mentions)))]
 
     def probabilities(self) -> list[tuple[float | None, int]]:
-        """Return (probability, number of links) of all links that the linker proposed; None for those without a probability."""
+        """Return (probability, number of links) for all links that the linker proposed; the probability is None without a calibration."""
         sql = f"SELECT doubt, COUNT(*) FROM mention WHERE added = 0 AND cui != '{NIL}' GROUP BY doubt"
         return [(None if doubt < 0 else 1 - doubt, count) for doubt, count in self._database.rows(sql)]
 
     def find(self, text: str, limit: int = MAX_PAGE) -> list[str]:
-        """Return the ids of notes whose text or id contains a text, in any case."""
+        """Return the ids of notes whose text or id contains a text; the case of ASCII letters is ignored. At most `limit` ids are returned."""
         pattern = "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         sql = "SELECT id FROM note WHERE text LIKE ?1 ESCAPE '\\' OR id LIKE ?1 ESCAPE '\\' ORDER BY note LIMIT ?2"
         return [note_id for (note_id,) in self._database.rows(sql, pattern, limit)]
 
     def with_concept(self, cui: str, limit: int = MAX_PAGE) -> list[str]:
-        """Return the ids of notes in which the linker proposes a concept."""
+        """Return the ids of notes in which a concept is proposed or was added; at most `limit` ids are returned."""
         sql = "SELECT DISTINCT id FROM note JOIN mention ON mention.note = note.note WHERE cui = ? ORDER BY note.note LIMIT ?"
         return [note_id for (note_id,) in self._database.rows(sql, cui, limit)]
 
     def concepts(self, limit: int = 500) -> list[tuple[str, int]]:
-        """Return (concept id, number of mentions) of the concepts that are proposed, the most frequent first."""
+        """Return (concept id, number of mentions) for the concepts of all mentions, the most frequent first."""
         sql = f"SELECT cui, COUNT(*) FROM mention WHERE cui != '{NIL}' GROUP BY cui ORDER BY COUNT(*) DESC, cui LIMIT ?"
         return [tuple(found) for found in self._database.rows(sql, limit)]
 
-    # -- what reviewers say ---------------------------------------------------------------------------------------------
+    # -- events of reviewers --------------------------------------------------------------------------------------------
 
     def record(self, reviewer: str, given: Any) -> Event:
-        """Write an event into the log. When this returns, it is on the disk.
+        """Write an event into the log. When this method returns, the event is on the disk.
 
         Args:
-            reviewer: who says it.
-            given: one of the shapes of `events`, as a dictionary.
+            reviewer: name of the reviewer.
+            given: an event of one of the kinds in `events`, as a dictionary.
 
         Raises:
-            SapbertError: E082, it is not valid; E084, the note, mention or event is not there.
+            SapbertError: E082, the event is not valid; E084, its note, mention or event does not exist.
         """
         reviewer, said = reviewer.strip(), read_event(given)
         if not 1 <= len(reviewer) <= MAX_REVIEWER or not reviewer.isprintable():
-            raise fail("E082", why=f"a reviewer needs a name, of at most {MAX_REVIEWER} characters.")
+            raise fail("E082", why=f"the reviewer's name must have 1 to {MAX_REVIEWER} printable characters.")
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         with self._database.writing() as connection:
             mention = _mention_of(connection, said, reviewer)
@@ -243,13 +243,13 @@ class ReviewStore:
         return Event(number or 0, now, reviewer, said, mention)
 
     def log(self) -> Log:
-        """Return the log with all events that are in the file now. It is shared: do not change it."""
+        """Return the log with all events that are in the file now. The object is shared, so do not change it."""
         with self._lock:
             self._log.extend(self.events(after=self._log.last))
             return self._log
 
     def events(self, after: int = 0) -> list[Event]:
-        """Return the events that came after one, in their order."""
+        """Return the events with a number above `after`, in their order."""
         found = self._database.rows("SELECT event, at, reviewer, data, mention FROM event WHERE event > ? ORDER BY event", after)
         return [Event(number, at, reviewer, read_event(json.loads(data)), mention) for number, at, reviewer, data, mention in found]
 
@@ -269,7 +269,7 @@ _INSERT = "INSERT INTO mention (note, start, end, cui, doubt, added, record) VAL
 
 
 def doubt_of(row: Row) -> float:
-    """Return how doubtful a link is, 0 to 1: one less its probability; -1 for no link, or a link without a probability."""
+    """Return how doubtful a link is: 1 minus its probability, 0 to 1; -1 for no link, or a link without a probability."""
     return -1.0 if row["cui"] == NIL or row["probability"] is None else 1.0 - float(row["probability"])
 
 
@@ -277,15 +277,17 @@ def _proposals(note: int, rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
     for row in rows:
         if not row.get("nested"):
             stored = {key: value for key, value in row.items() if key not in ("note", "codes", "types", "type_names", "name")}
-            stored["candidates"] = [[concept_id, score] for concept_id, *_, score in row["candidates"]]  # names are the knowledge base's
+            stored["candidates"] = [
+                [concept_id, score] for concept_id, *_, score in row["candidates"]
+            ]  # names are left out, because they come from the knowledge base
             yield note, row["start"], row["end"], row["cui"], doubt_of(row), json.dumps(stored, ensure_ascii=False)
 
 
 def _mention_of(connection: Any, said: Said, reviewer: str) -> int | None:
-    """Return the mention that an event is about; one that a reviewer adds is made.
+    """Return the number of the mention that an event is about, None if there is none. A mention that a reviewer adds is inserted.
 
     Raises:
-        SapbertError: E082, its place is not in the text, or an event of another reviewer is undone; E084, something is not there.
+        SapbertError: E082, the span is not in the text, or the event to undo is of another reviewer; E084, the note, mention or event does not exist.
     """
     if isinstance(said, (AddName, StopName)):
         return None
@@ -294,7 +296,7 @@ def _mention_of(connection: Any, said: Said, reviewer: str) -> int | None:
         if found is None:
             raise fail("E084", what="event")
         if found[0] != reviewer or found[1] == "undo":
-            raise fail("E082", why="only an event of the same reviewer can be undone, and an undo cannot.")
+            raise fail("E082", why="only an event of the same reviewer can be undone, and an undo can't be undone.")
         return None
     if isinstance(said, AddMention):
         note = connection.execute("SELECT note, text FROM note WHERE id = ?", (said.note,)).fetchone()
@@ -328,5 +330,5 @@ def _mention_of(connection: Any, said: Said, reviewer: str) -> int | None:
 
 def _place(start: int, end: int, text: str) -> tuple[int, int]:
     if not start < end <= len(text) or text[start:end] != text[start:end].strip():
-        raise fail("E082", why=f"{start}-{end} is no part of the text that begins and ends with a word.")
+        raise fail("E082", why=f"{start}-{end} is not a part of the text without white space at its ends.")
     return start, end

@@ -1,4 +1,4 @@
-"""Decisions as tables of mention -> concept: the columns of a Usagi mapping, an SSSOM table, and added names for `kb build`. They hold no notes."""
+"""Write decisions as tables of mention and concept: Usagi's columns, SSSOM, and added names for `kb build`. The tables hold no notes."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ NameOf = Callable[[str], str]  # concept id -> canonical name
 
 
 class Mapping(NamedTuple):
-    """What reviewers decided about equal mentions.
+    """The decisions about equal mentions with the same concept.
 
     Attributes:
-        mention: its text, as it stands at first.
-        cui: the concept, or NIL.
-        mentions: how many there are.
-        reviewer: who decided last.
-        at: when, ISO 8601.
-        accepted: whether the linker proposed this concept for the last one.
+        mention: text of the first of them.
+        cui: id of the concept, or NIL.
+        mentions: number of these mentions.
+        reviewer: reviewer of the latest decision.
+        at: time of the latest decision, ISO 8601.
+        accepted: whether the linker had proposed this concept for the latest one.
     """
 
     mention: str
@@ -55,7 +55,7 @@ class Mapping(NamedTuple):
 
 
 def mappings(store: ReviewStore) -> list[Mapping]:
-    """Return the decisions about equal mentions, in any case, the most frequent first. One that means different things has a line for each."""
+    """Return the decisions about equal mentions (case is ignored), the most frequent first. A mention with several concepts has an item for each."""
     counts: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], str] = {}
     last: dict[tuple[str, str], tuple[str, str, bool]] = {}
@@ -73,15 +73,15 @@ def mappings(store: ReviewStore) -> list[Mapping]:
 
 
 def write_usagi(store: ReviewStore, name_of: NameOf, stream: TextIO) -> int:
-    """Write a table with the columns of Usagi's saved mappings. Concepts are those of the knowledge base, not OMOP's.
+    """Write a table with the columns of Usagi's saved mappings. Its concept ids are those of the knowledge base, not of OMOP.
 
     Args:
         store: the review.
-        name_of: concept id -> name.
-        stream: opened with newline="".
+        name_of: function that returns the name of a concept id.
+        stream: a file that was opened with newline="".
 
     Returns:
-        The number of lines without the header.
+        Number of rows, without the header.
     """
     found = mappings(store)
     writer = csv.DictWriter(stream, USAGI)
@@ -108,18 +108,18 @@ def write_usagi(store: ReviewStore, name_of: NameOf, stream: TextIO) -> int:
 
 
 def write_sssom(store: ReviewStore, name_of: NameOf, stream: TextIO) -> int:
-    """Write an SSSOM table (TSV) whose subjects are texts; a mention without a concept has the object `sssom:NoTermFound`.
+    """Write an SSSOM table (TSV) whose subjects are texts. The object of a mention without a concept is `sssom:NoTermFound`.
 
     Args:
         store: the review.
-        name_of: concept id -> name.
+        name_of: function that returns the name of a concept id.
         stream: the file.
 
     Returns:
-        The number of mappings.
+        Number of mappings.
 
     Source:
-        mapping-commons.github.io/sssom, 1.0: literal mappings.
+        Literal mappings of SSSOM 1.0, mapping-commons.github.io/sssom.
     """
     found = mappings(store)
     stream.write("# curie_map:\n#   UMLS: https://uts.nlm.nih.gov/uts/umls/concept/\n")
@@ -135,10 +135,10 @@ def write_sssom(store: ReviewStore, name_of: NameOf, stream: TextIO) -> int:
 
 
 def write_names(store: ReviewStore, stream: TextIO) -> int:
-    """Write the added names as a table that `kb build` reads beside other sources.
+    """Write the added names as a table that `kb build` can read as one more source.
 
     Returns:
-        The number of names.
+        Number of names.
     """
     added, _ = store.log().names()
     stream.write("\t".join(COLUMNS) + "\n")

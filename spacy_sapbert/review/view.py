@@ -1,4 +1,4 @@
-"""A note of a review as the page shows it: its mentions as they stand now, and what is known about their concepts, once for each."""
+"""Return a note of a review as the page needs it: its mentions with the present decisions, and each of their concepts once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_CODES = 12
 
 
 def note_view(store: ReviewStore, note: Note, kb: KnowledgeBase) -> dict[str, Any]:
-    """Return a note as JSON can hold it.
+    """Return a note as a dict that can be written as JSON.
 
     Args:
         store: the review.
@@ -25,7 +25,8 @@ def note_view(store: ReviewStore, note: Note, kb: KnowledgeBase) -> dict[str, An
         kb: the linker's knowledge base.
 
     Returns:
-        id, html (the text with its mentions marked; element `m-NUMBER` is a mention), also (mentions that others overlap), mentions, concepts (by id).
+        id, html (the text with marked mentions; a mention is the element `m-NUMBER`), also (HTML of mentions that overlap a marked one), mentions,
+        concepts (by id).
     """
     mentions = store.mentions(note)
     shown = [_row(mention, note.text, kb) for mention in mentions]
@@ -36,7 +37,7 @@ def note_view(store: ReviewStore, note: Note, kb: KnowledgeBase) -> dict[str, An
 
 
 def concepts(kb: KnowledgeBase, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return name, semantic types, codes, definition and page of the concepts that the knowledge base has, by id."""
+    """Return concept id -> name, semantic types, codes, definition and address of its page, for the concepts that the knowledge base has."""
     found = {}
     tree = kb.semantic_type_tree.type_id_to_node
     for concept_id in sorted(set(ids) - {NIL, UNKNOWN}):
@@ -60,7 +61,7 @@ def concepts(kb: KnowledgeBase, ids: Iterable[str]) -> dict[str, dict[str, Any]]
 
 
 def _row(mention: Mention, text: str, kb: KnowledgeBase) -> Row:
-    """Return a mention's record as it stands now: with the span, the status and the concept that reviewers gave."""
+    """Return the present record of a mention: with the span, the status and the concept that reviewers decided."""
     start, end = place_of(mention)
     final = mention.reviewed.final
     cui = _now(mention)
@@ -75,7 +76,7 @@ def _row(mention: Mention, text: str, kb: KnowledgeBase) -> Row:
         "cui": cui,
         "types": [tui for tui in types if tui in known],
         "status": mention.record["status"] if mention.reviewed.status is None else mention.reviewed.status,
-        "probability": mention.record["probability"] if final is None else None,  # what was decided is not doubtful
+        "probability": mention.record["probability"] if final is None else None,  # a decided mention must not look doubtful
     }
 
 
