@@ -148,7 +148,7 @@ class LinkerBundle:
             found = open_index(places["index"].parent, index)
         else:
             found = index if opened is None else opened.index
-        _check_built_for_each_other(kb, loaded, found, encoder)
+        check_built_for_each_other(kb, loaded, found, encoder)
         why = why_not_ranked = ""
         if ranker is None:
             ranker, why_not_ranked = open_ranker(folder, loaded.fingerprint)
@@ -237,7 +237,7 @@ class LinkerBundle:
             warn("W004", path=self.folder, differences=shown)
 
 
-def _check_built_for_each_other(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, asked: Encoder) -> None:
+def check_built_for_each_other(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, asked: Encoder) -> None:
     """Check that an index holds the vectors of a knowledge base by an encoder, and that it is the encoder that was asked for.
 
     Raises:

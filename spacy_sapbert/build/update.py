@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from .. import bundle
-from ..errors import fail
 from ..files import MANIFEST, write_text, writing_folder
-from ..indexes.base import NeedsLibrary, reader_params_of, report_of
+from ..indexes.base import NeedsLibrary, reader_params_of
 from ..kb.additions import AddedName, Additions
 from ..kb.builder import Filters, Source, build_kb
 from ..kb.knowledge_base import KnowledgeBase
@@ -115,11 +114,7 @@ def update_linker(
     before = KnowledgeBase(old / bundle.KB)
     index = bundle.open_index(old)
     model = bundle.open_encoder(old / bundle.ENCODER, NameEncoder())
-    report = report_of(index).get("built_for", {})
-    if report.get("encoder", "") != model.fingerprint or len(index) != before.n_surface_forms:
-        built = report.get("encoder_name", "unknown")
-        width = model.dim
-        raise fail("E203", index=len(index), dim=index.dim, built=built, names=before.n_surface_forms, encoder=model.fingerprint, width=width)
+    bundle.check_built_for_each_other(before, model, index, NameEncoder())
     kept = {
         key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names", "cased") if key in before.manifest["filters"]
     }

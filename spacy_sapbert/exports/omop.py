@@ -18,7 +18,7 @@ COLUMNS = (
     *("note_nlp_id", "note_id", "section_concept_id", "snippet", "offset", "lexical_variant", "note_nlp_concept_id", "note_nlp_source_concept_id"),
     *("nlp_system", "nlp_date", "nlp_datetime", "term_exists", "term_temporal", "term_modifiers"),
 )
-LONGEST, LONGEST_TEMPORAL, LONGEST_MODIFIERS = 250, 50, 2000  # most characters in a column
+LONGEST, LONGEST_MODIFIERS = 250, 2000  # most characters in a column
 AROUND = 60  # characters of the text on each side of a mention, in a snippet
 UNKNOWN = 0  # OMOP's "No matching concept"
 

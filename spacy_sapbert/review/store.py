@@ -204,16 +204,16 @@ class ReviewStore:
         sql = f"SELECT doubt, COUNT(*) FROM mention WHERE added = 0 AND cui != '{NIL}' GROUP BY doubt"
         return [(None if doubt < 0 else 1 - doubt, count) for doubt, count in self._database.rows(sql)]
 
-    def find(self, text: str, limit: int = MAX_PAGE) -> list[str]:
-        """Return the ids of notes whose text or id contains a text; the case of ASCII letters is ignored. At most `limit` ids are returned."""
+    def find(self, text: str) -> list[str]:
+        """Return the ids of the notes whose text or id contains a text; the case of ASCII letters is ignored."""
         pattern = "%" + text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        sql = "SELECT id FROM note WHERE text LIKE ?1 ESCAPE '\\' OR id LIKE ?1 ESCAPE '\\' ORDER BY note LIMIT ?2"
-        return [note_id for (note_id,) in self._database.rows(sql, pattern, limit)]
+        sql = "SELECT id FROM note WHERE text LIKE ?1 ESCAPE '\\' OR id LIKE ?1 ESCAPE '\\' ORDER BY note"
+        return [note_id for (note_id,) in self._database.rows(sql, pattern)]
 
-    def with_concept(self, cui: str, limit: int = MAX_PAGE) -> list[str]:
-        """Return the ids of notes in which a concept is proposed or was added; at most `limit` ids are returned."""
-        sql = "SELECT DISTINCT id FROM note JOIN mention ON mention.note = note.note WHERE cui = ? ORDER BY note.note LIMIT ?"
-        return [note_id for (note_id,) in self._database.rows(sql, cui, limit)]
+    def with_concept(self, cui: str) -> list[str]:
+        """Return the ids of the notes in which a concept is proposed or was added."""
+        sql = "SELECT DISTINCT id FROM note JOIN mention ON mention.note = note.note WHERE cui = ? ORDER BY note.note"
+        return [note_id for (note_id,) in self._database.rows(sql, cui)]
 
     def concepts(self, limit: int = 500) -> list[tuple[str, int]]:
         """Return (concept id, number of mentions) for the concepts of all mentions, the most frequent first."""

@@ -203,6 +203,18 @@ def test_a_release_that_can_not_be_read_changes_nothing(old: Path, tmp_path: Pat
     assert not list(tmp_path.iterdir())
 
 
+def test_an_old_linker_whose_parts_do_not_fit_is_refused(old: Path, new_release: Path, tmp_path: Path) -> None:
+    other = building.build_linker(
+        [building.read_source(release(tmp_path / "META", {COUGH: ["cough"]}))], tmp_path / "other", index=ExactIndex(), progress=False
+    )
+    mixed = tmp_path / "mixed"
+    shutil.copytree(old, mixed)
+    shutil.rmtree(mixed / bundle.KB)
+    shutil.copytree(other / bundle.KB, mixed / bundle.KB)
+    with pytest.raises(ValueError, match=r"E203.*they differ in knowledge base and number of names\."):
+        update_linker(mixed, [building.read_source(new_release)], tmp_path / "out")
+
+
 def test_the_command(old: Path, new_release: Path, tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     DocBin(docs=[Doc(nlp.vocab, words=["rash", "lung"], ents=["B-X", "B-X"])]).to_disk(tmp_path / "corpus.spacy")

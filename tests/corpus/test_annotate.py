@@ -244,7 +244,9 @@ def test_what_kills_every_worker_is_named_and_the_others_are_done(tmp_path: Path
     load_bullets(3)
     with pytest.raises(SapbertError) as info:
         annotate(corpus, out, trap, workers=2, partition_size=4, progress=False)
-    assert str(info.value).startswith("[E409] 1 of 6 partitions could not be finished: part-00002. All others are finished and kept. Each was tried 3 times")
+    assert str(info.value).startswith(
+        "[E409] 1 of 6 partitions could not be finished: part-00002. All others are finished and kept. Each was tried 3 times"
+    )
     assert "SIGKILL" in str(info.value)
     missing = {"part-00002.parquet", "_summary.json"}
     assert content(out) == {name: data for name, data in wanted.items() if name not in missing}

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from spacy_sapbert.errors import DamagedFile, SapbertError
 from spacy_sapbert.review.events import NIL, UNKNOWN, Event, read_event
 from spacy_sapbert.review.log import Log
-from spacy_sapbert.review.store import ReviewStore, doubt_of
+from spacy_sapbert.review.store import MAX_PAGE, ReviewStore, doubt_of
 
 TEXT = "Fever and cold. <b>MI</b> in 2001."
 
@@ -232,6 +232,12 @@ def test_search_takes_marks_as_they_are(store: ReviewStore) -> None:
     assert store.find("n2") == ["n2"]
     assert store.with_concept("C2") == ["n1"]
     assert store.concepts() == [("C1", 1), ("C2", 1)]
+
+
+def test_a_search_finds_more_notes_than_a_page_has(store: ReviewStore) -> None:
+    for number in range(MAX_PAGE + 5):
+        store.add_note(f"m{number}", "no murmur", [row("murmur", "C9", 0.9, text="no murmur")])
+    assert len(store.find("murmur")) == len(store.with_concept("C9")) == MAX_PAGE + 5
 
 
 # -- the file -----------------------------------------------------------------------------------------------------------

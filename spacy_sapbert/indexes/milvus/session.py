@@ -116,7 +116,7 @@ class Session:
         """Return our error for one of pymilvus."""
         status, why = _status(error), _said(error)
         if status in _REFUSED:
-            what = "has" if os.environ.get(self.token_env) else "is not set, or empty"
+            what = "is set" if os.environ.get(self.token_env) else "is not set, or empty"
             return fail("E231", ServerError, uri=self.shown, env=self.token_env or "that token_env should name", what=what, why=why)
         if connecting or status in _LOST:
             if self.shown.startswith("https://") and not os.environ.get(AUTHORITY):
