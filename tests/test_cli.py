@@ -18,7 +18,8 @@ from tiny_encoders import make_bert, with_code
 from typer.testing import CliRunner
 
 from spacy_sapbert.build import default_linkers
-from spacy_sapbert.cli import app, make_pipeline, read_notes
+from spacy_sapbert.cli import app, read_notes
+from spacy_sapbert.corpus.pipeline import make_pipeline
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -498,6 +499,6 @@ def test_module_runs(monkeypatch: pytest.MonkeyPatch):
     ],
 )
 def test_a_file_that_is_not_there_is_no_text(given: str, kind: str):
-    from spacy_sapbert.cli import _what_is
+    from spacy_sapbert.cli.inputs import _what_is
 
     assert _what_is(given) == kind

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_sapbert import cli
 from spacy_sapbert.build.linker import read_source
+from spacy_sapbert.cli.app import _show_log
 from spacy_sapbert.errors import DamagedFile, Errors, SapbertError, SapbertWarning, fail, logger, warn
 from spacy_sapbert.kb.builder import build_kb
 
@@ -55,8 +55,8 @@ def test_every_template_can_be_filled_and_ends_with_a_full_stop() -> None:
 
 
 def test_the_command_line_shows_what_the_library_logs_once(capsys: pytest.CaptureFixture[str]) -> None:
-    cli._show_log()
-    cli._show_log()
+    _show_log()
+    _show_log()
     logger.info("12 names need 1 GB")
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", "12 names need 1 GB\n")

@@ -147,7 +147,7 @@ EDITS = {
     "spacy_sapbert/service/app.py": set(),
     "spacy_sapbert/review/store.py": set(),
     "spacy_sapbert/exports/fhir.py": set(),
-    "spacy_sapbert/cli.py": set(),
+    "spacy_sapbert/cli/link.py": set(),
     "training/corpora/brat.py": {"assemble", "evaluate", "report", "compare", "finetune", "biosyn", "mentions", "languages-evaluate"},
     "training/mentions/fit.py": {"mentions"},
     "training/configs/recogniser.cfg": {"mentions"},

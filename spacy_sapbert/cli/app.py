@@ -1,0 +1,97 @@
+"""The typer apps, how commands show errors, and the options that several commands share."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+import typer
+
+from ..errors import SapbertError, fail, logger
+from ..files import valid_text
+
+app = typer.Typer(help="Link mentions of clinical text to UMLS concepts.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=True)
+app.add_typer(kb_app, name="kb")
+review_app = typer.Typer(help="Review links: put notes into a review, and write out the decisions of the reviewers.", no_args_is_help=True)
+app.add_typer(review_app, name="review")
+
+
+P = ParamSpec("P")
+
+# options of several commands
+LINKER_NAME = typer.Option(None, help="A registered linker (open, hpo, hpo-fast), or the folder of a linker; default: open.")
+ENCODER = typer.Option(None, help="'fast': the shipped static encoder, about 70 times as fast and a little less accurate.")
+PIPELINE = typer.Option(
+    None, help="A spaCy pipeline whose entities are linked; default: a blank pipeline with clinical_mentions and concept_matcher."
+)
+THRESHOLD = typer.Option(None, help="Score that a link must be above.")
+TYPES = typer.Option("", help="Semantic types or groups to keep, separated by commas.")
+VOCABULARIES = typer.Option("", help="Vocabularies to keep, separated by commas.")
+EXTENSIONS = typer.Option(
+    "", help="Span extensions to write into the output, separated by commas (is_negated). Any component of the pipeline may have set them."
+)
+TARGET_PRECISION = typer.Option(
+    None, help="Set the threshold by the linker's calibration, so that this share of links is right (0 to 1); use it instead of --threshold."
+)
+CODE = typer.Option(None, help="Python file to run first; it registers components that the --pipeline needs.")
+TEXT_FIELD = typer.Option("text", help="Field or column with the text.")
+ID_FIELD = typer.Option(None, help="Field or column with the id of the note; default: 'id' if there is one, else file and line.")
+ABBREVIATIONS = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found.")
+
+
+def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Register a function as a command. An error with a code, or of the operating system, is shown as one message, and the exit code is 1.
+
+    Args:
+        where: the app that the command belongs to.
+        name: name of the command.
+    """
+
+    def decorate(function: Callable[P, None]) -> Callable[P, None]:
+        @functools.wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            _show_log()
+            try:
+                function(*args, **kwargs)
+            except SapbertError as error:
+                typer.secho(valid_text(error), fg=typer.colors.RED, err=True)
+                raise typer.Exit(1) from error
+            except BrokenPipeError:  # the program that reads the output has ended
+                raise
+            except OSError as error:
+                refused = fail("E053", path=valid_text(error.filename or "?"), error=error.strerror or type(error).__name__)
+                typer.secho(str(refused), fg=typer.colors.RED, err=True)
+                raise typer.Exit(1) from error
+
+        return where.command(name)(run)
+
+    return decorate
+
+
+class _OnStandardError(logging.Handler):
+    """Prints the log of the library."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(self.format(record), err=True)
+
+
+def _show_log() -> None:
+    """Print the log of the library, such as the estimate of resources, on standard error."""
+    if not any(isinstance(handler, _OnStandardError) for handler in logger.handlers):
+        logger.addHandler(_OnStandardError())
+        logger.setLevel(logging.INFO)
+
+
+def split_list(text: str) -> list[str]:
+    """Return the parts of a text between commas, without empty ones."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def progress(docs: Any, total: int) -> Any:
+    """Return an iterable with a progress bar of notes, which appears after three seconds."""
+    from tqdm import tqdm
+
+    return tqdm(docs, total=total, desc="linking", unit="note", delay=3.0)

@@ -1,0 +1,133 @@
+"""`link`, `lookup` and `demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ..corpus.pipeline import make_pipeline, run_code
+from ..errors import MissingFile, fail
+from .app import (
+    ABBREVIATIONS,
+    CODE,
+    ENCODER,
+    EXTENSIONS,
+    ID_FIELD,
+    LINKER_NAME,
+    PIPELINE,
+    TARGET_PRECISION,
+    TEXT_FIELD,
+    THRESHOLD,
+    TYPES,
+    VOCABULARIES,
+    app,
+    command,
+    progress,
+    split_list,
+)
+from .inputs import read_notes
+from .outputs import EXPORTS, Format, check_format, check_out, export_docs, write_docs
+
+
+@command(app, "link")
+def link(
+    inputs: list[str] = typer.Argument(
+        ..., help="A text, files (.txt, .jsonl, .csv, .tsv, also .gz or .zst, .parquet), folders of .txt files, or - for standard input."
+    ),
+    format: Format = typer.Option(Format.table, help="Format of the output."),
+    out: Path | None = typer.Option(None, help="File to write; default: standard output."),
+    linker_name: str | None = LINKER_NAME,
+    encoder: str | None = ENCODER,
+    pipeline: str | None = PIPELINE,
+    threshold: float | None = THRESHOLD,
+    types: str = TYPES,
+    vocabularies: str = VOCABULARIES,
+    abbreviations: bool = ABBREVIATIONS,
+    extensions: str = EXTENSIONS,
+    target_precision: float | None = TARGET_PRECISION,
+    code: Path | None = CODE,
+    text_field: str = TEXT_FIELD,
+    id_field: str | None = ID_FIELD,
+    athena: Path | None = typer.Option(
+        None, help="--format omop: folder with CONCEPT.csv and CONCEPT_RELATIONSHIP.csv from Athena, for concept ids."
+    ),
+    raw: bool = typer.Option(
+        False, "--raw", help="CSV: write texts unchanged. Without it, texts that a spreadsheet would read as a formula get an apostrophe in front."
+    ),
+) -> None:
+    """Find and link the mentions in notes. If a note fails, the other notes are still written, and the exit code is 1."""
+    from ..corpus.annotator import AnnotationSettings, check_extensions
+    from ..corpus.isolated import Isolated
+
+    check_format(format, out, athena)
+    if out is not None and format is not Format.brat:
+        check_out(out)
+    texts = list(read_notes(inputs, text_field, id_field))
+    kept = split_list(types), split_list(vocabularies)
+    settings = AnnotationSettings(linker_name, pipeline, threshold, *kept, encoder=encoder, target_precision=target_precision)
+    run_code(code)
+    nlp = make_pipeline(settings.config(), pipeline, abbreviations, alone=True)
+    check_extensions(split_list(extensions))
+    found: dict[int, Any] = {}
+    reasons = Isolated(nlp).run([text for text, _ in texts], found.__setitem__, lambda docs: progress(docs, len(texts)))
+    docs = [(found[i], texts[i][1]) for i in sorted(found)]
+    linker: Any = nlp.get_pipe("sapbert_linker")
+    if docs or not reasons:
+        if format in EXPORTS:
+            export_docs(docs, linker, format, out, athena)
+        else:
+            write_docs(docs, linker.kb, format, out, split_list(extensions), raw=raw)
+    if reasons:
+        first = min(reasons)
+        raise fail("E054", count=len(reasons), total=len(texts), note=texts[first][1], why=reasons[first])
+
+
+@command(app, "lookup")
+def lookup(
+    names: list[str] = typer.Argument(..., help="Mentions to look up; or concepts, by an id or a code such as MESH:D003924."),
+    k: int = typer.Option(5, min=1, help="Number of candidates to show."),
+    linker_name: str | None = LINKER_NAME,
+    encoder: str | None = ENCODER,
+) -> None:
+    """Show the nearest concepts of mentions, and the concepts of ids and codes."""
+    import spacy
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": linker_name, "encoder": encoder})
+    console = Console()
+    for name, candidates in zip(names, linker.candidate_generator(names, max(30, k))):
+        table = Table("score", "concept", "name", "by the name", title=Text(name), title_justify="left")
+        # Text, because rich would read the brackets of "benzo[a]pyrene" as markup
+        for row in (identified := linker.kb.rows_of(name)[:k]):
+            entity = linker.kb.entity(row)
+            table.add_row("id", Text(entity.concept_id), Text(entity.canonical_name), Text(name))
+        is_name = bool(linker.kb.find([linker.search.normal(name)]))  # an id may also be a word
+        for candidate in candidates[:k] if is_name or not identified else ():
+            entity = linker.kb[candidate.concept_id]
+            table.add_row(f"{candidate.similarities[0]:.3f}", Text(candidate.concept_id), Text(entity.canonical_name), Text(candidate.aliases[0]))
+        console.print(table)
+
+
+@command(app, "demo")
+def demo(
+    notes: Path = typer.Option(Path("examples/notes"), help="Folder of notes."),
+    out: Path = typer.Option(Path("artifacts/demo"), help="Folder to write links.jsonl and notes.html into."),
+) -> None:
+    """Link the example notes: show a table, and write links.jsonl and notes.html."""
+    if not notes.is_dir():
+        raise fail("E401", MissingFile, path=notes)
+    nlp = make_pipeline({}, alone=True)
+    patterns = notes.parent / "patterns.jsonl"
+    if patterns.is_file():  # used in place of a trained recogniser: it finds lay words and drugs that are not names of the ontology
+        nlp.add_pipe("entity_ruler", first=True).from_disk(patterns)
+    texts = list(read_notes([str(notes)]))
+    docs = list(progress(nlp.pipe(texts, as_tuples=True), len(texts)))
+    kb = nlp.get_pipe("sapbert_linker").kb
+    write_docs(docs, kb, Format.table, None)
+    write_docs(docs, kb, Format.jsonl, out / "links.jsonl")
+    write_docs(docs, kb, Format.html, out / "notes.html")
+    typer.echo(f"Written: {out / 'links.jsonl'} and {out / 'notes.html'}")

@@ -1,0 +1,162 @@
+"""What `link` writes, in every format."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from ..errors import MissingFile, fail
+
+
+class Format(str, Enum):
+    """Output formats of `link`."""
+
+    table = "table"
+    jsonl = "jsonl"
+    csv = "csv"
+    html = "html"
+    fhir = "fhir"
+    omop = "omop"
+    phenopackets = "phenopackets"
+    bioc = "bioc"
+    brat = "brat"
+    comprehend = "comprehend"
+
+
+EXPORTS = (Format.fhir, Format.omop, Format.phenopackets, Format.bioc, Format.brat, Format.comprehend)
+
+
+def export_docs(docs: list[Any], linker: Any, format: Format, out: Path | None, athena: Path | None = None) -> None:
+    """Write links in a format of another tool or standard.
+
+    Args:
+        docs: (Doc, id of the note) pairs.
+        linker: the component that linked them.
+        format: one of `EXPORTS`.
+        out: the file, or the folder for brat; None: standard output.
+        athena: folder with Athena's files, for omop.
+
+    Raises:
+        SapbertError: E009, the output cannot be written; E403, a file of Athena is damaged.
+    """
+    import io
+
+    from .. import render
+    from ..exports import base, bioc, brat, comprehend, fhir, omop, phenopackets
+
+    kb, origin = linker.kb, base.origin_of(linker.bundle)
+    notes = [base.LinkedNote(note_id, doc.text, list(render.rows(doc, kb, note_id=note_id))) for doc, note_id in docs]
+    if format is Format.brat:
+        assert out is not None
+        try:
+            brat.write(notes, origin, out)
+        except OSError as error:
+            raise fail("E009", path=out, error=error.strerror) from error
+        return
+    text = io.StringIO()
+    if format is Format.omop:
+        omop.write(notes, origin, text, athena)
+    elif format is Format.comprehend:
+        comprehend.write(notes, origin, text, lambda concept_id: kb.codes(kb.row_of(concept_id)) if concept_id in kb else {})
+    else:
+        {Format.fhir: fhir.write, Format.phenopackets: phenopackets.write, Format.bioc: bioc.write}[format](notes, origin, text)
+    write_out(text.getvalue(), out)
+
+
+def check_out(out: Path) -> None:
+    """Create the folder of an output file, before the long work starts, so that a wrong path fails early.
+
+    Raises:
+        SapbertError: E009, the file cannot be written.
+    """
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if out.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not os.access(out.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise fail("E009", path=out, error=error.strerror) from error
+
+
+def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, extensions: Sequence[str] = (), *, raw: bool = False) -> None:
+    """Write links in one of the formats.
+
+    Args:
+        docs: (Doc, id of the note) pairs.
+        kb: the linker's knowledge base.
+        format: the format.
+        out: the file; None: standard output.
+        extensions: names of Span extensions to write as well.
+        raw: see `to_csv`.
+
+    Raises:
+        SapbertError: E009, the file cannot be written.
+    """
+    import io
+
+    from rich.console import Console
+
+    from .. import render
+
+    if format is Format.table and out is None:
+        render.to_table(_rows(docs, kb), Console())
+        return
+    text = io.StringIO()
+    if format is Format.jsonl:
+        render.to_jsonl(_rows(docs, kb, extensions), text)
+    elif format is Format.csv:
+        render.to_csv(_rows(docs, kb, extensions), text, extensions, raw=raw)
+    elif format is Format.html:
+        text.write(render.to_html(docs, kb, "Linked notes", extensions=extensions))
+    else:
+        render.to_table(_rows(docs, kb), Console(file=text, width=140))
+    write_out(text.getvalue(), out)
+
+
+def write_out(text: str, out: Path | None) -> None:
+    """Write a text to standard output or into a file, which then appears complete or not at all.
+
+    Raises:
+        SapbertError: E009, the file cannot be written.
+    """
+    if out is None:
+        sys.stdout.write(text)
+        return
+    check_out(out)
+    temporary = out.with_name(f".{out.name}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="")
+        temporary.replace(out)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise fail("E009", path=out, error=error.strerror) from error
+
+
+def _rows(docs: list[Any], kb: Any, extensions: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    from .. import render
+
+    for doc, note_id in docs:
+        yield from render.rows(doc, kb, note_id=note_id, extensions=extensions)
+
+
+def check_format(format: Format, out: Path | None, athena: Path | None) -> None:
+    """Check the options that belong to a format, before the notes are linked.
+
+    Raises:
+        SapbertError: E002, an option does not fit the format; E401, Athena's files are missing.
+    """
+    from ..exports.athena import CONCEPT, RELATIONSHIP
+
+    if format is Format.brat and (out is None or out.is_file()):
+        raise fail("E002", setting="--out", component="link", value=str(out), why="brat needs a folder, because it has two files for each note.")
+    if athena is not None and format is not Format.omop:
+        raise fail("E002", setting="--athena", component="link", value=str(athena), why="it is for --format omop.")
+    for name in (CONCEPT, RELATIONSHIP) if athena is not None else ():
+        if not (athena / name).is_file():  # type: ignore[operator]
+            raise fail("E401", MissingFile, path=athena / name)  # type: ignore[operator]
