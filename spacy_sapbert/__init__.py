@@ -1,4 +1,4 @@
-"""Link mentions of clinical and biomedical text to UMLS concepts. Importing this is light; parts load when they are asked for."""
+"""Link mentions of clinical and biomedical text to UMLS concepts. The import is fast: each part is loaded when it is first used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["ConceptMatcher", "KnowledgeBase", "NameEncoder", "SapBertLinker", "_
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
+    """Import a public name when it is first used."""
     if name not in _PUBLIC:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(importlib.import_module(f".{_PUBLIC[name]}", __name__), name)

@@ -1,4 +1,4 @@
-"""A name that its sources write as an acronym is not what a word in small letters says: "scar" is no SCAR, "pale" no PALE, "arms" no ARMS."""
+"""Do not link a word in small letters to an acronym: "scar" does not mean SCAR, "pale" does not mean PALE, "arms" does not mean ARMS."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .settings import Filter
 
 
 def as_written(search: CandidateSearch, text: str, types: Filter, found: Found) -> Found:
-    """Return the answer for a mention, without concepts whose name it is only as an acronym, if it is not written as one.
+    """Return the answer for a mention. Unless the mention is written as an acronym, concepts that it names only as an acronym are removed.
 
-    Where no other concept has its text as a name, that of its singular is taken ("arms": arm), and none where there is no such name.
+    If no concept is left, the concept of the singular is used ("arms": arm). If there is none either, the mention has no link.
 
     Args:
-        search: found the answer.
+        search: the search that found the answer.
         text: the mention as it is written.
-        types: semantic types that it may be linked to.
+        types: semantic types that the mention may be linked to; None is all.
         found: the answer for the text in lower case.
     """
     if not found.answer.explain.get("exact") or not _is_word(text):
@@ -28,7 +28,7 @@ def as_written(search: CandidateSearch, text: str, types: Filter, found: Found) 
 
 
 def _is_word(text: str) -> bool:
-    """Say whether a text is one short word that is not written as an acronym."""
+    """Return whether a text is one short word that is not written as an acronym."""
     return len(text) <= ACRONYM_LETTERS + 1 and text.isalpha() and not fits(text, CAPITALS)
 
 
@@ -44,16 +44,16 @@ def _answer(search: CandidateSearch, text: str, types: Filter, answer: Answer) -
     meant = [concept for concept in tied if is_meant(concept)]
     if len(meant) == len(tied):
         return answer
-    left = set(tied) - set(meant)
-    alone = answer._replace(
-        candidates=[(concept, score) for concept, score in answer.candidates if concept not in left],
+    removed = set(tied) - set(meant)
+    rest = answer._replace(
+        candidates=[(concept, score) for concept, score in answer.candidates if concept not in removed],
         explain={**answer.explain, "ties": meant if len(meant) > 1 else []},
     )
     if meant and meant[0] == tied[0]:
-        return alone
+        return rest
     if not meant and stem(form) != form:
         other = search.find([(stem(form), types)])[0].answer
         if other.explain.get("exact") and is_meant(other.explain["id"]):
             return other
     name = kb.entity(kb.row_of(meant[0])).canonical_name if meant else ""
-    return search.decided(alone, Choice([(concept, answer.probability or 0.0) for concept in meant], name, bool(meant)), types)
+    return search.decided(rest, Choice([(concept, answer.probability or 0.0) for concept in meant], name, bool(meant)), types)

@@ -27,7 +27,7 @@ def get_mentions(doc: Doc, settings: Settings) -> tuple[Spans, list[Mention]]:
 
 
 def read_gold(docs: Iterable[Doc | Example], settings: Settings) -> tuple[list[Query], list[str]]:
-    """Return the mentions of spans with a `kb_id`, and these gold ids. Of an Example the reference counts."""
+    """Return the mentions of all spans that have a `kb_id`, and these gold ids. For an Example, its reference Doc is read."""
     queries: list[Query] = []
     gold: list[str] = []
     for given in docs:
@@ -40,17 +40,17 @@ def read_gold(docs: Iterable[Doc | Example], settings: Settings) -> tuple[list[Q
 
 
 def observe(search: CandidateSearch, docs: Iterable[Doc | Example]) -> list[Observed]:
-    """Return annotated mentions as a search ranks them, in their order."""
+    """Return how a search ranks annotated mentions, in the order of the mentions."""
     return search.observe(*read_gold(docs, search.settings))
 
 
 def ranked(search: CandidateSearch, sets: Iterable[Iterable[Doc | Example]], fit_on: str) -> LinkerBundle:
-    """Return the search's linker with a ranker that is trained on annotated Docs, and without a calibration, which was fit on another ranking.
+    """Return the search's linker with a ranker that is trained on annotated Docs. Its calibration is removed: it was fit on another ranking.
 
     Args:
-        search: of the linker, without targets.
-        sets: the Docs of each corpus; their spans have gold ids as `kb_id_`. See `fit_weights` for what each counts.
-        fit_on: which data this is, in words.
+        search: a search with the linker, without targets.
+        sets: the Docs of each corpus; their spans have gold ids as `kb_id_`. See `fit_weights` for the weight of each corpus.
+        fit_on: a description of the data, in words.
 
     Raises:
         SapbertError: E014, E016, E047, E051, see `SapBertLinker.train_ranker`.
@@ -75,9 +75,9 @@ def calibrated(search: CandidateSearch, docs: Iterable[Doc | Example], fit_on: s
     """Return the search's linker with a calibration that is fit on annotated Docs.
 
     Args:
-        search: of the linker, without targets.
-        docs: their spans have gold ids as `kb_id_`.
-        fit_on: which data this is, in words.
+        search: a search with the linker, without targets.
+        docs: annotated Docs; their spans have gold ids as `kb_id_`.
+        fit_on: a description of the data, in words.
 
     Raises:
         SapbertError: E012, E013, E014, E016, see `SapBertLinker.calibrate`.

@@ -1,4 +1,4 @@
-"""Open NumPy files that somebody else may have written: what is not the array that is expected is refused before it is mapped."""
+"""Open NumPy files that may come from somebody else. A file that does not hold the expected array is refused."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_ROWS = 50_000  # looked at at once
+_ROWS = 50_000  # checked at once
 
 
 def open_array(path: Path, kinds: str, shape: tuple[int | None, ...], *, mapped: bool = True) -> npt.NDArray[Any]:
-    """Map an array, read-only. Nothing is unpickled.
+    """Open an array, read-only. Nothing is unpickled.
 
     Args:
         path: the file.
         kinds: kinds of numbers that it may hold, as NumPy's `dtype.kind` names them: "f" for floats, "iu" for whole numbers.
-        shape: the size of each of its axes, None for any.
-        mapped: map it; else read it.
+        shape: the expected size of each axis, None for any size.
+        mapped: memory-map the file; False reads it into memory.
 
     Raises:
-        ValueError: it is missing, damaged, cut short, or another array; the message says so and names the file.
+        ValueError: the file is missing, damaged, cut short, or holds another array; the message says so and names the file.
     """
     try:
         array = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
@@ -38,10 +38,10 @@ def open_array(path: Path, kinds: str, shape: tuple[int | None, ...], *, mapped:
 
 
 def check_finite(array: npt.NDArray[Any], name: str) -> None:
-    """Look at all values of an array (n, …).
+    """Check that all values of an array (n, …) are finite.
 
     Raises:
-        ValueError: one is NaN or infinite.
+        ValueError: a value is NaN or infinite.
     """
     for start in range(0, len(array), _ROWS):
         block = array[start : start + _ROWS]
@@ -50,13 +50,13 @@ def check_finite(array: npt.NDArray[Any], name: str) -> None:
 
 
 def check_between(array: npt.NDArray[Any], name: str, least: int, below: int) -> None:
-    """Look at all values of an array of whole numbers.
+    """Check that all values of an array of whole numbers are in a range.
 
     Args:
-        array: the array.
-        name: what it is, for the message.
-        least: the smallest value that it may hold.
-        below: all values are below this one.
+        array: the array, of any shape.
+        name: name of the array, for the message.
+        least: the smallest value that is allowed.
+        below: all values must be below this one.
 
     Raises:
         ValueError: a value is outside.

@@ -1,6 +1,7 @@
-"""An opened linker folder as one value, and what opens and saves its parts.
+"""An opened linker folder as one value, and the functions that open and save its parts.
 
-A linker folder holds `kb/`, `encoder/`, `index/` and `manifest.json`; beside them `ranker.json`, `calibration.json` and what `Additions` writes, if there are any.
+A linker folder holds `kb/`, `encoder/`, `index/` and `manifest.json`. It may also hold `senses/`, `ranker.json`, `calibration.json` and the
+files of `Additions`.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from .types import VectorIndex
 
 KIND, VERSION = "linker", 1
 KB, ENCODER, INDEX = "kb", "encoder", "index"  # folders in a linker folder
-PARTS = {"kb": KB, "model": ENCODER, "index": INDEX}  # as spaCy's `exclude` names them -> folder
-SENSES = "senses"  # a sense model in a linker folder, if it has one; the manifest does not list it: it depends on no part
-RANKER = "ranker.json"  # beside the manifest, which does not list it: it may be trained again
-CALIBRATION = "calibration.json"  # beside the manifest, which does not list it: it may be fit again
+PARTS = {"kb": KB, "model": ENCODER, "index": INDEX}  # name of a part in spaCy's `exclude` -> its folder
+SENSES = "senses"  # folder of the sense model, if there is one; the manifest does not list it, because it depends on no part
+RANKER = "ranker.json"  # the manifest does not list it, because it may be trained again
+CALIBRATION = "calibration.json"  # the manifest does not list it, because it may be fit again
 NAME_ENCODER, STATIC_ENCODER = "spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"
 
 
 class _Manifest(BaseModel):
-    """What the manifest of a linker folder says."""
+    """The required content of a linker folder's manifest."""
 
     model_config = ConfigDict(strict=True)
 
@@ -48,7 +49,7 @@ class _Manifest(BaseModel):
 
 
 class _EncoderManifest(BaseModel):
-    """What the manifest of an encoder says."""
+    """The required content of an encoder's manifest."""
 
     model_config = ConfigDict(strict=True)
 
@@ -60,21 +61,22 @@ class _EncoderManifest(BaseModel):
 class LinkerBundle:
     """An opened linker folder. Its parts were built for each other.
 
-    To change a part, make another bundle: `with_additions`, or `dataclasses.replace`. Whoever holds this one keeps a whole linker.
+    A bundle is never changed. To change a part, make another bundle with `with_additions` or `dataclasses.replace`. Code that still uses the
+    old bundle then still has a complete linker.
 
     Attributes:
         folder: the linker folder.
         kb: the knowledge base, with the additions.
         encoder: the encoder, loaded.
         index: the index of the knowledge base's surface forms.
-        ranker: orders candidates; None where there is none that was trained for this encoder.
-        calibration: None where there is none that was fit for this encoder, knowledge base and ranker.
+        ranker: orders candidates; None if no ranker was trained for this encoder.
+        calibration: None if no calibration was fit for this encoder, knowledge base and ranker.
         additions: names and concepts that a user added, with their vectors by this encoder.
-        why_not_calibrated: for the message of E010, why a calibration in the folder is not used.
-        why_not_ranked: for the message of E050, why a ranker in the folder is not used.
-        parts: part, as `PARTS` names it -> its own folder, which is not in `folder` where the part was kept from another linker folder. A part
-            that was given as an object and lies in no folder is left out.
-        temporaries: keep the folders on disk as long as the bundle lives, where `from_bytes` wrote them.
+        why_not_calibrated: for the message of E010: why a calibration in the folder is not used.
+        why_not_ranked: for the message of E050: why a ranker in the folder is not used.
+        parts: name of a part, see `PARTS` -> its folder. If a part was kept from another linker folder, its folder is there. A part that was
+            given as an object and has no folder is left out.
+        temporaries: temporary folders that `from_bytes` wrote; they stay on disk as long as the bundle is in use.
     """
 
     folder: Path
@@ -91,7 +93,7 @@ class LinkerBundle:
 
     @property
     def senses(self) -> Path | None:
-        """The sense model in the linker folder; None where it has none."""
+        """The sense model in the linker folder; None if it has none."""
         folder = self.folder / SENSES
         return folder if folder.is_dir() else None
 
@@ -115,25 +117,25 @@ class LinkerBundle:
 
         Args:
             folder: the linker folder.
-            encoder: what was asked for. Its settings are used where the folder's encoder has the same architecture.
-            index: what was asked for. Its settings are used where the folder's index is of the same engine.
+            encoder: the configured encoder. Its settings are used if the folder's encoder has the same architecture.
+            index: the configured index. Its settings are used if the folder's index is of the same engine.
             component: name of the component, for messages.
             exclude: parts that are not read from the folder but kept: "kb", "model", "index".
-            opened: where kept parts come from; without it, `encoder` and `index` themselves.
-            ranker: to use instead of the folder's.
-            calibration: to use instead of the folder's.
-            additions: to use instead of the folder's.
+            opened: the bundle that kept parts come from; None keeps `encoder` and `index` themselves.
+            ranker: used instead of the folder's.
+            calibration: used instead of the folder's.
+            additions: used instead of the folder's.
             parts: folders of the parts that are not in `folder`.
-            temporary: the folder, where it is to be removed when it is not used any more.
+            temporary: the temporary folder that holds `folder`, if it is to be removed when the bundle is not used any more.
 
         Raises:
             MissingFile: E101, E109, E201 or E301, a part is not there.
             DamagedFile: E102, E110, E202, E015, E023, E048, a part is damaged.
-            SapbertError: E003, a part to keep is not there; E022, an added name belongs to no concept of the knowledge base; E106, a part has
+            SapbertError: E003, the encoder to keep is not loaded; E022, an added name belongs to no concept of the knowledge base; E106, a part has
                 another format; E203, encoder, index and knowledge base were not built for each other.
         """
         folder = Path(folder)
-        folder_is_there(folder)  # what is missing is said below, part by part
+        folder_is_there(folder)  # finishes a replacement that was interrupted; missing parts are reported below
         places = {part: folder / name for part, name in PARTS.items()} | dict(parts or {})
         kb = opened.kb if "kb" in exclude and opened is not None else KnowledgeBase(places["kb"])
         added = Additions.from_disk(folder) if additions is None else additions
@@ -143,7 +145,7 @@ class LinkerBundle:
             loaded = encoder if opened is None else opened.encoder
             if not loaded.dim:
                 raise fail("E003", component=component, what="encoder")
-        # not in a thread beside the encoder: Python 3.11's parser, which np.load and imports use, does not bear two threads (SystemError)
+        # not in a second thread beside the encoder: np.load and imports use Python 3.11's parser, which raises SystemError in two threads
         if "index" not in exclude:
             found = open_index(places["index"].parent, index)
         else:
@@ -166,7 +168,7 @@ class LinkerBundle:
         return made.with_additions(added)
 
     def with_additions(self, additions: Additions) -> LinkerBundle:
-        """Return a bundle with other additions, encoded where they have no vectors by this encoder.
+        """Return a bundle with other additions. Names without a vector by this encoder are encoded.
 
         Raises:
             SapbertError: E022, an added name belongs to no concept of the knowledge base.
@@ -181,17 +183,17 @@ class LinkerBundle:
         return replace(self, additions=complete, kb=self.kb.with_additions(complete))
 
     def save(self, target: Path, *, exclude: Iterable[str] = ()) -> None:
-        """Copy the linker folder, with this calibration and these additions. A linker that is there stays whole until this one is.
+        """Save the linker as a folder, with this ranker, calibration and additions. An old linker there is replaced when the new one is complete.
 
         Args:
             target: the new folder; it may be the bundle's own.
-            exclude: parts that are not written: "kb", "model", "index". What is there stays.
+            exclude: parts that are not written: "kb", "model", "index". Those in the old folder stay.
 
         Raises:
-            SapbertError: E008, the disk is full; then what was there is unchanged.
+            SapbertError: E008, the disk is full; then the old folder is unchanged.
         """
         if target.is_symlink():
-            target = target.resolve()  # replace what the link leads to, not the link
+            target = target.resolve()  # replace the folder that the link points to, not the link
         own = {part: self.folder / name for part, name in PARTS.items()}
         if target.resolve() == self.folder.resolve() and self.parts == own:
             with disk_full_as_error(target):
@@ -209,7 +211,7 @@ class LinkerBundle:
             self._write_changeable(folder)
 
     def _save_part(self, part: str, folder: Path) -> None:
-        """Copy a part, or write one that lies in no folder."""
+        """Copy the folder of a part, or write a part that has no folder."""
         if part in self.parts:
             shutil.copytree(self.parts[part], folder)
         elif part == "model":
@@ -219,18 +221,18 @@ class LinkerBundle:
             self.index.to_disk(folder)
 
     def _write_changeable(self, folder: Path) -> None:
-        """Write what a user changes after a linker is built."""
+        """Write the files that may change after a linker is built."""
         write_ranker(folder, self.ranker)
         write_calibration(folder, self.calibration)
         self.additions.to_disk(folder)
 
     def check_settings(self, settings: Settings) -> None:
-        """Warn W004 where the calibration was fit with other settings."""
+        """Warn W004 if the calibration was fit with other settings."""
         if self.calibration is None:
             return
         now = settings.scores_depend_on()
         if self.ranker is None:
-            del now["rank"]  # both values mean the same
+            del now["rank"]  # without a ranker both values mean the same
         different = {key: value for key, value in self.calibration.settings.items() if key in now and now[key] != value}
         if different:
             shown = ", ".join(f"{key}={value!r}, not {now[key]!r}" for key, value in different.items())
@@ -238,7 +240,7 @@ class LinkerBundle:
 
 
 def check_built_for_each_other(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, asked: Encoder) -> None:
-    """Check that an index holds the vectors of a knowledge base by an encoder, and that it is the encoder that was asked for.
+    """Check that the index was built for this knowledge base and encoder, and that the encoder is the configured one.
 
     Raises:
         SapbertError: E203.
@@ -270,7 +272,7 @@ def check_built_for_each_other(kb: KnowledgeBase, encoder: Encoder, index: Vecto
 
 
 def save_encoder(encoder: Encoder, folder: Path) -> None:
-    """Write an encoder and its manifest into a folder that is there."""
+    """Write an encoder and its manifest into an existing folder."""
     encoder.save(folder)
     about = {"architecture": encoder.architecture} if encoder.architecture else {}
     write_manifest(folder, "encoder", VERSION, {"name": encoder.name, **about})
@@ -281,7 +283,7 @@ def open_encoder(folder: Path, like: Encoder) -> Encoder:
 
     Args:
         folder: the encoder's folder.
-        like: an encoder whose settings are used where it has the same architecture. It is not changed: one without an architecture is copied.
+        like: an encoder whose settings are used if it has the same architecture. It is not changed; one without an architecture is copied.
 
     Raises:
         SapbertError: E109, E110, E301, E307, E309, the folder is missing, damaged or not to be trusted; E052, its architecture is not registered;
@@ -298,23 +300,23 @@ def open_encoder(folder: Path, like: Encoder) -> Encoder:
 
 
 def _copy(encoder: Encoder) -> Encoder:
-    """Return a copy of an encoder that no architecture makes: loading must not change the one that a linker may be using.
+    """Return a copy of an encoder without an architecture, because loading must not change the original, which a linker may be using.
 
     Raises:
         SapbertError: E310, it can't be copied.
     """
     try:
         return ThincEncoder(encoder.model.copy()) if isinstance(encoder, ThincEncoder) else deepcopy(encoder)
-    except Exception as error:  # whatever its own code raises
+    except Exception as error:  # the encoder's own code may raise anything
         raise fail("E310", name=encoder.name, error=f"{type(error).__name__}: {error}") from error
 
 
 def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Encoder:
-    """Return the encoder of a linker folder, in a process that encodes.
+    """Load the encoder of a linker folder in a worker process.
 
     Args:
         folder: the encoder's folder.
-        settings: of its architecture.
+        settings: settings of its architecture.
         device: "cpu" or "cuda:0".
     """
     manifest = read_manifest(folder, "encoder", VERSION, missing="E109", damaged="E110", content=_EncoderManifest)
@@ -325,7 +327,7 @@ def worker_encoder(folder: Path, settings: dict[str, Any], device: str) -> Encod
 
 
 def make_encoder(architecture: str, settings: dict[str, Any]) -> Encoder:
-    """Return a new encoder of a registered architecture; nothing is read.
+    """Return a new encoder of a registered architecture. No file is read.
 
     Raises:
         SapbertError: E052, it is not registered.
@@ -346,7 +348,7 @@ def is_fast(encoder: Encoder) -> bool:
 
 
 def engine_name(index: Any) -> str:
-    """Return the registered name of an index, by which its folder can be opened again.
+    """Return the registered name of an index's engine. It is needed to open the index's folder again.
 
     Raises:
         SapbertError: E006, its engine is not registered.
@@ -358,14 +360,14 @@ def engine_name(index: Any) -> str:
 
 
 def open_index(folder: Path, like: VectorIndex | None = None) -> VectorIndex:
-    """Return the index of a linker folder, by the engine that its manifest names.
+    """Open the index of a linker folder, with the engine that the manifest names.
 
     Args:
         folder: the linker folder.
-        like: an index whose settings are used where it is of the same engine.
+        like: an index whose settings are used if it is of the same engine.
 
     Raises:
-        SapbertError: E2xx, the index is missing or damaged; E101, E102, the linker folder is; E052, its engine is not registered.
+        SapbertError: E2xx, the index is missing or damaged; E101, E102, the linker folder is missing or damaged; E052, the engine is not registered.
     """
     manifest = read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102", content=_Manifest)
     try:
@@ -381,14 +383,15 @@ def open_index(folder: Path, like: VectorIndex | None = None) -> VectorIndex:
 
 
 def open_ranker(folder: Path, encoder: str) -> tuple[Ranker | None, str]:
-    """Return the ranker of a linker folder, if it was trained for this encoder; the cosines of another one mean something else.
+    """Return the ranker of a linker folder if it was trained for this encoder. With another encoder, cosines mean something else.
 
     Args:
         folder: the linker folder.
         encoder: the encoder's fingerprint.
 
     Returns:
-        The ranker, or None and why the one in the folder is not used ("" where there is none). Warns W010, or W011 where it is of another version.
+        The ranker and "", or None and the reason why the folder's ranker is not used ("" if it has none). Warns W010 for another encoder, W011 for
+        another version.
 
     Raises:
         DamagedFile: E048.
@@ -409,7 +412,7 @@ def open_ranker(folder: Path, encoder: str) -> tuple[Ranker | None, str]:
 
 
 def write_ranker(folder: Path, ranker: Ranker | None) -> None:
-    """Write a ranker into a linker folder, whole or not at all; None removes one that is there."""
+    """Write a ranker into a linker folder, completely or not at all; None removes the old one."""
     if ranker is None:
         (folder / RANKER).unlink(missing_ok=True)
     else:
@@ -420,7 +423,7 @@ def write_ranker(folder: Path, ranker: Ranker | None) -> None:
 
 
 def open_calibration(folder: Path, encoder: str, kb: str, ranker: str = "") -> tuple[Calibration | None, str]:
-    """Return the calibration of a linker folder, if it was fit for these parts; with others its probabilities would be invented.
+    """Return the calibration of a linker folder if it was fit for these parts. With other parts its probabilities would be meaningless.
 
     Args:
         folder: the linker folder.
@@ -429,7 +432,7 @@ def open_calibration(folder: Path, encoder: str, kb: str, ranker: str = "") -> t
         ranker: the ranker's fingerprint, "" without one.
 
     Returns:
-        The calibration, or None and why the one in the folder is not used ("" where there is none). Warns W002.
+        The calibration and "", or None and the reason why the folder's calibration is not used ("" if it has none). Warns W002 for other parts.
 
     Raises:
         DamagedFile: E015.
@@ -452,7 +455,7 @@ def open_calibration(folder: Path, encoder: str, kb: str, ranker: str = "") -> t
 
 
 def write_calibration(folder: Path, calibration: Calibration | None) -> None:
-    """Write a calibration into a linker folder, whole or not at all; None removes one that is there."""
+    """Write a calibration into a linker folder, completely or not at all; None removes the old one."""
     if calibration is None:
         (folder / CALIBRATION).unlink(missing_ok=True)
     else:

@@ -1,4 +1,7 @@
-"""Names found by the index -> concepts. Best score a concept, filters, ranking, ties, threshold. Plain numpy; knows no model and no file."""
+"""Turn the names that the index found into ranked concepts: best score of each concept, filters, order, ties, threshold.
+
+This module uses NumPy only. It knows nothing about models and files.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import numpy.typing as npt
 from .kb.name_table import NameTable
 from .types import Bools1d, Floats2d, Ints1d, Ints2d
 
-DECIMALS = 5  # a cosine's noise between batches is about 2e-7; rounded, a tie is a tie and the order never falls by chance
+DECIMALS = 5  # scores are rounded: a cosine differs by about 2e-7 between batches, which must decide neither ties nor the order
 
 
 class Candidate(NamedTuple):
@@ -22,7 +25,7 @@ class Candidate(NamedTuple):
         concept: Row of the concept in the knowledge base.
         score: Cosine between the mention and the concept's nearest name; 1.0 for an exact match.
         surface_form: Row of that name in the knowledge base.
-        rank_score: What a ranker ranks it by; None where it is ranked by `score`.
+        rank_score: The ranker's score, which decides the order; None if `score` decides it.
         shares: What each of the ranker's features adds to `rank_score`.
     """
 
@@ -34,7 +37,7 @@ class Candidate(NamedTuple):
 
     @property
     def ranked_by(self) -> float:
-        """What decides its place among the candidates."""
+        """The number that decides its place among the candidates."""
         return self.score if self.rank_score is None else self.rank_score
 
 
@@ -43,9 +46,9 @@ class Ranking(NamedTuple):
 
     Attributes:
         kept: The candidates that pass the rules, best first.
-        best: The best concept before threshold and definition rule; None where nothing was found.
+        best: The best concept before threshold and definition rule; None if nothing was found.
         runner_up: The second-best concept, kept or not.
-        tied: Rows of the concepts that share the best score; empty where one alone has it.
+        tied: Rows of the concepts that share the best score; empty if only one has it.
     """
 
     kept: list[Candidate]
@@ -58,15 +61,15 @@ EMPTY = Ranking([], None, None, [])
 
 
 class Hits(NamedTuple):
-    """The names found for some mentions that are no exact match, ordered by mention, by concept, then the best first.
+    """The names found for mentions without an exact match, ordered by mention, then by concept, then the best name first.
 
     Attributes:
-        query: (h,) which mention.
+        query: (h,) number of the mention.
         concept: (h,) a concept of the name, as a row of the knowledge base.
         surface_form: (h,) the name, as a row of the knowledge base.
         score: (h,) cosine.
         place: (h,) rank of the name in a tie, see `NameTable`.
-        starts: (g,) where each pair of a mention and a concept begins.
+        starts: (g,) position of the first hit of each pair of a mention and a concept.
     """
 
     query: Ints1d
@@ -78,11 +81,11 @@ class Hits(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How a ranker orders the pairs of a mention and a concept of `Hits`.
+    """A ranker's scores for the pairs of a mention and a concept in `Hits`.
 
     Attributes:
-        scores: (g,) the highest is the first.
-        shares: (g, f) what each feature adds.
+        scores: (g,) score of each pair; the highest comes first.
+        shares: (g, f) what each feature adds to the score.
     """
 
     scores: npt.NDArray[np.float64]
@@ -121,25 +124,31 @@ def rank(
     added_allowed: Bools1d | None = None,
     ranker: Ranks | None = None,
 ) -> list[Ranking]:
-    """Names -> ranked concepts for each of q mentions.
+    """Return the ranked concepts of each of q mentions.
 
-    rows, cosines (q, k): what the index found, best first, -1 where there is nothing. names: the knowledge base's name table, m rows.
-    exact: for each mention the row of the exact match, or None: its concepts score 1.0.
-    allowed (m): which rows of the table may be used (semantic types, vocabularies, languages).
-    added: a further table of a rows, of names and concepts that were added. added_allowed (a): which of its rows may be used.
-    ranker: orders the concepts of mentions without an exact match; None orders them by score.
+    Concepts are ordered by the ranker's score, or without a ranker by their score. If scores are equal, an exact match comes before a name that
+    the encoder can't tell from it (accents, or words after the last token that it reads). Then a canonical name comes before a synonym, and a
+    synonym before narrower, related and broader names. Then the source that was named first decides, then the concept's id. Ties are reported,
+    never broken by chance.
 
-    The order: the ranker's score, or the score; then an exact match before a name that the encoder can't tell from it (accents, what stands after the
-    last token it reads); then canonical name before synonym before narrower, related and broader names; then the source named
-    first; then the concept's id. Ties are reported, never broken by chance.
+    Args:
+        rows: (q, k) names that the index found, best first, -1 where there is none.
+        cosines: (q, k) their cosines.
+        names: the knowledge base's name table, m rows.
+        rules: which concepts are kept.
+        exact: for each mention the row of the name that it equals, or None. The concepts of this name score 1.0.
+        allowed: (m,) which rows of the table may be used (semantic types, vocabularies, languages).
+        added: another table of a rows, for names and concepts that a user added.
+        added_allowed: (a,) which rows of `added` may be used.
+        ranker: orders the concepts of mentions without an exact match; None orders them by score.
     """
     queries = np.repeat(np.arange(len(rows)), rows.shape[1])
     forms, scores = rows.ravel(), np.round(np.clip(cosines.ravel().astype(np.float64), -1.0, 1.0), DECIMALS)
     near = np.ones(len(queries), dtype=np.bool_)  # no exact match
     if exact is not None:
-        sure = [(q, row) for q, row in enumerate(exact) if row is not None]
-        if sure:
-            at, found = np.array(sure, dtype=np.int64).T
+        matched = [(q, row) for q, row in enumerate(exact) if row is not None]
+        if matched:
+            at, found = np.array(matched, dtype=np.int64).T
             queries, forms = np.concatenate([at, queries]), np.concatenate([found, forms])
             scores, near = np.concatenate([np.ones(len(at)), scores]), np.concatenate([np.zeros(len(at), dtype=np.bool_), near])
     there = forms >= 0
@@ -149,8 +158,8 @@ def rank(
         parts.append(_columns(forms, added, added_allowed, len(names)))
     hit, row, concept, place, defined, form = (np.concatenate(part) for part in zip(*parts))
     query, score, near = queries[hit], scores[hit], near[hit]
-    # the best row of each (mention, concept), then each mention's concepts in order; concepts are in the order of their ids,
-    # rows in that of surface forms
+    # take the best row of each (mention, concept), then order each mention's concepts. Concept rows are in the order of ids, table rows in
+    # the order of surface forms
     order = np.lexsort((row, place, near, -score, concept, query))
     new = np.ones(len(order), dtype=np.bool_)
     new[1:] = (query[order][1:] != query[order][:-1]) | (concept[order][1:] != concept[order][:-1])
@@ -182,7 +191,7 @@ def _ranked(
     order: Ints1d,
     new: Bools1d,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64] | None]:
-    """Return what orders each pair of a mention and a concept: its score, or the ranker's for mentions without an exact match; and its shares."""
+    """Return the score that orders each pair of a mention and a concept (g,): its own, or the ranker's; and the ranker's shares (g, f)."""
     standing = score[order[new]]
     if ranker is None or not len(order):
         return standing, None
@@ -198,7 +207,7 @@ def _ranked(
 
 
 def _columns(forms: Ints1d, names: NameTable, allowed: Bools1d | None, offset: int) -> tuple[Ints1d, ...]:
-    """A line for each (hit, concept of its name): number of the hit, row (`offset` more), concept, rank in a tie, has a definition, name."""
+    """Return columns with a line for each hit and concept of its name: hit, table row plus `offset`, concept, rank in a tie, defined, name."""
     hit, row = names.find(forms)
     if allowed is not None:
         keep = allowed[row]

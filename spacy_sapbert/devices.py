@@ -1,4 +1,7 @@
-"""Which GPUs a process sees. The driver reads its list once, when the first library looks at it, so nothing here imports one at the top."""
+"""The GPUs that a process sees.
+
+The driver reads its list once, when a library first uses it. So this module imports no such library at its top.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"  # the list that the driver reads
 
 
 def named_gpus(environment: Mapping[str, str] | None = None) -> list[str] | None:
-    """Return the GPUs that the environment names, in its order; None where it names none, so that all are seen.
+    """Return the GPUs that `CUDA_VISIBLE_DEVICES` names, in its order; None if it is not set, so that all GPUs are seen.
 
     Args:
-        environment: Default: that of this process.
+        environment: The environment variables; None is this process's.
 
     Raises:
-        SapbertError: E315 for an empty part: the driver would stop reading there.
+        SapbertError: E315, the list has an empty part, where the driver would stop reading.
     """
     text = (os.environ if environment is None else environment).get(VISIBLE)
     if text is None:
@@ -32,10 +35,14 @@ def named_gpus(environment: Mapping[str, str] | None = None) -> list[str] | None
 
 
 def gpu_numbers(text: str, setting: str = "--gpu-ids") -> list[int]:
-    """Return the numbers in a list such as `0,1`, from 0 up.
+    """Return the GPU numbers in a list such as `0,1`.
+
+    Args:
+        text: The list; GPUs are numbered from 0.
+        setting: Name of the setting, for messages.
 
     Raises:
-        SapbertError: E315 for an empty part, a number twice, or what is no number.
+        SapbertError: E315, a part is empty or not a number, or a number is given twice.
     """
     parts = [part.strip() for part in text.split(",")]
     if "" in parts:
@@ -49,19 +56,19 @@ def gpu_numbers(text: str, setting: str = "--gpu-ids") -> list[int]:
 
 
 def gpus_there() -> int:
-    """Return how many GPUs PyTorch can compute on, in this process."""
+    """Return how many GPUs PyTorch can use in this process."""
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def check_gpus(gpu_ids: Sequence[int]) -> None:
-    """Check that GPUs are there.
+    """Check that this process has the GPUs with these numbers.
 
     Raises:
-        SapbertError: E305.
+        SapbertError: E305, there is no such GPU; E315, see `named_gpus`.
     """
-    named_gpus()  # a list that the driver would not read whole is refused now, not when the workers start
+    named_gpus()  # refuse a bad list now, not when the workers start
     there = gpus_there()
     for gpu in gpu_ids:
         if not 0 <= gpu < there:
@@ -69,16 +76,16 @@ def check_gpus(gpu_ids: Sequence[int]) -> None:
 
 
 def listed(count: int) -> str:
-    """Write the numbers of so many GPUs: "0, 1, 2"; "none" for 0."""
+    """Return the numbers of `count` GPUs as text: "0, 1, 2"; "none" for 0."""
     return ", ".join(map(str, range(count))) or "none"
 
 
 @contextmanager
 def only(gpu: int) -> Iterator[None]:
-    """Let the processes that are started in this block see one GPU alone, as their number 0.
+    """Let the processes that are started in this block see only one GPU, as their GPU 0.
 
     Args:
-        gpu: Its number in this process.
+        gpu: Number of the GPU in this process.
     """
     before = os.environ.get(VISIBLE)
     named = named_gpus()

@@ -1,4 +1,4 @@
-"""The registries. Names are declared once, in setup.py's entry points."""
+"""The registries of engines and linkers. Names are declared once, in setup.py's entry points."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from spacy.util import registry as registry
 from .errors import MissingFile, fail
 from .files import folder_is_there
 
-# scispaCy's name of its linker: what is to be done here instead
+# what to do for `umls`, which is scispaCy's name of its linker
 BUILD_UMLS = (
     " UMLS is not shipped; two commands build it from your release: `python -m spacy_sapbert kb build META --out kb` and "
     "`python -m spacy_sapbert index kb --out umls`. Then name the folder that the second one wrote."
 )
 __all__ = ["registry"]
 
-# registry.create() would land in Thinc's namespace, where the entry-point groups below are never looked up.
+# registry.create() would use Thinc's namespace, where the entry points below are not looked up
 if not hasattr(registry, "sapbert_indexes"):
     registry.sapbert_indexes = catalogue.create("spacy", "sapbert_indexes", entry_points=True)  # type: ignore[attr-defined]
 if not hasattr(registry, "sapbert_linkers"):  # linker_name -> function that returns the folder of a linker
