@@ -27,9 +27,9 @@ Stored = TypeVar("Stored", bound=BaseModel)
 FULL_HASH_BYTES = 64 * 1024 * 1024  # larger files are sampled when opened, so that opening stays under 0.3 s whatever the size
 _SAMPLES, _BLOCK = 64, 64 * 1024
 _LOCK, _NEW, _OLD = "lock", "new", "old"  # in a temporary folder: a lock held while it is written, the new folder, the one it replaces
-_GRACE_SECONDS = 60.0
+_GRACE_SECONDS = 60.0  # a temporary folder younger than this may not be locked yet
 _EVERY_BYTE: ContextVar[bool] = ContextVar("every_byte", default=False)
-_DISK_FULL = ("no space left", "disk is full", "quota exceeded", " requested and ")
+_DISK_FULL = ("no space left", "disk is full", "quota exceeded", " requested and ")  # parts of messages
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -46,7 +46,7 @@ def parse_json(text: str | bytes) -> Any:
 
 @contextmanager
 def every_byte(wanted: bool = True) -> Iterator[None]:
-    """Look at every byte of what is opened in the block, not only at samples of files over 64 MiB."""
+    """Check every byte of the files that are opened in this block, not only samples of files over 64 MiB."""
     token = _EVERY_BYTE.set(wanted or _EVERY_BYTE.get())
     try:
         yield
@@ -55,12 +55,12 @@ def every_byte(wanted: bool = True) -> Iterator[None]:
 
 
 def is_every_byte() -> bool:
-    """Return whether this is in the block of `every_byte`."""
+    """Return whether the caller is in a block of `every_byte`."""
     return _EVERY_BYTE.get()
 
 
 def is_looked_through(path: Path) -> bool:
-    """Return whether every byte of a file is looked at when it is opened: the file is small, or the block is that of `every_byte`."""
+    """Return whether every byte of a file is checked when it is opened: it has at most 64 MiB, or the caller is in a block of `every_byte`."""
     return _EVERY_BYTE.get() or path.stat().st_size <= FULL_HASH_BYTES
 
 
@@ -69,7 +69,7 @@ def checksum(path: Path, *, full: bool = True) -> str:
 
     Args:
         path: the file.
-        full: hash every byte; else, of a file over 64 MiB, only its size and 64 evenly spaced blocks.
+        full: hash every byte; False hashes only the size and 64 evenly spaced blocks of a file over 64 MiB.
     """
     size = path.stat().st_size
     digest = hashlib.blake2b(digest_size=32)
@@ -86,14 +86,14 @@ def checksum(path: Path, *, full: bool = True) -> str:
 
 
 def write_manifest(folder: Path, kind: str, version: int, content: dict[str, Any], *, deep: bool = True) -> dict[str, Any]:
-    """Write manifest.json, after all other files: their sizes and checksums, with kind, format version and further content.
+    """Write manifest.json with kind, format version, further content, and the sizes and checksums of all other files. Write it last.
 
     Args:
-        folder: the folder, complete but for the manifest.
+        folder: the folder, complete except for the manifest.
         kind: what the folder holds, such as "knowledge base".
         version: number of the format.
-        content: what else the manifest says.
-        deep: list the files of folders below, too; False where these have manifests of their own.
+        content: further content of the manifest.
+        deep: also list the files of folders below; False if these have their own manifests.
 
     Returns:
         The manifest.
@@ -128,13 +128,13 @@ def read_manifest(
         version: the format that this version reads.
         missing: code of the error for a missing folder or manifest, such as "E101".
         damaged: code of the error for a changed file, such as "E102".
-        full: hash every byte, also of files over 64 MiB; so does the block of `every_byte`.
-        content: what the manifest must say.
+        full: hash every byte, also of files over 64 MiB; a block of `every_byte` does the same.
+        content: model of the content that the manifest must have.
         files: names that it must list.
 
     Raises:
         MissingFile: there is no such folder, or it has no manifest.
-        DamagedFile: a file is missing or was changed, or the manifest is of another kind or does not say what it must.
+        DamagedFile: a file is missing or was changed, or the manifest is of another kind or lacks required content.
         SapbertError: E106, another format.
     """
     folder = Path(folder)
@@ -173,7 +173,7 @@ def read_manifest(
 
 
 def changed_files(folder: Path) -> list[str]:
-    """Return the files of a folder, and of folders below, that are not as their manifests list them; unreadable manifests themselves, too."""
+    """Return the files of a folder and of folders below that differ from their manifests, and the manifests that can't be read."""
     changed = []
     for path in sorted(folder.rglob(MANIFEST)):
         try:
@@ -200,7 +200,7 @@ def check_file(folder: Path, name: str, entry: dict[str, Any], damaged: str, ful
         raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} names '{name[:100]}', which is outside the folder")
     try:
         there = file.is_file()
-    except (OSError, ValueError) as error:  # too long for a name, or with a character that no name has
+    except (OSError, ValueError) as error:  # the name is too long, or has a character that is not allowed
         raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} names {name[:100]!r}, which is no name of a file") from error
     if not there:
         raise fail(damaged, DamagedFile, path=folder, why=f"'{name}' is missing")
@@ -218,7 +218,7 @@ def check_file(folder: Path, name: str, entry: dict[str, Any], damaged: str, ful
 def writing_folder(target: str | Path) -> Iterator[Path]:
     """Give a new folder that replaces the target when the block ends without an error, and is removed otherwise.
 
-    The folder is a temporary one beside the target. What a killed process leaves is removed by the next process that writes the same target.
+    It is a temporary folder beside the target. If a process is killed, the next process that writes the same target removes what it left.
 
     Args:
         target: where the folder will be.
@@ -242,7 +242,10 @@ def writing_folder(target: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def disk_full_as_error(path: Path) -> Iterator[None]:
-    """Turn every error of a full disk into one.
+    """Turn every error that means a full disk into E008.
+
+    Args:
+        path: what is written, for the message.
 
     Raises:
         SapbertError: E008, the disk is full.
@@ -252,20 +255,20 @@ def disk_full_as_error(path: Path) -> Iterator[None]:
     except Exception as error:
         if not is_disk_full(error):
             raise
-        said: object = error
-        if isinstance(error, SapbertError) and error.code == "E008":  # raised for a file in the folder
-            said = error.__cause__ or error
+        cause: object = error
+        if isinstance(error, SapbertError) and error.code == "E008":  # already raised for a file in the folder
+            cause = error.__cause__ or error
         elif (
             isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list)
         ):  # raised by copytree: (source, target, why) of each file
-            said = next((why for _, _, why in error.args[0] if is_disk_full(OSError(why))), error)
-        raise fail("E008", path=path, error=said, env="SPACY_SAPBERT_CACHE") from error
+            cause = next((why for _, _, why in error.args[0] if is_disk_full(OSError(why))), error)
+        raise fail("E008", path=path, error=cause, env="SPACY_SAPBERT_CACHE") from error
 
 
 def keep_other_files(old: Path, new: Path, replaced: Iterable[str]) -> None:
-    """Copy to a new folder what an old one has besides the parts that are replaced.
+    """Copy everything from an old folder to a new one, except the parts that are replaced.
 
-    Files become hard links if the disk has them, which is safe because this package writes no file in place.
+    Files become hard links if the file system supports them. This is safe, because this package never changes a file in place.
 
     Args:
         old: the old folder.
@@ -291,7 +294,7 @@ def _link(source: Any, target: Any) -> None:
 
 
 def valid_text(text: object) -> str:
-    """Return a text that UTF-8 can hold: names of files may hold other bytes, and JSON halves of surrogate pairs."""
+    """Return a text that can be encoded in UTF-8. File names may hold other bytes, and JSON may hold half surrogate pairs; these are escaped."""
     return str(text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -316,16 +319,16 @@ def write_text(path: Path, text: str) -> None:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Say whether an error means that the disk is full.
+    """Return whether an error means that the disk is full.
 
-    Python's own file calls set errno. NumPy, SQLite, Annoy and safetensors only have a message, each its own.
+    Python's own file calls set errno. NumPy, SQLite, Annoy and safetensors only give a message, and each gives a different one.
     """
-    said = str(error).lower()
-    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or any(words in said for words in _DISK_FULL)
+    message = str(error).lower()
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or any(words in message for words in _DISK_FULL)
 
 
 def reserve(path: Path) -> None:
-    """Take the disk space of a sparse file before it is written through a map: a full disk is then an OSError, not a bus error."""
+    """Reserve the disk space of a sparse file before it is written through a memory map: a full disk is then an OSError, not a bus error."""
     if hasattr(os, "posix_fallocate"):
         with open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
@@ -345,14 +348,14 @@ def _replace_folder(scratch: Path, target: Path) -> None:
 
 
 def clear_abandoned(target: Path) -> None:
-    """Remove what killed builds of a folder left beside it. If one was killed while it replaced the folder, put the old folder back."""
+    """Remove the temporary folders of killed builds. If a build was killed while it replaced the target, put the old folder back."""
     for scratch in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
         if "." in scratch.name[len(target.name) + 2 : -len(".tmp")]:
             continue  # it belongs to a target with a longer name
         with suppress(Timeout, OSError):  # a running build holds it
             lost = (scratch / _OLD).exists() and not target.exists()  # killed between the two renames
             if time.time() - scratch.stat().st_mtime < _GRACE_SECONDS and not lost:
-                continue  # perhaps made just now, and not locked yet
+                continue  # it may have been made just now, and not be locked yet
             with FileLock(scratch / _LOCK, timeout=0):
                 if (scratch / _OLD).exists() and not target.exists():
                     os.replace(scratch / _OLD, target)
@@ -372,7 +375,7 @@ def package_file(package: str, file: str, install: str = "") -> Path:
     Args:
         package: the package's name in Python.
         file: the path in the package.
-        install: what to give to pip; "" for the package's name.
+        install: the name that pip installs it by; "" for the package's name.
 
     Raises:
         SapbertError: E004, the package is not installed.
@@ -410,19 +413,19 @@ def folder_from_bytes(content: dict[str, bytes], folder: Path) -> None:
 
 
 def read_stored(path: Path, model: type[Stored], *, kind: str, version: int, damaged: str) -> Stored:
-    """Return the checked content of a JSON file that says its own `kind` and `format`.
+    """Return the checked content of a JSON file that has the keys `kind` and `format`.
 
     Args:
         path: the file.
-        model: what it must hold.
-        kind: what it must say that it is.
-        version: the format that is read.
+        model: model of the content.
+        kind: the kind that the file must have.
+        version: the format that the file must have.
         damaged: code of the error for a damaged file.
 
     Raises:
-        DamagedFile: `damaged`.
+        DamagedFile: with the code `damaged`, if the file is damaged.
         SapbertError: E106, it is of another kind or format.
-        FileNotFoundError: it is not there.
+        FileNotFoundError: there is no such file.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""`sapbert_linker`: links spans of a Doc to the concepts of a knowledge base.
+"""The component `sapbert_linker`, which links spans of a Doc to the concepts of a knowledge base.
 
-Reads top to bottom: config, factory, class, settings, what is opened, calling, additions, calibration, training, files.
+From top to bottom: config, factory, class, settings, what is opened, calling, additions, calibration, training, files.
 """
 
 import copyreg  # no `from __future__ import annotations`: spaCy reads the factory's types
@@ -51,7 +51,7 @@ DEFAULT_CONFIG = {
 
 
 class Prediction(NamedTuple):
-    """What the spans of one Doc are linked to, by which settings: the lists are of one length."""
+    """The spans of one Doc, what was found for them, and the settings that were used. The three lists have the same length."""
 
     spans: Spans
     mentions: list[Mention]
@@ -81,26 +81,27 @@ def make_sapbert_linker(
 
 
 def make_linker_scorer() -> Callable[..., dict[str, Any]]:
-    """Return spaCy's `Scorer.score_links` with "NIL" and "" as no link: `spacy-sapbert.linker_scorer.v1`."""
+    """Return spaCy's `Scorer.score_links`, where "NIL" and "" mean no link. It is registered as `spacy-sapbert.linker_scorer.v1`."""
     return partial(Scorer.score_links, negative_labels=["", "NIL"])
 
 
 class SapBertLinker(DocComponent):
-    """Links spans to the concepts with the nearest names in an encoder's space.
+    """Links spans to the concepts whose names are nearest to them in the encoder's vector space.
 
-    Each setting is also an attribute. `linker.threshold = 0.85` checks the value and takes effect with the next Doc; `linker_name` and
-    `encoder` are fixed.
+    Each setting is also an attribute. `linker.threshold = 0.85` checks the value and takes effect with the next Doc; `linker_name`,
+    `encoder` and `verify` are fixed.
 
     Args:
-        model: the encoder that is asked for, an `Encoder` or a Thinc model from names to (n, d). A linker folder brings its own of this kind.
-        index: the engine to build a linker with; a linker folder brings its own, which takes these settings if it is of the same engine.
-        name: of the component in its pipeline.
-        disambiguator: decides by its Doc which meaning a span has, after the text alone found candidates; None: nothing does.
+        model: the configured encoder: an `Encoder`, or a Thinc model from n names to (n, d). A linker folder has its own encoder, which takes
+            these settings if it has the same architecture.
+        index: the engine to build a linker with. A linker folder has its own index, which takes these settings if it is of the same engine.
+        name: name of the component in its pipeline.
+        disambiguator: chooses which meaning a span has in its Doc, after its text alone found candidates; None does not look at the Doc.
         scorer: for `nlp.evaluate`.
         settings: see `Settings`.
 
     Raises:
-        SapbertError: E001, E002, E104, a setting is wrong; E005, `attr_name` is taken; E006, `model`, `index` or `disambiguator` is something else.
+        SapbertError: E001, E002, E104, a setting is wrong; E005, `attr_name` is taken; E006, `model`, `index` or `disambiguator` has a wrong type.
 
     Source:
         Liu et al., Self-Alignment Pretraining for Biomedical Entity Representations, NAACL 2021.
@@ -161,7 +162,7 @@ class SapBertLinker(DocComponent):
         """The settings. New ones take effect with the next Doc, if they fit the linker that is loaded.
 
         Raises:
-            SapbertError: E002, `linker_name` or `encoder` would change; see `CandidateSearch` for others.
+            SapbertError: E002, `linker_name`, `encoder` or `verify` would change; see `CandidateSearch` for others.
         """
         return self._state.settings
 
@@ -183,14 +184,14 @@ class SapBertLinker(DocComponent):
 
     @property
     def rules(self) -> Rules:
-        """The settings by which concepts are kept."""
+        """The settings that decide which concepts are kept."""
         return self.settings.rules
 
     # -- what is opened -------------------------------------------------------------------------------------------------
 
     @property
     def bundle(self) -> LinkerBundle:
-        """Everything that is opened; it is loaded on first use. Another value takes its place at once."""
+        """The opened linker, loaded on first use. Assign another bundle to replace all its parts at once."""
         return self.search.bundle
 
     @bundle.setter
@@ -199,17 +200,17 @@ class SapBertLinker(DocComponent):
 
     @property
     def search(self) -> CandidateSearch:
-        """What answers mentions. Loaded on first use."""
+        """The search that finds concepts for mentions. Loaded on first use."""
         return self._state.search
 
     @property
     def model(self) -> Encoder:
-        """The encoder in use; before anything is loaded, the one that was asked for."""
+        """The encoder in use; before anything is loaded, the configured one."""
         return self._state.encoder
 
     @property
     def index(self) -> VectorIndex:
-        """The index in use; before anything is loaded, the one that was asked for."""
+        """The index in use; before anything is loaded, the configured one."""
         return self._state.index
 
     @property
@@ -224,12 +225,12 @@ class SapBertLinker(DocComponent):
 
     @property
     def calibration(self) -> Optional[Calibration]:
-        """The calibration; None where none was fit for this encoder and knowledge base. Loaded on first use."""
+        """The calibration; None if none was fit for this encoder and knowledge base. Loaded on first use."""
         return self.bundle.calibration
 
     @property
     def ranker(self) -> Optional[Ranker]:
-        """The ranker; None where none was trained for this encoder. Loaded on first use."""
+        """The ranker; None if none was trained for this encoder. Loaded on first use."""
         return self.bundle.ranker
 
     @property
@@ -255,7 +256,7 @@ class SapBertLinker(DocComponent):
 
         Args:
             folder: the linker folder.
-            exclude: parts that are kept instead: "kb", "model", "index".
+            exclude: parts that are not read from it but kept: "kb", "model", "index".
 
         Raises:
             SapbertError: see `LinkerBundle.open` and `CandidateSearch`.
@@ -266,13 +267,13 @@ class SapBertLinker(DocComponent):
     # -- calling --------------------------------------------------------------------------------------------------------
 
     def search_with(self, **changes: Any) -> CandidateSearch:
-        """Return a search of the linker in use with some settings changed, for `pipe`. The linker itself stays as it is.
+        """Return a search that uses this linker with some settings changed, for `pipe`. The linker's own settings stay as they are.
 
         Args:
             changes: settings and their values.
 
         Raises:
-            SapbertError: E002, a setting is wrong, or one that decides what is opened; see `CandidateSearch` for others.
+            SapbertError: E002, a setting is wrong, or can't change because it decides what is opened; see `CandidateSearch` for others.
         """
         return self._state.search_with(**changes)
 
@@ -280,13 +281,13 @@ class SapBertLinker(DocComponent):
         """Link a stream of Docs. Mentions are joined, encoded and searched across the Docs of a batch.
 
         An error in one Doc goes to spaCy's error handler; the other Docs of its batch are linked. If a server of the index does not answer,
-        the whole batch goes there.
+        the whole batch goes to the error handler.
 
         Args:
             stream: the Docs.
-            batch_size: Docs that are linked together.
+            batch_size: number of Docs that are linked together.
             search: what `search_with` returned, to link these Docs with other settings:
-                `nlp.pipe(texts, component_cfg={"sapbert_linker": {"search": search}})`. None is the linker's own.
+                `nlp.pipe(texts, component_cfg={"sapbert_linker": {"search": search}})`. None is the linker's own search.
         """
         self.load()
         for docs in util.minibatch(stream, size=batch_size):  # type: ignore[no-untyped-call]
@@ -295,7 +296,7 @@ class SapBertLinker(DocComponent):
             except ServerError as error:  # no Doc is at fault, and each of them would wait for the server again
                 self.get_error_handler()(self.name, self, docs, error)
                 continue
-            except Exception:  # in one of them: predict one by one
+            except Exception:  # one Doc has an error: predict one by one
                 predictions = [None] * len(docs)
             for doc, prediction in zip(docs, predictions):
                 try:
@@ -306,7 +307,7 @@ class SapBertLinker(DocComponent):
                     yield doc
 
     def predict(self, docs: Iterable[Doc], search: Optional[CandidateSearch] = None) -> list[Prediction]:
-        """Return the concepts of every span of every Doc, by a search of `search_with` or the linker's own. The Docs are not changed."""
+        """Return what each span of each Doc is linked to, with a search of `search_with` or the linker's own. The Docs are not changed."""
         search = self.search if search is None else search
         gathered: list[tuple[Spans, list[Mention]]] = []
         queries: list[Query] = []
@@ -322,11 +323,11 @@ class SapBertLinker(DocComponent):
         return predictions if self.disambiguator is None else [self._in_context(search, each) for each in predictions]
 
     def _as_written(self, search: CandidateSearch, place: tuple[Any, int, Any], mention: Mention, found: Found) -> Found:
-        """Return the answer without acronyms that the span is not written as."""
+        """Remove concepts whose only matching name is an acronym, if the span is not written as an acronym."""
         return as_written(search, mention.text, search.settings.types_of(place[2].label_), found) if search.settings.english else found
 
     def _in_context(self, search: CandidateSearch, prediction: Prediction) -> Prediction:
-        """Return the prediction of a Doc with the meanings that its context decides."""
+        """Return the prediction of a Doc with the meanings that the disambiguator chose in its context."""
         assert self.disambiguator is not None
         spans, mentions, found, settings = prediction
         given = [
@@ -341,38 +342,43 @@ class SapBertLinker(DocComponent):
         return Prediction(spans, mentions, decided, settings)
 
     def find(self, queries: Sequence[Query]) -> list[Found]:
-        """Return an answer for each (mention, semantic types or None)."""
+        """Return what is found for each query (mention, semantic types or None)."""
         return self.search.find(queries)
 
     def forget(self) -> None:
         """Empty the cache of answers.
 
-        The last bits of a vector depend on the batch that it was made in: after this, answers depend only on what comes next.
+        The last bits of a vector depend on the batch that it was encoded in. With an empty cache, answers depend only on the Docs that follow.
         """
         if self._state.opened is not None:
             self.search.forget()
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Sequence[Prediction]) -> None:
-        """Write `token.ent_kb_id_` (or `kb_id` of a group's spans), candidates, codes, explanation and probability."""
+        """Write `token.ent_kb_id_` (or the `kb_id` of a group's spans), candidates, codes, explanation and probability into the Docs."""
         for doc, prediction in zip(docs, predictions):
             settings = prediction.settings
             links = [_link(mention, found, settings.nil) for mention, found in zip(prediction.mentions, prediction.found)]
             write_links(doc, prediction.spans, links, settings.attr_name, settings.overwrite)
 
     def candidate_generator(self, mention_texts: list[str], k: int) -> list[list[MentionCandidate]]:
-        """Return candidates of plain texts, best first, as scispaCy's `candidate_generator` does (there in the order of their ids)."""
+        """Return candidates for plain texts, best first. This is scispaCy's `candidate_generator`, which returns them in the order of their ids."""
         return self.search.nearest(mention_texts, k)
 
     # -- additions ------------------------------------------------------------------------------------------------------
 
     def add_alias(self, concept_id: str, *names: str) -> None:
-        """Give a concept of the knowledge base more names, from the next Doc on. A code names its best concept: add_alias("MESH:D003924", "sugar").
+        """Add names to a concept of the knowledge base: add_alias("MESH:D003924", "sugar"). They are used from the next Doc on.
 
-        `to_disk` keeps them; `nlp.initialize` reads the linker folder again and forgets those that were not saved. Where such a name belongs
-        to other concepts too, this concept comes first.
+        `to_disk` saves them; `nlp.initialize` reads the linker folder again, and names that were not saved are lost. If a name also belongs
+        to other concepts, this concept comes first.
+
+        Args:
+            concept_id: its identifier, or a code; a code of several concepts means the best of them.
+            names: the new names.
 
         Raises:
-            SapbertError: E002, no name is given; E022, the concept is not there; E024, a name can't be one. Then nothing is added.
+            SapbertError: E002, no name is given; E022, there is no such concept; E024, a name is empty, too long or has no letter or digit. Then
+                nothing is added.
         """
         if not names:
             why = f"no name was given for '{concept_id}'. Name some: add_alias('{concept_id}', 'name')."
@@ -391,18 +397,18 @@ class SapBertLinker(DocComponent):
         definition: Optional[str] = None,
         codes: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """Add a concept that the knowledge base does not have, from the next Doc on; `to_disk` keeps it.
+        """Add a concept that the knowledge base does not have. It is used from the next Doc on; `to_disk` saves it.
 
         Args:
             concept_id: its identifier.
             names: its names, the canonical one first.
             types: semantic types (TUIs), groups or names.
-            definition: in words.
+            definition: its definition, as a text.
             codes: (vocabulary, code).
 
         Raises:
-            SapbertError: E002, there is no identifier or name, or the definition is no text; E024, a name can't be one; E025, the knowledge base has the concept; E104, a type
-                is not known. Then nothing is added.
+            SapbertError: E002, there is no identifier or name, or the definition is not a text; E024, a name is empty, too long or has no letter or
+                digit; E025, the knowledge base already has the concept; E104, a type is not known. Then nothing is added.
         """
         given = [names] if isinstance(names, str) else list(names)
         with self._state.lock:
@@ -422,7 +428,7 @@ class SapBertLinker(DocComponent):
     def export_additions(self, path: Union[str, Path]) -> int:
         """Write the additions as a table that `kb build` reads beside other sources.
 
-        It also holds the names that the concepts had before, so that a training gets pairs of an added name and an old one.
+        The table also holds the other names of these concepts, so that a training gets pairs of an added name and an old one.
 
         Returns:
             The number of concepts in it.
@@ -439,32 +445,32 @@ class SapBertLinker(DocComponent):
     def calibrate(self, docs: Iterable[Union[Doc, Example]], *, fit_on: str) -> Calibration:
         """Fit a calibration for this linker and its settings, and use it from now on.
 
-        `to_disk` keeps it; `nlp.initialize` reads the linker folder again and forgets it.
+        `to_disk` saves it; `nlp.initialize` reads the linker folder again, and a calibration that was not saved is lost.
 
         Args:
-            docs: annotated; their spans (`spans_key`, or the entities) have the gold concept's id as `kb_id_`, with `|` between alternatives,
-                and "NIL" where the knowledge base has none. Of an Example the reference counts.
-            fit_on: which data this is, in words; it is kept in the file and shown.
+            docs: annotated Docs. Their spans (`spans_key`, or the entities) have the gold concept's id as `kb_id_`, with `|` between alternatives,
+                and "NIL" if the knowledge base has none. For an Example, its reference Doc is read.
+            fit_on: a description of the data, in words; it is saved in the file and shown.
 
         Returns:
             The calibration. Warns W005 for gold ids that the knowledge base does not have.
 
         Raises:
-            SapbertError: E011, `target_precision` or `coverage` is not reached; E012, too few mentions; E013, scikit-learn is not installed;
+            SapbertError: E011, `target_precision` or `coverage` can't be reached; E012, too few mentions; E013, scikit-learn is not installed;
                 E014, no annotated span; E016, no gold id is known.
         """
-        annotated = list(docs)  # before the lock is taken: making them may use this linker in another thread
+        annotated = list(docs)  # read before the lock is taken, because making the Docs may use this linker in another thread
         with self._state.lock:
             self.bundle = bundle = calibrated(self._state.without_targets(), annotated, fit_on)
         assert bundle.calibration is not None
         return bundle.calibration
 
     def train_ranker(self, docs: Iterable[Union[Doc, Example]], *, fit_on: str) -> Ranker:
-        """Train a ranker for this linker, and use it from now on. A calibration that was fit before is left out: fit it again.
+        """Train a ranker for this linker, and use it from now on. A calibration that was fit before is removed: fit it again.
 
         Args:
-            docs: annotated, see `calibrate`.
-            fit_on: which data this is, in words; it is kept in the file.
+            docs: annotated Docs, see `calibrate`.
+            fit_on: a description of the data, in words; it is saved in the file.
 
         Returns:
             The ranker. Warns W005 for gold ids that the knowledge base does not have.
@@ -482,11 +488,11 @@ class SapBertLinker(DocComponent):
         return bundle.ranker
 
     def set_targets(self, *, target_precision: Optional[float] = None, coverage: Optional[float] = None) -> None:
-        """Set both targets, for now; `nlp.to_disk` keeps the pipeline's config, so put them there to keep them.
+        """Set both targets of this linker. `nlp.to_disk` does not save them: it saves the pipeline's config, so put them there to keep them.
 
         Args:
-            target_precision: see `Settings`.
-            coverage: see `Settings`.
+            target_precision: share of links that should be right, 0 to 1, see `Settings`; None for no target.
+            coverage: share of mentions, 0 to 1, see `Settings`; None for no target.
 
         Raises:
             SapbertError: E002, E010, E011; then nothing is changed.
@@ -496,13 +502,13 @@ class SapBertLinker(DocComponent):
             self._state.use(self._state.without_targets().bundle, settings)
 
     def observe(self, docs: Iterable[Union[Doc, Example]]) -> list[Observed]:
-        """Return annotated mentions as `calibrate` sees them, in their order. Spans without a `kb_id` are left out."""
+        """Return the observations that `calibrate` fits on, in the order of the mentions. Spans without a `kb_id` are left out."""
         return observe(self._state.without_targets(), docs)
 
     # -- training surface -----------------------------------------------------------------------------------------------
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-        """Return nel_micro_p/r/f and the like, by the scorer. Only entities with gold boundaries count."""
+        """Return the scores that the scorer computes, such as nel_micro_p, _r and _f. Only entities with gold boundaries count."""
         if self.scorer is None:
             return {}
         return dict(self.scorer(examples, **kwargs))
@@ -514,12 +520,12 @@ class SapBertLinker(DocComponent):
         nlp: Optional[Language] = None,
         kb_loader: Optional[Loader] = None,
     ) -> None:
-        """Read, or build, knowledge base, encoder and index.
+        """Read or build knowledge base, encoder and index.
 
         Args:
             get_examples: not used.
             nlp: not used.
-            kb_loader: made by `spacy-sapbert.Folder.v1` or `spacy-sapbert.Sources.v1`; None reads what `linker_name` names.
+            kb_loader: made by `spacy-sapbert.Folder.v1` or `spacy-sapbert.Sources.v1`; None reads the linker that `linker_name` names.
         """
         if kb_loader is None:
             self.set_folder(self._state.named_folder())
@@ -535,10 +541,10 @@ class SapBertLinker(DocComponent):
 
         Args:
             path: the component's folder.
-            exclude: parts that are not written: "kb", "model", "index". What was saved there before stays.
+            exclude: parts that are not written: "kb", "model", "index". Parts that were saved there before stay.
 
         Raises:
-            SapbertError: E008, the disk is full; then what was there before is unchanged.
+            SapbertError: E008, the disk is full; then the old folder is unchanged.
         """
         self.bundle.save(Path(path) / LINKER_FOLDER, exclude=exclude)
 
@@ -547,7 +553,7 @@ class SapBertLinker(DocComponent):
 
         Args:
             path: the component's folder.
-            exclude: parts that are kept instead: "kb", "model", "index".
+            exclude: parts that are not read from it but kept: "kb", "model", "index".
 
         Raises:
             SapbertError: E1xx, E2xx, E3xx, files are missing, damaged or do not belong together.
@@ -556,21 +562,21 @@ class SapBertLinker(DocComponent):
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Return every file of the linker; for UMLS these are gigabytes, and `to_disk` is better."""
+        """Return all files of the linker as bytes. For UMLS these are gigabytes, so `to_disk` is better."""
         with tempfile.TemporaryDirectory() as folder:
             self.to_disk(folder, exclude=exclude)
             data: bytes = srsly.msgpack_dumps(folder_to_bytes(Path(folder)))
             return data
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SapBertLinker":
-        """Use the linker that `to_bytes` returned. Its files are kept in a temporary folder as long as they are used."""
+        """Use the linker that `to_bytes` returned. Its files stay in a temporary folder as long as they are used."""
         temporary = tempfile.TemporaryDirectory(prefix="spacy-sapbert-")
         folder_from_bytes(srsly.msgpack_loads(bytes_data), Path(temporary.name))
         with self._state.lock:
             self.bundle = self._state.open(Path(temporary.name) / LINKER_FOLDER, exclude=exclude, temporary=temporary)
         return self
 
-    # Pipe is a C class: its own __reduce__ only copies __dict__
+    # Pipe is a C class, and its own __reduce__ copies only __dict__
     def __reduce__(self) -> Any:
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
@@ -584,7 +590,7 @@ class SapBertLinker(DocComponent):
 
 
 def _link(mention: Mention, found: Found, nil: str) -> Link:
-    """Return what is written on a span: copies, because a user may change a span's lists and the answer is shared with others."""
+    """Return what is written on a span. Lists are copied, because a user may change them and other spans share the answer."""
     answer, cached = found
     explain: dict[str, Any] = {"mention": mention.text, "long_form": mention.long_form, "cached": cached}
     explain.update((key, list(value) if isinstance(value, list) else value) for key, value in answer.explain.items())

@@ -1,6 +1,6 @@
 """Find concepts for mentions: exact match, nearest names, filters, ranking, the decision to link, and the cache of answers.
 
-Knows texts only, no Doc: what a Doc decides comes as a `Choice`.
+This module works on texts. It knows nothing about spaCy Docs: what the context in a Doc decides comes in as a `Choice`.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from .settings import COSINE, LEARNED, Filter, Settings
 from .types import Bools1d, Floats2d, Ints1d, Ints2d
 
 NO_THRESHOLD = -2.0  # below every cosine
-NOISE = 1e-9  # of a probability
-SAID = 1.0  # score of a concept that the context chose though the mention is none of its names
-MAX_MENTION_CHARS = 1_000  # of a mention that the encoder is given; it reads 25 tokens
-EXACT_BUDGET = 0.1  # search budget of an exact match: its link is known, only its neighbours are searched
-FORMS_BUDGET = 0.5  # without `new_words`: the same words in other forms are very near
-VOCABULARIES_SHOWN = 12  # in an error
+NOISE = 1e-9  # rounding error of a probability
+CHOSEN_BY_CONTEXT_SCORE = 1.0  # score of a concept that only the context chose: the mention alone did not find it
+MAX_MENTION_CHARS = 1_000  # longer mentions are cut; the encoder reads only 25 tokens
+EXACT_BUDGET = 0.1  # search budget of an exact match: its concept is known, only the other candidates are searched
+FORMS_BUDGET = 0.5  # search budget with `new_words=False`: names with the same words in other forms are very near
+VOCABULARIES_SHOWN = 12  # in an error message
 _WORDS = re.compile(r"[^\W_]+")
-_SMALL = frozenset(["a", "and", "by", "in", "of", "or", "the", "to", "with"])
+_FUNCTION_WORDS = frozenset(["a", "and", "by", "in", "of", "or", "the", "to", "with"])
 
-Ranked = Callable[[Sequence[str], Hits], Standing]  # normalised mentions, what was found for them
+Ranked = Callable[[Sequence[str], Hits], Standing]  # (normalised mentions, what was found for them) -> their order
 Query = tuple[str, Filter]  # a mention's text and the semantic types that it may be linked to
 
 
 class Mask(NamedTuple):
-    """What a search may find; None is all.
+    """Masks of what a search may find; None is everything.
 
     Attributes:
         names: (n,) surface forms of the knowledge base's files.
@@ -63,14 +63,14 @@ class Mask(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What one mention is linked to. Equal mentions share one.
+    """What one mention is linked to. Equal mentions share one answer.
 
     Attributes:
-        candidates: (concept id, score), best first; without a link none, unless `coverage` asks for them.
-        codes: of the first concept, by vocabulary; none without a link.
-        explain: the reasons, without what belongs to the span.
+        candidates: (concept id, score), best first; empty without a link, unless `coverage` is set.
+        codes: codes of the first concept, by vocabulary; empty without a link.
+        explain: the reasons, without the entries that depend on the span.
         linked: whether the first candidate is the link.
-        probability: that the first candidate is right; None without a calibration or a candidate.
+        probability: probability that the first candidate is right, 0 to 1; None without a calibration or a candidate.
     """
 
     candidates: list[tuple[str, float]]
@@ -81,14 +81,14 @@ class Answer(NamedTuple):
 
 
 class Found(NamedTuple):
-    """An answer, and whether an earlier call had found it."""
+    """An answer, and whether it came from the cache."""
 
     answer: Answer
     cached: bool
 
 
 class MentionCandidate(NamedTuple):
-    """scispaCy's candidate: a concept, and the names by which it was found with their cosines."""
+    """scispaCy's candidate: a concept, and the names by which it was found, with their cosines."""
 
     concept_id: str
     aliases: list[str]
@@ -96,13 +96,13 @@ class MentionCandidate(NamedTuple):
 
 
 class CandidateSearch:
-    """Answers mentions by an opened linker and its settings. It may be used by several threads.
+    """Finds concepts for mentions with an opened linker and its settings. Several threads may use it.
 
     Args:
         bundle: the opened linker.
-        settings: of the component.
+        settings: settings of the component.
         component: its name, for messages.
-        lock: held while the encoder works. Searches that share an encoder need the same one.
+        lock: held while the encoder works. Searches that share an encoder must share the lock.
 
     Raises:
         SapbertError: E010, `target_precision` or `coverage` needs a calibration; E011, the calibration can't reach it; E050, `rank` needs a ranker;
@@ -118,7 +118,7 @@ class CandidateSearch:
             raise fail("E050", component=component, path=bundle.folder, why=bundle.why_not_ranked)
         self.bundle, self.settings = bundle, settings
         self.ranker = None if settings.rank == COSINE else bundle.ranker
-        self._features = FeatureReader(partial(_surface_forms, bundle.kb))  # not a method of this search: it would keep itself alive
+        self._features = FeatureReader(partial(_surface_forms, bundle.kb))  # not a bound method: it would refer back to this search
         self.least_probability, self.score_gap = _targets(bundle, settings, component)
         encoder = bundle.encoder
         self._least_word_score = encoder.least_word_score if isinstance(encoder, CarefulWithWords) else NO_THRESHOLD
@@ -135,7 +135,7 @@ class CandidateSearch:
     # -- answers --------------------------------------------------------------------------------------------------------
 
     def find(self, queries: Sequence[Query]) -> list[Found]:
-        """Return an answer for each query. Equal ones are looked up once."""
+        """Return an answer for each query. Equal queries are looked up once."""
         keys = [(self.normal(text), types) for text, types in queries]
         with self._lock:
             known = {key: self._cache[key] for key in dict.fromkeys(keys) if key in self._cache}
@@ -151,11 +151,11 @@ class CandidateSearch:
             self._words.clear()
 
     def remembered(self, query: Query, make: Callable[[], Answer]) -> Answer:
-        """Return what was made for a query, as it is written, the last time; at first, make it.
+        """Return the cached answer for a query in its original spelling. If there is none, make it and cache it.
 
         Args:
-            query: a word as the text writes it, and the semantic types that it may be linked to.
-            make: makes its answer out of the one for the word in lower case.
+            query: a word as it is written in the text, and the semantic types that it may be linked to.
+            make: makes the answer from the answer for the word in lower case.
         """
         with self._lock:
             if query in self._words:
@@ -167,13 +167,13 @@ class CandidateSearch:
         return made
 
     def n_cached(self) -> int:
-        """Return the number of remembered answers."""
+        """Return the number of cached answers."""
         return len(self._cache)
 
     def normal(self, text: str) -> str:
-        """Return a mention as names are encoded, see `KnowledgeBase.encoded_form`.
+        """Return a mention in the form in which names are encoded, see `KnowledgeBase.encoded_form`.
 
-        It is in the lower case of the texts' language; where only that finds a name, in the usual one (HIV, MRI in Turkish).
+        The lower case is that of the texts' language. If only the usual lower case finds a name, that one is used (HIV, MRI in Turkish).
         """
         text, language, kb = text[:MAX_MENTION_CHARS], self.settings.language, self.bundle.kb
         if kb.cased:
@@ -190,12 +190,12 @@ class CandidateSearch:
         return {key: self._answer(key[0], ranking, exact) for key, (ranking, exact) in self._rankings(keys, rules).items()}
 
     def _threshold(self, text: str, exact: bool) -> float:
-        """Return the score that a mention's link must be above. An encoder may ask more of single words that are no names."""
+        """Return the score that a mention's link must be above. An encoder may require more of single words that are not names."""
         return self.settings.threshold if exact or not text.isalpha() else max(self.settings.threshold, self._least_word_score)
 
     def _answer(self, mention: str, ranking: Ranking, exact: bool) -> Answer:
         kb, threshold = self.bundle.kb, self._threshold(mention, exact)
-        if self.least_probability is None and ranking.kept and ranking.kept[0].score <= threshold:  # a ranker's first may have the lower cosine
+        if self.least_probability is None and ranking.kept and ranking.kept[0].score <= threshold:  # a ranker's first candidate may have a low cosine
             ranking = ranking._replace(kept=[c for c in ranking.kept if c.score > threshold] or ranking.kept)
         top = ranking.kept[0] if ranking.kept else ranking.best
         probability = None
@@ -228,10 +228,10 @@ class CandidateSearch:
             explain["ties"] = [kb.concept_id(concept) for concept in ranking.tied]
         return Answer(kept, kb.codes(chosen[0].concept) if linked else {}, explain, linked, probability if kept else None)
 
-    # -- which meaning --------------------------------------------------------------------------------------------------
+    # -- meanings in context --------------------------------------------------------------------------------------------
 
     def meanings(self, answer: Answer) -> list[tuple[str, float]]:
-        """Return the concepts that an answer speaks of, with their scores, best first: those that tie, then the other candidates."""
+        """Return the concepts of an answer with their scores, best first: those that tie, then the other candidates."""
         first = answer.explain.get("score")
         found = {answer.explain["id"]: first} if first is not None else {}
         found.update((concept, first) for concept in answer.explain.get("ties", ()))
@@ -242,11 +242,11 @@ class CandidateSearch:
     def decided(self, answer: Answer, choice: Choice, types: Filter) -> Answer:
         """Return an answer with the meaning that was chosen in its context.
 
-        It is a link if the choice is decided, the settings allow the concept to be found and, with `target_precision`, it is probable enough.
+        It is a link if the choice is decided, if the settings allow the concept and, with `target_precision`, if it is probable enough.
 
         Args:
-            answer: of the text alone.
-            choice: what the context says.
+            answer: the answer from the text alone.
+            choice: the meaning by the context.
             types: semantic types that the span may be linked to; None is all.
         """
         kb = self.bundle.kb
@@ -257,9 +257,9 @@ class CandidateSearch:
             linked = probability >= self.least_probability - NOISE
         explain: dict[str, Any] = {**answer.explain, "linked": linked, "meaning": choice.meaning}
         if allowed and allowed[0][0] != answer.explain.get("id"):
-            explain.pop("rank", None)  # of the concept that the text alone found
+            explain.pop("rank", None)  # it belongs to the concept that the text alone found
         scores = dict(self.meanings(answer))
-        rows = [(concept, scores.get(concept, SAID)) for concept, _ in allowed[: self.settings.max_entities_per_mention]]
+        rows = [(concept, scores.get(concept, CHOSEN_BY_CONTEXT_SCORE)) for concept, _ in allowed[: self.settings.max_entities_per_mention]]
         if allowed:
             explain.update(id=allowed[0][0], name=kb.entity(kb.row_of(allowed[0][0])).canonical_name, score=rows[0][1])
             explain.update(probability=round(allowed[0][1], DECIMALS), meanings=[[concept, round(p, DECIMALS)] for concept, p in allowed])
@@ -277,13 +277,13 @@ class CandidateSearch:
     # -- what a calibration is fit on -----------------------------------------------------------------------------------
 
     def check_gold(self, gold: Sequence[str]) -> None:
-        """Warn W005 of gold ids that the knowledge base does not have.
+        """Warn W005 if the knowledge base does not have some of the gold ids.
 
         Args:
             gold: see `observe`.
 
         Raises:
-            SapbertError: E016, it has none of them.
+            SapbertError: E016, the knowledge base has none of them.
         """
         ids = [kb_id for kb_id in gold if kb_id != "NIL"]
         kb = self.bundle.kb
@@ -303,11 +303,11 @@ class CandidateSearch:
             warn("W005", count=count, n=len(ids), examples=examples)
 
     def observe(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Observed]:
-        """Return how this search ranks annotated mentions, whatever the threshold.
+        """Return how this search ranks annotated mentions. The threshold is ignored.
 
         Args:
             queries: the mentions.
-            gold: the right concept's id or code of each mention, with `|` between alternatives; "NIL" where the knowledge base has none.
+            gold: the right concept's id or code of each mention, with `|` between alternatives; "NIL" if the knowledge base has none.
         """
         keys = [(self.normal(text), types) for text, types in queries]
         rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=self.settings.k)
@@ -316,9 +316,9 @@ class CandidateSearch:
         return [_observed(*found[key], self._rows_of(kb_id)) for key, kb_id in zip(keys, gold)]
 
     def examples(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Example]:
-        """Return the features of the candidates of annotated mentions that are no exact match, in the order of their scores, and which are right.
+        """Return the features of the candidates of annotated mentions, best score first, and which candidates are right.
 
-        Equal mentions with equal gold are one example.
+        Mentions with an exact match are left out. Equal mentions with equal gold are one example.
 
         Args:
             queries: see `observe`.
@@ -350,13 +350,13 @@ class CandidateSearch:
         return [Example(values, np.isin(concept, rows)) for (concept, values), rows in found]
 
     def _rows_of(self, gold: str) -> list[int]:
-        """Return the rows of the alternatives that the knowledge base has; codes and retired ids are followed. A composite ("A+B") is no single concept."""
+        """Return the concept rows of the gold alternatives. Codes and retired ids lead to their concepts. A composite ("A+B") has no row."""
         return [row for alternative in gold.split("|") for row in self.bundle.kb.rows_of(alternative.strip())]
 
     # -- rankings -------------------------------------------------------------------------------------------------------
 
     def _rankings(self, keys: Sequence[Query], rules: Rules) -> dict[Query, tuple[Ranking, bool]]:
-        """Rank distinct normalised mentions, in batches of one filter each; also return whether each is an exact match."""
+        """Rank distinct normalised mentions, in batches with one type filter each. Also return whether each is an exact match."""
         found: dict[Query, tuple[Ranking, bool]] = {}
         size = self.settings.candidates_batch_size
         for start in range(0, len(keys), size):
@@ -367,18 +367,18 @@ class CandidateSearch:
         return found
 
     def _rank(self, texts: Sequence[str], types: Filter, rules: Rules, by: Ranked | None = None) -> list[tuple[Ranking, bool]]:
-        """Rank the concepts of distinct normalised mentions. One without a letter or digit finds nothing.
+        """Rank the concepts of distinct normalised mentions. Nothing is found for a mention without a letter or digit.
 
         Args:
             texts: the mentions.
             types: semantic types that may be found.
             rules: which concepts are kept.
-            by: what ranks the concepts of mentions that are no exact match; None is the linker's ranker, if it has one.
+            by: ranks the concepts of mentions without an exact match; None is the linker's ranker, if it has one.
         """
         bundle, mask = self.bundle, self._mask(types)
         kb, index, n = bundle.kb, bundle.index, len(bundle.index)
         answers: list[tuple[Ranking, bool]] = [(EMPTY, False)] * len(texts)
-        useful = [i for i, text in enumerate(texts) if _says_something(text)]
+        useful = [i for i, text in enumerate(texts) if _has_letter_or_digit(text)]
         if not useful:
             return answers
         names = [texts[i] for i in useful]
@@ -435,7 +435,7 @@ class CandidateSearch:
         return self._features.standing(self.ranker, names, hits)
 
     def _with_added(self, vectors: Floats2d, rows: Ints2d, cosines: Floats2d, allowed: Bools1d | None = None) -> tuple[Ints2d, Floats2d]:
-        """Append every added surface form to what the index found (q, k) -> (q, k + a); they are few."""
+        """Append all a added surface forms to what the index found: (q, k) -> (q, k + a). There are only a few."""
         added = self.bundle.kb.added
         if added is None or not len(added.vectors):
             return rows, cosines
@@ -449,8 +449,8 @@ class CandidateSearch:
         """Return the concepts of the k nearest names of each text, best first, by their vectors alone.
 
         Args:
-            texts: mentions.
-            k: names for each.
+            texts: the mentions.
+            k: number of names for each mention.
         """
         kb, index = self.bundle.kb, self.bundle.index
         names = [self.normal(text) for text in texts]
@@ -459,9 +459,9 @@ class CandidateSearch:
         vectors = self._vectors(names, exact)
         rows, cosines = self._with_added(vectors, *index.query(vectors, min(k, len(index))))
         here = np.array([-2 if row is None else row for row in exact], dtype=np.int64)
-        cosines[rows == here[:, None]] = 1.0  # not quite, by its rounded vector
-        says = np.array([_says_something(name) for name in names], dtype=np.bool_)
-        rows[~(says & vectors.any(axis=1))] = -1
+        cosines[rows == here[:, None]] = 1.0  # stored vectors are rounded, so the product is not exactly 1
+        useful = np.array([_has_letter_or_digit(name) for name in names], dtype=np.bool_)
+        rows[~(useful & vectors.any(axis=1))] = -1
         rankings = rank(rows, cosines, kb.name_table, Rules(NO_THRESHOLD, k), added=None if kb.added is None else kb.added.name_table)
         return [self._by_concept(*each) for each in zip(rankings, rows.tolist(), cosines.tolist())]
 
@@ -476,7 +476,7 @@ class CandidateSearch:
     # -- filters --------------------------------------------------------------------------------------------------------
 
     def _mask(self, types: Filter) -> Mask:
-        """Return what may be found by semantic types, vocabularies and languages."""
+        """Return the masks of what may be found, by semantic types, vocabularies and languages."""
         settings, kb = self.settings, self.bundle.kb
         if types is None and not settings.vocabularies and not settings.languages:
             return Mask()
@@ -500,7 +500,7 @@ class CandidateSearch:
         return self._masks[types]
 
     def _may_be_found(self, row: int, name: Name, types: Filter) -> bool:
-        """Return whether the settings allow a concept to be found by an added name."""
+        """Return whether the settings allow a concept to be found by one of its names."""
         concept, settings = self.bundle.kb.concept(row), self.settings
         vocabularies = {vocabulary for vocabulary, _ in concept.codes} | {other.source for other in concept.names}
         return (
@@ -511,7 +511,7 @@ class CandidateSearch:
 
 
 def _targets(bundle: LinkerBundle, settings: Settings, component: str) -> tuple[float | None, float | None]:
-    """Return the probability of a link from which on `target_precision` is reached, and how far behind `coverage` lets a candidate score."""
+    """Return the least probability of a link for `target_precision`, and the score gap for `coverage`; None for one that is not set."""
     calibration = bundle.calibration
     for setting in ("target_precision", "coverage"):
         if calibration is None and getattr(settings, setting) is not None:
@@ -525,7 +525,7 @@ def _targets(bundle: LinkerBundle, settings: Settings, component: str) -> tuple[
 
 
 def _surface_forms(kb: KnowledgeBase, rows: Sequence[int]) -> list[str]:
-    """Return the surface forms of some rows, added ones too."""
+    """Return the surface forms of some rows, including added ones."""
     known = iter(kb.surface_forms_at([row for row in rows if row < kb.n_surface_forms]))
     added = {row: norm for norm, row in kb.added.by_norm.items()} if kb.added is not None and max(rows, default=0) >= kb.n_surface_forms else {}
     return [next(known) if row < kb.n_surface_forms else added[row] for row in rows]
@@ -541,17 +541,17 @@ def _observed(ranking: Ranking, exact: bool, gold: list[int]) -> Observed:
 
 
 def _margin(top: Candidate, ranking: Ranking) -> float:
-    """Return how far the first concept is before the runner-up, by what ranks them; its whole score where there is none.
+    """Return how far the first concept is before the runner-up, by the score that ranks them; its whole score if there is no runner-up.
 
-    It is 0 where the ranker's first does not pass the threshold, so that another one is linked.
+    The margin is 0 if the ranker's first concept does not pass the threshold and another one is linked.
     """
     return max(0.0, round(top.ranked_by - (ranking.runner_up.ranked_by if ranking.runner_up is not None else 0.0), DECIMALS))
 
 
 def _find(kb: KnowledgeBase, names: Sequence[str], language: str) -> dict[str, int]:
-    """Return the surface form that each name equals, or equals but for English plural and possessive endings, as `concept_matcher` compares them."""
+    """Return the row of the surface form that equals each name. English plural and possessive endings are ignored, as in `concept_matcher`."""
     rows = kb.find(names)
-    if kb.cased and language in DOTLESS:  # else they are in its lower case already
+    if kb.cased and language in DOTLESS:  # in other knowledge bases, names are already in the language's lower case
         rows.update(kb.find(names, language))
     forms = {name: other_numbers(normalise(name)) for name in names if name not in rows}
     found = kb.find(list(dict.fromkeys(form for of in forms.values() for form in of)))
@@ -559,22 +559,22 @@ def _find(kb: KnowledgeBase, names: Sequence[str], language: str) -> dict[str, i
 
 
 def _adds_words(name: str, mention: str) -> bool:
-    """Say whether a name has a word that is no form of one of a mention."""
+    """Return whether a name has a word that is not a form of any word of the mention."""
     words = _WORDS.findall(mention.lower())
-    return not all(word in _SMALL or any(_are_forms(word, other) for other in words) for word in _WORDS.findall(name.lower()))
+    return not all(word in _FUNCTION_WORDS or any(_are_forms(word, other) for other in words) for word in _WORDS.findall(name.lower()))
 
 
 def _are_forms(one: str, other: str) -> bool:
-    """Say whether two words begin alike ("schizophrenic", "schizophrenia"), or differ in a letter or two ("haemorrhage")."""
+    """Return whether two words begin alike ("schizophrenic", "schizophrenia"), or differ in one or two letters ("haemorrhage", "hemorrhage")."""
     longer, first = max(len(one), len(other)), _shared(one, other)
     last = _shared(one[first:][::-1], other[first:][::-1])
     return first >= max(4, 0.6 * longer) or first + last >= 0.9 * longer
 
 
 def _shared(one: str, other: str) -> int:
-    """Return how many letters two words have in common at their beginning."""
+    """Return the number of letters at the beginning that two words share."""
     return next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
 
 
-def _says_something(text: str) -> bool:
+def _has_letter_or_digit(text: str) -> bool:
     return any(character.isalnum() for character in text)

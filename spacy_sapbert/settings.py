@@ -1,4 +1,4 @@
-"""The settings of `sapbert_linker`: each is written once, here, with its type, its default and what it means."""
+"""The settings of `sapbert_linker`, each with its type, its default and its meaning. They are defined only here."""
 
 import inspect  # no `from __future__ import annotations`: spaCy reads the types of registered functions
 from collections.abc import Callable
@@ -16,7 +16,7 @@ LEARNED, COSINE = "learned", "cosine"  # values of `rank`
 SAMPLED, FULL = "sampled", "full"  # values of `verify`
 FAST = "fast"  # the static encoder that comes with this package
 PAIRED = "paired"  # both encoders that come with this package, as one
-Names = Union[List[str], Tuple[str, ...]]  # given as a list, kept as a tuple: a list could be changed behind the checks
+Names = Union[List[str], Tuple[str, ...]]  # given as a list, kept as a tuple, because a list could be changed later without a check
 Types = Union[None, str, Names, Dict[str, Names]]  # a text is one type
 Filter = Optional[frozenset[str]]  # semantic types (TUIs) that may be found; None is all
 Factory = TypeVar("Factory", bound=Callable[..., Any])
@@ -31,15 +31,17 @@ class Settings:
         linker_name: a registered linker or a linker folder; None is "open".
         encoder: "fast" for the static encoder that comes with this package, instead of `model`; None is `model`.
         resolve_abbreviations: look up the long form of an abbreviation that the text defines, or that scispaCy's `abbreviation_detector` found.
-        k: names that are fetched for each mention.
+        k: number of names that are fetched for each mention.
         threshold: a concept's score (cosine, -1 to 1; 1.0 for an exact match) must be above this to be linked.
-        new_words: link a mention to a name that has words which the mention has not ("renal function" to "loss of renal function"). False suits
-            mentions of a recogniser, which are often no concepts.
+        new_words: allow links to a name with words that the mention does not have ("renal function" to "loss of renal function"). False is
+            better for the mentions of a recogniser, which often mean no concept.
         no_definition_threshold: with `filter_for_definitions`, the score that a concept without a definition must reach.
-        filter_for_definitions: ask more of concepts without a definition: see `no_definition_threshold`.
-        max_entities_per_mention: candidates that are kept for each mention.
-        target_precision: 0 to 1; link so that this share of links is right, by the linker's calibration; replaces `threshold`.
-        coverage: 0 to 1; give as many candidates as it takes to hold the right concept of this share of mentions; replaces `max_entities_per_mention`.
+        filter_for_definitions: require a higher score of concepts without a definition, see `no_definition_threshold`.
+        max_entities_per_mention: number of candidates that are kept for each mention.
+        target_precision: 0 to 1; link only if the link is probable enough by the linker's calibration, so that this share of links is right;
+            replaces `threshold`.
+        coverage: 0 to 1; give as many candidates as are needed so that this share of mentions has the right concept among them; replaces
+            `max_entities_per_mention`.
         spans_key: the span group or groups to link; None is `doc.ents`.
         attr_name: attribute of a span for its candidates; "x_ents" also makes `x_codes`, `x_explain` and `x_prob`.
         labels_discard: spans with these labels are left alone.
@@ -48,14 +50,14 @@ class Settings:
         types: semantic types, groups ("DISO") or names that may be found, or a map from entity label to those; None is all.
         vocabularies: find concepts with a name or a code in one of these vocabularies; None is all.
         languages: search names in these languages only ("en"); None is all that the knowledge base has.
-        rank: how candidates are ordered: "learned" by the linker's ranker, "cosine" by their scores alone; None is "learned" where the linker has a
+        rank: how candidates are ordered: "learned" by the linker's ranker, "cosine" by their scores alone; None is "learned" if the linker has a
             ranker.
-        exact_match: link a mention that equals a name with score 1.0, without encoding it.
-        candidates_batch_size: mentions that are encoded and searched at once.
-        cache_size: mentions whose answers are remembered; 0 is none.
-        verify: how the linker's files are checked when they are opened: "sampled" hashes files up to 64 MiB whole and samples of larger ones, "full"
-            hashes every byte and looks at every page, node and value.
-        language: of the texts, as spaCy writes it; the factory takes the pipeline's. It decides about lower case and the rules of abbreviations.
+        exact_match: give a mention that equals a name the score 1.0, without encoding it.
+        candidates_batch_size: number of mentions that are encoded and searched at once.
+        cache_size: number of mentions whose answers are cached; 0 is none.
+        verify: how the linker's files are checked when they are opened: "sampled" hashes files up to 64 MiB completely and samples of larger ones,
+            "full" hashes every byte and checks every page, node and value.
+        language: spaCy's code of the texts' language; the factory takes the pipeline's. Lower case and the rules of abbreviations depend on it.
         component: name of the component, for messages.
 
     Raises:
@@ -134,7 +136,7 @@ class Settings:
 
     @cached_property
     def rules(self) -> Rules:
-        """The settings by which concepts are kept."""
+        """The settings that decide which concepts are kept."""
         return Rules(self.threshold, self.max_entities_per_mention, self.filter_for_definitions, self.no_definition_threshold)
 
     @cached_property
@@ -145,7 +147,7 @@ class Settings:
 
     @property
     def english(self) -> bool:
-        """Whether rules of English apply to the texts."""
+        """Whether the rules of English apply to the texts."""
         return self.language in ENGLISH
 
     def types_of(self, label: str) -> Filter:
@@ -153,7 +155,7 @@ class Settings:
         return self.types_of_labels.get(label, self.types_of_labels.get(""))
 
     def scores_depend_on(self) -> Dict[str, Any]:
-        """Return the settings that scores depend on, as a calibration keeps them."""
+        """Return the settings that scores depend on, in the form that a calibration stores."""
         definitions: Dict[str, Any] = {"filter_for_definitions": self.filter_for_definitions}
         if self.filter_for_definitions:
             definitions["no_definition_threshold"] = self.no_definition_threshold
@@ -177,7 +179,7 @@ def default_config() -> Dict[str, Any]:
 
 
 def _without_lists(value: Any) -> Any:
-    """Return a value with tuples for lists and iterators; texts and None as they are."""
+    """Return a value with tuples instead of lists and iterators. Texts and None stay as they are."""
     if value is None or isinstance(value, str):
         return value
     return {key: _without_lists(each) for key, each in value.items()} if isinstance(value, dict) else tuple(value)
@@ -194,7 +196,7 @@ def takes_settings(factory: Factory) -> Factory:
 
 
 class Setting(Generic[Value]):
-    """A setting as an attribute of a component that has `settings` and `change_settings`."""
+    """A setting that is an attribute of a component with `settings` and `change_settings`."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""What a linker component has opened. Everything is swapped here, at once."""
+"""The opened linker of a component and its settings. Both are always replaced together."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ FIXED = ("linker_name", "encoder", "verify")  # settings that decide what is ope
 
 
 class LinkerState:
-    """Nothing, or a whole opened linker and its settings. It may be used by several threads.
+    """The settings of a component and its linker, which is opened on first use. Several threads may use it.
 
     Args:
-        encoder: the encoder that was asked for; a linker folder brings its own of this kind.
-        index: the engine that was asked for; a linker folder brings its own.
-        settings: of the component.
+        encoder: the configured encoder; a linker folder has its own, which takes these settings if it has the same architecture.
+        index: the configured index; a linker folder has its own, which takes these settings if it is of the same engine.
+        settings: settings of the component.
         component: its name, for messages.
 
     Raises:
-        SapbertError: E002, `settings.encoder` and `encoder` ask for different ones.
+        SapbertError: E002, `settings.encoder` and `encoder` name different encoders.
     """
 
     def __init__(self, encoder: Encoder, index: VectorIndex, settings: Settings, component: str) -> None:
         self.component = component
         self._settings = settings
         self._encoder, self._index = self._pick_encoder(encoder), index
-        self._search: CandidateSearch | None = None  # all that was opened; None before the first use
-        self._opened: LinkerBundle | None = None  # opened by `without_targets`, while a target may need a calibration that is not there
-        self.lock = threading.RLock()  # neither loading a model nor a fast tokenizer bears two threads
+        self._search: CandidateSearch | None = None  # with everything that was opened; None before the first use
+        self._opened: LinkerBundle | None = None  # opened by `without_targets` but not in use yet, because a target may need a new calibration
+        self.lock = threading.RLock()  # two threads can't load a model, or use a fast tokenizer, at the same time
 
     def _pick_encoder(self, encoder: Encoder) -> Encoder:
         if self._settings.encoder is None or is_fast(encoder):
@@ -80,7 +80,7 @@ class LinkerState:
 
     @property
     def search(self) -> CandidateSearch:
-        """What answers mentions. The linker that the settings name is opened on first use.
+        """The search that finds concepts for mentions. The linker that the settings name is opened on first use.
 
         Raises:
             SapbertError: E001, E010, E011, E1xx, E2xx, E3xx, see `LinkerBundle.open` and `CandidateSearch`.
@@ -99,16 +99,16 @@ class LinkerState:
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder in use; before anything is opened, the one that was asked for."""
+        """The encoder in use; before anything is opened, the configured one."""
         return self._encoder if self.opened is None else self.opened.encoder
 
     @property
     def index(self) -> VectorIndex:
-        """The index in use; before anything is opened, the one that was asked for."""
+        """The index in use; before anything is opened, the configured one."""
         return self._index if self.opened is None else self.opened.index
 
     def asked(self) -> tuple[Encoder, VectorIndex]:
-        """Return a fresh encoder of the kind that was asked for, and the index that was asked for."""
+        """Return a new encoder like the configured one, and the configured index."""
         encoder = self._encoder
         return make_encoder(encoder.architecture, encoder.get_config()) if encoder.architecture else encoder, self._index
 
@@ -117,7 +117,7 @@ class LinkerState:
         return find_linker(self._settings.linker_name)
 
     def open(self, folder: str | Path, *, exclude: Iterable[str] = (), **more: Any) -> LinkerBundle:
-        """Open a linker folder; it is not yet used. See `LinkerBundle.open`."""
+        """Open a linker folder without using it yet. See `LinkerBundle.open`."""
         with every_byte(self._settings.verify == FULL):
             return LinkerBundle.open(folder, self._encoder, self._index, component=self.component, exclude=set(exclude), opened=self.opened, **more)
 
@@ -125,11 +125,11 @@ class LinkerState:
         return self.open(self.named_folder()) if self._opened is None else self._opened
 
     def use(self, bundle: LinkerBundle, settings: Settings | None = None) -> None:
-        """Use a linker, and settings, from now on. Warns W004 of a calibration that was fit with other settings.
+        """Use a linker and its settings from now on. Warns W004 if the calibration was fit with other settings.
 
         Args:
             bundle: an opened linker.
-            settings: None keeps those in use.
+            settings: the new settings; None keeps those in use.
 
         Raises:
             SapbertError: see `CandidateSearch`; then nothing is changed.
@@ -143,10 +143,10 @@ class LinkerState:
             self._search, self._settings, self._opened = search, settings, None
 
     def without_targets(self, **changes: Any) -> CandidateSearch:
-        """Return a search of the linker without targets: these need the calibration that is about to be fit.
+        """Return a search that uses the linker without targets, because these need the calibration that is about to be fit.
 
         Args:
-            changes: settings to change besides.
+            changes: further settings to change, and their values.
         """
         with self.lock:
             bundle = self.opened
@@ -156,13 +156,13 @@ class LinkerState:
             return CandidateSearch(bundle, settings, component=self.component, lock=self.lock)
 
     def search_with(self, **changes: Any) -> CandidateSearch:
-        """Return a search of the linker in use with some settings changed. What is in use stays as it is.
+        """Return a search that uses the linker with some settings changed. The settings in use stay as they are.
 
         Args:
             changes: settings and their values.
 
         Raises:
-            SapbertError: E002, a setting is wrong, or one of `FIXED`; see `CandidateSearch` for others.
+            SapbertError: E002, a setting is wrong, or is one of `FIXED`; see `CandidateSearch` for others.
         """
         with self.lock:
             bundle = self.search.bundle
@@ -170,7 +170,7 @@ class LinkerState:
             self.check_fixed(settings)
             return CandidateSearch(bundle, settings, component=self.component, lock=self.lock)
 
-    # a process that is spawned gets the folder's name, not the files
+    # a spawned process gets the folder's path, not the files, and opens them itself
     def __getstate__(self) -> dict[str, Any]:
         encoder, bundle = self._encoder, self.opened
         return {

@@ -1,4 +1,4 @@
-"""Array types, the contract of an index, and what a pipeline's component may offer. No logic."""
+"""Array types, and the protocols that an index and a component may implement. There is no logic here."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Bools1d = npt.NDArray[np.bool_]
 
 @runtime_checkable
 class VectorIndex(Protocol):
-    """Nearest neighbours by cosine. A row is the number of a name among the knowledge base's distinct names, in their order.
+    """Nearest neighbours by cosine. A row is the number of a surface form of the knowledge base, in its order.
 
-    A class that fulfils this is an engine. Register the class itself under spaCy's registry `sapbert_indexes`, so that
-    `type(index)(**index.get_config())` makes an equal index that is not built yet. What an engine may offer besides stands in
-    `spacy_sapbert.indexes.base`.
+    A class with these methods is an engine. Register the class itself in spaCy's registry `sapbert_indexes`, so that
+    `type(index)(**index.get_config())` makes an equal index that is not built yet. `spacy_sapbert.indexes.base` has the protocols for what
+    an engine may also offer.
     """
 
     dim: int  # width of a vector; 0 before it is built
@@ -45,8 +45,8 @@ class VectorIndex(Protocol):
             vectors: Queries (q, dim), L2-normalised.
             k: Rows to return per query.
             allowed: (n,), True for the rows that may be found; None for all. Never fewer than min(k, allowed.sum()) are returned.
-            budget: The search budget: the share of the usual work that an approximate engine may do. Below 1.0 for queries whose best
-                answer is known.
+            budget: The search budget: the share of the usual work that an approximate engine may do. It is below 1.0 for queries whose
+                best answer is already known.
 
         Returns:
             Rows (q, k) and cosines (q, k), best first; -1 and -inf where fewer than k are allowed.
@@ -58,7 +58,7 @@ class VectorIndex(Protocol):
         ...
 
     def get_config(self) -> dict[str, Any]:
-        """Return the settings that make this index again, JSON-able."""
+        """Return the settings that make an equal index, as JSON values."""
         ...
 
     def to_disk(self, path: Path) -> None:
