@@ -1,4 +1,4 @@
-"""Names and concepts that a user adds to a linker. They are kept beside the linker's files, which stay as they are."""
+"""Names and concepts that a user adds to a linker. They are saved beside the linker's own files, which are not changed."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class _Stored(BaseModel):
 
 @dataclass(frozen=True)
 class Additions:
-    """What a user added to a linker. A change makes another object.
+    """What a user added to a linker. It is never changed: each addition makes a new object.
 
     Args:
         concepts: new concepts by their id, without names.
-        names: of new and of old concepts, in the order in which they were added.
-        vectors: surface form -> (d,).
+        names: names of new and of old concepts, in the order in which they were added.
+        vectors: surface form -> its vector (d,).
         encoder: fingerprint of the encoder that made the vectors.
     """
 
@@ -76,15 +76,15 @@ class Additions:
         return bool(self.names)
 
     def with_names(self, concept_id: str, names: Iterable[Any], language: str) -> Additions:
-        """Return additions with more names of a concept, without vectors for them. Names that were added before are left out.
+        """Return additions with more names of a concept. They have no vectors yet. Names that were added before are left out.
 
         Args:
-            concept_id: of the knowledge base, or of a concept that was added.
-            names: as a user gives them.
-            language: of the names.
+            concept_id: id of a concept of the knowledge base, or of an added one.
+            names: the names as the user gives them.
+            language: language of the names.
 
         Raises:
-            SapbertError: E024, a name can't be one.
+            SapbertError: E024, a name is empty, too long or has no letter or digit.
         """
         known = {(name.concept_id, name.text) for name in self.names}
         new = dict.fromkeys(AddedName(concept_id, text, language) for text in check_names(names, language, MAX_NAME_CHARS))
@@ -106,14 +106,15 @@ class Additions:
         Args:
             concept_id: its identifier; the knowledge base must not have it.
             names: its names, the canonical one first.
-            language: of the names.
+            language: language of the names.
             types: semantic types (TUIs), groups or names.
-            definition: in words.
+            definition: its definition, as a text.
             codes: (vocabulary, code).
             component: name of the component, for messages.
 
         Raises:
-            SapbertError: E002, there is no identifier or name, or the definition is no text; E024, a name can't be one; E104, a type is not known.
+            SapbertError: E002, there is no identifier or name, or the definition is not a text; E024, a name is empty, too long or has no letter or
+                digit; E104, a type is not known.
         """
         if not names:
             raise fail("E002", setting="names", component=component, value=list(names), why="a concept needs a name.")
@@ -126,7 +127,7 @@ class Additions:
         return replace(self, concepts={**self.concepts, concept_id: concept}).with_names(concept_id, names, language)
 
     def to_disk(self, folder: Path) -> None:
-        """Write both files whole into a linker folder, or remove them where nothing was added."""
+        """Write both files into a linker folder, or remove them if nothing was added. No file is ever left half-written."""
         if not self:
             for name in (FILE, VECTORS):
                 (folder / name).unlink(missing_ok=True)
@@ -153,12 +154,12 @@ class Additions:
 
     @classmethod
     def from_disk(cls, folder: Path) -> Additions:
-        """Read the additions of a linker folder; there are none without a file.
+        """Read the additions of a linker folder. Without a file there are none.
 
-        Vectors that do not belong to the names, because a write was stopped between the two files, are left out and made again later.
+        If a write was stopped between the two files, the vectors do not belong to the names. They are then left out and made again later.
 
         Raises:
-            DamagedFile: E023.
+            DamagedFile: E023, a file is damaged.
         """
         path = folder / FILE
         if not path.is_file():
@@ -179,7 +180,7 @@ class Additions:
 
 
 class Overlay:
-    """Additions as rows of a knowledge base: its own rows stay, those of new names and concepts come after them.
+    """Additions as rows of a knowledge base. Its own rows keep their numbers; rows of new names and concepts come after them.
 
     Args:
         additions: names, concepts and vectors.
@@ -261,7 +262,11 @@ class Overlay:
         return ((concept, name) for (form, concept), name in self.names.items() if form == row)
 
     def allowed(self, holds: Callable[[int, Name], bool]) -> Bools1d:
-        """Return a mask of the rows of the name table whose concept may be found by its name."""
+        """Return which rows of the name table may be found (a,).
+
+        Args:
+            holds: (concept row, name) -> whether the concept may be found by this name.
+        """
         rows = zip(self.name_table.surface_form.tolist(), self.name_table.concept.tolist())
         return np.array([holds(concept, self.names[form, concept]) for form, concept in rows], dtype=np.bool_)
 
@@ -278,7 +283,8 @@ def to_tsv(additions: Additions, names_of: Callable[[str], list[Name]], path: Pa
 
     Args:
         additions: names and concepts.
-        names_of: concept id -> all its names, also those of the knowledge base: so a training gets pairs of an added name and an old one.
+        names_of: concept id -> all its names. Names of the knowledge base are included, so that a training gets pairs of an added name and an
+            old one.
         path: the file.
 
     Returns:
@@ -302,12 +308,12 @@ def _cell(text: str) -> str:
 
 
 def check_names(names: Iterable[Any], language: str, most: int) -> list[str]:
-    """Return names as they are kept.
+    """Check names and return them in the form in which they are stored.
 
     Args:
-        names: as a user gives them.
-        language: of the names.
-        most: characters that a name may have.
+        names: the names as the user gives them.
+        language: language of the names.
+        most: largest number of characters of a name.
 
     Raises:
         SapbertError: E024, a name is empty, has no letter or digit, or is too long.

@@ -1,4 +1,4 @@
-"""Join the concepts of any number of sources into one knowledge base folder, by way of a temporary SQLite file.
+"""Join the concepts of any number of sources into one knowledge base folder, with the help of a temporary SQLite file.
 
 How concepts are joined:
 1. A CUI is a concept. A term of a source belongs to its *primary* CUI. This is the CUI that is listed first for the term, with sources
@@ -6,14 +6,14 @@ How concepts are joined:
    term's label; second best if that name equals an exact synonym of the term. "Of its own" means: from UMLS, or from a term that maps to
    this CUI alone.
 2. Terms that a curated mapping calls the same (`same_as`) are one term: their CUIs are put in one list, and rule 1 applies.
-3. Terms without any CUI keep their identifier (unless `cui_only`); of terms mapped to each other, that of the first source.
+3. Terms without any CUI keep their identifier (unless `cui_only`). Terms that are mapped to each other get the identifier of the first source.
 4. Terms with the same primary CUI are one concept. Its other CUIs, the identifiers of its sources and retired ids all lead to it
    (`KnowledgeBase.row_of`), unless they are concepts of their own.
-The canonical name is the best-ranked name of the first source that has one; of equal ranks, the name that was read first. The definition
-is chosen in the same way; further ones that differ are kept, too.
-A code of a vocabulary leads to its concepts as well (`KnowledgeBase.rows_of`). Of several concepts with one code the best is that of the first
-source that says so; then that with the best-ranked name under this code in the vocabulary (a preferred name comes before an entry term); then
-that which was read first.
+The canonical name is the best-ranked name of the first source that has one; if ranks are equal, the name that was read first. The definition
+is chosen in the same way; other definitions that differ are kept too.
+A code of a vocabulary also leads to its concepts (`KnowledgeBase.rows_of`). If several concepts have the code, the best one is that of the first
+source that gives it this code; then the one with the best-ranked name under this code in the vocabulary (a preferred name comes before an entry
+term); then the one that was read first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .name_table import LATER, STEP
 WEAK = ("NRW", "REL", "BRD", "LAY")  # narrower, related, broader and lay names; they come last in a tie
 FINDING = "T033"
 _BATCH = 20_000
-_LISTED = 1 << 60  # rank of a code whose term is in another concept: the last
+_LISTED = 1 << 60  # rank of a code whose term is in another concept: it comes last
 _SOURCE_STEP = 10_000_000  # ranks of a later source are worse than any of an earlier one
 Ints32 = npt.NDArray[np.int32]
 
@@ -81,11 +81,11 @@ class Source:
 
     Attributes:
         name: its name in the manifest.
-        concepts: its concepts, read once.
+        concepts: its concepts; they are read once.
         kind: the reader's name.
         stats: the reader's counters, complete when `concepts` has ended.
         only_adds: its names (translations) are used only for concepts that another source names.
-        options: options that the reader was given, for the manifest.
+        options: the reader's options, for the manifest.
     """
 
     name: str
@@ -105,8 +105,8 @@ class Filters:
         types: TUIs, groups or names of semantic types, empty for all.
         cui_only: leave out concepts without a CUI.
         weak_names: keep narrower, related, broader and lay synonyms.
-        cased: let encoders read names as they are written, not in lower case. Names are compared in lower case all the same.
-        tuis: the TUIs that `types` stand for.
+        cased: let encoders read names as they are written, not in lower case. Names are still compared in lower case.
+        tuis: the TUIs that `types` means.
 
     Raises:
         SapbertError: E104, a type is not known.
@@ -123,7 +123,7 @@ class Filters:
         self.tuis = semantic_types.expand(self.types) if self.types else frozenset()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the filters as the manifest has them."""
+        """Return the filters as they are written in the manifest."""
         described = {"languages": list(self.languages), "types": sorted(self.tuis), "cui_only": self.cui_only, "weak_names": self.weak_names}
         return {**described, "cased": True} if self.cased else described
 
@@ -137,7 +137,7 @@ def build_kb(
         sources: the inputs, the preferred one first.
         out: the folder; an old one is replaced when the new one is complete.
         filters: which names and concepts to keep.
-        joins: the careful rules of `joining`; None joins as the sources say.
+        joins: the careful rules of `joining`; None follows the mappings of the sources.
         progress: show progress bars.
 
     Returns:
@@ -147,7 +147,7 @@ def build_kb(
         SapbertError: E103, no name is left; E4xx, a source cannot be read; E008, the disk is full.
     """
     filters = filters or Filters()
-    sources = sorted(sources, key=lambda source: source.only_adds)  # translations come after what they add to, and name no concept
+    sources = sorted(sources, key=lambda source: source.only_adds)  # translations come after the sources that they add to
     out = Path(out)
     with writing_folder(out) as folder:
         with tempfile.TemporaryDirectory(prefix=".stage.", dir=folder) as stage:
@@ -210,7 +210,7 @@ def _stage(database: sqlite3.Connection, sources: Sequence[Source], filters: Fil
 def _stage_concept(
     rows: dict[str, list[tuple[Any, ...]]], concept: Concept, number: int, languages: set[str], weak_names: bool, skipped: dict[str, int]
 ) -> None:
-    # most of the many millions of parts of UMLS hold only one parent or one type, so each field is tested first
+    # UMLS has many millions of parts, and most hold only one parent or one type: testing each field first saves time
     cid = concept.concept_id
     for text, source, language, term_type, rank in concept.names:
         line = _one_line(text)
@@ -245,7 +245,7 @@ def _stage_concept(
 
 
 def _one_line(text: str) -> str:
-    """Return a text with single spaces and without halves of surrogate pairs, which JSON may hold but UTF-8 cannot."""
+    """Return a text with single spaces and without half surrogate pairs, which JSON may hold but UTF-8 cannot."""
     return " ".join((text if text.isascii() else text.encode("utf-8", "ignore").decode("utf-8")).split())
 
 
@@ -257,13 +257,13 @@ def _flush(database: sqlite3.Connection, rows: dict[str, list[tuple[Any, ...]]])
 
 
 def _index_stage(database: sqlite3.Connection) -> None:
-    database.execute("CREATE INDEX s_name_id ON s_name (id, input, rank)")  # the others are read from end to end
+    database.execute("CREATE INDEX s_name_id ON s_name (id, input, rank)")  # the other tables are read from start to end
     if database.execute("SELECT 1 FROM s_name LIMIT 1").fetchone() is None:
         raise fail("E103", detail="no name was left after filtering by language")
 
 
 def _follow_replaced(database: sqlite3.Connection, adding: Sequence[int]) -> None:
-    """Move the names that only-adding sources give a retired id to the id that replaced it, at the end of the chain."""
+    """Move the names that sources with `only_adds` give a retired id to the id that replaced it, at the end of the chain."""
     marks = ",".join("?" * len(adding))
     later = dict(database.execute("SELECT old, id FROM s_retired ORDER BY rowid DESC"))
     named = {i for (i,) in database.execute(f"SELECT DISTINCT id FROM s_name WHERE input NOT IN ({marks})", adding)}
@@ -273,7 +273,7 @@ def _follow_replaced(database: sqlite3.Connection, adding: Sequence[int]) -> Non
 
 
 def _leave_unknown(database: sqlite3.Connection, adding: Sequence[int]) -> int:
-    """Delete the names that only-adding sources give concepts that no other source names; warn with W006.
+    """Delete the names that sources with `only_adds` give to concepts that no other source names. Warns W006.
 
     Returns:
         Number of names deleted.
@@ -301,7 +301,7 @@ def _leave_unknown(database: sqlite3.Connection, adding: Sequence[int]) -> int:
 
 
 def _assign_keys(database: sqlite3.Connection, joins: Joins | None = None) -> dict[str, Any]:
-    """Fill the table `key` (term -> concept id) for every id that is not a CUI. Memory grows with these terms, not with the size of UMLS."""
+    """Fill the table `key` (term -> concept id) for every id that is not a CUI. The memory depends on these terms, not on the size of UMLS."""
     first_seen: dict[str, int] = {}
     not_cui = "NOT GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
     for (term,) in database.execute(f"SELECT id FROM s_name WHERE id {not_cui} GROUP BY id ORDER BY MIN(rowid)"):
@@ -331,7 +331,7 @@ def _assign_keys(database: sqlite3.Connection, joins: Joins | None = None) -> di
     keys = [*((term, key) for group, key in grouped for term in group), *twins.items()]
     database.execute("BEGIN")
     database.executemany("INSERT INTO s_code VALUES (?, 'UMLS', ?, 0)", codes)
-    database.executemany("INSERT INTO s_code VALUES (?, ?, ?, ?)", others)  # a source's term is a code of every CUI that it lists
+    database.executemany("INSERT INTO s_code VALUES (?, ?, ?, ?)", others)  # a source's term is a code of every CUI that it is mapped to
     database.executemany("INSERT OR IGNORE INTO key VALUES (?, ?)", keys)
     database.execute("COMMIT")
     doubled = several_of_one_source(keys, first_seen)
@@ -341,7 +341,7 @@ def _assign_keys(database: sqlite3.Connection, joins: Joins | None = None) -> di
 def _as_mapped(
     database: sqlite3.Connection, first_seen: dict[str, int], cuis: dict[str, list[tuple[int, str]]]
 ) -> tuple[list[tuple[list[str], str]], int]:
-    """Return the groups of terms with the concept id of each, as the sources map them; and how many groups have several CUIs."""
+    """Return the groups of terms with the concept id of each, by the mappings of the sources; and how many groups have several CUIs."""
     groups = _same_terms(database, [*first_seen, *cuis])
     own_names = _OwnNames(database, groups, cuis)
     found: list[tuple[list[str], str]] = []
@@ -354,12 +354,12 @@ def _as_mapped(
             found.append((group, listed[0] if len(listed) == 1 else own_names.primary(listed, group)))
         elif named:
             found.append((group, min(named, key=lambda term: first_seen[term])))
-        # else a mapping between terms that no source holds
+        # otherwise it is a mapping between terms that no source has
     return found, several
 
 
 def _same_terms(database: sqlite3.Connection, terms: Iterable[str]) -> list[list[str]]:
-    """Return the groups of terms that `same_as` joins, by union-find; in a group, terms are in the order in which they were first seen."""
+    """Return the groups of terms that `same_as` joins, by union-find. Terms of a group are in the order in which they were first seen."""
     parent: dict[str, str] = {term: term for term in terms}
 
     def root(term: str) -> str:
@@ -417,14 +417,14 @@ class _OwnNames:
 class _Names(NamedTuple):
     """The rows of the table `name` as int32 arrays (names,), in the order of concepts, and some counts.
 
-    Memory grows by these few numbers for each name. Sorting them takes a tenth of the time that SQLite needs to return them sorted.
+    Only these few numbers of each name are in memory. Sorting them takes a tenth of the time that SQLite needs to return them sorted.
 
     Attributes:
         string: row of the surface form.
         concept: row of the concept.
-        tie: rank in a tie, see `_write_name_table`.
-        source: place of the name's source in `sources`.
-        sources: vocabularies that names are from.
+        tie: rank in a tie, see `_tie`.
+        source: position of the name's source in `sources`.
+        sources: vocabularies that names come from.
         languages: number of names by language.
         concepts: number of concepts.
         strings: number of surface forms.
@@ -459,8 +459,8 @@ def _write(database: sqlite3.Connection, folder: Path, filters: Filters) -> _Nam
 def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
     """Write the tables concept, string and name.
 
-    Each is written in its order, from input that is read in the same order. Look-ups at random places in tables of ten million rows would
-    take most of the time.
+    Each table is written in its own order, from input that is read in the same order. Random look-ups in tables of ten million rows would take
+    most of the time.
     """
     columns = "text, norm, source, language, term_type, rank, input"
     where = "WHERE cid GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'" if filters.cui_only else ""
@@ -474,7 +474,7 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
             marks = ",".join("?" * len(filters.tuis))
             database.execute(f"DELETE FROM n WHERE cid NOT IN (SELECT cid FROM t WHERE tui IN ({marks}))", sorted(filters.tuis))
         database.execute("CREATE INDEX n_cid ON n (cid, input, rank)")
-    else:  # UMLS alone: nothing has to be moved
+    else:  # UMLS alone: no term has to be moved to another concept
         database.execute(f"CREATE TEMP VIEW n AS SELECT * FROM (SELECT rowid AS seq, id AS cid, {columns} FROM s_name) {where}")
     if database.execute("SELECT 1 FROM n LIMIT 1").fetchone() is None:
         raise fail("E103", detail=f"filters: {filters.as_dict()}")
@@ -483,9 +483,9 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
     languages: dict[str, int] = defaultdict(int)
 
     def canonical() -> Iterator[tuple[int, str, str, None, str]]:
-        """Yield the rows of `concept`. The canonical name is of the first source, then of the best rank, then the one read first.
+        """Yield the rows of `concept`. The canonical name is that of the first source, then the best-ranked one, then the one read first.
 
-        Meanwhile one name is chosen, in the same order, for each (text, source, language) of a concept, with its term type and rank.
+        In the same order, one name is chosen for each (text, source, language) of a concept, with its term type and rank.
         """
         last, row, name = None, -1, ""
         seen: set[tuple[str, str, str]] = set()
@@ -513,7 +513,7 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
     n_strings = 0
 
     def strings() -> Iterator[tuple[str | int, ...]]:
-        """Yield the rows of `string`; where names are cased, with the best name as it is written."""
+        """Yield the rows of `string`; in a cased knowledge base, with the best name as it is written."""
         nonlocal n_strings
         at, rows = array("i"), array("i")
         last, row = None, -1
@@ -541,14 +541,14 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
 def _tie(cui: bool, canonical: bool, term_type: str, number: int, rank: int) -> int:
     """Return the place of a name in a tie, the lowest first.
 
-    A concept with a CUI goes first, but not by a weak name. Then canonical name before synonym, earlier source before later, better rank before worse.
+    Weak names come last. Then concepts with a CUI come first, then canonical names, then earlier sources, then better ranks.
 
     Args:
         cui: whether the concept has a CUI.
         canonical: whether the name is the concept's canonical one.
-        term_type: of the name.
-        number: of the source.
-        rank: of the name in its source.
+        term_type: term type of the name.
+        number: number of the source.
+        rank: rank of the name in its source; 0 is the best.
     """
     weak = term_type in WEAK and not canonical
     return STEP * (2 * weak + (not cui)) + LATER * (not canonical) + 10 * min(number, 4_999) + min(rank, 9)
@@ -559,7 +559,7 @@ def _ints(values: array[int]) -> Ints32:
 
 
 def _write_parts(database: sqlite3.Connection) -> None:
-    """Write all other tables."""
+    """Write the other tables."""
     database.execute("INSERT OR IGNORE INTO out.type SELECT concept.row, tui FROM t JOIN out.concept ON concept.id = t.cid ORDER BY 1, 2")
     by_concept = "FROM {0} LEFT JOIN key ON key.id = {0}.id JOIN out.concept ON concept.id = COALESCE(key.cid, {0}.id)"
     database.execute(
@@ -568,7 +568,7 @@ def _write_parts(database: sqlite3.Connection) -> None:
         + by_concept.format("s_definition")
         + ") AS d WHERE d.row = concept.row AND d.place = 1"
     )
-    # every distinct definition with its source. The text of the first one is in `concept` and is not stored twice
+    # all distinct definitions with their sources. The text of the first one is in `concept` and is not stored again
     once = "ROW_NUMBER() OVER (PARTITION BY concept.row, s_definition.definition ORDER BY input, s_definition.rowid) AS again "
     database.execute(
         "INSERT INTO out.definition SELECT row, place, CASE place WHEN 0 THEN NULL ELSE definition END, source FROM"
@@ -594,7 +594,7 @@ def _write_parts(database: sqlite3.Connection) -> None:
     )
     database.execute("INSERT INTO out.relation SELECT DISTINCT concept.row, relation, target " + by_concept.format("s_relation"))
     _follow_retired(database)
-    # other ids that lead to a concept; one that is a concept of its own stays itself
+    # other ids that lead to a concept, except those that are concepts themselves
     for kind, select in (
         ("cui", "SELECT code.code AS id, code.concept AS row, code.rowid AS seq FROM out.code WHERE vocabulary = 'UMLS'"),
         ("retired", "SELECT s_retired.old AS id, concept.row AS row, s_retired.rowid AS seq " + by_concept.format("s_retired")),
@@ -607,7 +607,7 @@ def _write_parts(database: sqlite3.Connection) -> None:
 
 
 def _follow_retired(database: sqlite3.Connection) -> None:
-    """Let a retired id lead to the end of its chain of replacements. A circle is left as it is."""
+    """Let a retired id lead to the last id in its chain of replacements. A cycle is left as it is."""
     later = dict(database.execute("SELECT old, id FROM s_retired ORDER BY rowid DESC"))
     moved = [(last, old) for old, new in later.items() if (last := _last(new, later)) != new]
     if moved:
@@ -626,7 +626,7 @@ def _last(term: str, later: dict[str, str]) -> str:
 
 
 def _write_types(database: sqlite3.Connection) -> None:
-    """Make the temporary table t (cid, tui): the types that sources state, else the types of the term's branch in its ontology."""
+    """Make the temporary table t (cid, tui): the types that sources give, or if they give none, the types of the term's branch in its ontology."""
     database.execute(
         "CREATE TEMP TABLE t AS SELECT DISTINCT COALESCE(key.cid, s_type.id) AS cid, tui FROM s_type LEFT JOIN key ON key.id = s_type.id"
     )
@@ -649,14 +649,14 @@ def _write_types(database: sqlite3.Connection) -> None:
 
 
 def _without_findings(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Leave out "finding" (T033), HPO's type for all that is under no other branch, where another term says which disorder it is."""
+    """Leave out "finding" (T033) if another term gives the kind of disorder. HPO uses it for everything that is under no other branch."""
     disorders = semantic_types.groups()["DISO"] - {FINDING}
-    told = {cid for cid, tui in found if tui in disorders}
-    return [(cid, tui) for cid, tui in found if tui != FINDING or cid not in told]
+    known = {cid for cid, tui in found if tui in disorders}
+    return [(cid, tui) for cid, tui in found if tui != FINDING or cid not in known]
 
 
 def _finish(path: Path, table_path: Path, names: _Names) -> dict[str, Any]:
-    """Write the indexes of the tables and the name table; return the counts of the manifest."""
+    """Write the indexes of the tables and the name table. Return the counts for the manifest."""
     database = sqlite3.connect(path, isolation_level=None)
     try:
         database.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000;")
@@ -712,7 +712,7 @@ def _write_name_table(path: Path, names: _Names, type_set: Ints32, vocabulary_se
     key = key[order]
     order = order[np.concatenate([[True], key[1:] != key[:-1]])]  # the best name of each string and concept
     del key
-    order = order[np.lexsort((names.tie[order], names.string[order]))]  # stable: by concept within
+    order = order[np.lexsort((names.tie[order], names.string[order]))]  # a stable sort: equal ties stay in the order of concepts
     table = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(6, len(order)))  # type: ignore[no-untyped-call]
     reserve(path)
     concepts = names.concept[order]

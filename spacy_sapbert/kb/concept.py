@@ -1,4 +1,4 @@
-"""Define a concept and its names, as readers yield them and as the knowledge base returns them. The only logic is normalising."""
+"""Concepts and their names, as readers yield them and as the knowledge base returns them. The only logic is normalising."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _QUOTES = dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u00b4\u0060"), "'")
 _CHARACTERS = {**_DASHES, **_QUOTES}
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn")  # control, format, surrogate, private use, unassigned
 _DOTLESS = {ord("I"): "ı", ord("İ"): "i"}
-DOTLESS = ("az", "tr")  # languages in which a capital I is that of ı, and the capital of i is İ (Unicode's SpecialCasing)
-ENGLISH = ("", "en", "xx")  # pipelines with these codes of spaCy use the rules of English; xx is the multi-language one
+DOTLESS = ("az", "tr")  # languages in which I is the capital of ı, and İ is the capital of i (Unicode's SpecialCasing)
+ENGLISH = ("", "en", "xx")  # spaCy's language codes for which the rules of English are used; xx means several languages
 MAX_NAME_CHARS = 500  # longer strings are sentences, not names; an encoder reads 25 tokens of them
 
 
@@ -41,8 +41,8 @@ class Name(NamedTuple):
 class Concept:
     """What one source says about one concept.
 
-    A reader may yield the same `concept_id` many times, each time with a part: a mapping has no names, an edge only `parents`. The
-    knowledge base joins the parts; a reader decides nothing.
+    A reader may yield the same `concept_id` many times, each time with a part of the concept: a mapping has no names, an edge has only
+    `parents`. The knowledge base joins the parts; a reader makes no decisions.
 
     Attributes:
         concept_id: CUI, or the source's own identifier as a CURIE ("HP:0001250", "MONDO:0005148", "NCIT:C2985").
@@ -52,8 +52,8 @@ class Concept:
         types: semantic types (TUIs).
         definition: definition of the concept.
         codes: (vocabulary, code).
-        code_ranks: code -> rank of the best name that the vocabulary itself gives it, see `Name`; a code without one has 0. Of several
-            concepts with one code, that of the lowest rank is the best.
+        code_ranks: code -> rank of the best name that the vocabulary itself gives it, see `Name`; a code without a name has rank 0. If several
+            concepts share a code, the one with the lowest rank is the best.
         parents: concept ids.
         same_as: ids of terms in other sources that a curated mapping calls an exact match.
         retired: ids that this concept replaces.
@@ -75,7 +75,7 @@ class Concept:
 
 
 def is_cui(concept_id: str) -> bool:
-    """Say whether an identifier has the form of a CUI of UMLS: C and seven digits."""
+    """Return whether an identifier has the form of a CUI of UMLS: C and seven digits."""
     return CUI_PATTERN.fullmatch(concept_id) is not None
 
 
@@ -83,13 +83,13 @@ def normalise(text: str, language: str = "", *, cased: bool = False) -> str:
     """Return the form in which names are compared.
 
     It is NFKC, in lower case, with one kind of dash and of quote, without invisible and control characters, and with single spaces. The
-    encoder reads the same form, as SapBERT lower-cases too.
+    encoder reads the same form, because SapBERT uses lower case too.
 
     Args:
         text: a name or mention.
-        language: ISO 639-1, of the name or of the text around the mention. Only the lower case of Turkish and Azeri depends on it.
+        language: ISO 639-1, language of the name or of the text around the mention. Only the lower case of Turkish and Azeri depends on it.
             German ß stays: the encoder's vocabulary has it, and "ss" is another spelling, not another case.
-        cased: keep capitals. An encoder of a cased knowledge base reads this form; names are compared in lower case even there.
+        cased: keep capitals. The encoder of a cased knowledge base reads this form, but names are compared in lower case there too.
     """
     if cased:
         return " ".join(text.split()) if text.isascii() and text.isprintable() else _plain(text)
@@ -100,7 +100,7 @@ def normalise(text: str, language: str = "", *, cased: bool = False) -> str:
 
 def _plain(text: str) -> str:
     """Return a text in NFKC, with one kind of dash and of quote, without invisible characters, and with single spaces."""
-    # invisible characters are removed first and NFKC comes last, so that normalising twice changes nothing more
+    # invisible characters are removed first and NFKC comes last, so that normalising a second time changes nothing
     visible = (" " if c.isspace() else c for c in text.translate(_CHARACTERS) if c.isspace() or unicodedata.category(c) not in _INVISIBLE)
     return " ".join(unicodedata.normalize("NFKC", "".join(visible)).translate(_CHARACTERS).split())
 
@@ -113,8 +113,8 @@ def lower_case(text: str, language: str = "") -> str:
 def stem(word: str) -> str:
     """Return a lower-cased English word without its possessive and plural endings.
 
-    "crohn's" becomes "crohn", "palates" "palate", "biopsies" "biopsy". Words that end in "-ss", "-us" or "-is" are no plurals; they and
-    words of fewer than four letters stay as they are.
+    "crohn's" becomes "crohn", "palates" becomes "palate" and "biopsies" "biopsy". Words that end in "-ss", "-us" or "-is" are not plurals.
+    They and words of fewer than four letters stay as they are.
     """
     word = word.replace("’", "'").removesuffix("'s").removesuffix("'")
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
@@ -127,7 +127,7 @@ def stem(word: str) -> str:
 
 
 def other_numbers(name: str) -> list[str]:
-    """Return a normalised English name with its last word, and with all words, in the singular, and with its last word in the plural."""
+    """Return other forms of a normalised English name: its last word in the singular, all words in the singular, its last word in the plural."""
     words = name.split()
     if not words:
         return []

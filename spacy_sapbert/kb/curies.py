@@ -1,10 +1,10 @@
 """One spelling for vocabularies, identifiers and codes.
 
-Sources write one and the same thing as `SCTID:84757009`, `SNOMEDCT_US_2018_03_01:84757009` or `mesh:D012640` and
-`http://purl.obolibrary.org/obo/DOID_8718`. Here: a *CURIE* is `prefix:local` in this project's spelling and serves as concept id;
-a *code* is `(vocabulary, code)` as UMLS's MRCONSO has it (SAB, CODE): bare where UMLS has bare codes (NCI "C2985",
-SNOMEDCT_US "84757009", MSH "D012640", OMIM "215600", FMA "7088", MDR "10064063"; also ORDO "124"), with its prefix where
-UMLS has it so or does not have the vocabulary (HPO "HP:0001250", GO, MONDO, DOID, UBERON, EFO, CHEBI, MAXO, SYMP …).
+Sources write identifiers in different ways, such as `SCTID:84757009`, `SNOMEDCT_US_2018_03_01:84757009`, `mesh:D012640` or
+`http://purl.obolibrary.org/obo/DOID_8718`. In this project, a *CURIE* is `prefix:local` in one spelling; it is used as concept id.
+A *code* is `(vocabulary, code)` as in UMLS's MRCONSO (SAB, CODE). It has no prefix if UMLS's codes have none (NCI "C2985",
+SNOMEDCT_US "84757009", MSH "D012640", OMIM "215600", FMA "7088", MDR "10064063"; also ORDO "124"). It has its prefix if UMLS writes
+it so or does not have the vocabulary (HPO "HP:0001250", GO, MONDO, DOID, UBERON, EFO, CHEBI, MAXO, SYMP …).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .concept import is_cui
 
 
 class Vocabulary(NamedTuple):
-    """A vocabulary that this package has a name for.
+    """A vocabulary that this package knows.
 
     Attributes:
         name: Its abbreviation in UMLS.
@@ -32,7 +32,7 @@ class Vocabulary(NamedTuple):
     bare: bool
 
 
-# UMLS abbreviation, CURIE prefix, bare codes?, other spellings of the prefix
+# UMLS abbreviation, CURIE prefix, whether codes are written without the prefix, other spellings of the prefix
 _TABLE = """
 HPO HP no HPO
 MONDO MONDO no
@@ -94,7 +94,7 @@ _KNOWN = _load()
 
 @lru_cache(maxsize=4096)
 def known(prefix: str) -> Vocabulary | None:
-    """Return the vocabulary of a CURIE prefix in any spelling, also with a release date; None if it is not known."""
+    """Return the vocabulary of a CURIE prefix in any spelling, with or without a release date; None if it is not known."""
     prefix = prefix.strip().upper()
     return _KNOWN.get(prefix) or _KNOWN.get(_RELEASE.sub("", prefix))
 
@@ -106,7 +106,7 @@ def from_iri(text: str) -> str:
 
 
 def split(curie: str) -> tuple[str, str]:
-    """Split a CURIE or IRI into (prefix, local part); the prefix is "" where there is none."""
+    """Split a CURIE or IRI into (prefix, local part); the prefix is "" if there is none."""
     prefix, colon, local = from_iri(curie.strip()).partition(":")
     prefix = prefix.strip()
     return (prefix, local.strip()) if prefix and colon and not local.startswith("//") else ("", curie.strip())
@@ -115,7 +115,7 @@ def split(curie: str) -> tuple[str, str]:
 def cui(curie: str) -> str | None:
     """Return the CUI that `UMLS:C…`, `UMLS_CUI:C…` or a bare CUI names; None for others.
 
-    The C-numbers of MeSH and NCIt are no CUIs: they have other prefixes.
+    The C-numbers of MeSH and NCIt are not CUIs: they have other prefixes.
     """
     prefix, local = split(curie)
     return local if (not prefix or prefix.upper() in _UMLS) and is_cui(local) else None
@@ -144,13 +144,13 @@ def code(curie: str) -> tuple[str, str] | None:
 
 
 def vocabulary_key(vocabulary: str) -> str:
-    """Return what all spellings of a vocabulary have in common: `MSH`, `mesh` and `MeSH` are "MSH", `ORPHANET` and `ORPHA` "ORDO"."""
+    """Return one key for all spellings of a vocabulary: `MSH`, `mesh` and `MeSH` give "MSH", `ORPHANET` and `ORPHA` give "ORDO"."""
     found = known(vocabulary)
     return found.name if found else vocabulary.strip().upper()
 
 
 def code_spellings(curie: str) -> list[str]:
-    """Return how a knowledge base may hold the code of a CURIE: with its prefix or without, as written or in capitals."""
+    """Return all ways in which a knowledge base may write the code of a CURIE: with or without its prefix, as written or in capitals."""
     prefix, local = split(curie)
     vocabulary = known(prefix)
     prefixes = [vocabulary.prefix] if vocabulary else [prefix, prefix.upper()]
@@ -167,6 +167,6 @@ def vocabulary_of(curie: str, default: str = "LOCAL") -> str:
 
 
 def vocabularies_in_words(ids: Iterable[str]) -> str:
-    """Return which vocabularies identifiers are of, the most frequent first: "MSH (12), OMIM (3), no vocabulary (1)"."""
+    """Return the vocabularies of some identifiers as text, the most frequent first: "MSH (12), OMIM (3), no vocabulary (1)"."""
     counts = Counter(vocabulary_of(each, "no vocabulary") for each in ids)
     return ", ".join(f"{vocabulary} ({count:,})" for vocabulary, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:6])

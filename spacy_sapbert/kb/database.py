@@ -1,7 +1,7 @@
-"""Read a knowledge base's SQLite file, which somebody else may have written: it can run nothing, write nothing, and not hold up a reader.
+"""Read a knowledge base's SQLite file. It may come from somebody else, so it can't run code, write files or make a reader wait for ever.
 
-A view in place of a table could compute for ever, so the schema is looked at first. A damaged tree of pages can lead in circles, so a statement may take
-only as long as a whole file of this size can need.
+A view instead of a table could compute for ever, so the schema is checked first. In a damaged file, pages can refer to each other in a cycle, so
+a statement is stopped when it takes longer than reading the whole file could.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ COLUMNS = {
     "type_sets": ("no", "members"),
     "vocabulary_sets": ("no", "members"),
 }
-MAPPED_UP_TO = 1 << 30  # bytes of a database
+MAPPED_UP_TO = 1 << 30  # bytes; a larger database is not memory-mapped
 LONGEST_VALUE = 1 << 26  # bytes
-_LIMIT_LENGTH, _LIMIT_ATTACHED = 0, 7  # SQLite's numbers, which Python 3.10 does not have
-_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the latter: of a message that quotes damaged text
-_STEPS_AT_ONCE = 100_000  # steps of SQLite's machine between two looks at the count
-_STEPS, _STEPS_PER_BYTE = 20_000_000, 4  # of one statement: reading and sorting all of a file takes less than one step a byte
+_LIMIT_LENGTH, _LIMIT_ATTACHED = 0, 7  # SQLite's numbers of these limits; Python 3.10 has no names for them
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the second one: if SQLite's message quotes damaged text
+_STEPS_AT_ONCE = 100_000  # steps of SQLite's machine between two checks of the count
+_STEPS, _STEPS_PER_BYTE = 20_000_000, 4  # limits for a statement: reading and sorting a whole file takes less than one step per byte
 
 
 class Rows:
-    """The rows of a statement. A file that turns out to be damaged while they are read is E102."""
+    """The rows of a statement. If the file turns out to be damaged while they are read, E102 is raised."""
 
     def __init__(self, cursor: sqlite3.Cursor, folder: Path) -> None:
         self._cursor, self._folder = cursor, folder
@@ -60,10 +60,10 @@ class Rows:
         return list(self)
 
     def one(self) -> Any:
-        """Return the row.
+        """Return the next row, which must exist.
 
         Raises:
-            DamagedFile: E102, there is none.
+            DamagedFile: E102, there is no such row.
         """
         row = self.fetchone()
         if row is None:
@@ -78,7 +78,7 @@ class Database:
         path: the file.
 
     Raises:
-        DamagedFile: E102, it is damaged, or no knowledge base.
+        DamagedFile: E102, the file is damaged, or is not a knowledge base.
     """
 
     def __init__(self, path: Path) -> None:
@@ -92,7 +92,7 @@ class Database:
         """Run a statement.
 
         Raises:
-            DamagedFile: E102.
+            DamagedFile: E102, the file is damaged.
             SapbertError: E108, the file was replaced since it was opened.
         """
         local, folder = self._local, self.path.parent
@@ -100,7 +100,7 @@ class Database:
             if getattr(local, "pid", None) != os.getpid():  # a connection must not cross a fork or a thread
                 local.connection = self._connect()
                 local.pid = os.getpid()
-                if _identity(self.path) != self._identity:  # its rows would not be those of the name table that is open
+                if _identity(self.path) != self._identity:  # its rows would not match the open name table
                     local.pid = None
                     raise fail("E108", path=folder)
             local.looks = 0
@@ -110,10 +110,10 @@ class Database:
             raise damaged(folder, error) from error
 
     def check_pages(self) -> None:
-        """Look at every page of the file.
+        """Check every page of the file.
 
         Raises:
-            DamagedFile: E102, SQLite's quick check finds something.
+            DamagedFile: E102, SQLite's quick check finds damage.
         """
         found = self.sql("PRAGMA quick_check(1)").one()[0]
         if found != "ok":
@@ -124,12 +124,12 @@ class Database:
         connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
         guard(connection, LONGEST_VALUE)
 
-        def held_up() -> bool:
+        def takes_too_long() -> bool:
             local.looks = getattr(local, "looks", 0) + 1
             return bool(local.looks > self._most)
 
-        connection.set_progress_handler(held_up, _STEPS_AT_ONCE)
-        # a small file is mapped whole. A map of a large one would grow with every look-up in every worker, and the system caches it anyway
+        connection.set_progress_handler(takes_too_long, _STEPS_AT_ONCE)
+        # a small file is mapped completely. The map of a large file would grow with every look-up in every worker, and the system caches it anyway
         size = self.path.stat().st_size
         mapped = size if size <= MAPPED_UP_TO else 0
         for setting in (
@@ -141,10 +141,10 @@ class Database:
         return connection
 
     def _check_schema(self) -> None:
-        """Check that the tables are plain tables with their columns.
+        """Check that all tables are plain tables and have their columns.
 
         Raises:
-            DamagedFile: E102.
+            DamagedFile: E102, a table or column is missing, or something else is there.
         """
         folder = self.path.parent
         found = {}
@@ -167,23 +167,23 @@ class Database:
 
 
 def damaged(folder: Path, why: object) -> SapbertError:
-    """Return the error of a damaged database, E102."""
-    said = "a statement takes longer than the whole file could need" if str(why) == "interrupted" else " ".join(str(why).split())[:200]
-    return fail("E102", DamagedFile, path=folder, why=f"kb.sqlite: {said}")
+    """Return the error for a damaged database, E102."""
+    reason = "a statement takes longer than the whole file could need" if str(why) == "interrupted" else " ".join(str(why).split())[:200]
+    return fail("E102", DamagedFile, path=folder, why=f"kb.sqlite: {reason}")
 
 
 def _identity(path: Path) -> str:
-    """Return what identifies the file at a path; it differs after the file was replaced."""
+    """Return an identifier of the file at a path. It is another one after the file was replaced."""
     found = path.stat()
     return f"{found.st_dev}:{found.st_ino}"
 
 
 def guard(connection: sqlite3.Connection, longest: int) -> None:
-    """Keep what a foreign file holds from running code, from attaching files, and from values without end.
+    """Set the limits for a file from somebody else: it can't run code or attach files, and its values can't be endless.
 
     Args:
-        connection: just opened.
-        longest: bytes of a value, at most.
+        connection: a connection that was just opened.
+        longest: largest number of bytes of a value.
     """
     if hasattr(connection, "setlimit"):  # from Python 3.11 on
         connection.setlimit(_LIMIT_LENGTH, longest)

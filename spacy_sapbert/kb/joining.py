@@ -1,20 +1,23 @@
-"""Join terms into concepts carefully: one term of a source in a concept, and terms without a CUI by their names.
+"""Join terms into concepts carefully: at most one term of each source in a concept, and terms without a CUI by their names.
 
-The builder's own rules take every mapping as it is. These rules weigh mappings by names:
-1. A mapping between terms whose names share no word gives way where a third term has the preferred name of the one and other CUIs than the other
-   ("seizures" of MeSH is HPO's seizure, not MONDO's "visual epilepsy"). Mappings between terms and CUIs never bring two terms of one source into one concept. The term whose name fits best stays, the others take
-   the next of their CUIs, or keep their own identifier.
-2. Of several CUIs of a term, that goes first whose preferred name is the term's; then one that shares an exact synonym; then one that nobody
-   else names; then one that others name otherwise. A mapping of the last kind gives way to the one concept that bears the term's
-   preferred name as its own.
-3. A term without a CUI joins the one concept whose preferred name, else whose exact synonym, is the term's preferred name, if they are of the
-   same kind (semantic group), the concept has no term of the same source, and no identifier of a third vocabulary tells them apart. A drug joins
-   by an exact synonym, too, if it is the concept's preferred name. Terms that share the preferred name come before those that share a synonym.
-4. Two CUIs of one meaning are one concept: UMLS has both "insomnia" C0917801 and "insomnia" C0029645. They join if both have the same preferred
-   name; or if a source maps one term to both and they share an exact name, two where terms of their own tell more of them; or if nothing but lists of names has the one CUI, and one of
-   these names is the preferred name of the other concept alone. The conditions of rule 3 hold here too, but SNOMED CT, which has a disorder and a
-   finding of one name, tells no CUIs apart. A CUI below C1000000 comes first (lists and corpora
-   that name one of two use the lower one in 51 of 89 pairs); of several, the one that most sources name or map to, then the oldest.
+The builder's own rules follow every mapping. The rules here also compare names:
+1. A mapping between two terms is ignored if their names share no word, and if a third term has the preferred name of one of them, but none of
+   the CUIs of the other ("seizures" of MeSH is HPO's seizure, not MONDO's "visual epilepsy"). Mappings between terms and CUIs never bring two
+   terms of one source into one concept. The term whose name fits best gets the CUI. The others take the next of their CUIs, or keep their own
+   identifier.
+2. If a term has several CUIs, the best one is a CUI with the term's preferred name; then one that shares an exact synonym; then one that no
+   other source names; then one that others name differently. A term with a CUI of the last kind is moved, if exactly one other concept has the
+   term's preferred name as its own.
+3. A term without a CUI joins the one concept that has the term's preferred name as its own preferred name, or else as an exact synonym. Both
+   must be of the same kind (semantic group), the concept must not have a term of the same source, and no code of a third vocabulary may tell
+   them apart. A drug also joins by one of its exact synonyms, if that is the concept's preferred name. Terms that share the preferred name are
+   joined before those that share a synonym.
+4. Two CUIs with one meaning are one concept: UMLS has both "insomnia" C0917801 and "insomnia" C0029645. They join in three cases. Both have the
+   same preferred name. Or a source maps one term to both, and they share an exact name (two names, if the second CUI has a term of its own).
+   Or the second CUI has neither a preferred name nor a term, and one of its names is the preferred name of exactly one concept. The conditions
+   of rule 3 also hold here, except that SNOMED CT's codes tell no CUIs apart, because it has disorders and findings with the same name. The
+   concept takes a CUI below C1000000 first (lists and corpora that name one of two use the lower one in 51 of 89 pairs); of several, the one
+   that most sources name or map to, then the oldest.
 """
 
 from __future__ import annotations
@@ -29,14 +32,14 @@ from typing import NamedTuple
 from . import curies, semantic_types
 from .concept import is_cui, stem
 
-UNSAFE = frozenset({"AB", "ET", "NRW", "REL", "BRD", "OB"})  # term types of names that say too little, or something else
+UNSAFE = frozenset({"AB", "ET", "NRW", "REL", "BRD", "OB"})  # term types of names that are ambiguous, or mean something else
 TELLING = frozenset({"SNOMEDCT_US", "MSH", "OMIM", "NCI", "ORDO", "FMA"})  # vocabularies whose codes tell concepts apart
 TELLING_CUIS = TELLING - {"SNOMEDCT_US"}
 CHEMICAL = "CHEM"
 LATER_CUIS = "C1000000"  # the first CUI of the concepts that UMLS has had since about 2005
-SHORTEST = 4  # characters of a name that joins; shorter ones are mostly abbreviations, but for parts of the body: arm, eye, hip
+SHORTEST = 4  # characters of a name that joins terms; shorter names are mostly abbreviations, except parts of the body: arm, eye, hip
 BODY = "ANAT"
-SAME_LABEL, SHARED_NAME, ALONE, CONTRADICTED = 3, 2, 1, 0  # how a CUI fits a term
+SAME_LABEL, SHARED_NAME, ALONE, CONTRADICTED = 3, 2, 1, 0  # how well a CUI fits a term
 NOT_CUI = "NOT GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
 
 
@@ -44,12 +47,12 @@ class Joined(NamedTuple):
     """One decision.
 
     Attributes:
-        what: "joined" (by name), "moved" (from a CUI that others name otherwise), "kept apart" (another term of the source has the CUI), "twin" (a CUI
-            that means the same as the concept's).
-        term: the first term of the group that it is about.
-        concept: where it went.
+        what: "joined" (by name), "moved" (from a CUI that others name differently), "kept apart" (a mapping was not followed), "twin" (a CUI
+            with the same meaning as the concept's).
+        term: the first term of the group that was decided about.
+        concept: the concept that it was decided for or against.
         name: the name that decided; "" for none.
-        reason: in words.
+        reason: the reason, in words.
     """
 
     what: str
@@ -64,7 +67,7 @@ class Joins:
     """The careful rules, and what they decided in the last build.
 
     Attributes:
-        hidden: terms whose CUIs are not looked at, to measure the rules.
+        hidden: terms whose CUIs are ignored, to measure the rules.
         decisions: all decisions, in order.
     """
 
@@ -72,20 +75,20 @@ class Joins:
     decisions: list[Joined] = field(default_factory=list)
 
     def say(self, what: str, term: str, concept: str, name: str, reason: str) -> None:
-        """Note a decision."""
+        """Record a decision, see `Joined`."""
         self.decisions.append(Joined(what, term, concept, name, reason))
 
 
 @dataclass
 class _Group:
-    """Terms that are one term, by mappings.
+    """Terms that mappings make one term.
 
     Attributes:
-        terms: in the order in which they were first seen.
+        terms: the terms, in the order in which they were first seen.
         sources: prefixes of the terms that have names.
         labels: preferred names.
         exact: exact synonyms and preferred names.
-        cuis: in order of preference.
+        cuis: CUIs that the terms map to, in order of preference.
     """
 
     terms: list[str]
@@ -96,7 +99,7 @@ class _Group:
 
 
 class _Place(NamedTuple):
-    """A concept in the making: its groups' sources, codes and kinds."""
+    """A concept that is being built: the sources, codes and kinds of its groups."""
 
     sources: set[str]
     codes: dict[str, set[str]]
@@ -104,12 +107,12 @@ class _Place(NamedTuple):
 
 
 class _Twins(NamedTuple):
-    """CUIs of one meaning.
+    """CUIs with one meaning.
 
     Attributes:
         cuis: these CUIs.
-        place: sources, codes and kinds of all.
-        naming: vocabularies that name one of them.
+        place: sources, codes and kinds of all of them.
+        naming: vocabularies that give one of them a preferred name.
     """
 
     cuis: set[str]
@@ -124,7 +127,7 @@ class _Twins(NamedTuple):
         return not any(mine.codes.get(v) and theirs.codes.get(v) and not mine.codes[v] & theirs.codes[v] for v in TELLING_CUIS)
 
     def add(self, other: _Twins) -> None:
-        """Add the others."""
+        """Add the CUIs of another one."""
         self.cuis.update(other.cuis)
         self.naming.update(other.naming)
         self.place.sources.update(other.place.sources)
@@ -136,13 +139,13 @@ class _Twins(NamedTuple):
 def assign(
     database: sqlite3.Connection, named: Sequence[str], cuis: dict[str, list[tuple[int, str]]], joins: Joins
 ) -> tuple[list[tuple[list[str], str]], dict[str, str]]:
-    """Return the groups of terms with the concept id of each, and the CUIs that are in a concept of another CUI, with that CUI.
+    """Return the groups of terms with the concept id of each, and a dict from each CUI that joined another CUI's concept to that CUI.
 
     Args:
-        database: the stage of `builder`.
+        database: the temporary database of `builder`.
         named: terms that have names, in the order in which they were first seen.
         cuis: term -> (order, CUI) of its mappings.
-        joins: rules; it is told what was decided.
+        joins: the rules; decisions are recorded there.
     """
     return _Assignment(database, named, {term: pairs for term, pairs in cuis.items() if term not in joins.hidden}, joins).run()
 
@@ -177,7 +180,7 @@ class _Assignment:
         for term, norm, rank, kind, source in database.execute("SELECT id, norm, rank, term_type, source FROM s_name ORDER BY id, rank"):
             if kind in UNSAFE:
                 continue
-            if rank == least.setdefault(term, rank) and (rank == 0 or not is_cui(term)):  # a CUI's own preferred name is one that a source says
+            if rank == least.setdefault(term, rank) and (rank == 0 or not is_cui(term)):  # a CUI's own preferred name has rank 0 in a source
                 self.labels[term].add(norm)
                 if is_cui(term):
                     self.naming[term].add(source)
@@ -233,10 +236,10 @@ class _Assignment:
         return sorted(found, key=lambda group: self.order.get(group.terms[0], len(self.order)))
 
     def _named_elsewhere(self, edges: Iterable[tuple[int, int, str, str]]) -> Callable[[str, str], str]:
-        """Return a function of a term and of one that is mapped to it.
+        """Return a function that finds out whether a mapping between a term and another one is to be ignored, see rule 1.
 
-        It returns a preferred name of the term that a third one has, too, which has other CUIs than the other and is not mapped to it; "" if there is
-        none, or if the names of the two have a word in common.
+        The function returns a preferred name of the term that a third term also has, if the third term has none of the other's CUIs and is not
+        mapped to the other. It returns "" if there is no such name, or if the names of the two share a word.
         """
         mapped: dict[str, set[str]] = defaultdict(set)
         for _, _, term, other in edges:
@@ -283,7 +286,7 @@ class _Assignment:
         keys: dict[int, str] = {}
         doubtful: set[int] = set()
         places: dict[str, _Place] = {}
-        wishes = []  # (fit, order, group number, CUI): best first, so that the best term of a source gets a CUI
+        wishes = []  # (-fit, order, group number, CUI): best first, so that a CUI goes to the term of a source that fits best
         for number, group in enumerate(self.groups):
             fits = [(self._fit(group, cui), -place, cui) for place, cui in enumerate(group.cuis)]
             wishes += [(-fit, place, number, cui) for place, (fit, _, cui) in enumerate(sorted(fits, reverse=True))]
@@ -341,7 +344,7 @@ class _Assignment:
                 bear(cui, self.labels[cui], self.exact[cui])
                 if cui not in places:
                     places[cui] = _Place(set(), defaultdict(set), self._kinds.stated(cui))
-        for number, group in enumerate(self.groups):  # first those that share the preferred name: "fever" before "hyperthermia", a synonym of fever
+        for number, group in enumerate(self.groups):  # first groups that share the preferred name: "fever" before "hyperthermia", a synonym of fever
             if group.sources and number not in keys:
                 key, name, why = self._bearer(group, bearers, places, moved=False, only_preferred=True)
                 if key is not None:
@@ -368,14 +371,14 @@ class _Assignment:
     def _bearer(
         self, group: _Group, bearers: dict[str, dict[str, int]], places: dict[str, _Place], *, moved: bool, only_preferred: bool = False
     ) -> tuple[str | None, str, str]:
-        """Return the concept that a group joins by name, the name and why; None, the name and why not.
+        """Return the concept that a group joins by name, the name, and why. If it joins none, return None, the name, and why not.
 
         Args:
             group: a group without a CUI, or with a doubtful one.
             bearers: name -> concept id -> 2 for its preferred name, 1 for an exact synonym.
-            places: the concepts in the making.
-            moved: whether the group has a doubtful CUI, which only a concept with another CUI may take it from.
-            only_preferred: only by the preferred name of a concept with a CUI.
+            places: the concepts that are being built.
+            moved: whether the group has a doubtful CUI. Then it can only join a concept with another CUI.
+            only_preferred: join only by the preferred name of a concept with a CUI.
         """
         kinds = self._kinds_of(group)
         codes: dict[str, set[str]] = defaultdict(set)
@@ -386,7 +389,7 @@ class _Assignment:
         for name in [*sorted(group.labels), *(sorted(group.exact - group.labels) if drug and not moved else [])]:
             if len(name) < SHORTEST - (kinds == {BODY}):
                 continue
-            blocked = ""  # by a concept that bears the name; then only one without a CUI and of the same preferred name is looked for
+            blocked = ""  # why no concept with this name can be joined; then only one without a CUI and with this preferred name counts
             for with_cui in (True, False):
                 for grade, why in ((2, "its preferred name"), (1, "an exact synonym")):
                     if (name not in group.labels or only_preferred) and (grade, with_cui) != (2, True):
@@ -402,7 +405,7 @@ class _Assignment:
                     elif agreeing:
                         blocked = "something tells them apart"
                 if moved:
-                    break  # only a concept with a CUI takes a term from another
+                    break  # a term is moved only to a concept with a CUI
             if blocked:
                 return None, name, blocked
         return None, "", ""
@@ -410,7 +413,7 @@ class _Assignment:
     # -- 4. twins -----------------------------------------------------------------------------------------------------------
 
     def _twins(self, keys: dict[int, str], places: dict[str, _Place]) -> dict[str, str]:
-        """Return the CUIs that join a concept of another CUI, with that CUI."""
+        """Return a dict from each CUI that joins another CUI's concept to that CUI."""
         labels = {cui: set(names) for cui, names in self.labels.items() if is_cui(cui)}
         exact = {cui: set(names) for cui, names in self.exact.items() if is_cui(cui)}
         listed: dict[str, set[str]] = defaultdict(set)
@@ -420,7 +423,7 @@ class _Assignment:
                 labels.setdefault(key, set()).update(group.labels)
                 exact.setdefault(key, set()).update(group.exact)
                 listed[key].update(group.cuis)
-        support = {cui: len(places[cui].sources) for cui in exact if cui in places}  # counted now: a joined place has the sources of both
+        support = {cui: len(places[cui].sources) for cui in exact if cui in places}  # counted before CUIs are joined: afterwards a place has the sources of both
         sets = {
             cui: _Twins({cui}, places.get(cui) or _Place(set(), defaultdict(set), self._kinds.stated(cui)), set(self.naming[cui])) for cui in exact
         }
@@ -441,7 +444,7 @@ class _Assignment:
     def _pairs(
         self, labels: dict[str, set[str]], exact: dict[str, set[str]], listed: dict[str, set[str]], places: dict[str, _Place]
     ) -> Iterator[tuple[str, str, str, str]]:
-        """Yield CUIs that may mean the same, with the name that both have and why; those with the best reason first."""
+        """Yield pairs of CUIs that may mean the same, with the name that both have and the reason. The best reasons come first."""
         bearers: dict[str, list[str]] = defaultdict(list)
         for cui in sorted(labels):
             for name in labels[cui]:
@@ -467,7 +470,7 @@ class _Assignment:
 
 
 class _Kinds:
-    """The semantic groups of terms and CUIs, stated or by branch."""
+    """The semantic groups of terms and CUIs, as sources give them or by the branch of their ontology."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._stated: dict[str, set[str]] = defaultdict(set)
@@ -479,11 +482,11 @@ class _Kinds:
         self._vocabulary = dict(database.execute(f"SELECT id, MIN(source) FROM s_name WHERE id {NOT_CUI} GROUP BY id"))
 
     def stated(self, term: str) -> set[str]:
-        """Return the kinds that sources state."""
+        """Return the kinds that sources give."""
         return set(self._stated.get(term, ()))
 
     def of(self, term: str) -> set[str]:
-        """Return the kinds that sources state, else those of the term's branch."""
+        """Return the kinds that sources give, or if they give none, those of the term's branch."""
         if term not in self._stated:
             types = semantic_types.types_of(term, self._vocabulary.get(term, ""), lambda i: self._parents.get(i, ()))
             self._stated[term] = {_group_of(tui) for tui in types}

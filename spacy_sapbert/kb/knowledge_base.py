@@ -1,6 +1,6 @@
 """Read a knowledge base: one SQLite file, opened read-only and memory-mapped, and the name table.
 
-`builder.py` writes both. Worker processes share them: what one has read is in the page cache for all.
+`builder.py` writes both. Worker processes share the files: what one of them has read is in the page cache for all.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .name_table import NameTable
 
 KIND, VERSION = "knowledge base", 2
 DATABASE, NAME_TABLE = "kb.sqlite", "names.npy"
-_CACHED = 20_000  # concepts and ids kept in memory
-_VARIABLES = 500  # in one SQL statement; SQLite's oldest limit is 999
+_CACHED = 20_000  # concepts, and ids, that are kept in memory
+_VARIABLES = 500  # variables in one SQL statement; old versions of SQLite allow 999
 
 
 class Entity(NamedTuple):
@@ -61,9 +61,9 @@ class MatchableName(NamedTuple):
 
     Attributes:
         name: the normalised name.
-        tui: the first semantic type of its best concept, None if it has none.
+        tui: the first semantic type of its best concept, None if the concept has none.
         tuis: all semantic types of this concept.
-        texts: the name as its sources write it.
+        texts: the spellings of the name in its sources.
     """
 
     name: str
@@ -73,7 +73,7 @@ class MatchableName(NamedTuple):
 
 
 class _Counts(BaseModel):
-    """What a manifest counts."""
+    """The counts in a manifest."""
 
     model_config = ConfigDict(strict=True)
 
@@ -93,7 +93,7 @@ class _Counts(BaseModel):
 
 
 class _Source(BaseModel):
-    """What a manifest says about a source."""
+    """A source in a manifest."""
 
     model_config = ConfigDict(strict=True)
 
@@ -103,7 +103,7 @@ class _Source(BaseModel):
 
 
 class _Filters(BaseModel):
-    """What a manifest says about the names that were kept."""
+    """The filters in a manifest."""
 
     model_config = ConfigDict(strict=True)
 
@@ -111,7 +111,7 @@ class _Filters(BaseModel):
 
 
 class _Manifest(BaseModel):
-    """What the manifest of a knowledge base says."""
+    """The required content of a knowledge base's manifest."""
 
     counts: _Counts
     sources: list[_Source]
@@ -123,8 +123,8 @@ class KnowledgeBase:
 
     Args:
         path: the folder.
-        verify: hash every byte of every file, and look at every page of the database; else files over 64 MiB are sampled, so that opening takes
-            less than 0.3 s.
+        verify: hash every byte of every file, and check every page of the database. False checks only samples of files over 64 MiB, so that
+            opening takes less than 0.3 s.
 
     Attributes:
         name_table: which concepts each surface form stands for.
@@ -157,10 +157,10 @@ class KnowledgeBase:
         self._lock = threading.Lock()  # of both caches
 
     def _check_name_table(self) -> None:
-        """Check that the name table leads to rows that are there.
+        """Check that the name table is sorted and that its rows exist.
 
         Raises:
-            ValueError: it does not.
+            ValueError: it is not sorted, or a row does not exist.
         """
         table = self.name_table
         sizes = {
@@ -178,11 +178,11 @@ class KnowledgeBase:
     # -- size and settings ----------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Return the number of concepts, with those that were added."""
+        """Return the number of concepts, including added ones."""
         return int(self.manifest["counts"]["concepts"]) + (len(self.added.rows) if self.added is not None else 0)
 
     def with_additions(self, additions: Additions) -> KnowledgeBase:
-        """Return this knowledge base with a user's names and concepts, in place of those it has. It shares files and connections with this one.
+        """Return this knowledge base with other additions, which replace those it has. It shares files and connections with this one.
 
         Raises:
             SapbertError: E022, a name belongs to no concept.
@@ -212,7 +212,7 @@ class KnowledgeBase:
 
     @property
     def vocabularies_by_size(self) -> list[str]:
-        """Vocabularies in which any concept has a code, that with most codes first."""
+        """Vocabularies in which any concept has a code, the one with the most codes first."""
         return list(self.manifest["counts"]["codes"])
 
     @property
@@ -222,7 +222,7 @@ class KnowledgeBase:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the content: it is another one if any name, concept or code is."""
+        """Hash of the content. It changes if any name, concept or code changes."""
         return str(self.manifest["files"][DATABASE]["blake2b"])
 
     @property
@@ -238,7 +238,7 @@ class KnowledgeBase:
 
     @property
     def _form(self) -> str:
-        """The column with the surface forms as an encoder reads them."""
+        """The column that has the surface forms in the form that an encoder reads."""
         return "written" if self.cased else "norm"
 
     def surface_forms(self, start: int = 0, *, compared: bool = False) -> Iterator[str]:
@@ -246,13 +246,13 @@ class KnowledgeBase:
 
         Args:
             start: the first row.
-            compared: yield them as they are compared, which is their order; else as an encoder reads them.
+            compared: yield them in the form in which they are compared and sorted. False yields them in the form that an encoder reads.
         """
         for (form,) in self._sql(f"SELECT {'norm' if compared else self._form} FROM string WHERE row >= ? ORDER BY row", start):
             yield form
 
     def surface_forms_at(self, rows: Sequence[int]) -> list[str]:
-        """Return the surface forms of some rows, as an encoder reads them, in the order of the rows given."""
+        """Return the surface forms of some rows, in the form that an encoder reads, in the order of the given rows."""
         texts: dict[int, str] = {}
         for start in range(0, len(rows), _VARIABLES):
             part = [int(row) for row in rows[start : start + _VARIABLES]]
@@ -260,14 +260,14 @@ class KnowledgeBase:
         return [texts[int(row)] for row in rows]
 
     def find(self, names: Iterable[str], language: str = "") -> dict[str, int]:
-        """Find exact matches of some names; they are compared in lower case.
+        """Find exact matches of some names. They are compared in lower case.
 
         Args:
             names: names or mentions; they are normalised here.
             language: ISO 639-1, see `normalise`.
 
         Returns:
-            Row of the surface form by the name as it was given; names without an exact match are missing.
+            Given name -> row of its surface form. Names without an exact match are left out.
         """
         found: dict[str, int] = {}
         for name in names:
@@ -280,7 +280,7 @@ class KnowledgeBase:
         return found
 
     def names_of_surface_form(self, row: int) -> list[tuple[int, Name]]:
-        """Return (concept row, Name) of every name with this surface form, best first."""
+        """Return (concept row, Name) of every name with this surface form: added names first, then by concept, the best first."""
         sql = "SELECT concept, text, source, language, term_type, rank FROM name WHERE string = ? ORDER BY concept, rank, rowid"
         added = [] if self.added is None else self.added.of_surface_form(row)
         return [*added, *((found[0], Name(*found[1:])) for found in self._sql(sql, row))]
@@ -290,7 +290,7 @@ class KnowledgeBase:
 
         Args:
             text: the beginning; it is normalised here.
-            limit: surface forms to return the names of.
+            limit: largest number of surface forms whose names are returned.
         """
         norm = normalise(text)
         if not norm:
@@ -301,7 +301,7 @@ class KnowledgeBase:
         return [(concept, name.text) for row in dict.fromkeys(rows) for concept, name in self.names_of_surface_form(row)]
 
     def matched_name(self, surface_form: int, concept: int) -> Name:
-        """Return the name by which a surface form (a row) stands for a concept (a row), as its source writes it."""
+        """Return the name of a concept (a row) that has this surface form (a row), as its source writes it."""
         if self.added is not None and (surface_form, concept) in self.added.names:
             return self.added.names[surface_form, concept]
         sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
@@ -310,7 +310,7 @@ class KnowledgeBase:
     def names_in(self, languages: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         """Yield (concept row, surface form row, language) of every name in some languages.
 
-        Rows are in the order of concepts; of a concept, the canonical name comes first, then the others by rank.
+        Rows are in the order of concepts. The canonical name of a concept comes first, then its other names by rank.
         """
         marks = ",".join("?" * len(languages))
         yield from self._sql(
@@ -320,11 +320,11 @@ class KnowledgeBase:
         )
 
     def matchable_names(self, *, weak_names: bool = True, tuis: Iterable[str] | None = None) -> Iterator[MatchableName]:
-        """Yield every surface form with the types of its best concept and the ways its sources write it, to find names in text.
+        """Yield every surface form with the types of its best concept and its spellings in the sources, to find names in text.
 
         Args:
-            weak_names: give narrower, related, broader and lay names, too.
-            tuis: give only names of concepts with one of these types; None for all.
+            weak_names: also yield narrower, related, broader and lay names.
+            tuis: yield only names of concepts with one of these types; None for all.
         """
         only = None if tuis is None else set(tuis)
         weak = "" if weak_names else "WHERE term_type NOT IN ('NRW', 'REL', 'BRD', 'LAY')"
@@ -357,7 +357,7 @@ class KnowledgeBase:
         return known
 
     def row_of(self, concept_id: str) -> int:
-        """Return the row of the concept that an identifier or code leads to; the best one if there are several, see `rows_of`.
+        """Return the row of the concept that an identifier or code leads to. If there are several, it is the best one, see `rows_of`.
 
         Raises:
             KeyError: there is no such concept.
@@ -371,9 +371,10 @@ class KnowledgeBase:
         """Return the rows of all concepts that an identifier or code leads to, best first; none if it is not known.
 
         Args:
-            concept_id: a concept's id, another of its CUIs or a retired id: then it is one concept. Or the term of a source that is in a concept:
-                then this one is the best. Or a code of a vocabulary, as `VOCABULARY:code`, in any spelling that `curies` knows: MESH:D003924,
-                MSH:D003924, mesh:D003924. Several concepts may have it; `builder` says which is the best.
+            concept_id: one of three kinds. A concept's id, another of its CUIs or a retired id leads to one concept. The identifier of a
+                source's term leads first to the concept that holds the term. A code of a vocabulary, `VOCABULARY:code`, is read in any
+                spelling that `curies` knows (MESH:D003924, MSH:D003924, mesh:D003924); several concepts may have it, and the docstring of
+                `builder` explains their order.
         """
         if not isinstance(concept_id, str):
             return []
@@ -384,11 +385,11 @@ class KnowledgeBase:
             prefix, local = curies.split(concept_id)
             coded = self.rows_of_code(curies.code_spellings(concept_id), prefix) if prefix and local else []
             return coded if row is None else [row, *(other for other in coded if other != row)]
-        except UnicodeEncodeError:  # half a surrogate pair: no id has one
+        except UnicodeEncodeError:  # it has half a surrogate pair, and no id has one
             return []
 
     def row_of_id(self, concept_id: str) -> int | None:
-        """Return the row of the concept with this id, another of its CUIs, a retired id or the identifier of a source; None where there is none."""
+        """Return the row of the concept with this id, secondary CUI, retired id or identifier of a source's term; None if there is none."""
         for spelt in _spellings(concept_id):
             hit = self._sql("SELECT row FROM concept WHERE id = ?", spelt).fetchone()
             hit = hit or self._sql("SELECT concept FROM other_id WHERE id = ?", spelt).fetchone()
@@ -399,14 +400,14 @@ class KnowledgeBase:
         return None
 
     def _is_term(self, concept_id: str) -> bool:
-        """Return whether an id is that of a source's term, whose concept has another id."""
+        """Return whether an id is that of a source's term whose concept has another id."""
         return any(self._sql("SELECT 1 FROM other_id WHERE id = ? AND kind = 'term'", spelt).fetchone() for spelt in _spellings(concept_id))
 
     def rows_of_code(self, spellings: Sequence[str], vocabulary: str = "") -> list[int]:
         """Return the rows of all concepts with a code, best first.
 
         Args:
-            spellings: how the code may be written in the knowledge base.
+            spellings: ways in which the code may be written in the knowledge base.
             vocabulary: the vocabulary of the code, in any spelling; "" for any vocabulary.
         """
         key = curies.vocabulary_key(vocabulary)
@@ -441,7 +442,7 @@ class KnowledgeBase:
         return self.cui_to_entity.get(concept_id)
 
     def concept(self, row: int) -> Concept:
-        """Return all that is known about the concept in a row. `names[0]` is the canonical name."""
+        """Return everything that is known about the concept in a row. `names[0]` is the canonical name."""
         with self._lock:
             concept = self._concepts.get(row)
         if concept is None:
@@ -481,7 +482,7 @@ class KnowledgeBase:
         return [*sorted(names, key=lambda n: n.text != canonical), *added]  # stable
 
     def definitions(self) -> Iterator[tuple[int, str, str]]:
-        """Yield (concept row, definition, source) of every definition, in the order of rows; of a concept, the canonical one first."""
+        """Yield (concept row, definition, source) of every definition, in the order of rows. A concept's canonical definition comes first."""
         yield from self._definitions("", ())
 
     def definitions_of(self, row: int) -> list[tuple[str, str]]:
@@ -489,7 +490,7 @@ class KnowledgeBase:
         return [(text, source) for _, text, source in self._definitions("AND concept.row = ?", (row,))]
 
     def _definitions(self, only: str, values: tuple[int, ...]) -> Rows:
-        return self._sql(  # CROSS JOIN: in this order, so that nothing is sorted
+        return self._sql(  # CROSS JOIN fixes the order of the tables, so that SQLite need not sort
             "SELECT concept.row, COALESCE(text, definition), definition.source FROM definition CROSS JOIN concept ON concept.row = definition.concept"
             f" WHERE TRUE {only} ORDER BY definition.concept, place",
             *values,
@@ -514,7 +515,7 @@ class KnowledgeBase:
         yield from self._sql("SELECT row, id, name FROM concept ORDER BY row")
 
     def terms(self) -> dict[int, list[str]]:
-        """Return the identifiers of sources' terms that lead to concepts, by concept row; a concept's own id is not among them."""
+        """Return concept row -> identifiers of the sources' terms that lead to it. A concept's own id is not among them."""
         found: dict[int, list[str]] = {}
         for row, term in self._sql("SELECT concept, id FROM other_id WHERE kind = 'term' ORDER BY concept, id"):
             found.setdefault(row, []).append(term)
@@ -524,7 +525,7 @@ class KnowledgeBase:
         """Yield (concept row, relation, id of the other concept), such as (row, "has_finding_site", id of the site).
 
         Args:
-            kinds: relations to give, None for all.
+            kinds: relations to yield, None for all.
         """
         where = "" if kinds is None else f"WHERE relation IN ({','.join('?' * len(kinds))})"
         yield from self._sql(f"SELECT concept, relation, target FROM relation {where} ORDER BY concept, relation, target", *(kinds or ()))
@@ -547,17 +548,17 @@ class KnowledgeBase:
         for row in range(len(self)):
             yield self._read_concept(row)
 
-    # -- filters: masks that are made before a search -------------------------------------------------------------------
+    # -- filters: masks for a search ------------------------------------------------------------------------------------
 
     def allowed_type_sets(self, tuis: Iterable[str]) -> Bools1d:
-        """Return which sets of semantic types (column `types`) have one of `tuis`, as a mask over the sets."""
+        """Return a mask of the sets of semantic types (column `types`) that have one of `tuis`."""
         return self._mask("type_sets", set(tuis))
 
     def allowed_vocabulary_sets(self, vocabularies: Iterable[str]) -> Bools1d:
-        """Return which sets of vocabularies (column `vocabularies`) have one of these, as a mask over the sets.
+        """Return a mask of the sets of vocabularies (column `vocabularies`) that have one of these.
 
         Raises:
-            SapbertError: E105, no concept is in one of the vocabularies.
+            SapbertError: E105, one of the vocabularies has no concept.
         """
         wanted = set(vocabularies)
         for name in sorted(wanted - set(self.vocabularies)):
@@ -568,17 +569,17 @@ class KnowledgeBase:
         """Check that there are names in each of some languages.
 
         Raises:
-            SapbertError: E107, no name is in one of them.
+            SapbertError: E107, one of them has no names.
         """
         known = self.languages
         for language in sorted(set(languages) - set(known)):
             raise fail("E107", value=language, known=", ".join(f"{name} ({count:,})" for name, count in known.items()))
 
     def rows_of_languages(self, languages: Iterable[str]) -> Bools1d:
-        """Return which rows of the name table are of a name in one of some languages, as a mask (m,).
+        """Return a mask (m,) of the rows of the name table that have a name in one of some languages.
 
         Raises:
-            SapbertError: E107, no name is in one of them.
+            SapbertError: E107, one of them has no names.
         """
         wanted = set(languages)
         self.check_languages(wanted)
@@ -593,16 +594,16 @@ class KnowledgeBase:
         sets = [set(members.split(" ")) for (members,) in self._sql(f"SELECT members FROM {table} ORDER BY no")]
         return np.array([bool(s & wanted) for s in sets], dtype=np.bool_)
 
-    # -- scispaCy's surface ---------------------------------------------------------------------------------------------
+    # -- scispaCy's interface -------------------------------------------------------------------------------------------
 
     @property
     def cui_to_entity(self) -> Mapping[str, Entity]:
-        """Concept id -> entity, read when it is asked for. Iterating gives concept ids; retired and secondary ids and codes are found, too."""
+        """Concept id -> entity, read on demand. Iteration gives concept ids only; retired and secondary ids and codes are found too."""
         return _Entities(self)
 
     @property
     def alias_to_cuis(self) -> Mapping[str, set[str]]:
-        """Name as a source writes it -> concept ids, read when it is asked for."""
+        """Name as a source writes it -> concept ids, read on demand."""
         return _Aliases(self)
 
     @property
@@ -624,7 +625,7 @@ class KnowledgeBase:
 
 
 def _spellings(concept_id: str) -> Iterator[str]:
-    """Yield an id as it is given, and then, if it is another one, as this package spells it."""
+    """Yield an id as it is given, and then in this package's spelling, if that differs."""
     yield concept_id
     if (canonical := curies.canonical(concept_id)) != concept_id:
         yield canonical
@@ -657,7 +658,7 @@ class _Aliases(Mapping[str, set[str]]):
         return isinstance(alias, str) and super().__contains__(alias)
 
     def __getitem__(self, alias: str) -> set[str]:
-        # Turkish names are lower-cased in another way than mentions without a language
+        # the lower case of Turkish names differs from that of mentions without a language
         rows = {row for language in ("", DOTLESS[0]) for row in self._kb.find([alias], language).values()}
         names = [found for row in sorted(rows) for found in self._kb.names_of_surface_form(row)]
         cuis = {self._kb.concept_id(concept) for concept, name in names if name.text == alias}

@@ -1,4 +1,4 @@
-"""The name table: which concepts each surface form stands for. One int32 array on disk, with a named column for each of its lines."""
+"""The name table: which concepts each surface form stands for. On disk it is one int32 array; each of its lines is a named column."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..arrays import open_array
 from ..types import Bools1d, Ints1d
 
 Column = npt.NDArray[np.int32]
-LATER = 50_000  # rank in a tie of a name that is not canonical, beside that of one that is
-ADDED, ADDED_WITHOUT_CUI = -2, -1  # of names that a user added, before canonical names, because who adds a name means this concept by it
-STEP = 2 * LATER  # between concepts with and without a CUI, and between names and names that are near
+LATER = 50_000  # added to the rank in a tie if a name is not canonical
+ADDED, ADDED_WITHOUT_CUI = -2, -1  # ranks of names that a user added; they come before canonical names, because the user means this concept
+STEP = 2 * LATER  # added to the rank if the concept has no CUI, and twice if the name is weak (narrower, related, broader or lay)
 
 
 def has_cui(rank: npt.NDArray[Any]) -> Bools1d:
-    """Return for ranks in a tie (n,) which are of a concept with a CUI."""
+    """Return which ranks in a tie (n,) belong to a concept with a CUI."""
     return np.asarray(np.where(rank < 0, rank == ADDED, rank // STEP % 2 == 0))
 
 
 def is_weak(rank: npt.NDArray[Any]) -> Bools1d:
-    """Return for ranks in a tie (n,) which are of narrower, related, broader and lay names."""
+    """Return which ranks in a tie (n,) belong to narrower, related, broader and lay names."""
     return np.asarray(rank >= 2 * STEP)
 
 
@@ -39,10 +39,10 @@ class NameTable:
     Attributes:
         surface_form: row of the surface form in the knowledge base, which is its row in the index.
         concept: row of the concept in the knowledge base.
-        rank: place in a tie, the lowest first: canonical name, other names of the concept, names near it; within these the order of sources.
+        rank: rank in a tie, the lowest first: canonical names, then other names, then weak names; among these, by the order of sources.
         types: number of the concept's set of semantic types, see `KnowledgeBase.allowed_type_sets`.
         vocabularies: number of the concept's set of vocabularies, see `KnowledgeBase.allowed_vocabulary_sets`.
-        defined: 1 where the concept has a definition, else 0.
+        defined: 1 if the concept has a definition, otherwise 0.
     """
 
     surface_form: Column
@@ -68,13 +68,13 @@ class NameTable:
 
     @classmethod
     def from_rows(cls, rows: Iterable[tuple[int, int, int, int, int, int]]) -> NameTable:
-        """Return a table of its own memory, of rows that are in its order already."""
+        """Return a table in memory, made from rows that are already in its order."""
         lines = np.array(list(rows), dtype=np.int32).reshape(-1, len(fields(cls)))
         return cls.from_array(np.ascontiguousarray(lines.T))
 
     @classmethod
     def open(cls, path: Path) -> NameTable:
-        """Map a file that `kb build` wrote, read-only.
+        """Memory-map a file that `kb build` wrote, read-only.
 
         Raises:
             ValueError: the file is not such an array, or cannot be read.
@@ -92,10 +92,10 @@ class NameTable:
         """Find all rows of some surface forms.
 
         Args:
-            surface_forms: (n,) rows of surface forms, in any order. One that the table does not have has no row.
+            surface_forms: (n,) rows of surface forms, in any order. Nothing is found for one that the table does not have.
 
         Returns:
-            Two arrays (r,): which of the n surface forms it is, ascending, and the row of the table.
+            Two arrays (r,): the position among the n surface forms, ascending, and the row of the table.
         """
         first, end = self._bounds(surface_forms)
         counts = end - first
@@ -108,7 +108,7 @@ class NameTable:
         return [frozenset(self.concept[a:b].tolist()) for a, b in zip(first.tolist(), end.tolist())]
 
     def surface_forms_of(self, allowed: Bools1d, n: int) -> Bools1d:
-        """Return which of `n` surface forms have a row that is allowed.
+        """Return which of `n` surface forms have an allowed row.
 
         Args:
             allowed: (m,) mask of rows.
@@ -122,5 +122,5 @@ class NameTable:
         return mask
 
     def _bounds(self, surface_forms: npt.ArrayLike) -> tuple[Ints1d, Ints1d]:
-        wanted = np.asarray(surface_forms).astype(self.surface_form.dtype)  # of another type, all of the column would be converted: 50 ms for UMLS
+        wanted = np.asarray(surface_forms).astype(self.surface_form.dtype)  # otherwise NumPy converts the whole column: 50 ms for UMLS
         return np.searchsorted(self.surface_form, wanted, side="left"), np.searchsorted(self.surface_form, wanted, side="right")

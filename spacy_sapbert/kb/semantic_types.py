@@ -1,4 +1,4 @@
-"""The semantic types of UMLS, their groups and tree, and types for terms of ontologies that state none."""
+"""The semantic types of UMLS, their groups and tree, and types for terms of ontologies that give none."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def groups() -> dict[str, frozenset[str]]:
 
 
 def expand(values: Iterable[str]) -> frozenset[str]:
-    """Return the TUIs that some values stand for.
+    """Return the TUIs that some values mean.
 
     Args:
         values: TUIs ("T047"), groups ("DISO") or full names ("disease or syndrome"), in any case.
@@ -88,20 +88,20 @@ def expand(values: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def branch_types() -> dict[str, tuple[str, ...]]:
-    """Return TUIs by the id of an ontology's branch, and by "VOCABULARY *" for terms outside all branches (data/branch_types.tsv)."""
+    """Return id of an ontology's branch -> TUIs, and "VOCABULARY *" -> TUIs of terms outside all branches (data/branch_types.tsv)."""
     return {row[0]: tuple(row[1].split(",")) for row in _rows("branch_types.tsv")}
 
 
 def types_of(concept_id: str, vocabulary: str, parents_of: Callable[[str], Sequence[str]]) -> tuple[str, ...]:
     """Return the semantic types of an ontology's term: those of its nearest ancestors in `branch_types`.
 
-    A listed ancestor that is above another listed one does not count, even if it is nearer: by some short path every tumour is also just
-    a "disease".
+    A listed ancestor that is above another listed one does not count, even if it is nearer: on some short path every tumour is only a
+    "disease".
 
     Args:
         concept_id: the term; it counts as its own nearest ancestor.
         vocabulary: its source, such as "HPO", for the default.
-        parents_of: returns the parents of an id. There may be cycles, and parents that no file describes.
+        parents_of: id -> ids of its parents. There may be cycles, and parents that no file describes.
 
     Returns:
         TUIs, sorted; () if no ancestor is listed and the vocabulary has no default.
@@ -110,7 +110,7 @@ def types_of(concept_id: str, vocabulary: str, parents_of: Callable[[str], Seque
     distances = _ancestors(concept_id, parents_of)
     listed = [a for a in distances if a in branches]
     above = {a for branch in listed for a in _ancestors(branch, parents_of) if a != branch}
-    listed = [a for a in listed if a not in above] or listed  # in a cycle all are above all
+    listed = [a for a in listed if a not in above] or listed  # in a cycle, each is above each
     if not listed:
         return branches.get(f"{vocabulary} *", ())
     nearest = min(distances[a] for a in listed)
@@ -118,7 +118,7 @@ def types_of(concept_id: str, vocabulary: str, parents_of: Callable[[str], Seque
 
 
 def _ancestors(concept_id: str, parents_of: Callable[[str], Sequence[str]]) -> dict[str, int]:
-    """Return the fewest steps up to every ancestor, and to the term itself."""
+    """Return each ancestor, and the term itself, with the smallest number of steps up to it."""
     distances, level = {concept_id: 0}, [concept_id]
     while level:
         level = [p for p in dict.fromkeys(parent for term in level for parent in parents_of(term)) if p not in distances]
@@ -127,7 +127,7 @@ def _ancestors(concept_id: str, parents_of: Callable[[str], Sequence[str]]) -> d
 
 
 class SemanticTypeTree:
-    """The methods of scispaCy's `kb.semantic_type_tree`, with the same nodes and levels. The depth is 8."""
+    """scispaCy's `kb.semantic_type_tree`, with the same methods, nodes and levels. The depth is 8."""
 
     def __init__(self, root: SemanticTypeNode) -> None:
         self.flat_nodes: list[SemanticTypeNode] = [*self.get_children(root), root]
