@@ -423,7 +423,7 @@ class _Assignment:
                 labels.setdefault(key, set()).update(group.labels)
                 exact.setdefault(key, set()).update(group.exact)
                 listed[key].update(group.cuis)
-        support = {cui: len(places[cui].sources) for cui in exact if cui in places}  # counted before CUIs are joined: afterwards a place has the sources of both
+        support = {cui: len(places[cui].sources) for cui in exact if cui in places}  # counted now: a joined place has the sources of both
         sets = {
             cui: _Twins({cui}, places.get(cui) or _Place(set(), defaultdict(set), self._kinds.stated(cui)), set(self.naming[cui])) for cui in exact
         }

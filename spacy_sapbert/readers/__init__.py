@@ -1,4 +1,4 @@
-"""Readers: a path -> Iterator[Concept]. They stream and decide nothing: a concept may come in many parts, the knowledge base joins them.
+"""Readers turn a path into an iterator of Concepts. They make no decisions: a concept may come in many parts, and the knowledge base joins them.
 
 stats = ReadStats()
 for concept in read("hp.obo", stats=stats): ...
@@ -21,7 +21,7 @@ from .stats import MAX_BAD_SHARE, ReadStats
 
 __all__ = ["READERS", "ReadStats", "get_reader", "read", "sniff"]
 
-# kind -> module and function; a module, and with it ijson or fastobo, is imported when it is used
+# kind -> module and function; a module is imported when it is first used, because it may need ijson or fastobo
 _FUNCTIONS: dict[str, str] = {
     "babelon": "babelon.read_babelon",
     "biosyn": "medic.read_biosyn",
@@ -37,7 +37,7 @@ _FUNCTIONS: dict[str, str] = {
 
 
 def get_reader(kind: str) -> Callable[..., Iterator[Concept]]:
-    """Return the function that reads a kind: `read_xxx(path, stats, *, options)`.
+    """Return the function that reads a kind of file: `read_xxx(path, stats, *, options)`.
 
     Raises:
         SapbertError: E406 (the kind is not known), E407 (its parser is not installed).
@@ -62,13 +62,18 @@ READERS: dict[str, Callable[..., Iterator[Concept]]] = {kind: partial(_call, kin
 def read(
     path: str | Path, *, kind: str | None = None, stats: ReadStats | None = None, max_bad_share: float = MAX_BAD_SHARE, **options: Any
 ) -> Iterator[Concept]:
-    """Read a file or folder of any kind. The checks named below are made at once, before the first Concept is asked for.
+    """Read a file or folder of any kind; plain, .gz, .xz, .zst and .zip are read alike. The call itself checks for the errors below.
 
-    kind: one of READERS; default: found from the content (`sniff`). Plain, .gz, .zst and .zip are read alike.
-    stats: filled while the iterator runs. max_bad_share: share of malformed rows beyond which the reading fails with E405; a new
-        reading, so a new value, for each call. options: the reader's own, see its docstring.
+    Args:
+        path: the file or folder.
+        kind: one of READERS; None finds it from the content (`sniff`).
+        stats: counters, filled while the iterator runs.
+        max_bad_share: 0 to 1; if a larger share of the rows is malformed, the iterator raises E405.
+        options: the reader's own options, see its docstring.
 
-    Raises E002 (an option that the reader does not have), E401 (missing), E402 (content not recognised), E406 (unknown kind), E407.
+    Raises:
+        SapbertError: E002, the reader has no such option; E401, the path is missing; E402, the content is not recognised; E406, the kind is not
+            known; E407, a library is not installed.
     """
     path = Path(path)
     if kind is not None:

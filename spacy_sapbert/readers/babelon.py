@@ -15,7 +15,7 @@ from .names import RANKS, term_type
 from .stats import ReadStats, reader
 from .text import lines, quoted
 
-# our name of a column -> what the layouts call it, the first one that is there
+# our name of a column -> its names in the layouts; the first one that is found is used
 COLUMNS: dict[str, tuple[str, ...]] = {
     "subject": ("subject_id", "source_id"),
     "predicate": ("predicate_id", "predicate"),
@@ -28,7 +28,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 NOTHING = frozenset({"", "NA", "N/A", "NOT_TRANSLATED"})
 UNTRANSLATED, CANDIDATE = "NOT_TRANSLATED", "CANDIDATE"
 LABEL, DEFINITION = "rdfs:label", "IAO:0000115"
-FOREIGN_RANK = 100_000  # behind every English name of the same source, as read_rrf ranks later languages
+FOREIGN_RANK = 100_000  # added to ranks: worse than every English name of the same source, as read_rrf ranks later languages
 _SCOPE = re.compile(r"oboInOwl:has(Exact|Narrow|Related|Broad)Synonym")
 _TEMPLATE = re.compile(r"AL?\s+(\S+?)@([\w-]+)(?:\s+SPLIT=(\S+))?")
 
@@ -41,7 +41,7 @@ class Translation(NamedTuple):
         kind: "PT" (label), a term type of a synonym, or "DEF".
         language: ISO 639-1 code.
         texts: The texts as they are written, one or several.
-        english: The text that was translated; "" where the layout does not say.
+        english: The text that was translated; "" if the layout does not give it.
     """
 
     subject: str
@@ -64,19 +64,28 @@ def read_babelon(
 ) -> Iterator[Concept]:
     """Read translations as parts of concepts: an id and names in another language.
 
-    Three layouts, told apart by their columns. Babelon (github.com/monarch-initiative/babelon): subject_id, predicate_id, translation_value,
-    translation_language, translation_status. ROBOT templates of synonyms: subject_id and translation_value, under them a second header
-    `ID`, `AL oboInOwl:hasExactSynonym@cs`. The Disease Ontology's: source_id, predicate, translation_text, translation_lang. Quotes are
-    CSV's; `|` parts several synonyms of one cell.
+    There are three layouts, which are recognised by their columns. Babelon (github.com/monarch-initiative/babelon): subject_id, predicate_id,
+    translation_value, translation_language, translation_status. ROBOT templates of synonyms: subject_id and translation_value, with a second
+    header below, such as `ID`, `AL oboInOwl:hasExactSynonym@cs`. The Disease Ontology: source_id, predicate, translation_text,
+    translation_lang. Quotes are read as in CSV; `|` separates several synonyms in one cell.
 
-    language: of rows that do not name theirs. source: vocabulary of the names; default: by the id's prefix. candidates: take rows whose
-        status is CANDIDATE, which nobody has reviewed (often machine translations). definitions: also take definitions, as the
-        concept's; which language they are in is not kept. encoding: of the file.
+    Labels get the term type "PT", synonyms as in `names.term_type`. All rank behind names in English. Rows that are not translated (status
+    NOT_TRANSLATED, or NA), rows without a text, definitions, and predicates that are neither label nor synonym are left out and counted in
+    `stats.left_out`. Rows with more cells than columns, with an id that is not a CURIE, with a wrong language code, or with text that was
+    decoded with the wrong encoding ("rÃ©nal") are malformed.
 
-    Labels are "PT", synonyms as in `names.term_type`; all rank behind names in English. Left out and counted in `stats.left_out`: rows
-    that are not translated (status NOT_TRANSLATED, or NA), without a text, definitions, and predicates that are neither label nor
-    synonym. Malformed: more cells than columns, an id that is no CURIE, a language code that is none, text that was decoded with the
-    wrong encoding ("rÃ©nal"). Raises E402 (a required column is missing, no language), E403 (an unclosed quote), E404 and E405.
+    Args:
+        path: the file.
+        stats: counters of the reading.
+        language: language of rows that do not name theirs.
+        source: vocabulary of the names; None takes it from the id's prefix.
+        candidates: also read rows with the status CANDIDATE, which nobody has reviewed (often machine translations).
+        definitions: also read definitions, as those of the concept; their language is not kept.
+        encoding: encoding of the file.
+
+    Raises:
+        SapbertError: E002, the language is not known; E402, a required column or the language is missing; E403, a quote is not closed; E404 and
+            E405.
     """
     for row in translations(path, stats, language=language, candidates=candidates, definitions=definitions, encoding=encoding):
         concept = Concept(row.subject, source or curies.vocabulary_of(row.subject))
@@ -90,7 +99,7 @@ def read_babelon(
 def translations(
     path: Path, stats: ReadStats, *, language: str | None = None, candidates: bool = True, definitions: bool = False, encoding: str = "utf-8"
 ) -> Iterator[Translation]:
-    """Yield the rows that hold a translation; count in `stats` what is left out or malformed. See `read_babelon`."""
+    """Yield the rows that hold a translation. Other rows are counted in `stats`, as left out or malformed. See `read_babelon`."""
     given = None
     if language is not None:
         given = language_code(language)
@@ -135,14 +144,14 @@ def translations(
         elif kind == "DEF" and not definitions:
             stats.leave_out("definitions")
         else:
-            whole = kind in ("PT", "DEF")  # a label may have a bar in it
+            whole = kind in ("PT", "DEF")  # in a label, a bar does not separate names
             yield Translation(curies.canonical(cell["subject"]), kind, spoken, (cell["value"],) if whole else texts, cell.get("english", ""))
 
 
 def garbled(text: str) -> bool:
-    """Say whether a text is UTF-8 that was read as Latin-1 or cp1252 ("Ã©"), or has a replacement character.
+    """Return whether a text is UTF-8 that was decoded as Latin-1 or cp1252 ("Ã©"), or has a replacement character.
 
-    Files that were joined from several encodings hold such texts.
+    Files that were put together from several encodings have such texts.
     """
     if text.isascii():
         return False
@@ -165,7 +174,7 @@ def _kind(predicate: str, synonym_type: str) -> str | None:
 
 
 def _rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    """(number of its last line, cells); comment lines before the header and empty lines are passed over."""
+    """Yield (number of the row's last line, cells). Comment lines before the header and empty lines are skipped."""
     numbered = lines(path, encoding)
     first = next(((n, line) for n, line in numbered if line.strip() and not line.startswith("#")), None)
     if first is None:

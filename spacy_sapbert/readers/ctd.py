@@ -1,4 +1,4 @@
-"""The vocabularies of the Comparative Toxicogenomics Database as it gives them out: CTD_chemicals.tsv, CTD_diseases.tsv (MEDIC)."""
+"""The vocabularies of the Comparative Toxicogenomics Database in its own files: CTD_chemicals.tsv, CTD_diseases.tsv (MEDIC)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,21 @@ _CREATED = re.compile(r"# Report created: (.+)")
 def read_ctd(path: Path, stats: ReadStats, *, source: str | None = None, language: str = "en", encoding: str = "utf-8") -> Iterator[Concept]:
     """Read CTD's chemicals or diseases: tab-separated, with the names of the columns in the last comment before the rows.
 
-    source: vocabulary that concepts and names are marked with; default: "CTD" for chemicals, "MEDIC" for diseases. language: of the names.
-    encoding: of the file.
+    The name gets the term type "PT", synonyms get "SY". AltDiseaseIDs are equivalent identifiers, as in `read_biosyn`. CasRN, tree numbers and
+    slim mappings are left out. Rows without a name, or with an identifier that is not of MeSH or OMIM and not a CURIE, are malformed.
 
-    The name is "PT", the synonyms "SY". AltDiseaseIDs are equivalent identifiers, as in `read_biosyn`. CasRN, tree numbers and the slim
-    are left out. Rows without a name, or whose identifier is none of MeSH, OMIM or a CURIE, are malformed. Raises E402 (no such columns), E404 and E405.
-    Source: ctdbase.org/downloads. CTD's terms ask to cite it, to link to it and to tell it of the use.
+    Args:
+        path: the file.
+        stats: counters of the reading.
+        source: vocabulary of concepts and names; None is "CTD" for chemicals and "MEDIC" for diseases.
+        language: language of the names.
+        encoding: encoding of the file.
+
+    Raises:
+        SapbertError: E402, the columns are not named; E404 and E405.
+
+    Source:
+        ctdbase.org/downloads. CTD's terms ask users to cite it, to link to it and to report the use.
     """
     columns: list[str] = []
     kind = ""

@@ -1,4 +1,4 @@
-"""Stream JSON with ijson, with coded errors: a file of any size takes the memory of one record."""
+"""Stream JSON with ijson, with coded errors. However large a file is, only one record is in memory."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def _guard(path: Path) -> Iterator[None]:
         yield
     except SapbertError:
         raise
-    except (ijson.JSONError, UnicodeDecodeError, ValueError, OverflowError) as error:  # the last two: of numbers with thousands of digits
-        # JSON is UTF-8 by its standard, so there is no encoding to choose: wrong bytes are damage like any other
+    except (ijson.JSONError, UnicodeDecodeError, ValueError, OverflowError) as error:  # the last two: numbers with thousands of digits
+        # JSON must be UTF-8 by its standard, so there is no encoding to choose: wrong bytes mean a damaged file
         why = " ".join(str(error).split())[:160] or "it ends too early"
         raise fail("E402", DamagedFile, path=path, expected="a whole JSON file in UTF-8", why=why) from error
 
@@ -33,11 +33,11 @@ def items(path: Path, prefix: str) -> Iterator[Any]:
 
 
 def pairs(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and values of the one large object of a file."""
+    """Yield the keys and values of a file that is one large object."""
     with open_binary(path) as file, _guard(path):
         yield from ijson.kvitems(OfDepth(file, path), "", use_float=True)
 
 
 def are_texts(value: Any) -> bool:
-    """Say whether a value of JSON is a list of texts."""
+    """Return whether a JSON value is a list of texts."""
     return isinstance(value, list) and all(isinstance(each, str) for each in value)

@@ -1,4 +1,4 @@
-"""Language codes as sources and users write them -> the one spelling that names are marked with."""
+"""Turn language codes as sources and users write them into the one spelling that names have."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*")
 
 
 def language_code(text: str) -> str | None:
-    """Return the language code in the one spelling that names are marked with: "pt" for `pt`, `PT`, `pt-BR` or `pt_br`.
+    """Return a language code in the one spelling that names have: "pt" for `pt`, `PT`, `pt-BR` or `pt_br`.
 
-    Region and script are not kept, since names are compared within a language. Codes of three letters (ISO 639-3: `nna`) stay as they are.
+    Region and script are removed, because names are compared within a language. Codes of three letters (ISO 639-3: `nna`) stay as they are.
 
     Returns:
-        The code; None for what is no code: other lengths, and two letters that ISO 639-1 does not have.
+        The code; None if the text is not a code: it has another length, or two letters that ISO 639-1 does not have.
     """
     found = _TAG.fullmatch(text.strip().lower())
     if found is None or (len(found[1]) == 2 and found[1] not in _TWO):

@@ -1,6 +1,6 @@
-"""Limits against files that are small and unpack, or parse, to something that fills the memory.
+"""Limits against small files that would fill the memory when they are unpacked or parsed.
 
-Sources come from elsewhere. A few kilobytes can unpack to gigabytes, one line can hold all of them, and JSON can be nested a million deep.
+Sources come from elsewhere. A few kilobytes can unpack to gigabytes, all of it can be one line, and JSON can be nested a million levels deep.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import IO, Any
 from ..errors import DamagedFile, fail
 
 LINE_VARIABLE, RATIO_VARIABLE = "SPACY_SAPBERT_MAX_LINE_MB", "SPACY_SAPBERT_MAX_RATIO"
-MAX_LINE_MB = 16.0  # the longest line of a release of UMLS or of an ontology has less than 1 MB
-MAX_RATIO = 200.0  # bytes unpacked for each byte of the file; text is packed 5 to 30 times
-FREE_BYTES = 64 << 20  # that any file may unpack to
-MAX_DEPTH = 200  # of JSON; an ontology's has less than 20
+MAX_LINE_MB = 16.0  # the longest line of a UMLS release or of an ontology has less than 1 MB
+MAX_RATIO = 200.0  # unpacked bytes for each byte of the file; text has 5 to 30
+FREE_BYTES = 64 << 20  # any file may unpack to this many bytes
+MAX_DEPTH = 200  # levels of JSON; an ontology has fewer than 20
 
 
 def _limit(variable: str, default: float) -> float:
-    """Return a limit: that of an environment variable, else the default.
+    """Return a limit from an environment variable, or the default if it is not set.
 
     Raises:
-        SapbertError: E002, the variable is no number above 0.
+        SapbertError: E002, the variable is not a number above 0.
     """
     text = os.environ.get(variable)
     if not text:
@@ -38,7 +38,7 @@ def _limit(variable: str, default: float) -> float:
 
 
 class _Counted(io.RawIOBase):
-    """A file that is passed on as it is read."""
+    """A file whose bytes are checked while they are read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -57,11 +57,11 @@ class _Counted(io.RawIOBase):
         super().close()
 
     def _look(self, data: bytes) -> None:
-        """Look at what was read."""
+        """Check the bytes that were read."""
 
 
 class OfRatio(_Counted):
-    """The content of an archive, which may be only so many times as large as the file.
+    """The content of an archive, with a limit for its size relative to the archive's.
 
     Args:
         file: the content.
@@ -84,7 +84,7 @@ class OfRatio(_Counted):
 
 
 class OfLines(_Counted):
-    """A text file whose lines may have only so many bytes.
+    """A text file with a limit for the length of its lines.
 
     Args:
         file: the text.
@@ -97,7 +97,7 @@ class OfLines(_Counted):
     def __init__(self, file: IO[bytes], path: Path) -> None:
         super().__init__(file)
         self._path, self._limit = path, _limit(LINE_VARIABLE, MAX_LINE_MB)
-        self._lines, self._since = 0, 0  # line ends before, and bytes since the last
+        self._lines, self._since = 0, 0  # line ends so far, and bytes since the last one
 
     def _look(self, data: bytes) -> None:
         last = data.rfind(b"\n")
@@ -111,7 +111,7 @@ class OfLines(_Counted):
 
 
 class OfDepth:
-    """A JSON text that may be nested only so deeply: a parser needs memory for each level, some the square of their number.
+    """A JSON text with a limit for its depth. A parser needs memory for each level, and some need the square of their number.
 
     Args:
         file: the text.
@@ -136,7 +136,7 @@ class OfDepth:
 
         text = self._rest + data
         ends = len(text) - len(text.rstrip(b"\\"))
-        self._rest = b"\\" if ends % 2 else b""  # what it escapes comes with the next bytes
+        self._rest = b"\\" if ends % 2 else b""  # the character that it escapes comes with the next bytes
         text = text[: len(text) - len(self._rest)].replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
         signs = np.frombuffer(text, dtype=np.uint8)
         inside = (np.cumsum(signs == ord('"')) + self._quotes) & 1

@@ -12,7 +12,7 @@ from .names import RANKS
 from .stats import ReadStats, reader
 from .text import lines
 
-# MeSH's supplementary records have C and 6 or 9 digits; a CUI has 7
+# MeSH's supplementary records have C and 6 or 9 digits; a CUI has C and 7 digits
 _MESH = re.compile(r"D\d{6}(?:\d{3})?|C(?:\d{6}|\d{9})")
 
 
@@ -20,17 +20,26 @@ _MESH = re.compile(r"D\d{6}(?:\d{3})?|C(?:\d{6}|\d{9})")
 def read_biosyn(
     path: Path, stats: ReadStats, *, source: str = "MEDIC", language: str = "en", vocabulary: str = "", encoding: str = "utf-8"
 ) -> Iterator[Concept]:
-    """Read a dictionary with identifiers before a double bar, or a tab, and names after it.
+    """Read a dictionary with identifiers before a double bar or a tab, and names after it.
 
-    source: vocabulary that concepts and names are marked with; with `vocabulary`, default that. language: of the names. vocabulary: of identifiers
-        without a prefix, which may then have any form ("SNOMEDCT_US": `22298006`). encoding: of the file.
+    The first identifier is the concept's. `D…` and `C…` become "MESH:…", digits alone become "OMIM:…", CURIEs and CUIs get their canonical
+    spelling. The other identifiers mean the same disease in other vocabularies. They are added to `same_as` and, like the first one, to `codes`;
+    nothing is `retired`. The first name gets the term type "PT", the others "SY". In a line with a tab, the cell after it is one name, and further
+    cells are ignored. Lines without both parts, or with a first identifier of another form, are malformed.
 
-    The first identifier is the concept's: `D…` and `C…` become "MESH:…", bare digits "OMIM:…", CURIEs and CUIs are made canonical.
-    The others are equivalent identifiers of the same disease, alive in their own vocabularies: they go to `same_as` and, as the first
-    does, to `codes`; nothing is `retired`. The first name is "PT", the rest "SY".
-    A name after a tab is taken whole; other cells are ignored. Lines without both parts, or whose first identifier is none of these, are malformed.
-    Raises E404 and E405.
-    Source: github.com/dmis-lab/BioSyn, preprocess/resources; MEDIC is at ctdbase.org.
+    Args:
+        path: the file.
+        stats: counters of the reading.
+        source: vocabulary of concepts and names; by default `vocabulary`, if it is given.
+        language: language of the names.
+        vocabulary: vocabulary of identifiers without a prefix, which may then have any form ("SNOMEDCT_US": `22298006`).
+        encoding: encoding of the file.
+
+    Raises:
+        SapbertError: E404 and E405.
+
+    Source:
+        github.com/dmis-lab/BioSyn, preprocess/resources; MEDIC is at ctdbase.org.
     """
     if vocabulary and source == "MEDIC":
         source = vocabulary
@@ -60,14 +69,14 @@ def read_biosyn(
 
 
 def _in(vocabulary: str, text: str) -> str:
-    """Return an id with its prefix, which is that of the vocabulary if it has none."""
+    """Return an id with a prefix: its own, or if it has none, that of the vocabulary."""
     return curies.canonical(text if ":" in text else f"{vocabulary}:{text.strip()}")
 
 
 def identifier(text: str) -> str | None:
-    """Return an identifier in its canonical form; None for what is no identifier.
+    """Return an identifier in its canonical form; None if the text is not an identifier.
 
-    `D003924` -> `MESH:D003924`, `145250` -> `OMIM:145250`; CURIEs and CUIs are known, too.
+    `D003924` -> `MESH:D003924`, `145250` -> `OMIM:145250`; CURIEs and CUIs are also identifiers.
     """
     text = text.strip()
     if _MESH.fullmatch(text):

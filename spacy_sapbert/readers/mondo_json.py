@@ -1,4 +1,4 @@
-"""cellxgene-ontology-guide's JSON of MONDO and other ontologies: one object, id -> label, synonyms, description, ancestors."""
+"""MONDO and other ontologies in the JSON of cellxgene-ontology-guide: one object, id -> label, synonyms, description, ancestors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,18 @@ from .stats import ReadStats, reader
 def read_mondo_json(path: Path, stats: ReadStats) -> Iterator[Concept]:
     """Read `{id: {label, synonyms, description, ancestors: {id: distance}, deprecated, replaced_by}}`, plain, gzip or zstd.
 
-    An ancestor at distance 1 is a parent. The file does not say what kind its synonyms are; they count as exact ("SY").
-    A deprecated term with one `replaced_by` gives `Concept(replaced_by, retired=[id])`, others nothing.
-    Raises E402 and E405. Source: chanzuckerberg/cellxgene-ontology-guide, ontology-assets/; `stats.version` is the date in the file's name.
+    An ancestor at distance 1 is a parent. The file does not give the kind of its synonyms; they count as exact ("SY"). A deprecated term
+    with one `replaced_by` gives `Concept(replaced_by, retired=[id])`; other deprecated terms give nothing.
+
+    Args:
+        path: the file.
+        stats: counters of the reading; `stats.version` is the date in the file's name.
+
+    Raises:
+        SapbertError: E402 and E405.
+
+    Source:
+        chanzuckerberg/cellxgene-ontology-guide, ontology-assets/.
     """
     date = re.search(r"\d{4}-\d\d-\d\d", path.name)
     stats.version = date[0] if date else None
@@ -37,7 +46,7 @@ def read_mondo_json(path: Path, stats: ReadStats) -> Iterator[Concept]:
 
 
 def _is_whole(entry: Any) -> bool:
-    """Say whether an entry has a label, and nothing of another type."""
+    """Return whether an entry has a label, and all its parts have the right types."""
     if not isinstance(entry, dict) or not isinstance(entry.get("label"), str) or not isinstance(entry.get("ancestors") or {}, dict):
         return False
     return json_files.are_texts(entry.get("synonyms") or []) and isinstance(entry.get("description") or "", str)

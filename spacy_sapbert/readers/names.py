@@ -1,4 +1,4 @@
-"""Term types of ontology names and their ranks (0 is best), the same in every ontology reader."""
+"""Term types of ontology names and their ranks (0 is best). All ontology readers use them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _TYPES = {
 def term_type(scope: str, kind: str = "") -> tuple[str, int]:
     """Return the term type and rank of a synonym by its scope and its synonym type.
 
-    A synonym type says more than the scope EXACT, so it decides there; a lay term that is only BROAD stays broad. Obsolete is obsolete in any
-    scope. plural_form, uk_spelling, LATIN and types that are not known leave the scope as it is.
+    With the scope EXACT, the synonym type decides, because it is more precise. A lay term with the scope BROAD stays broad. An obsolete synonym is
+    obsolete with any scope. plural_form, uk_spelling, LATIN and unknown types change nothing.
 
     Args:
         scope: EXACT, NARROW, RELATED or BROAD.

@@ -19,7 +19,7 @@ from .relations import named
 from .stats import ReadStats, reader
 from .text import lines
 
-Stanza = list[tuple[int, str]]  # (line number, line), the first of them "[Term]"; the header has no such line
+Stanza = list[tuple[int, str]]  # (line number, line); the first line is "[Term]" or the like, except in the header
 _VERSION = re.compile(r'data-version: *(\S+)|property_value: owl:versionInfo "?([^" ]+)')
 
 
@@ -27,7 +27,7 @@ _READ = (
     "[", "id:", "name:", "def:", "synonym:", "xref:", "is_a:", "relationship:", "alt_id:", "is_obsolete:", "replaced_by:",
     "property_value: skos:exactMatch",
 )  # fmt: skip
-_BATCH = 64  # stanzas parsed by one call: four times as fast as one by one
+_BATCH = 64  # stanzas that one call parses: four times as fast as one at a time
 
 
 @reader("obo")
@@ -36,19 +36,27 @@ def read_obo(
 ) -> Iterator[Concept]:
     """Read an OBO file, one stanza at a time.
 
-    prefixes: yield terms with these id prefixes only. Files import terms of other ontologies (MAxO's has 5,000 of UBERON, CHEBI …);
-        the default is the file's own, see `own_prefix`. Foreign stanzas are skipped unparsed.
-    suppressed: keep synonyms that are typed obsolete, deprecated or discarded (term type "OB").
-    encoding: of the file.
+    Labels get the term type "PT"; for synonyms see `names.term_type`. Cross-references to UMLS become `cuis` in the file's order, those to
+    other known vocabularies become `codes`. `property_value: skos:exactMatch` is also a cross-reference, and is added to `same_as`. `alt_id`
+    becomes `retired`. An obsolete term gives no names; if exactly one term replaces it, that term gets it as `retired`. `relationship` becomes
+    `relations`, with the names in the file's [Typedef] stanzas; relations without a name are counted in `stats.left_out`.
 
-    Labels are "PT"; for synonyms see `names.term_type`. Cross-references to UMLS become `cuis` in the file's order, others to known
-    vocabularies `codes`; `property_value: skos:exactMatch` counts as one, and as `same_as`. `alt_id` is `retired`. An obsolete term
-    gives no names; if exactly one term replaces it, that term gets it as `retired`. `relationship` gives `relations`, named as the file's
-    [Typedef] stanzas name them; those of which only an id is known are counted in `stats.left_out`.
-    fastobo refuses a whole stanza for one bad line (bad xrefs, mostly), so such a line is counted, left out and the rest kept. Lines
-    that nothing here is taken from (comment, creation_date …) are not parsed.
+    fastobo refuses a whole stanza for one bad line (mostly bad xrefs). Such a line is counted and left out, and the rest is kept. Lines that
+    are not used here (comment, creation_date …) are not parsed.
 
-    Raises E402 (no terms), E404 and E405. Source: the OBO 1.4 format; `stats.version` is `data-version`, else owl:versionInfo.
+    Args:
+        path: the file.
+        stats: counters of the reading; `stats.version` is `data-version`, or else owl:versionInfo.
+        prefixes: yield only terms with these id prefixes; None is the file's own, see `own_prefix`. Files import terms of other ontologies
+            (MAxO's has 5,000 of UBERON, CHEBI …); these are skipped without parsing.
+        suppressed: keep synonyms with the type obsolete, deprecated or discarded (term type "OB").
+        encoding: encoding of the file.
+
+    Raises:
+        SapbertError: E402, there are no terms; E404 and E405.
+
+    Source:
+        The OBO 1.4 format.
     """
     batch: list[Stanza] = []
     wanted = {p.upper() for p in prefixes} if prefixes else {own_prefix(path, encoding).upper()}
@@ -72,7 +80,10 @@ def read_obo(
 def own_prefix(path: Path, encoding: str = "utf-8") -> str:
     """Return the prefix of the identifiers of a file's own terms.
 
-    It is the one that `ontology:` names (`hp.obo`, `uberon/basic`), if terms have it in any case; else the one that most terms have.
+    It is the one that `ontology:` names (`hp.obo`, `uberon/basic`; capitals don't matter), if terms have it. Otherwise it is the most frequent one.
+
+    Raises:
+        SapbertError: E402, there are no terms with a prefix.
     """
     ontology, counts = None, Counter[str]()
     for _, line in lines(path, encoding):
@@ -89,7 +100,7 @@ def own_prefix(path: Path, encoding: str = "utf-8") -> str:
 
 
 def _labels_of_relations(path: Path, encoding: str) -> dict[str, str]:
-    """Relation id -> name, from the [Typedef] stanzas, which come last."""
+    """Return relation id -> name, from the [Typedef] stanzas. They are read first, because they come last in the file."""
     labels: dict[str, str] = {}
     typedef, relation = False, ""
     for _, line in lines(path, encoding):
@@ -122,7 +133,7 @@ def _id(stanza: Stanza) -> str:
 def _parsed(batch: list[Stanza], stats: ReadStats, suppressed: bool, labels: dict[str, str]) -> Iterator[Concept]:
     try:
         frames = list(fastobo.loads("\n\n".join("\n".join(line for _, line in stanza) for stanza in batch) + "\n"))
-    except (SyntaxError, ValueError):  # somewhere in the batch: find the lines
+    except (SyntaxError, ValueError):  # a line in the batch is bad: parse each stanza to find it
         frames = [frame for frame in (_parse(stanza, stats) for stanza in batch) if frame is not None]
     for frame in frames:
         for concept in _concepts(frame, suppressed):
@@ -131,7 +142,7 @@ def _parsed(batch: list[Stanza], stats: ReadStats, suppressed: bool, labels: dic
 
 
 def _parse(stanza: Stanza, stats: ReadStats) -> Any:
-    """fastobo's frame of a stanza, less the lines that it refuses; None if it refuses the heading or the id."""
+    """Return fastobo's frame of a stanza without the lines that it refuses; None if it refuses the heading or the id."""
     while stanza:
         try:
             return fastobo.loads("\n".join(line for _, line in stanza) + "\n")[0]
@@ -186,7 +197,7 @@ def add_xref(concept: Concept, xref: str, exact: bool = False) -> None:
     Args:
         concept: The concept.
         xref: The cross-reference as the file has it.
-        exact: Whether it is a curated exact match: then it is added to `same_as`, too.
+        exact: Whether it is a curated exact match; then it is also added to `same_as`.
     """
     cui, code = curies.cui(xref), curies.code(xref)
     if cui and cui not in concept.cuis:

@@ -1,4 +1,4 @@
-"""OBO Graphs JSON: DOID, NCIt, ORDO, MONDO and what `robot convert` writes."""
+"""OBO Graphs JSON: DOID, NCIt, ORDO, MONDO and the files that `robot convert` writes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .obo import add_xref
 from .relations import named
 from .stats import ReadStats, reader
 
-# ORDO's classes are not all disorders: genes, countries, ages, inheritance and prevalence serve as values of annotations, and retired
-# classes are children of one class instead of being marked `deprecated`. What is left are the "clinical entities".
+# Not all classes of ORDO are disorders. Genes, countries, ages, inheritance and prevalence are values of annotations, and retired classes are
+# children of one class instead of being marked `deprecated`. Without these, the "clinical entities" are left.
 DEFAULT_EXCLUDE: dict[str, Sequence[str]] = {
     "Orphanet": (
         "Orphanet:C010",  # genetic material
@@ -45,17 +45,26 @@ def read_obograph(
 ) -> Iterator[Concept]:
     """Read an OBO Graphs file: first the classes, then each edge as a Concept that has only a parent (is_a) or a relation.
 
-    prefixes: yield these ontologies' classes only; default: the file's own (see `own_prefix`), as files carry their imports.
-    exclude: ids of classes that are left out with all their descendants. Default: none, but for ORDO all that is no clinical entity
-        (DEFAULT_EXCLUDE: its 3,860 genes are descendants of Orphanet:C010; no subset marks them). Pass () to keep all.
-        With `exclude` the file's is_a edges are held in memory.
-    exclude_subsets: names of subsets ("ordo_group_of_disorders") whose members are left out, without their descendants.
-    suppressed: keep synonyms typed obsolete or deprecated.
+    Relations to a class that is left out, and relations that the file gives no name for, are not yielded; the latter are counted in
+    `stats.left_out`. Deprecated classes give no names. One with exactly one replacement (IAO:0100001, or an IRI in ORDO's
+    reason_for_obsolescence) gives `Concept(replacement, retired=[old])`. The file is read three or four times, because its parts come in any
+    order.
 
-    Edges to what is left out, and relations that the file has no name for, are none; the latter are counted in `stats.left_out`.
-    Deprecated classes give no names; one that names exactly one replacement (IAO:0100001, or an IRI in ORDO's reason_for_obsolescence)
-    gives `Concept(replacement, retired=[old])`. The file is read three or four times, since its parts come in any order.
-    Raises E402 and E405. Source: github.com/geneontology/obographs; `stats.version` is the date in the graph's version IRI, or the IRI.
+    Args:
+        path: the file.
+        stats: counters of the reading; `stats.version` is the date in the graph's version IRI, or the IRI.
+        prefixes: yield only classes with these id prefixes; None is the file's own, see `own_prefix`. Files also hold their imports.
+        exclude: ids of classes that are left out with all their descendants; () keeps all. None keeps all too, but in ORDO it leaves out
+            everything that is not a clinical entity (DEFAULT_EXCLUDE: its 3,860 genes are descendants of Orphanet:C010; no subset marks them).
+            With `exclude`, the file's is_a edges are held in memory.
+        exclude_subsets: names of subsets ("ordo_group_of_disorders") whose members are left out, but not their descendants.
+        suppressed: keep synonyms with the type obsolete or deprecated.
+
+    Raises:
+        SapbertError: E402 and E405.
+
+    Source:
+        github.com/geneontology/obographs.
     """
     own = own_prefix(path)
     wanted = {p.upper() for p in prefixes or [own]}
@@ -100,7 +109,10 @@ def read_obograph(
 def own_prefix(path: Path) -> str:
     """Return the prefix of the identifiers of a file's own terms.
 
-    It is the one that the first graph's id names (`…/doid.owl` -> DOID, orphanet.owl -> Orphanet), else the most frequent one.
+    It is the one that the first graph's id names (`…/doid.owl` -> DOID, orphanet.owl -> Orphanet), or else the most frequent one.
+
+    Raises:
+        SapbertError: E402, there are no nodes with ids.
     """
     name = next((g for g in json_files.items(path, "graphs.item.id") if isinstance(g, str)), "")
     name = re.sub(r"\.(owl|json|obo)$", "", name.rsplit("/", 1)[-1].lower())
@@ -139,7 +151,7 @@ def _is_edge(edge: Any) -> bool:
 
 
 def _wrong(node: dict[str, Any]) -> str:
-    """Return the name of a node's first part that is of another type than readers take; "" if there is none."""
+    """Return the name of the first part of a node that has a wrong type; "" if all have the right type."""
     meta = node.get("meta") or {}
     if not isinstance(meta, dict):
         return "meta"
@@ -159,7 +171,7 @@ def _wrong(node: dict[str, Any]) -> str:
 
 
 def _is_value(value: Any) -> bool:
-    """Say whether something is an object whose `pred`, `val` and `synonymType` are texts, where it has them."""
+    """Return whether a value is an object whose `pred`, `val` and `synonymType`, if it has them, are texts."""
     if not isinstance(value, dict):
         return False
     return isinstance(value.get("pred", ""), str) and isinstance(value.get("val", ""), str) and isinstance(value.get("synonymType") or "", str)

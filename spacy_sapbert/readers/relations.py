@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from .stats import ReadStats
 
-# by OBO's relation ontology and the basic formal ontology, for files that use their ids without saying what they are called
+# ids of OBO's relation ontology and of the basic formal ontology, for files that use them without a name
 _KNOWN = {
     "BFO:0000050": "part_of",
     "BFO:0000051": "has_part",
@@ -22,7 +22,7 @@ _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def relation_name(curie: str, label: str | None) -> str | None:
-    """Return the name of a relation as UMLS writes it; None for an id that nothing names.
+    """Return the name of a relation as UMLS writes it; None for an id without a name.
 
     `part of`, `has_AgeOfOnset`, `Disease_Has_Finding` -> `part_of`, `has_age_of_onset`, `disease_has_finding`.
 
@@ -35,7 +35,7 @@ def relation_name(curie: str, label: str | None) -> str | None:
 
 
 def named(relations: Iterable[tuple[str, str]], labels: Mapping[str, str], stats: ReadStats) -> list[tuple[str, str]]:
-    """Yield (name of the relation, other concept) for (id of the relation, other concept); count those without a name."""
+    """Return (name of the relation, other concept) for each (id of the relation, other concept). Relations without a name are counted in `stats`."""
     found: list[tuple[str, str]] = []
     for curie, other in relations:
         name = relation_name(curie, labels.get(curie))

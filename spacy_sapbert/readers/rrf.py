@@ -17,7 +17,7 @@ LANGUAGES = {
     "CHI": "zh", "KOR": "ko", "SWE": "sv", "FIN": "fi", "NOR": "no", "DAN": "da", "HUN": "hu", "POL": "pl", "BAQ": "eu", "HEB": "he",
     "LAV": "lv", "LIT": "lt", "EST": "et", "GRE": "el", "TUR": "tr", "SCR": "hr", "UKR": "uk", "ARA": "ar", "ICE": "is",
 }  # fmt: skip
-# Best first, for releases cut without MRRANK; types that are not listed come after these.
+# Best first, for releases that were cut down to files without MRRANK; types that are not listed come after these.
 TERM_TYPES = (
     "PN", "PT", "MH", "HT", "FN", "IN", "MIN", "PIN", "BN", "SCD", "SBD", "PF", "PTN", "NM", "LN", "LT", "LLT",
     "OSN", "PEP", "PSN", "SYN", "SY", "ET", "EP", "RXN_PT", "AB", "ACR", "PM", "TMSY", "XM", "HS", "OP", "IS",
@@ -28,7 +28,7 @@ _LAST = 1 << 60  # after every rank
 _SUPPRESSED = frozenset("OEY")
 _RELATIONS = ("|PAR|", "|CHD|", "tradename")
 _TRADE_NAMES = ("has_tradename", "tradename_of")
-_NO_RELATION = frozenset({"isa", "inverse_isa"})  # the hierarchy, which REL says
+_NO_RELATION = frozenset({"isa", "inverse_isa"})  # the hierarchy, which is read from REL
 _ATOM = itemgetter(0)
 Ranks = dict[tuple[str, str], int]
 
@@ -49,29 +49,40 @@ def read_rrf(
 ) -> Iterator[Concept]:
     """Read a UMLS release: a folder with RRF files, one that has them in META/, a Metathesaurus zip, or MRCONSO.RRF itself; plain or .gz.
 
-    languages: values of LAT ("ENG", "SPA"); None for all, those that LANGUAGES does not know too. Names get ISO 639-1 ("en"). The order is
-        the order of preference for the canonical name: every rank of a later language is worse than any of an earlier. Definitions are taken
-        from vocabularies in these languages (MRSAB), and from those of which that is not known.
-    sources: vocabularies (SAB) whose names, definitions and relations are read; None for all.
-    term_types: term types (TTY) of names; None for all.
-    suppressed: keep rows whose SUPPRESS is O, E or Y.
-    hierarchy: read MRREL, by far the largest table.
-    relations: further relations that are kept, values of RELA ("has_finding_site"); None for all, tens of millions of them in a whole
-        release. Without any: parents and trade names.
-    only_named: types, definitions, parents and retired ids only for CUIs that got a name here. Pass False to add what UMLS knows to
-        concepts that other sources name.
-    encoding: of all tables.
+    Only MRCONSO is required. For each CUI, its names and codes (MRCONSO) are yielded first, in the file's order. Then come parts: types
+    (MRSTY), definitions with their SAB as `source` (MRDEF; the knowledge base decides which is best), parents and relations (MRREL) and
+    retired CUIs (MRCUI).
 
-    Yields, in the files' order: per CUI its names and codes (MRCONSO), then parts: types (MRSTY), definitions with their SAB as `source`
-    (MRDEF; which is best is decided downstream), parents and relations (MRREL), retired CUIs (MRCUI). Only MRCONSO is required.
+    The rank of a name depends first on the language, then on MRRANK (or TERM_TYPES if MRRANK is missing). Then 4 is added if TS is not P, 2 if
+    STT is not PF, and 1 if ISPREF is not Y.
 
-    Ranks: the language first, then MRRANK (or TERM_TYPES where MRRANK is missing), then TS=P (+0, else 4), STT=PF (2), ISPREF=Y (1).
-    MRREL: REL and RELA say what the *second* concept is to the first. `C1|…|PAR|C2`: C2 is a parent of C1; `C1|…|CHD|C2`: C2 is a child
-    of C1; RELA has_tradename: C2 has the tradename C1. Each relation is there from both sides. MRCUI: REL SY with MAPIN Y: CUI1 was merged into CUI2.
+    In MRREL, REL and RELA say what the *second* concept is to the first. `C1|…|PAR|C2`: C2 is a parent of C1. `C1|…|CHD|C2`: C2 is a child of
+    C1. RELA has_tradename: C2 has the tradename C1. Each relation is listed from both sides. In MRCUI, REL SY with MAPIN Y means that CUI1 was
+    merged into CUI2.
 
-    Warns W012 where concepts of MRCONSO are not in MRSTY: the tables are of different releases.
-    Raises E401, E402 (no MRCONSO), E404, E405. Source: UMLS Reference Manual, chapter 3 (ncbi.nlm.nih.gov/books/NBK9685).
-    `stats.versions` has SVER by vocabulary (MRSAB), `stats.version` that of the Metathesaurus itself (RSAB MTH).
+    Warns W012 if concepts of MRCONSO are not in MRSTY: then the tables are from different releases.
+
+    Args:
+        path: the folder or file.
+        stats: counters of the reading; `stats.versions` has SVER by vocabulary (MRSAB), `stats.version` that of the Metathesaurus (RSAB MTH).
+        languages: values of LAT ("ENG", "SPA"), in order of preference for the canonical name: each rank of a later language is worse than all
+            of an earlier one. None for all, also those that LANGUAGES does not have. Names get ISO 639-1 codes ("en"). Definitions are read from
+            vocabularies in these languages (MRSAB), and from vocabularies without a known language.
+        sources: vocabularies (SAB) whose names, definitions and relations are read; None for all.
+        term_types: term types (TTY) of names; None for all.
+        suppressed: keep rows whose SUPPRESS is O, E or Y.
+        hierarchy: read MRREL, by far the largest table.
+        relations: values of RELA ("has_finding_site") that are kept in addition to parents and trade names; None for all, which are tens of
+            millions in a complete release.
+        only_named: yield types, definitions, parents and retired ids only for CUIs that got a name here. False adds what UMLS knows to concepts
+            that other sources name.
+        encoding: encoding of all tables.
+
+    Raises:
+        SapbertError: E401; E402, there is no MRCONSO; E404 and E405.
+
+    Source:
+        UMLS Reference Manual, chapter 3 (ncbi.nlm.nih.gov/books/NBK9685).
     """
     tables = Tables(path)
 
@@ -96,9 +107,9 @@ def read_rrf(
             yield Concept(cui, "UMLS", types=list(dict.fromkeys(row[1] for row in group)))
         if untyped:
             untyped[int(cui[1:])] = 0
-    if (count := untyped.count(1)) > max(FEW_ROWS, stats.max_bad_share * named.count(1)):  # in one release, every concept has a type
+    if (count := untyped.count(1)) > max(FEW_ROWS, stats.max_bad_share * named.count(1)):  # in a release, every concept has a type
         warn("W012", count=count, total=named.count(1), path=path, example=f"C{untyped.find(1):07}")
-    # MRDEF has no column of languages; MSHSPA's and MSHCZE's definitions are known by their vocabulary's
+    # MRDEF has no column with the language; the definitions of MSHSPA and MSHCZE have that of their vocabulary
     foreign = set() if wanted.languages is None else {row[3] for row in vocabularies if row[19] and row[19].upper() not in wanted.languages}
     for row in rows("MRDEF"):
         if row[4] not in foreign and wanted.source(row[4]) and (suppressed or row[6] not in _SUPPRESSED) and not skip(row[0]):
@@ -126,17 +137,17 @@ class _Wanted:
 
 
 def _ranks(rows: Iterator[list[str]]) -> Ranks:
-    """(SAB, TTY) -> place, 0 best. MRRANK itself has larger numbers for better ones."""
+    """Return (SAB, TTY) -> place, where 0 is the best. In MRRANK itself, larger numbers are better."""
     raw = {(row[1], row[2]): int(row[0]) for row in rows if row[0].isdigit()}
     top = max(raw.values(), default=0)
     return {key: top - rank for key, rank in raw.items()}
 
 
 def _names(rows: Iterator[list[str]], wanted: _Wanted, ranks: Ranks) -> Iterator[Concept]:
-    """One Concept for consecutive rows of one CUI."""
+    """Yield one Concept for the consecutive rows of each CUI."""
     languages, sources, term_types, suppressed = wanted.languages, wanted.sources, wanted.term_types, wanted.suppressed
     by_type = {tty: place for place, tty in enumerate(TERM_TYPES)}
-    last = max(ranks.values(), default=len(by_type)) + 1  # place of types that have none
+    last = max(ranks.values(), default=len(by_type)) + 1  # place of types that are not ranked
     steps: dict[tuple[str, str, str], tuple[str, int]] = {}  # language, vocabulary, term type -> ISO 639-1 and rank: a few hundred of them
     concept: Concept | None = None
     last_cui, names, codes = "", [], {}  # type: str, list[Name], dict[tuple[str, str], int]
@@ -168,7 +179,7 @@ def _names(rows: Iterator[list[str]], wanted: _Wanted, ranks: Ranks) -> Iterator
 
 
 def _relations(rows: Iterator[list[str]], wanted: _Wanted, kept: frozenset[str] | None) -> Iterator[Concept]:
-    """Parents, and relations whose RELA is `kept`. Every relation is in MRREL twice, once from each side; equal neighbours are folded."""
+    """Yield parents, and relations whose RELA is in `kept`. MRREL has each relation twice, once from each side; repeated rows are skipped."""
     last: tuple[str, ...] = ()
     for row in rows:
         first, rel, second, rela = row[0], row[3], row[4], row[7]

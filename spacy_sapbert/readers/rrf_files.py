@@ -14,7 +14,7 @@ from .stats import ReadStats
 from .text import ZIP, decoded, guard, lines, opening, unpacked
 
 TABLES = ("MRCONSO", "MRSTY", "MRDEF", "MRREL", "MRSAB", "MRRANK", "MRCUI")
-# number of columns, and which of them hold CUIs
+# table -> number of columns, and the columns that hold CUIs
 COLUMNS: dict[str, tuple[int, tuple[int, ...]]] = {
     "MRCONSO": (18, (0,)),
     "MRSTY": (6, (0,)),
@@ -24,18 +24,18 @@ COLUMNS: dict[str, tuple[int, tuple[int, ...]]] = {
     "MRRANK": (4, ()),
     "MRCUI": (7, (0,)),
 }
-_CHECKED = 1000
+_CHECKED = 1000  # lines at the beginning of a table that are always checked
 
 
 class Tables:
-    """The tables of one release: `tables["MRCONSO"]` is a path, or a member of the zip file `archive`."""
+    """The tables of one release: `found["MRCONSO"]` is a path, or if `archive` is true, the name of a file in the zip."""
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise fail("E401", MissingFile, path=path)
         self.path, self.archive, self.found = path, False, {}  # type: Path, bool, dict[str, str]
         if path.is_dir():
-            for folder in (path / "META", path):  # the folder itself comes last: its tables win
+            for folder in (path / "META", path):  # the folder's own tables come last, so they replace those of META
                 self._add(str(p) for p in sorted(folder.glob("MR*.RRF*")))
         elif is_zip(path):
             self.archive = True
@@ -52,7 +52,7 @@ class Tables:
     def _add(self, names: Iterator[str]) -> None:
         for name in names:
             table = table_of(name)
-            if table and not (name.endswith(".gz") and name[:-3] == self.found.get(table)):  # where both lie there, the plain one is faster
+            if table and not (name.endswith(".gz") and name[:-3] == self.found.get(table)):  # if both are there, the plain one is faster
                 self.found[table] = name
 
     def __contains__(self, table: str) -> bool:
@@ -72,13 +72,14 @@ class Tables:
 
         Args:
             table: Name of the table, such as "MRCONSO".
-            stats: Counters; the share of malformed rows is judged at the end.
+            stats: Counters; the share of malformed rows is checked at the end.
             encoding: Encoding of the file.
-            must_hold: From line 1,000 on, skip rows that hold none of these texts, unchecked: splitting rows is what takes time in MRREL.
+            must_hold: After line 1,000, rows without any of these texts are skipped unchecked. This saves time in MRREL, where splitting rows is
+                slow.
         """
         width, cuis = COLUMNS[table]
         number, blank = 0, 0
-        whole, checked = CUI_PATTERN.fullmatch, ["|"] * width  # rows of one concept stand together: its CUI is looked at once
+        whole, checked = CUI_PATTERN.fullmatch, ["|"] * width  # rows of one concept follow each other: its CUI is checked once
         for number, line in self.text(table, encoding):
             if number > _CHECKED and must_hold and not any(map(line.__contains__, must_hold)):
                 continue
@@ -101,7 +102,7 @@ class Tables:
             else:
                 yield row
         stats.rows = number - blank
-        if table == "MRCONSO" and not stats.rows:  # others may be empty in a release that was cut down
+        if table == "MRCONSO" and not stats.rows:  # other tables may be empty in a release that was cut down
             raise fail("E402", DamagedFile, path=self.found[table], expected="MRCONSO.RRF", why="it is empty")
         stats.finish()
 
@@ -129,6 +130,6 @@ def opened_member(path: Path, name: str) -> Iterator[BinaryIO]:
 
 
 def is_zip(path: Path) -> bool:
-    """Say whether a file is a zip, by its first bytes."""
+    """Return whether a file is a zip, by its first bytes."""
     with open(path, "rb") as file:
         return file.read(4) == ZIP

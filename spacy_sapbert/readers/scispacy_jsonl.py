@@ -18,13 +18,23 @@ from .text import lines, open_binary
 
 @reader("scispacy")
 def read_scispacy(path: Path, stats: ReadStats, *, source: str | None = None, language: str = "en", encoding: str = "utf-8") -> Iterator[Concept]:
-    """Read a knowledge base in scispaCy's format, names and ids unchanged.
+    """Read a knowledge base in scispaCy's format. Names and ids are not changed.
 
-    source: vocabulary of ids and names; default "UMLS" for CUIs, else by the id's prefix, else "LOCAL".
-    language: of the names. encoding: of JSON lines (a JSON list is UTF-8).
+    The canonical name gets the term type "PT". Aliases get "SY"; one that repeats the canonical name is left out. Records without a
+    `concept_id` or `canonical_name` are malformed.
 
-    The canonical name is "PT", aliases are "SY", less those that repeat it. Records without a `concept_id` or `canonical_name` are
-    malformed. Raises E402, E404 and E405. Source: scispacy.linking_utils.KnowledgeBase.
+    Args:
+        path: the file.
+        stats: counters of the reading.
+        source: vocabulary of ids and names; None is "UMLS" for CUIs, otherwise that of the id's prefix, otherwise "LOCAL".
+        language: language of the names.
+        encoding: encoding of JSON lines (a JSON list is UTF-8).
+
+    Raises:
+        SapbertError: E402, E404 and E405.
+
+    Source:
+        scispacy.linking_utils.KnowledgeBase.
     """
     for number, record in _records(path, encoding):
         stats.rows += 1

@@ -1,4 +1,4 @@
-"""Say from its content which reader a path is for. Names are not trusted: `.txt`, `.tsv` and `.json` say too little."""
+"""Find out from its content which reader a file or folder needs. Its name is not used: `.txt`, `.tsv` and `.json` can be anything."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def sniff(path: Path, encoding: str = "utf-8") -> str:
     """Return the kind of a file or folder, by its content.
 
     Raises:
-        SapbertError: E401 (missing), E402 (empty, binary, or of no known kind), E407 (a library is missing).
+        SapbertError: E401, it is missing; E402, it is empty, binary, or of no known kind; E407, a library is missing.
     """
     if path.is_dir() or (path.is_file() and is_zip(path) and _holds_rrf(path)):
-        Tables(path)  # says what is missing
+        Tables(path)  # raises an error if a table is missing
         return "rrf"
     with open_binary(path) as file, guard(path):
         raw = file.read(_HEAD)

@@ -19,12 +19,20 @@ _REQUIRED = ("subject_id", "predicate_id", "object_id")
 def read_sssom(path: Path, stats: ReadStats, *, predicates: Sequence[str] = ("skos:exactMatch",), encoding: str = "utf-8") -> Iterator[Concept]:
     """Read mappings as Concepts without names.
 
-    predicates: mappings with other predicates are left out, as are negated ones (`predicate_modifier` "Not").
-    encoding: of the file.
+    If one side is a CUI, it is added to the `cuis` of the other side's concept. Otherwise the object is added to the subject's `same_as`, and
+    its code to the subject's codes.
 
-    Where one side is a CUI, the other side's concept gets it under `cuis`. Else the subject gets the object under `same_as`, and its
-    code. Raises E402 (a required column is missing), E404, E405. Source: mapping-commons.github.io/sssom; `stats.version` is
-    `mapping_set_version` in the commented header.
+    Args:
+        path: the file.
+        stats: counters of the reading; `stats.version` is `mapping_set_version` in the commented header.
+        predicates: predicates of the mappings that are read. Others, and negated ones (`predicate_modifier` "Not"), are left out.
+        encoding: encoding of the file.
+
+    Raises:
+        SapbertError: E402, a required column is missing; E404 and E405.
+
+    Source:
+        mapping-commons.github.io/sssom.
     """
     columns: Sequence[str] = ()
     wanted = frozenset(predicates)
@@ -45,7 +53,7 @@ def read_sssom(path: Path, stats: ReadStats, *, predicates: Sequence[str] = ("sk
         if not line.strip():
             continue
         stats.rows += 1
-        # no csv quoting: labels may start with a quote, and then csv would swallow the lines that follow
+        # not split by csv: a label may start with a quote, and then csv would read the next lines as part of it
         fields = line.split("\t")
         if len(fields) <= max(subject_at, predicate_at, object_at) or ":" not in fields[subject_at] or ":" not in fields[object_at]:
             stats.bad(number, "subject_id or object_id is missing or no CURIE")

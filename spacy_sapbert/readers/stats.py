@@ -1,4 +1,4 @@
-"""What a reader saw: rows, malformed rows, versions. One rule for all readers says how many malformed rows are too many."""
+"""Counters of a reading: rows, malformed rows, versions. One rule for all readers decides how many malformed rows are too many."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..kb.concept import Concept
 
 P = ParamSpec("P")
 MAX_BAD_SHARE = 0.01
-FEW_ROWS = 10  # up to so many malformed rows never stop a reading, unless they are all there is
+FEW_ROWS = 10  # up to this many malformed rows never stop a reading, unless all rows are malformed
 SHOWN_LINES = 5
 
 
@@ -22,17 +22,17 @@ class ReadStats:
     """Counters of one reading. They are complete when the reader's iterator has ended.
 
     Attributes:
-        path: What was read.
-        kind: The kind that it was read as.
-        version: The release that the file names; None without one.
+        path: The file or folder that was read.
+        kind: The reader's name.
+        version: The release that the file names; None if it names none.
         versions: Release of each vocabulary (MRSAB of UMLS).
-        rows: Rows, lines, nodes or records that were looked at.
-        malformed: Rows that were left out because they are malformed.
-        bad_lines: Line numbers of the first five of them; in JSON, the numbers of the records.
-        reason: What is wrong with the first of them.
-        left_out: Counts of rows that are whole but hold nothing to take, by reason ("not translated").
-        concepts: Concepts yielded: parts, not distinct ids.
-        max_bad_share: E405 is raised if a larger share of the rows is malformed.
+        rows: Number of rows, lines, nodes or records that were read.
+        malformed: Number of rows that were left out because they are malformed.
+        bad_lines: Line numbers of the first five malformed rows; in JSON, the numbers of the records.
+        reason: What is wrong with the first malformed row.
+        left_out: Reason ("not translated") -> number of well-formed rows that were left out for it.
+        concepts: Number of yielded Concepts. These are parts; an id may come several times.
+        max_bad_share: E405 is raised if a larger share of the rows is malformed, 0 to 1.
     """
 
     path: Path | None = None
@@ -61,17 +61,17 @@ class ReadStats:
         self.left_out[what] = self.left_out.get(what, 0) + 1
 
     def part(self, path: Path) -> ReadStats:
-        """Return counters for one file of several (UMLS), so that a large good file cannot hide a bad small one."""
+        """Return counters for one of several files (UMLS), so that a large good file can't hide a small bad one."""
         self._has_parts = True
         return ReadStats(path, self.kind, max_bad_share=self.max_bad_share, _parent=self)
 
     def finish(self) -> None:
-        """Judge the malformed rows, and warn W001 if there are any.
+        """Check the number of malformed rows, and warn W001 if there are any.
 
         Raises:
-            SapbertError: E405 (too many of them), E402 (the file holds nothing).
+            SapbertError: E405, there are too many; E402, the file has no rows.
         """
-        if self._has_parts:  # each part has been judged, and added here
+        if self._has_parts:  # each part was checked and added here
             return
         if self._parent is not None:
             self._add_to(self._parent)
@@ -98,7 +98,7 @@ Read = Callable[Concatenate[Path, ReadStats, P], Iterator[Concept]]
 
 
 def reader(kind: str) -> Callable[[Read[P]], Read[P]]:
-    """Make a generator of Concepts a reader: it names itself in `stats`, counts what it yields and judges at its end."""
+    """Return a decorator that makes a generator of Concepts a reader. It fills `stats`, counts concepts, and checks malformed rows at the end."""
 
     def wrap(function: Read[P]) -> Read[P]:
         @functools.wraps(function)

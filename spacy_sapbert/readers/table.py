@@ -1,4 +1,4 @@
-"""Concepts in a TSV or CSV file with a header: the format for one's own vocabularies."""
+"""Concepts in a TSV or CSV file with a header: the format for your own vocabularies."""
 
 from __future__ import annotations
 
@@ -25,20 +25,26 @@ def read_table(
 ) -> Iterator[Concept]:
     """Read a table of concepts, with a name or a concept in each row.
 
-    Rows of one concept that follow each other become one Concept, and one more for each further definition.
+    Consecutive rows of one concept become one Concept, and another one for each further definition.
 
-    concept_id: CUI, CURIE or any identifier. name: one name. Both are required. Optional columns, those with several values
-    separated by `|`: names or synonyms (several); language; source; term_type (PT, SY, LAY, AB, NRW, REL, BRD, OB or a TTY; without
-    this column a concept's first name is PT, the others SY); rank (a digit that replaces the term type's: of concepts that share a name, the
-    lowest is the best); semantic_types or types (several TUIs); definition; codes
-    (several `VOCABULARY:code`); parents (several ids); cuis (several); terms (several ids of other sources' terms that are this concept);
-    retired (several ids that it replaces). Other columns are ignored; capitals in the header don't matter.
-    Lines before the header that start with `#` are comments.
+    Two columns are required: concept_id (CUI, CURIE or any identifier) and name (one name). Other columns are optional; several values in a
+    cell are separated by `|`. They are: names or synonyms (several); language; source; term_type (PT, SY, LAY, AB, NRW, REL, BRD, OB or a TTY;
+    without this column a concept's first name is PT, the others are SY); rank (a whole number that replaces the rank of the term type; if
+    concepts share a name, the one with the lowest rank is best); semantic_types or types (several TUIs); definition; codes (several
+    `VOCABULARY:code`); parents (several ids); cuis (several); terms (several ids of other sources' terms that are this concept); retired
+    (several ids that it replaces). Unknown columns are ignored; capitals in the header don't matter. Lines before the header that start with `#`
+    are comments. Rows without concept_id or name, with more cells than the header, or with wrong cuis or codes are malformed.
 
-    source: vocabulary of rows without one; default: by the id's prefix, "UMLS" for CUIs, else "LOCAL". language: of rows without one.
-    delimiter: tab if the header has one, else comma or semicolon. Only comma and semicolon files use `"` for quoting. encoding: of the file.
+    Args:
+        path: the file.
+        stats: counters of the reading.
+        source: vocabulary of rows that name none; None takes it from the id's prefix: "UMLS" for CUIs, "LOCAL" without a prefix.
+        language: language of rows that name none.
+        delimiter: character between cells; None is tab if the header has one, otherwise comma or semicolon. Files with tabs have no quoting with `"`.
+        encoding: encoding of the file.
 
-    Rows without concept_id or name, with more cells than the header, or with wrong cuis or codes are malformed. Raises E402 (a required column is missing), E404 and E405.
+    Raises:
+        SapbertError: E402, a required column is missing; E403, a quote is not closed; E404 and E405.
     """
     rows = _rows(path, encoding, delimiter)
     header = [c.strip().lower() for c in next(rows, (0, []))[1]]
@@ -59,7 +65,7 @@ def _rows(path: Path, encoding: str, delimiter: str | None) -> Iterator[Row]:
     number, first = next(((n, line) for n, line in numbered if line.strip() and not line.startswith("#")), (0, ""))
     sign = delimiter or next((s for s in "\t,;" if s in first), "\t")
     yield number, next(csv.reader([first], delimiter=sign)) if sign != "\t" else first.split("\t")
-    if sign == "\t":  # quotes are ordinary characters: csv would join lines after an unpaired one
+    if sign == "\t":  # quotes are ordinary characters here: csv would join lines after an unpaired one
         yield from ((n, line.split("\t")) for n, line in numbered if line.strip())
         return
     yield from ((n, row) for n, row in quoted(path, numbered, sign, number) if row)
@@ -80,7 +86,7 @@ def _records(rows: Iterator[Row], header: Sequence[str], stats: ReadStats) -> It
 
 
 def _terms(concept: Concept, records: list[dict[str, str]]) -> Iterator[Concept]:
-    """Yield what says that terms of other sources are the concept: a mapping to its CUI, or to its identifier."""
+    """Yield mappings from the terms of other sources that are this concept, to its CUI or to its identifier."""
     terms = [curies.canonical(value) for record in records for value in _values(record, "terms")]
     if is_cui(concept.concept_id):
         yield from (Concept(term, curies.vocabulary_of(term), cuis=[concept.concept_id]) for term in terms)
@@ -93,7 +99,7 @@ def _values(record: dict[str, str], *columns: str) -> list[str]:
 
 
 def _language(text: str) -> str:
-    """As `kb build --languages` and the linker spell it: "pt" of "pt-BR"."""
+    """Return a language code as `kb build --languages` and the linker write it: "pt" for "pt-BR"."""
     return language_code(text) or text.lower()
 
 

@@ -1,4 +1,4 @@
-"""Open plain, .gz, .xz, .zst or single-member .zip files alike, as bytes or as numbered lines, with coded errors."""
+"""Open plain, .gz, .xz and .zst files, and .zip files with one file inside, as bytes or as numbered lines, with coded errors."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .limits import OfLines, OfRatio
 GZIP, ZSTD, ZIP, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\xfd7zXZ\0"
 BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 17
-_PIECE = 1 << 11  # bytes of zstd unpacked at once: they may be 64 MB
+_PIECE = 1 << 11  # bytes of zstd that are unpacked at once; they may become 64 MB
 
 
 class _Zstd(io.RawIOBase):
-    """zstandard's own stream reader ends silently where a file is cut; this one raises EOFError."""
+    """A stream of an unpacked zstd file. zstandard's own stream ends without an error if the file is cut short; this one raises EOFError."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
         try:
@@ -32,7 +32,7 @@ class _Zstd(io.RawIOBase):
             raise fail("E407", path=path, package="zstandard") from None
         self._new: Any = zstandard.ZstdDecompressor().decompressobj
         self._file, self._frame, self._open = file, self._new(), False
-        self._left = memoryview(b"")  # a view: what is passed on is not copied each time
+        self._left = memoryview(b"")  # a view, so that the rest is not copied with each read
         self.error = zstandard.ZstdError
 
     def readable(self) -> bool:
@@ -65,7 +65,7 @@ class _Zstd(io.RawIOBase):
 
 @contextmanager
 def guard(path: Path) -> Iterator[None]:
-    """Turn the errors that damaged archives raise while they are read into E402."""
+    """Turn the errors that a damaged archive raises while it is read into E402."""
     try:
         yield
     except (EOFError, zlib.error, zipfile.BadZipFile, lzma.LZMAError) as error:
@@ -78,7 +78,7 @@ def guard(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opening(path: Path) -> Iterator[None]:
-    """Turn the errors that a damaged, encrypted or unusual zip raises when it, or a file in it, is opened into E402."""
+    """Turn the errors that a damaged, encrypted or unusual zip, or a file in it, raises when it is opened into E402."""
     try:
         yield
     except SapbertError:
@@ -88,17 +88,17 @@ def opening(path: Path) -> Iterator[None]:
 
 
 def unpacked(file: BinaryIO, path: Path, *, member: bool = False) -> BinaryIO:
-    """Return the file itself, or its unpacked content if its first bytes say gzip, xz or zstd.
+    """Return the file itself, or its unpacked content if its first bytes are those of gzip, xz or zstd.
 
-    The name of a file is not trusted. A byte-order mark is skipped.
+    The name of the file is not used. A byte-order mark is skipped.
 
     Args:
         file: the file, or a file in a zip.
-        path: the file, or the zip.
-        member: it is a file in a zip.
+        path: the path of the file, or of the zip.
+        member: whether it is a file in a zip.
 
     Raises:
-        SapbertError: E411, while it is read: it unpacks to too much.
+        SapbertError: E411, while it is read, if it unpacks to too many bytes.
     """
     start = file.read(6)
     magic = start[:4]
@@ -123,8 +123,8 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
     """Open a plain, gzip, xz or zstd file, or the only file in a zip, as bytes.
 
     Raises:
-        SapbertError: E401 (missing), E402 (a folder, a damaged archive, or a zip of several files), E407 (zstandard is not installed); E411,
-            while it is read.
+        SapbertError: E401, it is missing; E402, it is a folder, a damaged archive, or a zip of several files; E407, zstandard is not installed;
+            E411, while it is read.
     """
     if not path.exists():
         raise fail("E401", MissingFile, path=path)
@@ -163,13 +163,13 @@ def decoded(file: IO[bytes], path: Path, encoding: str = "utf-8") -> Iterator[tu
             for number, line in enumerate(text, 1):
                 yield number, line.rstrip("\r\n")
     except UnicodeDecodeError as error:
-        # all lines before this chunk have been given out, so the chunk starts in the next one
+        # all lines before this chunk were yielded, so the chunk starts in the next line
         line_number = number + 1 + error.object[: error.start].count(b"\n")
         raise fail("E404", DamagedFile, path=path, line=line_number) from error
 
 
 def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Open a file with `open_binary` and yield its lines as `decoded` does; E402 for what is no text at all."""
+    """Open a file with `open_binary` and yield its lines as `decoded` does. Raises E402 if the file is binary."""
     with open_binary(path) as file:
         if not encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32")) and b"\0" in file.peek(1024)[:1024]:  # type: ignore[attr-defined]
             raise fail("E402", DamagedFile, path=path, expected="a text file", why="it is binary")
@@ -177,16 +177,16 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
 
 
 def quoted(path: Path, numbered: Iterable[tuple[int, str]], delimiter: str, before: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield (number of a row's last line, its cells), with quotes as csv reads them.
+    """Yield (number of the row's last line, its cells), with quotes read as in CSV.
 
     Args:
         path: the file, for messages.
         numbered: (number, line) of each line.
         delimiter: character between cells.
-        before: lines that were read already.
+        before: number of lines that were read before.
 
     Raises:
-        SapbertError: E403, a quote is not closed. Without this check it would take the rest of the file into one cell.
+        SapbertError: E403, a quote is not closed. Without this check, the rest of the file would become one cell.
     """
     cells = csv.reader((line + "\n" for _, line in numbered), delimiter=delimiter, strict=True)
     while True:
