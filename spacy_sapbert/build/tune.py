@@ -1,6 +1,7 @@
-"""Measure an index with queries like mentions, and choose its search settings by that.
+"""Measure an index with queries that are like mentions, and choose its search settings by the results.
 
-The queries are misspelt names: a typo, other word order, a dropped word; none of them is in the dictionary. Exact search is the truth.
+The queries are misspelt names (a typo, another word order, or a dropped word) that are not in the dictionary. The results of exact search count
+as the right ones.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from ..indexes.base import Tunable
 from ..kb.name_table import NameTable
 from ..types import Bools1d, Floats2d, Ints1d, Ints2d, VectorIndex
 
-POINTS = 0.003  # linking Acc@1 and Acc@5 may be this far below exact search's: 0.3 points
+POINTS = 0.003  # Acc@1 and Acc@5 of linking may be this far below those of exact search: 0.3 percentage points
 QUERIES = 2_000
-_SHUFFLED = 1_000_000  # names; of more, a sample is drawn
-TIMED_TWICE = 500_000  # vectors; with more, the search that gives the truth is the one that is timed
+_SHUFFLED = 1_000_000  # names; if there are more, a sample is drawn instead
+TIMED_TWICE = 500_000  # vectors; with more, exact search runs only once, for its results and its time
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -29,16 +30,16 @@ RightConcept = Callable[[Ints1d], Bools1d]  # rows (q,) -> whether each is a nam
 
 
 def misspell(names: Names, known: Callable[[str], bool], count: int = QUERIES, seed: int = 13) -> list[tuple[str, int]]:
-    """Misspell names, as mentions are: queries whose right answer is known.
+    """Misspell names, to have queries that are like mentions and whose right answer is known.
 
     Args:
-        names: The names by row. They are read one by one, so they may lie in a file.
-        known: Whether a text is one of the names; such a text is left out.
-        count: Misspelt names to return, at most.
-        seed: Of the choice.
+        names: The names by row. They are read one at a time, so they may be in a file.
+        known: Returns whether a text is one of the names. If a misspelt name is one, it is left out.
+        count: Largest number of misspelt names.
+        seed: Seed of the random choice.
 
     Returns:
-        The misspelt name and the row of the name it was made from.
+        Each misspelt name, with the row of the name that it was made from.
     """
     chance = random.Random(seed)
     if len(names) > _SHUFFLED:
@@ -78,9 +79,9 @@ def measure(index: VectorIndex, queries: Floats2d, truth: Ints2d, right: RightCo
 
     Args:
         index: The index, built.
-        queries: (q, dim).
-        truth: Exact search's rows (q, 10).
-        right: Whether rows are names of the right concepts.
+        queries: (q, dim) query vectors.
+        truth: (q, 10) rows that exact search finds.
+        right: Returns which rows are names of the right concepts.
     """
     seconds = float("inf")
     for _ in range(1 if len(queries) > 500 else 3):
@@ -90,7 +91,7 @@ def measure(index: VectorIndex, queries: Floats2d, truth: Ints2d, right: RightCo
 
 
 def _timed(index: VectorIndex, queries: Floats2d, k: int) -> tuple[Ints2d, float]:
-    """Return the rows that are found, and the seconds it took."""
+    """Return the rows (q, k) that are found, and the time in seconds."""
     start = time.perf_counter()
     rows, _cosines = index.query(queries, k)
     return rows, time.perf_counter() - start
@@ -112,28 +113,29 @@ def _without_padding(rows: Ints2d) -> list[list[int]]:
 
 
 def near_enough(measured: dict[str, Any], exact: dict[str, float], points: float = POINTS) -> bool:
-    """Return whether Acc@1 and Acc@5 are within 0.3 points of exact search's. Acc@5 counts because candidates are shown and reranked."""
+    """Return whether Acc@1 and Acc@5 are at most `points` below those of exact search. Acc@5 counts, because candidates are shown and reranked."""
     return all(measured[key] >= exact[key] - points for key in ("acc_at_1", "acc_at_5") if key in exact)
 
 
 def choose(measured: list[dict[str, Any]], exact: dict[str, float], points: float = POINTS) -> tuple[dict[str, Any], bool]:
-    """Return the first setting within 0.3 points of exact search, and True; or the most accurate one, and False.
+    """Return the first setting that is accurate enough, and True. If there is none, return the most accurate one, and False.
 
     Args:
-        measured: from the cheapest search to the dearest. Measured times do not decide: they depend on what else the machine does.
-        exact: what exact search reaches.
-        points: how far below it is near enough.
+        measured: settings and their figures, from the cheapest search to the most expensive. Measured times do not decide, because they depend
+            on what else the machine does.
+        exact: figures of exact search.
+        points: how far below exact search Acc@1 and Acc@5 may be, 0 to 1.
     """
     near = [m for m in measured if near_enough(m, exact, points)]
     return (near[0], True) if near else (max(measured, key=lambda m: m["acc_at_1"]), False)
 
 
 def right_concept(sources: Sequence[int], names: NameTable) -> RightConcept:
-    """Return the function that says whether rows found for queries are right: they share a concept with the query's source.
+    """Return the function that tells which found rows are right: those that share a concept with the name that the query was made from.
 
     Args:
-        sources: The row of the name that each query was made from.
-        names: The concepts of all names.
+        sources: (q,) row of the name that each query was made from.
+        names: The name table, with the concepts of all names.
     """
     own = names.concepts_of(sources)
 
@@ -151,29 +153,29 @@ def tune(
     right: RightConcept,
     tick: Callable[[], Any],
 ) -> tuple[VectorIndex, dict[str, Any]]:
-    """Build an index, with the best of the settings that it wants to have tried, and measure it.
+    """Try the settings that an index proposes, build it with the best ones, and measure it.
 
     Args:
-        index: The index, not built yet. Where it is not `Tunable`, or names no settings, it is measured as it is.
-        vectors: Of the names (n, dim).
-        oracle: Exact search over them.
-        queries: (q, dim).
-        right: Whether rows are names of the right concepts.
+        index: The index, not built yet. If it is not `Tunable`, or proposes no settings, it is measured with its own.
+        vectors: (n, dim) vectors of the names.
+        oracle: Exact search over these vectors.
+        queries: (q, dim) query vectors.
+        right: Returns which rows are names of the right concepts.
         tick: Called after each setting that was measured.
 
     Returns:
         The built index, and the report that goes into its manifest.
 
     Warns:
-        W003 where several settings were tried and none is near enough to exact search.
+        W003 if several settings were tried and none is accurate enough.
     """
     truth, took = _timed(oracle, queries, min(10, len(oracle)))
     exact = _figures(truth, took, truth, right) if len(oracle) > TIMED_TWICE else measure(oracle, queries, truth, right)
-    points = max(POINTS, 1 / len(queries))  # in a small dictionary, one query is more than 0.3 points
+    points = max(POINTS, 1 / len(queries))  # with few queries, one of them is more than 0.3 points
     tunable = index if isinstance(index, Tunable) else None
     settings = (tunable.settings_to_try(len(vectors)) if tunable is not None else []) or [index.get_config()]
     built: dict[Any, VectorIndex] = {}  # by build params
-    tried: dict[int, dict[str, Any]] = {}  # place in `settings` -> what was measured
+    tried: dict[int, dict[str, Any]] = {}  # position in `settings` -> its figures
 
     def try_out(place: int) -> bool:
         setting = settings[place]
@@ -187,7 +189,7 @@ def tune(
         return near_enough(tried[place], exact, points)
 
     for steps in _by_build(settings, tunable):
-        low, high = 0, len(steps)  # accuracy rises with the search, speed falls: the first step that is near enough, by bisection
+        low, high = 0, len(steps)  # along the steps accuracy rises and speed falls: find the first step that is accurate enough by bisection
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if try_out(steps[middle]) else (middle + 1, high)
@@ -195,7 +197,7 @@ def tune(
     chosen, reached = choose(measured, exact, points)
     winner = built[_build_key(chosen, tunable)]
     _search_with(winner, {key: chosen[key] for key in index.get_config() if key in chosen})
-    if not reached and len(settings) > 1:  # one setting was chosen by who wrote it; its figures are in the report
+    if not reached and len(settings) > 1:  # a single setting was chosen by the user; its figures are in the report
         warn("W003", points=points * 100, acc=chosen["acc_at_1"], exact=exact["acc_at_1"])
     protocol = (
         f"{len(queries)} misspelt names (typo, word order, dropped word), none in the dictionary; exact search over the stored vectors is the truth"
@@ -212,7 +214,7 @@ def tune(
 
 
 def indexes_to_build(index: VectorIndex, names: int) -> list[VectorIndex]:
-    """Return the indexes that tuning builds for so many names, not built yet: one for each combination of build params."""
+    """Return the indexes, not built yet, that tuning builds for this number of names: one for each combination of build params."""
     if not isinstance(index, Tunable):
         return [index]
     tried: dict[Any, VectorIndex] = {}
@@ -227,12 +229,12 @@ def _made_with(index: VectorIndex, setting: dict[str, Any]) -> VectorIndex:
 
 
 def _build_key(setting: dict[str, Any], tunable: Union[Tunable, None]) -> tuple[str, ...]:
-    """Return what is equal for settings that can share one built index."""
+    """Return a key that is equal for settings that can share one built index."""
     return tuple(repr(setting.get(key)) for key in tunable.build_params) if tunable is not None else ()  # some are dicts
 
 
 def _by_build(settings: list[dict[str, Any]], tunable: Union[Tunable, None]) -> list[list[int]]:
-    """Return the places of the settings that can share one built index."""
+    """Return groups of positions in `settings`. The settings of a group can share one built index."""
     groups: dict[Any, list[int]] = {}
     for place, setting in enumerate(settings):
         groups.setdefault(_build_key(setting, tunable), []).append(place)

@@ -1,4 +1,4 @@
-"""Update a linker to a new release of its sources: only new names are encoded, and the changes of concepts are reported."""
+"""Update a linker to a new release of its sources. Only new names are encoded, and changes of concepts are reported."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Difference:
 
     Args:
         added: Ids of new concepts.
-        retired: Ids of concepts that are gone.
-        merged: Old id -> id of the concept that it is part of now.
-        kept: Number of concepts that are in both.
-        names_kept: Number of distinct names that are in both; their vectors are not encoded again.
+        retired: Ids of concepts that no longer exist.
+        merged: Old id -> id of the concept that it is now part of.
+        kept: Number of concepts that both releases have.
+        names_kept: Number of distinct names that both releases have; their vectors are not encoded again.
         names_new: Number of new names.
-        names_gone: Number of names that are gone.
-        additions_left_out: Added names whose concept is gone.
-        calibration_left_out: The old linker had a calibration.
+        names_gone: Number of names that no longer exist.
+        additions_left_out: Added names whose concept no longer exists.
+        calibration_left_out: Whether the old linker had a calibration, which the new one does not get.
     """
 
     added: list[str] = field(default_factory=list)
@@ -58,11 +58,11 @@ class LinkChange(NamedTuple):
 
     Attributes:
         document: number of the Doc, from 0.
-        start: first character.
-        end: character after the last one.
-        before: the old link, "" without one.
-        after: the new link, "" without one.
-        kind: "merged" (to the concept that its own became), "other", "lost" or "gained".
+        start: position of the first character.
+        end: position after the last character.
+        before: id of the old link, "" without one.
+        after: id of the new link, "" without one.
+        kind: "merged" (the old concept became a part of the new one), "other", "lost" or "gained".
         mention: text of the mention.
         name_before: canonical name of the old concept.
         name_after: canonical name of the new concept.
@@ -90,21 +90,21 @@ def update_linker(
     check: bool = True,
     progress: bool = True,
 ) -> tuple[Path, Difference]:
-    """Build a linker of new sources, with the encoder and the engine of an old one, and reuse the vectors of names that are in both.
+    """Build a linker from new sources, with the encoder and engine of an old one. Vectors of names that both linkers have are reused.
 
     Args:
-        old: The old linker's folder. It stays as it is until the new one is complete.
+        old: The old linker's folder. It is not changed until the new one is complete.
         sources: See `build_kb`.
-        out: The new linker's folder; None to replace the old one.
-        filters: Default: those that the old knowledge base was built with.
-        encode: What encodes, instead of the workers.
+        out: The new linker's folder; None replaces the old one.
+        filters: See `build_kb`; None is those of the old knowledge base.
+        encode: Function that encodes instead of the workers.
         workers: See `build_linker`.
         check: See `build_linker`.
         progress: Show progress bars.
 
     Returns:
-        The folder, in which `difference.json` holds the difference, and the difference. Added names are kept; a calibration is not, because it
-        was fit for another knowledge base.
+        The folder, and the difference, which is also saved there as `difference.json`. Added names are kept. A calibration is not kept, because
+        it was fit for another knowledge base.
 
     Raises:
         SapbertError: E1xx, E2xx, E3xx (the old linker), E4xx (the sources), E008 (disk full), E026, E027, E028 (see `build_linker`).
@@ -119,7 +119,7 @@ def update_linker(
         key: before.manifest["filters"][key] for key in ("languages", "types", "cui_only", "weak_names", "cased") if key in before.manifest["filters"]
     }
     target = old if out is None else out
-    # as it was built: an index that was just opened has the reader's defaults for some settings
+    # the settings with which it was built: the opened index has the reader's defaults for some of them
     config = json.loads((old / bundle.INDEX / MANIFEST).read_text(encoding="utf-8"))["config"]
     config.update({key: value for key, value in index.get_config().items() if key in reader_params_of(index) and key != "threads"})
     fresh = type(index)(**config)
@@ -128,7 +128,7 @@ def update_linker(
     check_free(target)
     added = Additions.from_disk(old)
     ranker = bundle.open_ranker(old, model.fingerprint)[0]
-    with ExitStack() as until_whole, writing_folder(target) as folder:  # the vectors are kept until the linker is in its place
+    with ExitStack() as until_whole, writing_folder(target) as folder:  # the file of vectors is removed when the linker is in its place
         after = build_kb(sources, folder / bundle.KB, filters=filters or Filters(**kept), progress=progress)
         building.check_room(after, model, fresh, target, workers=workers, check=check, progress=progress)
         found = compare(before, after)
@@ -138,7 +138,7 @@ def update_linker(
         write_text(folder / FILE, json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n")
         building.fill_linker(folder, after, model, fresh, target, until_whole, workers=workers, known=known, encode=encode, progress=progress)
         bundle.write_ranker(folder, ranker)
-        additions.to_disk(folder)  # after the manifest, which does not list them: they change
+        additions.to_disk(folder)  # after the manifest, which does not list them, because they may change
     return target, found
 
 
@@ -152,7 +152,7 @@ def compare(before: KnowledgeBase, after: KnowledgeBase) -> Difference:
         elif second is not None:
             found.kept += 1
         else:
-            row = after.row_of_id(concept_id)  # not by codes: a cross-reference merges nothing
+            row = after.row_of_id(concept_id)  # codes are not followed: a cross-reference does not mean that concepts were merged
             if row is None:
                 found.retired.append(concept_id)
             else:
@@ -161,7 +161,7 @@ def compare(before: KnowledgeBase, after: KnowledgeBase) -> Difference:
 
 
 def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) -> Ints1d:
-    """Return for each name of the new knowledge base its row in the old one, or -1: (n,)."""
+    """Return for each name of the new knowledge base its row in the old one, or -1 (n,). Count names in `found`."""
     rows = np.full(after.n_surface_forms, -1, dtype=np.int64)
     first = ((name, row) for row, name in enumerate(before.surface_forms(compared=True)))
     second = ((name, row) for row, name in enumerate(after.surface_forms(compared=True)))
@@ -173,7 +173,7 @@ def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) 
         else:
             found.names_kept += 1
             rows[new] = old
-    if after.cased:  # a name that is written with other capitals now has no vector
+    if after.cased:  # a name whose capitals changed has no vector yet
         for new, form in enumerate(after.surface_forms()):
             if rows[new] >= 0 and before.surface_forms_at([int(rows[new])]) != [form]:
                 rows[new] = -1
@@ -181,7 +181,7 @@ def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) 
 
 
 def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> Additions:
-    """Return the additions that fit the new knowledge base: concepts that it lacks, and names under the ids that their concepts have now."""
+    """Return the additions that fit the new knowledge base: concepts that it lacks, and names with the new ids of their concepts."""
     concepts = {concept_id: concept for concept_id, concept in additions.concepts.items() if after.row_of_id(concept_id) is None}
     names: list[AddedName] = []
     for name in additions.names:
@@ -201,8 +201,8 @@ def changed_links(old: Path, new: Path, docs: Iterable[Any], difference: Differe
         old: The old linker's folder.
         new: The new linker's folder.
         docs: Docs with entities, or with the spans of `spans_key`; they are not changed.
-        difference: Between the two linkers' concepts.
-        **settings: Of the component.
+        difference: The difference between the two linkers' concepts.
+        **settings: Settings of the component.
 
     Returns:
         The changes, and the number of all mentions.
@@ -235,7 +235,7 @@ def _kind(before: str, after: str, difference: Difference) -> str:
 
 
 def in_words(difference: Difference, changes: tuple[list[LinkChange], int] | None = None) -> str:
-    """Return lines for the screen: counts, and the first few ids."""
+    """Return the difference as lines of text: counts, and the first few ids."""
     d = difference
     lines = [
         f"concepts: {d.kept:,} kept, {len(d.added):,} added{_some(d.added)}, {len(d.retired):,} retired{_some(d.retired)}, {len(d.merged):,} merged"
@@ -261,10 +261,10 @@ def _some(ids: Sequence[str]) -> str:
 
 
 def joined(old: Iterable[tuple[str, int]], new: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int | None, int | None]]:
-    """Join two streams of (text, row), both in ascending order of texts. No more than one pair of each is in memory.
+    """Join two streams of (text, row), both in ascending order of texts. Only one pair of each stream is in memory.
 
     Yields:
-        A text, its row in the first stream and its row in the second; None where the stream lacks it.
+        A text, its row in the first stream and its row in the second; None if the stream does not have the text.
     """
     first, second = iter(old), iter(new)
     one, two = next(first, None), next(second, None)

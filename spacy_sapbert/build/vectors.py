@@ -1,7 +1,7 @@
-"""The vectors of all names of a knowledge base, in one file: encoded in shards, by one process or several; a killed build can be resumed.
+"""Encode all names of a knowledge base into one file, in shards, by one or several processes. A killed build can be resumed.
 
-The file lies in a folder beside what is built, `OUT.vectors`. A complete shard has a line with its checksum in done.jsonl. The same build,
-started again, checks these shards and encodes the others. The folder is removed when the build is complete.
+The file is in the folder `OUT.vectors`, beside the folder OUT that is built. Each complete shard has a line with its checksum in done.jsonl. When
+the same build is started again, it checks these shards and encodes the others. The folder is removed when the build is complete.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from ..files import is_disk_full, reserve, write_text
 from ..kb.knowledge_base import KnowledgeBase
 from ..types import Floats2d, Ints1d
 
-SHARD = 50_000  # names: under a minute of a CPU's work, 38 MB of float16
+SHARD = 50_000  # names; they take less than a minute on a CPU, and 38 MB as float16
 SUFFIX, VECTORS, PLAN, DONE, LOCK = ".vectors", "vectors.npy", "plan.json", "done.jsonl", "lock"
 _SHOW_FROM = 1_000  # names; fewer take under 3 s
 
 Shard = tuple[int, list[str]]  # number, names to encode
 Ready = tuple[int, Floats2d]
-Tick = Callable[[int], object]  # called with the number of names that are newly done
+Tick = Callable[[int], object]  # called with the number of names that were encoded since the last call
 Encode = Callable[[Iterator[Shard], Tick], Iterator[Ready]]  # shards in order -> their vectors, in any order
 
 
 class Known(NamedTuple):
     """Vectors that need not be encoded, such as those of an older index."""
 
-    rows: Ints1d  # (n,): for each name its row there, or -1
-    read: Callable[[Ints1d], Floats2d]  # rows (r,) -> (r, d)
+    rows: Ints1d  # (n,) for each name, the row of its vector, or -1
+    read: Callable[[Ints1d], Floats2d]  # rows (r,) -> vectors (r, d)
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Workers:
     """The processes that encode.
 
     Args:
-        devices: One process for each, "cpu" or "cuda:0"; a single "" stands for this process, on the device that it is set to. Where
-            several processes encode on a CPU, each takes one core.
+        devices: One process for each, "cpu" or "cuda:0". A single "" means this process, on the device that the encoder is on. If several
+            processes encode on a CPU, each uses one core.
     """
 
     devices: tuple[str, ...] = ("",)
@@ -65,11 +65,11 @@ class Workers:
         """Choose the processes.
 
         Args:
-            processes: Processes on the CPU.
-            gpu_ids: GPUs with a process each, instead.
+            processes: Number of processes on the CPU.
+            gpu_ids: Numbers of GPUs that are used instead, with one process each.
 
         Raises:
-            SapbertError: E002, E305 (no such GPU).
+            SapbertError: E002, processes is below 1, or both are given; E305, there is no such GPU.
         """
         if processes < 1:
             raise fail("E002", setting="processes", component="index", value=processes, why="it must be at least 1.")
@@ -83,14 +83,14 @@ class Workers:
 
     @classmethod
     def found(cls, processes: int = 1, gpu_ids: str = "") -> Workers:
-        """Choose the processes as the command line does: the GPUs that are there, unless something else is asked for.
+        """Choose the processes as the command line does: all GPUs that this process sees, unless the arguments say otherwise.
 
         Args:
-            processes: Processes on the CPU; more than one: no GPU is used that is not named.
-            gpu_ids: "" for the GPUs that are there, "-1" for none, or numbers separated by commas.
+            processes: Number of processes on the CPU. If it is above 1, "" in `gpu_ids` means no GPU.
+            gpu_ids: "" for all GPUs, "-1" for none, or numbers separated by commas.
 
         Raises:
-            SapbertError: E002, E305 (no such GPU), E315 (not a list of numbers).
+            SapbertError: E002, see `make`; E305, there is no such GPU; E315, it is not a list of numbers.
         """
         if gpu_ids.strip() == "-1":
             return cls.make(processes)
@@ -99,7 +99,7 @@ class Workers:
         return cls.make(processes, range(gpus_there()) if processes == 1 else ())
 
     def in_words(self) -> str:
-        """Say on one line where names are encoded."""
+        """Return one line that tells where names are encoded."""
         gpus = [device.partition(":")[2] for device in self.devices if device.startswith("cuda")]
         if gpus:
             return f"Names are encoded on GPU {', '.join(gpus)} (--gpu-ids -1: on the CPU)."
@@ -118,26 +118,26 @@ def name_vectors(
     known: Known | None = None,
     progress: bool = False,
 ) -> Iterator[npt.NDArray[Any]]:
-    """Encode the distinct names of a knowledge base; a context manager.
+    """Encode the distinct names of a knowledge base. This is a context manager.
 
     Args:
         kb: The knowledge base, with n distinct names.
-        out: What is built from the vectors; their file lies beside it.
-        encode: See `here` and `in_processes`.
-        encoder: Fingerprint of the encoder. "" where it has none; then an earlier build is not resumed.
+        out: The folder that is built from the vectors; their file is beside it.
+        encode: Function that encodes shards, see `here` and `in_processes`.
+        encoder: Fingerprint of the encoder; "" if it has none. Then an earlier build is not resumed.
         dim: Width of a vector.
         dtype: Precision of the file.
         known: Vectors that need not be encoded.
         progress: Show a progress bar.
 
     Yields:
-        The vectors (n, dim), mapped from a file that is removed when the block ends without an error.
+        The vectors (n, dim), memory-mapped from a file. The file is removed when the block ends without an error.
 
     Warns:
-        W007 for shards that were damaged since they were written, W008 for those of a different build.
+        W007 for shards that were damaged after they were written, W008 for shards of a different build.
 
     Raises:
-        SapbertError: E026 (another build of `out` is encoding), E027 (a process died), E029 (disk full), E204 (an encoder's result is wrong).
+        SapbertError: E026, another build of `out` is encoding; E027, a process died; E029, the disk is full; E204, the encoder's result is wrong.
     """
     folder = folder_of(out)
     lock = _hold(folder, out)
@@ -158,7 +158,7 @@ def name_vectors(
         nothing = not (folder / DONE).is_file() or not (folder / DONE).stat().st_size
         if ended or nothing or not encoder:
             gone = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-            os.replace(folder, gone)  # while the lock is held: a build that waits for it must not lose what it writes
+            os.replace(folder, gone)  # while the lock is held, so that a build that waits for it does not lose what it writes
             lock.release()
             shutil.rmtree(gone, ignore_errors=True)
         lock.release()
@@ -170,16 +170,16 @@ def folder_of(out: Path) -> Path:
 
 
 def bytes_begun(out: Path) -> int:
-    """Return the bytes on the disk of a stopped build of `out`."""
+    """Return the bytes of vectors on disk that a stopped build of `out` left; 0 if there are none."""
     path = folder_of(out) / VECTORS
     return path.stat().st_blocks * 512 if path.is_file() else 0
 
 
 def check_free(out: Path) -> None:
-    """Refuse a second build.
+    """Refuse to build a folder that another process is building.
 
     Raises:
-        SapbertError: E026 where another build of `out` is encoding.
+        SapbertError: E026, another build of `out` is encoding.
     """
     if folder_of(out).is_dir():
         _hold(folder_of(out), out).release()
@@ -189,7 +189,7 @@ def _hold(folder: Path, out: Path) -> FileLock:
     """Lock the folder of the vectors.
 
     Raises:
-        SapbertError: E026.
+        SapbertError: E026, another build holds the lock.
     """
     while True:
         folder.mkdir(parents=True, exist_ok=True)
@@ -198,7 +198,7 @@ def _hold(folder: Path, out: Path) -> FileLock:
             lock.acquire()
         except Timeout as error:
             raise fail("E026", path=folder, out=out) from error
-        except FileNotFoundError:  # removed just now by the build that held it
+        except FileNotFoundError:  # the build that held it has just removed the folder
             continue
         if (folder / LOCK).exists():
             return lock
@@ -210,7 +210,7 @@ def _fill(kb: KnowledgeBase, file: _File, encode: Encode, known: Known | None, p
     n = kb.n_surface_forms
     done = file.done()
     spans = {number: (start, min(start + SHARD, n)) for number, start in enumerate(range(0, n, SHARD))}
-    fresh: dict[int, npt.NDArray[np.bool_]] = {}  # for the shards that are being encoded: which of their names are new
+    fresh: dict[int, npt.NDArray[np.bool_]] = {}  # shard that is being encoded -> which of its names are new
 
     def shards() -> Iterator[Shard]:
         for number, (start, stop) in spans.items():
@@ -239,14 +239,14 @@ def _fill(kb: KnowledgeBase, file: _File, encode: Encode, known: Known | None, p
 
 
 class _File:
-    """The folder: a plan, the vectors, and the list of complete shards."""
+    """The folder of a build: its plan, the vectors, and the list of complete shards."""
 
     def __init__(self, folder: Path, rows: int, dim: int, dtype: np.dtype[Any]) -> None:
         self.folder, self.rows, self.dim, self.dtype = folder, rows, dim, dtype
-        self.offset = 0  # of the first row in the file
+        self.offset = 0  # bytes before the first row in the file
 
     def begin(self, plan: dict[str, Any]) -> None:
-        """Resume a build with the same plan; else begin. Warns W007, W008."""
+        """Resume a build with the same plan, or begin a new one. Warns W007, W008."""
         path = self.folder / VECTORS
         if plan["encoder"] and self._same(plan) and self._look():
             return
@@ -275,7 +275,7 @@ class _File:
         return not different
 
     def _look(self) -> bool:
-        """Return whether the file of vectors has the right shape and is complete, and note where its rows begin. Warns W007."""
+        """Return whether the file of vectors has the right shape and size, and set `offset`. Warns W007."""
         path = self.folder / VECTORS
         try:
             found = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -289,7 +289,7 @@ class _File:
         return bool(fits)
 
     def write(self, number: int, start: int, vectors: Floats2d) -> None:
-        """Write a shard's rows, then its line in done.jsonl: a shard with a line is complete."""
+        """Write a shard's rows, and then its line in done.jsonl. So a shard with a line is complete."""
         data = vectors.astype(self.dtype).tobytes()
         with open(self.folder / VECTORS, "r+b") as file:
             file.seek(self.offset + start * self.dim * self.dtype.itemsize)
@@ -302,7 +302,7 @@ class _File:
             os.fsync(lines.fileno())
 
     def done(self) -> list[int]:
-        """Return the complete shards. Warns W007."""
+        """Return the numbers of the complete shards. Warns W007 if some are damaged."""
         whole: dict[int, str] = {}
         damaged = set()
         path = self.folder / DONE
@@ -347,19 +347,19 @@ def here(encoder: Encoder) -> Encode:
 
 
 def in_processes(load: Callable[[str], Encoder], workers: Workers) -> Encode:
-    """Return the function that encodes in processes of their own, one for each device.
+    """Return the function that encodes in worker processes, one for each device. It keeps complete shards when it fails.
 
     Args:
         load: Returns the encoder for a device, in a worker process; it must be picklable.
         workers: The devices.
 
     Raises:
-        SapbertError: E027 where a process died, and what an encoder raises; complete shards are kept.
+        SapbertError: E027, a process died; or what the encoder raises.
     """
 
     def encode(shards: Iterator[Shard], tick: Tick) -> Iterator[Ready]:
         context = multiprocessing.get_context("spawn")  # neither CUDA nor a thread pool survives a fork
-        pools: list[ProcessPoolExecutor] = []  # of one process each, so that each is given its device before it starts
+        pools: list[ProcessPoolExecutor] = []  # with one process each, so that each gets its device before it starts
         waiting: dict[Future[Floats2d], tuple[ProcessPoolExecutor, Shard]] = {}
 
         def submit(pool: ProcessPoolExecutor) -> None:
@@ -373,10 +373,10 @@ def in_processes(load: Callable[[str], Encoder], workers: Workers) -> Encode:
                 with only(int(gpu)) if gpu else nullcontext():
                     submit(pools[-1])  # starts the process
             for pool in pools:
-                submit(pool)  # two each: names of millions are not held
+                submit(pool)  # each process has two shards at a time, so that not all names are in memory
             while waiting:
                 done = wait(waiting, return_when=FIRST_COMPLETED).done
-                for ready in sorted(done, key=lambda future: future.exception() is not None):  # results are kept before an error is raised
+                for ready in sorted(done, key=lambda future: future.exception() is not None):  # results are handed on before an error is raised
                     pool, (number, names) = waiting.pop(ready)
                     vectors = ready.result()
                     tick(len(names))
@@ -391,14 +391,14 @@ def in_processes(load: Callable[[str], Encoder], workers: Workers) -> Encode:
     return encode
 
 
-_ENCODER: Encoder | Exception | None = None  # of a worker process, or why it has none
+_ENCODER: Encoder | Exception | None = None  # a worker process's encoder, or the error that loading it raised
 
 
 def _load(load: Callable[[str], Encoder], device: str) -> None:
     global _ENCODER
     try:
         _ENCODER = load(device)
-    except Exception as error:  # raised by the first shard: raised here, it would only be a process that died
+    except Exception as error:  # it is raised with the first shard; raised here, it would only look like a process that died
         _ENCODER = error
 
 
