@@ -1,1 +1,1 @@
-"""Names to vectors: one kind of encoder, one file."""
+"""Encoders, which turn names into vectors. Each kind of encoder has one file."""

@@ -1,4 +1,4 @@
-"""The contract of an encoder, and the adapter that makes one of a plain Thinc model."""
+"""The protocol of an encoder, and an adapter that makes a plain Thinc model an encoder."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Progress = Union[bool, Callable[[int], object]]
 class Encoder(Protocol):
     """A model that turns names into vectors.
 
-    To use your own, register a function that returns one under spaCy's registry `architectures`, and name it in the block `model` of the
-    linker's config. Nothing may be read from disk or network before `initialize` or `load`.
+    To use your own encoder, register a function that returns it in spaCy's registry `architectures`, and name it in the block `model` of the
+    linker's config. It must not read from disk or network before `initialize` or `load`.
     """
 
     @property
     def name(self) -> str:
-        """Model or folder that was asked for; "" for the default of the architecture."""
+        """Name or folder of the model; "" for the default of the architecture."""
         ...
 
     @property
     def architecture(self) -> str:
-        """Registered name of the architecture that makes this encoder; "" where there is none. Then it cannot be loaded by other processes."""
+        """Registered name of the architecture that makes this encoder; "" if there is none. Then other processes can't load it."""
         ...
 
     @property
@@ -42,11 +42,11 @@ class Encoder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Hash that is equal where vectors are equal; "" where it is not known. An index is only used with the encoder it was built with."""
+        """Hash that is equal if vectors are equal; "" if it is not known. An index is used only with the encoder that it was built with."""
         ...
 
     def initialize(self) -> object:
-        """Read the weights that `name` stands for. Do nothing where there are weights already."""
+        """Read the weights of `name`. Do nothing if there are weights already."""
         ...
 
     def encode(self, names: Sequence[str], *, progress: Progress = False) -> Floats2d:
@@ -54,10 +54,10 @@ class Encoder(Protocol):
 
         Args:
             names: n texts. They may repeat.
-            progress: True shows a bar. A function is called with the number of names that are newly done; its calls add up to n.
+            progress: True shows a bar. A function is called with the number of names that were encoded since its last call; the sum is n.
 
         Returns:
-            float32 (n, dim), L2-normalised. A row of zeros stands for a name that the encoder knows nothing about.
+            float32 (n, dim), L2-normalised. A row of zeros means that the encoder knows nothing about the name.
         """
         ...
 
@@ -66,7 +66,7 @@ class Encoder(Protocol):
         ...
 
     def load(self, folder: Path) -> None:
-        """Take the weights, and the settings that vectors depend on, from a folder that `save` wrote."""
+        """Read the weights, and the settings that vectors depend on, from a folder that `save` wrote."""
         ...
 
     def to(self, device: str) -> None:
@@ -74,13 +74,13 @@ class Encoder(Protocol):
         ...
 
     def get_config(self) -> dict[str, Any]:
-        """Return the settings with which the architecture makes this encoder again, also in another process."""
+        """Return the settings with which the architecture makes an equal encoder, also in another process."""
         ...
 
 
 @runtime_checkable
 class SizedInMemory(Protocol):
-    """An encoder that knows its size; without it, estimates of memory leave the weights out."""
+    """An encoder that knows its size. Without this, estimates of memory leave out the weights."""
 
     def weight_bytes(self) -> int:
         """Return the bytes that the weights take in memory."""
@@ -89,7 +89,7 @@ class SizedInMemory(Protocol):
 
 @runtime_checkable
 class ChecksSaving(Protocol):
-    """An encoder that may be impossible to save. It is asked before hours of encoding."""
+    """An encoder that may be impossible to save. This is checked before hours of encoding."""
 
     def check_saving(self) -> None:
         """Raise the error that `save` would raise."""
@@ -98,18 +98,18 @@ class ChecksSaving(Protocol):
 
 @runtime_checkable
 class CarefulWithWords(Protocol):
-    """An encoder that can be wrong about a word that it does not know, such as one that knows words by their letters."""
+    """An encoder that can be wrong about an unknown word, for example because it looks only at the word's letters."""
 
     @property
     def least_word_score(self) -> float:
-        """The cosine from which a mention of one word that is no name may be linked; it counts where the linker's threshold is lower."""
+        """The score that a link must be above, if the mention is a single word and not a name. It is used if the threshold is lower."""
         ...
 
 
 class ThincEncoder:
     """A Thinc model that maps a list of names to an array (n, d), used as an Encoder.
 
-    It has no registered architecture and no fingerprint, so it encodes in this process only, and a build that was stopped starts again.
+    It has no registered architecture and no fingerprint. So it encodes only in this process, and a stopped build can't be resumed.
 
     Args:
         model: The Thinc model. Its dimension "nO" must be set after `initialize`.
@@ -167,10 +167,10 @@ class ThincEncoder:
 
 
 def as_encoder(model: object) -> Encoder:
-    """Return an encoder as it is, and a plain Thinc model wrapped.
+    """Return an encoder as it is, and a plain Thinc model as an encoder.
 
     Raises:
-        SapbertError: E006 for anything else.
+        SapbertError: E006, it is neither.
     """
     from thinc.model import Model
 

@@ -1,4 +1,4 @@
-"""What the encoders of this package share: settings that Thinc writes, progress bars and threads in worker processes."""
+"""What the encoders of this package share: settings that Thinc saves, pooling, progress bars and threads in worker processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_settings(folder: Path, wanted: dict[str, type]) -> dict[str, Any]:
         wanted: settings that must be there, with their types.
 
     Raises:
-        SapbertError: E301, they are missing or damaged.
+        SapbertError: E301, the settings are missing or damaged.
     """
     path = folder / SETTINGS
     if not path.is_file():
@@ -44,7 +44,7 @@ def read_settings(folder: Path, wanted: dict[str, type]) -> dict[str, Any]:
 
 
 class Kept(Generic[T]):
-    """An attribute of an encoder that is kept in Thinc's `attrs`, so that `to_bytes` writes it and `from_bytes` restores it."""
+    """An attribute of an encoder that is stored in Thinc's `attrs`, so that `to_bytes` writes it and `from_bytes` restores it."""
 
     def __set_name__(self, owner: type, key: str) -> None:
         self.key = key
@@ -57,7 +57,7 @@ class Kept(Generic[T]):
 
 
 def progress_bar(total: int, progress: Progress) -> tqdm[Any]:
-    """Return a bar of `total` names, which stays silent unless `progress` is True and the names are many."""
+    """Return a bar for `total` names. It is shown only if `progress` is True and there are many names."""
     hidden = progress is not True or total < PROGRESS_FROM
     return tqdm(total=total, desc="encoding names", unit="name", mininterval=1.0, disable=hidden)
 
@@ -65,7 +65,7 @@ def progress_bar(total: int, progress: Progress) -> tqdm[Any]:
 def settle_in_worker() -> None:
     """Use one thread in a worker process.
 
-    A forked child would wait forever for the threads of its parent's OpenMP pool, and several workers share the cores anyway.
+    A forked process would wait for ever for the threads of its parent's OpenMP pool. And several workers share the cores anyway.
     """
     if multiprocessing.parent_process() is not None and torch.get_num_threads() > 1:
         torch.set_num_threads(1)
@@ -73,7 +73,7 @@ def settle_in_worker() -> None:
 
 
 def pool(hidden: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:
-    """Pool token vectors into one vector of length 1 per name: the first token's, or the mean of the unmasked ones.
+    """Pool the token vectors of each name into one vector of length 1: that of the first token, or the mean of all tokens.
 
     Args:
         hidden: (n, length, d).

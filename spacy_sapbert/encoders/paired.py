@@ -1,4 +1,4 @@
-"""Two encoders as one: the cosine of two names is the weighted mean of a transformer's and a static encoder's."""
+"""A transformer and a static encoder as one encoder: the cosine of two names is the weighted mean of their two cosines."""
 
 import hashlib
 import json
@@ -24,16 +24,16 @@ TRANSFORMER, STATIC = "transformer", "static"  # folders in the encoder's folder
 class PairedEncoder:
     """Architecture `spacy-sapbert.PairedEncoder.v1`: n names -> float32 (n, d), L2-normalised, by a transformer and a static encoder.
 
-    A vector is both vectors side by side, each times the square root of its share. So one index searches by both, and what only one of them finds
-    near is found too. Nothing is read before `initialize`.
+    A vector is the two vectors side by side, each multiplied by the square root of its weight. So one index searches by both encoders, and also
+    finds names that are near for only one of them. Nothing is read before `initialize`.
 
     Args:
-        name: Of the transformer, see `NameEncoder`; "" is the one that comes with this package.
+        name: Name of the transformer, see `NameEncoder`; "" is the one that comes with this package.
         static: Name of the static encoder, see `StaticEncoder`; "" is the one that comes with this package.
-        share: What the transformer's cosine counts, between 0 and 1; the static one's counts the rest. A loaded linker brings its own.
+        share: Weight of the transformer's cosine, between 0 and 1; the static encoder's weight is the rest. A loaded linker has its own share.
 
     Raises:
-        SapbertError: E002 for share.
+        SapbertError: E002, the share is not between 0 and 1.
     """
 
     architecture = ARCHITECTURE
@@ -51,7 +51,7 @@ class PairedEncoder:
 
     @property
     def max_length(self) -> int:
-        """Tokens that the transformer reads of a name."""
+        """Number of tokens of a name that the transformer reads."""
         return self.transformer.max_length
 
     @max_length.setter
@@ -65,19 +65,19 @@ class PairedEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Hash that is equal where vectors are equal; "" before the weights are read."""
+        """Hash that is equal if vectors are equal; "" before the weights are read."""
         if not self.dim:
             return ""
         return hashlib.blake2b(f"{self.transformer.fingerprint} {self.static.fingerprint} {self.share!r}".encode(), digest_size=16).hexdigest()
 
     def initialize(self) -> object:
-        """Read the weights of both."""
+        """Read the weights of both encoders."""
         self.transformer.initialize()
         self.static.initialize()
         return self
 
     def encode(self, names: Sequence[str], *, progress: Progress = False) -> Floats2d:
-        """Turn names into vectors; see `Encoder.encode`. A name of which the static encoder knows no part has the transformer's vector alone.
+        """Turn names into vectors; see `Encoder.encode`. If the static encoder knows no part of a name, only the transformer's vector is used.
 
         Raises:
             SapbertError: E302 before `initialize`; E304, see `NameEncoder.encode`.
@@ -89,18 +89,18 @@ class PairedEncoder:
         return paired
 
     def to(self, device: str) -> None:
-        """Move the transformer's weights; the static encoder is computed on the CPU."""
+        """Move the transformer's weights. The static encoder always runs on the CPU."""
         self.transformer.to(device)
 
     def weight_bytes(self) -> int:
-        """Return the bytes of the weights of both."""
+        """Return the bytes of the weights of both encoders."""
         return self.transformer.weight_bytes() + self.static.weight_bytes()
 
     def check_saving(self) -> None:
-        """Refuse a transformer whose classes are code of its repository.
+        """Refuse a transformer whose classes come from its repository.
 
         Raises:
-            SapbertError: E308.
+            SapbertError: E308, the classes come from its repository.
         """
         self.transformer.check_saving()
 
@@ -109,7 +109,7 @@ class PairedEncoder:
         return {"name": self.name, "static": self.static.name, "share": self.share}
 
     def save(self, folder: Path) -> None:
-        """Write both encoders into folders of their own, and the share.
+        """Write each encoder into its own folder, and the share.
 
         Raises:
             SapbertError: E302 before `initialize`; E308.
@@ -122,7 +122,7 @@ class PairedEncoder:
         )
 
     def load(self, folder: Path) -> None:
-        """Load what `save` wrote; the share is the folder's: an index was built with it.
+        """Load what `save` wrote. The share is read from the folder, because the index was built with it.
 
         Raises:
             SapbertError: E301, E307, E309.

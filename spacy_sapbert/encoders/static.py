@@ -1,7 +1,7 @@
-"""The static encoder: a name is a sum of table rows, L2-normalised. Fast on a CPU, at a small cost in accuracy.
+"""The static encoder: a name's vector is a sum of table rows, L2-normalised. It is fast on a CPU, and a little less accurate.
 
 Two kinds of folder are read: ours (words and hashed character n-grams; training/loop/static.py makes it) and model2vec's (tokenizer.json;
-van Dongen and Tulkens 2024). Reads top to bottom: the class, its table in Thinc, the two kinds, names and folders.
+van Dongen and Tulkens 2024). From top to bottom: the class, its table in Thinc, the two kinds, names and folders.
 """
 
 import hashlib
@@ -28,13 +28,13 @@ from .common import SETTINGS, Kept, progress_bar, read_settings, settle_in_worke
 # confection reads the annotations of an architecture at run time: no `from __future__ import annotations` in this module
 
 ARCHITECTURE = "spacy-sapbert.StaticEncoder.v1"
-FAST_ENCODER = "data/static_encoder"  # what comes with this package; see the model card there
+FAST_ENCODER = "data/static_encoder"  # the encoder that comes with this package; see the model card there
 CONFIG, TABLE, WORDS, TOKENIZER = "config.json", "model.safetensors", "words.txt", "tokenizer.json"
-FILES = (CONFIG, TABLE, WORDS)  # of a folder of ours
+FILES = (CONFIG, TABLE, WORDS)  # files of our kind of folder
 KIND, MODEL2VEC = "spacy-sapbert-static", "model2vec"  # `model_type` of the two kinds
-SLAB = 20_000  # names at once
+SLAB = 20_000  # names that are encoded at once
 LONGEST = 100  # letters of an n-gram
-LARGEST = 1e15  # of a table's values: sums of them, and their squares, are finite
+LARGEST = 1e15  # limit for a table's values, so that their sums and squares are finite
 _WORD = re.compile(r"[^\W_]+")
 Bags = tuple[list[int], list[int]]  # rows of all names, one after another; where each name begins
 
@@ -42,20 +42,20 @@ Bags = tuple[list[int], list[int]]  # rows of all names, one after another; wher
 class StaticEncoder(Model[list[str], Floats2d]):
     """Architecture `spacy-sapbert.StaticEncoder.v1`: n names -> float32 (n, d), L2-normalised; `encoder = "fast"` picks it.
 
-    It is an `Encoder`, and a Thinc model. A name without a known part (no letter and no digit) is a vector of zeros: its cosine with
+    It is an `Encoder`, and a Thinc model. A name without a known part (no letter and no digit) gets a vector of zeros. Its cosine with
     every name is 0, below any threshold. Nothing is read before `initialize`.
 
     Args:
-        name: "" is the encoder that comes with this package; else a model2vec folder or hub name (minishlab/potion-base-8M), or a
+        name: "" for the encoder that comes with this package; otherwise a model2vec folder or hub name (minishlab/potion-base-8M), or a
             folder of `training.loop.static`.
-        max_length: Words or tokens read per name; the others are ignored.
+        max_length: Number of words or tokens of a name that are read; the others are ignored.
 
     Raises:
-        SapbertError: E002 for max_length. `initialize` raises E301 (cannot be loaded), `encode` E302 (not initialised).
+        SapbertError: E002, max_length is below 1. `initialize` raises E301 (it can't be loaded), `encode` E302 (not initialised).
     """
 
     architecture = ARCHITECTURE
-    least_word_score = 0.95  # of a mention of one word that is no name: the vector of an unknown word is one of its letters, not of its meaning
+    least_word_score = 0.95  # see `CarefulWithWords`: the vector of an unknown word depends on its letters, not on its meaning
     max_length = Kept[int]()
     fingerprint = Kept[str]()
 
@@ -71,11 +71,11 @@ class StaticEncoder(Model[list[str], Floats2d]):
 
     @property
     def shim(self) -> "TableShim":
-        """The table, and how names are split."""
+        """The table, and the rules that split names into parts."""
         return cast(TableShim, self.shims[0])
 
     def initialize(self, X: Any = None, Y: Any = None) -> "StaticEncoder":
-        """Read the table. Only this and `load` touch disk or network."""
+        """Read the table. Only this and `load` use disk or network."""
         if self.shim.parts is None:
             self._read(self.name or fast_encoder())
         return self
@@ -102,7 +102,7 @@ class StaticEncoder(Model[list[str], Floats2d]):
         return vectors
 
     def to(self, device: str) -> None:
-        """Do nothing: a sum of table rows is computed on the CPU."""
+        """Do nothing: the sums of table rows are always computed on the CPU."""
 
     def weight_bytes(self) -> int:
         """Return the bytes of the table."""
@@ -113,7 +113,7 @@ class StaticEncoder(Model[list[str], Floats2d]):
         return {"name": self.name, "max_length": self.max_length}
 
     def save(self, folder: Path) -> None:
-        """Write the files as they were read, with a settings file of ours; a model2vec folder stays one.
+        """Write the files as they were read, and our settings file. A model2vec folder is still one afterwards.
 
         Raises:
             SapbertError: E302 before `initialize`.
@@ -126,10 +126,10 @@ class StaticEncoder(Model[list[str], Floats2d]):
         (folder / SETTINGS).write_text(json.dumps({**settings, "dim": self.dim}, indent=1) + "\n", encoding="utf-8")
 
     def load(self, folder: Path) -> None:
-        """Load what `save` wrote; max_length is the folder's: an index was built with it.
+        """Load what `save` wrote. max_length is read from the folder, because the index was built with it.
 
         Raises:
-            SapbertError: E301.
+            SapbertError: E301, it can't be loaded.
         """
         settings = read_settings(folder, {"name": str, "max_length": int, "fingerprint": str})
         if settings.get("architecture") != ARCHITECTURE:
@@ -141,25 +141,25 @@ class StaticEncoder(Model[list[str], Floats2d]):
         """Read the table of a folder or hub name."""
         if not name.strip() or (Path(name).exists() and not Path(name).is_dir()):
             raise fail("E301", MissingFile, name=name, why="it is not a folder.")
-        settle_in_worker()  # making the table uses several threads, too: in a forked process it would wait for those of its parent
+        settle_in_worker()  # making the table also uses threads, and a forked process would wait for those of its parent
         try:
             self.shim.fill(_read_files(name))
         except SapbertError:
             raise
-        except Exception as error:  # json, safetensors, tokenizers and the hub each have their own
+        except Exception as error:  # json, safetensors, tokenizers and the hub each raise their own errors
             why = " ".join(str(error).split())[:300] or type(error).__name__
             raise fail("E301", MissingFile, name=name, why=why + ("" if why.endswith(".") else ".")) from error
-        self.set_dim("nO", self.shim.table.shape[1], force=True)  # a folder may hold another model than the one before
+        self.set_dim("nO", self.shim.table.shape[1], force=True)  # the folder may hold another model than the one before
         self.fingerprint = _fingerprint(self)
 
-    def _copy(self, seen: Optional[dict[int, Any]] = None) -> "StaticEncoder":  # Thinc's own makes a plain Model
+    def _copy(self, seen: Optional[dict[int, Any]] = None) -> "StaticEncoder":  # Thinc's own method makes a plain Model
         copied = type(self)(**self.get_config())
         copied.from_bytes(self.to_bytes())
         return copied
 
 
 def forward(model: StaticEncoder, names: list[str], is_train: bool) -> tuple[Floats2d, Callable[[Floats2d], list[str]]]:
-    """Turn n names into (n, d). The table is trained by training/loop/static.py, not through Thinc: no gradient flows back."""
+    """Turn n names into (n, d). There is no gradient: training/loop/static.py trains the table, not Thinc."""
     return model.encode(names), lambda d_vectors: []
 
 
@@ -167,7 +167,7 @@ def forward(model: StaticEncoder, names: list[str], is_train: bool) -> tuple[Flo
 
 
 class TableShim(Shim):
-    """The files of a folder as they were read, which make the bytes, and what is computed with."""
+    """The files of a folder as they were read, which `to_bytes` returns, and the table and parts that are made from them."""
 
     files: dict[str, bytes]
     parts: Optional[Union["WordParts", "TokenParts"]]
@@ -178,7 +178,10 @@ class TableShim(Shim):
         self.files, self.parts, self.table = {}, None, torch.zeros((0, 0))
 
     def fill(self, files: dict[str, bytes]) -> None:
-        """Take over the files of a folder.
+        """Use the files of a folder.
+
+        Args:
+            files: File name -> content.
 
         Raises:
             ValueError, KeyError and others: The files are damaged or do not belong together.
@@ -203,7 +206,7 @@ class TableShim(Shim):
         return bytes(srsly.msgpack_dumps(self.files))
 
     def from_bytes(self, bytes_data: bytes) -> "TableShim":
-        """Take over what `to_bytes` returned."""
+        """Use the files that `to_bytes` returned."""
         files = srsly.msgpack_loads(bytes_data)
         settle_in_worker()
         if files:
@@ -219,19 +222,19 @@ def add_up(table: torch.Tensor, bags: Bags) -> torch.Tensor:
 
     Args:
         table: (rows, d).
-        bags: n bags of rows.
+        bags: n bags of row numbers.
 
     Returns:
-        The sums (n, d); zeros for an empty bag. The order within a bag decides the last bits of its sum, other bags do not.
+        The sums (n, d); zeros for an empty bag. The last bits of a sum depend on the order within its bag, but not on other bags.
     """
     rows, starts = (torch.tensor(part, dtype=torch.int64, device="cpu") for part in bags)
     return torch.nn.functional.embedding_bag(rows, table, starts, mode="sum")
 
 
 class WordParts:
-    """Our kind of table: a name is its words, and a word is its own row, if it has one, and the rows of its character n-grams.
+    """Our kind of table. A name is the sum of its words. A word is the sum of its own row, if it has one, and of the rows of its character n-grams.
 
-    N-grams share `buckets` rows by hash.
+    The n-grams are hashed into `buckets` rows.
 
     Source:
         fastText: Bojanowski et al., TACL 2017.
@@ -283,9 +286,9 @@ def split(name: str) -> list[str]:
 
 
 class TokenParts:
-    """model2vec's kind of table: a name is the tokens of a fast tokenizer, and each token has a row and perhaps a weight.
+    """model2vec's kind of table. A name is the sum of its tokens by a fast tokenizer; each token has a row, and may have a weight.
 
-    Where there is a `mapping`, it gives each token's row. Once they are normalised, a mean and a sum are the same.
+    If there is a `mapping`, it gives the row of each token. model2vec uses the mean, but after normalising it equals the sum.
     """
 
     def __init__(self, tokenizer: bytes, tensors: dict[str, torch.Tensor]) -> None:
@@ -335,7 +338,7 @@ def is_static(name: str) -> bool:
     """Return whether a folder or hub name is that of a static encoder: ours, or model2vec's."""
     try:
         kind = parse_json(_find_file(name, CONFIG).read_bytes()).get("model_type")
-    except Exception:  # no such name or file: loading it says why
+    except Exception:  # there is no such name or file; loading it raises the error
         return False
     return kind in (KIND, MODEL2VEC)
 
@@ -357,7 +360,7 @@ def _find_file(name: str, file: str) -> Path:
 
 
 def _fingerprint(model: StaticEncoder) -> str:
-    """Hash the files and max_length: what vectors depend on. The same on every machine."""
+    """Hash everything that vectors depend on: the files and max_length. The hash is the same on every machine."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(model.max_length).encode())
     for file, content in sorted(model.shim.files.items()):

