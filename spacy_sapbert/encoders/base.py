@@ -102,7 +102,7 @@ class CarefulWithWords(Protocol):
 
     @property
     def least_word_score(self) -> float:
-        """The score that a link must be above, if the mention is a single word and not a name. It is used if the threshold is lower."""
+        """The score that a link must be above, if the mention is a single word and not a name. It is used if the linker's threshold is lower."""
         ...
 
 

@@ -1,1 +1,1 @@
-"""Vector indexes: one engine, one file, one optional import. Registered under `sapbert_indexes` in setup.py."""
+"""Vector indexes. Each engine has one file and at most one optional library. setup.py registers them under `sapbert_indexes`."""

@@ -1,6 +1,6 @@
 """Annoy (Spotify): a forest of random hyperplanes in one memory-mapped file. The default engine.
 
-Measured: at Annoy's own defaults a quarter of the neighbours of ontology names are lost, so `search_k` is a setting and building measures it.
+With Annoy's own defaults, a quarter of the neighbours of ontology names are not found (measured). So `search_k` is a setting, and a build tunes it.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ from .params import build_param, param, reader_param, search_param
 from .rescored import RescoredIndex, steps
 
 FOREST = "forest.ann"
-CHECKED_NODES = 50_000  # at once
-LARGEST = 1e15  # of a coordinate: Annoy sorts by products of them, and sorting by NaN is undefined
+CHECKED_NODES = 50_000  # nodes that are checked at once
+LARGEST = 1e15  # limit for a coordinate: Annoy sorts by products of coordinates, and sorting with NaN is undefined
 PCA_TO_TRY, SEARCH_K_TO_TRY = (64, 128), [1000, 2000, 5000, 10_000, 20_000, 40_000, 80_000]
 
 
@@ -28,19 +28,19 @@ class AnnoyIndex(RescoredIndex):
     """`spacy-sapbert.AnnoyIndex.v1`.
 
     Args:
-        n_trees: Trees. More are larger, and find more only where search_k stays far below the number of names. Measured on 41,487 HPO
-            names: 8 trees with a large search_k reach exact search's accuracy sooner than 50, whose lists repeat each other.
-        search_k: Nodes looked at per query; 0 leaves it to Annoy (n_trees × k), which loses neighbours.
-        pca: Dimensions the trees see; 0 for all. With fewer, a node is cheaper.
-        rescore: Candidates per query that are compared in full precision.
-        tune: When a linker is built, measure a grid of settings and keep the cheapest that is within 0.3 points of exact search. False keeps
-            the settings given here, and measures those. A folder that is opened brings the settings it was measured with; with False, the
-            search_k and rescore given here are used on it.
-        threads: Threads of a search; 0 for one per core. Building takes one. The forest does not depend on it.
-        seed: Of the hyperplanes and of the PCA's sample.
+        n_trees: Number of trees. More trees need more space, and find more only if search_k is far below the number of names. Measured on 41,487
+            HPO names: 8 trees with a large search_k reach the accuracy of exact search sooner than 50, whose lists repeat each other.
+        search_k: Number of nodes that a query looks at; 0 is Annoy's own choice (n_trees × k), which misses neighbours.
+        pca: Number of dimensions that the trees use; 0 for all. With fewer, a node is cheaper.
+        rescore: Number of candidates per query that are compared in full precision.
+        tune: When a linker is built, measure a grid of settings and keep the cheapest one that is within 0.3 points of exact search. False keeps
+            the settings given here, and measures only these. An opened folder uses the settings that it was measured with; with False, it uses
+            the search_k and rescore given here.
+        threads: Number of threads of a search; 0 for one per core. A build uses one thread, so the forest does not depend on this.
+        seed: Seed of the hyperplanes and of the PCA's sample.
 
     Raises:
-        SapbertError: E002 (a setting), E205 (Annoy is not installed).
+        SapbertError: E002, a setting is wrong; E205, Annoy is not installed.
     """
 
     n_trees: int = build_param(10, least=1)
@@ -54,9 +54,9 @@ class AnnoyIndex(RescoredIndex):
     kind = "annoy index"
 
     def settings_to_try(self, size: int) -> list[dict[str, int]]:
-        """Return what building measures for `size` names: rising values of search_k, each for the values of `pca`; [] where `tune` is off.
+        """Return the settings that a build measures for `size` names: rising values of search_k, each with the values of `pca`; [] if `tune` is off.
 
-        Searches with an equal search_k take about as long with 64 as with 128 dimensions, so the more accurate 128 come first.
+        With equal search_k, a search takes about as long with 64 dimensions as with 128. So 128, which is more accurate, comes first.
         """
         if not self.tune:
             return []
@@ -65,7 +65,7 @@ class AnnoyIndex(RescoredIndex):
         return [{"pca": pca, "n_trees": self.n_trees, "rescore": self.rescore, "search_k": k} for k in every for pca in projections]
 
     def engine_bytes(self, dim: int) -> float:
-        """Return the bytes per name of leaves and splits; a leaf holds up to seen + 2 rows."""
+        """Return the bytes per name of leaves and splits. A leaf holds up to seen + 2 rows."""
         seen = self._seen(dim)
         return (4 * seen + 12) * (1 + 3.4 * self.n_trees / (seen + 2))
 
@@ -79,7 +79,7 @@ class AnnoyIndex(RescoredIndex):
         for start, block in blocks:
             for row, vector in enumerate(block.tolist(), start):
                 forest.add_item(row, vector)
-        # one thread: with several, the order of nodes, and so the file, depends on which thread comes first
+        # one thread: with several, the order of nodes in the file depends on which thread is first
         forest.build(self.n_trees, n_jobs=1)
         return forest
 
@@ -92,7 +92,7 @@ class AnnoyIndex(RescoredIndex):
         return rows
 
     def _save_engine(self, path: Path) -> None:
-        if not self._engine.save(str(path / FOREST)):  # saving also maps the file in place of the memory
+        if not self._engine.save(str(path / FOREST)):  # this also replaces the forest in memory by a map of the file
             raise OSError(f"Annoy could not write '{path / FOREST}'.")
 
     def _open_engine(self, path: Path) -> Any:
@@ -100,7 +100,7 @@ class AnnoyIndex(RescoredIndex):
         forest = _new_forest(self.tree_dim)
         try:
             forest.load(str(path / FOREST))
-        except OSError as error:  # bare, and only after _read_folder has seen that the file is there and whole
+        except OSError as error:  # it has no message; _read_folder has already checked that the file is complete
             raise fail("E202", DamagedFile, path=path, why=f"Annoy can't map '{FOREST}'") from error
         if forest.get_n_items() != len(self):
             raise fail("E202", DamagedFile, path=path, why=f"{forest.get_n_items():,} items in the forest, {len(self):,} vectors beside it")
@@ -108,25 +108,25 @@ class AnnoyIndex(RescoredIndex):
 
 
 def check_forest(path: Path, items: int, dim: int, *, whole: bool) -> None:
-    """Check a file of Annoy before it is mapped: Annoy follows the numbers in it wherever they lead.
+    """Check a file of Annoy before it is memory-mapped, because Annoy follows the numbers in it without checking them.
 
-    The file is a row of nodes of one size: the number of descendants (int32), two children (int32), a vector (float32 each). First come the items,
-    then the nodes of the trees, each after its children, and at the end copies of the roots. A node with few descendants lists them in the place of
-    children and vector.
+    The file is a sequence of nodes of one size: the number of descendants (int32), two children (int32) and a vector (float32). First come the
+    items, then the nodes of the trees, each after its children, and at the end copies of the roots. A node with few descendants lists them instead
+    of children and vector.
 
     Args:
         path: the file.
         items: number of items that it must have.
         dim: number of dimensions of their vectors.
-        whole: look at all nodes; else at the size of the file alone.
+        whole: check all nodes; False checks only the size of the file.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the file is damaged.
 
     Source:
         annoylib.h of Annoy 1.17, `Angular::Node` and `AnnoyIndex::load`.
     """
-    width = dim + 3  # int32 of a node
+    width = dim + 3  # number of int32 in a node
     size = path.stat().st_size
     nodes, rest = divmod(size, 4 * width)
     if rest or nodes <= items:
@@ -142,7 +142,7 @@ def check_forest(path: Path, items: int, dim: int, *, whole: bool) -> None:
             raise ValueError(f"'{FOREST}': an item is not finite")
     if int(table[-1, 0]) != items:
         raise ValueError(f"'{FOREST}' ends with a node of {int(table[-1, 0]):,} descendants, not with a root of {items:,}")
-    most = width - 1  # descendants that a node lists
+    most = width - 1  # largest number of descendants that a node lists
     for start in range(items, nodes, CHECKED_NODES):
         block = np.asarray(table[start : start + CHECKED_NODES])
         numbers, count = np.arange(start, start + len(block)), block[:, 0]
@@ -161,7 +161,7 @@ def check_forest(path: Path, items: int, dim: int, *, whole: bool) -> None:
 
 
 def _usual(bits: npt.NDArray[np.int32]) -> bool:
-    """Return whether int32 that stand for float32 are finite, and so small that their products are."""
+    """Return whether float32 values, given as int32, are finite and small enough that their products are finite too."""
     return bool((np.abs(np.ascontiguousarray(bits).view(np.float32)) < LARGEST).all())
 
 

@@ -1,4 +1,4 @@
-"""Recommend an engine for a number of names, as measured by `python -m benchmarks engines` (docs/guides/engines.md)."""
+"""Recommend an engine for a number of names, by the results of `python -m benchmarks engines` (docs/guides/engines.md)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 from typing import Any
 
 ANNOY = "spacy-sapbert.AnnoyIndex.v1"
-EXACT_UP_TO = 20_000  # names: nothing is faster to build, and a batch of mentions costs less than encoding them
+EXACT_UP_TO = 20_000  # names: no index is built faster, and searching for mentions takes less time than encoding them
 GRAPH: dict[str, Any] = {"dtype": "i8", "pca": 128, "rescore": 100}
-MILLIONS = 2_000_000  # names: from here on memory counts, and what a graph of few edges does not find
-LISTS: dict[str, Any] = {"pca": 96, "search": 64, "rescore": 150, "build_threads": 0}  # of `lists_of` many: a byte a dimension, no edges
-# where Faiss is not installed; on all cores, which is worth a graph that is not the same each time
+MILLIONS = 2_000_000  # names: with more, memory matters, and a graph with few edges misses too many names
+LISTS: dict[str, Any] = {"pca": 96, "search": 64, "rescore": 150, "build_threads": 0}  # for `lists_of` lists: one byte per dimension, no edges
+# if Faiss is not installed. It is built on all cores, although the graph then differs from build to build
 SMALL_GRAPH: dict[str, Any] = {
     "dtype": "i8",
     "pca": 64,
@@ -24,10 +24,7 @@ SMALL_GRAPH: dict[str, Any] = {
 
 
 def recommended(size: int) -> tuple[str, dict[str, Any], str]:
-    """Return the engine recommended for `size` names: registered name, settings, reason.
-
-    Only engines whose libraries are installed are recommended.
-    """
+    """Return the recommended engine for `size` names: registered name, settings, reason. Its library is installed."""
     if size <= EXACT_UP_TO:
         return "spacy-sapbert.ExactIndex.v1", {}, f"{size:,} names are compared one by one as fast as by any index, and none is missed."
     if size >= MILLIONS and _installed("faiss"):
@@ -49,7 +46,7 @@ def recommended(size: int) -> tuple[str, dict[str, Any], str]:
 
 
 def default(size: int) -> tuple[str, dict[str, Any], str]:
-    """Return the engine that is built where none is named: Annoy below `MILLIONS` names, and from there what `recommended` returns."""
+    """Return the engine that is used if none is named: Annoy below `MILLIONS` names, otherwise the one that `recommended` returns."""
     if size < MILLIONS:
         return ANNOY, {}, f"the default below {MILLIONS:,} names; --engine auto takes the best installed one for {size:,}."
     name, settings, why = recommended(size)
@@ -59,7 +56,7 @@ def default(size: int) -> tuple[str, dict[str, Any], str]:
 
 
 def lists_of(size: int) -> int:
-    """Four times the root of the number of names (Faiss's guidelines say four to sixteen), rounded up to a power of two."""
+    """Return the number of lists for `size` names: four times the square root (Faiss's guidelines: four to sixteen), rounded up to a power of two."""
     return int(2 ** math.ceil(math.log2(4 * math.sqrt(size))))
 
 

@@ -1,7 +1,7 @@
-"""What an engine may offer besides `VectorIndex`: small Protocols, each asked for by isinstance where it is used.
+"""Protocols that an engine may implement in addition to `VectorIndex`. The code that uses one checks for it with isinstance.
 
-An engine is a class that is registered under `sapbert_indexes` and fulfils `spacy_sapbert.types.VectorIndex`. It works without any of the
-Protocols below; each says what is lost without it.
+An engine is a class that is registered under `sapbert_indexes` and implements `spacy_sapbert.types.VectorIndex`. It works without any of the
+protocols below; the docstring of each says what is lost without it.
 """
 
 from __future__ import annotations
@@ -14,60 +14,60 @@ import numpy.typing as npt
 
 @runtime_checkable
 class NeedsLibrary(Protocol):
-    """An engine of an optional library. Without this, a missing library is noticed only after hours of encoding."""
+    """An engine that needs an optional library. Without this, a missing library is noticed only after hours of encoding."""
 
     def require(self) -> None:
-        """Raise an error that says what to install, if the library is missing (or its server cannot be reached)."""
+        """Raise an error that says what to install, if the library is missing (or an error, if its server can't be reached)."""
         ...
 
 
 @runtime_checkable
 class Tunable(Protocol):
-    """An engine whose search can be made faster or more accurate. Without this, building measures the settings as they are given."""
+    """An engine whose search can be made faster or more accurate. Without this, a build measures only the given settings."""
 
     @property
     def build_params(self) -> Sequence[str]:
-        """Names of the settings that the index's files depend on: where one of them changes, the index is built again."""
+        """Names of the settings that the index's files depend on. If one of them changes, the index must be built again."""
         ...
 
     def settings_to_try(self, size: int) -> list[dict[str, Any]]:
-        """Return the settings that building measures.
+        """Return the settings that a build measures.
 
         Args:
             size: Number of names.
 
         Returns:
-            Settings by name, from the cheapest search to the dearest; with equal build params, a dearer one finds more. The first that is
-            accurate enough is taken. [] for none.
+            Settings by name, from the cheapest search to the most expensive one; with equal build params, a more expensive one must find more. The
+            first one that is accurate enough is used. [] for none.
         """
         ...
 
     def set_search(self, settings: Mapping[str, Any]) -> None:
-        """Use other search params from now on. Build params among the settings are those that this index was built with."""
+        """Use other search params from now on. If the settings have build params, these are the ones that this index was built with."""
         ...
 
 
 @runtime_checkable
 class SizedOnDisk(Protocol):
-    """An engine that knows the size of its files. Without this, estimates count the stored vectors alone."""
+    """An engine that knows the size of its files. Without this, estimates count only the stored vectors."""
 
     def engine_bytes(self, dim: int) -> float:
-        """Return the bytes per name, for vectors of `dim` dimensions, that the engine's own files take; in memory while it is built, too."""
+        """Return the bytes per name of the engine's own files, for vectors of `dim` dimensions. A build takes as much memory, too."""
         ...
 
 
 @runtime_checkable
 class LearnsFromSample(Protocol):
-    """An engine that learns from a sample of the vectors before it is built. Without this, estimates leave that memory out."""
+    """An engine that learns from a sample of the vectors before it is built. Without this, estimates leave out that memory."""
 
     def learning_bytes(self, names: int, dim: int) -> float:
-        """Return the bytes of memory that learning takes."""
+        """Return the bytes of memory that learning takes, for this number of names of `dim` dimensions."""
         ...
 
 
 @runtime_checkable
 class StoresAs(Protocol):
-    """An engine that stores vectors with another precision than float32. Encoded names are then kept with that precision only."""
+    """An engine that stores vectors in another precision than float32. Encoded names are then stored only in that precision."""
 
     @property
     def storage(self) -> npt.DTypeLike:
@@ -77,21 +77,21 @@ class StoresAs(Protocol):
 
 @runtime_checkable
 class Reported(Protocol):
-    """An index that keeps the report of its tuning, through `to_disk` and `from_disk`.
+    """An index with a report of its tuning, which `to_disk` saves and `from_disk` reads.
 
-    Without this, it cannot be checked that an index was built for the knowledge base and the encoder it is used with.
+    Without this, nobody can check that an index was built for the knowledge base and the encoder that it is used with.
     """
 
-    report: dict[str, Any]  # JSON-able
+    report: dict[str, Any]  # JSON values
 
 
 @runtime_checkable
 class HasReaderParams(Protocol):
-    """An engine with settings that concern only the process that searches, such as time-outs. Without this, each setting counts as the folder's."""
+    """An engine with settings that matter only to the process that searches, such as timeouts. Without this, all settings belong to the folder."""
 
     @property
     def reader_params(self) -> Sequence[str]:
-        """Names of the settings that no result depends on."""
+        """Names of the settings that results do not depend on."""
         ...
 
 
@@ -103,10 +103,10 @@ class Threaded(Protocol):
 
 
 def report_of(index: object) -> dict[str, Any]:
-    """Return the report of an index's tuning, {} where it keeps none."""
+    """Return the report of an index's tuning; {} if it has none."""
     return index.report if isinstance(index, Reported) else {}
 
 
 def reader_params_of(index: object) -> Sequence[str]:
-    """Return the names of the settings that no result depends on."""
+    """Return the names of the settings that results do not depend on."""
     return index.reader_params if isinstance(index, HasReaderParams) else ()

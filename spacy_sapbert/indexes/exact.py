@@ -1,4 +1,4 @@
-"""Exact search: the truth for recall and tests, and as fast as any engine up to some ten thousand names."""
+"""Exact search. Recall and tests compare other engines with it; up to some ten thousand names it is as fast as any engine."""
 
 from pathlib import Path
 from typing import Any, Optional
@@ -11,27 +11,27 @@ from .stored import StoredVectors, exact_search
 
 
 class ExactIndex(StoredVectors):
-    """`spacy-sapbert.ExactIndex.v1`: every query against every vector, in float32."""
+    """`spacy-sapbert.ExactIndex.v1`: compares every query with every vector, in float32."""
 
     kind = "exact index"
     storage = np.float32
 
     @classmethod
     def over(cls, vectors: npt.NDArray[Any]) -> "ExactIndex":
-        """Return an index that searches vectors (n, d) in place, in any precision. Nothing is copied or checked."""
+        """Return an index over vectors (n, d) of any precision. They are neither copied nor checked."""
         index = cls()
         index._stored, index.dim = vectors, int(vectors.shape[1])
         return index
 
     def get_config(self) -> dict[str, Any]:
-        """Return no settings: there are none."""
+        """Return {}, because there are no settings."""
         return {}
 
     def query(self, vectors: Floats2d, k: int, *, allowed: Optional[Bools1d] = None, budget: float = 1.0) -> tuple[Ints2d, Floats2d]:
         """Find the nearest rows; see `VectorIndex.query`.
 
         Raises:
-            SapbertError: E204 (shape, NaN), E206 (k).
+            SapbertError: E204, the shape is wrong or a value is not finite; E206, k is below 1.
         """
         queries = self._check(vectors, k, allowed)
         return exact_search(self._stored, queries, k, None if allowed is None else np.flatnonzero(allowed))

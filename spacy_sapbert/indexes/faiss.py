@@ -1,4 +1,4 @@
-"""Faiss (Meta): any index that a factory string names."""
+"""Faiss (Meta): any index that a factory string describes."""
 
 import os
 import re
@@ -18,8 +18,8 @@ from .params import build_param, param, reader_param, search_param
 from .rescored import BLOCK, RescoredIndex
 
 FILE = "index.faiss"
-TRAINED_ON = 200_000  # vectors that clusters and codes are learnt from at least, and
-PER_LIST = 39  # for each list: with fewer, Faiss warns
+TRAINED_ON = 200_000  # smallest number of vectors that clusters and codes are learnt from
+PER_LIST = 39  # smallest number of these vectors for each list; with fewer, Faiss warns
 SEARCH_TO_TRY = {"efSearch": [16, 32, 64, 128, 256, 512, 1024], "nprobe": [4, 8, 16, 32, 64, 128, 256, 512, 1024]}
 
 
@@ -28,18 +28,18 @@ class FaissIndex(RescoredIndex):
     """`spacy-sapbert.FaissIndex.v1`; `pip install spacy-sapbert[faiss]`.
 
     Args:
-        factory: What to build, in Faiss's own words (github.com/facebookresearch/faiss/wiki/The-index-factory): "HNSW32", "IVF1024,SQ8",
-            "OPQ64,IVF4096,PQ64", "Flat" … Candidates are compared in full precision in any case.
-        search: Nodes looked at per query (efSearch, of HNSW), or lists (nprobe, of IVF); other kinds have no such setting.
-        build_threads: Threads of a build; 0 for one per core. With several, an HNSW graph is not the same each time.
-        pca: Dimensions the index sees; 0 for all.
-        rescore: Candidates per query that are compared in full precision.
-        tune: As for `AnnoyIndex`, over `search`.
-        threads: Threads of a search; 0 for one per core.
-        seed: Of the PCA's sample, and of the vectors that clusters are learnt from.
+        factory: The index to build, as a factory string of Faiss (github.com/facebookresearch/faiss/wiki/The-index-factory): "HNSW32",
+            "IVF1024,SQ8", "OPQ64,IVF4096,PQ64", "Flat" … Candidates are always compared in full precision.
+        search: Number of nodes (efSearch of HNSW) or lists (nprobe of IVF) that a query looks at; other kinds have no such setting.
+        build_threads: Number of threads of a build; 0 for one per core. With several, an HNSW graph differs from build to build.
+        pca: Number of dimensions that the index uses; 0 for all.
+        rescore: Number of candidates per query that are compared in full precision.
+        tune: As for `AnnoyIndex`, with values of `search`.
+        threads: Number of threads of a search; 0 for one per core.
+        seed: Seed of the PCA's sample, and of the vectors that clusters are learnt from.
 
     Raises:
-        SapbertError: E002 (a setting), E205 (Faiss is not installed).
+        SapbertError: E002, a setting is wrong; E205, Faiss is not installed.
     """
 
     factory: str = build_param("HNSW32")
@@ -56,11 +56,11 @@ class FaissIndex(RescoredIndex):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._lock = threading.Lock()
-        self._searched_with = 0  # nodes or lists that Faiss is set to look at
+        self._searched_with = 0  # number of nodes or lists that Faiss is set to look at
 
     @property
     def search_setting(self) -> str:
-        """Faiss's name for `search` with this factory; "" where there is no such setting."""
+        """Faiss's name for `search` with this factory; "" if there is no such setting."""
         return "nprobe" if "IVF" in self.factory else "efSearch" if "HNSW" in self.factory else ""
 
     def settings_to_try(self, size: int) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ class FaissIndex(RescoredIndex):
         return self._rising("search", SEARCH_TO_TRY[self.search_setting], size) if self.search_setting else []
 
     def engine_bytes(self, dim: int) -> float:
-        """Return the bytes per name: a code and edges, as the factory says, and a row's number."""
+        """Return the bytes per name: a code and edges, which depend on the factory, and the number of a row."""
         seen = self._seen(dim)
         code, links = 4 * seen, 0
         for part in self.factory.split(","):
@@ -125,7 +125,7 @@ class FaissIndex(RescoredIndex):
         if self.search_setting == "efSearch":
             looked_at = max(looked_at, fetch)
         library = _library()
-        with self._lock:  # it is a setting of the index
+        with self._lock:  # the setting belongs to the index, which all threads share
             if self.search_setting and looked_at != self._searched_with:
                 try:
                     library.ParameterSpace().set_index_parameter(self._engine, self.search_setting, looked_at)
@@ -134,11 +134,11 @@ class FaissIndex(RescoredIndex):
                     raise fail("E002", setting="factory", component="FaissIndex", value=self.factory, why=why) from error
                 self._searched_with = looked_at
         before = library.omp_get_max_threads()
-        library.omp_set_num_threads(1)  # of the thread that calls; how many of these there are is `threads`
+        library.omp_set_num_threads(1)  # for the thread that calls; `threads` is the number of these threads
         try:
             _, rows = self._engine.search(queries, fetch)
         finally:
-            library.omp_set_num_threads(before)  # PyTorch's are the same: the encoder is to keep its cores
+            library.omp_set_num_threads(before)  # PyTorch uses the same setting, and the encoder must keep its cores
         return np.asarray(rows, dtype=np.int64)
 
     def _save_engine(self, path: Path) -> None:
@@ -151,7 +151,7 @@ class FaissIndex(RescoredIndex):
         self._searched_with = 0
         try:
             index = library.read_index(str(path / FILE), getattr(library, "IO_FLAG_MMAP_IFC", 0))
-        except (RuntimeError, MemoryError) as error:  # only after _read_folder has seen that the file is there and whole
+        except (RuntimeError, MemoryError) as error:  # _read_folder has already checked that the file is complete
             raise fail("E202", DamagedFile, path=path, why=f"Faiss can't read '{FILE}': {_reason(error)}") from error
         if index.ntotal != len(self) or index.d != self.tree_dim:
             raise fail(
@@ -166,20 +166,20 @@ class FaissIndex(RescoredIndex):
 
 
 def check_index(index: Any, names: int) -> None:
-    """Check the graph, lists and codes of an index that Faiss has read: a search follows the numbers in them wherever they lead.
+    """Check the graph, lists and codes of an index that Faiss has read, because a search follows the numbers in them without checking them.
 
     Args:
-        index: of Faiss.
+        index: the index, as a Faiss object.
         names: number of vectors that it must have.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the index is damaged.
     """
     library = _library()
     index = library.downcast_index(index)
     if index.ntotal != names or index.d < 1:
         raise ValueError(f"a part of '{FILE}' has {index.ntotal:,} vectors, not {names:,}")
-    for part in ("storage", "index", "base_index"):  # of a graph, behind a transform, before a refinement
+    for part in ("storage", "index", "base_index"):  # the vectors of a graph, the index after a transform, the index before a refinement
         if getattr(index, part, None) is not None:
             check_index(getattr(index, part), names)
     if hasattr(index, "hnsw"):
@@ -200,10 +200,10 @@ def check_index(index: Any, names: int) -> None:
 
 
 def _check_graph(graph: Any, names: int) -> None:
-    """Check that the edges of a graph lead to nodes that are there.
+    """Check that the edges of a graph lead to existing nodes.
 
     Raises:
-        ValueError: they do not.
+        ValueError: an edge leads to no node, or the graph does not fit the number of names.
     """
     array = _library().vector_to_array
     neighbours, offsets, levels, until = (array(getattr(graph, part)) for part in ("neighbors", "offsets", "levels", "cum_nneighbor_per_level"))
@@ -225,7 +225,7 @@ def _check_graph(graph: Any, names: int) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return what Faiss says, without the place in its sources."""
+    """Return Faiss's message without the place in its source code."""
     return str(error).rpartition(": ")[2].strip()
 
 

@@ -1,7 +1,7 @@
-"""Lists of near vectors (an inverted file: Jégou, Douze and Schmid, TPAMI 2011) in numpy: no library, and the lists of a batch are compared at once.
+"""Lists of near vectors (an inverted file: Jégou, Douze and Schmid, TPAMI 2011) in NumPy. It needs no library, and compares a list with many queries.
 
-Names are put into lists around centres that k-means learns. A query is compared with the names of the `probe` lists with the nearest centres, by their
-first PCA axes; the best are compared in full, as with every approximate engine.
+Names are put into lists around centres that k-means learns. A query is compared with the names of the `probe` lists whose centres are nearest, by
+the first PCA axes. The best names are compared in full precision, as with every approximate engine.
 """
 
 import math
@@ -20,8 +20,8 @@ from .params import build_param, param, reader_param, search_param
 from .rescored import BLOCK, RescoredIndex
 
 PARTS = ("centres", "bounds", "rows", "seen")
-PER_LIST = 60  # vectors that a centre is learnt from
-ROUNDS = 8  # of k-means: more move few names
+PER_LIST = 60  # vectors per centre that centres are learnt from
+ROUNDS = 8  # of k-means; further rounds would move only a few names
 PROBE_TO_TRY = [32, 64, 128, 256, 512, 1024]
 
 
@@ -30,9 +30,9 @@ class Lists(NamedTuple):
 
     Attributes:
         centres: (c, d), L2-normalised.
-        bounds: (c + 1,) list i holds the places from bounds[i] to before bounds[i + 1].
-        rows: (n,) row of the name in each place.
-        seen: (n, d) what the engine sees of the name in each place.
+        bounds: (c + 1,) list i has the positions from bounds[i] to bounds[i + 1] - 1.
+        rows: (n,) row of the name at each position.
+        seen: (n, d) the first PCA axes of the name at each position.
     """
 
     centres: Floats2d
@@ -46,16 +46,16 @@ class ListsIndex(RescoredIndex):
     """`spacy-sapbert.ListsIndex.v1`.
 
     Args:
-        lists: Lists; 0 for four times the root of the number of names, as a power of two.
-        probe: Lists looked at per query. More are slower and find more.
-        pca: Dimensions that are compared in the lists; 0 for all.
-        rescore: Candidates per query that are compared in full precision.
-        tune: As for `AnnoyIndex`, over probe.
-        threads: Threads of a search; 0 for one per core.
-        seed: Of the first centres and of the PCA's sample.
+        lists: Number of lists; 0 for four times the square root of the number of names, rounded to a power of two.
+        probe: Number of lists that a query looks at. More lists are slower and find more.
+        pca: Number of dimensions that are compared in the lists; 0 for all.
+        rescore: Number of candidates per query that are compared in full precision.
+        tune: As for `AnnoyIndex`, with values of probe.
+        threads: Number of threads of a search; 0 for one per core.
+        seed: Seed of the first centres and of the PCA's sample.
 
     Raises:
-        SapbertError: E002 (a setting).
+        SapbertError: E002, a setting is wrong.
     """
 
     lists: int = build_param(0, least=0)
@@ -70,7 +70,7 @@ class ListsIndex(RescoredIndex):
 
     @property
     def queries_at_once(self) -> int:
-        """Queries that one thread searches at once; a list is compared with all of them that look at it."""
+        """Number of queries that one thread searches at once. A list is compared with all queries that look at it."""
         return 128
 
     def settings_to_try(self, size: int) -> list[dict[str, Any]]:
@@ -78,15 +78,15 @@ class ListsIndex(RescoredIndex):
         return self._rising("probe", PROBE_TO_TRY, self.lists_of(size))
 
     def lists_of(self, size: int) -> int:
-        """Return the number of lists for so many names."""
+        """Return the number of lists for `size` names."""
         return min(self.lists or int(2 ** round(math.log2(4 * math.sqrt(size)))), size)
 
     def engine_bytes(self, dim: int) -> float:
-        """Return the bytes per name: what is seen of it, and its row."""
+        """Return the bytes per name: its first PCA axes, and its row."""
         return 4.0 * self._seen(dim) + 8
 
     def require(self) -> None:
-        """Need no library."""
+        """Do nothing, because this engine needs no library."""
 
     def _build_engine(self, blocks: Iterator[tuple[int, Floats2d]], total: int) -> Lists:
         seen = np.empty((total, self.tree_dim), dtype=np.float32)
@@ -104,11 +104,11 @@ class ListsIndex(RescoredIndex):
         probes = min(max(1, int(self.probe * budget)), len(sizes))
         near = queries @ lists.centres.T  # (q, c)
         chosen = np.argpartition(-near, probes - 1, axis=1)[:, :probes] if probes < len(sizes) else np.tile(np.arange(len(sizes)), (len(queries), 1))
-        if (sizes[chosen].sum(axis=1) < min(fetch, len(lists.rows))).any():  # lists of few names: as many as it takes
+        if (sizes[chosen].sum(axis=1) < min(fetch, len(lists.rows))).any():  # lists with few names: take more lists
             chosen = np.argsort(-near, axis=1, kind="stable")
             enough = np.maximum.accumulate(np.cumsum(sizes[chosen], axis=1), axis=1) < min(fetch, len(lists.rows))
             chosen = chosen[:, : int(enough.sum(axis=1).max()) + 1]
-        ends = np.cumsum(sizes[chosen], axis=1)  # (q, probes) where each list ends among the query's candidates
+        ends = np.cumsum(sizes[chosen], axis=1)  # (q, probes) position after each list among the query's candidates
         scores = np.full((len(queries), int(ends[:, -1].max())), -np.inf, dtype=np.float32)
         order = np.argsort(chosen, axis=None, kind="stable")  # all pairs of a query and a list, by list
         which, at = np.divmod(order, chosen.shape[1])
@@ -127,7 +127,7 @@ class ListsIndex(RescoredIndex):
             else np.tile(np.arange(scores.shape[1]), (len(queries), 1))
         )
         rows = np.empty(best.shape, dtype=np.int64)
-        for i, columns in enumerate(best):  # back to the places of the lists: padding is past the last one
+        for i, columns in enumerate(best):  # from columns back to positions in the lists; padding comes after the last list
             at_list = np.minimum(np.searchsorted(ends[i], columns, side="right"), chosen.shape[1] - 1)
             list_ = chosen[i, at_list]
             rows[i] = lists.rows[np.minimum(lists.bounds[list_ + 1] - (ends[i, at_list] - columns), len(lists.rows) - 1)]
@@ -136,7 +136,7 @@ class ListsIndex(RescoredIndex):
 
     def _save_engine(self, path: Path) -> None:
         for part, array in zip(PARTS, self._engine):
-            fresh = path / f"lists_{part}.npy.new"  # beside: what is saved may be mapped from the file that is replaced
+            fresh = path / f"lists_{part}.npy.new"  # a new file, because the array may be a map of the old one
             with open(fresh, "wb") as file:
                 np.save(file, array)
             os.replace(fresh, path / f"lists_{part}.npy")
@@ -157,7 +157,7 @@ class ListsIndex(RescoredIndex):
 
 
 def _centres(seen: Floats2d, count: int, seed: int) -> Floats2d:
-    """Learn centres (count, d) by k-means over directions, from a seeded sample."""
+    """Learn centres (count, d) from a seeded sample, by k-means with cosines."""
     chosen = np.random.default_rng(seed).permutation(len(seen))
     sample = _directions(seen[np.sort(chosen[: PER_LIST * count])])
     centres = _directions(seen[np.sort(chosen[:count])])
@@ -177,7 +177,7 @@ def _directions(vectors: Floats2d) -> Floats2d:
 
 
 def _nearest_centres(vectors: Floats2d, centres: Floats2d) -> Ints1d:
-    """Return the centre with the largest cosine for each vector."""
+    """Return for each vector the number of the centre with the largest cosine (n,)."""
     blocks = [np.argmax(vectors[start : start + BLOCK] @ centres.T, axis=1) for start in range(0, len(vectors), BLOCK)]
     found: Ints1d = np.concatenate(blocks).astype(np.int64)
     return found

@@ -1,4 +1,4 @@
-"""The params of an engine: fields of a dataclass, each with the part it plays and its smallest value."""
+"""The params of an engine are fields of a dataclass. Each has a kind (build, search or reader) and a smallest value."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def param(default: T, *, least: int | None = None, part: str = "") -> T:
 
     Args:
         default: Its default.
-        least: Its smallest value.
-        part: BUILD, SEARCH, READER, or "" for a setting that a folder does not bring.
+        least: Its smallest value; None for no limit.
+        part: BUILD, SEARCH, READER, or "" for a setting that is not read from a folder.
     """
     made: T = field(default=default, metadata={"least": least, "part": part})
     return made
@@ -30,12 +30,12 @@ def build_param(default: T, *, least: int | None = None) -> T:
 
 
 def search_param(default: T, *, least: int | None = None) -> T:
-    """Return a field for a setting of the search, which can be tuned."""
+    """Return a field for a setting of the search. It can be tuned."""
     return param(default, least=least, part=SEARCH)
 
 
 def reader_param(default: T, *, least: int | None = None) -> T:
-    """Return a field for a setting that no result depends on."""
+    """Return a field for a setting that results do not depend on."""
     return param(default, least=least, part=READER)
 
 
@@ -45,7 +45,7 @@ def params_of(index: Any) -> dict[str, Any]:
 
 
 def names_of(index: Any, part: str) -> tuple[str, ...]:
-    """Return the names of the settings that play this part."""
+    """Return the names of the settings of this kind: BUILD, SEARCH or READER."""
     return tuple(each.name for each in _fields(index) if each.metadata["part"] == part)
 
 
@@ -53,7 +53,7 @@ def check_params(index: Any) -> None:
     """Refuse settings below their smallest value.
 
     Raises:
-        SapbertError: E002.
+        SapbertError: E002, a setting is too small.
     """
     for each in _fields(index):
         value, least = getattr(index, each.name), each.metadata["least"]
@@ -62,15 +62,15 @@ def check_params(index: Any) -> None:
 
 
 def take_saved(index: Any, saved: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Give an engine settings of a manifest.
+    """Set an engine's settings to those of a manifest.
 
     Args:
         index: the engine.
         saved: settings by name.
-        names: of the settings that are taken.
+        names: names of the settings that are set.
 
     Raises:
-        ValueError: one is missing, of another type, or too small.
+        ValueError: a setting is missing, of another type, or too small.
     """
     wanted = {each.name: each for each in _fields(index)}
     for name in names:

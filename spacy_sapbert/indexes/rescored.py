@@ -1,7 +1,7 @@
-"""What approximate engines share: they name candidates, we compare them.
+"""What approximate engines share: the engine finds candidates, and this module compares them.
 
-The engine sees the vectors, or the first axes of their PCA (BioLORD-2023 uses 64 dimensions), in whatever precision it likes, and names the
-`rescore` rows that seem nearest; those are compared with the query in full precision, from a memory-mapped float16 file.
+The engine gets the vectors, or the first axes of their PCA (BioLORD-2023 uses 64 dimensions), and stores them in any precision. It returns the
+`rescore` rows that seem nearest. These are compared with the query in full precision, from a memory-mapped float16 file.
 """
 
 import os
@@ -19,20 +19,20 @@ from .params import BUILD, READER, SEARCH, check_params, names_of, params_of, ta
 from .stored import StoredVectors, best, damaged, exact_search
 
 PROJECTION = "projection.npy"
-PCA_SAMPLE = 50_000  # vectors the projection is fitted on
-EXACT_PER_FETCHED = 350  # allowed rows that are compared one by one in the time in which an engine finds, and we compare, one row more
-OVERFETCH, EXTRA = 1.5, 10  # under a filter: rows fetched for each that should be left, and besides
-BLOCK = 10_000  # vectors handed to an engine at once
+PCA_SAMPLE = 50_000  # vectors that the projection is fit on
+EXACT_PER_FETCHED = 350  # exact search compares this many rows in the time that an engine needs for one more candidate
+OVERFETCH, EXTRA = 1.5, 10  # with a filter, an engine is asked for 1.5 times as many rows as needed, and 10 more
+BLOCK = 10_000  # vectors that an engine gets at once
 
 
 class RescoredIndex(StoredVectors):
     """Base of the approximate engines.
 
-    A subclass is a dataclass of its params (see `params`), and says what the engine is (`_build_engine`, `_nearest`) and which files it has
-    (`_save_engine`, `_open_engine`).
+    A subclass is a dataclass of its params (see `params`). It builds and searches the engine (`_build_engine`, `_nearest`) and writes and opens its
+    files (`_save_engine`, `_open_engine`).
 
-    A filtered query never gives fewer allowed rows than there are, up to k: the engine is asked for more, and where that is not enough the
-    allowed rows are searched exactly, as they are from the start where they are few.
+    A query with a filter always returns k allowed rows, or all of them if there are fewer. The engine is asked for more rows than k. If that is not
+    enough, or if few rows are allowed, the allowed rows are searched exactly.
     """
 
     pca: int
@@ -54,16 +54,16 @@ class RescoredIndex(StoredVectors):
 
     @property
     def reader_params(self) -> Sequence[str]:
-        """Names of the settings that no result depends on."""
+        """Names of the settings that results do not depend on."""
         return names_of(self, READER)
 
     @property
     def queries_at_once(self) -> int:
-        """Queries that one thread searches at once."""
+        """Number of queries that one thread searches at once."""
         return 32
 
     def get_config(self) -> dict[str, Any]:
-        """Return the settings that make this index again."""
+        """Return the settings that make an equal index."""
         return params_of(self)
 
     def set_search(self, settings: Mapping[str, Any]) -> None:
@@ -72,18 +72,15 @@ class RescoredIndex(StoredVectors):
             setattr(self, name, settings.get(name, getattr(self, name)))
 
     def engine_bytes(self, dim: int) -> float:
-        """Return the bytes per name of the engine's own files; 0 where the engine runs elsewhere."""
+        """Return the bytes per name of the engine's own files; 0 if the engine runs elsewhere."""
         return 0
 
     def _seen(self, dim: int) -> int:
-        """Return how many of `dim` dimensions the engine will see."""
+        """Return how many of `dim` dimensions the engine will use."""
         return min(self.pca or dim, dim)
 
     def _rising(self, setting: str, values: list[int], size: int) -> list[dict[str, Any]]:
-        """Return the settings to try for an index of `size` names: rising values of one search param, all others as they are.
-
-        [] where `tune` is off.
-        """
+        """Return the settings to try for an index of `size` names: rising values of one search param, all others unchanged; [] if `tune` is off."""
         if not self.tune:
             return []
         fixed = {name: getattr(self, name) for name in (*self.build_params, "rescore") if name != "seed"}
@@ -95,7 +92,7 @@ class RescoredIndex(StoredVectors):
         """Load the engine's library.
 
         Raises:
-            SapbertError: E205 where it is missing.
+            SapbertError: E205, it is missing.
         """
         raise NotImplementedError
 
@@ -103,11 +100,11 @@ class RescoredIndex(StoredVectors):
         """Build the engine.
 
         Args:
-            blocks: The number of a first row, and vectors (at most BLOCK, tree_dim) from there on; in order.
+            blocks: Blocks in the order of rows: the number of the first row, and at most BLOCK vectors (b, tree_dim).
             total: Number of all vectors.
 
         Raises:
-            SapbertError: E205 where the library is missing.
+            SapbertError: E205, the library is missing.
         """
         raise NotImplementedError
 
@@ -116,11 +113,11 @@ class RescoredIndex(StoredVectors):
 
         Args:
             queries: (q, tree_dim).
-            fetch: Rows to return per query, at most.
+            fetch: Largest number of rows to return per query.
             budget: The search budget, see `VectorIndex.query`.
 
         Returns:
-            Rows (q, at most `fetch`); -1 where there are fewer.
+            Rows (q, at most `fetch`), filled up with -1.
         """
         raise NotImplementedError
 
@@ -129,13 +126,13 @@ class RescoredIndex(StoredVectors):
         raise NotImplementedError
 
     def _open_engine(self, path: Path) -> Any:
-        """Open the engine's files of a folder.
+        """Open the engine's files in a folder.
 
-        What can be checked is checked first: a library that maps a file believes what it says, and crashes where it leads nowhere.
+        The files are checked first, as far as possible: a library that maps a damaged file would trust its content and crash.
 
         Raises:
             ValueError: a file is damaged.
-            SapbertError: E202 (damaged), E205 (no library).
+            SapbertError: E202, a file is damaged; E205, the library is missing.
         """
         raise NotImplementedError
 
@@ -152,7 +149,7 @@ class RescoredIndex(StoredVectors):
         """Find the nearest rows; see `VectorIndex.query`.
 
         Raises:
-            SapbertError: E204 (shape, NaN), E206 (k).
+            SapbertError: E204, the shape is wrong or a value is not finite; E206, k is below 1.
         """
         queries = self._check(vectors, k, allowed)
         if len(queries) == 0:
@@ -163,7 +160,7 @@ class RescoredIndex(StoredVectors):
         if subset is not None and total < EXACT_PER_FETCHED * fetch:
             return self._exact(queries, k, subset)
         rows, cosines = self._search(queries, k, fetch, allowed, budget)
-        short = np.flatnonzero((rows >= 0).sum(axis=1) < min(k, total))  # the promise: all that are allowed, up to k
+        short = np.flatnonzero((rows >= 0).sum(axis=1) < min(k, total))  # fewer than promised: k, or all that are allowed
         if len(short):
             rows[short], cosines[short] = self._exact(queries[short], k, subset)
         return rows, cosines
@@ -183,7 +180,7 @@ class RescoredIndex(StoredVectors):
             cosines = np.full(rows.shape, -np.inf, dtype=np.float32)
             for i, found in enumerate(self._nearest(projected[lines.start : lines.stop], fetch, budget)):
                 kept = found[found >= 0]
-                if len(kept) and int(kept.max()) >= len(self):  # in a file that is too large to be looked through
+                if len(kept) and int(kept.max()) >= len(self):  # the file was too large to be checked completely
                     raise damaged(self._path or Path(), f"the engine names row {int(kept.max()):,} of {len(self):,}")
                 if allowed is not None:
                     kept = kept[allowed[kept]]
@@ -216,7 +213,7 @@ class RescoredIndex(StoredVectors):
             np.save(path / PROJECTION, self._projection)
 
     def from_disk(self, path: Path) -> "RescoredIndex":
-        """Open the index of a folder. Build params are the folder's; so are search params, unless `tune` is off."""
+        """Open the index of a folder. Build params are read from the folder, and search params too, unless `tune` is off."""
         path = Path(path)
         manifest = self._read_folder(path)
         saved = (*self.build_params, *(names_of(self, SEARCH) if self.tune else ()))
@@ -231,10 +228,10 @@ class RescoredIndex(StoredVectors):
         return self
 
     def _read_projection(self, path: Path) -> Optional[Floats2d]:
-        """Return the projection (dim, pca); None where there is none.
+        """Return the projection (dim, pca); None if there is none.
 
         Raises:
-            ValueError: it is damaged.
+            ValueError: the file is damaged.
         """
         if not path.is_file():
             return None
@@ -256,7 +253,7 @@ def principal_axes(vectors: Floats2d, dims: int, seed: int) -> Floats2d:
     sample = np.asarray(vectors[np.sort(chosen)], dtype=np.float32).astype(np.float64)
     _, axes = np.linalg.eigh(sample.T @ sample)  # ascending
     axes = axes[:, ::-1][:, :dims]
-    axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])  # eigenvectors have no sign of their own
+    axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])  # the sign of an eigenvector is arbitrary: make the largest value positive
     return np.ascontiguousarray(axes, dtype=np.float32)
 
 

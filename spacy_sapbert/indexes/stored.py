@@ -1,4 +1,4 @@
-"""What all our engines share: they check input, keep vectors in one memory-mapped file, and search a subset exactly."""
+"""What all engines of this package share: they check input, store vectors in one memory-mapped file, and search a subset exactly."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ..types import Bools1d, Floats2d, Ints2d
 
 VERSION = 1
 VECTORS = "vectors.npy"
-_CHECKED_ROWS = 50_000  # at once, where vectors are many
-KEPT_MAPPED = 1 << 30  # bytes of vectors; more of them are not looked at through a map
-_BLOCK_CELLS = 1 << 26  # similarities held at once: 256 MB of float32
+_CHECKED_ROWS = 50_000  # rows that are checked at once
+KEPT_MAPPED = 1 << 30  # bytes of vectors; a larger file is read instead of memory-mapped
+_BLOCK_CELLS = 1 << 26  # similarities that are in memory at once: 256 MB of float32
 
 
 def damaged(path: Path, why: object) -> SapbertError:
-    """Return the error of a damaged index, E202."""
+    """Return the error for a damaged index, E202."""
     return fail("E202", DamagedFile, path=path, why=why)
 
 
@@ -33,7 +33,7 @@ def as_queries(vectors: Any, dim: int) -> Floats2d:
     """Return queries as float32 (q, dim).
 
     Raises:
-        SapbertError: E204 where the shape is wrong or a value is not finite.
+        SapbertError: E204, the shape is wrong or a value is not finite.
     """
     array = np.asarray(vectors, dtype=np.float32)
     if array.ndim != 2 or array.shape[1] != dim:
@@ -77,7 +77,7 @@ def exact_search(stored: npt.NDArray[Any], queries: Floats2d, k: int, subset: np
 
 
 def _top(found: Floats2d, keep: int) -> Ints2d:
-    """Return the columns of the `keep` largest values of each line, unsorted. Of equal values at the edge, the first ones are taken."""
+    """Return the columns of the `keep` largest values of each line, unsorted. If values at the limit are equal, the first ones are taken."""
     top = np.argpartition(-found, keep - 1, axis=1)[:, :keep]
     least = np.take_along_axis(found, top, axis=1).min(axis=1)
     for line in np.flatnonzero((found >= least[:, None]).sum(axis=1) > keep):
@@ -86,7 +86,7 @@ def _top(found: Floats2d, keep: int) -> Ints2d:
 
 
 def _as_stored(vectors: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return vectors (n, d) in the precision of an index; the same array where it has that precision already."""
+    """Return vectors (n, d) in the precision of an index. If they already have it, the same array is returned."""
     given = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors, dtype=np.float32)
     if given.ndim != 2:
         raise fail("E204", dim="d", got=f"shape {given.shape}")
@@ -103,7 +103,7 @@ def _as_stored(vectors: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 class _Report(BaseModel):
-    """What the report of an index says about the parts that it was built for."""
+    """The required content of an index's report."""
 
     model_config = ConfigDict(strict=True)
 
@@ -111,7 +111,7 @@ class _Report(BaseModel):
 
 
 class _Manifest(BaseModel):
-    """What the manifest of an index says."""
+    """The required content of an index's manifest."""
 
     model_config = ConfigDict(strict=True)
 
@@ -122,7 +122,7 @@ class _Manifest(BaseModel):
 
 
 class StoredVectors:
-    """Base of the engines that keep their vectors as float16 or float32 in a file, for rescoring and for subsets."""
+    """Base of the engines that store their vectors in a file as float16 or float32, for rescoring and for subsets."""
 
     kind = ""
     storage: npt.DTypeLike = np.float16
@@ -131,22 +131,22 @@ class StoredVectors:
         self.dim = 0
         self._stored: npt.NDArray[Any] = np.zeros((0, 0), dtype=self.storage)
         self._path: Path | None = None
-        self._file: int | None = None  # of the stored vectors, open for reading where they are many
-        self.report: dict[str, Any] = {}  # what was measured when the index was built
+        self._file: int | None = None  # descriptor of the file of vectors, if it is large
+        self.report: dict[str, Any] = {}  # the measurements of the build
 
     def __len__(self) -> int:
         """Return the number of names."""
         return len(self._stored)
 
     def get_config(self) -> dict[str, Any]:
-        """Return the settings that make this index again."""
+        """Return the settings that make an equal index."""
         raise NotImplementedError
 
     def vectors(self, rows: npt.NDArray[np.int64]) -> Floats2d:
         """Return the stored vectors of rows (r,) as float32 (r, dim).
 
-        From a large file they are read, not taken from its memory map: there, each touched page brings the sixteen around it, so after a
-        few thousand queries the whole file would be resident, in every worker.
+        From a large file they are read, not taken from the memory map. With a map, each page also loads the sixteen pages around it, so after a
+        few thousand queries the whole file would be in the memory of every worker.
         """
         if self._file is None:
             return np.asarray(self._stored[rows], dtype=np.float32)
@@ -158,12 +158,12 @@ class StoredVectors:
         """Store the vectors.
 
         Args:
-            vectors: (n, dim), L2-normalised. Where they have this index's precision they are kept, not copied: ten million of them may be
+            vectors: (n, dim), L2-normalised. If they have this index's precision, they are not copied, because ten million of them may be
                 mapped from a file.
             progress: Show a progress bar.
 
         Raises:
-            SapbertError: E204 for NaN or no vectors.
+            SapbertError: E204, a value is not finite, or there are no vectors.
         """
         if len(vectors) == 0:
             raise fail("E204", dim=self.dim or "d", got="no vectors")
@@ -179,7 +179,7 @@ class StoredVectors:
         return as_queries(vectors, self.dim)
 
     def _let_go(self) -> None:
-        """Release the pages of a large file that are mapped after all; they stay in the system's cache."""
+        """Release the mapped pages of a large file after an exact search. They stay in the system's cache."""
         mapped = getattr(self._stored, "_mmap", None)
         if self._file is not None and mapped is not None and hasattr(mapped, "madvise"):
             mapped.madvise(mmap.MADV_DONTNEED)
@@ -215,7 +215,7 @@ class StoredVectors:
         """Write the index into a folder."""
         path.mkdir(parents=True, exist_ok=True)
         fresh = path / f"{VECTORS}.new"
-        with open(fresh, "wb") as file:  # beside: what is saved may be mapped from the file that is replaced
+        with open(fresh, "wb") as file:  # a new file, because the vectors may be a map of the old one
             np.save(file, self._stored)
         os.replace(fresh, path / VECTORS)
         self._write_files(path)
@@ -224,7 +224,7 @@ class StoredVectors:
     def _write_files(self, path: Path) -> None:
         """Write the engine's own files."""
 
-    # an index is its folder: worker processes that pickle it (spawn) map the same files again
+    # an index is pickled as the path of its folder: spawned workers map the same files again
     def __getstate__(self) -> dict[str, Any]:
         if self._path is None:
             raise TypeError("An index that was not written to disk can't go to another process: call to_disk and from_disk first.")

@@ -1,4 +1,4 @@
-"""USearch (Unum): a navigable small-world graph (HNSW: Malkov and Yashunin, TPAMI 2018) in one memory-mapped file, of float32, bfloat16 or int8."""
+"""USearch (Unum): a navigable small-world graph (HNSW: Malkov and Yashunin, TPAMI 2018) in one memory-mapped file, in float32, bfloat16 or int8."""
 
 import os
 import struct
@@ -21,10 +21,10 @@ GRAPH = "graph.usearch"
 DTYPES = ("f32", "bf16", "i8")
 # the layout of USearch's file
 MAGIC, LAYOUT = b"usearch", 2
-HEADER, GRAPH_HEADER, NODE = 64, 40, 10  # bytes: of the two headers; of a node's key and level
-BYTES, SCALARS, KINDS = {"f32": 4, "bf16": 2, "i8": 1}, {"f32": 11, "bf16": 4, "i8": 23}, (14, 15)  # kinds of a key and of a place: uint64, uint32
+HEADER, GRAPH_HEADER, NODE = 64, 40, 10  # bytes of the two headers, and of a node's key and level
+BYTES, SCALARS, KINDS = {"f32": 4, "bf16": 2, "i8": 1}, {"f32": 11, "bf16": 4, "i8": 23}, (14, 15)  # kinds of a key and of a position: uint64, uint32
 MOST_LEVELS, MOST_EDGES = 100, 4096
-CHECKED_NODES = 20_000  # at once
+CHECKED_NODES = 20_000  # nodes that are checked at once
 EXPANSION_TO_TRY = [32, 64, 128, 256, 512, 1024]
 
 
@@ -33,20 +33,20 @@ class UsearchIndex(RescoredIndex):
     """`spacy-sapbert.UsearchIndex.v1`; `pip install spacy-sapbert[usearch]`.
 
     Args:
-        dtype: f32, bf16 or i8: precision of the graph's own copy of the vectors. Candidates are compared in full precision in any case.
-        connectivity: Edges of a node (M in the paper).
-        expansion_add: Nodes looked at for a new one (efConstruction).
-        expansion_search: Nodes looked at per query (ef); at least `rescore`.
-        build_threads: Threads of a build; 0 for one per core. With several, the graph depends on which thread comes first: it is as good,
-            but not the same bytes each time.
-        pca: Dimensions the graph sees; 0 for all.
-        rescore: Candidates per query that are compared in full precision.
-        tune: As for `AnnoyIndex`, over expansion_search.
-        threads: Threads of a search; 0 for one per core.
-        seed: Of the PCA's sample.
+        dtype: f32, bf16 or i8: precision of the graph's own copy of the vectors. Candidates are always compared in full precision.
+        connectivity: Number of edges of a node (M in the paper).
+        expansion_add: Number of nodes that are looked at when a node is added (efConstruction).
+        expansion_search: Number of nodes that a query looks at (ef); at least `rescore`.
+        build_threads: Number of threads of a build; 0 for one per core. With several, the graph depends on which thread is first: it is as good,
+            but its bytes differ from build to build.
+        pca: Number of dimensions that the graph uses; 0 for all.
+        rescore: Number of candidates per query that are compared in full precision.
+        tune: As for `AnnoyIndex`, with values of expansion_search.
+        threads: Number of threads of a search; 0 for one per core.
+        seed: Seed of the PCA's sample.
 
     Raises:
-        SapbertError: E002 (a setting), E205 (USearch is not installed).
+        SapbertError: E002, a setting is wrong; E205, USearch is not installed.
     """
 
     dtype: str = build_param("bf16")
@@ -72,7 +72,7 @@ class UsearchIndex(RescoredIndex):
         return self._rising("expansion_search", EXPANSION_TO_TRY, size)
 
     def engine_bytes(self, dim: int) -> float:
-        """Return the bytes per name: a vector, the edges of its node, a row's number."""
+        """Return the bytes per name: a vector, the edges of its node, and the number of a row."""
         return {"f32": 4, "bf16": 2, "i8": 1}[self.dtype] * self._seen(dim) + 9 * self.connectivity + 8
 
     def require(self) -> None:
@@ -89,7 +89,7 @@ class UsearchIndex(RescoredIndex):
             connectivity=self.connectivity,
             expansion_add=self.expansion_add,
             expansion_search=self.expansion_search,
-            enable_key_lookups=False,  # keys are rows, in order: a table of where each is would only take memory
+            enable_key_lookups=False,  # keys are row numbers in order, so a table of their positions would only use memory
         )
         for start, block in blocks:
             graph.add(np.arange(start, start + len(block), dtype=np.uint64), block, threads=self.build_threads)
@@ -97,14 +97,14 @@ class UsearchIndex(RescoredIndex):
 
     def _nearest(self, queries: Floats2d, fetch: int, budget: float) -> Ints2d:
         self._engine.expansion_search = max(int(self.expansion_search * budget), fetch)
-        # two at least: of one query it gives another kind of answer
+        # at least two queries: for a single one, USearch returns another type of result
         found = self._engine.search(queries if len(queries) > 1 else queries.repeat(2, axis=0), fetch, threads=1)
         rows: Ints2d = found.keys[: len(queries)].astype(np.int64)
         rows[np.arange(rows.shape[1]) >= np.asarray(found.counts)[: len(queries), None]] = -1
         return rows
 
     def _save_engine(self, path: Path) -> None:
-        fresh = path / f"{GRAPH}.new"  # beside: what is saved may be mapped from the file that is replaced
+        fresh = path / f"{GRAPH}.new"  # a new file, because the graph may be a map of the old one
         self._engine.save(str(fresh))
         os.replace(fresh, path / GRAPH)
 
@@ -112,8 +112,8 @@ class UsearchIndex(RescoredIndex):
         library = _library()
         check_graph(path / GRAPH, len(self), self.tree_dim, self.dtype, whole=is_looked_through(path / GRAPH))
         try:
-            graph = library.Index.restore(str(path / GRAPH), view=True, enable_key_lookups=False)  # a third of the time
-        except Exception as error:  # only after _read_folder has seen that the file is there and whole
+            graph = library.Index.restore(str(path / GRAPH), view=True, enable_key_lookups=False)  # without key look-ups it takes a third of the time
+        except Exception as error:  # _read_folder has already checked that the file is complete
             raise fail("E202", DamagedFile, path=path, why=f"USearch can't map '{GRAPH}': {error}") from error
         if graph is None or len(graph) != len(self) or graph.ndim != self.tree_dim:
             raise fail("E202", DamagedFile, path=path, why=f"'{GRAPH}' does not fit the {len(self):,} vectors beside it, or is of another version")
@@ -121,20 +121,20 @@ class UsearchIndex(RescoredIndex):
 
 
 def check_graph(path: Path, names: int, dim: int, dtype: str, *, whole: bool) -> None:
-    """Check a file of USearch before it is mapped: USearch follows the numbers in it wherever they lead.
+    """Check a file of USearch before it is memory-mapped, because USearch follows the numbers in it without checking them.
 
-    The file is the vectors after their number and width, a header of 64 bytes, the sizes of the graph, the level of each node (int16), and the nodes.
-    A node is its key, its level, and for each level up to its own a number of neighbours and their places.
+    The file has the number and width of the vectors, the vectors, a header of 64 bytes, the sizes of the graph, the level of each node (int16), and
+    the nodes. A node has its key, its level, and for each level up to its own the number of neighbours and their positions.
 
     Args:
         path: the file.
         names: number of nodes that it must have.
         dim: number of dimensions of their vectors.
         dtype: precision of the vectors.
-        whole: look at all nodes; else at the sizes alone.
+        whole: check all nodes; False checks only the sizes.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the file is damaged.
 
     Source:
         index_dense.hpp and index.hpp of USearch 2, `index_dense_gt::save_to_stream` and `index_gt::save_to_stream`.
@@ -157,7 +157,7 @@ def check_graph(path: Path, names: int, dim: int, dtype: str, *, whole: bool) ->
         about = file.read(HEADER + GRAPH_HEADER)
     magic, major = struct.unpack_from("<7sH", about)
     need(magic == MAGIC, "its header is of another kind")
-    if major != LAYOUT:  # USearch says itself what it can read
+    if major != LAYOUT:  # USearch itself refuses layouts that it can't read
         return
     scalar, key, slot = about[14], about[15], about[16]
     count, deleted, wide = struct.unpack_from("<QQQ", about, 17)
@@ -182,18 +182,18 @@ def _check_nodes(path: Path, start: int, levels: Ints1d, sizes: Ints1d, edges: i
 
     Args:
         path: the file.
-        start: where the nodes begin.
+        start: position of the first node, in bytes.
         levels: (n,) highest level of each node.
         sizes: (n,) bytes of each node.
-        edges: edges that a node may have on a level.
-        edges_below: edges that it may have on the lowest.
-        need: refuses the file where a condition does not hold.
+        edges: largest number of edges of a node on a level above the lowest.
+        edges_below: largest number of edges of a node on the lowest level.
+        need: function that refuses the file if a condition is false.
     """
     data = np.memmap(path, dtype=np.uint8, mode="r", offset=start, shape=(int(sizes.sum()),))
     places = np.cumsum(sizes) - sizes
 
     def read(nodes: Ints1d, at: int, dtype: str, count: int) -> npt.NDArray[Any]:
-        """Return `count` numbers (r, count) that stand `at` bytes after the beginning of some nodes."""
+        """Return `count` numbers (r, count) from `at` bytes after the beginning of each of r nodes."""
         width = np.dtype(dtype).itemsize * count
         taken = data[(places[nodes] + at)[:, None] + np.arange(width)]
         return taken.view(dtype).astype(np.int64)
@@ -213,7 +213,7 @@ def _check_nodes(path: Path, start: int, levels: Ints1d, sizes: Ints1d, edges: i
 
 
 def _library() -> Any:
-    import torch  # noqa: F401  # before USearch: Faiss crashes in a process that loaded USearch's C++ library first (both as wheels)
+    import torch  # noqa: F401  # imported before USearch: Faiss crashes in a process that loads USearch's C++ library first (both from wheels)
 
     try:
         import usearch.index as library

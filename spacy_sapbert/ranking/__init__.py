@@ -1,1 +1,1 @@
-"""Which of the concepts that a search found is meant: a learned ranking by more than the nearest name."""
+"""The ranker: order the concepts that a search found by more features than the nearest name."""

@@ -1,4 +1,4 @@
-"""What a ranker looks at: how a mention and the names of a concept fit together. Plain numpy; names come from a function."""
+"""The features that a ranker looks at: how well a mention and the names of a concept fit together. This module uses NumPy only."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..kb.name_table import has_cui, is_weak
 from .numbers import numbers_of
 from .ranker import FEATURES, Ranker
 
-CACHED = 200_000  # names whose numbers are remembered
+CACHED = 200_000  # names whose numbers are cached
 Floats = npt.NDArray[np.float64]
 
 
 class FeatureReader:
-    """Reads the features of concepts, and ranks by them. Not for several threads at once.
+    """Computes the features of concepts, and their ranking. Only one thread at a time may use it.
 
     Args:
-        names: surface forms of some rows of the knowledge base.
+        names: rows of the knowledge base -> their surface forms.
     """
 
     def __init__(self, names: Callable[[Sequence[int]], list[str]]) -> None:
@@ -29,11 +29,11 @@ class FeatureReader:
         self._numbers: LRUCache[int, frozenset[str]] = LRUCache(CACHED)  # of a surface form, by its row
 
     def standing(self, ranker: Ranker, mentions: Sequence[str], hits: Hits) -> Standing:
-        """Return the score by which each group of hits is ranked, and the share of each feature in it.
+        """Return the score that ranks each pair of a mention and a concept, and the share of each feature in it.
 
         Args:
-            ranker: its weights.
-            mentions: (q,) normalised.
+            ranker: the ranker, with its weights.
+            mentions: (q,) normalised mentions.
             hits: names that were found.
         """
         shares = self.features(mentions, hits) * np.array(ranker.weights)
@@ -43,12 +43,13 @@ class FeatureReader:
         """Return the features of each pair of a mention and a concept that was found for it.
 
         Args:
-            mentions: (q,) normalised.
+            mentions: (q,) normalised mentions.
             hits: names that were found.
 
         Returns:
-            (g, f), one column for each of FEATURES: `cosine` of the concept's nearest name; `cui`, 1 where the concept has a CUI; `weak_name`, 1 where the nearest name is a narrower, related, broader or lay one; `number_missing` and
-            `number_added`, 1 where every name that was found lacks a number of the mention, or has another one.
+            (g, f), one column for each of FEATURES: `cosine` of the concept's nearest name; `cui`, 1 if the concept has a CUI; `weak_name`, 1 if the
+            nearest name is a narrower, related, broader or lay one; `number_missing`, 1 if every name that was found lacks a number of the mention;
+            `number_added`, 1 if every name that was found has a number that the mention does not have.
         """
         best = hits.starts
         found = np.zeros((len(best), len(FEATURES)))
@@ -57,7 +58,7 @@ class FeatureReader:
         found[:, 0] = hits.score[best]
         found[:, 1] = has_cui(hits.place[best])
         found[:, 2] = is_weak(hits.place[best])
-        asked = [numbers_of(mention.lower()) for mention in mentions]  # of a cased knowledge base they have capitals
+        asked = [numbers_of(mention.lower()) for mention in mentions]  # in a cased knowledge base they have capitals
         rows, back = np.unique(hits.surface_form, return_inverse=True)
         missing = [row for row in rows.tolist() if row not in self._numbers]
         given = {row: numbers_of(name.lower()) for row, name in zip(missing, self._names(missing))}

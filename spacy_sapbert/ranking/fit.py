@@ -12,13 +12,13 @@ from scipy.optimize import minimize
 from ..errors import fail
 from .ranker import FEATURES
 
-FEWEST = 200  # mentions whose right concept is among several candidates; with fewer the weights change from sample to sample
-PENALTY = 1e-3  # of the squared weights of standardised features, per mention
+FEWEST = 200  # mentions with right and wrong candidates that are needed; with fewer, the weights differ from sample to sample
+PENALTY = 1e-3  # weight of the squared weights of standardised features, relative to the mean loss of a mention
 Floats = npt.NDArray[np.float64]
 
 
 class Example(NamedTuple):
-    """One annotated mention as a linker finds it.
+    """One annotated mention with its candidates.
 
     Attributes:
         values: (c, f) features of its candidates.
@@ -30,17 +30,17 @@ class Example(NamedTuple):
 
 
 def fit_weights(sets: Sequence[Sequence[Example]]) -> tuple[float, ...]:
-    """Find the weights under which the right candidates are the most probable.
+    """Find the weights that make the right candidates most probable.
 
-    The probability of a candidate is the softmax of its weighted features over all candidates of the mention; several right ones count together.
-    Mentions whose candidates are all right or all wrong teach nothing and are left out. A set of n mentions counts like the square root of n, so
-    that a large corpus does not decide alone.
+    The probability of a candidate is the softmax of its weighted features over all candidates of the mention. If several candidates are right,
+    their probabilities are added up. Mentions whose candidates are all right or all wrong are left out, because nothing can be learnt from them. A
+    corpus of n mentions has the weight sqrt(n), so that a large corpus does not decide alone.
 
     Args:
         sets: annotated mentions of each corpus.
 
     Returns:
-        A weight for each of FEATURES, divided by that of the cosine.
+        A weight for each of FEATURES, divided by the weight of the cosine.
 
     Raises:
         SapbertError: E047, too few mentions, or a higher cosine does not make a candidate more probable.
@@ -63,7 +63,7 @@ def fit_weights(sets: Sequence[Sequence[Example]]) -> tuple[float, ...]:
     scaled = (values - values.mean(axis=0)) / spread
 
     def softmax(logits: Floats) -> tuple[Floats, Floats]:
-        """Return each candidate's share of its mention, and the logarithm of the sum of each mention."""
+        """Return each candidate's softmax within its mention, and the logarithm of the sum of exponentials of each mention."""
         highest = np.maximum.reduceat(logits, starts)
         parts = np.exp(logits - highest[of])
         sums = np.add.reduceat(parts, starts)

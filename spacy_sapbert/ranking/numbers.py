@@ -1,10 +1,10 @@
-"""The numbers in a name: digits, Roman numerals and single letters, which tell types and stages apart."""
+"""The numbers in a name: digits, Roman numerals and single letters. They distinguish types and stages of a disease."""
 
 from __future__ import annotations
 
 import re
 
-NONE: frozenset[str] = frozenset()  # shared: most names have no number
+NONE: frozenset[str] = frozenset()  # one object for all names without a number, which are most
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+(?:[.,]\d+)*")  # "alzheimer's" is one word
 _ROMAN = {
     "i": "1",
@@ -23,7 +23,7 @@ _ROMAN = {
 
 
 def numbers_of(name: str) -> frozenset[str]:
-    """Return the numbers and single letters of a normalised name. Roman numerals up to twelve are digits; the article "a" is no number.
+    """Return the numbers and single letters of a normalised name. Roman numerals up to twelve become digits; the article "a" is left out.
 
     "diabetes, type ii" gives "2", "vitamin b 12" gives "b" and "12".
     """

@@ -1,4 +1,4 @@
-"""A learned ranking as a value: a weight for each feature of a concept. Numbers only, no text."""
+"""A ranker: a weight for each feature of a concept. It holds numbers and no clinical text."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Ranker:
     """A linear ranking of concepts.
 
     Args:
-        weights: one for each of FEATURES, in the units of a cosine: that of "cosine" is 1.
+        weights: a weight for each of FEATURES, relative to the weight of "cosine", which is 1.
         encoder: fingerprint of the encoder whose cosines it was trained with.
-        fit_on: which data, in words.
+        fit_on: a description of the data, in words.
     """
 
     weights: tuple[float, ...]
@@ -34,7 +34,7 @@ class Ranker:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of what decides a ranking."""
+        """Hash of the features and weights, which decide a ranking."""
         return hashlib.blake2b(repr((FEATURES, self.weights)).encode(), digest_size=16).hexdigest()
 
     def to_json(self) -> str:
@@ -67,9 +67,9 @@ def read_ranker(path: Path) -> Ranker:
     """Read a ranker's file.
 
     Raises:
-        DamagedFile: E048.
+        DamagedFile: E048, the file is damaged.
         SapbertError: E106, it is of another kind or format; E049, it has other features.
-        FileNotFoundError: it is not there.
+        FileNotFoundError: there is no such file.
     """
     stored = read_stored(path, _Stored, kind="ranker", version=FORMAT, damaged="E048")
     if stored.features != FEATURES:
