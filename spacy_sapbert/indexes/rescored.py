@@ -253,7 +253,7 @@ def principal_axes(vectors: Floats2d, dims: int, seed: int) -> Floats2d:
     sample = np.asarray(vectors[np.sort(chosen)], dtype=np.float32).astype(np.float64)
     _, axes = np.linalg.eigh(sample.T @ sample)  # ascending
     axes = axes[:, ::-1][:, :dims]
-    axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])  # the sign of an eigenvector is arbitrary: make the largest value positive
+    axes *= np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])  # an eigenvector may have either sign
     return np.ascontiguousarray(axes, dtype=np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Milvus (Zilliz): a local file (milvus-lite, in this process), a server or a cluster; which one is a single line, the `uri`."""
+"""Milvus (Zilliz): a local file (milvus-lite, in this process), a server or a cluster. The setting `uri` chooses one of them."""
 
 from .index import MilvusIndex
 

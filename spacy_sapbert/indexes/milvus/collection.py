@@ -1,4 +1,4 @@
-"""A collection: written whole or not at all, and compared with the index before it is searched."""
+"""A collection of Milvus. It is written completely or not at all, and compared with the index before it is searched."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from .library import load_library
 from .session import Session
 
 ROW, VECTOR = "row", "vector"
-_MESSAGE_BYTES = 32 << 20  # vectors in one message; servers take 64 MB
-_LEFTOVER_DAYS = 2  # after which an unfinished collection of another machine counts as abandoned
-_COMPARED_ROWS = 8  # vectors that are read back when a collection is opened
-_LOAD_SECONDS = 120.0  # for a server to have a collection in memory, when a linker is opened
+_MESSAGE_BYTES = 32 << 20  # bytes of vectors in one message; servers accept 64 MB
+_LEFTOVER_DAYS = 2  # an unfinished collection of another machine that is older was left by a killed build
+_COMPARED_ROWS = 8  # vectors that are read back and compared when a collection is opened
+_LOAD_SECONDS = 120.0  # that a server may take to load a collection into memory when a linker is opened
 
 
 class Content(NamedTuple):
-    """What a collection must hold."""
+    """The required content of a collection."""
 
     name: str
-    size: int  # vectors
+    size: int  # number of vectors
     dim: int
-    read: Callable[[Ints1d], Floats2d]  # the vectors of some rows, as they were written
-    timeout: float  # seconds to load it, if more than _LOAD_SECONDS
+    read: Callable[[Ints1d], Floats2d]  # rows (r,) -> vectors (r, dim) that were written
+    timeout: float  # seconds that loading may take, if more than _LOAD_SECONDS
 
 
 class Plan(NamedTuple):
     """How a collection is written."""
 
-    prefix: str  # that names of collections of this setting begin with
+    prefix: str  # beginning of the names of this linker's collections (setting `collection`)
     local: bool
     index_type: str
     params: dict[str, Any]
-    insert_batch: int  # vectors in one request
-    timeout: float  # seconds for one step on the side of the server
+    insert_batch: int  # number of vectors in one request
+    timeout: float  # seconds that one step may take on the server
 
 
 def open_collection(milvus: Session, content: Content) -> None:
-    """Load a collection and check that it is the one that was built: nothing else is ever searched.
+    """Load a collection and check that it is the one that was built. No other collection is ever searched.
 
     Raises:
-        SapbertError: E233 where it is gone, E234 where it is another one.
+        SapbertError: E233, the collection does not exist; E234, it has other content.
     """
     name = content.name
     if not milvus.call("look for a collection", "has_collection", name):
@@ -77,7 +77,7 @@ def open_collection(milvus: Session, content: Content) -> None:
 
 
 def is_whole(milvus: Session, content: Content) -> bool:
-    """Return whether a collection is as it was built, and drop it where it was changed since. A whole collection alone has its final name."""
+    """Return whether a collection has the required content, and drop it if it was changed. Only a complete collection has its final name."""
     try:
         open_collection(milvus, content)
     except SapbertError as error:
@@ -89,14 +89,14 @@ def is_whole(milvus: Session, content: Content) -> bool:
 
 
 def ensure_collection(milvus: Session, content: Content, plan: Plan, blocks: Iterator[tuple[int, Floats2d]]) -> None:
-    """Write a collection, unless it is there already."""
+    """Write a collection, unless it already exists."""
     names = milvus.call("list its collections", "list_collections")
     if content.name not in names or not is_whole(milvus, content):
         _write(milvus, names, content, plan, blocks)
 
 
 def _write(milvus: Session, names: list[str], content: Content, plan: Plan, blocks: Iterator[tuple[int, Floats2d]]) -> None:
-    """Write into a collection of another name, and rename it when it is whole: a build that is killed leaves nothing that is searched."""
+    """Write a collection under another name, and rename it when it is complete. So the collection of a killed build is never searched."""
     final, building = content.name, f"{content.name}{_builder()}"
     for name in names:
         if name == building or _is_leftover(name, plan.prefix):
@@ -111,7 +111,7 @@ def _write(milvus: Session, names: list[str], content: Content, plan: Plan, bloc
         for start, block in blocks:
             for first in range(0, len(block), size):
                 rows = [{ROW: start + i, VECTOR: block[i]} for i in range(first, min(first + size, len(block)))]
-                milvus.call("take vectors", "upsert", building, rows)  # pymilvus repeats by itself: after a lost answer the rows may be there
+                milvus.call("take vectors", "upsert", building, rows)  # an upsert, because pymilvus may send rows twice if an answer is lost
         milvus.call("write the collection", "flush", building, timeout=plan.timeout)
         index = library.MilvusClient.prepare_index_params()
         index.add_index(VECTOR, index_type=plan.index_type, metric_type="COSINE", params=plan.params)
@@ -122,7 +122,7 @@ def _write(milvus: Session, names: list[str], content: Content, plan: Plan, bloc
             raise fail("E234", collection=building, uri=milvus.shown, why=f"{there:,} of {content.size:,} vectors arrived")
         try:
             milvus.call("name the collection", "rename_collection", building, final)
-        except SapbertError:  # another process built the same at the same time
+        except SapbertError:  # another process may have built the same collection at the same time
             if final not in milvus.call("list its collections", "list_collections") or not is_whole(milvus, content):
                 raise
             milvus.call("drop a collection", "drop_collection", building)
@@ -139,14 +139,14 @@ def _count(milvus: Session, name: str) -> int:
 
 
 def _builder() -> str:
-    """Return the end of an unfinished collection's name: when the build began, on which machine, in which process."""
+    """Return the end of an unfinished collection's name: the time when the build began, its machine and its process."""
     return f"_building_{int(time.time()) // 60:x}_{_machine()}_{os.getpid()}"
 
 
 def _machine() -> str:
-    """Return a hash that tells machines, and containers on one machine, apart."""
+    """Return a hash that differs between machines, and between containers on one machine."""
     named = [socket.gethostname(), str(uuid.getnode())]
-    with suppress(OSError):  # containers of one host may share name and network, but number processes by themselves
+    with suppress(OSError):  # containers on one host may share name and network, but each numbers its own processes
         named.append(os.readlink("/proc/self/ns/pid"))
     with suppress(OSError):
         named.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
@@ -154,7 +154,7 @@ def _machine() -> str:
 
 
 def _is_leftover(name: str, collection: str) -> bool:
-    """Return whether a collection is of a build that was killed: its process on this machine is gone, or it is days old."""
+    """Return whether a collection was left by a killed build: its process no longer exists on this machine, or it is days old."""
     match = re.fullmatch(rf"{re.escape(collection)}_[0-9a-f]{{16}}_building_([0-9a-f]+)_([0-9a-f]{{8}})_(\d+)", name)
     if match is None:
         return False

@@ -1,4 +1,4 @@
-"""Local databases of milvus-lite: temporary folders, and copies that share their large files."""
+"""Local databases of milvus-lite: temporary folders, and copies that share large files with the original."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ DATABASE = "milvus.db"  # in the index's folder
 
 
 class Scratch:
-    """A temporary folder that is removed with its object, in the process that made it."""
+    """A temporary folder. It is removed with this object, but only in the process that made it."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="milvus-"))
         self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
-        if multiprocessing.parent_process() is not None:  # a worker process ends without running finalizers of weakref
+        if multiprocessing.parent_process() is not None:  # a worker process ends without running weakref's finalizers
             Finalize(None, _remove, (self.path, os.getpid()), exitpriority=10)
 
     def remove(self) -> None:
@@ -38,15 +38,15 @@ def _remove(path: Path, owner: int) -> None:
 def copy_database(source: Path, target: Path, *, link: bool) -> None:
     """Copy a database.
 
-    milvus-lite never writes to a segment or an index again, and replaces old metadata by new files: these are copied, the large ones linked.
+    milvus-lite never changes the files of segments and indexes, which are large, so they can be linked. All other files are copied.
 
     Args:
         source: The database's folder.
         target: The copy's folder.
-        link: Link large files, where the file system can.
+        link: Link large files, if the file system supports it.
 
     Raises:
-        SapbertError: E233 where the database is gone.
+        SapbertError: E233, the database does not exist.
     """
     if not source.is_dir():
         raise fail("E233", collection="of the index", uri=source)

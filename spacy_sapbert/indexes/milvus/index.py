@@ -1,6 +1,6 @@
-"""The engine: what Milvus names is compared in full here, and filters that leave few rows are searched exactly.
+"""The engine for Milvus. Milvus finds candidates, which are compared here in full precision. If a filter leaves few rows, they are searched exactly.
 
-The vectors also lie in the index's folder, as float16. What is sent to Milvus are vectors and row numbers: no names, no text.
+The vectors are also in the index's folder, as float16. Only vectors and row numbers are sent to Milvus: no names and no text.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from .servers import SERVERS, check_trusted, check_uri
 from .session import Session, is_not_loaded
 
 _LOCK = threading.Lock()
-_INHERITED: list[Any] = []  # sessions of the process that this one was forked from: neither used nor closed here
+_INHERITED: list[Any] = []  # sessions of the process that this one was forked from; they are neither used nor closed here
 
 
 def _new_lock() -> None:
@@ -47,35 +47,35 @@ class MilvusIndex(RescoredIndex):
 
     Args:
         uri: "http://localhost:19530", "https://…" (a server, a cluster, Zilliz Cloud), or a local file that ends in ".db" (milvus-lite);
-            "" for a file in the index's own folder. A folder that is opened brings the uri it was built with, unless the reader gives
-            another. It leads to a server that is not on this machine only where the reader names that server too, here or in the
-            environment variable MILVUS_URI: vectors of mentions are sent there.
-        token_env: The environment variable that holds the token ("user:password", or an API key). The token is never written to a file.
-            The variable is never taken from a folder: a folder of unknown origin must not choose which of your secrets is sent where.
-            Files of certificates, for a server at https:// whose authority the system does not know, or which asks for one of the client, are
-            named by environment variables too: MILVUS_CA_FILE, MILVUS_CLIENT_CERTIFICATE, MILVUS_CLIENT_KEY, and MILVUS_SERVER_NAME.
-        collection: What the collection's name begins with. A fingerprint of vectors and settings follows, so that linkers on one server
-            never collide, and the same content is not stored twice. Finished collections are never deleted: old ones are yours to drop.
-        index_type: AUTOINDEX, FLAT, HNSW, HNSW_SQ, HNSW_PQ, HNSW_PRQ, IVF_FLAT, IVF_SQ8, IVF_PQ, IVF_RABITQ, SCANN or DISKANN; of these
-            milvus-lite has AUTOINDEX, FLAT, HNSW, HNSW_SQ, IVF_FLAT and IVF_SQ8.
-        params: Of the index, in Milvus's words: {"M": 16, "efConstruction": 128}, {"nlist": 1024} …
-        search: Nodes or lists looked at per query (ef, nprobe, search_list); AUTOINDEX and FLAT have no such setting.
-        insert_batch: Vectors in one request of a build.
-        search_batch: Vectors in one request of a search.
-        timeout: Seconds for an answer.
-        retries: How often a request that took too long is sent again, after growing pauses. Where the connection is lost, requests are sent
-            again until `timeout` is over, so that a server may be started again.
-        build_timeout: Seconds for one step of a build on the side of the server: to write, index or load the collection.
-        pca: Dimensions that Milvus sees; 0 for all.
-        rescore: Candidates per query that are compared in full precision.
-        tune: As for `AnnoyIndex`, over `search`.
-        threads: Requests at once; 0 for one per core.
-        seed: Of the PCA's sample.
+            "" for a file in the index's own folder. An opened folder uses the uri that it was built with, unless you give another one. If that
+            is a server on another machine, you must name it too, here or in the environment variable MILVUS_URI, because vectors of mentions
+            are sent there.
+        token_env: The environment variable that holds the token ("user:password", or an API key). The token is never written to a file. The
+            name of the variable is never read from a folder: a folder of unknown origin must not choose which of your secrets is sent where. If
+            the system does not know the authority of a server at https://, or the server requires a certificate of the client, name the files in
+            environment variables too: MILVUS_CA_FILE, MILVUS_CLIENT_CERTIFICATE, MILVUS_CLIENT_KEY, and MILVUS_SERVER_NAME.
+        collection: The beginning of the collection's name. A fingerprint of vectors and settings follows, so that linkers on one server never
+            collide, and the same content is not stored twice. Complete collections are never deleted: drop old ones yourself.
+        index_type: AUTOINDEX, FLAT, HNSW, HNSW_SQ, HNSW_PQ, HNSW_PRQ, IVF_FLAT, IVF_SQ8, IVF_PQ, IVF_RABITQ, SCANN or DISKANN; milvus-lite has
+            only AUTOINDEX, FLAT, HNSW, HNSW_SQ, IVF_FLAT and IVF_SQ8.
+        params: Build params of the index, with Milvus's names: {"M": 16, "efConstruction": 128}, {"nlist": 1024} …
+        search: Number of nodes or lists that a query looks at (ef, nprobe, search_list); AUTOINDEX and FLAT have no such setting.
+        insert_batch: Number of vectors in one request of a build.
+        search_batch: Number of vectors in one request of a search.
+        timeout: Seconds to wait for an answer.
+        retries: How often a request that took too long is sent again, after growing pauses. If the connection is lost, requests are repeated
+            until `timeout` is over, so that a server can be restarted.
+        build_timeout: Seconds that one step of a build may take on the server: to write, index or load the collection.
+        pca: Number of dimensions that Milvus uses; 0 for all.
+        rescore: Number of candidates per query that are compared in full precision.
+        tune: As for `AnnoyIndex`, with values of `search`.
+        threads: Number of requests at the same time; 0 for one per core.
+        seed: Seed of the PCA's sample.
 
     Raises:
-        SapbertError: E002 (a setting), E205 (a library is not installed), E230 (no server), E231 (token), E232 (too slow), E233 (no such
-            collection), E234 (another one), E235 (a local file in use), E236 (anything else Milvus says), E237 (a server that the reader
-            did not name).
+        SapbertError: E002, a setting is wrong; E205, a library is not installed; E230, the server can't be reached; E231, the token is refused;
+            E232, an answer takes too long; E233, the collection does not exist; E234, it has other content; E235, a local file is in use; E236,
+            Milvus reports another error; E237, a server on another machine was not named.
     """
 
     uri: str = reader_param("")
@@ -112,19 +112,19 @@ class MilvusIndex(RescoredIndex):
             raise fail("E002", setting="collection", component="MilvusIndex", value=self.collection, why=why)
         check_uri(self.uri)
         if self.uri and self.local:
-            self.uri = os.path.abspath(self.uri)  # it is written into the folder, and read from anywhere
-        self._named: dict[str, str] = {}  # the collection's whole name, and the fingerprint of what is in it
-        self._database: Optional[Path] = None  # of milvus-lite; None on a server
+            self.uri = os.path.abspath(self.uri)  # absolute, because it is saved in the folder and used from any working directory
+        self._named: dict[str, str] = {}  # the collection's full name, and the fingerprint of its content
+        self._database: Optional[Path] = None  # folder of milvus-lite's database; None with a server
         self._session: Optional[Session] = None
 
     @property
     def queries_at_once(self) -> int:
-        """Queries in one request."""
+        """Number of queries in one request."""
         return self.search_batch
 
     @property
     def search_setting(self) -> str:
-        """Milvus's name for `search` with this kind of index; "" where there is no such setting."""
+        """Milvus's name for `search` with this kind of index; "" if there is no such setting."""
         return SEARCH_SETTINGS[self.index_type]
 
     def settings_to_try(self, size: int) -> list[dict[str, Any]]:
@@ -132,7 +132,7 @@ class MilvusIndex(RescoredIndex):
         return self._rising("search", SEARCH_TO_TRY[self.search_setting], size) if self.search_setting else []
 
     def require(self) -> None:
-        """Load the library, and ask the server for its collections; see `NeedsLibrary`.
+        """Load the library, and request the list of collections from the server; see `NeedsLibrary`.
 
         Raises:
             SapbertError: E002, E205, E230, E231, E232, E235.
@@ -149,7 +149,7 @@ class MilvusIndex(RescoredIndex):
 
     @property
     def local(self) -> bool:
-        """Whether the database is a file of milvus-lite."""
+        """Whether the database is a local one of milvus-lite."""
         return not self.uri.startswith(SERVERS)
 
     def _build_engine(self, blocks: Iterator[tuple[int, Floats2d]], total: int) -> Any:
@@ -165,14 +165,14 @@ class MilvusIndex(RescoredIndex):
         plan = Plan(self.collection, self.local, self.index_type, self._engine_params(), self.insert_batch, self.build_timeout)
         with self._writing(self._database) as milvus:
             ensure_collection(milvus, self._content(), plan, blocks)
-        return scratch or True  # kept, so that its files are
+        return scratch or True  # the scratch folder's files exist as long as its object
 
     def _content(self) -> Content:
-        """Return what the collection must hold."""
+        """Return the required content of the collection."""
         return Content(self._named["collection"], len(self), self.tree_dim, lambda rows: self._project(self.vectors(rows)), self.timeout)
 
     def _fingerprint(self) -> str:
-        """Hash the vectors and everything that says how Milvus stores them."""
+        """Hash the vectors and all settings that decide how Milvus stores them."""
         digest = hashlib.blake2b(digest_size=32)
         made_by = [self.index_type, self._engine_params(), self.tree_dim, self.seed if self._projection is not None else None]
         digest.update(json.dumps([*made_by, str(self._stored.dtype), self._stored.shape], sort_keys=True).encode())
@@ -181,7 +181,7 @@ class MilvusIndex(RescoredIndex):
         return digest.hexdigest()
 
     def _engine_params(self) -> dict[str, Any]:
-        """Return the params of the index, in Milvus's words."""
+        """Return the build params of the index, with Milvus's names."""
         return {**BUILD.get(self.search_setting, {}), **(self.params or {})}
 
     # -- searching --------------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class MilvusIndex(RescoredIndex):
             "anns_field": VECTOR,
             "limit": fetch,
             "search_params": {"metric_type": "COSINE", "params": params},
-            "output_fields": [ROW],  # milvus-lite takes an empty list for all fields
+            "output_fields": [ROW],  # for milvus-lite, an empty list means all fields
         }
         session = self._opened()
         try:
@@ -210,12 +210,12 @@ class MilvusIndex(RescoredIndex):
             found = session.call("search", "search", self._named["collection"], **asked)
         rows = np.full((len(queries), fetch), -1, dtype=np.int64)
         for line, hits in zip(rows, found):
-            ids = np.unique(np.fromiter(hits.ids, dtype=np.int64))  # sorted: they are compared in full
+            ids = np.unique(np.fromiter(hits.ids, dtype=np.int64))  # in any order, because they are compared in full
             line[: len(ids)] = ids
         return rows
 
     def _opened(self) -> Session:
-        """Return this process's own connection: gRPC's does not survive a fork, and milvus-lite lets one process have a file."""
+        """Return this process's own connection. A gRPC connection can't be used after a fork, and a file of milvus-lite belongs to one process."""
         if self._session is None or self._session.pid != os.getpid():
             with _LOCK:
                 if self._session is not None and self._session.pid != os.getpid():
@@ -284,7 +284,7 @@ class MilvusIndex(RescoredIndex):
         self._database = None if not self.local else Path(self.uri) if self.uri else path / DATABASE
         if self._database is not None and not self._database.is_dir():
             raise fail("E233", collection=self._named["collection"], uri=self._database)
-        if self.uri:  # the file in the folder was checked with the folder; a uri is looked at now
+        if self.uri:  # a file in the folder was checked with the folder; another uri is checked now
             self._opened()
-            self.close()  # the fewer connections are open where a process forks, the better
+            self.close()  # no connection should be open when a process forks
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# Milvus's own name for what is looked at per query, by kind of index; "" where there is no such setting
+# kind of index -> Milvus's name for the setting `search`; "" if there is no such setting
 SEARCH_SETTINGS: dict[str, str] = {
     "AUTOINDEX": "",
     "FLAT": "",
@@ -26,4 +26,4 @@ SEARCH_TO_TRY: dict[str, list[int]] = {
     "nprobe": [4, 8, 16, 32, 64, 128, 256],
     "search_list": [64, 128, 256, 512, 1024],
 }
-MOST_CANDIDATES = 16_384  # Milvus gives no more per query; where that is too few, rows are searched exactly
+MOST_CANDIDATES = 16_384  # Milvus returns no more per query; if that is too few, rows are searched exactly

@@ -1,4 +1,4 @@
-"""The optional library, pymilvus, and milvus-lite for local files."""
+"""The optional libraries: pymilvus, and milvus-lite for local files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def load_library(local: bool) -> Any:
     """Import pymilvus.
 
     Args:
-        local: milvus-lite is needed, too.
+        local: whether milvus-lite is needed, too.
 
     Raises:
-        SapbertError: E205 where one of them is missing.
+        SapbertError: E205, one of them is missing.
     """
     first = "pymilvus" not in sys.modules
     try:
@@ -27,6 +27,6 @@ def load_library(local: bool) -> Any:
     except ImportError as error:
         known = "spacy-sapbert.AnnoyIndex.v1, spacy-sapbert.ExactIndex.v1"
         raise fail("E205", name="spacy-sapbert.MilvusIndex.v1", package='"spacy-sapbert[milvus]"', error=error, known=known) from error
-    if first:  # it prints every error with its traceback; ours say the same in a line
+    if first:  # it logs each error with its traceback; our errors say the same in one line
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
     return library

@@ -1,4 +1,4 @@
-"""Which uri names a server, to which servers a folder may lead, and with which certificates a server is reached."""
+"""Check the uri of a server, and whether a folder may lead to it, and find the certificates for the connection."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ...errors import MissingFile, fail
 
 SERVERS = ("http://", "https://", "tcp://", "unix:")
 HERE = ("localhost", "127.0.0.1", "::1")
-TRUSTED = "MILVUS_URI"  # the environment variable that names a server to which a folder may lead
-# environment variables with PEM files: of the authority that signed the server's certificate, and of the client's own certificate and its key
+TRUSTED = "MILVUS_URI"  # environment variable with the uri of a server that a folder may lead to
+# environment variables with PEM files: of the authority that signed the server's certificate, of the client's own certificate, and of its key
 AUTHORITY, CERTIFICATE, KEY = "MILVUS_CA_FILE", "MILVUS_CLIENT_CERTIFICATE", "MILVUS_CLIENT_KEY"
-SERVER_NAME = "MILVUS_SERVER_NAME"  # the environment variable with the name in the server's certificate, where it is not that of the uri
+SERVER_NAME = "MILVUS_SERVER_NAME"  # environment variable with the name in the server's certificate, if it differs from the uri
 
 
 def check_uri(uri: str) -> None:
-    """Refuse what is no uri of Milvus, and one that holds a password.
+    """Refuse a text that is not a uri of Milvus, and a uri with a password.
 
     Raises:
-        SapbertError: E002.
+        SapbertError: E002, the uri is refused.
     """
     why = ""
     if not uri.endswith(".db") and ("@" in uri or "?" in uri or "#" in uri):
@@ -36,10 +36,14 @@ def check_uri(uri: str) -> None:
 
 
 def check_trusted(path: Path, uri: str) -> None:
-    """Refuse a server elsewhere to which only the folder leads, and which the reader did not name.
+    """Refuse a server on another machine, if only the folder names it and the user does not.
+
+    Args:
+        path: the folder, for the message.
+        uri: the uri in the folder.
 
     Raises:
-        SapbertError: E237.
+        SapbertError: E237, the server is refused.
     """
     host = urlsplit(uri).hostname or ""
     if not uri.startswith("unix:") and host not in HERE and os.environ.get(TRUSTED) != uri:
@@ -47,13 +51,13 @@ def check_trusted(path: Path, uri: str) -> None:
 
 
 def tls_options(uri: str) -> dict[str, str]:
-    """Return the certificates with which a server is reached, as pymilvus takes them. A server at http:// has none.
+    """Return the certificates for the connection to a server, as options of pymilvus. A server at http:// needs none.
 
     Returns:
-        Empty where the system's authorities are to be asked.
+        The options; {} if the system's own authorities are used.
 
     Raises:
-        SapbertError: E002, a certificate without its key or authority, or a key without its certificate; E401, a file is not there.
+        SapbertError: E002, a certificate has no key or no authority, or a key has no certificate; E401, a file is missing.
     """
     if not uri.startswith("https://"):
         return {}

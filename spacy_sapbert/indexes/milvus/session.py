@@ -1,4 +1,4 @@
-"""A connection to Milvus: to a server, or to a local database that is served in this process."""
+"""A connection to Milvus: to a server, or to a local database that this process serves."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from .database import DATABASE, Scratch, copy_database
 from .library import load_library
 from .servers import AUTHORITY, tls_options
 
-_LOST = ("UNAVAILABLE", 1, 2)  # no connection, or a server that is starting: tried again until the time for an answer is over
+_LOST = ("UNAVAILABLE", 1, 2)  # no connection, or a server that is starting: the request is repeated until the timeout is over
 _AGAIN = (*_LOST, "DEADLINE_EXCEEDED", "ABORTED")  # the same request may succeed the next time
-_NOT_LOADED = (101, 103)  # the server was started again since the collection was loaded
+_NOT_LOADED = (101, 103)  # the server was restarted after the collection was loaded
 _REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED", 1400, 1401)
-# pymilvus pings every 10 s; milvus-lite was seen to hang up ("too_many_pings") while a large index was built. Every request has a time-out anyway
+# pymilvus pings every 10 s. milvus-lite sometimes closed the connection ("too_many_pings") during large builds. Each request has a timeout anyway
 _CHANNEL = {"grpc.keepalive_time_ms": 330_000, "grpc.keepalive_permit_without_calls": 0}
 
 
 class Session:
-    """One process's connection: to a server, or to a local database that is served to this process alone.
+    """The connection of one process: to a server, or to a local database that is served only to this process.
 
     Args:
-        uri: Of the server; "" for a local database.
-        token: What the server asks for; "" for nothing.
+        uri: Uri of the server; "" for a local database.
+        token: The server's token; "" for none.
         token_env: The environment variable that the token comes from, for error messages.
-        database: The folder of a local database.
-        private: Open a copy of the local database: others may search the same files, and these are not changed.
-        timeout: Seconds for an answer.
+        database: The folder of a local database; None for a server.
+        private: Open a copy of the local database, so that others can search the same files, which are not changed.
+        timeout: Seconds to wait for an answer of a server.
         retries: How often a request that was lost or took too long is sent again.
-        build_timeout: Seconds for an answer of a local database.
+        build_timeout: Seconds to wait for an answer of a local database.
 
     Raises:
         SapbertError: E002 and E401 (certificates), E205, E230, E231, E233, E235, E236.
@@ -51,7 +51,7 @@ class Session:
         library = load_library(database is not None)
         try:
             if database is not None:
-                self.timeout = build_timeout  # it works in this process, so no time-out helps
+                self.timeout = build_timeout  # a short timeout would not help, because the work is done in this process
                 uri = self._serve(database, private)
             self.client = library.MilvusClient(uri, token=token, timeout=timeout, dedicated=True, grpc_options=_CHANNEL, **tls_options(uri))
         except BaseException as error:
@@ -70,9 +70,9 @@ class Session:
         if private:
             copy_database(database, self._scratch.path / DATABASE, link=True)
             database = self._scratch.path / DATABASE
-        # a socket in a folder that only this user may enter, where the system has sockets and the name is not too long: a port is open to every user
-        door = self._scratch.path / "socket"
-        host = f"unix:{door}" if hasattr(socket, "AF_UNIX") and len(str(door)) < 90 else "127.0.0.1"
+        # a port is open to every user, so a socket in a folder that only this user may enter is better, if the system has it and its path is short
+        path = self._scratch.path / "socket"
+        host = f"unix:{path}" if hasattr(socket, "AF_UNIX") and len(str(path)) < 90 else "127.0.0.1"
         try:
             server, opened, port = start_server_in_thread(str(database), host=host, port=0)
         except DataDirLockedError as error:
@@ -83,18 +83,18 @@ class Session:
         return f"{host}:0" if host.startswith("unix:") else f"http://{host}:{port}"
 
     def call(self, doing: str, method: str, *args: Any, timeout: float | None = None, tries: int = 0, **kwargs: Any) -> Any:
-        """Call a method of the client; again, after a growing pause, where that may help.
+        """Call a method of the client. If that may help, repeat the call after growing pauses.
 
         Args:
             doing: What Milvus is asked to do, for error messages.
             method: Name of the method.
-            *args: Its arguments.
-            timeout: Seconds for an answer; None for the session's.
-            tries: How often to try; 0 for as often as `retries` says. A lost connection is tried again until `timeout` is over.
-            **kwargs: Its keyword arguments.
+            *args: Arguments of the method.
+            timeout: Seconds to wait for an answer; None for the session's timeout.
+            tries: How often to try; 0 for `retries` + 1. If the connection is lost, the call is repeated until `timeout` is over.
+            **kwargs: Keyword arguments of the method.
 
         Returns:
-            What the method returns.
+            The result of the method.
 
         Raises:
             SapbertError: E230, E231, E232, E236.
@@ -113,8 +113,8 @@ class Session:
         raise AssertionError("unreachable")
 
     def _explained(self, error: Exception, doing: str, limit: float, *, connecting: bool = False, tries: int = 1) -> SapbertError:
-        """Return our error for one of pymilvus."""
-        status, why = _status(error), _said(error)
+        """Return this package's error for an error of pymilvus."""
+        status, why = _status(error), _message(error)
         if status in _REFUSED:
             what = "is set" if os.environ.get(self.token_env) else "is not set, or empty"
             return fail("E231", ServerError, uri=self.shown, env=self.token_env or "that token_env should name", what=what, why=why)
@@ -150,14 +150,14 @@ def _shut(client: Any, served: tuple[Any, Any], owner: int) -> None:
 
 
 def is_not_loaded(error: SapbertError) -> bool:
-    """Return whether the server has the collection, but not in memory."""
+    """Return whether the error means that the server has the collection, but has not loaded it into memory."""
     return _status(error.__cause__) in _NOT_LOADED
 
 
 def _status(error: BaseException | None) -> Any:
-    """Return the name of gRPC's status behind an error, or Milvus's own number."""
+    """Return the name of the gRPC status that caused an error, or Milvus's own error number."""
     number, seen = 0, set()
-    while error is not None and id(error) not in seen:  # pymilvus raises a server's errors as their own cause
+    while error is not None and id(error) not in seen:  # pymilvus raises a server's error as its own cause
         seen.add(id(error))
         code = getattr(error, "code", None)
         code = code() if callable(code) else code
@@ -169,11 +169,11 @@ def _status(error: BaseException | None) -> Any:
     return number
 
 
-def _said(error: BaseException) -> str:
-    """Return the server's own words, where it said any."""
+def _message(error: BaseException) -> str:
+    """Return the server's own message, if it sent one."""
     details = getattr(error, "details", None)
     if callable(details) and details():
         return str(details())
     if error.__cause__ not in (None, error) and not getattr(error, "message", ""):
-        return _said(error.__cause__)
+        return _message(error.__cause__)
     return str(getattr(error, "message", "") or error)
