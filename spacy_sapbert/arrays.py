@@ -28,7 +28,7 @@ def open_array(path: Path, kinds: str, shape: tuple[int | None, ...], *, mapped:
     except Exception as error:  # NumPy's reader of headers lets its parser's own errors through: SyntaxError, TokenError, RecursionError …
         raise ValueError(f"{path.name}: {' '.join(str(error).split())[:120] or type(error).__name__}") from error
     if not isinstance(array, np.ndarray):  # an archive of arrays
-        raise ValueError(f"{path.name} is no array")
+        raise ValueError(f"{path.name} is not an array")
     wanted = ", ".join("any" if size is None else f"{size:,}" for size in shape)
     if array.dtype.kind not in kinds:
         raise ValueError(f"{path.name} holds {array.dtype}, not numbers of kind '{kinds}'")

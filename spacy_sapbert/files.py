@@ -161,7 +161,7 @@ def read_manifest(
         for name, entry in manifest["files"].items():
             check_file(folder, name, entry, damaged, full or _EVERY_BYTE.get())
     except (AttributeError, KeyError, TypeError) as error:
-        raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} has no proper list of files") from error
+        raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} has no valid list of files") from error
     if unlisted := sorted(set(files) - set(manifest["files"])):
         raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} does not list '{unlisted[0]}'")
     try:
@@ -201,7 +201,7 @@ def check_file(folder: Path, name: str, entry: dict[str, Any], damaged: str, ful
     try:
         there = file.is_file()
     except (OSError, ValueError) as error:  # the name is too long, or has a character that is not allowed
-        raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} names {name[:100]!r}, which is no name of a file") from error
+        raise fail(damaged, DamagedFile, path=folder, why=f"{MANIFEST} names {name[:100]!r}, which is not a valid file name") from error
     if not there:
         raise fail(damaged, DamagedFile, path=folder, why=f"'{name}' is missing")
     size, listed = file.stat().st_size, entry["bytes"]

@@ -381,7 +381,7 @@ class SapBertLinker(DocComponent):
                 nothing is added.
         """
         if not names:
-            why = f"no name was given for '{concept_id}'. Name some: add_alias('{concept_id}', 'name')."
+            why = f"no name was given for '{concept_id}'. Give at least one: add_alias('{concept_id}', 'name')."
             raise fail("E002", setting="names", component=self.name, value=[], why=why)
         with self._state.lock:
             kb = self.kb
@@ -481,7 +481,7 @@ class SapBertLinker(DocComponent):
         """
         annotated = list(docs)
         if self.settings.rank == COSINE:
-            raise fail("E002", setting="rank", component=self.name, value=COSINE, why="then a ranker is not used. Leave it out.")
+            raise fail("E002", setting="rank", component=self.name, value=COSINE, why="with this value no ranker is used. Leave `rank` out.")
         with self._state.lock:
             self.bundle = bundle = ranked(self._state.without_targets(rank=None), [annotated], fit_on)
         assert bundle.ranker is not None

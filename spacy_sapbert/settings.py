@@ -128,7 +128,7 @@ class Settings:
         require("vocabularies", self.vocabularies is None or bool(self.vocabularies), "name vocabularies, or null for all.")
         require("languages", self.languages is None or bool(self.languages), "name languages, or null for all.")
         contradicts = self.filter_for_definitions and self.no_definition_threshold < self.threshold
-        why = f"it contradicts threshold={self.threshold}: concepts without a definition would pass what others must not. Raise it."
+        why = f"it contradicts threshold={self.threshold}: concepts without a definition would need a lower score than others. Raise it."
         require("no_definition_threshold", not contradicts, why)
         require("encoder", self.encoder in (None, FAST), f"it must be '{FAST}', or null for what `model` says.")
         require("encoder", self.encoder is None or self.linker_name != "hpo", "linker 'hpo' has the default one. Leave linker_name out.")

@@ -81,8 +81,8 @@ def build_linker(
         `out`.
 
     Raises:
-        SapbertError: E028, too little disk or memory; E026, E027, see `name_vectors`; E308, the encoder is code of its repository; what
-            sources, encoder and index raise.
+        SapbertError: E028, too little disk or memory; E026, E027, see `name_vectors`; E308, the encoder's classes come from its
+            repository; and what sources, encoder and index raise.
     """
     from ..encoders.transformer import NameEncoder  # imported here, because it takes a second to import
     from ..indexes.annoy import AnnoyIndex
@@ -99,7 +99,7 @@ def build_linker(
         encoder.check_saving()
     if kb is not None:
         check_room(KnowledgeBase(kb), encoder, index, out, workers=workers, check=check, copied=True, progress=progress)
-    with ExitStack() as until_whole, writing_folder(out) as folder:  # the vectors are kept until the linker is in its place
+    with ExitStack() as until_whole, writing_folder(out) as folder:  # the file of vectors is removed when the linker is in its place
         if kb is None:
             built = build_kb(sources, folder / KB, filters=filters, progress=progress)
             check_room(built, encoder, index, out, workers=workers, check=check, progress=progress)
@@ -233,7 +233,7 @@ def encoded(
     settings = encoder.get_config()
     if encode is None and workers.devices != ("",):
         if not encoder.architecture:
-            why = f"'{encoder.name}' can't be loaded by processes of their own. Leave processes and GPUs out."
+            why = f"'{encoder.name}' can't be loaded by other processes. Leave processes and GPUs out."
             raise fail("E002", setting="workers", component="build_linker", value=len(workers.devices), why=why)
         encode = in_processes(partial(worker_encoder, saved, settings), workers)
     known_by = f"{encoder.fingerprint} {settings.get('dtype', '')}".strip() if encoder.fingerprint else ""  # vectors depend on the precision

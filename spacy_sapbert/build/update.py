@@ -244,10 +244,12 @@ def in_words(difference: Difference, changes: tuple[list[LinkChange], int] | Non
     ]
     if d.additions_left_out:
         lines.append(
-            f"added names left out, as their concept is gone: {len(d.additions_left_out):,}{_some([n.concept_id for n in d.additions_left_out])}"
+            f"added names left out, because their concept no longer exists: {len(d.additions_left_out):,}{_some([n.concept_id for n in d.additions_left_out])}"
         )
     if d.calibration_left_out:
-        lines.append("the calibration was left out, as it was fit for another knowledge base: `python -m spacy_sapbert calibrate` fits a new one")
+        lines.append(
+            "the calibration was left out, because it was fit for another knowledge base: `python -m spacy_sapbert calibrate` fits a new one"
+        )
     if changes is not None:
         kinds = Counter(change.kind for change in changes[0])
         counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items())) or "none"

@@ -74,7 +74,7 @@ class Workers:
         if processes < 1:
             raise fail("E002", setting="processes", component="index", value=processes, why="it must be at least 1.")
         if gpu_ids and processes > 1:
-            why = "each of gpu_ids has a process of its own; leave processes out."
+            why = "each GPU in gpu_ids has its own process; leave processes out."
             raise fail("E002", setting="processes", component="index", value=processes, why=why)
         if gpu_ids:
             check_gpus(gpu_ids)

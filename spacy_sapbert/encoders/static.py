@@ -196,9 +196,9 @@ class TableShim(Shim):
             table = table * tensors["scales"].float()[:, None]
         parts = WordParts(config, files[WORDS]) if config.get("model_type") == KIND else TokenParts(files[TOKENIZER], tensors)
         if table.ndim != 2 or not table.numel() or not bool((table.abs() < LARGEST).all()):
-            raise ValueError(f"its table is {tuple(table.shape)}, or holds NaN")
+            raise ValueError(f"its table has the shape {tuple(table.shape)}, or holds NaN")
         if parts.rows_needed > len(table) or parts.rows_least < 0:
-            raise ValueError(f"its table has {len(table):,} rows, and {parts.rows_needed:,} are named")
+            raise ValueError(f"its table has {len(table):,} rows, but {parts.rows_needed:,} are needed")
         self.files, self.parts, self.table = files, parts, table
 
     def to_bytes(self) -> bytes:
@@ -244,7 +244,7 @@ class WordParts:
         self.rows = {word: row for row, word in enumerate(words.decode("utf-8").split("\n")) if word}
         self.shortest, self.longest, self.buckets = int(config["shortest"]), int(config["longest"]), int(config["buckets"])
         if not 1 <= self.shortest <= self.longest <= LONGEST or self.buckets < 1:
-            raise ValueError("its n-grams are not described")
+            raise ValueError("its config does not describe n-grams correctly")
         self.rows_needed, self.rows_least = max(len(self.rows) + self.buckets, max(self.rows.values(), default=-1) + 1), 0
 
     def sums(self, names: Iterable[str], most: int, table: torch.Tensor) -> torch.Tensor:
@@ -307,7 +307,7 @@ class TokenParts:
         tokens = self.tokenizer.get_vocab_size()
         for part in (self.mapping, self.weights):
             if part is not None and len(part) < tokens:
-                raise ValueError(f"{len(part):,} of {tokens:,} tokens have a row")
+                raise ValueError(f"only {len(part):,} of {tokens:,} tokens have a row")
         self.rows_needed = tokens if self.mapping is None else int(self.mapping.max()) + 1
         self.rows_least = 0 if self.mapping is None else int(self.mapping.min())
 

@@ -130,7 +130,7 @@ def check_forest(path: Path, items: int, dim: int, *, whole: bool) -> None:
     size = path.stat().st_size
     nodes, rest = divmod(size, 4 * width)
     if rest or nodes <= items:
-        raise ValueError(f"'{FOREST}' has {size:,} bytes, which are no {items:,} items of {dim} dimensions and trees over them")
+        raise ValueError(f"'{FOREST}' has {size:,} bytes, which does not fit {items:,} items of {dim} dimensions and their trees")
     if not whole:
         return
     table = np.memmap(path, dtype=np.int32, mode="r", shape=(nodes, width))
@@ -152,7 +152,7 @@ def check_forest(path: Path, items: int, dim: int, *, whole: bool) -> None:
         leaves = count <= most
         inside = np.arange(most) < count[:, None]
         if bool(((listed < 0) | (listed >= items))[leaves[:, None] & inside].any()):
-            raise ValueError(f"'{FOREST}': a leaf leads to an item that is not there")
+            raise ValueError(f"'{FOREST}': a leaf leads to an item that does not exist")
         children = block[~leaves, 1:3]
         if bool(((children < 0) | (children >= numbers[~leaves, None])).any()):
             raise ValueError(f"'{FOREST}': a node leads to a child that does not come before it")

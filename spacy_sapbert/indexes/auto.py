@@ -26,7 +26,7 @@ SMALL_GRAPH: dict[str, Any] = {
 def recommended(size: int) -> tuple[str, dict[str, Any], str]:
     """Return the recommended engine for `size` names: registered name, settings, reason. Its library is installed."""
     if size <= EXACT_UP_TO:
-        return "spacy-sapbert.ExactIndex.v1", {}, f"{size:,} names are compared one by one as fast as by any index, and none is missed."
+        return "spacy-sapbert.ExactIndex.v1", {}, f"{size:,} names can be compared one by one as fast as any index searches them, and none is missed."
     if size >= MILLIONS and _installed("faiss"):
         settings = {"factory": f"IVF{lists_of(size)},SQ8", **LISTS}
         return (
@@ -39,7 +39,7 @@ def recommended(size: int) -> tuple[str, dict[str, Any], str]:
         why = f'the default; at {size:,} names `pip install "spacy-sapbert[{better}]"` has a better recall and is faster.'
         return ANNOY, {}, why
     if size < MILLIONS:
-        why = f"the smallest graph and the fastest: {size:,} names in bytes of {GRAPH['pca']} dimensions, compared in full."
+        why = f"the smallest and fastest graph: {size:,} names as {GRAPH['pca']} bytes each; candidates are compared in full."
         return "spacy-sapbert.UsearchIndex.v1", dict(GRAPH), why
     why = f'a graph of {size:,} names that fits into memory; `pip install "spacy-sapbert[faiss]"` has a better recall and uses less memory.'
     return "spacy-sapbert.UsearchIndex.v1", dict(SMALL_GRAPH), why

@@ -158,7 +158,7 @@ class FaissIndex(RescoredIndex):
                 "E202",
                 DamagedFile,
                 path=path,
-                why=f"'{FILE}' has {index.ntotal:,} vectors of {index.d}, {len(self):,} of {self.tree_dim} lie beside it",
+                why=f"'{FILE}' has {index.ntotal:,} vectors of {index.d} dimensions, but the index has {len(self):,} of {self.tree_dim}",
             )
         if is_looked_through(path / FILE):
             check_index(index, len(self))

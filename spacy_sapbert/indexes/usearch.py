@@ -168,9 +168,9 @@ def check_graph(path: Path, names: int, dim: int, dtype: str, *, whole: bool) ->
     need(0 < edges <= MOST_EDGES and 0 < edges_below <= MOST_EDGES, f"its nodes have {edges:,} and {edges_below:,} edges")
     start += HEADER + GRAPH_HEADER
     levels = np.memmap(path, dtype="<i2", mode="r", offset=start, shape=(names,)).astype(np.int64)
-    need(bool((levels >= 0).all()) and int(levels.max()) <= top and int(levels[entry]) == top, "the levels of its nodes")
+    need(bool((levels >= 0).all()) and int(levels.max()) <= top and int(levels[entry]) == top, "the levels of its nodes are wrong")
     sizes = NODE + 4 + 4 * edges_below + levels * (4 + 4 * edges)
-    need(start + 2 * names + int(sizes.sum()) == size, "its nodes take more or less than is there")
+    need(start + 2 * names + int(sizes.sum()) == size, "the file is too long or too short for its nodes")
     if whole:
         _check_nodes(path, start + 2 * names, levels, sizes, edges, edges_below, need)
         if dtype == "f32":
@@ -208,7 +208,7 @@ def _check_nodes(path: Path, start: int, levels: Ints1d, sizes: Ints1d, edges: i
             counts, neighbours = read(nodes, at, "<u4", 1)[:, 0], read(nodes, at + 4, "<u4", most)
             need(bool((counts <= most).all()), "a node has too many edges")
             led = neighbours[np.arange(most) < counts[:, None]]
-            need(bool((led < len(levels)).all()) and bool((levels[led] >= level).all()), "an edge leads to a node that is not there")
+            need(bool((led < len(levels)).all()) and bool((levels[led] >= level).all()), "an edge leads to a node that does not exist")
             at, most = at + 4 + 4 * most, edges
 
 

@@ -51,7 +51,9 @@ def fit_weights(sets: Sequence[Sequence[Example]]) -> tuple[float, ...]:
     useful = [[example for example in examples if 0 < example.right.sum() < len(example.right)] for examples in sets]
     examples = [example for each in useful for example in each]
     if len(examples) < FEWEST:
-        raise fail("E047", why=f"{len(examples)} mentions have a right candidate and a wrong one; {FEWEST} are the least", n=sum(map(len, sets)))
+        raise fail(
+            "E047", why=f"{len(examples)} mentions have a right candidate and a wrong one; at least {FEWEST} are needed", n=sum(map(len, sets))
+        )
     counts = np.concatenate([np.full(len(each), 1.0 / np.sqrt(len(each))) for each in useful if each])
     counts /= counts.sum()
     values = np.concatenate([example.values for example in examples])

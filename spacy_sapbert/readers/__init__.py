@@ -85,7 +85,7 @@ def read(
     allowed = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for name, value in options.items():
         if name not in allowed:
-            why = f"it is no option of this reader. It has: {', '.join(allowed) or 'none'}."
+            why = f"this reader has no such option. It has: {', '.join(allowed) or 'none'}."
             raise fail("E002", setting=name, component=f"reader '{kind}'", value=value, why=why)
     stats = ReadStats() if stats is None else stats
     stats.max_bad_share = max_bad_share

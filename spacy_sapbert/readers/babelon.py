@@ -104,7 +104,7 @@ def translations(
     if language is not None:
         given = language_code(language)
         if given is None:
-            raise fail("E002", setting="language", component="reader 'babelon'", value=language, why="it is no ISO 639 code, such as de.")
+            raise fail("E002", setting="language", component="reader 'babelon'", value=language, why="it is not an ISO 639 code such as de.")
     rows = _rows(path, encoding)
     header = [cell.strip().lower() for cell in next(rows, (0, []))[1]]
     at = {ours: header.index(found) for ours, names in COLUMNS.items() if (found := next((n for n in names if n in header), None)) is not None}
@@ -128,13 +128,13 @@ def translations(
         if len(cells) > len(header):
             stats.bad(number, f"{len(cells)} cells under {len(header)} columns")
         elif not all(curies.split(cell["subject"])):
-            stats.bad(number, f"'{cell['subject'][:40]}' is no CURIE such as HP:0000118")
+            stats.bad(number, f"'{cell['subject'][:40]}' is not a CURIE such as HP:0000118")
         elif cell.get("status", "").upper() == UNTRANSLATED:
             stats.leave_out("not translated")
         elif cell["value"].upper() in NOTHING or not texts:
             stats.leave_out("without a text")
         elif spoken is None:
-            stats.bad(number, f"'{cell.get('language', '')[:20]}' is no language code such as de")
+            stats.bad(number, f"'{cell.get('language', '')[:20]}' is not a language code such as de")
         elif garbled(cell["value"]):
             stats.bad(number, f"'{cell['value'][:40]}' was decoded with the wrong encoding")
         elif not candidates and cell.get("status", "").upper() == CANDIDATE:

@@ -145,5 +145,7 @@ class OfDepth:
         depths = self._depth + np.cumsum((opens.astype(np.int8) - closes) * (1 - inside))
         if len(depths):
             if int(depths.max()) > MAX_DEPTH:
-                raise fail("E402", DamagedFile, path=self._path, expected="JSON that can be read", why=f"it is nested more than {MAX_DEPTH} deep")
+                raise fail(
+                    "E402", DamagedFile, path=self._path, expected="JSON that can be read", why=f"it is nested more than {MAX_DEPTH} levels deep"
+                )
             self._depth, self._quotes = int(depths[-1]), int(inside[-1])

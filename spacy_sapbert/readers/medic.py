@@ -55,7 +55,10 @@ def read_biosyn(
         ids = [_in(vocabulary, i) if vocabulary else identifier(i) for i in left.split("|") if i.strip()]
         names = list(dict.fromkeys(n.strip() for n in texts if n.strip()))
         if not names or not ids or ids[0] is None:
-            stats.bad(number, "not `id|other id||name|synonym` with a MeSH, OMIM or UMLS identifier first (give vocabulary= for bare ids of another)")
+            stats.bad(
+                number,
+                "not `id|other id||name|synonym` with a MeSH, OMIM or UMLS identifier first (for ids without a prefix of another vocabulary, give vocabulary=)",
+            )
             continue
         good = [i for i in dict.fromkeys(ids) if i]
         yield Concept(

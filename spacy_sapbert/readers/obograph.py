@@ -77,7 +77,7 @@ def read_obograph(
             stats.bad(stats.rows, "a node without an id")
             continue
         if wrong := _wrong(node):
-            stats.bad(stats.rows, f"{node['id'][:60]}: {wrong} of another type")
+            stats.bad(stats.rows, f"{node['id'][:60]}: '{wrong}' has a wrong type")
             continue
         concept_id = curies.canonical(node["id"])
         if node.get("type") == "PROPERTY" and node.get("lbl"):

@@ -87,7 +87,7 @@ class Tables:
             size = len(row)
             if size != width and not (size == width + 1 and not row[-1]):
                 if line.strip():
-                    stats.bad(number, f"{table} has {width} columns, this row {size - (not row[-1])}")
+                    stats.bad(number, f"{table} has {width} columns, this row has {size - (not row[-1])}")
                 else:
                     blank += 1
                 continue
@@ -97,7 +97,7 @@ class Tables:
                 if whole(row[at]):
                     checked[at] = row[at]
                 else:
-                    stats.bad(number, f"'{row[at][:20]}' is no CUI")
+                    stats.bad(number, f"'{row[at][:20]}' is not a CUI")
                     break
             else:
                 yield row

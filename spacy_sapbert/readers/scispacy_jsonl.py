@@ -81,4 +81,4 @@ def _problem(record: Any) -> str:
     lists = [key for key in ("aliases", "types") if not are_texts(record.get(key) or [])]
     definition = record.get("definition")
     wrong = [*lists, *(["definition"] if definition is not None and not isinstance(definition, str) else [])]
-    return f"{' and '.join(wrong)} of another type" if wrong else ""
+    return f"wrong type of {' and '.join(wrong)}" if wrong else ""

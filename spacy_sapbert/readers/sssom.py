@@ -56,7 +56,7 @@ def read_sssom(path: Path, stats: ReadStats, *, predicates: Sequence[str] = ("sk
         # not split by csv: a label may start with a quote, and then csv would read the next lines as part of it
         fields = line.split("\t")
         if len(fields) <= max(subject_at, predicate_at, object_at) or ":" not in fields[subject_at] or ":" not in fields[object_at]:
-            stats.bad(number, "subject_id or object_id is missing or no CURIE")
+            stats.bad(number, "subject_id or object_id is missing or not a CURIE")
             continue
         negated = 0 <= modifier_at < len(fields) and fields[modifier_at].strip().lower() == "not"
         if fields[predicate_at].strip() in wanted and not negated:

@@ -80,7 +80,7 @@ def _records(rows: Iterator[Row], header: Sequence[str], stats: ReadStats) -> It
         elif not record["concept_id"] or not record.get("name"):
             stats.bad(number, "concept_id or name is empty")
         elif wrong := [v for v in _values(record, "cuis") if not curies.cui(v)] + [v for v in _values(record, "codes") if ":" not in v]:
-            stats.bad(number, f"'{wrong[0]}' is no CUI, or no VOCABULARY:code")
+            stats.bad(number, f"'{wrong[0]}' is not a CUI, or not a VOCABULARY:code")
         else:
             yield record
 

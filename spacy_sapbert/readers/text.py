@@ -141,7 +141,7 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
         with archive:
             names = [n for n in archive.namelist() if not n.endswith("/") and not n.startswith("__MACOSX")]
             if len(names) != 1:
-                why = f"it holds {len(names)}: {', '.join(names[:5])}. Unpack the one you mean."
+                why = f"it holds {len(names)} files: {', '.join(names[:5])}. Unpack the one you mean."
                 raise fail("E402", path=path, expected="a zip of one file", why=why)
             with opening(path):
                 member = archive.open(names[0])
@@ -159,7 +159,7 @@ def decoded(file: IO[bytes], path: Path, encoding: str = "utf-8") -> Iterator[tu
     try:
         with io.TextIOWrapper(
             io.BufferedReader(OfLines(file, path), _BLOCK), encoding=encoding, errors="strict", newline="\n"
-        ) as text:  # a lone CR is no line end here
+        ) as text:  # a CR alone does not end a line here
             for number, line in enumerate(text, 1):
                 yield number, line.rstrip("\r\n")
     except UnicodeDecodeError as error:

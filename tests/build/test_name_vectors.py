@@ -399,7 +399,7 @@ def test_workers() -> None:
     assert Workers.make(3).devices == ("cpu", "cpu", "cpu")
     with pytest.raises(SapbertError, match=r"\[E002\].*'processes'.*at least 1"):
         Workers.make(0)
-    with pytest.raises(SapbertError, match=r"\[E002\].*gpu_ids has a process of its own"):
+    with pytest.raises(SapbertError, match=r"\[E002\].*each GPU in gpu_ids has its own process"):
         Workers.make(2, [0])
     with pytest.raises(SapbertError, match=r"\[E305\] There is no GPU 99"):
         Workers.make(1, [99])

@@ -70,7 +70,7 @@ def write(path: Path, at: int, number: int, kind: str = "<i4") -> None:
         (-1, 1, 5_000_000, "a child that does not come before it"),
         (-1, 1, -3, "a child that does not come before it"),
         (-1, 0, 7, "not with a root of 300"),
-        (SIZE, 1, 2**30, "a leaf leads to an item that is not there"),
+        (SIZE, 1, 2**30, "a leaf leads to an item that does not exist"),
         (SIZE, 0, -1, "-1 descendants"),
         (SIZE, 0, 301, "301 descendants"),
         (3, 0, 2, "an item has descendants"),

@@ -324,7 +324,7 @@ def test_training_is_refused(folder: Path, annotated: list[Doc]) -> None:
         component.train_ranker([gold("heart attak", "Q1")], fit_on="x")
     with pytest.raises(SapbertError, match=r"\[E047\] A ranker can't be trained on these 20"):
         component.train_ranker(annotated[:20], fit_on="x")
-    with pytest.raises(SapbertError, match=r"\[E002\].*then a ranker is not used"):
+    with pytest.raises(SapbertError, match=r"\[E002\].*with this value no ranker is used"):
         linker(folder, rank="cosine").train_ranker(annotated, fit_on="x")
     assert component.ranker is before
 

@@ -67,9 +67,9 @@ def test_the_disease_ontology_has_cells_of_several_lines(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        ("HP:1\trdfs:label\tzz\tx\tOFFICIAL", "'zz' is no language code"),
-        ("HP:1\trdfs:label\tgerman\tx\tOFFICIAL", "'german' is no language code"),
-        ("HP0000001\trdfs:label\tde\tx\tOFFICIAL", "'HP0000001' is no CURIE"),
+        ("HP:1\trdfs:label\tzz\tx\tOFFICIAL", "'zz' is not a language code"),
+        ("HP:1\trdfs:label\tgerman\tx\tOFFICIAL", "'german' is not a language code"),
+        ("HP0000001\trdfs:label\tde\tx\tOFFICIAL", "'HP0000001' is not a CURIE"),
         ("HP:1\trdfs:label\tfr\tdysplasie rÃ©nale\tOFFICIAL", "wrong encoding"),
         ("HP:1\trdfs:label\tde\tx\tOFFICIAL\tmore", "6 cells under 5 columns"),
     ],

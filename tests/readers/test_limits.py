@@ -98,7 +98,7 @@ def test_json_that_is_nested_too_deeply(tmp_path: Path, depth: int, taken: bool,
     if taken:
         assert len(list(items(path, "graphs.item"))) == 1
         return
-    with pytest.raises(SapbertError, match="nested more than 200 deep") as error:
+    with pytest.raises(SapbertError, match="nested more than 200 levels deep") as error:
         list(items(path, "graphs.item"))
     assert error_code(error) == "E402"
 
@@ -123,5 +123,5 @@ def test_a_record_with_values_of_another_type_is_a_malformed_row(tmp_path: Path,
     path = tmp_path / "x.jsonl"
     record = {"concept_id": "C0000001", "canonical_name": "a"}
     path.write_text(json.dumps(record) + "\n" + json.dumps({**record, **wrong}) + "\n")
-    with pytest.warns(UserWarning, match=rf"1 of 2 rows.*{next(iter(wrong))} of another type"):
+    with pytest.warns(UserWarning, match=rf"1 of 2 rows.*wrong type of {next(iter(wrong))}"):
         assert len(read_all(path)[0]) == 1

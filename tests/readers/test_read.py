@@ -136,7 +136,7 @@ def test_a_zip_of_several_files(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.obo", "x")
         archive.writestr("b.obo", "x")
-    with pytest.raises(SapbertError, match=r"holds 2: a.obo, b.obo") as error:
+    with pytest.raises(SapbertError, match=r"holds 2 files: a.obo, b.obo") as error:
         read(path)
     assert error_code(error) == "E402"
 

@@ -107,7 +107,7 @@ def test_malformed_rows_are_counted_with_their_lines(tmp_path: Path) -> None:
 
 def test_rows_without_a_cui_are_malformed_wherever_they_stand(tmp_path: Path) -> None:
     rows = [atom("", "first"), atom("", "second"), *RELEASE["MRCONSO"], atom("", "last")]
-    with pytest.warns(UserWarning, match="'' is no CUI"):
+    with pytest.warns(UserWarning, match="'' is not a CUI"):
         concepts, stats = read_all(write_release(tmp_path, {"MRCONSO": rows}))
     assert (stats.malformed, stats.bad_lines) == (3, [1, 2, len(rows)])
     assert "" not in by_id(concepts)

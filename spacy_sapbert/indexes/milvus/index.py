@@ -108,7 +108,7 @@ class MilvusIndex(RescoredIndex):
         if self.index_type not in SEARCH_SETTINGS:
             raise fail("E002", setting="index_type", component="MilvusIndex", value=self.index_type, why=f"known are {', '.join(SEARCH_SETTINGS)}.")
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", self.collection):
-            why = "it must be letters, digits and underscores, at most 100, and begin with no digit."
+            why = "it must be letters, digits and underscores, at most 100, and must not begin with a digit."
             raise fail("E002", setting="collection", component="MilvusIndex", value=self.collection, why=why)
         check_uri(self.uri)
         if self.uri and self.local:
