@@ -244,7 +244,7 @@ def in_words(difference: Difference, changes: tuple[list[LinkChange], int] | Non
     ]
     if d.additions_left_out:
         lines.append(
-            f"added names left out, because their concept no longer exists: {len(d.additions_left_out):,}{_some([n.concept_id for n in d.additions_left_out])}"
+            f"added names left out, because their concept is gone: {len(d.additions_left_out):,}{_some([n.concept_id for n in d.additions_left_out])}"
         )
     if d.calibration_left_out:
         lines.append(

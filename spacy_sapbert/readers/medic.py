@@ -57,7 +57,7 @@ def read_biosyn(
         if not names or not ids or ids[0] is None:
             stats.bad(
                 number,
-                "not `id|other id||name|synonym` with a MeSH, OMIM or UMLS identifier first (for ids without a prefix of another vocabulary, give vocabulary=)",
+                "not `id|other id||name|synonym` with a MeSH, OMIM or UMLS identifier first (for ids of another vocabulary, give vocabulary=)",
             )
             continue
         good = [i for i in dict.fromkeys(ids) if i]

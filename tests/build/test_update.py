@@ -124,7 +124,7 @@ def test_what_was_added_comes_along(old: Path, new_release: Path, tmp_path: Path
     assert updated.kb.row_of(COUGH) in updated.kb.rows_of_code(["T-2"], "TOY")
     assert list(updated.additions.concepts) == ["WARD:7", "TOY:T-2"]
     assert updated.kb.cui_to_entity[NEW].aliases == ["hiccup", "singultus"]
-    assert "added names left out, because their concept no longer exists: 1 (C9000005)" in in_words(found)
+    assert "added names left out, because their concept is gone: 1 (C9000005)" in in_words(found)
 
 
 def test_a_calibration_is_left_out_and_that_is_said(old: Path, new_release: Path, tmp_path: Path) -> None:
