@@ -1,7 +1,7 @@
-"""Make the pages that come from the code and from figures/data/*.json: `make docs-pages` writes them into docs/.
+"""Make the pages of docs/ that are generated from the code and from figures/data/*.json (`make docs-pages`).
 
-They are committed, so that GitHub shows them too. A test checks that they are current. With a folder of new results,
-`python docs/generate.py --metrics metrics` first writes these into figures/data/*.json and into the tables of pages that quote them.
+The pages are committed, so that GitHub shows them too. A test checks that they are current. With a folder of new results,
+`python docs/generate.py --metrics metrics` first writes the results into figures/data/*.json and into the tables that quote them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 DOCS = Path(__file__).parent
-QUOTED = re.compile(r"^<!-- figures: (?P<file>[\w-]+)(?: (?P<table>[\w-]+))? -->\n(?P<body>(?:\|.*\|\n)+)", re.MULTILINE)  # a table with its source
+QUOTED = re.compile(r"^<!-- figures: (?P<file>[\w-]+)(?: (?P<table>[\w-]+))? -->\n(?P<body>(?:\|.*\|\n)+)", re.MULTILINE)  # a table, and the comment above it that names its file
 DATA = DOCS / "figures" / "data"
 ENGINES = [
     ("exact", "ExactIndex"),
@@ -33,7 +33,7 @@ ENGINES = [
 MADE = "<!-- Made by docs/generate.py (`make docs-pages`). Do not edit this page. -->\n"
 CODE = re.compile(r"[EW]\d{3}")
 FIELD = re.compile(r"\{(\w+)[^}]*\}")
-END = re.compile(r"\. |(?<=\{why\}) (?=[A-Z])|\n(?=[A-Z])")  # of the first sentence; `{why}` ends with a full stop of its own
+END = re.compile(r"\. |(?<=\{why\}) (?=[A-Z])|\n(?=[A-Z])")  # end of the first sentence; `{why}` already ends with a full stop
 GROUPS = {  # first digits of a code -> what the errors are about
     "E0": "Set-up, settings and files",
     "E1": "Knowledge base",
@@ -56,7 +56,7 @@ def pages() -> dict[str, str]:
 
 
 def write() -> None:
-    """Write all generated pages into docs/, and remove pages of figures whose data is gone."""
+    """Write all generated pages into docs/, and remove pages of figures that have no data file any more."""
     made = pages()
     for path in (DOCS / "figures").glob("*.md"):
         if path.relative_to(DOCS).as_posix() not in made:
@@ -69,21 +69,21 @@ def write() -> None:
 
 
 def data_files() -> list[Path]:
-    """Return the files of figures, in the order of their names."""
+    """Return the data files of the figures, sorted by name."""
     return sorted(DATA.glob("*.json"))
 
 
 def figures_index() -> str:
-    """Return the page that lists all figures, with the command that prints each."""
+    """Return the page that lists all figures, with the command that measures each."""
     lines = ["# Figures", "", "Every measured number of this documentation is on one of these pages, with the command that measures it.", ""]
     lines += [
         "The numbers of version 0.1.0 were copied from the README of commit f457012. `python docs/generate.py --metrics metrics` writes the results of "
-        "new runs into these pages: a table is replaced when the results hold all of its cells, and then says at which commit, when and where it was "
-        "measured. The sentences below the tables are written by hand.",
+        "new runs into these pages. A table is replaced if the results have all of its cells; it then says at which commit, when and on which machine it "
+        "was measured. The sentences below the tables are written by hand.",
         "",
         "`DATA` is a folder with the files of the section `assets` of `project.yml`, under the same paths without `assets/` "
-        "(`corpora/ncbi_disease/test.pubtator.txt.gz`): after `python -m training assets hpo ontologies corpora dictionaries similarity` this is the "
-        "folder `assets`. `throughput`, `load` and `size` also read the clinical notes of MTSamples from `DATA`; no command downloads these.",
+        "(`corpora/ncbi_disease/test.pubtator.txt.gz`). `python -m training assets hpo ontologies corpora dictionaries similarity` makes such a folder, "
+        "`assets`. `throughput`, `load` and `size` also read the clinical notes of MTSamples from `DATA`; no command downloads these.",
         "",
     ]
     rows = [(path.stem, json.loads(path.read_text(encoding="utf-8"))) for path in data_files()]
@@ -95,7 +95,7 @@ def figures_page(data: dict[str, Any]) -> str:
     """Return one page of figures.
 
     Args:
-        data: a file of figures/data: title, command, protocol, machine, date, tables and facts.
+        data: the content of a file of figures/data: title, command, protocol, machine, date, tables and facts.
     """
     lines = [f"# {data['title']}", "", f"Measured by `{data['command']}`; {data['machine']}; {data['date']}.", ""]
     lines += [f"- {sentence}" for sentence in data["protocol"]] + [""]
@@ -116,42 +116,42 @@ def table(columns: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def take_results(metrics: Path) -> list[str]:
-    """Write the results of new runs into the files of figures and into the pages that quote them.
+    """Write the results of new runs into the data files and into the pages that quote them.
 
-    A table is replaced as a whole, or kept if the results lack one of its cells.
+    A table is replaced as a whole. If the results lack one of its cells, it is kept.
 
     Args:
         metrics: Folder of results, *.json, at any depth.
 
     Returns:
-        What happened to each table, one line each.
+        One line for each table that says what happened to it.
     """
     results = {path.stem: path for path in sorted(metrics.rglob("*.json"))}
     content = {stem: keyed(json.loads(path.read_text(encoding="utf-8"))) for stem, path in results.items()}
-    said = []
+    messages = []
     for file in data_files():
         data = json.loads(file.read_text(encoding="utf-8"))
         for made in data["tables"]:
             try:
                 rows = measured_rows(made, content)
             except KeyError as missing:
-                said.append(f"{file.stem} {made['name']}: kept, the results lack {missing}")
+                messages.append(f"{file.stem} {made['name']}: kept, the results lack {missing}")
                 continue
             made.update(rows=rows, measured=origin(made, content, results))
-            said.append(f"{file.stem} {made['name']}: measured at {made['measured']}")
+            messages.append(f"{file.stem} {made['name']}: measured at {made['measured']}")
         file.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for page in (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))):
         text = page.read_text(encoding="utf-8")
         if (new := QUOTED.sub(requoted, text)) != text:
             page.write_text(new, encoding="utf-8")
-    return said
+    return messages
 
 
 def keyed(value: Any) -> Any:
     """Return results in which every list of rows is a dict, so that a template can name a row.
 
     Args:
-        value: what a JSON file holds. The key of a row is its leading texts, joined by ", ", or its first value.
+        value: the content of a JSON file. The key of a row is its leading texts, joined by ", ", or its first value.
     """
     if isinstance(value, dict):
         return {key: keyed(inner) for key, inner in value.items()}
@@ -166,10 +166,10 @@ def _key(values: list[Any]) -> str:
 
 
 def templates(made: dict[str, Any]) -> list[list[str]]:
-    """Return the template of each cell of a table but those of its first column, row by row; "": the cell stays empty.
+    """Return the template of each cell of a table, row by row, without the first column; "" for a cell that stays empty.
 
     Args:
-        made: a table. `source.rows` gives for each row the word that stands for ROW in `source.cells`, or templates of its own.
+        made: a table. For each row, `source.rows` has the word that replaces ROW in `source.cells`, or the row's own templates.
     """
     source = made.get("source", {"rows": {}, "cells": {}})
     found = []
@@ -184,7 +184,7 @@ def measured_rows(made: dict[str, Any], content: dict[str, Any]) -> list[list[st
     """Return the rows of a table with the figures of new results.
 
     Raises:
-        KeyError: the results lack a figure, or the run was one over a sample.
+        KeyError: the results lack a figure, or the run used only a sample.
     """
     if "source" not in made:
         raise KeyError("a command that measures it")
@@ -193,7 +193,7 @@ def measured_rows(made: dict[str, Any], content: dict[str, Any]) -> list[list[st
             raise KeyError(f"a whole run: {stem}.json is over a sample")
     try:
         return [[row[0], *(cell.format_map(content) for cell in cells)] for row, cells in zip(made["rows"], templates(made))]
-    except (TypeError, ValueError, IndexError) as error:  # there is another thing under that name, such as nothing
+    except (TypeError, ValueError, IndexError) as error:  # the value has another type, such as null
         raise KeyError(str(error)) from error
 
 
@@ -205,25 +205,28 @@ def stems(made: dict[str, Any]) -> list[str]:
 
 
 def origin(made: dict[str, Any], content: dict[str, Any], results: dict[str, Path]) -> str:
-    """Return in words at which commit, when and on which machine a table was measured."""
-    said = []
+    """Return a text that says at which commit, when and on which machine a table was measured."""
+    origins = []
     for stem in stems(made):
         written = time.strftime("%Y-%m-%d", time.gmtime(results[stem].stat().st_mtime))
         cells = "".join(cell for row in templates(made) for cell in row)
         tables = [content[stem][section][name] for section, name in re.findall(rf"{{{stem}\[([^\]]*)\]\[([^\]]*)\]", cells)]
         if "versions" in content[stem]:
             runs = [(content[stem]["versions"], written)]
-        elif all(isinstance(one, dict) and "on" in one for one in tables):  # of `python -m benchmarks`, where each table has its own
+        elif all(isinstance(one, dict) and "on" in one for one in tables):  # results of `python -m benchmarks`: each table has its own commit and date
             runs = [(one["on"], one["measured"][:10]) for one in tables]
-        else:  # counts, which no machine changes
-            said.append(written)
+        else:  # counts are the same on every machine
+            origins.append(written)
             continue
-        said += [f"commit {on.get('commit', 'unknown')}, {date}, {on['CPU cores']} CPU cores" for on, date in runs]
-    return "; ".join(dict.fromkeys(said))
+        origins += [f"commit {on.get('commit', 'unknown')}, {date}, {on['CPU cores']} CPU cores" for on, date in runs]
+    return "; ".join(dict.fromkeys(origins))
 
 
 def requoted(match: re.Match[str]) -> str:
-    """Return a table of a page with the figures of the file that the comment above it names; bold signs stay where a figure is the same."""
+    """Return a table of a page with the current figures of the data file that the comment above it names.
+
+    Figures that have not changed keep their bold signs.
+    """
     known = json.loads((DATA / f"{match['file']}.json").read_text(encoding="utf-8"))["tables"]
     source = next(made for made in known if made["name"] == (match["table"] or known[0]["name"]))
     rows = {row[0]: dict(zip(source["columns"], row)) for row in source["rows"]}
@@ -267,7 +270,7 @@ def engine_settings_page() -> str:
 
 
 def arguments_of(docstring: str) -> dict[str, str]:
-    """Return what a Google style docstring says about each argument, on one line each."""
+    """Return argument -> its description in a Google style docstring, on one line."""
     section = re.search(r"^Args:\n((?:[ ].*\n?|\n)*)", docstring, re.MULTILINE)
     found = re.findall(r"^ {4}(\w+): ((?:.*\n?)(?: {8}.*\n?)*)", section[1] if section else "", re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in found}
@@ -277,7 +280,7 @@ def arguments_of(docstring: str) -> dict[str, str]:
 
 
 def benchmarks_page() -> str:
-    """Return the page with all benchmarks: files, dictionary, protocols, metric, where each is to be had."""
+    """Return the page with all benchmarks: files, dictionary, protocols, metric, and where to get the files."""
     catalogue: Any = import_module("training.evaluation.catalogue")
     corpora, texts = [], []
     for key, source in catalogue.CORPORA.items():
@@ -304,7 +307,7 @@ def benchmarks_page() -> str:
         "",
         *table(["name", "corpus", "parts", "files", "dictionary", "protocols", "papers", "source, licence"], corpora),
         "",
-        "The file of a part of ten folds is the first of ten. `held_out` and `zero_shot` are made of your own knowledge base.",
+        "If a part has ten folds, the column *files* lists only the first. `held_out` and `zero_shot` are made from your own knowledge base.",
         "",
         "## Dictionaries",
         "",
@@ -322,7 +325,7 @@ def benchmarks_page() -> str:
 
 
 def _origin(origin: Any) -> str:
-    """Return in a cell where a file is from; nothing for one that the project fetches."""
+    """Return the cell that says where a file is from; "" for a file that the project fetches."""
     if origin is None:
         return ""
     address, _, remark = origin.where.partition(" ")
@@ -347,7 +350,7 @@ def errors_page() -> str:
         "# Errors and warnings",
         "",
         "Every error of this package is a `SapbertError` with a code (`error.code`), and every warning a `SapbertWarning` (`warning.code`). A message says what is",
-        "wrong, with which value, and what to do next. Words in *italics* stand for the value. The package's logger has the name `spacy_sapbert`.",
+        "wrong, with which value, and what to do next. Words in *italics* are placeholders for the value. The package's logger has the name `spacy_sapbert`.",
         "",
     ]
     group = ""
@@ -362,13 +365,13 @@ def errors_page() -> str:
 
 
 def cause_and_remedy(template: str) -> tuple[str, str]:
-    """Split a message after its first sentence; full stops in code do not count.
+    """Split a message after its first sentence; full stops in code are ignored.
 
     Args:
-        template: a message with its `{fields}`.
+        template: a message with `{fields}`.
 
     Returns:
-        What is wrong, and what to do about it ("" where the message is one sentence).
+        What is wrong, and what to do about it ("" if the message is one sentence).
     """
     without_code = re.sub(r"`[^`]*`", lambda code: "x" * len(code[0]), template)
     end = END.search(without_code)
@@ -378,7 +381,7 @@ def cause_and_remedy(template: str) -> tuple[str, str]:
 
 
 def in_markdown(template: str) -> str:
-    """Return a message as Markdown: fields in italics (in code: in capitals), signs that Markdown reads escaped."""
+    """Return a message as Markdown: fields in italics (in code: in capitals), special characters of Markdown escaped."""
     parts = re.split(r"(`[^`]*`)", template)
     return "".join(FIELD.sub(lambda field: field[1].upper(), part) if part.startswith("`") else FIELD.sub(r"*\1*", _escaped(part)) for part in parts)
 
@@ -409,7 +412,7 @@ def command_line_page() -> str:
 
 
 def commands(package: str) -> Iterator[tuple[list[str], Any]]:
-    """Give every command of a package's typer app that is not a group, with the words that call it.
+    """Yield every command of a package's typer app that is not a group, with the words that call it.
 
     Args:
         package: "spacy_sapbert" or "training".
@@ -455,12 +458,12 @@ def default_of(parameter: Any) -> str:
 
 
 def plain(text: str | None) -> str:
-    """Return a help text on one line, with the signs that Markdown reads escaped."""
+    """Return a help text on one line, with the special characters of Markdown escaped."""
     return " ".join(re.sub(r"([<>*\[\]])", r"\\\1", text or "").split())
 
 
 def main(
-    metrics: Annotated[Path | None, typer.Option(exists=True, file_okay=False, help="Folder of new results, to be written first.")] = None,
+    metrics: Annotated[Path | None, typer.Option(exists=True, file_okay=False, help="Folder of new results, which are written first.")] = None,
 ) -> None:
     """Write the generated pages."""
     for line in take_results(metrics) if metrics else []:
