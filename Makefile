@@ -7,7 +7,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --no-input
 PARALLEL ?= -n auto --dist worksteal
 CODE := $(wildcard spacy_sapbert training tests benchmarks docs setup.py)
 
-# bytecode lies apart from the sources: project.yml compares folders of sources by all that lies in them
+# keep bytecode outside of the sources, because project.yml compares all files in the source folders
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 
 .DEFAULT_GOAL := help
@@ -16,7 +16,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 help:
 	@echo "make run     link the example notes: a table here, JSON Lines and an HTML page in artifacts/demo"
 	@echo "make test    run the unit tests    make lint   check style and types"
-	@echo "make test-ci   run the unit tests, and those that start processes, servers and whole workflows"
+	@echo "make test-ci   run the unit tests, and the tests that start processes, servers and whole workflows"
 	@echo "make test-all  run all tests, also those that read corpora and ontologies in \$$SPACY_SAPBERT_DATA"
 	@echo "make docs    build the documentation into artifacts/docs, where a broken link is an error"
 	@echo "make bench DATA=FOLDER  measure the figures    make clean  remove what these commands made (never training/)"
@@ -27,11 +27,11 @@ run: $(STAMP)
 test: $(STAMP)
 	$(PY) -m pytest $(PARALLEL) -m "unit and not data"
 
-# as test, and what starts processes, servers and whole workflows, but the longest (nightly)
+# the unit tests, and the tests that start processes, servers and whole workflows, without the longest ones (nightly)
 test-ci: $(STAMP)
 	$(PY) -m pytest $(PARALLEL) -m "not data and not nightly" --durations=25
 
-# everything, with the corpora in $SPACY_SAPBERT_DATA
+# all tests, also those that read the corpora in $SPACY_SAPBERT_DATA
 test-all: $(STAMP)
 	$(PY) -m pytest $(PARALLEL)
 
@@ -44,7 +44,7 @@ format: $(STAMP)
 	$(PY) -m ruff check --fix $(CODE)
 	$(PY) -m ruff format $(CODE)
 
-# the pages that are made from the code and from docs/figures/data; commit them
+# generate the pages that come from the code and from docs/figures/data; commit them
 docs-pages: $(STAMP)
 	$(PY) docs/generate.py
 
@@ -56,8 +56,8 @@ bench: $(STAMP)
 
 install: $(STAMP)
 
-# The stamp is written last: an install that stopped halfway is taken up again by the next command.
-# A .venv whose Python is gone or broken is made anew; one that works is kept.
+# The stamp is written last, so the next command continues an install that stopped halfway.
+# A .venv whose Python is missing or broken is made again; one that works is kept.
 $(STAMP): setup.py constraints.txt
 	@rm -f $@
 	@if $(PY) -c "import pip" 2> /dev/null; then :; else \
@@ -70,8 +70,8 @@ $(STAMP): setup.py constraints.txt
 	@$(PY) -c "import sys; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 13))" || { \
 	  echo "$(VENV) has $$($(PY) --version); spacy-sapbert needs Python 3.10, 3.11 or 3.12. Delete $(VENV) and try again."; exit 1; }
 	@$(PY) -c "import annoy" 2> /dev/null || command -v $${CXX:-c++} > /dev/null || command -v g++ > /dev/null || command -v clang++ > /dev/null || { \
-	  echo "A C++ compiler is needed: Annoy comes as source. On Debian and Ubuntu: apt-get install g++ python3-dev"; exit 1; }
-	@rm -rf *.egg-info # an old one hides names that were registered since
+	  echo "A C++ compiler is needed, because Annoy is distributed as source. On Debian and Ubuntu: apt-get install g++ python3-dev"; exit 1; }
+	@rm -rf *.egg-info # an old one does not have the names that were registered since then
 	@echo "Installing into $(VENV): about 140 packages, several minutes the first time ..."
 	@$(PIP) install --no-compile --progress-bar off -c constraints.txt -e ".[dev,docs,abbreviations,train]" > $(VENV)/install.log 2>&1 & pid=$$!; \
 	  trap 'kill $$pid 2> /dev/null' INT TERM; \
@@ -81,9 +81,9 @@ $(STAMP): setup.py constraints.txt
 	    fi; \
 	  done; \
 	  wait $$pid || { grep -E -A 4 'ERROR|error:' $(VENV)/install.log | tail -n 30; \
-	    echo "The install failed; the whole log is in $(VENV)/install.log. Run the command again to take it up where it stopped."; exit 1; }
-	@$(PIP) install -q --no-compile --no-deps -c constraints.txt phenopackets # of tests; its bound on protobuf is older than what the others need
-	@$(PY) -m compileall -q -j 0 -x '/tests/' $(VENV)/lib > /dev/null || true # pip would compile with one core; some packages hold code of other Pythons
+	    echo "The install failed; the whole log is in $(VENV)/install.log. Run the command again to continue it."; exit 1; }
+	@$(PIP) install -q --no-compile --no-deps -c constraints.txt phenopackets # for tests; with dependencies, its old bound on protobuf would conflict with other packages
+	@$(PY) -m compileall -q -j 0 -x '/tests/' $(VENV)/lib > /dev/null || true # pip would use one core; errors are ignored, because some packages have code for other versions of Python
 	@echo "Installed: $$($(PY) --version), $$($(PIP) list 2> /dev/null | grep -E '^(spacy|torch) ' | tr -s ' ' | paste -sd, - | sed 's/,/, /')."
 	@touch $@
 
