@@ -1,4 +1,4 @@
-"""What several test modules share: a tiny linker with the real encoder and the real index, the default linker, the shared data."""
+"""Fixtures of several test modules: a tiny linker with a real encoder and a real index, the linker hpo, the shared data."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from filelock import FileLock
 
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the hub's client is imported: without a network it would try for most of a minute
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # must be set before the hub's client is imported; without a network, the client would try for most of a minute
 if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker has a core; set before PyTorch is imported
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # each pytest worker has one core; must be set before PyTorch is imported
 DATA = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("SPACY_SAPBERT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -22,7 +22,7 @@ RINGS = ("unit", "e2e", "data")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test one ring: `data` where it reads the shared data, `e2e` with the whole of HPO, else what it is marked with, else `unit`."""
+    """Put every test into one ring: `data` if it reads the shared data, `e2e` if it needs the whole HPO, otherwise its marker, otherwise `unit`."""
     for item in items:
         uses = getattr(item, "fixturenames", ())
         if "data_folder" in uses:
@@ -31,12 +31,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("e2e")
         if not any(item.get_closest_marker(ring) for ring in RINGS):
             item.add_marker("unit")
-    items.sort(key=lambda item: item.get_closest_marker("first") is None)  # else a worker is alone with it at the end
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)  # start the longest tests first, so that no worker is left running one at the end
 
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """For a mention or two, a second thread costs more than it does, and on a busy machine several times that."""
+    """Use one PyTorch thread: for one or two mentions, a second thread costs more time than it saves."""
     import torch
 
     before = torch.get_num_threads()
@@ -47,15 +47,15 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
-    """A folder that one worker of this run makes and all share: `once(name, make)` calls `make(folder)` where the folder is not there yet."""
+    """Return `once(name, make)`: a folder that all workers share; the first worker makes it with `make(folder)`."""
     base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # pytest-xdist's recipe: each worker's folder lies in that of the run
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # recipe of pytest-xdist: the folder of a worker is inside that of the run
 
     def made_once(name: str, make: Callable[[Path], object]) -> Path:
         folder = shared / "once" / name
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(shared / f"once-{name.replace('/', '-')}.lock"):
-            if not folder.exists():  # `make` writes it whole or not at all
+            if not folder.exists():  # `make` writes a complete folder or nothing
                 make(folder)
         return folder
 
@@ -64,7 +64,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[P
 
 @pytest.fixture(scope="session")
 def tiny_linker(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
-    """A linker's folder: 60 clinical concepts of tiny_clinic.tsv, then tiny.obo; default encoder, Annoy, tuned. Don't write into it."""
+    """A linker folder with the 60 clinical concepts of tiny_clinic.tsv and tiny.obo; default encoder, tuned Annoy. Do not write into it."""
     from spacy_sapbert.build.linker import build_linker, read_source
 
     def make(folder: Path) -> None:
@@ -75,7 +75,7 @@ def tiny_linker(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_kb(tiny_linker: Path) -> KnowledgeBase:
-    """The tiny linker's knowledge base."""
+    """The knowledge base of the tiny linker."""
     return KnowledgeBase(tiny_linker / "kb")
 
 
@@ -99,7 +99,7 @@ def hpo_kb(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """The data beside the repository, or skip."""
+    """The folder with the shared data; skip the test if there is none."""
     if not SHARED.is_dir():
         pytest.skip(f"{SHARED} is not there; set SPACY_SAPBERT_DATA")
     return SHARED

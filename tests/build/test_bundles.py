@@ -1,4 +1,4 @@
-"""Linkers' folders: found by name, cached once whatever the number of processes, built from files."""
+"""Linker folders: they are found by name, built only once by several processes, and built from files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def letters(names: List[str], width: int = 27) -> np.ndarray:
-    """Names as the counts of their letters: an encoder that can be read."""
+    """Return names as counts of their letters: vectors that can be checked by hand."""
     vectors = np.zeros((len(names), width), dtype=np.float32)
     for row, name in enumerate(names):
         for character in name:
@@ -50,7 +50,7 @@ def letters(names: List[str], width: int = 27) -> np.ndarray:
 
 
 def letter_model() -> Model:
-    """Somebody else's Thinc model: none of NameEncoder's attributes."""
+    """Return a Thinc model of another author, without the attributes of NameEncoder."""
     model: Model = Model("letters", lambda model, names, is_train: (letters(names), lambda d: []), dims={"nO": 27})
     return model
 
@@ -79,7 +79,7 @@ def test_find_linker(tmp_path: Path):
 
 @pytest.fixture
 def registered(cache: Path, tiny_linker: Path, tmp_path: Path) -> Iterator[Path]:
-    """A linker `test-tiny` whose build writes a line into a log, takes half a second and copies the tiny linker."""
+    """Register a linker `test-tiny` whose build writes a line into a log, takes half a second and copies the tiny linker."""
     log = tmp_path / "builds.log"
 
     def build(out: Path) -> None:
@@ -121,7 +121,7 @@ def _killed(cache: Path, started: Any) -> None:
             (folder / "kb").mkdir()
             (folder / "kb" / "half").write_text("half")
             started.set()
-            time.sleep(600)  # it is killed before
+            time.sleep(600)  # the process is killed before this ends
 
     default_linkers.cached("killed", [], build)
 
@@ -141,7 +141,7 @@ def test_a_killed_build_leaves_no_half_folder_and_is_taken_up(cache: Path):
         with writing_folder(out) as folder:
             (folder / "manifest.json").write_text("{}")
 
-    folder = default_linkers.cached("killed", [], build)  # the dead process's lock is free
+    folder = default_linkers.cached("killed", [], build)  # the lock of the dead process is free
     assert sorted(p.name for p in folder.iterdir()) == ["manifest.json"]
 
 
@@ -161,7 +161,7 @@ def test_a_build_that_fails_is_tried_again(cache: Path):
     first = default_linkers.cached("x", ["1"], build)
     assert default_linkers.cached("x", ["1"], build) == first
     assert len(tries) == 2
-    assert default_linkers.cached("x", ["2"], build) != first  # another version of what it depends on
+    assert default_linkers.cached("x", ["2"], build) != first  # the linker depends on another version
 
 
 def test_a_build_that_holds_the_lock_too_long(cache: Path, monkeypatch: pytest.MonkeyPatch):
@@ -228,7 +228,7 @@ def test_the_report_says_what_the_index_was_built_for(tiny_linker: Path, tiny_kb
     assert report["built_for"]["kb"] == tiny_kb.fingerprint
     assert len(report["built_for"]["encoder"]) == 32
     assert "MiniLM" in report["built_for"]["encoder_name"]
-    assert report["exact"]["acc_at_1"] - report["chosen"]["acc_at_1"] <= 0.01  # one of the 200 names is half a point
+    assert report["exact"]["acc_at_1"] - report["chosen"]["acc_at_1"] <= 0.01  # one of the 200 names is 0.5 points
 
 
 def test_engine_name():
@@ -236,14 +236,14 @@ def test_engine_name():
     assert bundle.engine_name(ExactIndex()) == "spacy-sapbert.ExactIndex.v1"
     with pytest.raises(SapbertError, match="E006"):
         bundle.engine_name(object())
-    with pytest.raises(SapbertError, match="E006"):  # a class of someone else's, by chance with our engine's name
+    with pytest.raises(SapbertError, match="E006"):  # a class of another author that has the name of our engine by chance
         bundle.engine_name(type("ExactIndex", (), {})())
 
 
 def test_an_engine_that_is_not_installed(tiny_linker: Path, tmp_path: Path):
     shutil.copytree(tiny_linker, tmp_path / "linker", copy_function=os.link)
     manifest = json.loads((tmp_path / "linker" / "manifest.json").read_text())
-    (tmp_path / "linker" / "manifest.json").unlink()  # a link: don't write through it
+    (tmp_path / "linker" / "manifest.json").unlink()  # it is a link: do not write to its target
     (tmp_path / "linker" / "manifest.json").write_text(json.dumps({**manifest, "index": "other.HnswIndex.v1"}))
     with pytest.raises(SapbertError, match=r"engine 'other\.HnswIndex\.v1' is not registered here .in `sapbert_indexes`") as error:
         bundle.open_index(tmp_path / "linker")

@@ -1,4 +1,4 @@
-"""Encoding in shards: what is written, what a second run finds, and who encodes."""
+"""Encoding in shards: what is written, what a second run finds, and which process encodes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 DATA = Path(__file__).parents[1] / "data"
 pytestmark = pytest.mark.usefixtures("one_thread")
-WIDTH, SIZE = 8, 40  # dimensions, names a shard
+WIDTH, SIZE = 8, 40  # dimensions, names in a shard
 
 
 def code(names: List[str]) -> np.ndarray:
-    """Names -> (n, 8), readable: lengths and first letters."""
+    """Names -> (n, 8) vectors that can be checked by hand: lengths and first letters."""
     return np.array([[len(name), *(ord(name[i % len(name)]) for i in range(WIDTH - 1))] for name in names], dtype=np.float32).reshape(-1, WIDTH)
 
 
 class Recorder:
-    """Encodes by `code`, notes the shards, and stops before shard number `stop`."""
+    """Encode with `code`, record the shards, and stop before shard number `stop`."""
 
     def __init__(self, stop: Optional[int] = None) -> None:
         self.stop, self.numbers, self.names, self.told = stop, [], [], 0
@@ -122,7 +122,7 @@ def test_a_list_that_somebody_wrote_into_is_read_with_care(tiny_kb: KnowledgeBas
     folder = stopped(tiny_kb, tmp_path / "linker", 2)
     done = folder / "done.jsonl"
     first = json.loads(done.read_text().splitlines()[0])
-    done.write_text(f"{line}\n{json.dumps({**first, 'shard': 1})}\n")  # the first shard's sum is not the second's
+    done.write_text(f"{line}\n{json.dumps({**first, 'shard': 1})}\n")  # the second shard with the checksum of the first
     second = Recorder()
     with pytest.warns(UserWarning, match="W007"):
         vectors = run(tiny_kb, tmp_path / "linker", second)
@@ -189,7 +189,7 @@ def test_an_encoder_without_a_fingerprint_begins_again(tiny_kb: KnowledgeBase, t
 
 def test_known_vectors_are_not_encoded(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     n = tiny_kb.n_surface_forms
-    rows = np.arange(n)[::-1].copy()  # of an index that has them in another order
+    rows = np.arange(n)[::-1].copy()  # rows of an index with another order
     rows[[3, SIZE + 1]] = -1
     rows[2 * SIZE : 3 * SIZE] = -1
     names = list(tiny_kb.surface_forms())
@@ -209,7 +209,7 @@ def test_one_build_at_a_time(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     with FileLock(folder / "lock"):
         with pytest.raises(SapbertError, match=r"\[E026\].*another build.*Wait until it ends"):
             run(tiny_kb, tmp_path / "linker", Recorder())
-        with pytest.raises(SapbertError, match=r"\[E026\]"):  # before anything else is built
+        with pytest.raises(SapbertError, match=r"\[E026\]"):  # raised before anything else is built
             building.build_linker([], tmp_path / "linker", kb=tmp_path / "is not looked at", index=ExactIndex(), progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["linker.vectors"]
 
@@ -237,7 +237,7 @@ def test_a_build_that_fails_at_its_end_keeps_the_vectors(tiny_kb: KnowledgeBase,
         return write(folder, kind, *rest, **more)
 
     def counting(model: Any, names: List[str], *, progress: Any = False) -> np.ndarray:
-        if callable(progress):  # a shard, not the queries that the index is measured with
+        if callable(progress):  # only for shards, not for the queries that measure the index
             asked.append(names[0])
         return encode(model, names, progress=progress)
 
@@ -338,7 +338,7 @@ def test_a_process_that_dies_is_told_and_what_is_done_is_kept(tiny_kb: Knowledge
 
 
 class _Sees:
-    """Loads in a worker, and writes which GPU that process sees and is told to take."""
+    """An encoder that is loaded in a worker, and writes which GPU the process sees and which one it must use."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -372,7 +372,7 @@ def test_workers_that_the_command_line_finds(monkeypatch: pytest.MonkeyPatch) ->
     assert Workers.found().in_words() == "Names are encoded on GPU 0, 1 (--gpu-ids -1: on the CPU)."
     assert Workers.found(gpu_ids="1").devices == ("cuda:1",)
     assert Workers.found(gpu_ids="-1").devices == ("",)
-    assert Workers.found(3).devices == ("cpu", "cpu", "cpu")  # asked for
+    assert Workers.found(3).devices == ("cpu", "cpu", "cpu")  # the number that was asked for
     assert Workers.found(3).in_words() == "Names are encoded on the CPU, in 3 processes."
     for text in ("0,,1", "0,", "x", "1,1", "0 1", "-2"):
         with pytest.raises(SapbertError, match=r"\[E315\] '--gpu-ids'"):
@@ -411,6 +411,6 @@ def test_an_index_of_encoded_names_finds_them(tiny_kb: KnowledgeBase, tmp_path: 
     opened = bundle.open_index(out)
     rows = np.arange(0, tiny_kb.n_surface_forms, 7)
     found, cosines = opened.query(opened.vectors(rows), 1)
-    assert (found[:, 0] == rows).mean() > 0.97  # a name and its plural may be one vector
+    assert (found[:, 0] == rows).mean() > 0.97  # a name and its plural may have the same vector
     assert (cosines[:, 0] > 0.999).all()
     assert [path.name for path in tmp_path.iterdir()] == ["linker"]

@@ -1,4 +1,4 @@
-"""What a build takes, as estimated: against what is really written, and refused where there is less."""
+"""Estimates of disk and memory for a build: compared with what is written, and refused if there is too little."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_bytes_of_an_engine_are_those_of_its_file(index: Any, tmp_path: Path
     [("Flat", 1536), ("IVF4096,PQ64", 64), ("OPQ64,IVF4096,PQ64x4fs", 32), ("IVF256,SQfp16", 768), ("HNSW32,SQ4", 192 + 8 * 32 + 16), ("SQ8", 384)],
 )
 def test_faiss_by_its_factory(factory: str, size: int) -> None:
-    assert engine_bytes(FaissIndex(factory), 384) == size + 8  # and the row's number
+    assert engine_bytes(FaissIndex(factory), 384) == size + 8  # plus the number of the row
 
 
 def test_the_sum_by_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -68,17 +68,17 @@ def test_the_sum_by_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert found.in_words().startswith("10,000,000 names of 384 dimensions, UsearchIndex: about 20.2 GB of disk of ")
     assert found.in_words().endswith("5.6 GB of memory of 24.0 GB")
     assert estimate_resources(1000, 384, ExactIndex(), tmp_path / "x").work == 1000 * 384 * 4
-    # Annoy is tried with two projections, each a forest
+    # Annoy is tuned with two projections, and each needs a forest
     small, large = (engine_bytes(AnnoyIndex(pca=pca), 384) for pca in (64, 128))
     assert large > small
     found = estimate_resources(10_000_000, 384, AnnoyIndex(), tmp_path / "x")
     assert found.memory == 200_000_000 + 1_200_000_000 + 160_000_000 + 10_000_000 * (small + large)
     assert found.stays == vectors + 10_000_000 * large
-    # Faiss learns from 39 vectors a list, which it copies: 39 × 65,536 × 384 floats, twice; of few lists less than measuring takes
+    # Faiss learns from 39 vectors for each list, and copies them: 39 × 65,536 × 384 floats, twice; with few lists this is less than measuring needs
     for factory, learning in (("IVF65536,SQ8", 2 * 4 * 39 * 65_536 * 384), ("IVF64k,SQ8", 2 * 4 * 39 * 65_536 * 384), ("IVF1024,SQ8", 1_200_000_000)):
         found = estimate_resources(10_000_000, 384, FaissIndex(factory, tune=False), tmp_path / "x")
         assert found.memory == 200_000_000 + learning + 160_000_000 + 10_000_000 * (384 + 8)
-    monkeypatch.setattr(resources, "resident", lambda: 5_000_000_000)  # what is there already is not asked for
+    monkeypatch.setattr(resources, "resident", lambda: 5_000_000_000)  # memory that the process already has is not needed again
     assert estimate_resources(1, 384, ExactIndex(), tmp_path / "x").memory == 1_200_000_016
 
 
@@ -94,7 +94,7 @@ def test_the_sum_by_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 )
 def test_too_little_is_refused(free: Any, what: str) -> None:
     fits = ResourceEstimate(10_000_000, 384, "UsearchIndex", 8_000_000_000, 1_000_000_000, 9_000_000_000, 1_000_000_000, 4_000_000_000, None, None)
-    fits.check()  # where the system does not say, nothing is refused
+    fits.check()  # if the system does not report its memory, nothing is refused
     fits._replace(free_disk=17_000_000_000, free_memory=4_000_000_000).check()
     with pytest.raises(SapbertError, match=rf"\[E028\] Not enough {what}"):
         fits._replace(**free).check()
@@ -123,4 +123,4 @@ def test_free_memory_is_the_systems_or_what_a_limit_leaves(monkeypatch: pytest.M
         (folder / "memory.max").write_text(f"{limit}\n")
         (folder / "memory.current").write_text(f"{used}\n")
         (folder / "memory.stat").write_text("anon 4000\ninactive_file 3000\nactive_file 500\n")
-    assert free_memory() == 20000 - 9000 + 3000 + 500  # of the job's step above: what is cached of files can be taken back
+    assert free_memory() == 20000 - 9000 + 3000 + 500  # limit of the job above, minus its use, plus file cache that the system can free

@@ -24,7 +24,7 @@ NAMES = [f"{a} {b} {c}" for a in ("acute", "chronic", "mild") for b in ("left", 
 
 
 def test_misspelt_names_are_never_known_and_come_from_their_row() -> None:
-    known = {*NAMES, *(" ".join(name.split()[1:]) for name in NAMES)}  # also without the first word
+    known = {*NAMES, *(" ".join(name.split()[1:]) for name in NAMES)}  # also allow names without the first word
     made = misspell(NAMES, known.__contains__, count=20)
     assert 10 < len(made) <= 20
     assert len({row for _, row in made}) == len(made)
@@ -32,7 +32,7 @@ def test_misspelt_names_are_never_known_and_come_from_their_row() -> None:
         assert text not in known
         words, was = Counter(text.split()), Counter(NAMES[row].split())
         typo = abs(len(text) - len(NAMES[row])) <= 1
-        assert words == was or not words - was or typo, (text, NAMES[row])  # other order, a dropped word, or a typo
+        assert words == was or not words - was or typo, (text, NAMES[row])  # another order, a dropped word, or a typo
 
 
 def test_misspelling_is_seeded() -> None:
@@ -48,7 +48,7 @@ def test_all_kinds_of_change_are_made() -> None:
     moved = sum(sorted(text.split()) == sorted(f"alpha beta gamma delta n{row}".split()) for text, row in made)
     assert dropped > 50
     assert moved > 50
-    assert len(made) - dropped - moved > 50  # typos
+    assert len(made) - dropped - moved > 50  # the others have typos
 
 
 @pytest.mark.parametrize("names", [[], ["a"], ["ab", "abc", ""], ["é"]])
@@ -64,7 +64,7 @@ def test_if_all_is_known_there_is_nothing() -> None:
 
 
 class Fake:
-    """An index that answers what it was told, and takes the time it was told on a clock of its own."""
+    """An index with given answers, which takes a given time on a fake clock."""
 
     dim = 2
 
@@ -81,7 +81,7 @@ class Fake:
 
 
 def make_fake(clock: Any, log: List[Any], accuracy: Dict[Any, float], seconds: Dict[Any, float], settings: List[Dict[str, int]]) -> Any:
-    """A class whose objects are right for a share of 1,000 queries, by (n_trees, search_k)."""
+    """Return a class of indexes that are right for a share of 1,000 queries, which depends on (n_trees, search_k)."""
 
     class Index(Fake):
         build_params = ("n_trees",)
@@ -143,10 +143,10 @@ def test_the_right_concept() -> None:
 def test_choose() -> None:
     exact = {"acc_at_1": 0.9}
     cheap, dearer, dearest = ({"acc_at_1": a, "queries_per_s": q} for a, q in ((0.8969, 10.0), (0.8971, 50.0), (0.9, 99.0)))
-    assert choose([cheap, dearer, dearest], exact) == (dearer, True)  # 0.3 points are 0.003; the clock says nothing
+    assert choose([cheap, dearer, dearest], exact) == (dearer, True)  # 0.3 points are 0.003; the time does not matter
     assert choose([cheap], exact) == (cheap, False)
     worse = {"acc_at_1": 0.8, "queries_per_s": 500.0}
-    assert choose([worse, cheap, {**cheap, "queries_per_s": 600.0}], exact) == (cheap, False)  # the first of equals
+    assert choose([worse, cheap, {**cheap, "queries_per_s": 600.0}], exact) == (cheap, False)  # of equal ones, the first
 
 
 ORACLE = (0, 0)
@@ -172,14 +172,14 @@ def test_bisection_finds_the_cheapest_that_is_near_enough(clock: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         best, report, log = run(clock, accuracy, seconds, settings)
-    # one tree needs 40, two trees need 20, which comes before it
+    # with one tree, 40 is needed; with two trees, 20 is enough, and this comes first
     assert best.get_config() == {"n_trees": 2, "search_k": 20}
     chosen = {key: report["chosen"][key] for key in ("n_trees", "search_k", "acc_at_1", "recall_at_1", "queries_per_s")}
     # the fake's first row is right for 898 of 1,000 (0.898); the oracle's for 900, and is row 500 as well for the other 100
     assert chosen == {"n_trees": 2, "search_k": 20, "acc_at_1": 0.898, "recall_at_1": 0.998, "queries_per_s": 2500.0}
     assert report["within_0.3_points"] is True
     assert report["exact_is_as_fast"] is False
-    assert [entry for entry in log if entry[0] == "build"] == [("build", 1), ("build", 2)]  # a forest for each growth, no more
+    assert [entry for entry in log if entry[0] == "build"] == [("build", 1), ("build", 2)]  # one forest for each set of build params
     assert len(report["measured"]) < len(settings)
     assert "1000 misspelt names" in report["protocol"]
 

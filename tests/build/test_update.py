@@ -1,4 +1,4 @@
-"""A new release under a linker: what is kept, what is encoded, what is told."""
+"""Update a linker to a new release: what is kept, what is encoded, what is reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 COUGH, LUNG, FEVER, RASH, GOUT, NEW = (f"C900000{i}" for i in range(1, 7))
 OLD_NAMES = {COUGH: ["cough", "coughing"], LUNG: ["lung"], FEVER: ["fever", "pyrexia"], RASH: ["rash"], GOUT: ["gout", "podagra"]}
-# the next year: RASH was merged into FEVER (MRCUI), GOUT is gone, COUGH has a name more and one less
+# the release of the next year: RASH is merged into FEVER (MRCUI), GOUT is gone, COUGH gets one new name and loses one
 NEW_NAMES = {COUGH: ["cough", "tussis"], LUNG: ["lung"], FEVER: ["fever", "pyrexia", "rash"], NEW: ["hiccup"]}
 
 
@@ -54,7 +54,7 @@ def new_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Encoder:
-    """Notes what it is given."""
+    """An encoder that records the names that it gets."""
 
     def __init__(self) -> None:
         self.names: List[str] = []
@@ -79,7 +79,7 @@ def test_only_names_that_changed_are_encoded(old: Path, new_release: Path, tmp_p
     assert contents(old) == before
     index, kb = bundle.open_index(folder), KnowledgeBase(folder / "kb")
     assert type(index) is ExactIndex
-    # the vectors are those that encoding all would give
+    # the vectors are the same as if all names were encoded
     every = NameEncoder().initialize().encode(list(kb.surface_forms()))
     assert (np.sum(index.vectors(np.arange(len(index))) * every, axis=1) > 0.999).all()
     nlp = spacy.blank("en")
@@ -102,7 +102,7 @@ def test_in_the_old_ones_place_and_only_when_it_is_whole(old: Path, new_release:
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     assert update_linker(mine, [building.read_source(new_release)], progress=False)[0] == mine
     assert NEW in KnowledgeBase(mine / "kb")
-    again = update_linker(mine, [building.read_source(new_release)], progress=False)[1]  # nothing is new
+    again = update_linker(mine, [building.read_source(new_release)], progress=False)[1]  # nothing has changed
     assert again == Difference(kept=4, names_kept=7)
 
 
@@ -112,7 +112,7 @@ def test_what_was_added_comes_along(old: Path, new_release: Path, tmp_path: Path
     linker.add_alias(GOUT, "big toe")  # its concept is retired
     linker.add_concept("WARD:7", "ward fever")
     linker.add_concept(NEW, "singultus")  # the next release has it
-    linker.add_concept("TOY:T-2", "ward cough", definition="Of ward 7.")  # the next release has this as a code, which is another thing
+    linker.add_concept("TOY:T-2", "ward cough", definition="Of ward 7.")  # in the next release this is a code, which is not the same
     linker.to_disk(tmp_path / "mine")
     folder, found = update_linker(tmp_path / "mine" / "linker", [building.read_source(new_release)], tmp_path / "linker", progress=False)
     assert [name.text for name in found.additions_left_out] == ["big toe"]
@@ -178,7 +178,7 @@ def test_settings_of_engine_and_reader_are_those_of_before(tmp_path: Path) -> No
     assert KnowledgeBase(first / "kb").manifest["sources"][0]["options"] == {"sources": ["TOY"], "relations": ["causes"]}
     done = CliRunner().invoke(app, ["kb", "update", str(first), str(path), "--out", str(tmp_path / "new")])
     assert done.exit_code == 0, done.output
-    assert "concepts: 2 kept, 0 added, 0 retired, 0 merged" in done.stdout  # gout is of another vocabulary
+    assert "concepts: 2 kept, 0 added, 0 retired, 0 merged" in done.stdout  # gout is from another vocabulary
     manifest = json.loads((tmp_path / "new" / "index" / "manifest.json").read_text())
     assert manifest["config"] == index.get_config()
     options = KnowledgeBase(tmp_path / "new" / "kb").manifest["sources"][0]["options"]

@@ -1,4 +1,4 @@
-"""Sections of notes: every form of heading, prose that has none, and long bad input."""
+"""Sections of notes: every form of heading, prose without headings, and long bad input."""
 
 from __future__ import annotations
 

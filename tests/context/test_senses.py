@@ -1,4 +1,4 @@
-"""Which meaning an abbreviation has: the model by hand, and the linker with it."""
+"""The meanings of abbreviations: the sense model computed by hand, and the linker with it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.linker import SapBertLinker
 
 SHORTHAND = Path(__file__).parents[1] / "data" / "shorthand.tsv"
-LEAST = 0.8  # share of the lines of each half: a floor under what was measured, see the test
+LEAST = 0.8  # least share of right lines in each half; it is below the measured shares, see the test
 CHEST, PALSY = Meaning("cp", "chest pain", ("C9300001",), 0.5, (1, 0, 2), 0), Meaning("cp", "cerebral palsy", ("C9300002",), 0.3, (0, 0, 0), 1)
 
 
 @pytest.fixture
 def model() -> SenseModel:
-    """Two profiles: chest pain was seen 4 times with "c/o", cerebral palsy 3 times with "spastic"."""
+    """A model with two profiles: chest pain was seen 4 times with "c/o", cerebral palsy 3 times with "spastic"."""
     return SenseModel(
         [CHEST, PALSY, Meaning("ra", "room air", ("C9300003",), 1.0)],
         dict.fromkeys(SIGNALS, 1.0),
@@ -78,7 +78,7 @@ def test_context_of_values() -> None:
     start = text.index("RA")
     found = read_context(text, start, start + 2, "vitals")
     assert found.features["near"][:4] == ["-1:%", "-2:#", "+1:hr", "+2:#"]
-    assert found.features["values"] == ["-1:%", "-2:#", "-3:#", "+2:#"]  # the 2 of SpO2 too
+    assert found.features["values"] == ["-1:%", "-2:#", "-3:#", "+2:#"]  # also the 2 of SpO2
     assert found.features["words"] == ["hr", "spo", "vs"]
     assert found.features["section"] == ["vitals"]
     assert found.case == 2
@@ -110,7 +110,7 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
         ("about.json", "{}"),
         ("about.json", "no JSON"),
         ("meanings.tsv", "head\ncp\tchest pain\n"),
-        ("meanings.tsv", "head\ncp\tchest pain\tC9300001\t1\t0\t0\t0\t7\n"),  # a profile that is not there
+        ("meanings.tsv", "head\ncp\tchest pain\tC9300001\t1\t0\t0\t0\t7\n"),  # a profile that does not exist
         ("profiles.safetensors", "no tensors"),
     ],
 )
@@ -168,7 +168,7 @@ def test_the_context_decides(with_senses: Path) -> None:
 
 def test_a_test_is_ten_times_as_probable_before_a_value(model: SenseModel, tmp_path: Path) -> None:
     table = tmp_path / "names.tsv"
-    rows = ["C9300002\tcerebral palsy\tCP\tT059", "C9300001\tchest pain\tCP\tT184"]  # as if the first were measured
+    rows = ["C9300002\tcerebral palsy\tCP\tT059", "C9300001\tchest pain\tCP\tT184"]  # T059: the first is a laboratory procedure, a test
     table.write_text("concept_id\tname\tsynonyms\ttypes\n" + "\n".join(rows) + "\n")
     build_linker([read_source(table)], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
     (tmp_path / "linker" / "senses").mkdir()
@@ -191,7 +191,7 @@ def test_in_capitals_what_is_written_so_more_often_is_more_probable() -> None:
     found = _in_their_case(known, np.array([0.9, 0.06, 0.04]))
     parts = np.array([0.9 * 0.5 * 0.02, 0.06 * 35.5, 0.04 * 1.5])  # the first is never in capitals
     assert found.tolist() == pytest.approx((parts / parts.sum()).tolist())
-    rare = [known[0], known[2]]  # one occurrence in capitals says nothing
+    rare = [known[0], known[2]]  # one occurrence in capitals is not enough
     assert _in_their_case(rare, np.array([0.9, 0.1])).tolist() == [0.9, 0.1]
 
 
@@ -246,7 +246,7 @@ def test_saved_with_its_model(with_senses: Path, tmp_path: Path) -> None:
 
 
 class Last:
-    """A disambiguator of someone else: the last concept is meant."""
+    """A disambiguator of another author: it always chooses the last concept."""
 
     def choose(self, found: Sequence[Candidates], kb: KnowledgeBase, folder: Path | None) -> list[Choice | None]:
         return [Choice([(each.concepts[-1][0], 0.75)], "the last", True) if len(each.concepts) > 1 else None for each in found]
@@ -291,7 +291,7 @@ def test_it_is_small(shipped: SenseModel) -> None:
 
 @pytest.mark.parametrize("part", ["dev", "test"])
 def test_short_lines_of_notes(shipped: SenseModel, part: str) -> None:
-    """Measured when the model was made: 34 of 40 lines of the half that was looked at, 33 of 40 of the other. The goal, nine in ten, is not reached."""
+    """When the model was made, 34 of 40 lines were right in the dev half, and 33 of 40 in the other. The goal of 90% is not reached."""
     lines = [line.split("\t") for line in SHORTHAND.read_text().splitlines()[1:]]
     wrong = []
     for _, text, mention, cuis, name in [line for line in lines if line[0] == part]:

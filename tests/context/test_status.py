@@ -1,4 +1,4 @@
-"""Whether a mention is so: hand-judged sentences, traps, sections, bad input, and the component around the rules."""
+"""The status of mentions: hand-judged sentences, difficult cases, sections, bad input, and the component around the rules."""
 
 from __future__ import annotations
 

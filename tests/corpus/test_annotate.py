@@ -1,4 +1,4 @@
-"""Corpora into Parquet: the rows, the same bytes whoever makes them, what is kept, what fails, who is killed."""
+"""Annotate corpora into Parquet: rows, equal bytes with any workers, resuming, notes that fail, killed workers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def write_corpus(path: Path, texts: List[str]) -> Path:
 
 
 def read(out: Path) -> List[Dict[str, Any]]:
-    """Rows in the order of the parts, read as any reader of a Parquet folder would."""
+    """Return the rows in the order of the parts, read as any reader of a Parquet folder reads them."""
     return pyarrow.dataset.dataset(out).to_table().to_pylist()
 
 
@@ -91,7 +91,7 @@ def settings(tiny_linker: Path) -> AnnotationSettings:
 
 @pytest.fixture(scope="module")
 def trap(tmp_path_factory: pytest.TempPathFactory, tiny_linker: Path) -> Iterator[AnnotationSettings]:
-    """Settings with the pipeline TRAP, which workers can import, too. $TRAP_BULLETS: a folder."""
+    """Settings with the pipeline TRAP, which workers can also import. $TRAP_BULLETS names a folder."""
     folder = tmp_path_factory.mktemp("trap")
     (folder / "trap_pipeline").mkdir()
     (folder / "trap_pipeline" / "__init__.py").write_text(textwrap.dedent(TRAP))
@@ -101,7 +101,7 @@ def trap(tmp_path_factory: pytest.TempPathFactory, tiny_linker: Path) -> Iterato
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
         patch.setenv("TRAP_BULLETS", str(folder / "bullets"))
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(Path(__file__).parents[2])]))  # of Ray's workers
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(Path(__file__).parents[2])]))  # for Ray's workers
         yield AnnotationSettings(str(tiny_linker), "trap_pipeline", abbreviations=False)
 
 
@@ -114,7 +114,7 @@ def load_bullets(count: int) -> Path:
 
 @pytest.fixture(scope="module")
 def trapped(tmp_path_factory: pytest.TempPathFactory, trap: AnnotationSettings) -> Any:
-    """A corpus with a note that kills and one that raises, and what one worker makes of it while there are no bullets."""
+    """A corpus with a note that kills the worker and one that raises, and the output of one worker when there are no bullets."""
     folder = tmp_path_factory.mktemp("trapped")
     texts = list(TEXTS)
     texts[9] += " xkillx"
@@ -149,7 +149,7 @@ def test_rows_of_every_kind_of_input(tmp_path: Path, settings: AnnotationSetting
     keys = ("start", "end", "mention", "label", "cui", "name", "codes")
     assert [tuple(row[key] for key in keys) for row in found[:4]] == ROWS
     assert [row["note_id"] for row in found] == ["a", "a", "a", "a", "c"]
-    assert [row["score"] for row in found] == [1.0] * 5  # names; "Fevers" is the plural of one
+    assert [row["score"] for row in found] == [1.0] * 5  # all are names; "Fevers" is the plural of one
     assert {row["probability"] for row in found} == {None}  # no calibration was fit
     types = {field.name: str(field.type) for field in pq.read_schema(tmp_path / "out0" / "part-00000.parquet")}
     assert types == {
@@ -230,7 +230,7 @@ def test_a_killed_worker_loses_nothing_and_nothing_comes_twice(tmp_path: Path, t
     bullets = load_bullets(1)
     report = annotate(corpus, tmp_path / "out", trap, workers=2, partition_size=4, progress=False)
     assert not list(bullets.iterdir())
-    assert content(tmp_path / "out") == wanted  # as one worker made it
+    assert content(tmp_path / "out") == wanted  # the same as with one worker
     assert (report.kept, report.partitions) == (0, 6)
     rows = read(tmp_path / "out")
     assert len({(row["note_id"], row["start"]) for row in rows}) == len(rows) == report.counts.mentions
@@ -250,7 +250,7 @@ def test_what_kills_every_worker_is_named_and_the_others_are_done(tmp_path: Path
     assert "SIGKILL" in str(info.value)
     missing = {"part-00002.parquet", "_summary.json"}
     assert content(out) == {name: data for name, data in wanted.items() if name not in missing}
-    report = annotate(corpus, out, trap, partition_size=4, progress=False)  # with the bullets gone
+    report = annotate(corpus, out, trap, partition_size=4, progress=False)  # without the bullets
     assert report.kept == 5
     assert content(out) == wanted
 
@@ -258,7 +258,7 @@ def test_what_kills_every_worker_is_named_and_the_others_are_done(tmp_path: Path
 @pytest.mark.e2e
 def test_ray_here(tmp_path: Path, trap: AnnotationSettings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
     ray = pytest.importorskip("ray")
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # else 15: on a busy machine loading takes a minute
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # the default is 15, with which loading takes a minute on a busy machine
     corpus, wanted = trapped
     monkeypatch.chdir(tmp_path)
     annotate(
@@ -297,7 +297,7 @@ def test_a_ray_cluster_that_loses_an_actor(tmp_path: Path, trap: AnnotationSetti
 @pytest.mark.nightly
 @pytest.mark.e2e
 def test_a_ray_cluster_that_loses_a_node(tmp_path: Path, trap: AnnotationSettings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
-    """A head that only leads, and two nodes with a worker each; one node is killed with all that runs on it."""
+    """A head that runs no workers, and two nodes with one worker each; one node is killed with all its processes."""
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     monkeypatch.setenv("RAY_worker_niceness", "0")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
@@ -318,7 +318,7 @@ def test_a_ray_cluster_that_loses_a_node(tmp_path: Path, trap: AnnotationSetting
     assert ran.returncode == 0, ran.stderr
     assert not bullet.exists()
     assert sorted(alive) == [False, True]
-    assert content(tmp_path / "out") == wanted  # as one local worker made it
+    assert content(tmp_path / "out") == wanted  # the same as with one local worker
     rows = read(tmp_path / "out")
     assert len({(row["note_id"], row["start"]) for row in rows}) == len(rows)
 
@@ -328,14 +328,14 @@ def test_no_ray_cluster_there(tmp_path: Path, settings: AnnotationSettings):
     pytest.importorskip("ray")
     corpus = write_corpus(tmp_path / "c.jsonl", ["cough"])
     with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # and it does not listen
+        nobody.bind(("127.0.0.1", 0))  # nobody listens there
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
         with pytest.raises(SapbertError) as info:
             annotate(corpus, tmp_path / "out", settings, engine="ray", ray_address=address, progress=False)
     assert str(info.value).startswith(f"[E020] No Ray cluster answers at '{address}'")
 
 
-# -- going on ---------------------------------------------------------------------------------------------------------------
+# -- resuming --------------------------------------------------------------------------------------------------------------
 
 
 def test_only_what_is_missing_or_damaged_is_made(tmp_path: Path, settings: AnnotationSettings):
@@ -391,7 +391,7 @@ def test_a_note_that_raises_goes_to_the_side_file(trapped: Any):
     assert failed["place"].endswith("corpus.jsonl, line 15")
     assert failed["reason"].startswith("ValueError in __init__.py, line ")
     assert failed["reason"].endswith(", trap")
-    assert "He has" not in line  # no word of the note
+    assert "He has" not in line  # no text of the note
 
 
 def test_unreadable_notes_of_a_corpus(tmp_path: Path, settings: AnnotationSettings):
@@ -400,7 +400,7 @@ def test_unreadable_notes_of_a_corpus(tmp_path: Path, settings: AnnotationSettin
     result = CliRunner().invoke(app, ["annotate", str(corpus), str(tmp_path / "out"), "--linker-name", str(settings.linker_name)])
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith(f"6 notes, 4 failed ({tmp_path / 'out' / '_failed'}); 2 mentions, 2 linked; partitions: 1 made, 0 kept; ")
-    assert "notes/s" in result.stderr  # the bar
+    assert "notes/s" in result.stderr  # the progress bar
     assert [row["note_id"] for row in read(tmp_path / "out")] == ["c:1", "c:6"]
     failed = [json.loads(line) for line in (tmp_path / "out" / "_failed" / "part-00000.jsonl").read_text().splitlines()]
     assert [line["note_id"] for line in failed] == ["c:2", "c:3", "x", "c:5"]
@@ -418,7 +418,7 @@ def test_reasons_quote_codes_but_no_notes():
     assert "Smith" not in reason
 
 
-# -- what can't be done -------------------------------------------------------------------------------------------------------
+# -- errors -------------------------------------------------------------------------------------------------------------------
 
 
 def test_wrong_calls_are_one_coded_line(tmp_path: Path, settings: AnnotationSettings):

@@ -1,4 +1,4 @@
-"""Corpora: what is found in one pass, what each partition reads, and what is no corpus."""
+"""Corpora: what one pass finds, what each partition reads, and what is not a corpus."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXTS = ["one", "two\u2028lines", "", "vier", "fünf"]
 
 
 def read_all(source: Path, size: int = 1000, text_field: str = "text", id_field: Optional[str] = None) -> List[Any]:
-    """(id, text or None) of every note, each partition read on its own, as by another worker."""
+    """Return (id, text or None) of every note; each partition is read separately, as by another worker."""
     corpus = open_corpus(source, size, text_field=text_field, id_field=id_field)
     found = []
     for number, partition in enumerate(corpus.partitions):
@@ -177,7 +177,7 @@ def test_fields_that_are_not_there(tmp_path: Path):
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(st.text(st.characters(codec="utf-8"), max_size=6) | st.none(), max_size=6), min_size=1, max_size=4), st.integers(1, 7))
 def test_no_note_is_lost_or_read_twice(files: List[List[Optional[str]]], size: int) -> None:
-    """Lines of JSON in several files, blank lines (None) among them, in partitions of any size."""
+    """JSON Lines in several files, with blank lines (None), in partitions of any size."""
     expected = [(f"f{i}:{number}", text) for i, lines in enumerate(files) for number, text in enumerate(lines, 1) if text is not None]
     with tempfile.TemporaryDirectory() as folder:
         for i, lines in enumerate(files):
@@ -196,7 +196,7 @@ TEXTS_OF_TABLE = ['say "fever",\nor not', "cough", "naïve 🤒", "", "x" * 200_
 
 
 def packed(path: Path, data: bytes) -> Path:
-    """Write a file, compressed as its name says."""
+    """Write a file with the compression that its name says."""
     import gzip
     import lzma
 
@@ -249,7 +249,7 @@ def test_compressed_texts_keep_their_names(tmp_path: Path) -> None:
     [
         ("a.csv", b"id,txt\n1,fever\n", "E408"),
         ("a.csv", b"", "E408"),
-        ("a.csv", b"text\n", "E402"),  # no note
+        ("a.csv", b"text\n", "E402"),  # it has no note
         ("a.csv", b"text\nfi\xe8vre\n", "E404"),
         ("a.jsonl.gz", b'{"txt": "fever"}\n', "E408"),
         ("a.parquet.gz", b"", "E402"),

@@ -1,4 +1,4 @@
-"""Abbreviations that a text defines: what is found, and what is left alone."""
+"""Abbreviations that a text defines: which are found, and which are not."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from spacy_sapbert.doc.abbreviations import definitions
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Myotonic dystrophy (DM) is common.", {"DM": "Myotonic dystrophy"}),  # two letters, the other way round
+        ("Myotonic dystrophy (DM) is common.", {"DM": "Myotonic dystrophy"}),  # two letters, in reverse order
         ("the disorder ataxia-telangiectasia (A-T), then", {"A-T": "ataxia-telangiectasia"}),
         ("a deficiency of glucose-6-phosphate dehydrogenase (G6PD)", {"G6PD": "glucose-6-phosphate dehydrogenase"}),
         ("a variable number of tandem repeat (VNTR; see below)", {"VNTR": "variable number of tandem repeat"}),
         ("cleft lip/palate (CL/P)", {"CL/P": "cleft lip/palate"}),
-        ("history of the degeneration of the cornea (DOC)", {"DOC": "degeneration of the cornea"}),  # a small word needs no letter
+        ("history of the degeneration of the cornea (DOC)", {"DOC": "degeneration of the cornea"}),  # a function word needs no letter
         ("Wilson's disease (WD)", {"WD": "Wilson's disease"}),
         ("Huntington disease (HD) and heart disease (HD)", {"HD": "Huntington disease"}),  # the first definition counts
-        # Schwartz and Hearst's: letters inside words
+        # from Schwartz and Hearst: letters inside words
         ("five minutes either by hemorrhage (HEM, n = 7)", {"HEM": "hemorrhage"}),
         ("van der Woude syndrome (vWS, MIM 119300) is", {"vWS": "van der Woude syndrome"}),
         ("severe PKU and mild hyperphenylalaninemia [MHP]", {"MHP": "mild hyperphenylalaninemia"}),
@@ -31,10 +31,10 @@ from spacy_sapbert.doc.abbreviations import definitions
         # plurals
         ("septal defects (VSDs)", {}),
         ("ventricular septal defects (VSDs)", {"VSDs": "ventricular septal defects", "VSD": "ventricular septal defects"}),
-        # what stands behind a hyphen
+        # words after a hyphen
         ("X-linked adrenoleukodystrophy (X-ALD)", {"X-ALD": "X-linked adrenoleukodystrophy", "ALD": "adrenoleukodystrophy"}),
         ("Therapy (ATT)-associated acute liver failure (ATT-ALF)", {"ALF": "acute liver failure"}),
-        # several in one bracket
+        # several abbreviations in one bracket
         *(
             (f"{joined} muscular dystrophy ({shorts}) were", {"DMD": "Duchenne muscular dystrophy", "BMD": "Becker muscular dystrophy"})
             for joined in ("Duchenne and Becker", "Duchenne or Becker")
@@ -51,7 +51,7 @@ from spacy_sapbert.doc.abbreviations import definitions
             "CAD (coronary artery disease)\nCKD (chronic kidney disease)\n",
             {"CAD": "coronary artery disease", "CKD": "chronic kidney disease"},
         ),
-        # it begins at a word, whatever stands before
+        # the long form begins at a word, whatever is before it
         *((f"{before}hypertension (HTN)", {"HTN": "hypertension"}) for before in ("#", "-", "CAD/", "chills,", "Problem\t", "a\r\n\r\n")),
         ("on trimethoprim-sulfamethoxazole (TMP-SMX)", {"TMP-SMX": "trimethoprim-sulfamethoxazole", "SMX": "sulfamethoxazole"}),
         ("dilation and curettage (D&C)", {"D&C": "dilation and curettage"}),
@@ -66,10 +66,10 @@ from spacy_sapbert.doc.abbreviations import definitions
             {"AP": "acute pain", "CP": "chronic pain", "MP": "mild pain"},
         ),
         ("aorta for native and donor (AND)", {"AND": "aorta for native and donor"}),  # initials, although "and" is one of its words
-        ("\u0130\u0130\u0130 hemorrhage (HEM)", {"HEM": "hemorrhage"}),  # what stands before has a longer lower case
-        ("huge haemohemorrhage (HEM)", {"HEM": "haemohemorrhage"}),  # its first letter is at the beginning of the nearest word
+        ("\u0130\u0130\u0130 hemorrhage (HEM)", {"HEM": "hemorrhage"}),  # the text before it gets longer in lower case
+        ("huge haemohemorrhage (HEM)", {"HEM": "haemohemorrhage"}),  # the long form begins at the beginning of the nearest word
         ("haemohemorrhage (HEM)", {"HEM": "haemohemorrhage"}),
-        ("the femur (FEM)", {"FEM": "femur"}),  # two characters longer than the short form
+        ("the femur (FEM)", {"FEM": "femur"}),  # the long form is two characters longer than the short form
         ("VSDs (ventricular septal defect)", {"VSDs": "ventricular septal defect", "VSD": "ventricular septal defect"}),
         (
             "ventricular septal defect and atrial septal defect (VSDs/ASDs)",
@@ -91,11 +91,11 @@ def test_found(text: str, expected: Dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "five minutes by bleeding (HEM)",  # a letter that no word has
+        "five minutes by bleeding (HEM)",  # no word has one of the letters
         "the gene for choroideremia (TCD)",
         "the disease gene (PDS)",
         "seen at once (NIH, 1999)",
-        # of notes: numbers, routes, places, people, what is in brackets everywhere
+        # from notes: numbers, routes, places, people, other things in brackets
         "inferior wall ischemia (II, III, aVF)",
         "Neoplasm (NOS)",
         "Prednisone (PO), imipenem (IM), prochlorperazine (PR), oxycodone prescribed (PRN)",
@@ -109,10 +109,10 @@ def test_found(text: str, expected: Dict[str, str]) -> None:
         "arsenic (As)",
         "Na (138), K (4.1), vitals (BP 120/80), strength (R > L)",
         "The patient was asymptomatic (TPA)",
-        "\u0130brahim \u0130n\u00f6n\u00fc ab -- (AB)",  # its lower case is longer
+        "\u0130brahim \u0130n\u00f6n\u00fc ab -- (AB)",  # its lower case has more characters
         "late onset of it (LOX, as was said)",
         "dystrophy of the eye, myotonic (EDM)",  # three letters in another order
-        "This was myotonic. Dystrophy (MD)",  # not over the end of a sentence
+        "This was myotonic. Dystrophy (MD)",  # a long form does not cross the end of a sentence
         "(seen before) dystrophy (SD)",
         "renal failure (grade 2)",
         "renal failure (see)",  # no capitals
@@ -121,13 +121,13 @@ def test_found(text: str, expected: Dict[str, str]) -> None:
         "",
         "a very long bracket (ABCDEFGHIJKLMNOPQ)",
         "HEM (hemorrhage) was seen",  # a single word in the bracket
-        "heart failure (X1/HF)",  # of several, the first is read alone
+        "heart failure (X1/HF)",  # of several in brackets, only the first is read
         "von Willebrand disease (vWd)",  # less than half of the letters are capitals
-        "disease of heart (HD)",  # two letters the other way round skip no small word
-        "ahemorrhage (HEM)",  # not at the beginning of a word
+        "disease of heart (HD)",  # two letters in reverse order must not skip a function word
+        "ahemorrhage (HEM)",  # the long form does not begin at the beginning of a word
         "hemorrhage of a leg (HEM)",  # the last letter is not in the last word
         "the hem dam (HEM)",  # the short form is one of the words
-        "the hemo (HEM)",  # only one character longer than the short form
+        "the hemo (HEM)",  # the long form is only one character longer than the short form
     ],
 )
 def test_left_alone(text: str) -> None:
@@ -146,7 +146,7 @@ def test_a_tail_with_a_digit_is_none() -> None:
 
 @pytest.mark.parametrize(("short", "last", "most"), [("HEM", "gem", 6), ("HEMK", "gemk", 8), ("HEMKIP", "gemkip", 11), ("HEMKIPLU", "gemkiplu", 13)])
 def test_a_long_form_has_no_more_words_than_schwartz_and_hearst_allow(short: str, last: str, most: int) -> None:
-    """min(|A| + 5, 2 |A|) words: 2 * 3, 2 * 4, 6 + 5, 8 + 5. The first letter begins the long form, all others are in the last word."""
+    """At most min(|A| + 5, 2 |A|) words: 2 * 3, 2 * 4, 6 + 5, 8 + 5. The long form begins with the first letter; its last word has all other letters."""
     longest = " ".join(["hala", *["bada"] * (most - 2), last])
     assert definitions(f"{longest} ({short})") == {short: longest}
     assert definitions(f"{longest.replace('bada', 'bada bada', 1)} ({short})") == {}

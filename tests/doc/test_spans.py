@@ -1,4 +1,4 @@
-"""Where links sit in a Doc: Docs made by hand, no model, no knowledge base."""
+"""Where links are written in a Doc: Docs made by hand, without a model and a knowledge base."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXT = "Known ventricular septal defect (VSD). VSD repair in 2009; the VSD has c
 
 @pytest.fixture(autouse=True)
 def extensions() -> Iterator[None]:
-    """What a test declares, or changes, is undone: spaCy keeps extensions for the whole process."""
+    """Undo the extensions that a test declares or changes, because spaCy keeps them for the whole process."""
     from spacy.tokens.underscore import Underscore
 
     docs, spans = dict(Underscore.doc_extensions), dict(Underscore.span_extensions)
@@ -74,7 +74,7 @@ def test_entities_one_group_several_groups():
         "none": [],
         "['none', 'two']": [("two", 0, "cough")],
     }
-    assert "none" not in doc.spans  # looking makes no group
+    assert "none" not in doc.spans  # reading does not create a group
 
 
 def test_discarded_labels_keep_the_places_of_the_others():
@@ -191,8 +191,8 @@ FORMS = {"VSD": "ventricular septal defect", "V": "ventricle", "AS": "aortic ste
         ("ventricular septal defect (VSD)", "ventricular septal defect", None),
         ("Ventricular Septal Defect [ VSD ]", "Ventricular Septal Defect", None),
         ("ventricular septal defect (VSD) repair", "ventricular septal defect repair", None),
-        ("V enlarged", "ventricle enlarged", "ventricle"),  # one letter, if no other form is there
-        ("ventricular septal defect, VSD", "ventricular septal defect, VSD", None),  # the long form is there already
+        ("V enlarged", "ventricle enlarged", "ventricle"),  # one letter, if there is no other form
+        ("ventricular septal defect, VSD", "ventricular septal defect, VSD", None),  # the text already has the long form
         ("fever", "fever", None),
         ("", "", None),
     ],
@@ -263,7 +263,7 @@ def test_not_overwriting_keeps_the_id_and_still_tells_candidates():
     assert [e.kb_id_ for e in doc.ents] == [s.kb_id_ for s in doc.spans["sc"]] == ["OLD", "C2"]
     assert doc.ents[0]._.kb_ents == [("C1", 0.9)]
     write_links(doc, get_spans(doc, None), [link(""), link("C3")], "kb_ents", True)
-    assert [e.kb_id_ for e in doc.ents] == ["", "C3"]  # overwriting also takes an id away
+    assert [e.kb_id_ for e in doc.ents] == ["", "C3"]  # overwriting also removes an id
 
 
 def test_a_group_keeps_all_but_the_ids():
@@ -315,7 +315,7 @@ def test_candidates_are_a_copy():
 
 
 def test_extensions_declared_twice_are_one():
-    Span.set_extension("kb_ents", default=[], force=True)  # scispaCy's
+    Span.set_extension("kb_ents", default=[], force=True)  # as scispaCy does
     set_extensions("kb_ents", "a")
     set_extensions("kb_ents", "b")
     doc = NLP("fever")
@@ -407,7 +407,7 @@ DEFINED = st.dictionaries(
 @settings(max_examples=100, deadline=None)
 @given(DEFINED, st.lists(WORDS | st.sampled_from(["AB", "ABC", "CA", "B1"]), min_size=1, max_size=6))
 def test_each_word_that_is_an_abbreviation_takes_its_long_form(forms: Dict[str, str], given_words: List[str]) -> None:
-    """The slow way: word by word. No long form is in the text, so none is left out as said already."""
+    """Compare with a slow reference that goes word by word. The text has none of the long forms, so none is left out as a repetition."""
     doc = Doc(Vocab(), words=given_words)
     used = [forms[word] for word in given_words if word in forms]
     mention = get_mention(doc[:], forms, english=False)
