@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Try the oldest and the newest versions that setup.py allows: tests/try_versions.sh [ROW ...], all rows without one. For the nightly run.
-# Each row gets a new environment in $TMPDIR; the wheel is installed in it, and the tests of the linker run against the wheel, not the checkout.
-# Wheel and tests are of one copy of the checkout, made at the start, so that edits during the run do not part them.
-# TORCH=2.13.0: this version of PyTorch in every row, for a machine that cannot get another one; a row says which version it leaves out.
+# Test with the oldest and the newest versions that setup.py allows: tests/try_versions.sh [ROW ...]; without ROW, all rows. For the nightly run.
+# Each row gets a new environment in $TMPDIR with the wheel, and the tests of the linker run against the wheel, not the checkout.
+# The wheel and the tests come from one copy of the checkout, made at the start, so that edits during the run do not make them differ.
+# TORCH=2.13.0: use this version of PyTorch in every row, on a machine that cannot get other versions; each row prints the version that is not tried.
 set -euo pipefail
 shopt -s extglob
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -26,7 +26,7 @@ for row in "$@"; do
   versions=${ROWS[$row]}
   if [ -n "${TORCH:-}" ]; then
     asked=$(grep -o 'torch==[0-9.]*' <<< "$versions" || true)
-    [ "${asked:-torch==$TORCH}" = "torch==$TORCH" ] || echo "== $row: $asked is NOT tried, torch==$TORCH takes its place"
+    [ "${asked:-torch==$TORCH}" = "torch==$TORCH" ] || echo "== $row: $asked is NOT tried, torch==$TORCH is used instead"
     versions="${versions/torch==+([0-9.])/} torch==$TORCH"
   fi
   echo "== $row: $versions"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install the wheel in an empty environment and link a text there, from an empty folder with an empty cache: tests/try_wheel.sh [TEST_FILE ...]
-# Test files are copied, and run against the wheel. $CONSTRAINTS: the pins, default constraints.txt; empty: what pip finds.
+# Test files are copied and run against the wheel. $CONSTRAINTS: a file with pinned versions, default constraints.txt; empty: the versions that pip finds.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 constraints=${CONSTRAINTS-$root/constraints.txt}

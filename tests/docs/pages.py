@@ -1,4 +1,4 @@
-"""What the tests of the documentation share: pages, their code blocks, their tables, and what a command line means."""
+"""Helpers for the tests of the documentation: pages, their code blocks, tables and commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Block(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table of a page: the file of figures and the table in it that a comment names ("" if none), header and rows."""
+    """A table of a page: the data file and its table that the comment above names ("" if none), header and rows."""
 
     name: str
     table: str

@@ -1,6 +1,6 @@
-"""The documentation runs: every code block of README and docs/ is executed, and prints what the page says it prints.
+"""Every code block of README and docs/ is executed, and must print the text block after it.
 
-Commands that take hours, or that need the reader's own files, are parsed by the command itself and not run.
+Commands that take hours, or that need the reader's own files, are only parsed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PATTERN = re.compile(r"(/tmp\b|/work\b|\.\./shared)")
 
 
 def runs(page: Path) -> bool:
-    """Say whether a page has blocks that are executed; others are only parsed."""
+    """Say whether a page has blocks that are executed; other pages are only parsed."""
     return any(block.language == "python" for block in blocks(page)) or any(
         words[:3] == ["python", "-m", "spacy_sapbert"] and not is_example(words) for words in commands(page)
     )
@@ -45,7 +45,7 @@ def lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip("\n").splitlines()]
 
 
-# -- what pages are like ------------------------------------------------------------------------------------------------
+# -- contents of pages --------------------------------------------------------------------------------------------------
 
 
 def test_readme_is_a_poster() -> None:
@@ -91,7 +91,7 @@ def test_what_a_user_looks_for_is_two_clicks_away() -> None:
 
 
 def nightly_if_slow(page: Path) -> object:
-    """Return the page for a test; in the nightly ring if it builds the transformer linker of HPO, which takes minutes."""
+    """Return the page as a test parameter, marked `nightly` if it builds the linker `hpo`, which takes minutes."""
     slow = any(block.language == "python" and '"linker_name": "hpo"' in block.code for block in blocks(page))
     return pytest.param(page, marks=pytest.mark.nightly) if slow else page
 
@@ -110,14 +110,14 @@ def test_blocks_print_what_the_page_says(page: Path, monkeypatch: pytest.MonkeyP
 
 
 def commands_to_run(block: Block) -> list[list[str]]:
-    """Return the words of the commands of a block that are run here."""
+    """Return those commands of a block that are run here, each as a list of words."""
     found = [shlex.split(line, comments=True) for line in block.code.splitlines()]
     ours = [words for words in found if words[:3] == ["python", "-m", "spacy_sapbert"] and not is_example(words)]
-    return [words for words in ours if words[3] != "serve"]  # it does not end; tests/service runs it
+    return [words for words in ours if words[3] != "serve"]  # `serve` does not end; tests/service runs it
 
 
 def run_python(block: Block, page: Path) -> str:
-    """Run a block as a script of its own; none of our warnings may come."""
+    """Run a block as a separate script, which must not give any of our warnings."""
     printed = io.StringIO()
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
         warnings.simplefilter("always")
@@ -127,8 +127,8 @@ def run_python(block: Block, page: Path) -> str:
 
 
 def run_command(words: list[str]) -> str:
-    """Run a command of ours in this process, and look whether it wrote what it was asked for."""
-    if words[3] == "annotate":  # a folder that an earlier version began would be refused
+    """Run one of our commands in this process, and check that it wrote its output."""
+    if words[3] == "annotate":  # a folder of an earlier version would be refused
         shutil.rmtree(ROOT / words[5], ignore_errors=True)
     result = CliRunner().invoke(app, words[3:], catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -199,7 +199,7 @@ def check_request(words: list[str]) -> None:
 
 
 def parse(command: Any, words: list[str]) -> None:
-    """Let a command parse its words without running it; click raises what does not fit."""
+    """Let a command parse its words without running it; click raises an error for wrong ones."""
     while hasattr(command, "commands"):
         assert words[0] in command.commands, words
         command, words = command.commands[words[0]], words[1:]
@@ -217,7 +217,7 @@ def check_project(words: list[str]) -> None:
 
 
 def check_recipe(words: list[str]) -> None:
-    """Fail unless the recipe is there, and names what it is given."""
+    """Fail unless the recipe exists and has the sections of the given options."""
     recipe = Config().from_disk(ROOT / words[4], interpolate=False)
     sections = {word.removeprefix("--").split(".")[0] for word in words[5:] if word.startswith("--")}
     assert sections <= set(recipe)

@@ -1,4 +1,4 @@
-"""Every figure that README and docs/ give is in docs/figures/data, and the generated pages hold what they are made from."""
+"""Every figure in README and docs/ is in docs/figures/data, and the generated pages are current."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .pages import DOCS, ROOT, name_of, pages, prose, tables
 DATA = sorted((DOCS / "figures" / "data").glob("*.json"))
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 MEASURED = re.compile(r"(\d[\d,]*(?:\.\d+)?)\s?(?:%|×|(?:times as|MB|GB|ms|names/s|notes/s|words/s|rows/s|queries/s|minutes)\b)")
-WISHES = {"95", "90"}  # of the settings target_precision and coverage: asked for, not measured
+WISHES = {"95", "90"}  # values of the settings target_precision and coverage, which are not measured
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def generate() -> Any:
 
 
 def numbers(text: str) -> set[str]:
-    """Return the numbers of a text, as they are written."""
+    """Return the numbers of a text as strings."""
     return {number.rstrip(",") for number in NUMBER.findall(text)}
 
 
@@ -94,14 +94,14 @@ def test_a_page_of_figures_holds_every_number_of_its_file() -> None:
 def test_the_generated_pages_are_current() -> None:
     made = generate().pages()
     assert {path.stem for path in (DOCS / "figures").glob("*.md")} == {"index", *(path.stem for path in DATA)}
-    assert [name for name, text in made.items() if (DOCS / name).read_text(encoding="utf-8") != text] == []  # else: make docs-pages
+    assert [name for name, text in made.items() if (DOCS / name).read_text(encoding="utf-8") != text] == []  # if this fails, run `make docs-pages`
 
 
 @pytest.mark.parametrize("path", DATA, ids=lambda path: path.stem)
 def test_each_table_says_where_new_results_have_its_figures(path: Path) -> None:
     module = generate()
     for table in read(path)["tables"]:
-        if table["name"] in ("annotate", "steps"):  # by hand: no command measures them yet
+        if table["name"] in ("annotate", "steps"):  # written by hand: no command measures them yet
             continue
         assert list(table["source"]["rows"]) == [row[0] for row in table["rows"]]
         given = [table["source"]["cells"], *(row for row in table["source"]["rows"].values() if isinstance(row, dict))]
@@ -111,7 +111,7 @@ def test_each_table_says_where_new_results_have_its_figures(path: Path) -> None:
 
 
 def fields(path: Path) -> set[str]:
-    """Return what the templates of a file name: `accuracy[benchmarks][biomap][systems][base][at1]`."""
+    """Return the fields in the templates of a data file, such as `accuracy[benchmarks][biomap][systems][base][at1]`."""
     module = generate()
     cells = "".join(cell for table in read(path)["tables"] for row in module.templates(table) for cell in row)
     return {name for _, name, _, _ in string.Formatter().parse(cells) if name}
@@ -151,7 +151,7 @@ TRIAL = {"versions": {"CPU cores": "2", "commit": "def"}, "targets": [{"asked": 
 
 @pytest.fixture
 def figures(tmp_path: Path) -> tuple[Any, Path]:
-    """Return the module over a folder of its own, with one file of figures and a README that quotes it, and a folder of results."""
+    """Return the module for a temporary folder with one data file and a README that quotes it, and a folder of results."""
     module = generate()
     module.DOCS, module.DATA = tmp_path / "docs", tmp_path / "docs" / "figures" / "data"
     module.DATA.mkdir(parents=True)
@@ -175,7 +175,7 @@ def test_new_results_are_written_with_their_commit_date_and_machine(figures: tup
     page = module.figures_page({**read(module.DATA / "fast.json"), "title": "", "command": "", "machine": "", "date": "", "protocol": []})
     assert f"| theirs |  | 25.0% |\n\nMeasured at {origin}.\n" in page
     readme = (metrics.parent / "README.md").read_text(encoding="utf-8")
-    assert "| ours | **50.0%** | 2,346 |\n\n| a |\n| --- |\n| 1 |\n" in readme  # the same figure keeps its bold signs
+    assert "| ours | **50.0%** | 2,346 |\n\n| a |\n| --- |\n| 1 |\n" in readme  # an unchanged figure keeps its bold signs
 
 
 def test_counts_that_no_machine_changes_have_a_date_only(figures: tuple[Any, Path]) -> None:

@@ -1,4 +1,4 @@
-"""The table of the papers' settings: the column "ours" is what the files and the commands say."""
+"""The tables of the papers' settings: the column "ours" has the values of the files and the commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows() -> list[re.Match[str]]:
 
 
 def said(cell: str) -> Any:
-    """Return the value that a cell says: a number, a word in quotes, or a list."""
+    """Return the value of a cell: a number, a word, or a list."""
     text = cell.strip().strip("`")
     try:
         return ast.literal_eval(text)
@@ -66,7 +66,7 @@ def test_ours_is_what_the_files_say(row: re.Match[str]) -> None:
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row['where'].strip()}-{row['setting']}")
 def test_a_value_that_differs_says_why(row: re.Match[str]) -> None:
-    """A number of ours that is not the paper's is explained."""
+    """If our number differs from the paper's, the row says why."""
     paper, ours = said(re.sub(r"\(.*?\)|, of .*", "", row["paper"])), said(row["ours"])
     if isinstance(paper, (int, float)) and paper != ours:
         assert row["why"].strip(), (paper, ours)

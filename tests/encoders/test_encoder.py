@@ -1,4 +1,4 @@
-"""The encoder against sentence-transformers and transformers themselves; a tiny random BERT where the weights don't matter."""
+"""The encoder compared with sentence-transformers and transformers; tests that need no real weights use a tiny random BERT."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def opened(model: NameEncoder, folder: Path) -> NameEncoder:
 
 
 def reference(folder: Path, names: List[str], pooling: str, max_length: int = 25) -> np.ndarray:
-    """One name at a time, straight from transformers."""
+    """Encode one name at a time with transformers alone."""
     tokenizer, transformer = AutoTokenizer.from_pretrained(str(folder)), AutoModel.from_pretrained(str(folder)).eval()
     vectors = []
     for name in names:
@@ -187,14 +187,14 @@ def test_shape_type_and_length(default: Any) -> None:
 
 
 def test_the_base_is_sentence_transformers_own() -> None:
-    ours = NameEncoder(BASE_NAME, dtype="float32").initialize()  # by its public name, from the package that holds it
+    ours = NameEncoder(BASE_NAME, dtype="float32").initialize()  # by its public name, from the installed package
     theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(base_encoder(), device="cpu")
     expected = theirs.encode(NAMES, normalize_embeddings=True, show_progress_bar=False)
     assert cosines(ours.predict(NAMES), expected).min() > 0.9999
     assert np.abs(ours.predict(NAMES) - expected).max() < 1e-5
 
 
-# lay name, its concept, a concept whose name looks more alike
+# a lay name, its concept, and a concept whose name looks more similar
 LAY_NAMES = [
     ("small jaw", "micrognathia", "large jaw"),
     ("wide-set eyes", "hypertelorism", "deep-set eyes"),
@@ -230,7 +230,7 @@ def test_order_and_batches_do_not_matter(bert: Path) -> None:
     [(1024, False, 1024), (1024, True, 65_536), (16_384, True, 131_072), (500_000, True, 500_000), (500_000, False, 500_000)],
 )
 def test_tokens_of_a_pass(batch_tokens: int, on_gpu: bool, tokens: int) -> None:
-    """A GPU takes 64 times as many; what is large already is not multiplied until the memory is full."""
+    """On a GPU the number is multiplied by 64, but a number that is already large stays, because it would fill the memory."""
     assert pass_tokens(batch_tokens, on_gpu) == tokens
 
 
@@ -261,7 +261,7 @@ def test_strange_names_give_finite_vectors(default: Any) -> None:
     vectors = default.predict(STRANGE)
     assert np.isfinite(vectors).all()
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-5)  # no token in either
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-5)  # both have no token
 
 
 def test_names_are_cut_at_max_length(bert: Path) -> None:
@@ -278,7 +278,7 @@ def test_pooling_of_a_plain_transformer(bert: Path, pooling: str) -> None:
     expected = reference(bert, NAMES, pooling)
     assert np.abs(tiny(bert, pooling=pooling).predict(NAMES) - expected).max() < 1e-5
     auto = tiny(bert, pooling="auto").predict(NAMES)
-    assert np.abs(auto - reference(bert, NAMES, "cls")).max() < 1e-5  # SapBERT's
+    assert np.abs(auto - reference(bert, NAMES, "cls")).max() < 1e-5  # as in SapBERT
     assert tiny(bert).pooling == "auto"
 
 
@@ -303,7 +303,7 @@ def settings_folder(folder: Path, kinds: List[str], pooling: Any) -> str:
     [
         ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
         ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean"),
-        ({"pooling_mode": "mean"}, "mean"),  # sentence-transformers 5 writes it so
+        ({"pooling_mode": "mean"}, "mean"),  # the format of sentence-transformers 5
         ({"pooling_mode": "cls"}, "cls"),
     ],
 )
@@ -335,7 +335,7 @@ def test_bfloat16_is_near(default: Any) -> None:
     vectors = model.predict(NAMES)
     assert vectors.dtype == np.float32
     assert cosines(vectors, default.predict(NAMES)).min() > 0.99
-    assert (vectors != default.predict(NAMES)).any()  # it is really used
+    assert (vectors != default.predict(NAMES)).any()  # the setting has an effect
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
@@ -358,7 +358,7 @@ def test_gradients_are_those_of_a_finite_difference(bert: Path) -> None:
     wanted = np.random.default_rng(0).normal(size=(len(NAMES), 32)).astype(np.float32)
     transformer = model.layers[0].shims[0]._hfmodel.transformer
     vectors, backprop = model.begin_update(NAMES)
-    np.testing.assert_allclose(vectors, model.predict(NAMES), atol=1e-5)  # training and prediction see the same
+    np.testing.assert_allclose(vectors, model.predict(NAMES), atol=1e-5)  # training and prediction give the same vectors
     assert backprop(wanted) == []  # the loss is (vectors * wanted).sum()
     places = [(transformer.encoder.layer[0].output.dense.weight, (3, 5)), (transformer.embeddings.LayerNorm.bias, (7,))]
     for weights, place in places:
@@ -412,7 +412,7 @@ def test_bytes_bring_the_same_vectors_without_pickle(bert: Path, monkeypatch: py
     for attr in ("name", "pooling", "max_length", "fingerprint"):
         assert getattr(again, attr) == getattr(model, attr)
     assert again.get_dim("nO") == 32
-    again.initialize()  # it has its weights: nothing is read again
+    again.initialize()  # it already has its weights, so nothing is read again
     assert (again.predict(NAMES) == expected).all()
     assert (NameEncoder(dtype="float32").from_bytes(again.to_bytes()).predict(NAMES) == expected).all()
 
@@ -443,7 +443,7 @@ def test_a_cls_folder_is_cls_for_sentence_transformers(bert: Path, tmp_path: Pat
     model.save(tmp_path)
     theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path), device="cpu")
     assert np.abs(theirs.encode(NAMES, show_progress_bar=False) - model.predict(NAMES)).max() < 1e-5
-    assert np.abs(tiny(tmp_path).predict(NAMES) - model.predict(NAMES)).max() < 1e-6  # read_pooling of what to_folder wrote
+    assert np.abs(tiny(tmp_path).predict(NAMES) - model.predict(NAMES)).max() < 1e-6  # read_pooling reads what to_folder wrote
 
 
 def test_a_folder_of_another_width_takes_the_place_of_what_was_there(bert: Path, tmp_path: Path) -> None:
@@ -515,7 +515,7 @@ def test_peft_adapters_are_merged(default: Any, tmp_path: Path, with_tokenizer: 
         tokens = tokenizer(NAMES, padding=True, return_tensors="pt")
         expected = pool(adapted(**tokens).last_hidden_state, tokens["attention_mask"], "mean").numpy()  # the base's own pooling
     assert cosines(model.predict(NAMES), expected).min() > 0.9999
-    assert cosines(model.predict(NAMES), default.predict(NAMES)).max() < 0.999  # the adapters do something
+    assert cosines(model.predict(NAMES), default.predict(NAMES)).max() < 0.999  # the adapters have an effect
     assert model.fingerprint != default.fingerprint
 
 
@@ -534,7 +534,7 @@ TRUSTED = {"trust_remote_code": True}
 
 @pytest.fixture
 def no_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> List[str]:
-    """What was asked on standard input, each answered by yes. Modules of repositories are copied into the test's folder."""
+    """Record the questions on standard input and answer each with yes. Modules of repositories are copied into a folder of the test."""
     asked: List[str] = []
 
     def answer(prompt: str = "") -> str:
@@ -560,11 +560,11 @@ def test_code_in_a_linkers_folder_is_never_run(bert: Path, tmp_path: Path, no_an
         assert str(saved) in str(error.value)
         assert (no_answers, (tmp_path / "marker").exists()) == ([], False)
         if code_is_there:
-            (saved / "own.py").unlink()  # without the file, the settings still ask for code
+            (saved / "own.py").unlink()  # without the file, the settings still name code
 
 
 def test_code_beside_a_known_architecture_is_refused_too(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
-    """`auto_map` with a known model_type: transformers would take its own class, which is another model."""
+    """`auto_map` with a known model_type: transformers would use its own class, which would be another model."""
     saved = tmp_path / "encoder"
     saved.mkdir()
     tiny(bert).save(saved)
@@ -576,7 +576,7 @@ def test_code_beside_a_known_architecture_is_refused_too(bert: Path, tmp_path: P
 
 
 def test_settings_that_say_where_to_read_are_not_those_of_a_folder(bert: Path, tmp_path: Path) -> None:
-    """A model that was read from a repository's subfolder or revision is loaded from a linker's folder as it was saved."""
+    """Settings such as subfolder and revision are used for the hub, but not when the saved model is loaded from a linker folder."""
     saved = tmp_path / "encoder"
     saved.mkdir()
     tiny(bert).save(saved)
@@ -585,7 +585,7 @@ def test_settings_that_say_where_to_read_are_not_those_of_a_folder(bert: Path, t
     other = {"vocab_file": str(tmp_path / "other.txt"), "tokenizer_file": str(tmp_path / "other.json")}
     model = NameEncoder(dtype="float32", transformer_config={**where, "attn_implementation": "eager"}, tokenizer_config={**where, **other})
     assert np.allclose(opened(model, saved).predict(NAMES), expected, atol=1e-6)
-    assert model.layers[0].shims[0]._hfmodel.transformer.config._attn_implementation == "eager"  # how to compute still counts
+    assert model.layers[0].shims[0]._hfmodel.transformer.config._attn_implementation == "eager"  # settings of the computation are still used
 
 
 def test_a_name_whose_code_is_not_trusted(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
@@ -596,7 +596,7 @@ def test_a_name_whose_code_is_not_trusted(bert: Path, tmp_path: Path, no_answers
 
 
 def test_a_name_whose_code_is_trusted(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
-    """Its vectors can be had; it can't be saved, as a saved one could not be loaded."""
+    """It can encode, but it cannot be saved, because a saved one could not be loaded."""
     folder = with_code(Path(shutil.copytree(bert, tmp_path / "own")), tmp_path / "marker")
     model = tiny(folder, transformer_config=TRUSTED)
     assert (tmp_path / "marker").read_text() == "run"
@@ -608,7 +608,7 @@ def test_a_name_whose_code_is_trusted(bert: Path, tmp_path: Path, no_answers: Li
 
 
 def test_what_is_saved_does_not_name_code(bert: Path, tmp_path: Path, no_answers: List[str]) -> None:
-    """A model that names code, and that transformers can load without it."""
+    """A model that names code, but that transformers can load without the code."""
     folder = Path(shutil.copytree(bert, tmp_path / "own"))
     change_json(folder / "config.json", auto_map={"AutoModel": "someone/model--own.OwnModel"})
     change_json(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": [None, "someone/model--own.OwnTokenizerFast"]})
@@ -632,12 +632,12 @@ def test_bytes_run_no_code(bert: Path, tmp_path: Path, no_answers: List[str]) ->
     assert (error.value.code, no_answers) == ("E307", [])
 
 
-# -- a folder that leads outside itself -----------------------------------------------------------------------------------
+# -- a folder that names files outside ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def saved(bert: Path, tmp_path: Path) -> Path:
-    """A linker's encoder, with a different model of the same vocabulary beside it, in `other`."""
+    """A linker's encoder, and next to it in `other` a different model with the same vocabulary."""
     folder = tmp_path / "encoder"
     folder.mkdir()
     tiny(bert).save(folder)
@@ -703,7 +703,7 @@ WAYS_OUT = [by_adapter, by_adapter_of_a_name, by_vocabulary, by_versioned_tokeni
 
 @pytest.mark.parametrize("way_out", [*WAYS_OUT, by_code_of_a_part])
 def test_a_folder_that_leads_outside_is_refused(saved: Path, way_out: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything is read by transformers."""
+    """It is refused before transformers reads anything."""
     said = way_out(saved)
 
     def refuse(*args: Any, **kwargs: Any) -> None:
@@ -718,7 +718,7 @@ def test_a_folder_that_leads_outside_is_refused(saved: Path, way_out: Any, monke
 
 
 def test_what_leads_nowhere_is_no_harm(saved: Path, bert: Path) -> None:
-    """Keys that models of the hub have, and that name no file or a file of the folder."""
+    """Models of the hub have keys that name no file, or a file of the folder; these are accepted."""
     change_json(saved / "tokenizer_config.json", tokenizer_file=None, special_tokens_map_file="/home/someone/special_tokens_map.json")
     change_json(saved / "config.json", _name_or_path="someone/model", attn_implementation="eager", backbone=None)
     weights = (saved / "model.safetensors").rename(saved / "model-00001-of-00001.safetensors")
@@ -731,7 +731,7 @@ def test_what_leads_nowhere_is_no_harm(saved: Path, bert: Path) -> None:
 
 
 def test_weights_that_may_hold_code_are_not_read(saved: Path) -> None:
-    """`to_folder` writes safetensors alone; PyTorch's own files are pickles."""
+    """`to_folder` writes only safetensors; PyTorch's own files are pickles."""
     from safetensors.torch import load_file
 
     torch.save(load_file(str(saved / "model.safetensors")), saved / "pytorch_model.bin")

@@ -1,4 +1,4 @@
-"""Two encoders as one: its cosine is the mean of theirs, and a linker folder holds both."""
+"""The paired encoder: its cosine is the mean of the cosines of its two encoders, and a linker folder holds both."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_cosine_is_the_weighted_mean_of_both(encoder: Any) -> None:
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
         expected = share * near[:4] @ near[:4].T + (1 - share) * far[:4] @ far[:4].T
         np.testing.assert_allclose(vectors[:4] @ vectors[:4].T, expected, atol=1e-6)
-    assert not far[4].any()  # it has no letter: the transformer's vector alone
+    assert not far[4].any()  # the name has no letter, so only the transformer has a vector
     np.testing.assert_allclose(vectors[4, : near.shape[1]], near[4], atol=1e-6)
     assert not vectors[4, near.shape[1] :].any()
 

@@ -1,4 +1,4 @@
-"""The static encoder: sums added up by hand, model2vec's folders, the one that ships, and linkers with it."""
+"""The static encoder: sums computed by hand, folders of model2vec, the fast encoder of the package, and linkers with it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def write(folder: Path, config: Dict[str, Any], tensors: Dict[str, torch.Tensor]
 
 @pytest.fixture
 def ours(tmp_path: Path) -> Path:
-    """Three words, five buckets for 3-grams, in four dimensions, 8 bits a number."""
+    """A table with three words and five buckets for 3-grams, in four dimensions, with 8 bits for each number."""
     numbers = torch.from_numpy(np.random.default_rng(0).integers(-127, 128, (len(WORDS) + BUCKETS, 4), dtype=np.int8))
     scales = torch.tensor([0.01 * (row + 1) for row in range(len(numbers))])
     return write(tmp_path / "ours", CONFIG, {"embeddings": numbers, "scales": scales}, words_txt="\n".join(WORDS))
@@ -111,7 +111,7 @@ def test_a_vector_is_the_sum_of_words_and_n_grams(ours: Path) -> None:
     table = tensors["embeddings"].numpy().astype(np.float64) * tensors["scales"].numpy()[:, None]
 
     def word(text: str) -> np.ndarray:
-        grams = [f"<{text}>"[i : i + 3] for i in range(len(text))]  # as many as letters, with the marks around
+        grams = [f"<{text}>"[i : i + 3] for i in range(len(text))]  # as many as letters, because of the marks at both ends
         rows = [len(WORDS) + zlib.crc32(gram.encode()) % BUCKETS for gram in grams] + ([WORDS.index(text)] if text in WORDS else [])
         return table[rows].sum(axis=0)
 
@@ -156,7 +156,7 @@ def model2vec(folder: Path, key: str = "embeddings", **more: torch.Tensor) -> Pa
 
 def test_a_model2vec_folder(tmp_path: Path) -> None:
     model = loaded(model2vec(tmp_path / "m"))
-    # rows: heart (1, 2), failure (3, 4), fe (5, 6), ##ver (7, 8); an unknown word counts nothing
+    # rows: heart (1, 2), failure (3, 4), fe (5, 6), ##ver (7, 8); an unknown word adds nothing
     np.testing.assert_allclose(
         model.predict(["Heart failure", "fever", "heart zzz", "zzz"]), [unit(np.array(v)) for v in ([4, 6], [12, 14], [1, 2])] + [[0, 0]], atol=1e-6
     )
@@ -168,7 +168,7 @@ def test_a_model2vec_folder(tmp_path: Path) -> None:
 def test_model2vecs_weights_and_shared_rows(tmp_path: Path) -> None:
     mapping, weights = torch.tensor([0, 0, 1, 2, 2, 1]), torch.tensor([1.0, 1.0, 0.5, 2.0, 3.0, 1.0])
     model = loaded(model2vec(tmp_path / "m", mapping=mapping, weights=weights))
-    # rows: (-3, -2), (-1, 0), (1, 2): heart is the second at a half, failure the third twice, fe three times, ##ver the second
+    # rows: (-3, -2), (-1, 0), (1, 2): heart is row 2 with weight 1/2, failure row 3 with weight 2, fe with weight 3, ##ver row 2
     np.testing.assert_allclose(model.predict(["heart failure", "fever"]), [unit(np.array(v)) for v in ([1.5, 4.0], [2.0, 6.0])], atol=1e-6)
 
 
@@ -187,7 +187,7 @@ def test_folders_and_bytes(tmp_path: Path, ours: Path, kind: str) -> None:
         np.testing.assert_array_equal(again.predict(NAMES), expected)
         assert {key: getattr(again, key) for key in ("name", "max_length")} == {"name": str(source), "max_length": 5}
         assert again.fingerprint == model.fingerprint
-    assert loaded(source).fingerprint != model.fingerprint  # another max_length reads other words
+    assert loaded(source).fingerprint != model.fingerprint  # with another max_length it reads other words
     for file in ("config.json", "model.safetensors"):
         assert (out / file).read_bytes() == (source / file).read_bytes()
 
@@ -221,7 +221,7 @@ def test_a_damaged_folder_is_refused(ours: Path, what: str) -> None:
     assert str(ours) in str(error.value)
 
 
-# -- the one that ships --------------------------------------------------------------------------------------------------
+# -- the encoder of the package ------------------------------------------------------------------------------------------
 
 
 def test_what_ships_is_small_and_knows_synonyms(shipped: Any) -> None:
@@ -272,10 +272,10 @@ def test_a_linker_with_the_fast_encoder(fast_linker: Path, tiny_linker: Path) ->
     linker = nlp.get_pipe("sapbert_linker")
     found = links(nlp, *MENTIONS)
     assert linker.model.architecture == bundle.STATIC_ENCODER
-    assert found[2] == ""  # nothing is known of it
+    assert found[2] == ""  # it has no link, because the linker knows nothing similar
     slow = links(pipeline(tiny_linker), *MENTIONS)
     assert found[3] == slow[3] != ""
-    # a folder brings its encoder, whatever `model` is by default
+    # the encoder of the folder is used, whatever the default of `model` is
     unasked = pipeline(fast_linker)
     assert links(unasked, *MENTIONS) == found
     assert unasked.get_pipe("sapbert_linker").model.architecture == bundle.STATIC_ENCODER
@@ -370,7 +370,7 @@ def test_an_update_keeps_the_encoder(fast_linker: Path, tmp_path: Path) -> None:
     assert links(pipeline(folder, encoder="fast"), "diabetes mellitus type 2") == links(pipeline(fast_linker), "diabetes mellitus type 2")
 
 
-@pytest.mark.e2e  # the linker "hpo-fast" is built where the cache is empty
+@pytest.mark.e2e  # it builds the linker "hpo-fast" if the cache is empty
 def test_out_of_the_box() -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("concept_matcher", config={"linker_name": "hpo-fast"})

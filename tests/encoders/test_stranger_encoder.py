@@ -1,4 +1,4 @@
-"""An encoder of a stranger's, written from the Protocol `Encoder` alone, and a plain Thinc model, are treated as ours are."""
+"""Encoders of other authors: one that only implements the Protocol `Encoder`, and a plain Thinc model, work like ours."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAME = "stranger.LetterEncoder.v1"
 
 
 def letters(names: Sequence[str], width: int) -> np.ndarray:
-    """Names as counts of their letters, with `width` places for letters, L2-normalised."""
+    """Return names as counts of their letters, (n, width), L2-normalised."""
     vectors = np.zeros((len(names), width), dtype=np.float32)
     for row, name in enumerate(names):
         for character in name:
@@ -37,7 +37,7 @@ def letters(names: Sequence[str], width: int) -> np.ndarray:
 
 
 class LetterEncoder:
-    """It shares no code with our encoders, and is no Thinc model."""
+    """An encoder that shares no code with ours and is not a Thinc model."""
 
     architecture = NAME
 
@@ -105,7 +105,7 @@ def test_it_builds_a_linker_that_a_pipeline_opens(registered: None, tiny_linker:
     out = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", model=LetterEncoder(width=80), index=ExactIndex(), progress=False)
     assert json.loads((out / "encoder" / "manifest.json").read_text())["architecture"] == NAME
     assert json.loads((out / "encoder" / "letters.json").read_text()) == {"name": "", "width": 80}
-    nlp = pipeline(linker_name=str(out), model={"@architectures": NAME}, exact_match=False)  # the folder's width counts
+    nlp = pipeline(linker_name=str(out), model={"@architectures": NAME}, exact_match=False)  # the width of the folder is used
     (span,) = nlp("Two fevers.").ents
     linker = nlp.get_pipe("sapbert_linker")
     assert isinstance(linker.model, LetterEncoder)
@@ -132,7 +132,7 @@ def test_a_linker_of_another_width_is_refused(registered: None, tiny_linker: Pat
 
 
 def test_processes_of_their_own_load_it(registered: None, tiny_linker: Path, tmp_path: Path) -> None:
-    """By its architecture's name and its settings; here in this process."""
+    """Worker processes load it by the name of its architecture and its settings; tested in this process."""
     encoder = LetterEncoder(width=70)
     encoder.initialize()
     bundle.save_encoder(encoder, _made(tmp_path / "encoder"))
@@ -186,7 +186,7 @@ def test_anything_else_is_refused(wrong: Any) -> None:
 
 
 def scaled(signs: list[float]) -> Model:
-    """A Thinc model with weights: a sign for each place of `letters`."""
+    """Return a Thinc model whose weights are a sign for each dimension of `letters`."""
     weights = np.array(signs, dtype=np.float32)
     return Model(
         "scaled", lambda model, names, is_train: (letters(names, 4) * model.get_param("W"), lambda d: []), dims={"nO": 4}, params={"W": weights}

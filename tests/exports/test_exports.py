@@ -1,4 +1,4 @@
-"""Links in the formats of others: each is read back by its own library, or checked against its own schema."""
+"""Exports: each output is read back with a library of the format, or checked against its schema."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CONCEPTS: dict[str, tuple[str, list[str], dict[str, list[str]]]] = {  # id -> na
 
 
 def row(text: str, mention: str, cui: str, status: str = "", label: str = "DISO", **more: Any) -> dict[str, Any]:
-    """A record of a mention, as `render.row_of` makes them."""
+    """Return a record of a mention, as `render.row_of` makes it."""
     name, types, codes = CONCEPTS.get(cui, ("", [], {}))
     start = text.index(mention)
     known = cui in CONCEPTS
@@ -96,7 +96,7 @@ def written(write: Any, *more: Any, notes: tuple[LinkedNote, ...] = (NOTE, EMPTY
 
 @pytest.fixture(scope="module")
 def resources() -> list[Any]:
-    """The resources of the Bundle, as the library of FHIR R4B reads them; these kinds are the same in R4."""
+    """Return the resources of the Bundle, read with the library for FHIR R4B; these kinds are the same in R4."""
     library = pytest.importorskip("fhir.resources.R4B.bundle")
     return [entry.resource for entry in library.Bundle.model_validate_json(written(fhir.write)).entry]
 
@@ -139,7 +139,7 @@ def test_fhir_active_conditions_and_ids_that_stay() -> None:
     first, again = (fhir.bundle([note], ORIGIN) for _ in range(2))
     assert first == again
     assert first["entry"][1]["resource"]["clinicalStatus"]["coding"][0]["code"] == "active"
-    assert len(first["entry"]) == 3  # what is denied of the family is left out
+    assert len(first["entry"]) == 3  # denied family history is left out
     ids = [entry["resource"]["id"] for entry in fhir.bundle([NOTE, EMPTY], ORIGIN)["entry"]]
     assert len(set(ids)) == len(ids)
 
@@ -227,7 +227,7 @@ def test_phenopackets_are_read_by_their_library() -> None:
     first, second = (Parse(line, library.Phenopacket()) for line in written(phenopackets.write).splitlines())
     assert [(f.type.id, f.type.label, f.excluded) for f in first.phenotypic_features] == [
         ("HP:0001945", "Fever", True),
-        ("HP:0000822", "Hypertension", False),  # the doubtful one is left out, the past one counts
+        ("HP:0000822", "Hypertension", False),  # the uncertain term is left out, the past one is kept
     ]
     assert (first.subject.id, second.subject.id, list(second.phenotypic_features)) == ("17", "ward/é 1", [])
     assert first.meta_data.created.ToJsonString() == "2026-11-23T20:30:00Z"
@@ -292,7 +292,7 @@ def test_brat_is_read_by_our_reader(tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["17-2.ann", "17-2.txt", "17.ann", "17.txt", "annotation.conf", "x_y.ann", "x_y.txt"]
     lines = (out / "17.ann").read_text(encoding="utf-8").splitlines()
     assert lines[:3] == ["T1\tDISO 3 8\tfever", "N1\tReference T1 UMLS:C0015967\tFever", "A1\tNegated T1"]
-    assert "T3\tDISO 15 25;26 34\thigh blood pressure" in lines  # a line feed is no part of an annotation
+    assert "T3\tDISO 15 25;26 34\thigh blood pressure" in lines  # a line feed is not part of an annotation
     assert any(line.startswith("T10\tMention ") for line in lines)
     assert "DISO\n" in (out / "annotation.conf").read_text(encoding="utf-8")
     corpus = read_brat(out)
@@ -325,14 +325,14 @@ def test_comprehend_answers_by_hand() -> None:
         "Traits": [{"Name": "NEGATION", "Score": 1.0}, {"Name": "SIGN", "Score": 1.0}],
         "ICD10CMConcepts": [{"Description": "Fever", "Code": "R50.9", "Score": 0.95}],
     }
-    assert [e["Text"] for e in first["InferRxNorm"]["Entities"]] == ["Aspirin"]  # "ASA" is hypothetical, which has no trait there
+    assert [e["Text"] for e in first["InferRxNorm"]["Entities"]] == ["Aspirin"]  # "ASA" is hypothetical, for which this operation has no trait
     assert [(e["Text"], e["Category"], e["Type"]) for e in first["InferSNOMEDCT"]["Entities"]] == [
         ("fever", "MEDICAL_CONDITION", "DX_NAME"),
         ("<glucose> test", "TEST_TREATMENT_PROCEDURE", "TEST_NAME"),
         ("breast cancer", "MEDICAL_CONDITION", "DX_NAME"),
         ("appendectomy", "TEST_TREATMENT_PROCEDURE", "PROCEDURE_NAME"),
     ]
-    # the linked concept of "HTN" has no code; that of its second candidate would be another disease's
+    # the linked concept of "HTN" has no code; that of its second candidate would be the code of another disease
     assert first["InferSNOMEDCT"]["Characters"] == {"OriginalTextCharacters": len(TEXT)}
 
 

@@ -1,8 +1,8 @@
-"""Kill an operation at each of its writes, or fill the disk there, in forked processes; run with the shim preloaded (see test_faults.py).
+"""In forked processes, kill an operation at one of its writes, or let the disk be full from there on. Needs the preloaded shim (see test_faults.py).
 
     driver.py OPERATION KIND STEP FOLDER
 
-It writes one JSON line for each try: what was found afterwards, and what the same operation made of it when it ran again.
+It writes one JSON line for each try: the state on disk afterwards, and the result when the same operation was run again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ VOLATILE = ("_summary.json",)
 
 
 def state(folder: Path) -> str:
-    """Return a hash of the content of a folder; "" where there is none. Hidden files are not looked at."""
+    """Return a hash of the content of a folder without hidden files; "" if the folder does not exist."""
     if not folder.is_dir():
         return ""
     digest = hashlib.blake2b(digest_size=8)
@@ -45,13 +45,13 @@ def state(folder: Path) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """Return what a file says; of a manifest without the report of an index, which has times."""
+    """Return the content of a file; of a manifest without the report of an index, which contains times."""
     data = path.read_bytes()
     return json.dumps({**json.loads(data), "report": None}).encode() if path.name == files.MANIFEST else data
 
 
 def operations(base: Path) -> dict[str, tuple[Callable[[Path], None], Callable[[Path], None]]]:
-    """Return what makes the old state of a folder, and what changes it, by the name of the operation."""
+    """Return for each operation the function that makes the old state of a folder, and the one that changes it."""
 
     def build(source: str) -> Callable[[Path], None]:
         return lambda out: void(build_kb([read_source(DATA / source)], out))
@@ -100,11 +100,11 @@ def operations(base: Path) -> dict[str, tuple[Callable[[Path], None], Callable[[
 
 
 def void(_: object) -> None:
-    """Return nothing."""
+    """Do nothing."""
 
 
 def child(run: Callable[[], None], at: int, kind: str, counted: Path) -> str:
-    """Run in a forked process that falls at a write; return how it ended: "whole", "killed", a code, or another error."""
+    """Run the operation in a forked process that fails at a write; return how it ended: "whole", "killed", a code, or another error."""
     shim = ctypes.CDLL(None)
     pid = os.fork()
     if pid == 0:
@@ -130,7 +130,7 @@ def main(operation: str, kind: str, step: int, base: Path) -> None:
     """Try every `step`-th write."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    files._GRACE_SECONDS = 0.0  # a scratch folder of a killed process is removed at once by the next
+    files._GRACE_SECONDS = 0.0  # the next process removes the temporary folder of a killed one at once
     begin, change = operations(base)[operation]
     counted, room = base / "counted", base / "room"
     room.mkdir()
@@ -144,7 +144,7 @@ def main(operation: str, kind: str, step: int, base: Path) -> None:
         shutil.rmtree(room)
         shutil.copytree(base / "old", room)
         ended = child(lambda: change(out), at, kind, counted)
-        files.folder_is_there(out)  # what every opening does first
+        files.folder_is_there(out)  # every opening does this first
         found = {old: "old", new: "new"}.get(state(out), "another")
         again = child(lambda: change(out), -1, kind, counted)
         rubbish = sorted(path.name for path in room.iterdir() if path.name != "out")

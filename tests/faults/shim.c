@@ -1,4 +1,4 @@
-/* Counts the calls that change files, and at the one that was asked for ends the process, or has a full disk from there on. For LD_PRELOAD. */
+/* For LD_PRELOAD: counts the calls that change files. At a given call it kills the process, or from then on the disk is full. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,7 +21,7 @@ static int on_disk(int fd) {
     return fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
 }
 
-/* Returns whether the call must fail; kinds of calls that take no room never do. */
+/* Returns whether the call must fail. Calls that need no disk space never fail. */
 static int step(int takes_room) {
     long now = count++;
     if (at < 0) return 0;

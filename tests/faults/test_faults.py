@@ -1,4 +1,4 @@
-"""Killed at any write, or with a disk that is full from any write on, an operation leaves the old state or the new one, and running it again ends it."""
+"""If an operation is killed at any write, or the disk is full from then on, the old or the new state is on disk, and running it again completes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 HERE = Path(__file__).parent
 OPERATIONS = ("kb-build", "index", "kb-update", "to-disk", "annotate")
-FULL = {"E008", "E019", "E009", "E029"}  # what a full disk is called
+FULL = {"E008", "E019", "E009", "E029"}  # the codes for a full disk
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(sys.platform != "linux" or shutil.which("gcc") is None, reason="needs Linux and gcc")]
 
@@ -28,7 +28,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tries(shim: Path, operation: str, kind: str, step: int, base: Path) -> list[dict[str, Any]]:
-    """Return what became of the operation at every `step`-th write."""
+    """Return the result of a fault at every `step`-th write of the operation."""
     environment = {**os.environ, "LD_PRELOAD": str(shim), "TQDM_DISABLE": "1", "OMP_NUM_THREADS": "1", "SPACY_SAPBERT_CACHE": str(base / "cache")}
     command = [sys.executable, str(HERE / "driver.py"), operation, kind, str(step), str(base)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3000)
@@ -42,8 +42,8 @@ def check(operation: str, kind: str, found: list[dict[str, Any]]) -> None:
         if kind == "kill":
             assert each["ended"] == "killed", each
         else:
-            assert each["ended"] in FULL | {"whole"}, each  # whole: what did not fit was a cache, or was removed in any case
-        states = {"old", "new"} if operation != "annotate" else {"old", "new", "another"}  # partitions that are whole are kept
+            assert each["ended"] in FULL | {"whole"}, each  # whole: only a cache, or a file that is removed anyway, could not be written
+        states = {"old", "new"} if operation != "annotate" else {"old", "new", "another"}  # complete partitions are kept
         assert each["found"] in states, each
         assert (each["again"], each["after"], each["rubbish"]) == ("whole", "new", []), each
     if kind == "full":

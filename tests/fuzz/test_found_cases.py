@@ -1,4 +1,4 @@
-"""Inputs that fuzzing found (`python -m benchmarks fuzz`): each made a reader fall, and is now read or refused with a coded error."""
+"""Inputs from fuzzing (`python -m benchmarks fuzz`) that made a reader fail; each is now read, or refused with a coded error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Milvus servers of this machine: milvus-lite's own, in the process of the tests, and the real one, in a process of its own."""
+"""Milvus servers on this machine: that of milvus-lite in the process of the tests, and the real server in a separate process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from filelock import FileLock
 
 
 def free_port() -> int:
-    """A port of this machine that nobody uses now."""
+    """Return a port of this machine that is not in use."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
 
 
 def listening(port: int) -> Optional[socket.socket]:
-    """A socket that listens at a port, also where connections of a server that was killed still linger. None: it is taken."""
+    """Return a socket that listens at a port, even if old connections of a killed server still exist. None: the port is in use."""
     found = socket.socket()
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -40,7 +40,7 @@ def listening(port: int) -> Optional[socket.socket]:
 
 
 def serve(intercept: Any = None, credentials: Any = None) -> Tuple[str, Callable[[], None]]:
-    """A fresh, empty server at a free port; with gRPC's `credentials` at https://. RETURNS: its uri, and what stops it."""
+    """Start an empty server at a free port, with `credentials` of gRPC at https://. Return its uri and the function that stops it."""
     import grpc
     from milvus_lite.adapter.grpc.servicer import MilvusServicer
     from milvus_lite.db import MilvusLite
@@ -63,14 +63,14 @@ def serve(intercept: Any = None, credentials: Any = None) -> Tuple[str, Callable
 
 @functools.cache
 def milvus_server() -> str:
-    """One for all tests."""
+    """One server for all tests."""
     uri, stop = serve()
     atexit.register(stop)
     return uri
 
 
 class Standalone:
-    """The server itself, from PyPI's package `milvus` (Linux on x86-64), in a process of its own with a fresh folder."""
+    """The real server from the package `milvus` on PyPI (Linux on x86-64), in a separate process with an empty folder."""
 
     def __init__(self, lease: int = 300, **config: Any) -> None:
         milvus = pytest.importorskip("milvus", reason="the server is not installed: pip install milvus==2.3.5")
@@ -82,9 +82,9 @@ class Standalone:
         self._server.config.update(**config)
         for name, value in config.items():
             self._server.config.set(name, value)
-        # seconds: a server that could not say for so long that it is alive ends itself, and one that was killed is missed only then
+        # seconds: a server that cannot renew its lease for this time stops; a killed server is noticed only after this time
         self._server.config.set("common.session.ttl", lease)
-        peers, clients = (f"http://localhost:{free_port()}" for _ in range(2))  # by default the same for all servers of a machine
+        peers, clients = (f"http://localhost:{free_port()}" for _ in range(2))  # the default ports are the same for all servers of a machine
         urls = {"listen-peer-urls": peers, "initial-advertise-peer-urls": peers, "initial-cluster": f"default={peers}"}
         urls.update({"listen-client-urls": clients, "advertise-client-urls": clients})
         (self._folder / "etcd.json").write_text(json.dumps(urls))  # JSON is YAML
@@ -97,7 +97,7 @@ class Standalone:
 
     def start(self, seconds: float = 240.0) -> None:
         """Start it, and wait until it says that it is healthy."""
-        with FileLock(Path(tempfile.gettempdir()) / "spacy-sapbert-milvus.lock"):  # it looks for free ports, which others do at the same time
+        with FileLock(Path(tempfile.gettempdir()) / "spacy-sapbert-milvus.lock"):  # it looks for free ports, and so may other processes at the same time
             self._server.start()
             process, before = self._server.server_proc, time.monotonic()
             while process.poll() is None and time.monotonic() < before + seconds:
@@ -108,7 +108,7 @@ class Standalone:
         raise RuntimeError(f"the server did not start: {(self._folder / 'logs' / 'milvus-stderr.log').read_text()[-2000:]}")
 
     def kill(self) -> None:
-        """Kill it, as a machine that fails would; its data stay."""
+        """Kill it, as when a machine fails; its data are kept."""
         self._server.server_proc.kill()
         self._server.server_proc.wait()
 
@@ -120,12 +120,12 @@ class Standalone:
 
 @functools.cache
 def standalone() -> Standalone:
-    """One for all tests of this process, or skip."""
+    """One server for all tests of this process; skip if there is none."""
     return Standalone()
 
 
 def fresh(kind: str) -> Tuple[str, Callable[[], None]]:
-    """A server without collections: "lite" or "standalone". RETURNS: its uri, and what stops it."""
+    """Start a server without collections, "lite" or "standalone". Return its uri and the function that stops it."""
     if kind == "lite":
         return serve()
     from pymilvus import MilvusClient

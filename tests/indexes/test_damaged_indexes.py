@@ -1,4 +1,4 @@
-"""Damaged indexes whose checksums are right: what a library would follow into nothing is refused before it is mapped."""
+"""Damaged indexes with correct checksums: links to items that do not exist are refused before a library maps the file."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_large_file_is_looked_through_when_it_is_asked_for(tmp_path: Path, mon
     rows[:] = 2**31
     np.save(folder / "lists_rows.npy", rows)
     seal(folder, "lists_rows.npy")
-    monkeypatch.setattr(lists, "is_looked_through", lambda path: files._EVERY_BYTE.get())  # as of a file over 64 MiB
+    monkeypatch.setattr(lists, "is_looked_through", lambda path: files._EVERY_BYTE.get())  # as for a file over 64 MiB
     index = ListsIndex(pca=8, threads=1).from_disk(folder)
     with pytest.raises(SapbertError, match=r"E202.*names row 2,147,483,648 of 300"):
         index.query(vectors(1, 2), 3)
