@@ -1,4 +1,4 @@
-"""One suite over every engine, against plain numpy."""
+"""The same tests for every engine, compared with plain NumPy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from spacy_sapbert.types import VectorIndex
 
 ENGINES: Dict[str, Callable[[], Any]] = {
     "exact": ExactIndex,
-    # search_k far over n × n_trees: every leaf is looked at
+    # search_k is far above n × n_trees, so every leaf is searched
     "annoy": lambda: AnnoyIndex(n_trees=5, search_k=100_000, pca=0, tune=False, threads=2),
     "annoy pca": lambda: AnnoyIndex(n_trees=5, search_k=100_000, pca=8, rescore=400, tune=False),
     "usearch": lambda: UsearchIndex(dtype="f32", expansion_search=400, tune=False),
@@ -45,7 +45,7 @@ ENGINES: Dict[str, Callable[[], Any]] = {
     "milvus standalone": lambda: MilvusIndex(standalone().uri, "", search=400, tune=False, timeout=60.0),
 }
 LISTS_FILES = {f"lists_{part}.npy" for part in ("bounds", "centres", "rows", "seen")}
-FILES = {"lists": LISTS_FILES, "annoy": {"forest.ann"}, "usearch": {"graph.usearch"}, "faiss": {"index.faiss"}, "exact": set()}  # beside the vectors
+FILES = {"lists": LISTS_FILES, "annoy": {"forest.ann"}, "usearch": {"graph.usearch"}, "faiss": {"index.faiss"}, "exact": set()}  # files besides the vectors
 DIM, SIZE = 24, 400
 
 
@@ -57,7 +57,7 @@ def unit(size: int, seed: int, dim: int = DIM) -> np.ndarray:
 VECTORS, QUERIES = unit(SIZE, 1), unit(70, 2)
 
 
-# Milvus runs in a process of its own, and takes as long as all others together
+# Milvus runs in a separate process, and takes as long as all others together
 @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.e2e) if "milvus" in name else name for name in ENGINES])
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -71,7 +71,7 @@ def index(engine: str) -> Any:
 
 
 def oracle(index: Any, queries: np.ndarray, k: int, allowed: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """Full sort by cosine, then by row, over what the index has stored."""
+    """Return the result of a full sort by cosine, then by row, over the vectors that the index has stored."""
     cosines = queries @ index.vectors(np.arange(len(index))).T
     if allowed is not None:
         cosines[:, ~allowed] = -np.inf
@@ -83,7 +83,7 @@ def oracle(index: Any, queries: np.ndarray, k: int, allowed: Any = None) -> tupl
 
 
 def assert_same(index: Any, queries: np.ndarray, found: tuple, expected: tuple) -> None:
-    """Equal rows, but for neighbours whose cosines differ by less than float32 adds up to in another order."""
+    """Check that rows are equal, except for neighbours whose cosines differ by less than the rounding of float32 sums."""
     (rows, cosines), (expected_rows, scores) = found, expected
     np.testing.assert_allclose(cosines, scores, atol=1e-6)
     assert ((rows == -1) == (expected_rows == -1)).all()
@@ -94,7 +94,7 @@ def assert_same(index: Any, queries: np.ndarray, found: tuple, expected: tuple) 
     assert (rows == expected_rows).mean() > 0.99
 
 
-# -- what every engine promises ------------------------------------------------------------------------------------------
+# -- what every engine must do -------------------------------------------------------------------------------------------
 
 
 def test_it_is_a_vector_index(index: Any) -> None:
@@ -155,7 +155,7 @@ def test_ties_are_in_the_order_of_rows_at_the_edge_too(engine: str, equal: int) 
 
 @pytest.mark.parametrize("share", [0.0, 1 / SIZE, 0.1, 0.2, 0.3, 0.9, 1.0])
 @pytest.mark.parametrize("k", [1, 20, SIZE + 1])
-@pytest.mark.parametrize("exactly", [rescored.EXACT_PER_FETCHED, 1], ids=["few", "many"])  # the latter: engines are asked
+@pytest.mark.parametrize("exactly", [rescored.EXACT_PER_FETCHED, 1], ids=["few", "many"])  # many: the engines are asked
 def test_only_allowed_rows_and_all_of_them_up_to_k(index: Any, share: float, k: int, exactly: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rescored, "EXACT_PER_FETCHED", exactly)
     allowed = np.zeros(SIZE, dtype=np.bool_)
@@ -168,7 +168,7 @@ def test_only_allowed_rows_and_all_of_them_up_to_k(index: Any, share: float, k: 
 
 def test_the_farthest_rows_are_found_when_only_they_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rescored, "EXACT_PER_FETCHED", 0)
-    index = AnnoyIndex(n_trees=1, search_k=10, pca=0, rescore=1, tune=False)  # a search that sees next to nothing
+    index = AnnoyIndex(n_trees=1, search_k=10, pca=0, rescore=1, tune=False)  # a search that visits almost no nodes
     index.build(VECTORS)
     cosines = VECTORS @ QUERIES[0]
     allowed = cosines < np.sort(cosines)[100]  # a quarter, all of them far from the query
@@ -179,13 +179,13 @@ def test_the_farthest_rows_are_found_when_only_they_are_allowed(monkeypatch: pyt
 @pytest.mark.parametrize(
     ("k", "share", "rescore", "fetched"),
     [
-        (10, 200, 1, 40),  # half of the rows are allowed: 10 × 400 / 200 × 1.5, and 10 more
+        (10, 200, 1, 40),  # half of the rows are allowed: 10 × 400 / 200 × 1.5, plus 10
         (10, 400, 1, 25),  # all are allowed
-        (1, 400, 1, 11),  # 1 × 1.5, rounded down, and 10 more
-        (4, 300, 1, 18),  # 4 × 400 / 300 × 1.5, and 10 more
-        (10, 200, 90, 90),  # never fewer than are compared in full
-        (10, 20, 1, 310),  # 10 × 400 / 20 × 1.5, and 10 more
-        (30, 20, 1, 400),  # 910: never more than there are
+        (1, 400, 1, 11),  # 1 × 1.5, rounded down, plus 10
+        (4, 300, 1, 18),  # 4 × 400 / 300 × 1.5, plus 10
+        (10, 200, 90, 90),  # never fewer than are compared at full precision
+        (10, 20, 1, 310),  # 10 × 400 / 20 × 1.5, plus 10
+        (30, 20, 1, 400),  # 910, but never more than there are rows
     ],
 )
 def test_more_rows_are_fetched_under_a_filter(k: int, share: int, rescore: int, fetched: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,12 +207,12 @@ def test_more_rows_are_fetched_under_a_filter(k: int, share: int, rescore: int, 
     assert ((rows >= 0).sum(axis=1) == min(k, share)).all()
     asked.clear()
     index.query(QUERIES[:3], k)
-    assert asked == [(max(k, rescore), 1.0)]  # without a filter no more than are needed
+    assert asked == [(max(k, rescore), 1.0)]  # without a filter, no more than needed
 
 
 @pytest.mark.parametrize(("share", "exactly"), [(45, True), (46, False)])
 def test_few_allowed_rows_are_searched_exactly(share: int, exactly: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 45 or 46 rows allowed, k = 1 fetches 1 × 400 / 46 × 1.5 + 10 = 23 rows, which cost as much as comparing 2 × 23 = 46 rows."""
+    """With 45 or 46 allowed rows, k = 1 fetches 1 × 400 / 46 × 1.5 + 10 = 23 rows, which costs as much as comparing 2 × 23 = 46 rows."""
     monkeypatch.setattr(rescored, "EXACT_PER_FETCHED", 2)
     index = AnnoyIndex(n_trees=5, search_k=100_000, pca=0, rescore=1, tune=False, threads=1)
     index.build(VECTORS)
@@ -227,7 +227,7 @@ def test_few_allowed_rows_are_searched_exactly(share: int, exactly: bool, monkey
 
 @pytest.mark.parametrize(("budget", "nodes"), [(1.0, 1000), (0.5, 500), (0.001, 30)])
 def test_the_search_budget_is_a_share_of_the_nodes(budget: float, nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Annoy's search_k; never fewer nodes than rows that are fetched."""
+    """The search budget scales Annoy's search_k, but there are never fewer nodes than fetched rows."""
     index = AnnoyIndex(n_trees=5, search_k=1000, pca=0, rescore=30, tune=False, threads=1)
     index.build(VECTORS)
     seen = []
@@ -262,7 +262,7 @@ def test_lists_hold_each_name_once_with_its_nearest_centre() -> None:
 
 @pytest.mark.parametrize(("budget", "probes"), [(1.0, 6), (0.5, 3), (0.001, 1)])
 def test_the_search_budget_is_a_share_of_the_lists(budget: float, probes: int) -> None:
-    """One candidate of each query, and the names of the lists whose centres are nearest to it, by hand."""
+    """For each query, compute by hand one candidate and the rows of the lists whose centres are nearest."""
     index = ListsIndex(lists=20, probe=6, pca=0, rescore=1, tune=False, threads=1)
     index.build(VECTORS)
     lists = index._engine
@@ -293,10 +293,10 @@ def test_of_a_large_file_nothing_stays_resident(monkeypatch: pytest.MonkeyPatch,
     first.to_disk(tmp_path)
 
     def resident() -> int:
-        """kB of the vectors' file."""
+        """Return how many kB of the vectors' file are in memory."""
         size, ours = 0, False
         for line in Path("/proc/self/smaps").read_text().splitlines():
-            if "-" in line.split()[0]:  # an address range
+            if "-" in line.split()[0]:  # a line with an address range begins a mapping
                 ours = line.endswith(str(tmp_path / "vectors.npy"))
             elif ours and line.startswith("Rss:"):
                 size += int(line.split()[1])
@@ -397,7 +397,7 @@ def test_saved_and_read_again_it_is_the_same(index: Any, engine: str, tmp_path: 
     again = type(index)().from_disk(tmp_path / "index")
     assert (len(again), again.dim, again.report) == (SIZE, DIM, index.report)
     assert isinstance(again._stored, np.memmap)
-    for one in (again, index):  # the saved one still answers
+    for one in (again, index):  # the index that was saved can still be searched
         rows, cosines = one.query(QUERIES, 9)
         assert (rows == expected[0]).all()
         assert (cosines == expected[1]).all()
@@ -416,7 +416,7 @@ def test_writing_over_the_folder_it_is_mapped_from(engine: str, tmp_path: Path) 
     built.build(VECTORS)
     built.to_disk(tmp_path)
     before = folder_to_bytes(tmp_path)
-    # in a process of its own: truncating a mapped file is a bus error
+    # in a separate process, because a truncated mapped file raises SIGBUS
     code = (
         f"import sys; from pathlib import Path; from {type(built).__module__} import {type(built).__name__}\n"
         f"index = {type(built).__name__}(**{built.get_config()}).from_disk(Path(sys.argv[1])); index.to_disk(Path(sys.argv[1]))\n"
@@ -436,7 +436,7 @@ def test_the_same_seed_gives_the_same_bytes(engine: str, tmp_path: Path) -> None
         index.build(VECTORS)
         index.to_disk(tmp_path / name)
         folders.append({n: b for n, b in folder_to_bytes(tmp_path / name).items() if n != "manifest.json"})
-        folders[-1] = {n: b for n, b in folders[-1].items() if not n.startswith("milvus.db/")}  # its graph is built by all cores
+        folders[-1] = {n: b for n, b in folders[-1].items() if not n.startswith("milvus.db/")}  # its graph is built with all cores, so it may differ
     assert folders[0] == folders[1]
     assert set(folders[0]) == {"vectors.npy", *FILES.get(engine.split(" ")[0], set()), *(["projection.npy"] if "pca" in engine else [])}
 
@@ -497,7 +497,7 @@ def test_a_pickle_is_its_folder(index: Any, tmp_path: Path) -> None:
     assert (again.query(QUERIES, 5)[0] == read.query(QUERIES, 5)[0]).all()
 
 
-# -- Annoy's own ---------------------------------------------------------------------------------------------------------
+# -- Annoy ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("setting", "value"), [("n_trees", 0), ("search_k", -1), ("pca", -1), ("rescore", 0), ("threads", -2)])
@@ -550,7 +550,7 @@ def test_the_projection_is_of_the_axes_with_most_in_them() -> None:
     assert index._projection.shape == (6, 2)
     np.testing.assert_allclose(index._projection.T @ index._projection, np.eye(2), atol=1e-5)
     assert (np.abs(index._projection[[0, 2], [0, 1]]) > 0.99).all()
-    index = AnnoyIndex(n_trees=2, pca=6)  # as many as there are: none is needed
+    index = AnnoyIndex(n_trees=2, pca=6)  # all dimensions are kept, so no PCA is needed
     index.build(vectors)
     assert index._projection is None
 
@@ -626,7 +626,7 @@ def test_without_its_library_the_error_says_what_to_type(
 
 @pytest.mark.parametrize("factory", ["Nonsense7", "IVF500,Flat", "PQ7"])
 def test_a_factory_that_faiss_can_not_build(factory: str) -> None:
-    """A word it does not know; more clusters than vectors; codes that do not divide the dimensions."""
+    """An unknown word; more clusters than vectors; codes that do not divide the dimensions."""
     with pytest.raises(SapbertError, match=f"'factory' of 'FaissIndex' is '{factory}': Faiss says: [a-zA-Z]") as error:
         FaissIndex(factory).build(VECTORS)
     assert error.value.code == "E002"
@@ -640,17 +640,17 @@ def test_clusters_are_learnt_and_lists_searched(tmp_path: Path) -> None:
     index.to_disk(tmp_path)
     read = FaissIndex().from_disk(tmp_path)
     assert (read.factory, read.search) == ("IVF8,SQ8", 8)
-    few = FaissIndex(search=1, tune=False).from_disk(tmp_path)  # one list of eight: less is found, no rows are lost
+    few = FaissIndex(search=1, tune=False).from_disk(tmp_path)  # with one list of eight, the recall is lower, but five rows are found
     found = few.query(QUERIES, 5)[0]
     assert ((found >= 0).sum(axis=1) == 5).all()
     assert 0.1 < (found == oracle(index, QUERIES, 5)[0]).mean() < 0.9
     assert (few.query(QUERIES, 5, budget=8.0)[0] == read.query(QUERIES, 5)[0]).all()
-    assert (few.query(QUERIES, 5, budget=0.4)[0] == found).all()  # never less than one list
+    assert (few.query(QUERIES, 5, budget=0.4)[0] == found).all()  # never fewer than one list
 
 
 @pytest.mark.parametrize("queries", [1, 10, 100])
 def test_a_search_leaves_pytorch_its_threads(queries: int) -> None:
-    """They are the same setting of OpenMP: with one thread left, the encoder would be slow from the first Doc on."""
+    """Both use the same setting of OpenMP: if a search left only one thread, the encoder would be slow from the first Doc on."""
     import faiss
     import torch
 
@@ -667,7 +667,7 @@ def test_a_search_leaves_pytorch_its_threads(queries: int) -> None:
 
 @pytest.mark.parametrize(("factory", "sample"), [("IVF8,SQ8", 80), ("IVF4,SQ8", 50), ("SQ8", 50)])
 def test_clusters_are_learnt_from_enough_vectors(monkeypatch: pytest.MonkeyPatch, factory: str, sample: int) -> None:
-    """At least 50 here, and ten for each list."""
+    """Clusters are learnt from at least 50 vectors, and from ten for each list."""
     from spacy_sapbert.indexes import faiss as module
 
     monkeypatch.setattr(module, "TRAINED_ON", 50)
@@ -712,12 +712,12 @@ def test_a_smaller_dtype_makes_a_smaller_graph_and_is_compared_in_full(dtype: st
 def test_two_threads_build_a_graph_that_finds_as_much(make: Any) -> None:
     index = make()
     index.build(VECTORS)
-    assert (index.query(QUERIES, 5)[0] == oracle(index, QUERIES, 5)[0]).mean() > 0.8  # the graph is another one each time; .94 to 1 were seen
+    assert (index.query(QUERIES, 5)[0] == oracle(index, QUERIES, 5)[0]).mean() > 0.8  # the graph differs each time; .94 to 1 were seen
 
 
 @pytest.mark.e2e
 def test_faiss_lives_beside_usearch() -> None:
-    """With USearch loaded first Faiss crashed."""
+    """Faiss crashed earlier when USearch was loaded before it."""
     code = (
         "import numpy as np; from spacy_sapbert.indexes.usearch import UsearchIndex; from spacy_sapbert.indexes.faiss import FaissIndex\n"
         "vectors = np.eye(8, dtype=np.float32)\n"

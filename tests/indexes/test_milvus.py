@@ -1,4 +1,4 @@
-"""Milvus's own: servers that are gone, mute, slow or strict; collections that are not ours; builds that are killed; processes that share a file."""
+"""Milvus: servers that are gone, silent, slow or strict; wrong collections; killed builds; processes that share a file."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def code_of(act: Callable[[], Any]) -> Tuple[str, str]:
 
 
 class Between(grpc.ServerInterceptor):
-    """Stands before a server: counts calls, and answers those of a name with what it is told to."""
+    """A proxy before a server: it counts calls, and gives prepared answers to calls of a method."""
 
     def __init__(self) -> None:
         self.calls: List[str] = []
-        self.answers: Dict[str, List[Callable[[Any], Any]]] = {}  # by method, one for each call, then the server's own
-        self.messages: Dict[str, List[Callable[[Any], Any]]] = {}  # the same, where the answer is a message
-        self.gone_after: Dict[str, int] = {}  # by method: after so many calls it is as if the server were gone
-        self.losses: Dict[str, int] = {}  # by method: so many answers of the server's own are lost on the way
+        self.answers: Dict[str, List[Callable[[Any], Any]]] = {}  # method -> answers, one for each call; after these, the server answers
+        self.messages: Dict[str, List[Callable[[Any], Any]]] = {}  # the same, if the answer is a message
+        self.gone_after: Dict[str, int] = {}  # method -> number of calls after which the server seems to be gone
+        self.losses: Dict[str, int] = {}  # method -> number of answers of the server that are lost
         self.token = ""
 
     def intercept_service(self, continuation: Any, details: Any) -> Any:
@@ -243,7 +243,7 @@ def test_kinds_of_index_that_a_server_has(index_type: str) -> None:
 
 
 def test_a_kind_of_index_that_the_server_does_not_have() -> None:
-    """Servers from 2.6 on have it. This one's own words are shown, and nothing is left on it."""
+    """Servers from 2.6 on have it. The message of this server is shown, and no collection is left on it."""
     uri, stop = fresh("standalone")
     code, text = code_of(lambda: made(uri, index_type="HNSW_SQ"))
     assert (code, "asked to index the collection and says: invalid index type: HNSW_SQ" in text) == ("E236", True)
@@ -265,7 +265,7 @@ def test_without_its_library_the_error_says_what_to_type(monkeypatch: pytest.Mon
         code, text = code_of(act)
         assert code == "E205"
         assert 'pip install "spacy-sapbert[milvus]"' in text
-    MilvusIndex()  # needs nothing
+    MilvusIndex()  # needs no server and no library
 
 
 def test_the_linker_is_measured_with_settings_that_are_dicts() -> None:
@@ -296,7 +296,7 @@ def test_a_closed_port_and_one_that_never_answers(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         closed = f"http://127.0.0.1:{free.getsockname()[1]}"
-        for act in acts(closed, tmp_path):  # bound, but nobody listens
+        for act in acts(closed, tmp_path):  # the port is bound, but nobody listens
             code, text = code_of(act)
             assert (code, closed in text, "0.6 s" in text) == ("E230", True, True)
     with socket.socket() as mute:
@@ -339,11 +339,11 @@ def test_slow_answers_are_given_up_after_the_last_try(between: Tuple[Between, st
 
 
 def test_vectors_whose_answer_was_lost_are_not_there_twice(between: Tuple[Between, str]) -> None:
-    """The first batch is written, its answer is lost, and it is sent again."""
+    """The first batch is written, but the answer is lost, so it is sent again."""
     stands, uri = between
     stands.losses["Upsert"] = 1
     index = made(uri, insert_batch=40)
-    assert stands.calls.count("Upsert") == 4  # of three batches
+    assert stands.calls.count("Upsert") == 4  # calls for three batches
     assert client(uri).query(index._named["collection"], filter="", output_fields=["count(*)"])[0]["count(*)"] == 90
     assert index.query(QUERIES, 3)[0].tolist() == RIGHT
     index.close()
@@ -367,7 +367,7 @@ def test_tokens(between: Tuple[Between, str], tmp_path: Path, monkeypatch: pytes
     read = MilvusIndex(token_env="OUR_TOKEN").from_disk(tmp_path)
     assert read.query(QUERIES, 3)[0].tolist() == RIGHT
     assert b"hunter2" not in b"".join(folder_to_bytes(tmp_path).values()) + pickle.dumps(read)
-    monkeypatch.setenv("MILVUS_TOKEN", "root:mine")  # the folder's OUR_TOKEN is not what is sent
+    monkeypatch.setenv("MILVUS_TOKEN", "root:mine")  # the token of the environment is sent, not the folder's OUR_TOKEN
     code, text = code_of(lambda: MilvusIndex().from_disk(tmp_path))
     assert (code, "MILVUS_TOKEN has" in text) == ("E231", True)
     read.close()
@@ -380,7 +380,7 @@ TLS = ("MILVUS_CA_FILE", "MILVUS_CLIENT_CERTIFICATE", "MILVUS_CLIENT_KEY", "MILV
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An authority of our own (ca), a server's certificate (server, for the name milvus.test) and a client's (client), each as .pem with its .key."""
+    """Make a certificate authority (ca), a server's certificate (server, for the name milvus.test) and a client's (client), each as .pem with its .key."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     folder = tmp_path_factory.mktemp("certificates")
@@ -398,7 +398,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_tls(folder: Path, *, mutual: bool) -> Tuple[str, Callable[[], None]]:
-    """A server at https://, which also asks for the client's certificate where `mutual`."""
+    """Start a server at https://; with `mutual` it also asks for the client's certificate."""
     key, chain, authority = ((folder / name).read_bytes() for name in ("server.key", "server.pem", "ca.pem"))
     return serve(credentials=grpc.ssl_server_credentials([(key, chain)], authority if mutual else None, mutual))
 
@@ -490,8 +490,8 @@ def test_a_collection_that_is_gone_or_another_is_never_searched(kind: str, tmp_p
         assert why in text
         assert name in text
     index.close()
-    assert code_of(lambda: index.query(QUERIES, 3))[0] == "E234"  # every connection looks again
-    again = made(uri)  # building makes it again
+    assert code_of(lambda: index.query(QUERIES, 3))[0] == "E234"  # every connection checks the collection
+    again = made(uri)  # building makes the collection again
     assert again.query(QUERIES, 3)[0].tolist() == RIGHT
     again.close()
     server.drop_collection(name)
@@ -526,7 +526,7 @@ def test_a_build_that_is_killed_is_never_searched_and_is_cleared_away(kind: str)
     uri, stop = fresh(kind)
     code = (
         "import sys, os, signal; import numpy as np; from spacy_sapbert.indexes.milvus import MilvusIndex, collection\n"
-        "collection._count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"  # all vectors are there, the name is not
+        "collection._count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"  # all vectors are written, but the collection has not got its name
         "index = MilvusIndex(sys.argv[1], ''); index.build(np.load(sys.argv[2]))"
     )
     import tempfile
@@ -542,9 +542,9 @@ def test_a_build_that_is_killed_is_never_searched_and_is_cleared_away(kind: str)
     assert (machine, int(pid) > 0) == (collection._machine(), True)
     now = int(time.time()) // 60
     kept = [
-        f"spacy_sapbert_{'0' * 16}_building_{now:x}_{collection._machine()}_{os.getpid()}",  # of a process that lives
-        f"spacy_sapbert_{'0' * 16}_building_{now:x}_00000000_1",  # of another machine, a moment ago
-        f"other_{'0' * 16}_building_1_00000000_1",  # somebody else's
+        f"spacy_sapbert_{'0' * 16}_building_{now:x}_{collection._machine()}_{os.getpid()}",  # from a process that is alive
+        f"spacy_sapbert_{'0' * 16}_building_{now:x}_00000000_1",  # from another machine, a moment ago
+        f"other_{'0' * 16}_building_1_00000000_1",  # a collection of others
         f"{stem}_mine",
     ]
     old = f"spacy_sapbert_{'1' * 16}_building_{now - 3 * 24 * 60:x}_00000000_1"
@@ -569,7 +569,7 @@ def test_a_build_that_fails_leaves_nothing(between: Tuple[Between, str]) -> None
 
 
 def test_a_file_of_its_own(tmp_path: Path) -> None:
-    """Beside other linkers' collections; only the float16 vectors lie in the folder."""
+    """A file with collections of several linkers; the linker folder has only the float16 vectors."""
     file = tmp_path / "all.db"
     one = made(str(file))
     one.to_disk(tmp_path / "one")
@@ -582,7 +582,7 @@ def test_a_file_of_its_own(tmp_path: Path) -> None:
     file.rename(tmp_path / "moved.db")
     code, text = code_of(lambda: MilvusIndex().from_disk(tmp_path / "one"))
     assert (code, str(file) in text) == ("E233", True)
-    moved = MilvusIndex(str(tmp_path / "moved.db")).from_disk(tmp_path / "one")  # one line changes
+    moved = MilvusIndex(str(tmp_path / "moved.db")).from_disk(tmp_path / "one")  # only the uri changes
     assert moved.query(QUERIES, 3)[0].tolist() == RIGHT
 
 
@@ -677,7 +677,7 @@ def test_a_manifest_that_names_no_collection(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_started_again_is_waited_for(between: Tuple[Between, str]) -> None:
-    """As long as an answer may take, however often it is asked; then the error says that it is gone."""
+    """Requests are repeated until the timeout is over; then the error says that the server is gone."""
     stands, uri = between
     index = made(uri, timeout=4.0, retries=0)
     index.query(QUERIES, 3)
@@ -695,7 +695,7 @@ def test_a_server_that_is_started_again_is_waited_for(between: Tuple[Between, st
 def test_a_collection_that_is_no_longer_in_memory_is_loaded_again(between: Tuple[Between, str]) -> None:
     from pymilvus.grpc_gen import common_pb2, milvus_pb2
 
-    def not_loaded(_context: Any) -> Any:  # what a server says that was started again
+    def not_loaded(_context: Any) -> Any:  # the answer of a server that was restarted
         return milvus_pb2.SearchResults(status=common_pb2.Status(error_code=common_pb2.UnexpectedError, code=101, reason="collection not loaded"))
 
     stands, uri = between
@@ -706,7 +706,7 @@ def test_a_collection_that_is_no_longer_in_memory_is_loaded_again(between: Tuple
     assert index.query(QUERIES, 3)[0].tolist() == RIGHT
     assert (stands.calls.count("Search"), stands.calls.count("LoadCollection")) == (2, 1)
     stands.messages["Search"] = [not_loaded] * 2
-    code, text = code_of(lambda: index.query(QUERIES, 3))  # an error whose cause is itself, as pymilvus raises a server's own
+    code, text = code_of(lambda: index.query(QUERIES, 3))  # an error that is its own cause, as pymilvus raises it
     assert (code, "asked to search and says: collection not loaded" in text) == ("E236", True)
     index.close()
 
@@ -735,9 +735,9 @@ def test_annotate_ends_when_the_server_is_gone_and_goes_on_later(between: Tuple[
     assert (code, uri in text) == ("E230", True)
     done = {path.name for path in (tmp_path / "cut").glob("part-*.parquet")}
     assert 0 < len(done) < 6
-    assert not (tmp_path / "cut" / "_failed").exists()  # no note is at fault
+    assert not (tmp_path / "cut" / "_failed").exists()  # it is not the fault of a note
     assert not (tmp_path / "cut" / "_summary.json").exists()
-    stands.gone_after.clear()  # it is there again
+    stands.gone_after.clear()  # the server is back
     assert run("cut").kept == len(done)
     whole_files, cut_files = (folder_to_bytes(tmp_path / name) for name in ("whole", "cut"))
     assert cut_files == whole_files
@@ -745,7 +745,7 @@ def test_annotate_ends_when_the_server_is_gone_and_goes_on_later(between: Tuple[
 
 @pytest.mark.nightly
 def test_a_real_server_that_is_killed_while_annotate_runs(tmp_path: Path, tiny_linker: Path) -> None:
-    """The run ends with E230 and keeps what is done. The server is started again, and the same command makes the rest: the bytes are those of a whole run."""
+    """The run ends with E230 and keeps the finished partitions. After a restart of the server, the same command does the rest; the bytes are those of an uninterrupted run."""
     from spacy_sapbert.build.linker import build_linker
 
     server = standalone()
@@ -773,7 +773,7 @@ def test_a_real_server_that_is_killed_while_annotate_runs(tmp_path: Path, tiny_l
     server.start()
     until = time.monotonic() + 240
     while (again := subprocess.run(command("cut"), capture_output=True, text=True, timeout=300)).returncode and time.monotonic() < until:
-        assert "[E2" in again.stderr, again.stderr  # it may still load the collection
+        assert "[E2" in again.stderr, again.stderr  # the server may still be loading the collection
     assert again.returncode == 0, again.stderr
     assert folder_to_bytes(tmp_path / "cut") == folder_to_bytes(tmp_path / "whole")
 
@@ -783,7 +783,7 @@ def test_a_real_server_that_is_killed_while_annotate_runs(tmp_path: Path, tiny_l
 
 @pytest.mark.parametrize("place", ["folder", "server", "standalone"])
 def test_a_linker_links_as_with_any_engine(place: str, tmp_path: Path, tiny_linker: Path) -> None:
-    """Built and measured, used by several processes, saved and loaded again, updated to a new release."""
+    """The linker is built and measured, used by several processes, saved and loaded, and updated to a new release."""
     import spacy
 
     from spacy_sapbert.build.linker import build_linker, read_source
@@ -804,7 +804,7 @@ def test_a_linker_links_as_with_any_engine(place: str, tmp_path: Path, tiny_link
 
     def links(nlp: Any, processes: int = 1) -> Any:
         docs = list(nlp.pipe(["wandering knees and high blod pressure"] * 4, n_process=processes, batch_size=2))
-        # Annoy's lists agree in what is near
+        # the candidates of Annoy agree with it in the nearest names
         return [[(ent.kb_id_, [(i, round(score, 4)) for i, score in ent._.kb_ents][:2]) for ent in doc.ents] for doc in docs]
 
     expected = links(load(tiny_linker))

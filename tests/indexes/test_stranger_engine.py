@@ -1,4 +1,4 @@
-"""An engine of a stranger's, written from `VectorIndex` and the Protocols of `indexes.base` alone, is treated as ours are."""
+"""An engine of another author, which only implements `VectorIndex` and the Protocols of `indexes.base`, works like ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAME = "stranger.CoarseIndex.v1"
 
 
 class CoarseIndex:
-    """Compares the first `axes` dimensions, then `looked_at` rows in full. It shares no code with our engines."""
+    """An engine that compares the first `axes` dimensions, then `looked_at` rows in full. It shares no code with ours."""
 
     storage = np.float16
     build_params = ("axes",)
@@ -119,8 +119,8 @@ def test_its_resources_are_estimated(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     found = estimate_resources(1_000_000, 384, CoarseIndex(), tmp_path / "linker")
     assert found.work == 1_000_000 * 384 * 2  # it stores float16
     assert engine_bytes(CoarseIndex(axes=48), 384) == 4 * 48
-    assert found.stays == found.work + 1_000_000 * 4 * 48  # the larger of the two that are tried
-    assert found.memory == 3 * GB + 16 * 1_000_000 + 1_000_000 * 4 * (16 + 48)  # learning takes more than MEASURING
+    assert found.stays == found.work + 1_000_000 * 4 * 48  # the larger of the two settings that are tried
+    assert found.memory == 3 * GB + 16 * 1_000_000 + 1_000_000 * 4 * (16 + 48)  # learning needs more than MEASURING
     assert MEASURING < 3 * GB
     assert resident() > 0
 
@@ -160,7 +160,7 @@ def test_it_is_tuned_saved_and_used_in_a_pipeline(registered: None, tiny_linker:
 
 
 def test_an_index_of_another_knowledge_base_is_refused(registered: None, tiny_linker: Path, tmp_path: Path) -> None:
-    """Because it keeps the report."""
+    """This works because the engine keeps the report."""
     out = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=CoarseIndex(), progress=False)
     opened: Any = bundle.open_index(out)
     opened.report["built_for"]["kb"] = "another"
@@ -172,7 +172,7 @@ def test_an_index_of_another_knowledge_base_is_refused(registered: None, tiny_li
 
 
 class ExactlyTheContract:
-    """`VectorIndex` and nothing besides."""
+    """An engine with only the methods of `VectorIndex`."""
 
     def __init__(self) -> None:
         self._inside = CoarseIndex()

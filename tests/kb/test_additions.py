@@ -1,4 +1,4 @@
-"""Names and concepts that are added to a linker: found at once, kept with it, exported."""
+"""Names and concepts that are added to a linker are found at once, saved with it, and exported."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pipeline(linker: Path, **settings: Any) -> Language:
 
 
 def linked(nlp: Language, *texts: str) -> List[str]:
-    """The concept of each text, all of it one mention."""
+    """Return the concept of each text, when the whole text is one mention."""
     docs = []
     for text in texts:
         doc = nlp.make_doc(text)
@@ -55,7 +55,7 @@ def nlp(tiny_linker: Path) -> Language:
 
 def test_an_alias_is_found_from_the_next_doc_on(nlp: Language) -> None:
     linker: Any = nlp.get_pipe("sapbert_linker")
-    assert linked(nlp, "the sweet trouble", "zucker") == ["", ""]  # and remembered
+    assert linked(nlp, "the sweet trouble", "zucker") == ["", ""]  # this answer is remembered
     linker.add_alias(HYPERTENSION, "The sweet  trouble", "Zucker")
     assert linked(nlp, "the sweet trouble", "ZUCKER") == [HYPERTENSION, HYPERTENSION]
     found = explained(nlp, "Zucker")
@@ -64,7 +64,7 @@ def test_an_alias_is_found_from_the_next_doc_on(nlp: Language) -> None:
         "exact": True, "name": "Zucker", "source": "ADDED", "linked": True,
     }  # fmt: skip
     assert found.kb_codes["UMLS"] == [HYPERTENSION]
-    near = explained(nlp, "the sweetest trouble")  # by its vector
+    near = explained(nlp, "the sweetest trouble")  # found by its vector
     assert near.kb_ents[0][0] == HYPERTENSION
     assert 0.8 < near.kb_ents[0][1] < 1.0
     assert near.kb_explain["name"] == "The sweet trouble"
@@ -73,7 +73,7 @@ def test_an_alias_is_found_from_the_next_doc_on(nlp: Language) -> None:
     assert linker.candidate_generator(["zucker"], 3)[0][0].concept_id == HYPERTENSION
     row = linker.kb.row_of(HYPERTENSION)
     assert linker.kb.names_that_begin("ZUCK", 5) == [(row, "Zucker")]
-    assert linker.kb.names_that_begin("hypertens", 5) == [(row, "hypertension"), (row, "hypertensive disease")]  # the shortest first
+    assert linker.kb.names_that_begin("hypertens", 5) == [(row, "hypertension"), (row, "hypertensive disease")]  # the shortest name first
     assert linker.kb.names_that_begin("hypertens", 1) == [(row, "hypertension")]
     assert linker.kb.names_that_begin(" ", 5) == []
 
@@ -89,7 +89,7 @@ def test_a_code_names_the_concept_that_gets_an_alias(nlp: Language, tmp_path: Pa
     linker: Any = nlp.get_pipe("sapbert_linker")
     linker.add_alias("icd10cm:I10", "Zucker")
     assert linked(nlp, "Zucker") == [HYPERTENSION]
-    assert linker.additions.names[0].concept_id == HYPERTENSION  # what `kb build` reads beside the sources is of this concept
+    assert linker.additions.names[0].concept_id == HYPERTENSION  # `kb build` reads the name for this concept
     with pytest.raises(SapbertError, match=r"\[E022\] Concept 'ICD10CM:X99'"):
         linker.add_alias("ICD10CM:X99", "Zucker")
     with pytest.raises(SapbertError, match=r"\[E025\].*ICD10CM:I10"):
@@ -111,7 +111,7 @@ def test_an_added_name_comes_before_others_of_the_same_words(nlp: Language) -> N
     linker: Any = nlp.get_pipe("sapbert_linker")
     name = linker.kb.cui_to_entity[HYPERTENSION].canonical_name
     assert linked(nlp, name) == [HYPERTENSION]
-    linker.add_alias(DIABETES, name)  # a name that is there already: it gets no row of its own
+    linker.add_alias(DIABETES, name)  # an existing name does not get another row
     assert linked(nlp, name) == [DIABETES]
     assert [concept for concept, _ in explained(nlp, name).kb_ents[:2]] == [DIABETES, HYPERTENSION]
     assert explained(nlp, name).kb_explain["ties"] == [DIABETES, HYPERTENSION]
@@ -144,7 +144,7 @@ def test_settings_hold_for_what_was_added(tiny_linker: Path) -> None:
     assert of(types=["T047"]) == ["", HYPERTENSION]
     assert of(vocabularies=["TOY"]) == ["", ""]
     assert of(languages=["en"]) == [NEW, HYPERTENSION]
-    assert of(filter_for_definitions=True) == [NEW, HYPERTENSION]  # found verbatim: above no_definition_threshold
+    assert of(filter_for_definitions=True) == [NEW, HYPERTENSION]  # an exact match is above no_definition_threshold
 
 
 def test_the_matcher_finds_added_names(tiny_linker: Path) -> None:
@@ -185,9 +185,9 @@ def test_the_matcher_follows_each_linker_of_its_pipeline(tiny_linker: Path, monk
     read = []
     monkeypatch.setattr(matcher, "_added_names", lambda *_: read.append(1) or iter([]))
     nlp(text)
-    assert read == []  # nothing changed: nothing is read again
+    assert read == []  # nothing has changed, so nothing is read again
     monkeypatch.undo()
-    one.set_folder(tiny_linker)  # which has none
+    one.set_folder(tiny_linker)  # a folder without additions
     assert [ent.text for ent in nlp(text).ents] == ["honey trouble"]
 
 
@@ -204,10 +204,10 @@ def test_saved_with_the_linker_and_read_again(nlp: Language, tmp_path: Path) -> 
     other = pipeline(linker.folder)
     other.get_pipe("sapbert_linker").from_bytes(linker.to_bytes())  # type: ignore[attr-defined]
     assert [explained(other, text).kb_ents for text in texts] == expected
-    assert not (linker.folder / "additions.json").exists()  # the linker's own folder is everybody's
+    assert not (linker.folder / "additions.json").exists()  # the folder of the linker is shared, so it is not changed
     more: Any = again.get_pipe("sapbert_linker")
     more.add_alias(NEW, "mood at seven")
-    again.to_disk(tmp_path / "pipeline")  # over itself
+    again.to_disk(tmp_path / "pipeline")  # into the folder that it was loaded from
     assert linked(spacy.load(tmp_path / "pipeline"), "mood at seven", "the sweet trouble") == [NEW, HYPERTENSION]
 
 
@@ -266,7 +266,7 @@ def test_damaged_files(nlp: Language, tmp_path: Path, damage: str) -> None:
         linked(pipeline(tmp_path / "linker"), "x")
     assert error.value.code == ("E022" if damage == "concept" else "E023")
     assert isinstance(error.value, DamagedFile) == (damage != "concept")
-    # a linker that was in use is not left half of one and half of the other
+    # a linker in use must not get parts of both
     with pytest.raises(SapbertError):
         linker.from_disk(tmp_path)
     assert linked(nlp, "the sweet trouble", "hypertension")[1] == HYPERTENSION
@@ -295,7 +295,7 @@ def test_a_definition_counts_for_an_added_name_too(tiny_linker: Path) -> None:
     linker.add_alias(DIABETES, "the honey trouble")
     linker.add_alias(HYPERTENSION, "pressure of the seventh floor")
     linker.add_concept(NEW, "morning grumpiness of nurses", definition="Before coffee.")
-    near = ["that honey trouble", "pressure on the seventh floor", "morning grumpiness of a nurse"]  # by their vectors, over 0.8
+    near = ["that honey trouble", "pressure on the seventh floor", "morning grumpiness of a nurse"]  # found by their vectors, with scores over 0.8
     assert linked(nlp, *near) == [DIABETES, "", NEW]
 
 
@@ -359,13 +359,13 @@ def test_nothing_added_writes_no_file(nlp: Language, tmp_path: Path) -> None:
     linker.to_disk(tmp_path)
     assert len(list((tmp_path / "linker").glob("additions*"))) == 2
     fresh: Any = pipeline(linker.folder).get_pipe("sapbert_linker")
-    fresh.to_disk(tmp_path)  # over the other: what it had must not stay
+    fresh.to_disk(tmp_path)  # into the other's folder, whose additions must not stay
     assert not list((tmp_path / "linker").glob("additions*"))
     shutil.rmtree(tmp_path / "linker")
 
 
 def test_a_doc_is_not_needed(nlp: Language) -> None:
-    """The first thing that is done with a linker may be to add to it."""
+    """Names can be added before the linker has processed a Doc."""
     linker: Any = nlp.get_pipe("sapbert_linker")
     linker.add_alias(HYPERTENSION, "the sweet trouble")
     doc = Doc(nlp.vocab, words=["the", "sweet", "trouble"])

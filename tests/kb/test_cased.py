@@ -1,4 +1,4 @@
-"""A cased knowledge base: names are compared in lower case, and encoders read names and mentions as they are written."""
+"""A cased knowledge base: names are compared in lower case, but encoders read names and mentions with their capitals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WRITTEN = ["Acquired Immunodeficiency", "AIDS", "Hearing “aid”", "Hüftschme
 
 
 class Capitals:
-    """An encoder whose vectors depend on each character as it is written; it keeps what it was given."""
+    """An encoder whose vectors depend on each character and its case; it records its inputs."""
 
     architecture, name, fingerprint, dim = "", "capitals", "capitals", 256
 
@@ -81,7 +81,7 @@ def test_a_surface_form_is_the_best_name_as_it_is_written(kb: KnowledgeBase, tmp
     assert kb.surface_forms_at([4, 1]) == ["KISA boy", "AIDS"]
     assert (kb.encoded_form("Hip  Pain"), plain.encoded_form("Hip  Pain")) == ("Hip Pain", "hip pain")
     assert kb.name_table.surface_form.tolist() == plain.name_table.surface_form.tolist()
-    assert [name.name for name in kb.matchable_names()] == FORMS  # what concept_matcher looks for
+    assert [name.name for name in kb.matchable_names()] == FORMS  # the names that concept_matcher looks for
 
 
 def test_names_are_found_however_they_are_written(kb: KnowledgeBase) -> None:
@@ -115,7 +115,7 @@ def test_a_linker_encodes_mentions_as_they_are_written_and_finds_exact_matches_i
     doc = linker(nlp("AIDS, hearing Aid, hüftschmerz and Xylol."))
     assert [ent.kb_id_ for ent in doc.ents[:3]] == ["T:1", "T:2", "T:3"]
     assert [ent._.kb_explain["exact"] for ent in doc.ents] == [True, False, True, False]
-    assert encoder.read == read  # the others' vectors are the index's
+    assert encoder.read == read  # the vectors of the others are read from the index
     linker.add_alias("T:3", "Coxalgie")
     assert encoder.read[len(read) :] == (["Coxalgie"] if cased else ["coxalgie"])
     assert linker.kb.find(["COXALGIE"]) == {"COXALGIE": 5}
@@ -137,7 +137,7 @@ def test_an_update_stays_cased_and_encodes_names_that_are_written_with_other_cap
     assert kb.cased
     assert list(kb.surface_forms()) == ["Cold Sore", "cough", "Herpes"]
     assert (found.names_kept, found.names_new, found.names_gone) == (3, 0, 0)
-    assert _known_rows(KnowledgeBase(old / "kb"), kb, Difference()).tolist() == [0, 1, -1]  # the vector of "Herpes" is made anew
+    assert _known_rows(KnowledgeBase(old / "kb"), kb, Difference()).tolist() == [0, 1, -1]  # "Herpes" is encoded again
 
 
 def test_the_command_line_makes_one(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Codes of source vocabularies lead to their concepts, in the ways that corpora and people write them."""
+"""Concepts are found by codes of source vocabularies, in the spellings of corpora and people."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from spacy_sapbert.kb.concept import Concept, Name
 from spacy_sapbert.kb.knowledge_base import DATABASE, KnowledgeBase
 from spacy_sapbert.readers import read
 
-HIP, KNEE, LEG = "C9000001", "C9000002", "C9000003"  # MRCONSO is sorted by them
-# (CUI, TS, SAB, TTY, CODE, name): made up, in MRCONSO's order
+HIP, KNEE, LEG = "C9000001", "C9000002", "C9000003"  # MRCONSO is sorted by CUI
+# (CUI, TS, SAB, TTY, CODE, name): invented, in the order of MRCONSO
 ATOMS = [
     (HIP, "P", "MSH", "ET", "D900001", "wandering hip"),
     (HIP, "S", "ICD10CM", "PT", "M99.9", "hip, wandering"),
@@ -66,7 +66,7 @@ def test_an_id_with_a_colon_before_it_is_another_text(kb: KnowledgeBase) -> None
         (" MeSH: D900001", KNEE),
         ("HP:9900001", KNEE),
         ("hp:9900001", KNEE),
-        ("HPO:HP:9900001", KNEE),  # as `kb_codes` joins them
+        ("HPO:HP:9900001", KNEE),  # as `kb_codes` writes them
         ("http://purl.obolibrary.org/obo/HP_9900001", KNEE),
         ("OMIM:900100", KNEE),
         ("MIM:900100", KNEE),
@@ -125,7 +125,7 @@ def test_unknown_codes(kb: KnowledgeBase, unknown: str) -> None:
 
 
 def test_a_code_of_several_concepts_begins_with_its_preferred_name(kb: KnowledgeBase) -> None:
-    """MH before PM before ET by their term types (there is no MRRANK), although the ET comes first in the table; then what a later source says."""
+    """By term type (there is no MRRANK), MH comes before PM and PM before ET, although ET is first in the table; later sources come after."""
     assert [kb.concept_id(row) for row in kb.rows_of("MESH:D900001")] == [KNEE, HIP, LEG, "LOCAL:1"]
     assert kb.rows_of_code(["99000001"]) == [kb.row_of(KNEE), kb.row_of(LEG)]  # of any vocabulary
 

@@ -40,7 +40,7 @@ def test_spellings(text: str, canonical: str, code: tuple[str, str] | None, voca
 
 def test_only_umls_has_cuis() -> None:
     assert curies.cui("UMLS:C9000001") == "C9000001"
-    # MeSH and NCIt number things with a C, too; the latter may grow to seven digits
+    # MeSH and NCIt also have ids that begin with C; those of NCIt may get seven digits
     assert [curies.cui(c) for c in ("MESH:C565588", "NCIT:C1234567", "C565588", "UMLS:C123", "C000656784")] == [None] * 5
 
 

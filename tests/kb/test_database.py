@@ -1,4 +1,4 @@
-"""A database that somebody else wrote: it can run nothing, write nothing, and not hold up a reader."""
+"""A database from others: it can run no code, write nothing, and not block a reader."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_statement_that_takes_too_long_is_stopped(folder: Path, monkeypatch: p
     with pytest.raises(SapbertError, match="longer than the whole file could need") as error:
         database.sql(f"SELECT COUNT(*) FROM ({ENDLESS})").one()
     assert error.value.code == "E102"
-    assert database.sql("SELECT COUNT(*) FROM concept").one()[0] > 50  # the next one is not stopped
+    assert database.sql("SELECT COUNT(*) FROM concept").one()[0] > 50  # the next statement is not stopped
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM name", "CREATE TABLE x (y)", "ATTACH ':memory:' AS other", "PRAGMA user_version = 7"])
@@ -121,7 +121,7 @@ def test_verify_looks_at_every_page(folder: Path) -> None:
     page = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'relation'").fetchone()[0]
     size = connection.execute("PRAGMA page_size").fetchone()[0]
     connection.close()
-    data[(page - 1) * size : (page - 1) * size + 8] = b"\x00" * 8  # a table that opening does not read
+    data[(page - 1) * size : (page - 1) * size + 8] = b"\x00" * 8  # a table that is not read when the database is opened
     (folder / "kb.sqlite").write_bytes(bytes(data))
     seal(folder, "kb.sqlite")
     assert len(KnowledgeBase(folder)) > 50

@@ -1,4 +1,4 @@
-"""The careful rules that join terms into concepts, on a few made-up terms."""
+"""The rules that join terms into concepts, on a few invented terms."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_two_cuis_of_one_preferred_name_are_one_concept(tmp_path: Path) -> None:
         term("HP:1", "HPO", "Insomnia", cuis=("C0917801",), codes=[("SNOMEDCT_US", "2")]),
         term("UBERON:1", "UBERON", "insomnia", cuis=("C0000009",), tui="T023"),  # another kind
     )
-    assert {where(kb, i) for i in ("SYMP:1", "MONDO:1", "HP:1", "C0029645")} == {"C0917801"}  # which has more sources
+    assert {where(kb, i) for i in ("SYMP:1", "MONDO:1", "HP:1", "C0029645")} == {"C0917801"}  # this CUI has more sources
     assert where(kb, "UBERON:1") == "C0000009"
     assert [(d.what, d.term, d.concept) for d in joins.decisions] == [("twin", "C0917801", "C0029645")]
     assert "C0029645" in kb.codes(kb.row_of("HP:1"))["UMLS"]
@@ -139,7 +139,7 @@ def test_what_keeps_two_cuis_apart(tmp_path: Path) -> None:
         term("MONDO:3", "MONDO", "fever", cuis=("C0000003",), codes=[("MSH", "D3")]),
         term("HP:3", "HPO", "fever", cuis=("C0000004",), codes=[("MSH", "D4")]),  # another code
         term("C0000005", "RXNORM", "heparin", tui="T121"),
-        term("C0000006", "RXNORM", "heparin", tui="T121"),  # the source tells them apart
+        term("C0000006", "RXNORM", "heparin", tui="T121"),  # the source has both as different concepts
     )
     assert [where(kb, f"C000000{i}") for i in range(1, 7)] == [f"C000000{i}" for i in range(1, 7)]
 
@@ -154,7 +154,7 @@ def test_a_cui_of_a_list_of_names_joins_the_concept_that_bears_the_name(tmp_path
         ),
         Concept("C0005003", "ABBREVIATIONS", names=[Name("benign prostatic hyperplasia", "ABBREVIATIONS")]),
     )
-    assert where(kb, "C0005001") == where(kb, "C0005003") == "C0005001"  # which is older than C1000000
+    assert where(kb, "C0005001") == where(kb, "C0005003") == "C0005001"  # a CUI below C1000000 is preferred
     assert "BPH" in [name.text for name in kb.concept(kb.row_of("HP:1")).names]
 
 
@@ -164,7 +164,7 @@ def test_a_term_is_a_code_of_every_cui_that_its_source_lists(tmp_path: Path) -> 
         term("HP:365", "HPO", "Hearing impairment", cuis=("C0011053", "C1384666")),
         term("MONDO:1", "MONDO", "hearing loss disorder", cuis=("C1384666",)),
     )
-    assert [kb.concept_id(row) for row in kb.rows_of("HP:365")] == ["C0011053", "C1384666"]  # the one that it is in comes first
+    assert [kb.concept_id(row) for row in kb.rows_of("HP:365")] == ["C0011053", "C1384666"]  # the concept that the term belongs to comes first
 
 
 def test_a_drug_joins_by_a_synonym(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_drug_joins_by_a_synonym(tmp_path: Path) -> None:
         term("C0040165", "RXNORM", "Thyroxine", tui="T121"),
         term("DRUGBANK:1", "DRUGBANK", "Levothyroxine", "thyroxine", tui="T121"),
         term("C0000002", "MEDQUAD", "grippe"),
-        term("MONDO:2", "MONDO", "influenza", "grippe"),  # no drug
+        term("MONDO:2", "MONDO", "influenza", "grippe"),  # it is not a drug
     )
     assert (where(kb, "DRUGBANK:1"), where(kb, "MONDO:2")) == ("C0040165", "MONDO:2")
 
@@ -241,7 +241,7 @@ def test_a_name_that_a_cui_blocks_joins_the_same_preferred_name_without_one(tmp_
         term("NCIT:C1", "NCI", "Arm", tui="T023", codes=[("SNOMEDCT_US", "1")]),
         term("MESH:D1", "MSH", "Arm", tui="T023"),
         term("HP:1", "HPO", "flu"),
-        term("MONDO:1", "MONDO", "flu"),  # too short, and no part of the body
+        term("MONDO:1", "MONDO", "flu"),  # too short, and not a part of the body
     )
     assert [where(kb, each) for each in ("UBERON:2", "NCIT:C1", "MESH:D1")] == ["UBERON:2", "UBERON:2", "C0000001"]
     assert [where(kb, each) for each in ("HP:1", "MONDO:1")] == ["HP:1", "MONDO:1"]

@@ -119,7 +119,7 @@ def test_names_parents_relations_and_codes_one_by_one(tmp_path: Path) -> None:
     kb = build_kb([Source("one", TWO)], tmp_path / "kb")
     assert [name.text for name in kb.names_of(0)] == ["knee pain", "gonalgia"]
     assert all(kb.names_of(row) == kb.concept(row).names for row in range(3))
-    assert list(kb.parents()) == [(0, 1), (0, -1), (2, 1)]  # X:9 is nowhere, X:0 was replaced by X:2
+    assert list(kb.parents()) == [(0, 1), (0, -1), (2, 1)]  # X:9 does not exist, X:0 was replaced by X:2
     assert list(kb.relations()) == [(2, "due_to", "X:2"), (2, "has_part", "X:1")]
     assert list(kb.relations(["has_part"])) == [(2, "has_part", "X:1")]
 
@@ -172,7 +172,7 @@ def test_matchable_names(tmp_path: Path) -> None:
     assert [(one.name, one.tui) for one in kb.matchable_names(tuis=["T121", "T047"])] == [("chill", "T047"), ("cold", "T047"), ("frost", "T121")]
 
 
-# -- scispaCy's surface --------------------------------------------------------------------------------------------------
+# -- attributes of scispaCy ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("aliases", [[], ["a"], [f"name {n}" for n in range(10)], [f"name {n}" for n in range(11)]])
@@ -211,7 +211,7 @@ def test_alias_to_cuis(kb: KnowledgeBase) -> None:
     assert view["MI"] == set(MI)
     assert view["heart attack"] == {HEART_ATTACK}
     assert view["cold"] == {"C9100020", "C9100029"}
-    for unknown in ("mi", "Heart attack", "nothing", "", None, 3):  # as the source writes it, as in scispaCy
+    for unknown in ("mi", "Heart attack", "nothing", "", None, 3):  # only the spelling of the source is known, as in scispaCy
         assert unknown not in view
     assert set(view) == {name.text for concept in kb.concepts() for name in concept.names}
     assert len(view) == len(set(view))
@@ -324,7 +324,7 @@ def _child(kb: KnowledgeBase, queue: Any) -> None:
 def test_other_processes_read_the_same_files(folder: Path, method: str) -> None:
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"no {method} here")
-    if method == "spawn":  # a fresh interpreter, as a worker of spaCy's gets it: by pickle
+    if method == "spawn":  # a new interpreter, which gets it by pickle, as a worker of spaCy does
         code = "import pickle, sys; kb = pickle.load(sys.stdin.buffer); print(kb.find(['mi']), kb.cui_to_entity['C9100003'].canonical_name)"
         kb = KnowledgeBase(folder)
         done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(kb), capture_output=True, check=True, timeout=600)
@@ -356,7 +356,7 @@ def test_a_pickle_is_its_path(folder: Path) -> None:
 
 
 def test_a_knowledge_base_that_was_replaced_says_so(tiny_linker: Path, tmp_path: Path) -> None:
-    """Another thread's rows would be the new file's, and the array the old one's."""
+    """Otherwise another thread would read rows from the new file with the array of the old one."""
     shutil.copytree(tiny_linker / "kb", tmp_path / "kb")
     kb = KnowledgeBase(tmp_path / "kb")
     name = kb.concept(0).names[0].text
@@ -374,4 +374,4 @@ def test_a_knowledge_base_that_was_replaced_says_so(tiny_linker: Path, tmp_path:
     thread.start()
     thread.join()
     assert [error.code for error in errors] == ["E108"]
-    assert kb.find([name])  # who has it open goes on
+    assert kb.find([name])  # a process that has it open can still use it

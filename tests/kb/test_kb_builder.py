@@ -1,4 +1,4 @@
-"""The joining rules of kb_builder's docstring on tiny hand-made concepts, filters, the array, and real hp.obo."""
+"""The joining rules of the builder's docstring on tiny hand-made concepts, filters, the name table, and the real hp.obo."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Build = Callable[..., KnowledgeBase]
 
 
 def term(concept_id: str, label: str = "", *synonyms: str, source: str = "", **more: Any) -> Concept:
-    """A concept with a label (rank 0) and exact synonyms (rank 1)."""
+    """Return a concept with a label (rank 0) and exact synonyms (rank 1)."""
     source = source or concept_id.partition(":")[0]
     names = [Name(text, source, "en", "PT" if place == 0 else "SY", min(place, 1)) for place, text in enumerate([label, *synonyms]) if text]
     return Concept(concept_id, source, names=names, **more)
@@ -82,7 +82,7 @@ def test_a_umls_row_is_a_name_of_the_cui_itself(build: Build) -> None:
     kb = build([term("X:1", "knee pain", cuis=[C1, C2])], [term(C2, "knee pain", "pain", source="UMLS"), term(C1, "hip pain", source="UMLS")])
     assert leads_to(kb, "X:1") == C2
     assert ids(kb) == [C1, C2]
-    synonym = [term(C2, "pain", "knee pain", source="UMLS")]  # only the CUI's preferred name speaks for it
+    synonym = [term(C2, "pain", "knee pain", source="UMLS")]  # only the preferred name of the CUI counts
     assert leads_to(build([term("X:1", "knee pain", cuis=[C1, C2])], synonym), "X:1") == C1
     assert "X:1" not in [code for _, code in at(kb, C1).codes]
 
@@ -194,7 +194,7 @@ def test_the_canonical_name_is_the_best_of_the_first_source(build: Build) -> Non
     assert [name.text for name in at(kb, C1).names] == ["first", "second", "third", "label of Y"]
     assert at(kb, C1).source == "X"
     assert at(build([y], [x]), C1).names[0].text == "label of Y"
-    # the first source given that has a name: a mapping read earlier has none
+    # the first source that has a name; a mapping that was read earlier has none
     assert at(build([Concept("Y:1", "Z", cuis=[C1])], [y], [x]), C1).names[0].text == "label of Y"
 
 
@@ -202,7 +202,7 @@ def test_a_name_given_twice_keeps_its_best_line_whole(build: Build) -> None:
     lines = [("Foot drop", "NRW", 4), ("Foot drop", "PT", 0), ("Foot drop", "BRD", 3)]
     kb = build([Concept(f"X:{n}", "X", names=[Name(t, "X", "en", kind, rank)], cuis=[C1]) for n, (t, kind, rank) in enumerate(lines)])
     assert at(kb, C1).names == [Name("Foot drop", "X", "en", "PT", 0)]
-    # the same name of two sources is two lines, in the order of sources, and one string
+    # the same name from two sources is two names, in the order of the sources, and one surface form
     kb = build([term("X:1", "Foot drop", cuis=[C1])], [term("Y:1", "Foot drop", "foot drop", cuis=[C1])])
     assert [(n.text, n.source) for n in at(kb, C1).names] == [("Foot drop", "X"), ("Foot drop", "Y"), ("foot drop", "Y")]
     assert (kb.n_surface_forms, kb.manifest["counts"]["names"]) == (1, 3)
@@ -347,7 +347,7 @@ def test_the_array_is_sorted_and_says_all_that_ranking_needs(build: Build) -> No
         ("cold", "X:2", 100_000),  # its canonical name
         ("cold", "X:3", 150_001),  # a synonym, of the first source
         ("cold", "Y:1", 150_011),  # a synonym, of the second
-        ("cold", "X:1", 350_003),  # only near the concept
+        ("cold", "X:1", 350_003),  # a weak name, which is only related to the concept
         ("frost", "Y:1", 100_010),
         ("rhinitis", "X:1", 100_000),
     ]
@@ -441,7 +441,7 @@ def test_a_synthetic_umls_release_from_end_to_end(tmp_path: Path) -> None:
         ("Toy cough, NOS", "SNOMEDCT_US"),
     ]
     assert (cough.types, cough.definition, cough.parents) == (["T184"], "A cough that toys have.", [C2])
-    assert list(kb.definitions()) == [(0, "A cough that toys have.", "MSH"), (0, "Another.", "NCI")]  # neither suppressed, Spanish, nor twice
+    assert list(kb.definitions()) == [(0, "A cough that toys have.", "MSH"), (0, "Another.", "NCI")]  # no suppressed or Spanish definitions, and each only once
     assert kb.codes(0) == {"UMLS": [C1], "SNOMEDCT_US": ["1"], "MSH": ["D9"]}
     assert [leads_to(kb, i) for i in ("C9000090", "C9000091")] == [C1, C1]
     assert "C9000092" not in kb  # "broader", not "the same"
@@ -458,12 +458,12 @@ def test_real_hpo(hpo_kb: Path) -> None:
     assert counts["concepts"] == counts["cuis"] + counts["concepts_without_cui"] == kb._sql("SELECT COUNT(*) FROM concept").fetchone()[0]
     assert counts["strings"] == sum(1 for _ in kb.surface_forms())
     seizure = at(kb, "HP:0001250")
-    assert seizure.concept_id == "C0014544"  # listed before C0036572, and no other term of HPO names either
+    assert seizure.concept_id == "C0014544"  # it is listed before C0036572, and no other term of HPO has one of the two
     assert kb.row_of("C0036572") == kb.row_of("C0014544")
     assert (seizure.names[0].text, seizure.types, kb.codes(kb.row_of("HP:0001250"))["HPO"]) == ("Seizure", ["T033"], ["HP:0001250"])
     assert kb.row_of("HP:0001303") == kb.row_of("HP:0001250")  # an alt_id
     assert not [c for c in kb.concepts() if not c.types]
-    # the array and the database say the same
+    # the name table and the database agree
     assert len(kb.name_table) == kb._sql("SELECT COUNT(*) FROM (SELECT DISTINCT string, concept FROM name)").fetchone()[0]
     assert (np.lexsort((kb.name_table.concept, kb.name_table.rank, kb.name_table.surface_form)) == np.arange(len(kb.name_table))).all()
     assert set(kb.name_table.concept.tolist()) == set(range(len(kb)))
@@ -485,7 +485,7 @@ CODES = st.lists(st.tuples(st.sampled_from(["X", "ICD10"]), st.sampled_from(["A1
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(NAMES, st.sets(st.sampled_from(["T047", "T184"])), TEXT | st.none(), CODES), min_size=1, max_size=5))
 def test_what_was_written_is_read_back(given_concepts: list[tuple[list[Name], set[str], str | None, list[tuple[str, str]]]]) -> None:
-    """Against the concepts themselves, in Python: names, canonical name, types, definition, codes, and each surface form's concepts."""
+    """Compare with the concepts in Python: names, canonical name, types, definition, codes, and the concepts of each surface form."""
     concepts = [
         Concept(f"X:{i}", "X", names=names, types=sorted(types), definition=definition, codes=codes)
         for i, (names, types, definition, codes) in enumerate(given_concepts)

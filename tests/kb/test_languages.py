@@ -1,4 +1,4 @@
-"""A knowledge base in several languages: how translations join it, and how a linker of another language's pipeline reads it."""
+"""A knowledge base in several languages: how translations are joined, and how a linker in a pipeline of another language uses it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 def named(concept_id: str, **names: str) -> Concept:
-    """A concept with names by language, those of one language parted by `|`."""
+    """Return a concept with names by language; names of one language are separated by `|`."""
     made = [Name(text, "T", language, rank=i) for language, texts in names.items() for i, text in enumerate(texts.split("|"))]
     return Concept(concept_id, "T", names=made)
 
@@ -56,7 +56,7 @@ def test_translations_join_what_is_there(tmp_path: Path) -> None:
     german = [(name.text, name.language, name.term_type) for name in knee.names if name.language == "de"]
     assert sorted(german) == [
         ("Knieleiden", "de", "BRD"),
-        ("Streunendes Knie", "de", "PT"),  # of TOY:0000003, which TOY:0000001 replaced
+        ("Streunendes Knie", "de", "PT"),  # a name of TOY:0000003, which was replaced by TOY:0000001
         ("Wanderknie", "de", "PT"),
         ("bewegliches Knie", "de", "SY"),
         ("loses Knie", "de", "SY"),

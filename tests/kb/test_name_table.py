@@ -1,4 +1,4 @@
-"""The name table: rows found by bisection, on a table that is small enough to read."""
+"""The name table: rows are found by bisection, on a table that is small enough to check by hand."""
 
 from __future__ import annotations
 

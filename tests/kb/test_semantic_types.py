@@ -58,7 +58,7 @@ def test_tree_has_scispacys_surface() -> None:
     assert {n.type_id for n in tree.get_nodes_at_depth(2)} == {"T052", "T067", "T072", "T077"}
     collapsed = tree.get_collapsed_type_id_map_at_level(2)
     assert (collapsed["T191"], collapsed["T016"], collapsed["T052"], collapsed["T051"]) == ("T067", "T072", "T052", "T051")
-    # levels as in scispaCy's own file, of types that have gaps in their tree numbers, too
+    # levels as in scispaCy's file, also for types with gaps in their tree numbers
     assert [tree.get_node_from_id(t).level for t in ("T114", "T125", "T088", "T203", "T045", "T171")] == [7, 7, 6, 5, 7, 3]
 
 
@@ -84,8 +84,8 @@ def test_types_of_takes_the_nearest_branch() -> None:
     }
     of = lambda term, vocabulary="HPO": semantic_types.types_of(term, vocabulary, lambda i: parents.get(i, ()))  # noqa: E731
     assert of("HP:eye") == ("T033",)
-    assert of("HP:eye-tumour") == ("T191",)  # though "Phenotypic abnormality" is as near, it is above "Neoplasm"
-    assert of("HP:0002664") == ("T191",)  # itself
+    assert of("HP:eye-tumour") == ("T191",)  # "Phenotypic abnormality" is as near, but it is above "Neoplasm"
+    assert of("HP:0002664") == ("T191",)  # the branch itself
     assert of("HP:both") == ("T184", "T191")  # equally near
     assert of("HP:near") == ("T191",)
     assert of("HP:cycle") == of("HP:unheard-of") == ("T033",)  # the vocabulary's default

@@ -1,4 +1,4 @@
-"""The synthetic UMLS release: its files' layout and shares, and what the reader and the knowledge base make of it."""
+"""The synthetic UMLS release: the layout of its files, its proportions, and what the reader and the knowledge base get from it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_table_has_the_real_columns_and_order(tables: Tables) -> None:
     assert set(tables) == set(COLUMNS)
     for table, rows in tables.items():
         width, cuis = COLUMNS[table]
-        assert {len(row) for row in rows} == {width + 1}, table  # each row ends in a bar
+        assert {len(row) for row in rows} == {width + 1}, table  # each row ends with `|`
         assert all(not row[-1] and all(is_cui(row[at]) for at in cuis) for row in rows), table
     for table in ("MRCONSO", "MRSTY", "MRDEF", "MRREL", "MRCUI"):
         assert [row[0] for row in tables[table]] == sorted(row[0] for row in tables[table]), table
@@ -63,7 +63,7 @@ def test_shares_are_those_of_the_docstring(tables: Tables) -> None:
     words = [len(row[14].split()) for row in english]
     assert 3.5 < sum(words) / len(words) < 5
     distinct = len({row[14].lower() for row in english}) / len(english)
-    assert 0.55 < distinct < 0.75  # the others are the same name of another vocabulary, or in another case
+    assert 0.55 < distinct < 0.75  # the others repeat a name from another vocabulary, or in another case
     assert {row[12] for row in english if row[11] == "SNOMEDCT_US"} == {"PT", "FN", "SY", "IS"}
     # numbers of atoms, and of strings within a concept
     assert [row[7] for row in atoms] == [f"A{number:08d}" for number in range(1, len(atoms) + 1)]
@@ -142,7 +142,7 @@ def test_the_knowledge_base_holds_what_the_tables_say(release: Path, tables: Tab
     codes = Counter(vocabulary for _, vocabulary, _ in {(row[0], row[11], row[13]) for row in kept if row[0] in set(named) and row[13] != "NOCODE"})
     assert counts["codes"] == {"UMLS": len(named), **codes}
     assert kb.vocabularies == sorted({"UMLS", *(row[11] for row in kept)})
-    # MRREL names every edge twice; a row that is suppressed on one side stands on the other
+    # MRREL has every edge twice; if one row is suppressed, the other one is still there
     edges = {(row[0], row[4]) if row[3] == "PAR" else (row[4], row[0]) for row in tables["MRREL"] if row[3] in ("PAR", "CHD") and row[14] == "N"}
     ids = set(named)
     assert {(kb.concept_id(row), parent) for row, parent in kb._sql("SELECT concept, parent FROM parent")} == {(c, p) for c, p in edges if c in ids}

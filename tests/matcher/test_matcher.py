@@ -1,4 +1,4 @@
-"""Finding names in text: a matcher with names given by hand, and one over the tiny knowledge base."""
+"""Finding names in text: a matcher with hand-made names, and one with the tiny knowledge base."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spacy_sapbert.matcher.component import ConceptMatcher, words
 
 
 class Names:
-    """As much of a knowledge base as the matcher asks for."""
+    """The part of a knowledge base that the matcher uses."""
 
     def __init__(self, names: Iterable[Tuple[str, Optional[str]]]) -> None:
         self.names = [MatchableName(name, tui) for name, tui in names]
@@ -70,7 +70,7 @@ def test_words_keep_their_places():
     text = "Crohn’s_disease (β2-Agonists)"
     assert words(text) == [("crohn", 0, 7), ("_", 7, 8), ("disease", 8, 15), ("(", 16, 17), ("β2", 17, 19), ("agonist", 20, 28), (")", 28, 29)]
     assert words("a\n \nb\nc") == [("a", 0, 1), ("\n \n", 1, 4), ("b", 4, 5), ("c", 6, 7)]
-    assert words("İ " + text)[1] == ("crohn", 2, 9)  # lower-casing İ gives two characters
+    assert words("İ " + text)[1] == ("crohn", 2, 9)  # the lower case of İ has two characters
 
 
 # -- matching -------------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_words_keep_their_places():
         ("", []),
         ("   \n\n ", []),
 ("🤒cleft palate🤒", ["cleft palate"]),
-        ("\ufeffcrohn's disease", ["crohn's disease"]),  # one token for spaCy
+        ("\ufeffcrohn's disease", ["crohn's disease"]),  # spaCy makes one token of it
     ],
 )  # fmt: skip
 def test_what_is_found(text: str, expected: List[str]):
@@ -154,9 +154,9 @@ def test_digits_and_greek_letters():
 def test_offsets_with_other_tokenizers():
     text = "Post-cleft palate, (seizure)."
     nlp = spacy.blank("en")
-    nlp.tokenizer = Tokenizer(nlp.vocab)  # by spaces alone: tokens are split
+    nlp.tokenizer = Tokenizer(nlp.vocab)  # it splits only at spaces, so a name may end within a token
     assert found(matcher("cleft palate", "seizure", nlp=nlp), text) == ["cleft palate", "seizure"]
-    nlp.tokenizer = lambda text: Doc(nlp.vocab, list(text), [False] * len(text))  # by characters
+    nlp.tokenizer = lambda text: Doc(nlp.vocab, list(text), [False] * len(text))  # each character is a token
     assert found(matcher("cleft palate", "seizure", nlp=nlp), text) == ["cleft palate", "seizure"]
     assert found(matcher("cleft palate", "palate seizure", "post"), "post-cleft palate seizure") == ["post", "cleft palate"]
     nlp.tokenizer = Tokenizer(nlp.vocab)
@@ -232,7 +232,7 @@ def test_a_blank_pipeline_annotates(nlp: Language, tiny_kb: KnowledgeBase):
 )
 def test_settings_over_a_kb(tiny_linker: Path, config: Dict[str, Any], expected: List[Tuple[str, str]]):
     nlp = spacy.blank("en")
-    nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker / "kb"), **config})  # a knowledge base will do
+    nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker / "kb"), **config})  # the folder of a knowledge base is enough
     assert seen(nlp) == expected
 
 
@@ -248,7 +248,7 @@ def test_wrong_settings(tiny_linker: Path, tmp_path: Path):
     with pytest.raises(SapbertError, match="E103"):
         nlp("fever")
     nlp = spacy.blank("en")
-    nlp.add_pipe("concept_matcher", config={"linker_name": str(tmp_path)})  # a folder, but not a linker's
+    nlp.add_pipe("concept_matcher", config={"linker_name": str(tmp_path)})  # a folder, but not of a linker
     with pytest.raises(MissingFile, match="E101"):
         nlp("fever")
 
@@ -276,7 +276,7 @@ def test_files_and_bytes_and_pickle(nlp: Language, tmp_path: Path):
         "\n".join("linker_name = null" if line.startswith("linker_name") else line for line in config.splitlines())
     )
     again = spacy.load(tmp_path / "pipe")
-    assert seen(again) == EXPECTED  # with the linker's folder not named any more
+    assert seen(again) == EXPECTED  # the folder of the linker is not named any more
     empty = spacy.blank("en")
     empty.add_pipe("concept_matcher")
     empty.from_bytes(nlp.to_bytes())
@@ -359,7 +359,7 @@ def test_many_names_are_made_ready_once(nlp: Language, tiny_linker: Path, tmp_pa
 def test_many_names_without_a_cache(tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("spacy_sapbert.matcher.component.KEPT_FROM", 1)
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path / "file" / "cache"))  # can't be made
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path / "file" / "cache"))  # the cache cannot be made
     made = spacy.blank("en")
     made.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
     with pytest.warns(UserWarning, match=r"W009.*SPACY_SAPBERT_CACHE"):
@@ -382,7 +382,7 @@ def test_what_else_is_in_the_folder_stays(nlp: Language, tmp_path: Path):
 
 
 def test_another_thread_changes_what_is_looked_for(nlp: Language):
-    """`load` in a thread that has seen an added name puts other phrases in place, in the middle of a match."""
+    """While one thread matches, `load` in another thread, which has seen an added name, replaces the phrases."""
     component = matcher("fever")
     component._more = matcher("ward seven", tui="T121")._phrases
     longest = component._phrases.longest  # type: ignore[union-attr]
@@ -399,7 +399,7 @@ def test_another_thread_changes_what_is_looked_for(nlp: Language):
 def test_a_pipeline_is_saved_over_the_one_it_was_loaded_from(nlp: Language, tmp_path: Path):
     nlp.to_disk(tmp_path / "pipe")
     again = spacy.load(tmp_path / "pipe")
-    again.to_disk(tmp_path / "pipe")  # whose files it has mapped
+    again.to_disk(tmp_path / "pipe")  # the folder whose files it has mapped
     assert seen(again) == seen(spacy.load(tmp_path / "pipe")) == EXPECTED
 
 
@@ -413,7 +413,7 @@ def test_stemming_twice_changes_nothing_more(word: str, ending: str) -> None:
 
 
 def written(*names: Tuple[str, str, str], **settings: Any) -> ConceptMatcher:
-    """Names as (text of the source, semantic type, a second text or "")."""
+    """Return a matcher for names given as (text of the source, semantic type, a second text or "")."""
     made = ConceptMatcher(spacy.blank("en"), **settings)
     kb = Names(())
     kb.names = [MatchableName(text.lower(), tui, (tui,), tuple(filter(None, (text, other)))) for text, tui, other in names]
@@ -425,10 +425,10 @@ def written(*names: Tuple[str, str, str], **settings: Any) -> ConceptMatcher:
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("COPD", "COPD and copd, COPDs", ["COPD", "COPDs"]),  # an acronym in its own case
-        ("CHILD", "The child has CHILD, a syndrome.", []),  # plain English, and no abbreviation of clinicians
+        ("COPD", "COPD and copd, COPDs", ["COPD", "COPDs"]),  # an acronym is found only as its source writes it
+        ("CHILD", "The child has CHILD, a syndrome.", []),  # a plain English word, and not a clinical abbreviation
         ("SCAN", "A SCAN was seen; SCAN HEAD WITHOUT CONTRAST\nTHE SCAN WAS READ TODAY AT NOON", []),
-        ("QX", "QX was seen", []),  # two letters that no clinician writes
+        ("QX", "QX was seen", []),  # two letters that are not a clinical abbreviation
         ("MI", "acute MI, mi", ["MI"]),
         ("Pap", "Pap smear, pap", ["Pap"]),  # a symbol
         ("mm", "4 mm nodule, 3.5mm, 4-mm and mm alone", ["mm"]),  # a unit after a number
@@ -451,7 +451,7 @@ def test_qualifiers_are_looked_for_when_asked_for():
     assert found(written(*names), text) == ["impaired vision"]
     assert found(written(*names, qualifiers=True), text) == ["Mildly impaired", "impaired vision"]  # "right" is a plain word
     assert found(written(*names, types=["T080"]), text)[:1] == ["Mildly impaired"]
-    assert written(*names, types="T080").types == frozenset(["T080"])  # one type, not four letters
+    assert written(*names, types="T080").types == frozenset(["T080"])  # one type, not a list of four letters
 
 
 def test_headings_and_removed_parts_are_no_mentions():
@@ -462,9 +462,9 @@ def test_headings_and_removed_parts_are_no_mentions():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("CXR: clear", ["CXR"]),  # the heading is what was done
+        ("CXR: clear", ["CXR"]),  # the heading names the test
         ("- CXR: clear", ["CXR"]),
-        ("CXR\nclear", []),  # a heading alone on its line says nothing
+        ("CXR\nclear", []),  # a heading alone on its line is not a mention
         ("Findings: CXR clear", ["CXR"]),
     ],
 )
@@ -480,7 +480,7 @@ def test_a_heading_that_names_a_test_with_its_result_is_a_mention(text: str, exp
         ("Hb is <98", ["Hb"]),
         ("Weight of 71 kg", ["Weight"]),
         ("Hb was normal", []),
-        ("hb 98", []),  # no source writes it so
+        ("hb 98", []),  # no source writes it in lower case
         ("a weight on her mind", []),
         ("Mg 0.6", ["Mg"]),
         ("Mg was low", []),
@@ -500,9 +500,9 @@ def test_short_symbols_and_plain_words_of_tests_are_found_before_a_value(text: s
     [
         ("abdo pain, Abd pain", [("abdo pain", "abdominal pain"), ("Abd pain", "abdominal pain")]),
         ("haemorrhagic shock", [("haemorrhagic shock", "hemorrhagic shock")]),
-        ("Oedema", [("Oedema", "edema")]),  # a capital letter is no reason, as spelling is
+        ("Oedema", [("Oedema", "edema")]),  # only the spelling differs; the capital letter does not count
         ("abdo", []),
-        ("ca of unknown origin, ca ovary", []),  # short words alone, or in no name
+        ("ca of unknown origin, ca ovary", []),  # short words alone, or not in a name
         ("pulm abdo pain", [("abdo pain", "abdominal pain")]),
     ],
 )
@@ -532,15 +532,15 @@ def whole_and_nested(text: str) -> Tuple[List[str], List[str]]:
 @pytest.mark.parametrize(
     ("text", "expected", "nested"),
     [
-        ("swelling of the left knee", ["swelling of the left knee"], ["swelling", "knee"]),  # another order of a name
+        ("swelling of the left knee", ["swelling of the left knee"], ["swelling", "knee"]),  # a name in another order
         ("swelling of both knees.", ["swelling of both knees"], ["swelling", "knees"]),
         ("The liver was enlarged.", ["liver was enlarged"], ["liver"]),
-        ("liver lesion", ["lesion"], ["liver"]),  # where it is, of a finding without a name of the whole
+        ("liver lesion", ["lesion"], ["liver"]),  # the whole is not a name, but the liver only says where the lesion is
         ("lesion in the right hand", ["lesion"], ["hand"]),
         ("pain of the joints of the hands", ["pain"], ["joints", "hands"]),
         ("had MRI knee today", ["MRI"], ["knee"]),
         ("liver, lesion", ["liver", "lesion"], []),
-        ("lesion\nliver", ["lesion", "liver"], []),  # the next line of a list
+        ("lesion\nliver", ["lesion", "liver"], []),  # they are on two lines of a list
         ("liver and lesion", ["liver", "lesion"], []),
         ("liver examined", ["liver"], []),
     ],

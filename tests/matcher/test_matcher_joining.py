@@ -1,4 +1,4 @@
-"""Which mentions are chosen where names and a recogniser's entities overlap, and names that the text does not write in one piece."""
+"""Which mentions are chosen if names and entities of a recogniser overlap, and names whose words are apart in the text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spacy_sapbert.matcher.joining import Match, Places, chosen
 
 
 class Names:
-    """As much of a knowledge base as the matcher asks for."""
+    """The part of a knowledge base that the matcher uses."""
 
     def __init__(self, names: list[str]) -> None:
         self.names, self.n_surface_forms = names, len(names)
@@ -50,7 +50,7 @@ def name(text: str, part: str, **kind: bool) -> Match:
         ("chest pain and fever", "chest pain and fever", ["chest pain", "fever"], ["chest pain", "fever"]),
         ("grandmother,,headaches", "grandmother,,headaches", ["headaches"], ["headaches"]),
         ("an odd feeling", "odd feeling", [], ["odd feeling"]),
-        ("symptoms of CA", "symptoms", [], []),  # plain English
+        ("symptoms of CA", "symptoms", [], []),  # a plain English word
         ("symptoms of CA", "CA", [], []),
     ],
 )

@@ -1,4 +1,4 @@
-"""Runs of words as hashes: what is found is what a dictionary of the same phrases would find, in a hundredth of its memory."""
+"""Phrases as hashes: they find the same as a dictionary of the phrases, with a hundredth of its memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def collected(given: List[Tuple[str, str]]) -> Phrases:
 
 
 def by_hand(*words: str) -> int:
-    """As files have it: if this changes, `VERSION` must."""
+    """Compute the hash as it is in files: if it changes, `VERSION` must change."""
     run = 0
     for word in words:
         mixed = ((run ^ int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "little")) * 0x9E3779B97F4A7C15) % 2**64
@@ -41,7 +41,7 @@ def by_hand(*words: str) -> int:
 
 
 def longest(phrases: Phrases, text: str) -> List[Tuple[int, str]]:
-    """(words, label) at each word; ("", 0) where nothing begins."""
+    """Return (words, label) of the longest phrase at each word; (0, "") if none begins there."""
     lengths, labels = phrases.longest(np.array(hashed(text), dtype=np.uint64))
     return [(length, phrases.names[label] if length else "") for length, label in zip(lengths.tolist(), labels.tolist())]
 
@@ -50,7 +50,7 @@ def test_the_longest_phrase_at_each_word() -> None:
     phrases = collected(GIVEN)
     assert len(phrases) == 4  # "pain" twice
     assert longest(phrases, "chest pain and fever") == [(4, "T033"), (1, "T184"), (0, ""), (0, "")]
-    assert longest(phrases, "pain chest pain and") == [(1, "T184"), (2, "T184"), (1, "T184"), (0, "")]  # the text ends in the longer one
+    assert longest(phrases, "pain chest pain and") == [(1, "T184"), (2, "T184"), (1, "T184"), (0, "")]  # the text ends within the longer phrase
     assert longest(phrases, "fever and") == [(0, ""), (0, "")]
     assert longest(phrases, "") == []
 
@@ -76,7 +76,7 @@ def test_words_that_begin_a_phrase() -> None:
 
 
 def test_words_are_hashed_alike_everywhere() -> None:
-    assert word_hash("fever") == 0x990051AF14380EE6  # blake2b, 8 bytes, little-endian: files of hashes outlive a process
+    assert word_hash("fever") == 0x990051AF14380EE6  # blake2b, 8 bytes, little-endian: the hashes are saved in files, so they must never change
     assert word_hash("\ud800") != word_hash("")
     three = collected([("chest pain fever", "X")]).hashes.tolist()
     assert (three, collected([("chest pain", "X")]).hashes.tolist()) == ([by_hand("chest", "pain", "fever")], [by_hand("chest", "pain")])
@@ -112,7 +112,7 @@ def test_files_are_mapped_and_bytes_hold_the_same(tmp_path: Path) -> None:
     assert isinstance(opened.hashes, np.memmap)
     text = "no chest pain and fever"
     assert longest(opened, text) == longest(Phrases.from_dict(phrases.to_dict()), text) == longest(phrases, text)
-    assert sum(getattr(phrases, name).itemsize for name in ("hashes", "labels")) == 10  # bytes of a phrase; of a first word, as many
+    assert sum(getattr(phrases, name).itemsize for name in ("hashes", "labels")) == 10  # bytes for each phrase
     for wrong in ({"labels": b"1"}, {"labels": b"1\0" * 3}, {"labels": b"\7\0" * 4}, {"names": []}, {"lengths": b""}):
         with pytest.raises(DamagedFile, match=r"E030.*these bytes"):
             Phrases.from_dict({**phrases.to_dict(), **wrong})
@@ -131,7 +131,7 @@ def test_what_is_mapped_is_mapped_in_another_process_too(tmp_path: Path) -> None
         assert longest(copy, "word77 pain") == [(2, "X"), (0, "")]
     assert isinstance(pickle.loads(sent).hashes, np.memmap)
     opened = Phrases.from_disk(tmp_path / "kept")
-    shutil.rmtree(tmp_path / "kept")  # the arrays are still there
+    shutil.rmtree(tmp_path / "kept")  # the mapped arrays can still be read
     assert longest(pickle.loads(pickle.dumps(opened)), "word77 pain") == [(2, "X"), (0, "")]
 
 

@@ -1,4 +1,4 @@
-"""Parts of the body whose state is said beside them, and those that imaging lists."""
+"""Parts of the body whose state is described, and those in a list of imaged regions, are not mentions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spacy_sapbert.matcher.sites import without_sites
 
 
 def kept(text: str, **labels: str) -> list[str]:
-    """Return the mentions of `text` that stay; `labels` names the mentions and their semantic groups, in the order of the text."""
+    """Return the mentions of `text` that are kept; `labels` has the mentions and their semantic groups, in the order of the text."""
     matches, start = [], 0
     for name, label in labels.items():
         words = name.replace("_", " ")

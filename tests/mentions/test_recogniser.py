@@ -1,4 +1,4 @@
-"""The component `clinical_mentions`, with a small network whose weights are set by hand so that it finds what the lexicon has."""
+"""The component `clinical_mentions`, with a small network whose weights are set by hand so that it finds the names of the lexicon."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLACES = {"DISO": "problem", "CHEM": "drug", "PROC": "test", "ANAT": "anatomy"}
 
 
 class Dictionary(MentionNetwork):
-    """Gives a token the tag of its place in a name: what the lexicon has is found, and nothing else."""
+    """Give each token the tag of its position in a name, so that exactly the names of the lexicon are found."""
 
     def forward(self, batch: Any, corpora: Any = None) -> torch.Tensor:
         tags = torch.zeros(IN_NAME, dtype=torch.int64)
@@ -71,7 +71,7 @@ def test_tokens_know_their_place_in_a_name(lexicon: Phrases) -> None:
 
 def test_a_name_within_a_token_and_two_names_in_one() -> None:
     doc = Doc(spacy.blank("en").vocab, words=["fever/aspirin", "x"], spaces=[True, False])
-    assert in_names(doc, make_lexicon([("fever", "DISO"), ("aspirin", "CHEM")])).tolist() == [4, 0]  # the first one stays
+    assert in_names(doc, make_lexicon([("fever", "DISO"), ("aspirin", "CHEM")])).tolist() == [4, 0]  # the first name is kept
 
 
 def test_the_lexicon_leaves_out_what_says_nothing() -> None:
@@ -92,11 +92,11 @@ def test_windows_cover_every_token_once_and_end_at_a_line_where_one_ends() -> No
 
 def test_words_have_rows_whatever_they_hold() -> None:
     assert hashed("Aspirin")[:4] == hashed("aspirin")[:4]
-    assert hashed("Aspirin")[4] != hashed("aspirin")[4]  # the shape
+    assert hashed("Aspirin")[4] != hashed("aspirin")[4]  # the feature for the shape
     assert len(hashed("x" * 10_000)) == len(hashed("\ud800")) == 5
 
 
-# -- the network's ways ---------------------------------------------------------------------------------------------------
+# -- tag sequences --------------------------------------------------------------------------------------------------------
 
 
 def test_legal_steps() -> None:
@@ -114,7 +114,7 @@ def legal(way: Tuple[int, ...]) -> bool:
 
 
 def test_best_way_sums_and_marginals_are_those_of_all_ways_counted() -> None:
-    """Three tokens have 9,261 ways: each is scored by itself."""
+    """Compare with all 9,261 tag sequences of three tokens, each scored separately."""
     torch.manual_seed(1)
     network = MentionNetwork(width=8, hidden=4)
     torch.nn.init.normal_(network.steps)
@@ -145,7 +145,7 @@ def test_loss_is_minus_the_log_share_of_the_allowed_ways() -> None:
     allowed[0, 0, [0, TAGS.index("U-drug")]] = True
     assert float(network.loss(scores, allowed, torch.tensor([1])).detach()) == pytest.approx(
         -math.log(2 / 6), abs=1e-4
-    )  # O and five U- can stand alone
+    )  # O and five U- tags can be the only tag
 
 
 # -- the component --------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_finds_mentions_with_the_labels_of_groups_or_kinds(model: MentionModel) 
 def test_threshold_leaves_out_what_is_not_sure(model: MentionModel) -> None:
     doc = spacy.blank("en")("chest pain, aspirin")
     pain, aspirin = model.find([doc], scores=True)[0]
-    assert 0.9 < aspirin.score < pain.score < 1  # of the pain, one tag makes the other sure
+    assert 0.9 < aspirin.score < pain.score < 1  # for the pain, one tag makes the other one certain
     assert [m.score for m in model.find([doc])[0]] == [1, 1]
     assert found(component(model, threshold=1.0), doc.text) == []
     assert found(component(model, threshold=(aspirin.score + pain.score) / 2), doc.text) == [("chest pain", "DISO")]
@@ -235,7 +235,7 @@ def test_one_kind_is_not_seven_letters(model: MentionModel) -> None:
 
 @pytest.fixture(scope="module")
 def random_model(lexicon: Phrases) -> MentionModel:
-    """With random weights, which find something everywhere."""
+    """Return a model with random weights, which finds mentions everywhere."""
     torch.manual_seed(3)
     return MentionModel(MentionNetwork(width=8, hidden=4, corpora=2), lexicon)
 

@@ -1,4 +1,4 @@
-"""A linker with a ranker: what it orders, what it says of it, how it is kept, and what is refused."""
+"""A linker with a ranker: the order of candidates, the explanation, saving it, and errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WEIGHTS = (1.0, *(0.0 for _ in FEATURES[1:]))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A linker of tiny_clinic.tsv and tiny.obo with the fast encoder, and so with the ranker that ships."""
+    """A linker of tiny_clinic.tsv and tiny.obo with the fast encoder, and therefore with the ranker of the package."""
     out = tmp_path_factory.mktemp("ranked") / "linker"
     sources = [read_source(DATA / name) for name in ("tiny_clinic.tsv", "tiny.obo")]
     return build_linker(sources, out, model=StaticEncoder(), index=ExactIndex(), progress=False)
@@ -66,7 +66,7 @@ def copied(folder: Path, target: Path, ranker: Ranker | None) -> Path:
 
 
 def table() -> NameTable:
-    """Concepts 0, 1 and 2 have the names 0, 1 and 2; concept 0 also has name 3."""
+    """Return a name table: concepts 0, 1 and 2 have the names 0, 1 and 2; concept 0 also has name 3."""
     return NameTable.from_rows([(0, 0, 0, 0, 0, 1), (1, 1, 0, 0, 0, 1), (2, 2, 0, 0, 0, 1), (3, 0, 50_000, 0, 0, 1)])
 
 
@@ -161,7 +161,7 @@ def test_cosine_is_the_order_without_a_ranker(folder: Path, tmp_path: Path) -> N
 
 
 def test_a_ranker_changes_the_order(folder: Path) -> None:
-    """A ranker that is against high cosines turns the order round; the candidates keep their cosines."""
+    """A ranker with a negative weight for the cosine reverses the order; the candidates keep their cosines."""
     component = linker(folder, max_entities_per_mention=30)
     first = component(gold("sudden heart attak", "X")).ents[0]._.kb_ents
     component.bundle = replace(component.bundle, ranker=replace(component.ranker, weights=(-1.0, *WEIGHTS[1:])))
@@ -171,7 +171,7 @@ def test_a_ranker_changes_the_order(folder: Path) -> None:
 
 
 def test_a_first_candidate_below_the_threshold_is_passed_over(folder: Path) -> None:
-    """A misspelt word needs 0.95: where the ranker's first has less, the next one that has it is linked, with no margin."""
+    """A misspelt word needs 0.95: if the first candidate has less, the next one with this score is linked, without a margin."""
     component = linker(folder, max_entities_per_mention=30, threshold=0.3)
     name = next(e.canonical_name for e in component.kb.cui_to_entity.values() if e.canonical_name.isalpha() and len(e.canonical_name) > 8)
     word = name[:-1] + name[-1] * 2
@@ -185,7 +185,7 @@ def test_a_first_candidate_below_the_threshold_is_passed_over(folder: Path) -> N
 
 
 def test_added_names_are_ranked(folder: Path) -> None:
-    """An added name has the share of a CUI where its concept has one."""
+    """The feature `cui` also counts for an added name, if its concept has a CUI."""
     component = linker(folder)
     concept = next(iter(component.kb.cui_to_entity))
     component.add_alias(concept, "Mollusc's hiccup, type 2")
@@ -271,7 +271,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def annotated(folder: Path) -> list[Doc]:
-    """Names with a word more: the right concept, and one of the others as a wrong annotation of some."""
+    """Return Docs with names plus one word, annotated with the right concept, and some of them with a wrong one."""
     component = linker(folder)
     names = [(entity.canonical_name, cui) for cui, entity in component.kb.cui_to_entity.items()]
     words = ["today", "since Monday", "of the left side", "suspected", "recurrent"]
@@ -370,7 +370,7 @@ def test_the_command_trains_and_removes_the_calibration(folder: Path, annotated:
     component.calibrate([*annotated, *(gold(text, "NIL") for text in ("Lisbon", "a garden gate"))], fit_on="hand")
     component.bundle.save(own)
     assert (own / "calibration.json").is_file()
-    (own / "ranker.json").write_text("{")  # damaged: the command says so, and replaces it
+    (own / "ranker.json").write_text("{")  # a damaged file: the command warns and replaces it
     DocBin(docs=annotated).to_disk(tmp_path / "gold.spacy")
     command = [sys.executable, "-m", "spacy_sapbert", "train-ranker", str(own), str(tmp_path / "gold.spacy")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The features of candidates, by hand."""
+"""The features of candidates, computed by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spacy_sapbert.ranking.features import FeatureReader
 from spacy_sapbert.ranking.ranker import FEATURES, Ranker
 
 NAMES = ["heart attack", "type 1", "type 2", "type ii b"]
-# ranks in a tie, as kb/builder.py writes them: 50,000 no canonical name, 100,000 no CUI, 200,000 a weak name
+# ranks in a tie, as in kb/builder.py: 50,000 for a name that is not canonical, 100,000 for no CUI, 200,000 for a weak name
 CANONICAL, SYNONYM, NO_CUI, WEAK, WEAK_NO_CUI, OWN, OWN_NO_CUI = 0, 50_010, 150_010, 250_010, 350_010, -2, -1
 
 
@@ -28,7 +28,7 @@ def reader(asked: list[int] | None = None) -> FeatureReader:
 
 
 def hits(rows: Sequence[tuple[int, int, int, float, int]]) -> Hits:
-    """(mention, concept, surface form, cosine, place) …, in order."""
+    """Return the arrays of hits (mention, concept, surface form, cosine, place) …, in this order."""
     query, concept, form, score, place = (np.array(column) for column in zip(*rows))
     pairs = list(zip(query.tolist(), concept.tolist()))
     starts = np.array([i for i, pair in enumerate(pairs) if i == 0 or pairs[i - 1] != pair])
@@ -53,10 +53,10 @@ def test_what_the_place_of_a_name_says(place: int, cui: float, weak: float) -> N
     ("mention", "name", "missing", "added"),
     [
         ("type 1", 1, 0, 0),
-        ("type i", 1, 0, 0),  # a Roman one
+        ("type i", 1, 0, 0),  # a Roman numeral
         ("type 1", 2, 1, 1),
         ("type", 1, 0, 1),
-        ("a type 1", 1, 0, 0),  # the article
+        ("a type 1", 1, 0, 0),  # "a" is the article
         ("type 1 b", 1, 1, 0),
         ("b type 2", 3, 0, 0),
         ("heart", 0, 0, 0),
@@ -68,7 +68,7 @@ def test_numbers(mention: str, name: int, missing: float, added: float) -> None:
 
 
 def test_the_nearest_name_counts_and_any_name_without_contradiction() -> None:
-    """Concept 7 has "type 1" and, nearer, "type 2": the first fits the number."""
+    """Concept 7 has the names "type 1" and, with a higher cosine, "type 2": the first one agrees with the number."""
     found = row_of(reader().features(["type 1"], hits([(0, 7, 2, 0.95, WEAK), (0, 7, 1, 0.9, SYNONYM)])))
     assert found == {"cosine": 0.95, "cui": 1.0, "weak_name": 1.0, "number_missing": 0.0, "number_added": 0.0}
 
@@ -89,7 +89,7 @@ def test_names_are_read_once() -> None:
 
 
 def test_the_order_by_hand() -> None:
-    """By cosine concept 1 is first; concept 2 has a CUI (+0.2) and no other number (0.3 less for concept 1)."""
+    """Concept 1 has the highest cosine; concept 2 gets +0.2 for its CUI, and concept 1 gets -0.3 for an added number."""
     ranker = Ranker((1.0, 0.2, -0.1, -0.5, -0.3), "e", "hand")
     standing = reader().standing(ranker, ["type"], hits([(0, 1, 1, 0.9, NO_CUI), (0, 2, 0, 0.8, SYNONYM), (0, 3, 0, 0.85, WEAK)]))
     assert standing.scores.tolist() == [0.6, 1.0, 0.95]

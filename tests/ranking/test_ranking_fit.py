@@ -21,15 +21,15 @@ def example(rows: list[dict[str, float]], right: list[bool]) -> Example:
 
 
 def mixed(n: int, share: float) -> list[Example]:
-    """Two candidates whose cosines are 1 and 0; that of 1 is right in this share of n mentions."""
+    """Return n mentions with two candidates of cosines 1 and 0; the one with 1 is right in this share of them."""
     right = round(n * share)
     return [example([{"cosine": 1.0}, {}], [i < right, i >= right]) for i in range(n)]
 
 
 def test_the_odds_of_two_candidates_by_hand() -> None:
-    """With one feature that differs by 1, the weight w of the maximum solves share = 1 / (1 + exp(-w)): 0.8 gives log 4, but for the penalty.
+    """With one feature that differs by 1, the best weight w solves share = 1 / (1 + exp(-w)): 0.8 gives log 4, without the penalty.
 
-    A second feature, `cui`, differs by 1 the same way in mentions of its own, with another share.
+    In other mentions a second feature, `cui`, differs by 1 in the same way, with another share.
     """
     first = mixed(1_000, 0.8)
     second = [Example(np.roll(one.values, FEATURES.index("cui"), axis=1), one.right) for one in mixed(1_000, 0.6)]
@@ -55,7 +55,7 @@ def test_a_sign_is_learnt() -> None:
     rows = [example([{"cosine": 0.9, "number_missing": 1.0}, {"cosine": 0.8}, {"cosine": 0.5}], [False, True, False]) for _ in range(FEWEST)]
     rows += [example([{"cosine": 0.9}, {"cosine": 0.6}], [True, False]) for _ in range(FEWEST)]
     weights = dict(zip(FEATURES, fit_weights([rows])))
-    assert weights["number_missing"] < -0.1  # more than the cosines' distance
+    assert weights["number_missing"] < -0.1  # more than the difference of the cosines
     assert {name for name, value in weights.items() if value == 0.0} == set(FEATURES) - {"cosine", "number_missing"}
 
 
@@ -64,13 +64,13 @@ def test_a_large_corpus_does_not_decide_alone() -> None:
     near = [Example(one.values + np.roll(one.values, FEATURES.index("cui"), axis=1), one.right) for one in small]
     together = fit_weights([large, near])[FEATURES.index("cui")]
     one_set = fit_weights([[*large, *near]])[FEATURES.index("cui")]
-    assert together < one_set < 0.0  # in the small one the first is right less often; as a set of its own it counts 5 times as much
+    assert together < one_set < 0.0  # in the small corpus the first candidate is right less often; as a separate corpus its mentions have 5 times the weight
 
 
 def test_several_right_candidates_count_together() -> None:
     """Two candidates of cosine 1, both right in 80% of the mentions, and one of 0: 2 e^w / (2 e^w + 1) = 0.8, so w = log 2.
 
-    With one of each, of another feature, it is log 4: twice as much, but for the penalty.
+    With one candidate of each, for another feature, it is log 4: twice as much, without the penalty.
     """
     rows = [example([{"cosine": 1.0}, {"cosine": 1.0}, {}], [i < 800, i < 800, i >= 800]) for i in range(1_000)]
     rows += [Example(np.roll(one.values, FEATURES.index("cui"), axis=1), one.right) for one in mixed(1_000, 0.8)]

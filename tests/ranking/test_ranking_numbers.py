@@ -1,4 +1,4 @@
-"""The numbers that tell types and stages apart, by hand."""
+"""The numbers that distinguish types and stages, checked by hand."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from spacy_sapbert.ranking.numbers import numbers_of
         ("vitamin b-12, 1.5", {"b", "12", "1.5"}),
         ("stage 3b of a tumour", {"3", "b"}),
         ("hla-dr4", {"4"}),
-        ("alzheimer's disease", set()),  # no letter s
+        ("alzheimer's disease", set()),  # the possessive s is not a letter
         ("1,000 units", {"1000"}),
-        ("mix", set()),  # no numeral, though its letters are
+        ("mix", set()),  # not a numeral, although its letters are Roman digits
         ("type xiii", set()),
         ("?! …", set()),
         ("", set()),

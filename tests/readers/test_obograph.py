@@ -16,12 +16,12 @@ def test_nodes_then_edges() -> None:
     fever, disease, replaced, mild, *edges = concepts
     assert [(n.text, n.term_type) for n in fever.names] == [("toy fever", "PT"), ("febrile toy", "SY"), ("train fever", "NRW"), ("TF", "AB")]
     assert (fever.concept_id, fever.source, fever.definition) == ("DOID:1", "DOID", "Fever of toys.")
-    assert fever.cuis == ["C9000003"]  # written with a space before it
-    assert fever.codes == [("DOID", "DOID:1"), ("NCI", "C2985"), ("ORDO", "124"), ("NCI", "C3")]  # MTH:NOCODE is none
+    assert fever.cuis == ["C9000003"]  # in the file, there is a space before it
+    assert fever.codes == [("DOID", "DOID:1"), ("NCI", "C2985"), ("ORDO", "124"), ("NCI", "C3")]  # MTH:NOCODE is not a code
     assert (fever.retired, fever.same_as) == (["DOID:8"], ["NCIT:C3"])
     assert (disease.names[0].text, mild.names[0].text) == ("disease", "toy fever, mild")
     assert (replaced.concept_id, replaced.retired, replaced.names) == ("DOID:1", ["DOID:3"], [])
-    # not the deprecated class's edge
+    # not the edge of the deprecated class
     assert [(e.concept_id, e.parents, e.relations) for e in edges] == [
         ("DOID:1", ["DOID:2"], []),
         ("DOID:5", ["DOID:1"], []),
@@ -36,10 +36,10 @@ def test_relations(tmp_path: Path) -> None:
     nodes.append({"id": f"{obo}NCIT_C4", "type": "CLASS", "lbl": "gone", "meta": {"deprecated": True}})
     edges = [
         (f"{obo}NCIT_C1", f"{obo}NCIT_R108", f"{obo}NCIT_C2"),
-        (f"{obo}NCIT_C1", f"{obo}BFO_0000050", f"{obo}UBERON_0000001"),  # known without the file
-        (f"{obo}NCIT_C1", f"{obo}NCIT_R999", f"{obo}NCIT_C3"),  # not named anywhere
+        (f"{obo}NCIT_C1", f"{obo}BFO_0000050", f"{obo}UBERON_0000001"),  # its name is known without the file
+        (f"{obo}NCIT_C1", f"{obo}NCIT_R999", f"{obo}NCIT_C3"),  # the relation has no name
         (f"{obo}NCIT_C1", f"{obo}NCIT_R108", f"{obo}NCIT_C4"),
-        (f"{obo}UBERON_0000001", f"{obo}NCIT_R108", f"{obo}NCIT_C2"),  # of an imported term
+        (f"{obo}UBERON_0000001", f"{obo}NCIT_R108", f"{obo}NCIT_C2"),  # the subject is an imported term
         (f"{obo}NCIT_C1", "hasExactSynonym", "a text"),
         (f"{obo}NCIT_C2", "is_a", f"{obo}NCIT_C3"),
     ]
@@ -56,7 +56,7 @@ def test_relations(tmp_path: Path) -> None:
 
 
 def test_exclude() -> None:
-    assert set(by_id(read_all(DATA / "tiny_graph.json", exclude=["DOID:1"])[0])) == {"DOID:2", "DOID:1"}  # DOID:1 only as what DOID:3 became
+    assert set(by_id(read_all(DATA / "tiny_graph.json", exclude=["DOID:1"])[0])) == {"DOID:2", "DOID:1"}  # DOID:1 is only there as the replacement of DOID:3
     assert not [c for c in read_all(DATA / "tiny_graph.json", exclude=["DOID:1"])[0] if c.parents]
     slim, _ = read_all(DATA / "tiny_graph.json", exclude_subsets=["toy_slim"])
     assert {c.concept_id for c in slim if c.names} == {"DOID:2", "DOID:5"}
@@ -107,5 +107,5 @@ def test_ordo_leaves_genes_and_countries_out_unless_asked() -> None:
     assert not labels & {"cyclin O", "Germany", "autosomal dominant", "childhood"}
     assert "Marfan syndrome" in labels
     assert {"cyclin O", "Germany"} <= {c.names[0].text for c in everything if c.names}
-    assert sum(bool(c.names) for c in everything) == 13_870  # all classes but ObsoleteClass, which has no Orphanet id
+    assert sum(bool(c.names) for c in everything) == 13_870  # all classes except ObsoleteClass, which has no Orphanet id
     assert sum(len(c.retired) for c in kept) == 721  # "use http://www.orpha.net/ORDO/Orphanet_…"

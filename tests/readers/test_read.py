@@ -1,4 +1,4 @@
-"""What all readers share: opening, sniffing, counting, and clear errors for what is no such file."""
+"""Behaviour of all readers: opening, recognising the format, counting, and clear errors for other files."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_unrecognised_content(tmp_path: Path, content: bytes, why: str) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)
     with pytest.raises(SapbertError, match=why) as error:
-        read(path)  # at once, not when the first concept is asked for
+        read(path)  # the error comes at once, not with the first concept
     assert error_code(error) == "E402"
 
 
@@ -127,7 +127,7 @@ def test_missing_unknown_and_misspelt(tmp_path: Path) -> None:
         read(DATA / "tiny.obo", prefix="HP")
     assert error_code(error) == "E002"
     with pytest.raises(SapbertError) as error:
-        read(tmp_path)  # a folder, but no UMLS release
+        read(tmp_path)  # a folder, but not a UMLS release
     assert error_code(error) == "E402"
 
 
@@ -149,10 +149,10 @@ def test_share_of_malformed_rows(tmp_path: Path) -> None:
     ) as error:
         read_all(path)
     assert error_code(error) == "E405"
-    path.write_text("D000001||a\n" + "nonsense\n" * 10)  # ten never stop a reading …
+    path.write_text("D000001||a\n" + "nonsense\n" * 10)  # ten malformed lines never stop the reader …
     with pytest.warns(UserWarning, match="10 of 11"):
         assert len(read_all(path)[0]) == 1
-    path.write_text("D000001|a\n")  # … unless nothing else is there
+    path.write_text("D000001|a\n")  # … unless the file has no other lines
     with pytest.raises(SapbertError) as error:
         read_all(path, kind="biosyn")
     assert error_code(error) == "E405"

@@ -24,14 +24,14 @@ def test_every_form_of_a_release_gives_the_same(tmp_path: Path, form: str, end: 
     found = by_id(concepts)
     assert set(found) == {"C9000001", "C9000002", "C9000004"}  # C9000003 has no English name
     first = found["C9000001"][0]
-    # MRRANK: MTH|PN 600 is best (0), MSH|MH 100 worse, SNOMEDCT_US|PT 200, |SY 201; times 8, and +7 for TS=S, STT=VO, ISPREF=N
+    # MRRANK: MTH|PN 600 is the best (0), MSH|MH is 100 places behind, SNOMEDCT_US|PT 200, |SY 201; times 8, plus 7 for TS=S, STT=VO, ISPREF=N
     assert [(n.text, n.source, n.language, n.term_type, n.rank) for n in first.names] == [
         ("Toy cough", "SNOMEDCT_US", "en", "PT", 1600),
         ('"Dry" toy cough', "SNOMEDCT_US", "en", "SY", 1615),
         ("Tüftelhusten", "MSH", "en", "MH", 800),
     ]
     assert first.codes == [("SNOMEDCT_US", "84757009"), ("MSH", "D9")]
-    assert found["C9000002"][0].codes == []  # NOCODE
+    assert found["C9000002"][0].codes == []  # NOCODE is not a code
     assert found["C9000004"][0].names[0].rank == 202 * 8  # (RXNORM, BN) is not in MRRANK: one place after its last
 
 
@@ -40,7 +40,7 @@ def test_parts_after_the_names(tmp_path: Path) -> None:
     parts = by_id(concepts)["C9000001"][1:]
     assert [p.types for p in parts if p.types] == [["T184", "T033"]]
     assert [(p.source, p.definition) for p in parts if p.definition] == [("MSH", "A cough that toys have."), ("NCI", "Another.")]
-    # PAR says that the second is a parent of the first; the equal row is folded, the CHD row is the same edge from the other side
+    # PAR says that the second is a parent of the first; the duplicate row is read once, and the CHD row is the same edge from the other side
     assert [p.parents for p in parts if p.parents] == [["C9000002"], ["C9000002"]]
     assert [p.retired for p in parts if p.retired] == [["C9000007"]]
     assert [c.relations for c in concepts if c.relations] == [[("tradename_of", "C9000001")]]
@@ -51,7 +51,7 @@ def test_further_relations(tmp_path: Path) -> None:
     rows = [
         relation("C9000001", "RO", "C9000002", rela="finding_site_of"),
         relation("C9000002", "RO", "C9000001", rela="has_finding_site"),
-        relation("C9000002", "RO", "C9000001", rela="has_finding_site"),  # of other atoms
+        relation("C9000002", "RO", "C9000001", rela="has_finding_site"),  # the same relation between other atoms
         relation("C9000002", "RB", "C9000001", rela="due_to", suppress="O"),
         relation("C9000001", "PAR", "C9000002", rela="inverse_isa"),
         relation("C9000001", "RO", "C9000004", rela="tradename_of", sab="RXNORM"),
@@ -63,7 +63,7 @@ def test_further_relations(tmp_path: Path) -> None:
         return [(c.concept_id, *r) for c in read_all(path, **options)[0] for r in c.relations]
 
     brand = ("C9000004", "tradename_of", "C9000001")
-    site = ("C9000001", "has_finding_site", "C9000002")  # what REL and RELA say is of the second concept
+    site = ("C9000001", "has_finding_site", "C9000002")  # REL and RELA are relations of the second concept
     assert related() == [brand]
     assert related(relations=["has_finding_site"]) == [site, brand]
     assert related(relations=None) == [("C9000002", "finding_site_of", "C9000001"), site, brand]
@@ -81,7 +81,7 @@ def test_filters(tmp_path: Path) -> None:
     assert len(texts(languages=None)) == 7
     both, _ = read_all(path, languages=("SPA", "ENG"))
     names = sorted(by_id(both)["C9000001"][0].names, key=lambda n: n.rank)
-    assert [n.language for n in names] == ["es", "en", "en", "en"]  # the first language asked for gives the canonical name
+    assert [n.language for n in names] == ["es", "en", "en", "en"]  # the canonical name is in the first of the wanted languages
     assert all(len(iso) == 2 for iso in LANGUAGES.values())
     without, _ = read_all(path, hierarchy=False)
     assert not any(c.parents or c.relations for c in without)
@@ -122,14 +122,14 @@ def test_a_bad_small_table_is_not_hidden_by_a_large_good_one(tmp_path: Path) -> 
 
 
 def test_tables_of_different_releases_are_told(tmp_path: Path) -> None:
-    """Every concept of a release has a semantic type; thirty in a thousand are new here."""
+    """In a release, every concept has a semantic type; here, thirty of a thousand have none."""
     atoms = [atom(f"C90{i:05}", f"toy {i}") for i in range(1000)]
     types = [f"C90{i:05}|T184|A2.2.2|Sign or Symptom|AT{i}||" for i in range(30, 1200)]
     with pytest.warns(UserWarning, match=r"\[W012\] 30 of 1,000 concepts .*such as C9000000.*different releases"):
         read_all(write_release(tmp_path, {"MRCONSO": atoms, "MRSTY": types}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        read_all(write_release(tmp_path, {"MRCONSO": atoms[20:], "MRSTY": types}))  # ten; one row in a hundred may be malformed, and left out
+        read_all(write_release(tmp_path, {"MRCONSO": atoms[20:], "MRSTY": types}))  # ten concepts without a type are accepted, because one malformed row in a hundred may be left out
 
 
 def test_a_folder_without_mrconso(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_mrconso_alone_finds_the_tables_beside_it(tmp_path: Path) -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """The least time of three runs, of this process alone: other processes and pauses change little of it."""
+    """Return the least CPU time of three runs, which depends little on other processes and pauses."""
     found = []
     for _ in range(3):
         start = time.process_time()
@@ -159,7 +159,7 @@ def seconds(work: Callable[[], object]) -> float:
 @pytest.mark.e2e
 @pytest.mark.nightly
 def test_speed(tmp_path: Path) -> None:
-    """Reading takes three times as long as cutting the same lines into columns, about 200,000 rows a second."""
+    """Reading takes three times as long as splitting the same lines into columns, about 200,000 rows per second."""
     rows = [atom(f"C9{i // 4:06}", f"toy name {i}", SAB="SNOMEDCT_US", TTY="SY") for i in range(60_000)]
     path = write_release(tmp_path, {"MRCONSO": rows})
     assert len(read_all(path)[0]) == 15_000
