@@ -1,4 +1,4 @@
-"""A name that its sources write as an acronym is no word in small letters, for the linker either."""
+"""The linker does not link a word in lower case to a name that its sources write as an acronym."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def nlp(tmp_path_factory: pytest.TempPathFactory) -> Language:
 @pytest.mark.parametrize(
     ("word", "concept"),
     [
-        ("SCAR", {"C9300001", "C9300002"}),  # both may be meant in capitals
-        ("scar", {"C9300002"}),  # the name that is no acronym
+        ("SCAR", {"C9300001", "C9300002"}),  # in capitals, both are possible
+        ("scar", {"C9300002"}),  # the concept whose name is not an acronym
         ("Scars", {"C9300002"}),
         ("ARMS", {"C9300003"}),
-        ("arms", {"C9300004"}),  # no other concept has this name: that of its singular
+        ("arms", {"C9300004"}),  # no other concept has this name, so the concept of its singular is used
         ("PALE", {"C9300005"}),
         ("pale", {""}),
         ("Pale", {""}),
@@ -67,7 +67,7 @@ def test_acronyms_in_small_letters(nlp: Language, word: str, concept: set[str]):
 
 
 class Guess:
-    """A disambiguator that chooses the last meaning that it is asked about."""
+    """A disambiguator that always chooses the last meaning."""
 
     def choose(self, found: Sequence[Candidates], kb: KnowledgeBase, folder: Path | None) -> list[Choice | None]:
         asked.extend([concept for concept, _ in each.concepts] for each in found)
@@ -94,7 +94,7 @@ def test_the_context_is_not_asked_about_acronyms_that_are_not_meant(nlp: Languag
 
 def test_a_word_that_a_concept_is_named_is_no_abbreviation(nlp: Language):
     kb = nlp.get_pipe("sapbert_linker").kb  # type: ignore[attr-defined]
-    senses = Senses("clinical")  # it knows COLD, SCAR and ARMS as abbreviations
+    senses = Senses("clinical")  # in this model, COLD, SCAR and ARMS are abbreviations
     model = senses._open(DATA)
 
     def options(mention: str, *concepts: str) -> set[str | None]:
@@ -102,7 +102,7 @@ def test_a_word_that_a_concept_is_named_is_no_abbreviation(nlp: Language):
         found = Candidates(span, mention, [(concept, 1.0) for concept in concepts], exact=True, linked=True)
         return {option.concept for option in senses._options_of(model, found, kb)}
 
-    assert options("cold", "C9300007") == set()  # the link of the text alone stays
+    assert options("cold", "C9300007") == set()  # the link from the text alone is kept
     assert options("Cold", "C9300007") == set()
-    assert "C9300006" in options("cold", "C9300006")  # only an acronym's concept is known: what the lists say is asked
+    assert "C9300006" in options("cold", "C9300006")  # only the concept of an acronym is known, so the lists of abbreviations are used
     assert {"C9300006", "C9300007"} <= options("COLD", "C9300006", "C9300007")

@@ -1,7 +1,7 @@
-"""Both packages keep their rooms: every file has a place, imports go one way, there is no circle.
+"""The architecture of both packages: every file is in a known room, imports go one way, and there are no circles.
 
-A room is a folder or a single file of a package. `ORDER` lists the rooms from the ground up: a room may import those before it in the list and
-itself. Imports inside functions count as well.
+A room is a folder or a single file of a package. `ORDER` lists the rooms: a room may import only itself and the rooms before it in the list.
+Imports inside functions count too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ORDER = {
         *("compare", "report", "vocabulary", "commands", "cli", "__main__"),
     ],
 }
-# imports that run against the order, with the reason why
+# imports that are allowed against the order: (room, imported room) -> reason
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 
@@ -40,7 +40,7 @@ def files_of(package: str) -> list[Path]:
 
 
 def room_of(package: str, parts: list[str]) -> str | None:
-    """Return the room of a dotted module, None for another package."""
+    """Return the room of a module, given as a list of parts; None for another package."""
     if len(parts) < 2 or parts[0] != package:
         return None
     path = ROOT / package / parts[1]
@@ -48,7 +48,7 @@ def room_of(package: str, parts: list[str]) -> str | None:
 
 
 def imported(path: Path) -> Iterator[list[str]]:
-    """Yield the modules and names that a file imports, anywhere in it, as lists of parts."""
+    """Yield all modules and names that a file imports, also inside functions, as lists of parts."""
     here = list(path.relative_to(ROOT).with_suffix("").parts[:-1])
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
@@ -61,7 +61,7 @@ def imported(path: Path) -> Iterator[list[str]]:
 
 
 def module_file(parts: list[str]) -> Path | None:
-    """Return the file of a module, or of the module that holds a name."""
+    """Return the file of a module, or of the module that contains a name."""
     for count in (len(parts), len(parts) - 1):
         path = ROOT.joinpath(*parts[:count])
         if count and path.with_suffix(".py").is_file():

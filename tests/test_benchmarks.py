@@ -28,7 +28,7 @@ def test_scispacy_candidates_are_ranked_by_their_best_name():
             self.concept_id, self.similarities = concept_id, similarities
 
     def generator(texts, k):
-        assert texts == ["x", "y"]  # equal mentions once
+        assert texts == ["x", "y"]  # equal mentions are encoded once
         return [[Candidate("A", [0.2, 0.5]), Candidate("B", [0.4, 0.9])], []]
 
     ranked = systems.scispacy_candidates(["x", "y", "x"], KB(), generator)
@@ -92,7 +92,7 @@ def test_memory_fields(tmp_path):
     assert memory.field_mb(path, "Pss") is None
     assert memory.field_mb(tmp_path / "none", "Pss") is None
     assert memory.peak_mb() > 10
-    held = np.ones(400_000_000 // 8)  # a process does not inherit the peak of the one that started it
+    held = np.ones(400_000_000 // 8)  # a process must not inherit the memory peak of its parent
     code = "from benchmarks import memory; print(memory.peak_mb())"
     alone = float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
     assert 5 < alone < 200 < held.nbytes / 1e6 < memory.peak_mb()
@@ -120,7 +120,7 @@ def test_clock_times_only_what_it_is_told():
 
 @pytest.fixture(scope="module")
 def real():
-    """3,000 vectors in 40 dims that lie in clusters, with a falling spectrum: as names do."""
+    """3,000 vectors in 40 dimensions, in clusters and with a falling spectrum, like those of names."""
     chance = np.random.default_rng(3)
     scale = 1 / np.arange(1, 41)
     made = np.repeat(chance.normal(size=(600, 40)) * scale, 5, axis=0) + 0.1 * chance.normal(size=(3000, 40)) * scale
@@ -137,7 +137,7 @@ def test_vectors_are_like_the_real_ones(real, tmp_path):
     spectrum = [np.sort(np.linalg.eigvalsh(np.cov(np.asarray(part, dtype=np.float64).T)))[::-1] for part in (real, new)]
     assert np.abs(np.log(spectrum[1][:20] / spectrum[0][:20])).max() < 0.2
     middle = [np.median(vectors.nearest(part, np.asarray(part[-500:], dtype=np.float32))) for part in (real, made)]
-    assert 0.5 < middle[1] / middle[0] <= 1.1  # four times as many: somewhat nearer
+    assert 0.5 < middle[1] / middle[0] <= 1.1  # with four times as many vectors, neighbours are somewhat nearer
     again = vectors.like(real, 12_000, tmp_path / "again.npy")
     assert (np.asarray(again) == np.asarray(made)).all()
     assert not (np.asarray(vectors.like(real, 4_000, tmp_path / "other.npy", seed=4))[3000:] == made[3000:4000]).all()
@@ -151,10 +151,10 @@ def test_engines_are_measured_against_exact_search(real, tmp_path, monkeypatch):
     some = [(engines.E, {}, 3000), (engines.A, {"search_k": 50_000, "pca": 0}, 3000), (engines.U, {}, 2999)]
     monkeypatch.setattr(engines, "SETTINGS", some)
     table = engines.engines(tmp_path / "real.npy", tmp_path / "queries.npy", tmp_path, 0)
-    exact, annoy = (dict(zip(table.columns, row)) for row in table.rows)  # the third is for fewer vectors
+    exact, annoy = (dict(zip(table.columns, row)) for row in table.rows)  # the third engine is only for fewer vectors
     assert (exact["engine"], exact["setting"], exact["exact = 1"]) == ("ExactIndex", "as it comes", 1.0)
     assert (annoy["engine"], annoy["setting"]) == ("AnnoyIndex", "search_k 50000, pca 0")
-    assert exact["recall@1"] > 0.99  # float16's truth is searched in float32
+    assert exact["recall@1"] > 0.99  # the true neighbours are searched in float32, the index has float16
     assert exact["recall@10"] > 0.99
     assert annoy["recall@10"] > 0.99
     assert exact["files, MB"] == pytest.approx(3000 * 40 * 4 / 1e6, rel=0.05)

@@ -1,4 +1,4 @@
-"""What a score is worth: the arithmetic by hand, the fit, and a linker that uses it."""
+"""The calibration: its formulas by hand, the fit, and a linker that uses it."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_probability():
     steep = replace(by_hand, weights=(0.0, 1e6, 0.0, 0.0))
     assert (steep.probability(-1.0, 0.0, False), steep.probability(1.0, 0.0, False)) == (0.0, 1.0)  # no overflow
     assert by_hand.probability(0.8, 0.1, False) == pytest.approx(1 / (1 + math.exp(-(-1 + 1.6 + 0.3))))
-    assert by_hand.probability(0.8, 0.5, True) == pytest.approx(1 / (1 + math.exp(-(-1 + 1.6 + 0.6 + 0.5))))  # a lead above 0.2 counts as 0.2
+    assert by_hand.probability(0.8, 0.5, True) == pytest.approx(1 / (1 + math.exp(-(-1 + 1.6 + 0.6 + 0.5))))  # a margin above 0.2 counts as 0.2
 
 
 def test_lowest_probability_for_a_precision():
-    """With a wrong link more, of 1 … 7 links these are right: 1/2 2/3 3/4 4/5 4/6 4/7 4/8."""
+    """With one more wrong link, the precision of the first 1 … 7 links is 1/2 2/3 3/4 4/5 4/6 4/7 4/8."""
     seven = made([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3], [True] * 4 + [False] * 3, [0.0])
     assert seven.lowest(0.8) == 0.6
     assert seven.lowest(0.6) == 0.5
@@ -66,19 +66,19 @@ def test_equally_probable_links_stay_together():
 
 
 def test_score_gap_for_a_coverage():
-    """Six mentions: the ceil(7 c)-th smallest."""
+    """For six mentions, the gap is the ceil(7 c)-th smallest."""
     six = made([0.5], [True], [0.2, 0.0, math.inf, 0.0, 0.1, 0.0])
     assert [six.score_gap(c) for c in (0.1, 0.4, 0.5, 0.7)] == [0.0, 0.0, 0.1, 0.2]
     with pytest.raises(SapbertError, match=r"\[E011\] coverage = 0.8 .* at most 0.714"):
         six.score_gap(0.8)
     hundred = made([0.5], [True], [float(i) for i in range(99)])
-    assert hundred.score_gap(0.55) == 54.0  # the 55th; 100 * 0.55 is more than 55 in floating point
+    assert hundred.score_gap(0.55) == 54.0  # the 55th, although 100 * 0.55 is more than 55 in floating point
     with pytest.raises(SapbertError, match="E011"):
-        made([0.5], [True], [0.0]).score_gap(0.9)  # the second smallest of one
+        made([0.5], [True], [0.0]).score_gap(0.9)  # it would need the second smallest of one
 
 
 def test_the_farthest_mention_can_be_reached():
-    """Of three mentions ceil(4 * 0.75) = 3: the last one is enough."""
+    """For three mentions, ceil(4 * 0.75) = 3, so the last one is enough."""
     three = made([0.5], [True], [0.1, 0.2, 0.3])
     assert three.score_gap(0.75) == 0.3
     with pytest.raises(SapbertError, match=r"\(hand\)"):
@@ -96,7 +96,7 @@ def test_conformal_sets_cover_what_was_asked():
 
 
 def drawn(n: int, seed: int = 0) -> List[Observed]:
-    """Right with the probability that weights (-6, 8, 5, 1) give."""
+    """Draw mentions that are right with the probability from the weights (-6, 8, 5, 1)."""
     chance = np.random.default_rng(seed)
     rows = []
     for score, margin, exact, luck in zip(chance.uniform(0.4, 1, n), chance.uniform(0, 0.2, n), chance.random(n) < 0.3, chance.random(n)):
@@ -108,8 +108,8 @@ def drawn(n: int, seed: int = 0) -> List[Observed]:
 def test_the_fit_finds_the_weights_that_made_the_data():
     found = fit_calibration(drawn(40_000), fit_on="drawn", built_for={}, settings={})
     assert found.weights == pytest.approx((-6, 8, 5, 1), abs=0.4)
-    assert np.mean(found.probabilities) == pytest.approx(np.mean(found.right), abs=1e-4)  # what maximum likelihood with an intercept does
-    assert len(found.behind) == sum(found.right)  # None is of no concept in the knowledge base
+    assert np.mean(found.probabilities) == pytest.approx(np.mean(found.right), abs=1e-4)  # a property of maximum likelihood with an intercept
+    assert len(found.behind) == sum(found.right)  # None: the right concept is not in the knowledge base
     fresh = drawn(20_000, seed=1)
     p = np.array([found.probability(row.score, row.margin, row.exact) for row in fresh])
     for low in (0.2, 0.5, 0.8):
@@ -131,7 +131,7 @@ def test_fifty_mentions_are_enough_and_fewer_are_counted():
 
 
 def test_the_weights_are_where_the_penalised_likelihood_is_flat():
-    """There the sum of (right - p) x feature is weight / 1000 for each feature, and 0 for the intercept, which has no penalty."""
+    """At the optimum, the sum of (right - p) x feature is weight / 1000 for each feature, and 0 for the intercept, which has no penalty."""
     rows = drawn(400)
     found = fit_calibration(rows, fit_on="", built_for={}, settings={})
     missing = np.array(found.right) - np.array(found.probabilities)
@@ -147,7 +147,7 @@ def test_without_scikit_learn_it_is_named(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_what_a_message_says_is_reached_is_reached():
-    """1,999 right links and one wrong link more: 1,999 of 2,000, which is less than 1.000."""
+    """1,999 right links and one added wrong link give 1,999 of 2,000, so the message must not say 1.000."""
     with pytest.raises(SapbertError, match=r"at most 0\.999\b"):
         made([0.5] * 1999, [True] * 1999, [0.0]).lowest(0.9999)
 
@@ -234,7 +234,7 @@ def other(linker: SapBertLinker, tiny_linker: Path) -> Callable[..., SapBertLink
 
 @pytest.fixture(scope="module")
 def annotated(linker: Any) -> List[Doc]:
-    """Names with a word more, and words that are no concept."""
+    """Return Docs with names plus one word, and with words that are not a concept."""
     names = [(entity.canonical_name, cui) for cui, entity in linker.kb.cui_to_entity.items()]
     return [gold(f"{name} today", cui) for name, cui in names] + [gold(word, "NIL") for word in ODD]
 
@@ -331,7 +331,7 @@ def test_without_a_calibration_targets_are_refused(other: Any, tiny_linker: Path
 
 
 def test_calibrate_and_set_targets_on_a_linker_that_has_targets_and_no_calibration_yet(linker: Any, annotated: List[Doc], tiny_linker: Path):
-    """What E010 says to do."""
+    """This is what E010 tells the user to do."""
     eager = SapBertLinker(linker.model, linker.index, "eager", linker_name=str(tiny_linker), target_precision=0.8)
     assert len(eager.observe(annotated)) == len(annotated)
     with pytest.raises(SapbertError, match="E010"):
@@ -373,13 +373,13 @@ def test_settings_that_change_later_are_told_at_the_users_line(other: Any, annot
     assert [each.filename for each in told] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        linker.threshold = 0.6  # scores do not depend on it
+        linker.threshold = 0.6  # scores do not depend on the threshold
     with pytest.warns(UserWarning, match=r"\[W004\].*k=30, not 7") as told:
         linker.k = 7
     assert [each.filename for each in told] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        linker.threshold = 0.7  # k was told of already
+        linker.threshold = 0.7  # the warning about k was already given
 
 
 def test_observe_opens_the_linker_once(linker: Any, annotated: List[Doc], tiny_linker: Path, monkeypatch: pytest.MonkeyPatch):
@@ -435,7 +435,7 @@ def test_kept_in_the_pipelines_files_and_in_workers(other: Any, annotated: List[
     assert again.calibration == linker.calibration
     assert again(gold("heart attacks", "")).ents[0]._.kb_prob == pytest.approx(expected, abs=1e-4)
     assert other().from_bytes(linker.to_bytes(exclude=["model", "index"]), exclude=["model", "index"]).calibration == linker.calibration
-    other().to_disk(tmp_path / "pipe")  # one without a calibration, into the same folder
+    other().to_disk(tmp_path / "pipe")  # a linker without a calibration, saved into the same folder
     assert not (tmp_path / "pipe" / "linker" / "calibration.json").exists()
 
 
@@ -454,7 +454,7 @@ def test_a_calibration_of_other_parts_is_left_out_with_a_warning(other: Any, ann
 
 
 def test_batches_and_cache_give_the_same(tiny_linker: Path, annotated: List[Doc]):
-    linker = SapBertLinker(NameEncoder(dtype="float32"), AnnoyIndex(), "other", threshold=0.5)  # in bfloat16 a vector depends on its batch
+    linker = SapBertLinker(NameEncoder(dtype="float32"), AnnoyIndex(), "other", threshold=0.5)  # float32, because in bfloat16 a vector depends on its batch
     linker.set_folder(tiny_linker)
     linker.calibrate(annotated, fit_on="invented notes")
     linker.set_targets(coverage=0.7)
@@ -466,7 +466,7 @@ def test_batches_and_cache_give_the_same(tiny_linker: Path, annotated: List[Doc]
         assert ent._.kb_prob == pytest.approx(one._.kb_prob, abs=1e-4)
 
 
-# -- the command, and what ships ----------------------------------------------------------------------------------------
+# -- the command, and shipped files -------------------------------------------------------------------------------------
 
 
 def test_command(other: Any, annotated: List[Doc], tmp_path: Path):
@@ -514,7 +514,7 @@ def test_a_pipeline_that_asks_for_a_precision_is_loaded_again(tiny_linker: Path,
     assert again.search.least_probability == made.search.least_probability
 
 
-@pytest.mark.nightly  # it encodes the names of HPO with the transformer: minutes
+@pytest.mark.nightly  # encoding the names of HPO with the transformer takes minutes
 def test_the_linker_of_hpo_ships_with_one(hpo_linker_folder: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""Ranking by hand, and against a slow reference that does the same one name at a time."""
+"""Ranking of candidates: computed by hand, and compared with a slow reference that reads one name at a time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from spacy_sapbert.candidates import DECIMALS, EMPTY, Candidate, Ranking, Rules, rank
 from spacy_sapbert.kb.name_table import NameTable
 
-CANONICAL, SYNONYM, WEAK, NEXT_SOURCE = 0, 10_000, 20_000, 1  # kb_builder's "rank in a tie": kind of name, then source
+CANONICAL, SYNONYM, WEAK, NEXT_SOURCE = 0, 10_000, 20_000, 1  # "rank in a tie" of the builder: kind of the name, then source
 
 
 def make_table(rows: List[Tuple[int, int, int, int]]) -> NameTable:
-    """(surface form, concept, rank, has a definition) … -> a name table, sorted by surface form."""
+    """Return a name table from rows (surface form, concept, rank, has a definition), sorted by surface form."""
     return NameTable.from_rows((form, concept, place, 0, 0, defined) for form, concept, place, defined in sorted(rows))
 
 
@@ -92,7 +92,7 @@ def test_ties_are_reported_beyond_what_is_kept():
     ranking = one([(5, 0.8), (1, 0.8)], Rules(-2.0, max_entities=1))
     assert pairs_of(ranking) == [(1, 0.8)]
     assert ranking.tied == [1, 0, 3]
-    assert ranking.runner_up == Candidate(0, 0.8, 1)  # by its synonym (name 1), not by its weak name 5
+    assert ranking.runner_up == Candidate(0, 0.8, 1)  # it is shown with its synonym (name 1), not with its weak name 5
 
 
 def test_of_equal_names_of_a_concept_the_better_one_is_shown():
@@ -116,7 +116,7 @@ def test_scores_are_cosines_even_where_floats_overshoot():
 def test_a_score_must_be_above_the_threshold(threshold: float, kept: int):
     ranking = one([(4, 0.9), (3, 0.7)], Rules(threshold, 5))
     assert len(ranking.kept) == kept
-    assert ranking.best == Candidate(3, 0.9, 4)  # told even where it is not kept
+    assert ranking.best == Candidate(3, 0.9, 4)  # reported, although it is not kept
     assert ranking.runner_up == Candidate(2, 0.7, 3)
 
 
@@ -145,11 +145,11 @@ def test_verbatim_name_scores_one_and_comes_first():
 
 
 def test_verbatim_name_comes_before_one_the_encoder_cannot_tell_from_it():
-    """sjögren and sjogren have one vector: the one in the text wins, though it is a synonym and the other a canonical name."""
+    """sjögren and sjogren have the same vector: the one in the text wins, although it is a synonym and the other one a canonical name."""
     ranking = one([(4, 1.0), (2, 1.0)], exact=[2])
     assert pairs_of(ranking) == [(1, 1.0), (3, 1.0)]
     assert ranking.tied == [1, 3]
-    assert one([(0, 1.0), (1, 1.0)], exact=[1]).kept[1] == Candidate(0, 1.0, 1)  # shown by the verbatim name, not by the canonical one
+    assert one([(0, 1.0), (1, 1.0)], exact=[1]).kept[1] == Candidate(0, 1.0, 1)  # shown with the name of the exact match, not with the canonical one
 
 
 def test_verbatim_name_of_several_concepts_is_a_tie():
@@ -275,7 +275,7 @@ def test_scores_are_clipped_to_cosines():
 def test_added_names_are_looked_up_beside_the_knowledge_base():
     added = make_table([(3, 1, SYNONYM, 1), (6, 0, CANONICAL, 1)])
     ranking = one([(3, 0.9), (0, 0.8), (6, 0.8)], added=added)
-    # concept 0 has name 0 in the knowledge base and the added name 6 with the same score: the knowledge base's is shown
+    # concept 0 has name 0 in the knowledge base and the added name 6 with the same score: the former is shown
     assert ranking.kept == [Candidate(2, 0.9, 3), Candidate(1, 0.9, 3), Candidate(0, 0.8, 0)]
     assert ranking.tied == [2, 1]
     only_added = np.array([False, True])

@@ -1,4 +1,4 @@
-"""The command line, in process: what it writes, and one coded line for what can't be done."""
+"""The command line, run in this process: its output, and one line with a code for each error."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ CUIS = ["C9100027", "C9100020", "C9100053", "C9100009"]
 
 @pytest.fixture(scope="module", autouse=True)
 def default_linker(tiny_linker: Path) -> Iterator[None]:
-    """The commands' default is the tiny linker here."""
+    """Make the tiny linker the default of the commands."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(default_linkers, "open_linker", lambda: tiny_linker)  # what the entry point leads to
+        patch.setattr(default_linkers, "open_linker", lambda: tiny_linker)  # the function behind the entry point
         yield
 
 
@@ -51,7 +51,7 @@ def run(*args: Any, stdin: Any = None, code: int = 0) -> Any:
 
 
 def refused(*args: Any, stdin: Any = None) -> str:
-    """The one line that a wrong call prints."""
+    """Return the one line that a wrong call prints."""
     result = run(*args, stdin=stdin, code=1)
     assert isinstance(result.exception, SystemExit)
     assert result.stdout == ""
@@ -187,7 +187,7 @@ def test_out_is_the_same_as_standard_output(tmp_path: Path, form: str):
 def test_text_that_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     Path("here.txt").write_text("nausea")
-    long = "He has a cough and no fever. " * 15  # longer than a file's name may be
+    long = "He has a cough and no fever. " * 15  # longer than a file name may be
     for text in (long, "", "N/A fever", "a" * 300, "a" * 5_000, "x/" * 2_500, "fever.txt was lost", "fever\x00", "發燒" * 100):
         assert list(read_notes([text])) == [(text, "text")], text[:20]
     assert [note for note, _ in read_notes(["here.txt", "."])] == ["nausea", "nausea"]
@@ -217,7 +217,7 @@ def test_abbreviations_by_default():
 
 @pytest.fixture(scope="module")
 def pipelines(tmp_path_factory: pytest.TempPathFactory, tiny_linker: Path) -> Path:
-    """with-linker: a ruler and a linker. plain: the ruler alone."""
+    """Pipelines: `with-linker` has a ruler and a linker, `plain` only the ruler."""
     folder = tmp_path_factory.mktemp("pipelines")
     nlp = spacy.blank("en")
     nlp.add_pipe("entity_ruler").add_patterns([{"label": "PROBLEM", "pattern": "heart attacked"}])  # type: ignore[attr-defined]
@@ -234,7 +234,7 @@ def test_a_pipeline_of_the_users(pipelines: Path):
     assert find("--pipeline", pipelines / "plain") == [("heart attacked", "PROBLEM", "C9100003")]
     assert find("--pipeline", pipelines / "plain", "--threshold", "0.99") == [("heart attacked", "PROBLEM", "NIL")]
     assert find("--pipeline", pipelines / "with-linker") == [("heart attacked", "PROBLEM", "NIL")]
-    line = refused("link", "x", "--pipeline", pipelines / "with-linker", "--threshold", "0.5")  # it would not be heard
+    line = refused("link", "x", "--pipeline", pipelines / "with-linker", "--threshold", "0.5")  # the option would have no effect
     assert line.startswith("[E002] Setting 'threshold'")
 
 
@@ -248,7 +248,7 @@ def test_the_detector_comes_before_the_linker(pipelines: Path):
     assert found == ["clinical_mentions", "concept_matcher", "abbreviation_detector", "sapbert_linker", "clinical_status"]
 
 
-# -- what can't be done ---------------------------------------------------------------------------------------------------
+# -- errors ---------------------------------------------------------------------------------------------------------------
 
 
 def test_wrong_inputs(tmp_path: Path):
@@ -327,7 +327,7 @@ def test_lookup_shows_the_concepts_of_ids_and_codes(tiny_linker: Path) -> None:
     rows = [[cell.strip() for cell in line.split("│")[1:5]] for line in shown.splitlines() if line.startswith("│")]
     assert [row[:2] for row in rows[:2]] == [["id", "C9100009"]] * 2
     assert [row[3] for row in rows[:2]] == ["icd10cm:I10", "C9100009"]
-    assert rows[2][0] == "1.000"  # a mention
+    assert rows[2][0] == "1.000"  # a mention that is a name
 
 
 def test_a_tampered_linker(tiny_linker: Path, tmp_path: Path):
@@ -373,10 +373,10 @@ def test_build_show_index_and_link(tmp_path: Path):
 
 @pytest.fixture
 def own_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A model's folder with a Python file, which writes `marker` beside it when it is run. Who asks on standard input gets no answer."""
+    """A model folder with a Python file, which writes the file `marker` when it is run. Questions on standard input get no answer."""
     folder = make_bert(tmp_path / "own")
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    for part in ("BertConfig", "BertModel"):  # transformers marks the classes that it finds by a repository's code
+    for part in ("BertConfig", "BertModel"):  # transformers marks classes that it has found through the code of a repository
         monkeypatch.setattr(f"transformers.{part}._auto_class", None)
     return with_code(folder, tmp_path / "marker")
 
@@ -400,7 +400,7 @@ def test_code_of_a_repository_is_run_only_when_it_is_trusted(own_encoder: Path, 
 
 
 def test_a_trusted_repository_whose_classes_are_transformers_own(own_encoder: Path, tiny_linker: Path, tmp_path: Path):
-    """Such a linker can be opened without the repository's code, and none is saved."""
+    """Such a linker can be opened without the code of the repository, and no code is saved."""
     with_code(own_encoder, tmp_path / "marker", names="Bert")
     out = tmp_path / "linker"
     result = run(
@@ -440,8 +440,8 @@ def test_filters_of_kb_build(tmp_path: Path):
     assert {n.language for c in KnowledgeBase(tmp_path / "en").concepts() for n in c.names} == {"en"}
     assert {n.language for c in KnowledgeBase(tmp_path / "all").concepts() for n in c.names} == {"en", "es"}
     assert refused("kb", "build", DATA / "tiny_table.tsv", "--out", tmp_path / "en", "--languages", "fi").startswith("[E103]")
-    assert refused("kb", "build", DATA / "tiny_table.tsv", "--out", tmp_path / "en", "--languages", "xx").startswith("[E002]")  # no language
-    assert len(KnowledgeBase(tmp_path / "en")) > 0  # what was there is kept
+    assert refused("kb", "build", DATA / "tiny_table.tsv", "--out", tmp_path / "en", "--languages", "xx").startswith("[E002]")  # not a language
+    assert len(KnowledgeBase(tmp_path / "en")) > 0  # the existing folder is kept
 
 
 def test_lookup():

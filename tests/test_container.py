@@ -1,4 +1,4 @@
-"""The image of the service: its file is linted, what it copies is there, and its commands run outside a container, too."""
+"""The image of the service: its file is linted, the files that it copies exist, and its commands also run outside a container."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_compose_file_asks_for_a_key_and_gives_time_to_stop() -> None:
     assert service["ports"] == ["127.0.0.1:8000:8000"]
     assert values("EXPOSE") == ["8000"]
     assert service["environment"]["SPACY_SAPBERT_API_KEY"].startswith("${SPACY_SAPBERT_API_KEY:?")
-    assert int(service["stop_grace_period"].removesuffix("s")) > 60 + 5  # the service's timeout, and what uvicorn adds
+    assert int(service["stop_grace_period"].removesuffix("s")) > 60 + 5  # the timeout of the service, plus the time that uvicorn adds
 
 
 @pytest.mark.e2e

@@ -1,4 +1,4 @@
-"""Colours of the pages, computed from the style sheet: text has a contrast of 4.5:1 and marks of 3:1, in light and dark."""
+"""Contrast of the pages, computed from the style sheet: 4.5:1 for text and 3:1 for marks, in light and dark."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from spacy_sapbert.render import GROUPS
 
 CSS = (Path(__file__).parents[1] / "spacy_sapbert" / "render" / "templates" / "page.css").read_text(encoding="utf-8")
 ROOTS = re.findall(r":root\{([^}]*)\}", CSS)
-HUES = [(float(hue), None) for _, hue in GROUPS.values()] + [(220.0, 9.0)]  # that of "other" is grey
+HUES = [(float(hue), None) for _, hue in GROUPS.values()] + [(220.0, 9.0)]  # "other" is grey
 
 Rgb = tuple[float, float, float]
 
 
 def variables(theme: str) -> dict[str, str]:
-    """The variables of a theme: those of dark stand over those of light."""
+    """Return the variables of a theme; those of the dark theme override those of the light one."""
     light, dark = (dict(re.findall(r"--([\w-]+):([^;]+)", root)) for root in ROOTS[:2])
     return light | dark if theme == "dark" else light
 
@@ -41,7 +41,7 @@ def luminance(colour: Rgb) -> float:
 
 
 def contrast(one: Rgb, other: Rgb) -> float:
-    """The contrast of WCAG 2.2."""
+    """Return the contrast by WCAG 2.2."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 

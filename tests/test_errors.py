@@ -1,4 +1,4 @@
-"""Errors and warnings with codes, and what the library logs."""
+"""Errors and warnings with codes, and the log of the library."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_a_warning_has_its_code_and_survives_pickling_and_copying() -> None:
 def test_a_warning_shows_the_line_that_called_the_package(tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        build_kb([read_source(DATA / "tiny.obo")], tmp_path / "kb", progress=True)  # W001 comes from below tqdm
-        warn("W007", what="2 shards", path="folder")  # W007 comes from here
+        build_kb([read_source(DATA / "tiny.obo")], tmp_path / "kb", progress=True)  # tqdm is on the call stack of W001
+        warn("W007", what="2 shards", path="folder")  # W007 is given here
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     assert [each.message.code for each in caught if isinstance(each.message, SapbertWarning)] == ["W001", "W007"]
     assert [each.filename for each in caught] == [__file__, __file__]

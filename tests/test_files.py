@@ -59,7 +59,7 @@ def test_manifest_lists_every_file_with_size_and_checksum(folder: Path) -> None:
     assert {name: entry["bytes"] for name, entry in manifest["files"].items()} == {"a.bin": 10240, "deep/b.txt": 8, "empty": 0}
     assert all(len(entry["blake2b"]) == 64 for entry in manifest["files"].values())
     assert read(folder) == manifest
-    # files of folders with manifests of their own are left to those
+    # files in folders with their own manifest are not listed here
     shallow = write_manifest(folder, "toy", 3, {}, deep=False)
     assert set(shallow["files"]) == {"a.bin", "empty"}
 
@@ -205,7 +205,7 @@ def test_large_files_are_sampled_unless_every_byte_is_asked_for(tmp_path: Path, 
         change(at)
         with pytest.raises(DamagedFile):
             read(tmp_path)
-    change(500)  # between two blocks: the price of opening fast
+    change(500)  # a change between two sampled blocks is not noticed: the price of opening fast
     assert 500 not in sampled
     read(tmp_path)
     with pytest.raises(DamagedFile, match="checksum of 'big'"):
@@ -228,7 +228,7 @@ def test_a_build_that_fails_leaves_the_old_folder_and_nothing_else(folder: Path)
 
 def test_a_new_folder_replaces_all_of_the_old_one(folder: Path) -> None:
     with writing_folder(folder) as new:
-        assert read(folder)["answer"] == 42  # still there while the new one is written
+        assert read(folder)["answer"] == 42  # the old folder is still there while the new one is written
         assert new.parent.parent == folder.parent  # the same file system: a rename is atomic
         (new / "only.txt").write_text("new")
     assert names(folder) == ["only.txt"]
@@ -289,7 +289,7 @@ def test_what_a_killed_build_leaves_is_cleared_by_the_next(folder: Path) -> None
         with writing_folder(folder.with_name("toy.longer")):
             pass  # another target
         shutil.rmtree(folder.with_name("toy.longer"))
-        with writing_folder(folder) as new:  # a build that runs is left alone, however old
+        with writing_folder(folder) as new:  # the folder of a running build is never removed, however old it is
             shutil.copytree(folder, new, dirs_exist_ok=True)
         assert left.exists()
     finally:
@@ -333,10 +333,10 @@ def test_a_folder_that_is_just_being_made_is_left_alone(folder: Path) -> None:
     [
         OSError(errno.ENOSPC, "No space left on device"),
         OSError(errno.EDQUOT, "Disk quota exceeded"),
-        OSError("1000000 requested and 393200 written"),  # NumPy's, which has no errno
-        OSError("Unable to write: No space left on device (28)"),  # Annoy's
+        OSError("1000000 requested and 393200 written"),  # from NumPy, without errno
+        OSError("Unable to write: No space left on device (28)"),  # from Annoy
         sqlite3.OperationalError("database or disk is full"),
-        RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)"),  # safetensors'
+        RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)"),  # from safetensors
     ],
     ids=lambda error: str(error)[:20],
 )
@@ -355,7 +355,7 @@ def test_a_full_disk_says_so_and_keeps_nothing(folder: Path, error: Exception) -
 
 def test_room_for_a_mapped_file_is_taken_before_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mapped = np.lib.format.open_memmap(tmp_path / "m.npy", mode="w+", dtype=np.int32, shape=(1000, 1000))
-    assert (tmp_path / "m.npy").stat().st_blocks * 512 < 1_000_000  # sparse
+    assert (tmp_path / "m.npy").stat().st_blocks * 512 < 1_000_000  # a sparse file
     reserve(tmp_path / "m.npy")
     assert (tmp_path / "m.npy").stat().st_blocks * 512 >= 4_000_000
     mapped[-1, -1] = 7

@@ -1,4 +1,4 @@
-"""The gold notes of examples/gold are well-formed, and their agreement is counted as by hand."""
+"""The gold notes of examples/gold are well-formed, and the counts of agreement are as computed by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def annotated(name: str) -> list[dict[str, Any]]:
 
 
 def faults(note: dict[str, Any], text: str) -> list[str]:
-    """Return what is wrong with the annotations of a note."""
+    """Return the faults in the annotations of a note."""
     kinds, found, end = semantic_types.groups(), [], 0
     for mention in note["mentions"]:
         place = f"{note['note']} {mention['start']}"

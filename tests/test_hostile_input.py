@@ -1,4 +1,4 @@
-"""What the command line makes of bad input: a coded message, the rest of the work, and no traceback."""
+"""Bad input on the command line: a message with a code, no traceback, and the rest of the work is done."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(*args: str) -> Result:
 
 
 def failed(result: Result, code: str) -> str:
-    """Check that a command ended with a coded message, and return what it said."""
+    """Check that a command ended with a coded message, and return the message."""
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
     assert f"[{code}]" in result.stderr
@@ -103,7 +103,7 @@ def test_cells_are_no_formulas(begins: str) -> None:
         found[raw] = next(csv.DictReader(io.StringIO(stream.getvalue(), newline="")))
     assert (found[True]["mention"], found[True]["mine"], found[True]["name"]) == (begins, begins, "-")
     assert (found[False]["mention"], found[False]["mine"], found[False]["name"]) == (f"'{begins}", f"'{begins}", "'-")
-    for each in found.values():  # numbers and plain texts stay
+    for each in found.values():  # numbers and plain texts are not changed
         assert (each["start"], each["score"], each["number"], each["status"]) == ("-1", "-0.2500", "-0.5", "negated")
 
 
@@ -122,7 +122,7 @@ def test_every_byte_is_looked_at_when_it_is_asked_for(tiny_linker: Path, tmp_pat
     vectors[1, 1] += 0.01
     np.save(path, vectors)
     manifest = json.loads((folder / "index" / MANIFEST).read_text())
-    manifest["files"][path.name]["sampled"] = checksum(path)  # as of a large file of which no sample changed
+    manifest["files"][path.name]["sampled"] = checksum(path)  # as for a large file in which no sample has changed
     (folder / "index" / MANIFEST).write_text(json.dumps(manifest))
     for verify, fits in (("sampled", True), ("full", False)):
         linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), "verify": verify})
@@ -141,6 +141,6 @@ def test_files_that_changed_are_named(tiny_linker: Path, tmp_path: Path) -> None
         file.truncate(1000)
     (folder / "kb" / "names.npy").unlink()
     assert changed_files(folder) == ["index/forest.ann", "kb/names.npy"]
-    assert "index/forest.ann, kb/names.npy changed since it was built" in _suspects(folder)  # what `annotate` says of a worker that died of it
+    assert "index/forest.ann, kb/names.npy changed since it was built" in _suspects(folder)  # the text of `annotate` for a worker that died because of the change
     (folder / "encoder" / MANIFEST).write_text("[")
     assert changed_files(folder) == ["encoder/manifest.json", "index/forest.ann", "kb/names.npy"]

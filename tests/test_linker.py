@@ -1,4 +1,4 @@
-"""The linker with the real encoder and the real index over some seventy invented concepts (tests/data/tiny_clinic.tsv)."""
+"""The linker with the real encoder and a real index over about seventy invented concepts (tests/data/tiny_clinic.tsv)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from spacy_sapbert.settings import Settings
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 BLANK = spacy.blank("en")
-CONVERTS = version("confection").startswith("0.")  # 2.5 becomes 2, and 3 becomes "3", before a factory sees it
+CONVERTS = version("confection").startswith("0.")  # it converts 2.5 to 2, and 3 to "3", before the factory is called
 Mentions = List[str]
 
 
@@ -72,7 +72,7 @@ def links(doc: Doc) -> List[Tuple[str, str]]:
 
 
 def result(doc: Doc) -> List[Any]:
-    """All that was written, but for whether it came from the cache."""
+    """Return everything that was written, except whether it came from the cache."""
     return [
         (e.text, e.kb_id_, [c for c, _ in e._.kb_ents], {k: list(v) for k, v in e._.kb_codes.items()}, {**_told(e._.kb_explain), "cached": None})
         for e in doc.ents
@@ -80,7 +80,7 @@ def result(doc: Doc) -> List[Any]:
 
 
 def _told(explain: Dict[str, Any]) -> Dict[str, Any]:
-    return {key: value for key, value in explain.items() if key not in ("score", "margin", "runner_up")}  # a batch's noise is 1e-7
+    return {key: value for key, value in explain.items() if key not in ("score", "margin", "runner_up")}  # they differ by 1e-7 between batches
 
 
 def scores(doc: Doc) -> List[float]:
@@ -102,7 +102,7 @@ def linker(nlp: Language) -> Any:
 
 @pytest.fixture(scope="module")
 def other(linker: SapBertLinker, tiny_linker: Path) -> Callable[..., SapBertLinker]:
-    """The same linker with other settings, and the encoder that is there."""
+    """Return a function that makes the linker with other settings and the same encoder."""
 
     def build(**settings: Any) -> SapBertLinker:
         made = SapBertLinker(linker.model, linker.index, settings.pop("name", "other"), **{"threshold": 0.5, **settings})
@@ -158,7 +158,7 @@ def test_default_config():
     assert config["model"]["@architectures"] == "spacy-sapbert.NameEncoder.v1"
     assert config["index"]["@sapbert_indexes"] == "spacy-sapbert.AnnoyIndex.v1"
     made = SapBertLinker(NameEncoder(), AnnoyIndex())
-    for setting in fields(Settings):  # both ways in mean the same
+    for setting in fields(Settings):  # the config and the constructor mean the same
         value = getattr(made.settings, setting.name)
         assert (list(value) if isinstance(value, tuple) else value) == config.get(setting.name, ""), setting.name
     assert {setting.name for setting in fields(Settings)} - set(config) == {"language"}
@@ -175,8 +175,8 @@ def _audit(event: str, args: Tuple[Any, ...]) -> None:
 
 def test_constructor_touches_neither_disk_nor_network(tiny_linker: Path):
     global _watching
-    sys.addaudithook(_audit)  # can't be taken away again, so it is switched
-    spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})  # whatever is imported late, is now
+    sys.addaudithook(_audit)  # an audit hook cannot be removed, so it is switched on and off
+    spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})  # so that all late imports are already done
     nlp = spacy.blank("en")
     _watching = True
     try:
@@ -245,7 +245,7 @@ def test_wrong_settings_in_a_config(config: Dict[str, Any], code: str):
 
 @pytest.mark.parametrize("setting", ["index", "model"])
 def test_something_else_than_an_engine_or_an_encoder_is_refused(setting: str):
-    """With E006; confection 0.1 compares the types itself, before the component is made, and names the setting."""
+    """The error is E006; confection 0.1 checks the types before the component is made, and names the setting."""
     with pytest.raises((SapbertError, ConfigValidationError)) as info:
         BLANK.add_pipe("sapbert_linker", config={setting: {"@misc": "spacy.first_longest_spans_filter.v1"}})
     if isinstance(info.value, SapbertError):
@@ -257,7 +257,7 @@ def test_something_else_than_an_engine_or_an_encoder_is_refused(setting: str):
 
 
 def test_a_number_in_quotes_is_refused_or_read_as_a_number():
-    """Newer versions of spaCy pass it as it is, older ones read it."""
+    """Newer versions of spaCy pass the string on, older ones convert it to a number."""
     nlp = spacy.blank("en")
     found: Any = None
     try:
@@ -336,12 +336,12 @@ def test_candidates_codes_and_explanation(linker: Any):
 def test_score_is_the_cosine_of_the_nearest_name(linker: Any):
     (ent,) = linker(mention("heart attacking")).ents
     vectors = linker.model.predict(["heart attacking", "heart attack"])
-    assert ent._.kb_ents[0] == ("C9100003", pytest.approx(float(vectors[0] @ vectors[1]), abs=2e-3))  # bfloat16 or float16 on the way
+    assert ent._.kb_ents[0] == ("C9100003", pytest.approx(float(vectors[0] @ vectors[1]), abs=2e-3))  # vectors may be rounded to bfloat16 or float16
 
 
 def test_ties_are_told_and_ordered_by_rule(linker: Any):
     (cold,) = linker(mention("Cold")).ents
-    assert cold._.kb_ents[:2] == [("C9100020", 1.0), ("C9100029", 1.0)]  # both have it as a synonym: by id
+    assert cold._.kb_ents[:2] == [("C9100020", 1.0), ("C9100029", 1.0)]  # both have it as a synonym, so they are ordered by id
     assert cold._.kb_explain["ties"] == ["C9100020", "C9100029"]
     assert cold._.kb_explain["margin"] == 0.0
     assert cold._.kb_explain["runner_up"] == ["C9100029", "cold", 1.0]
@@ -360,7 +360,7 @@ def test_without_exact_match_names_are_found_by_their_vectors(other: Any):
 
 
 def nearest(linker: Any, text: str, keep: Callable[[Any], bool]) -> str:
-    """By brute force over the names of concepts that are to be kept."""
+    """Return the nearest concept by brute force over the names of allowed concepts."""
     concepts = [c for c in linker.kb.concepts() if keep(c)]
     names = [(c.concept_id, name.text.lower()) for c in concepts for name in c.names]
     vectors = linker.model.predict([text, *(name for _, name in names)])
@@ -370,11 +370,11 @@ def nearest(linker: Any, text: str, keep: Callable[[Any], bool]) -> str:
 def test_types_are_kept_before_the_top_k_not_after(linker: Any, other: Any):
     text = "heart attack with ventilator"
     unfiltered = other(k=1, threshold=-1.0)(mention(text)).ents[0].kb_id_
-    assert linker.kb.cui_to_entity[unfiltered].types == ["T047"]  # filtering the one name found would leave nothing
+    assert linker.kb.cui_to_entity[unfiltered].types == ["T047"]  # if only the one name that was found were filtered, nothing would be left
     for types in (["T061"], ["PROC"], ["therapeutic or preventive procedure"]):
         (ent,) = other(k=1, threshold=-1.0, types=types)(mention(text)).ents
         assert ent.kb_id_ == nearest(linker, text, lambda c: "T061" in c.types) == "C9100051"
-    # also a name found verbatim, of a concept of another type
+    # also for an exact match of a concept with another type
     (ent,) = other(types=["T061"], threshold=-1.0)(mention("heart attack")).ents
     assert not ent._.kb_explain["exact"]
     assert {t for c, _ in ent._.kb_ents for t in linker.kb.cui_to_entity[c].types} == {"T061"}
@@ -434,10 +434,10 @@ def test_threshold_nil_and_number_of_candidates(other: Any):
         assert out.ents[0]._.kb_ents == []
         assert out.ents[0]._.kb_codes == {}
         assert not out.ents[0]._.kb_explain["linked"]
-        assert out.ents[0]._.kb_explain["score"] <= 0.7  # what was nearest is told
+        assert out.ents[0]._.kb_explain["score"] <= 0.7  # the nearest concept is still reported
     assert [len(e._.kb_ents) for e in other(threshold=-1.0, max_entities_per_mention=3)(doc()).ents] == [3, 3]
     best = other(threshold=0.5)(doc()).ents[1]._.kb_ents[0][1]
-    assert other(threshold=best)(doc()).ents[1]._.kb_ents == []  # strictly above
+    assert other(threshold=best)(doc()).ents[1]._.kb_ents == []  # a score must be above the threshold, not equal
     assert other(threshold=1.0)(mention("hypertension")).ents[0].kb_id_ == ""
 
 
@@ -451,7 +451,7 @@ def test_filter_for_definitions(linker: Any, other: Any):
         dropped += len(everything) - len(kept)
         assert strict(mention(text)).ents[0]._.kb_ents == kept[:5]
     assert dropped >= 3
-    assert strict(mention("hypertension")).ents[0].kb_id_ == "C9100009"  # verbatim is 1.0
+    assert strict(mention("hypertension")).ents[0].kb_id_ == "C9100009"  # an exact match has score 1.0
 
 
 def test_k_larger_than_the_index(other: Any):
@@ -519,14 +519,14 @@ def test_after_scispacys_abbreviation_detector(tiny_linker: Path, serializable: 
             assert score > linker.rules.threshold
             assert repr(linker.kb.cui_to_entity[cui]).startswith(f"CUI: {cui}, Name: ")
     linker.resolve_abbreviations = False
-    assert nlp(MS).ents[0]._.kb_explain["ties"] == ["C9100004", "C9100006"]  # mitral stenosis is MS too
+    assert nlp(MS).ents[0]._.kb_explain["ties"] == ["C9100004", "C9100006"]  # MS also means mitral stenosis
     if serializable:
         assert Doc(nlp.vocab).from_bytes(doc.to_bytes()).ents[0].kb_id_ == "C9100006"
 
 
 # -- batches, processes, threads, cache -----------------------------------------------------------------------------------
 
-# a vector depends, in bfloat16, on the batch it was computed in: rounding of 8 bits, seen up to 7e-4
+# in bfloat16, a vector depends on its batch, because of rounding to 8 bits; differences of up to 7e-4 were seen
 NOISE = 2e-3 if use_bfloat16("auto", torch.device("cpu")) else 1e-4
 NOTES = [
     ("heart attacks and itchy skins", ["heart attacks", "itchy skins"]),
@@ -615,7 +615,7 @@ def test_threads_share_one_linker(tiny_linker: Path, one_by_one: List[Doc]):
 def test_cache_is_bounded_and_says_so(other: Any):
     linker = other(cache_size=2)
     seen = [linker(mention(text)).ents[0]._.kb_explain["cached"] for text in ("fever", "Fever ", "cough", "cold", "cough", "fever")]
-    assert seen == [False, True, False, False, True, False]  # "cold" drove "fever" out
+    assert seen == [False, True, False, False, True, False]  # "cold" replaced "fever" in the cache
     assert linker.search.n_cached() == 2
     list(linker.pipe(notes()))
     assert linker.search.n_cached() == 2
@@ -645,7 +645,7 @@ def test_equal_mentions_are_encoded_once(other: Any):
         )
     )
     list(linker.pipe([mention("heart attacked")]))
-    assert asked == ["heart attacked"]  # and "fever" is known verbatim
+    assert asked == ["heart attacked"]  # "fever" is an exact match
 
 
 def test_what_a_user_does_to_a_span_stays_there(other: Any):
@@ -675,7 +675,7 @@ def test_predict_writes_nothing(linker: Any):
 
 @pytest.fixture
 def broken() -> Iterator[Callable[[str], Doc]]:
-    """A Doc whose abbreviations are not what scispaCy writes."""
+    """Return a Doc whose abbreviations do not have the form that scispaCy writes."""
     had = Doc.has_extension("abbreviations")
     if not had:
         Doc.set_extension("abbreviations", default=[])
@@ -798,7 +798,7 @@ def test_score_by_hand(nlp: Language, other: Any):
         predicted = linker(make(text, mentions))
         assert [k for _, k in links(predicted)] == ["C9100027", "C9100028", "C9100020", "C9100042", nil, nil]
         found = linker.score([Example(predicted, gold)])
-        # right: fever, cough. cold: a wrong one and a missed one. tremor: a wrong one. bicycle: rightly none. tricycle: missed
+        # right: fever, cough. cold: one wrong and one missed. tremor: wrong. bicycle: correctly not linked. tricycle: missed
         assert found["nel_micro_p"] == pytest.approx(2 / 4)
         assert found["nel_micro_r"] == pytest.approx(2 / 4)
         assert found["nel_micro_f"] == pytest.approx(0.5)
@@ -813,7 +813,7 @@ def test_language_evaluate(nlp: Language):
     assert nlp.evaluate([Example(predicted, gold)])["nel_micro_f"] == 1.0
 
 
-# -- scispaCy's surface ---------------------------------------------------------------------------------------------------
+# -- attributes of scispaCy -----------------------------------------------------------------------------------------------
 
 
 def test_candidate_generator(linker: Any):
@@ -826,7 +826,7 @@ def test_candidate_generator(linker: Any):
     for candidates in found:
         best = [max(c.similarities) for c in candidates]
         assert best == sorted(best, reverse=True) or np.allclose(best, sorted(best, reverse=True), atol=1e-5)
-        assert not candidates or sum(len(c.aliases) for c in candidates) >= 10  # k names; one can stand for several concepts
+        assert not candidates or sum(len(c.aliases) for c in candidates) >= 10  # there are k names, and one name can belong to several concepts
         for c in candidates:
             assert len(c.aliases) == len(c.similarities) == len(set(c.aliases))
             assert all(type(s) is float for s in c.similarities)
@@ -850,7 +850,7 @@ def test_kb_is_scispacys(linker: Any):
 
 
 def copy_of(folder: Path, target: Path) -> Path:
-    """A linker's folder to damage: small files copied, weights linked."""
+    """Return a copy of a linker folder that a test can damage: small files are copied, weights are linked."""
 
     def put(source: str, to: str) -> None:
         if os.path.getsize(source) > 5_000_000:
@@ -864,12 +864,12 @@ def copy_of(folder: Path, target: Path) -> Path:
 
 def test_pipeline_to_disk_and_back(nlp: Language, tmp_path: Path, one_by_one: List[Doc]):
     nlp.to_disk(tmp_path / "pipe")
-    nlp.to_disk(tmp_path / "pipe")  # over itself
+    nlp.to_disk(tmp_path / "pipe")  # into the folder that it was loaded from
     again = spacy.load(tmp_path / "pipe")
     linker: Any = again.get_pipe("sapbert_linker")
     assert linker.folder == tmp_path / "pipe" / "sapbert_linker" / "linker"
     assert linker.rules.threshold == 0.5
-    again.to_disk(tmp_path / "pipe")  # into the folder that it is mapped from
+    again.to_disk(tmp_path / "pipe")  # into the folder whose files it has mapped
     same(list(again.pipe(notes())), one_by_one)
     assert {p.suffix for p in (tmp_path / "pipe" / "sapbert_linker").rglob("*") if p.is_file()} <= {
         ".json",
@@ -882,7 +882,7 @@ def test_pipeline_to_disk_and_back(nlp: Language, tmp_path: Path, one_by_one: Li
 
 
 def test_a_saved_pipeline_runs_no_code_of_its_encoder(nlp: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Whatever its config says: `spacy.load`, and the linker's folder by its name."""
+    """Tested with `spacy.load`, and with the linker folder by its name, whatever the config says."""
     asked: List[str] = []
     monkeypatch.setattr("builtins.input", lambda prompt="": asked.append(prompt) or "y")
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
@@ -937,7 +937,7 @@ def test_a_part_that_was_kept_is_saved_and_pickled_with_the_others(linker: Any, 
     made.to_disk(tmp_path / "whole")
     assert folder_to_bytes(tmp_path / "whole" / "linker") == folder_to_bytes(tiny_linker)
     assert links(pickle.loads(pickle.dumps(made))(mention("cold"))) == [("cold", "C9100020")]
-    made.to_disk(tmp_path / "few")  # the folder in use becomes whole
+    made.to_disk(tmp_path / "few")  # the folder in use becomes complete
     assert folder_to_bytes(tmp_path / "few" / "linker") == folder_to_bytes(tiny_linker)
 
 
@@ -958,7 +958,7 @@ def linker_of(folder: Path) -> SapBertLinker:
 
 
 def test_what_is_excluded_stays_as_it_was_saved_before(linker: Any, tmp_path: Path):
-    """So does what else lies in the folder, and a second save leaves nothing beside it."""
+    """Other files in the folder are kept too, and a second save leaves no other folder next to it."""
     linker.to_disk(tmp_path)
     folder = tmp_path / "linker"
     (folder / "difference.json").write_text("{}")
@@ -989,7 +989,7 @@ def test_a_full_disk_keeps_the_linker_that_was_saved_before(tiny_linker: Path, t
             raise OSError(errno.ENOSPC, "No space left on device", str(target))
         return copyfile(source, target, **more)
 
-    monkeypatch.setattr(shutil, "copyfile", full)  # all of shutil's copying comes to it
+    monkeypatch.setattr(shutil, "copyfile", full)  # all copying in shutil uses this function
     if failing == "the additions":
         monkeypatch.setattr(np, "save", lambda *args: (_ for _ in ()).throw(OSError("1000000 requested and 393200 written")))
     with pytest.raises(SapbertError, match="E008") as error:
@@ -1000,12 +1000,12 @@ def test_a_full_disk_keeps_the_linker_that_was_saved_before(tiny_linker: Path, t
     monkeypatch.undo()
     again = SapBertLinker(NameEncoder(), AnnoyIndex()).from_disk(tmp_path)
     assert links(again(mention("the sniffles of May"))) == [("the sniffles of May", "C9100020")]
-    made.to_disk(tmp_path)  # with room again
+    made.to_disk(tmp_path)  # with free space again
     assert links(SapBertLinker(NameEncoder(), AnnoyIndex()).from_disk(tmp_path)(mention("the sniffles of June")))[0][1] == "C9100020"
 
 
 def test_a_full_disk_under_the_folder_in_use(tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """There only what was added and the calibration are written."""
+    """In the folder in use, only additions and the calibration are written."""
     linker_of(tiny_linker).to_disk(tmp_path)
     made = SapBertLinker(NameEncoder(), AnnoyIndex()).from_disk(tmp_path)
     made.add_alias("C9100020", "the sniffles of May")
@@ -1077,7 +1077,7 @@ def test_a_process_killed_while_it_saves_leaves_the_linker_that_was_there(linker
     assert folder_to_bytes(tmp_path / "linker") == before
     for left in tmp_path.glob(".linker.*.tmp"):
         os.utime(left, (0, 0))
-    linker.to_disk(tmp_path)  # clears what the killed one has left
+    linker.to_disk(tmp_path)  # removes the files that the killed process has left
     assert folder_to_bytes(tmp_path) == {f"linker/{path}": data for path, data in before.items()}
 
 
@@ -1096,7 +1096,7 @@ def test_to_bytes_and_from_bytes(nlp: Language, other: Any, linker: Any, one_by_
 def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
-    path.unlink()  # may be a link
+    path.unlink()  # it may be a link
     path.write_bytes(bytes(data))
 
 
@@ -1122,7 +1122,7 @@ def test_damaged_files_are_refused(tiny_linker: Path, tmp_path: Path, file: str,
     linker = SapBertLinker(NameEncoder(), AnnoyIndex(), linker_name=str(folder))
     with pytest.raises(DamagedFile, match=code):
         linker(mention("cold"))
-    with pytest.raises(DamagedFile, match=code):  # and again: nothing half-loaded is used
+    with pytest.raises(DamagedFile, match=code):  # the second try fails too, because no half-loaded linker is used
         linker.load()
 
 
@@ -1160,7 +1160,7 @@ def test_an_index_of_another_encoder_dimension_or_kb_is_refused(linker: Any, oth
     rebuilt(folder, vectors, right)
     made = other()
     made.set_folder(folder, exclude=["model"])
-    assert type(made.index) is ExactIndex  # a linker brings the engine it was built with
+    assert type(made.index) is ExactIndex  # a linker has the engine that it was built with
     expected = result(made(mention("heart attacks")))
     for wrong, matrix, different in (
         ({**right, "encoder": "0" * 32, "encoder_name": "biolord"}, vectors, "encoder"),
@@ -1172,11 +1172,11 @@ def test_an_index_of_another_encoder_dimension_or_kb_is_refused(linker: Any, oth
         with pytest.raises(SapbertError, match=rf"E203.*they differ in {different}\.") as info:
             made.set_folder(folder, exclude=["model"])
         assert wrong["encoder_name"] in str(info.value)
-        assert result(made(mention("heart attacks"))) == expected  # a refused folder leaves the linker as it was
+        assert result(made(mention("heart attacks"))) == expected  # a refused folder does not change the linker
 
 
 def test_an_encoder_that_the_linker_was_not_built_with_is_refused(tiny_linker: Path):
-    """Naming an encoder beside a linker built with another one would otherwise be ignored."""
+    """Without the error, the name of another encoder would be silently ignored."""
     model = {"@architectures": "spacy-sapbert.NameEncoder.v1", "name": "cambridgeltl/SapBERT-from-PubMedBERT-fulltext"}
     linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker), "model": model})
     for _ in range(2):
@@ -1240,7 +1240,7 @@ def test_initialize_without_a_loader_reads_what_is_named(tiny_linker: Path):
 
 @pytest.mark.e2e
 def test_assemble_package_and_load_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """`spacy assemble` builds from a source file with no script of ours; the pipeline then needs neither source nor cache."""
+    """`spacy assemble` builds a linker from a source file without a script; the pipeline then needs neither source nor cache."""
     from spacy.cli._util import app
     from spacy.cli.package import package
     from typer.testing import CliRunner

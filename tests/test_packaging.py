@@ -1,4 +1,4 @@
-"""What a user gets: the wheel's content, its data files, and that every registered name can be imported."""
+"""The package that a user gets: the content of the wheel, its data files, and every registered name can be imported."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EXPECTED_GROUPS = {
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
-    """Built from a copy, so that a stale build folder can't hide or add a file, and with no network."""
+    """The wheel, built without a network from a copy, so that an old build folder cannot hide or add a file."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.md"):
         if (ROOT / name).is_file():
@@ -46,7 +46,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
     for name in ("spacy_sapbert", "training", "tests", "benchmarks"):
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-            # as if it were a package: what find_packages() without include= would take along
+            # as if it were a package, which find_packages() without include= would include
             (source / name / "__init__.py").touch()
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(out), str(source)]
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -107,7 +107,7 @@ print("resolved")
 
 def test_entry_points_resolve_in_the_wheel(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path)
-    # spaCy swallows what goes wrong here and says that the name is not known
+    # spaCy hides errors here, and only says that the name is not known
     targets = [target.split(":") for names in entry_points(wheel).values() for target in names.values()]
     command = [sys.executable, "-I", "-c", RESOLVE, str(tmp_path), json.dumps(targets)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL)
@@ -115,7 +115,7 @@ def test_entry_points_resolve_in_the_wheel(wheel: zipfile.ZipFile, tmp_path: Pat
 
 
 def tracked_files() -> List[str]:
-    """Return the files of the checkout that git knows; skip where this is no checkout."""
+    """Return the files of the checkout that git tracks; skip if this is not a checkout."""
     done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip("not a git checkout")
@@ -123,7 +123,7 @@ def tracked_files() -> List[str]:
 
 
 def test_sdist_holds_what_its_tests_need(tmp_path: Path) -> None:
-    """Build the sdist from the tracked files, unpack it, and run tests in it that read files of every folder."""
+    """Build the sdist from the tracked files, unpack it, and run those tests in it that read files from every folder."""
     source, out = tmp_path / "source", tmp_path / "out"
     for name in tracked_files():
         (source / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A word of a note stays in the note: it is in no log, cache, temporary file, error, file of failures or saved linker. And nothing is sent."""
+"""A word of a note is not written into a log, the cache, a temporary file, an error, a file of failures or a saved linker, and nothing is sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fails_on_name(doc: Any) -> Any:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """All that is written outside of what a test names: cache and temporary files."""
+    """The folder for everything that is written to other places than a test names: the cache and temporary files."""
     folder = tmp_path / "home"
     (folder / "tmp").mkdir(parents=True)
     monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(folder / "cache"))
@@ -61,7 +61,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
 
 
 def holders(*folders: Path) -> list[str]:
-    """Return the files that hold the word, in UTF-8 or UTF-16, in any case."""
+    """Return the files that contain the word, in UTF-8 or UTF-16, in upper or lower case."""
     forms = [form for word in (WORD, WORD.lower(), WORD.upper()) for form in (word.encode(), word.encode("utf-16-le"))]
     files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     return [path.name for path in files if any(form in path.read_bytes() for form in forms)]
@@ -99,14 +99,14 @@ def test_a_saved_linker_holds_no_word_of_the_notes_it_saw(tiny_linker: Path, hom
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
     doc = nlp.make_doc(NOTE)
-    doc.ents = [doc.char_span(len(WORD) + 5, len(WORD) + 10, label="DISO"), doc.char_span(0, len(WORD), label="DISO")]  # also as a mention
+    doc.ents = [doc.char_span(len(WORD) + 5, len(WORD) + 10, label="DISO"), doc.char_span(0, len(WORD), label="DISO")]  # the word is also a mention
     linker(doc)
     assert [bool(ent.kb_id_) for ent in doc.ents] == [False, True]
     linker.add_alias(doc.ents[1].kb_id_, "hotness")
     linker.to_disk(tmp_path / "linker")
     assert holders(tmp_path / "linker", home) == []
     nlp.to_disk(tmp_path / "nlp")
-    assert holders(tmp_path / "nlp") == ["strings.json"]  # spaCy's: SECURITY.md says so
+    assert holders(tmp_path / "nlp") == ["strings.json"]  # a file of spaCy; SECURITY.md mentions it
     fresh = spacy.blank("en")  # a pipeline that is saved before it reads notes
     fresh.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
     fresh.to_disk(tmp_path / "fresh")

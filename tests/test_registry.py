@@ -1,4 +1,4 @@
-"""setup.py's entry points are the one list of registered names: each is resolved here, the way spaCy does it."""
+"""The entry points in setup.py list all registered names; each one is resolved here in the same way as in spaCy."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_factories_tell_what_they_assign_and_require():
     assert linker.scores == ["nel_micro_f", "nel_micro_r", "nel_micro_p"]
     nlp.add_pipe("sapbert_linker")
     problems = nlp.analyze_pipes()["problems"]
-    assert problems == {"sapbert_linker": ["doc.ents"]}  # nothing before it sets entities
+    assert problems == {"sapbert_linker": ["doc.ents"]}  # no component before it sets entities
     nlp.add_pipe("concept_matcher", first=True)
     assert nlp.analyze_pipes()["problems"] == {"concept_matcher": [], "sapbert_linker": []}
 

@@ -1,4 +1,4 @@
-"""Rendering is tested on Docs made by hand: no model, no knowledge base."""
+"""Rendering, tested on Docs made by hand, without a model and a knowledge base."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def kb() -> SimpleNamespace:
 
 @pytest.fixture(autouse=True)
 def extensions() -> Iterator[None]:
-    """The linker registers these with its own defaults: leave none behind."""
+    """Remove the extensions after a test, because the linker registers them with its own defaults."""
     made = [name for name in ("kb_ents", "kb_codes", "kb_explain") if not Span.has_extension(name)]
     for name in made:
         Span.set_extension(name, default=None)
@@ -55,7 +55,7 @@ def extensions() -> Iterator[None]:
 
 
 def link(doc: Doc, mentions: List[Tuple[str, str, str, List[Tuple[str, float]]]], **more: Dict[str, Any]) -> Doc:
-    """mentions: (text, label, kb_id, candidates), in order of appearance."""
+    """Write links into a Doc; mentions: (text, label, kb_id, candidates), in order of appearance."""
     ents, at = [], 0
     for text, label, kb_id, candidates in mentions:
         start = doc.text.index(text, at)
@@ -86,13 +86,13 @@ def doc() -> Doc:
 
 
 class Page(HTMLParser):
-    """Collects what tests ask for, and fails where tags don't close in order."""
+    """A parser that collects the parts that tests need, and fails if tags are not closed in order."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
         self.stack: List[str] = []
         self.tags: List[Tuple[str, Dict[str, Optional[str]]]] = []
-        self.entities = ""  # the text inside displaCy's container, cards left out
+        self.entities = ""  # the text inside displaCy's container, without the cards
         self.hidden = 0
         self.feed(html)
         self.close()
@@ -125,7 +125,7 @@ def test_rows(doc: Doc, kb: SimpleNamespace) -> None:
     assert fits["codes"] == {"HPO": ["HP:0001250"], "SNOMEDCT_US": ["91175000"]}
     assert fits["explain"]["runner_up"] == ["C0026827", "x", 0.4]
     assert floppy["types"] == ["T184", "T999"]
-    assert floppy["type_names"] == ["Sign or Symptom", "T999"]  # a type that the tree doesn't know keeps its number
+    assert floppy["type_names"] == ["Sign or Symptom", "T999"]  # a type that is not in the tree keeps its number
     assert (baby["score"], baby["codes"], baby["explain"]) == (0.77, {}, {})
     assert (zorbing["cui"], zorbing["name"], zorbing["types"], zorbing["score"]) == ("NIL", "", [], None)
     assert zorbing["candidates"] == [["C0036572", "Seizure", 0.31]]
@@ -203,7 +203,7 @@ def test_table_without_a_terminal(doc: Doc, kb: SimpleNamespace) -> None:
     assert max(map(len, text.splitlines())) <= render.MIN_WIDTH
     assert text.index("n1") < text.index("C0036572") < text.index("[n2]")
     line = next(line for line in text.splitlines() if "C0036572" in line)
-    assert "Score" in text  # whole: the columns fit the width
+    assert "Score" in text  # not cut, because the columns fit the width
     assert re.search(r"fits +C0036572 +Seizure +Sign or Symptom +0\.91", line)
     assert re.search(r"zorbing +NIL", text)
     assert "2 notes, 8 mentions, 6 linked, 3 concepts, 2 NIL" in text
@@ -243,7 +243,7 @@ def test_html_colours_labels_of_others_by_the_concept(kb: SimpleNamespace) -> No
     doc.ents = [
         Span(doc, 0, 1, "PROBLEM", kb_id="C0036572"),
         Span(doc, 2, 3, "PROBLEM", kb_id="NIL"),
-        Span(doc, 4, 5, "CHEM", kb_id="C0036572"),  # a group is what its recogniser says
+        Span(doc, 4, 5, "CHEM", kb_id="C0036572"),  # the group is the label of the recogniser
     ]
     html = render.to_html([(doc, "n1")], kb, "Links")
     assert [mark["class"] for mark in Page(html).all("mark")] == ["m g-DISO", "m g-other nil", "m g-CHEM"]
@@ -342,7 +342,7 @@ def test_doubtful_links_are_hatched(probability: float | None, doubtful: bool) -
     html, also = marked_note("fits", [row, {**row, "cui": "NIL", "start": 1}], ["m-1", "m-2"], "panel")
     assert (' doubt" data-s="family" id="m-1"' in html) == doubtful
     assert len(also) == 1
-    assert "doubt" not in also[0]  # what is not linked is not doubtful
+    assert "doubt" not in also[0]  # a mention without a link is not doubtful
 
 
 def test_codes_stand_behind_their_vocabulary_once(kb: SimpleNamespace) -> None:
@@ -372,7 +372,7 @@ def test_html_index_has_counts(doc: Doc, kb: SimpleNamespace) -> None:
 
 @pytest.fixture
 def judged(doc: Doc) -> Iterator[Doc]:
-    """The Doc with statuses: the first mention is denied, the second is the family's past; and with an extension of another component."""
+    """Return the Doc with statuses (the first mention is denied, the second is about the family's past) and an extension of another component."""
     made = [name for name in ("assertion", "is_negated_elsewhere") if not Span.has_extension(name)]
     for name in made:
         Span.set_extension(name, default=None)

@@ -1,4 +1,4 @@
-"""An opened linker and its search, without a Doc: what is remembered, what the engine and the encoder are asked, what a failed change leaves."""
+"""The search of an opened linker, without a Doc: the cache, calls of the engine and the encoder, and failed changes of settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HYPERTENSION = "C9100009"
 
 
 class Watched:
-    """A part of a bundle that writes down what it is asked."""
+    """A part of a bundle that records its calls."""
 
     def __init__(self, part: Any) -> None:
         self._part = part

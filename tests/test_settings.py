@@ -1,4 +1,4 @@
-"""Settings are written once: the config, the constructor, the documentation and the attributes of the component follow them."""
+"""Settings are defined once; the config, the constructor, the documentation and the attributes of the component agree with them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_setting_is_an_attribute_that_is_checked_and_takes_effect_at_once(tiny
 
     assert answer() == (True, "C9100003")
     linker.threshold = 0.999
-    assert answer() == (False, "C9100003")  # not the remembered answer
+    assert answer() == (False, "C9100003")  # the remembered answer is not used
     for setting, value, code in (("k", 0, "E002"), ("threshold", 2.0, "E002"), ("vocabularies", ["ICD9"], "E105"), ("coverage", 0.9, "E010")):
         with pytest.raises(SapbertError, match=code):
             setattr(linker, setting, value)
@@ -112,7 +112,7 @@ def test_every_setting_is_an_attribute_of_the_class() -> None:
 
 
 def test_an_attribute_that_an_encoder_lacks_is_named(tiny_linker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An AttributeError inside the loading is not one of the linker."""
+    """An AttributeError while the encoder is loaded must not look like a missing attribute of the linker."""
     linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
     monkeypatch.setattr(NameEncoder, "load", lambda self, folder: self.no_such_tokenizer)
     with pytest.raises(AttributeError, match="'NameEncoder' object has no attribute 'no_such_tokenizer'"):
@@ -155,6 +155,6 @@ def test_a_list_that_changes_later_does_not_change_the_settings() -> None:
     types["X"].append("T033")
     types["Y"] = ["T061"]
     assert (settings.labels_discard, settings.types, settings.vocabularies) == (("A",), {"X": ("T047",)}, ("RXNORM",))
-    assert settings.scores_depend_on()["vocabularies"] == ["RXNORM"]  # as JSON has it
+    assert settings.scores_depend_on()["vocabularies"] == ["RXNORM"]  # a list, as in JSON
     with pytest.raises(SapbertError, match=r"E002.*labels_discard.*list of texts"):
         Settings(labels_discard="PROBLEM")

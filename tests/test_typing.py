@@ -1,4 +1,4 @@
-"""What a user's program sees: the public classes and the commands are typed, under `mypy --strict`."""
+"""The public classes and the commands have types that pass `mypy --strict` in the program of a user."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ cli.kb_info(path="kb")
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return what mypy says about the program; what it says about the package is for the check of the package itself."""
+    """Return the errors of mypy for the program; the package itself is checked elsewhere."""
     program = tmp_path_factory.mktemp("user") / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, "-m", "mypy", "--strict", str(program)]

@@ -10,7 +10,7 @@ import pytest
 import srsly
 
 ROOT = Path(__file__).parent.parent
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))  # none in an sdist
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))  # an sdist has none
 
 
 def jobs(path: Path) -> dict[str, Any]:

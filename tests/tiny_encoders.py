@@ -25,7 +25,7 @@ class OwnTokenizerFast(BertTokenizerFast):
 
 
 def make_bert(folder: Path, seed: int = 0, width: int = 32, dropout: float = 0.0) -> Path:
-    """A Hugging Face folder as SapBERT's: a plain transformer with random weights and no sentence-transformers settings."""
+    """Make a Hugging Face folder like that of SapBERT: a plain transformer with random weights, without settings of sentence-transformers."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
     BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(str(folder))
@@ -39,7 +39,7 @@ def make_bert(folder: Path, seed: int = 0, width: int = 32, dropout: float = 0.0
 
 
 def with_code(folder: Path, marker: Path, *, config: bool = True, tokenizer: bool = False, names: str = "Own") -> Path:
-    """Make an encoder's folder need a Python file, `own.py`. marker: written by that file when it is run. names: of the classes."""
+    """Make an encoder's folder need a Python file, `own.py`. marker: a file that the code writes when it is run. names: names of the classes."""
     (folder / "own.py").write_text(OWN_CODE.format(marker=str(marker)))
     if config:
         change_json(folder / "config.json", model_type="own-bert", auto_map={"AutoConfig": f"own.{names}Config", "AutoModel": f"own.{names}Model"})

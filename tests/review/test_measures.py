@@ -1,4 +1,4 @@
-"""Precision, agreement and what is left to review, by hand."""
+"""Precision, agreement and the number of links left to review, computed by hand."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def test_kappa_by_hand() -> None:
     ("kept", "probabilities", "wished", "expected", "number"),
     [
         (0, [0.9, 0.5, 0.8, 0.8], 0.75, 0.75, 0),
-        # right in the end: 3. At .9, 3 · .1 / .9 = .333 wrong ones may stay: of doubts .5 .2 .2 .1, the first two have to go
+        # 3 links are right in the end. For .9, 3 · .1 / .9 = .333 wrong ones are allowed: of the error probabilities .5 .2 .2 .1, the first two must be reviewed
         (0, [0.9, 0.5, 0.8, 0.8], 0.9, 0.75, 2),
-        # with 7 reviewed ones, 10 · .1 / .9 = 1.11 may stay: all
+        # with 7 reviewed ones, 10 · .1 / .9 = 1.11 wrong ones are allowed, so none must be reviewed
         (7, [0.9, 0.5, 0.8, 0.8], 0.9, 10 / 11, 0),
         (0, [], 0.9, None, 0),
         (0, [0.0, 0.0], 0.9, 0.0, 2),
@@ -80,14 +80,14 @@ def test_precision_and_agreement_of_a_review(tmp_path: Path) -> None:
         ("ann", "reject", "cold", "C2"),
         ("bob", "accept", "cold", "C2"),
         ("ann", "choose", "MI", "C9"),
-        ("ann", "choose", "2001", "C9"),  # no link was proposed: it says nothing about the precision of links
+        ("ann", "choose", "2001", "C9"),  # no link was proposed, so it does not count for the precision of links
     ]:
         store.record(who, {"kind": kind, "mention": at[mention], "cui": cui})
     found = {each.what: (each.right, each.reviewed) for each in precisions(store)}
-    assert found == {"all links": (1, 2), "probability 0.6 to 0.8": (0, 1), "probability 0.95 to 1": (1, 1)}  # "cold" is in dispute
+    assert found == {"all links": (1, 2), "probability 0.6 to 0.8": (0, 1), "probability 0.95 to 1": (1, 1)}  # "cold" is disputed
     (both,) = agreements(store.log())
     assert (both.reviewers, both.mentions, both.same, both.differ) == (("ann", "bob"), 2, 1, [at["cold"]])
     assert both.kappa == pytest.approx(1 / 3)  # same: .5; by chance: C1 .5 · .5 = .25; (.5 - .25) / .75
     now = left_in(store, 0.9)
     assert (now.open, now.left) == (1, 1)
-    assert now.expected == pytest.approx(3.5 / 4)  # Fever, MI and 2001 are right; cold is in dispute: open, with .5
+    assert now.expected == pytest.approx(3.5 / 4)  # Fever, MI and 2001 are right; cold is disputed, so it is open and counts .5

@@ -1,4 +1,4 @@
-"""What comes out of a review, by hand: gold annotations, tables, names, the report, and the names in a linker."""
+"""The exports of a review, checked by hand: gold annotations, tables, names, the report, and the names in a linker."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def number(review: ReviewStore) -> Callable[[str], int]:
 
 @pytest.fixture
 def decided(review: ReviewStore, number: Callable[[str], int]) -> ReviewStore:
-    """Fever right, the cold another concept, hypertension rejected and its span moved, asthma open; "Hyper" is added."""
+    """A review: Fever is right, cold gets another concept, hypertension is rejected and its span moved, asthma is open; "Hyper" is added."""
     review.record("Ann", {"kind": "accept", "mention": number("Fever"), "cui": "C9100027"})
     review.record("Ann", {"kind": "choose", "mention": number("cold"), "cui": "C9100010"})
     review.record("Ann", {"kind": "reject", "mention": number("Hypertension"), "cui": "C9100009"})
@@ -83,7 +83,7 @@ def test_a_docbin_says_what_is_missing_and_calibrate_reads_it(decided: ReviewSto
     doc = read()
     assert doc.text == NOTE
     assert [(ent.text, ent.kb_id_) for ent in doc.ents] == [("Fever", "C9100027"), ("cold", "C9100010"), ("Hypertension", "NIL")]
-    assert doc[1].ent_iob_ == ""  # not known
+    assert doc[1].ent_iob_ == ""  # missing
     observed = nlp.get_pipe("sapbert_linker").observe([doc])
     assert [each.right for each in observed] == [True, False, False]
     decided.record("Ann", {"kind": "nil", "mention": number("asthma")})
@@ -101,7 +101,7 @@ def test_tables(decided: ReviewStore, tiny_kb: KnowledgeBase) -> None:
         ("Hyper", "1", "", "", "INVALID_TARGET"),
         ("Hypertension", "1", "", "", "INVALID_TARGET"),
     ]
-    assert rows[0]["statusSetBy"] == "'=Bo"  # no formula
+    assert rows[0]["statusSetBy"] == "'=Bo"  # not a formula
     stream = io.StringIO()
     assert tables.write_sssom(decided, lambda cui: name_of(tiny_kb, cui), stream) == 4
     lines = stream.getvalue().splitlines()
@@ -130,7 +130,7 @@ def test_names_are_the_linkers_at_once_and_go_when_undone(decided: ReviewStore, 
 def test_the_report(decided: ReviewStore) -> None:
     figures = report(decided, 0.9)
     first = figures["precision"][0]
-    assert (first["right"], first["reviewed"]) == (1, 3)  # the mention that a reviewer added is no link of the linker
+    assert (first["right"], first["reviewed"]) == (1, 3)  # the mention that a reviewer added is not a link of the linker
     assert first["low"] == pytest.approx(0.0615, abs=1e-4)  # Wilson, by hand: (1/3 + z²/6 - z √(2/27 + z²/36)) / (1 + z²/3)
     words = in_words(figures)
     assert "all links: 1 of 3 right, 33.3% (95% interval 6.1% to 79.2%)" in words

@@ -1,4 +1,4 @@
-"""The review store: its log keeps everything, by several writers and through a kill; what follows from it is as by hand."""
+"""The review store: its log keeps everything, with several writers and after a kill; its results are as computed by hand."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_note_and_its_mentions_come_back(store: ReviewStore) -> None:
     assert (note.text, note.lang, note.linked_with) == (TEXT, "en", "a")
     found = [(m.record["mention"], m.record["cui"], m.record["probability"], m.record["candidates"]) for m in store.mentions(note)]
     assert found == [("Fever", "C1", 0.9, [["C1", 0.9]]), ("cold", "C2", 0.5, [["C2", 0.9]]), ("MI", "NIL", None, [["NIL", 0.9]])]
-    assert not store.add_note("n1", TEXT, [])  # as it is there, with its mentions
+    assert not store.add_note("n1", TEXT, [])  # it is already there, with its mentions
     assert store.count() == (1, 3)
     with pytest.raises(SapbertError, match="E083"):
         store.add_note("n1", "another text", [])
@@ -96,7 +96,7 @@ def test_the_last_decision_of_a_reviewer_counts_and_undo_brings_the_one_before(s
     assert final() == "C7"
     store.record("ann", {"kind": "undo", "event": second.number})
     assert final() == "C1"
-    assert len(store.events()) == 3  # nothing is taken out of the log
+    assert len(store.events()) == 3  # nothing is removed from the log
 
 
 def test_reviewers_who_differ_are_settled_by_an_adjudicator(store: ReviewStore) -> None:
@@ -194,7 +194,7 @@ def test_the_log_cannot_be_changed(store: ReviewStore) -> None:
     assert [event.reviewer for event in store.events()] == ["ann"]
 
 
-# -- proposals of a linker that was changed -----------------------------------------------------------------------------
+# -- proposals after a change of the linker -----------------------------------------------------------------------------
 
 
 def test_new_proposals_replace_what_nobody_spoke_about(store: ReviewStore) -> None:
@@ -202,7 +202,7 @@ def test_new_proposals_replace_what_nobody_spoke_about(store: ReviewStore) -> No
     store.record("ann", {"kind": "reject", "mention": before["Fever"], "cui": "C1"})
     store.propose(store.note("n1"), [row("Fever", "C5"), row("cold", "C6"), row("2001", "C7")], "b")
     found = {m.record["mention"]: (m.record["cui"], m.number) for m in store.mentions(store.note("n1"))}
-    assert found["Fever"] == ("C1", before["Fever"])  # what was reviewed stays as it was seen
+    assert found["Fever"] == ("C1", before["Fever"])  # a reviewed mention stays as the reviewer saw it
     assert {mention: cui for mention, (cui, _) in found.items()} == {"Fever": "C1", "cold": "C6", "2001": "C7"}
     assert store.note("n1").linked_with == "b"
 
@@ -228,7 +228,7 @@ def test_search_takes_marks_as_they_are(store: ReviewStore) -> None:
     assert store.find("FEVER") == ["n1"]
     assert store.find("0% o") == ["n2"]
     assert store.find("m_a") == ["n2"]
-    assert store.find("r_a") == []  # _ is no wildcard
+    assert store.find("r_a") == []  # _ is not a wildcard
     assert store.find("n2") == ["n2"]
     assert store.with_concept("C2") == ["n1"]
     assert store.concepts() == [("C1", 1), ("C2", 1)]
@@ -323,7 +323,7 @@ for i in range(1_000_000):
 def test_what_was_confirmed_is_there_after_a_kill(store: ReviewStore) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(store.path), who], stdout=subprocess.PIPE, text=True) for who in ("ann", "bob")]
     confirmed = []
-    for writer in writers:  # each has written some, and is in the middle of more
+    for writer in writers:  # each writer has written some events, and is writing more
         assert writer.stdout is not None
         for _ in range(20):
             writer.stdout.readline()
@@ -338,11 +338,11 @@ def test_what_was_confirmed_is_there_after_a_kill(store: ReviewStore) -> None:
     for who, count in zip(("ann", "bob"), confirmed):
         names = [event.said.name for event in again.events() if event.reviewer == who]  # type: ignore[union-attr]
         assert names[:count] == [f"name {i}" for i in range(count)]
-        assert len(names) <= count + 1  # one may have been written and not yet confirmed
+        assert len(names) <= count + 1  # one may be written but not yet confirmed
     assert again.count() == (1, 3)
 
 
-# -- the log, by its meaning --------------------------------------------------------------------------------------------
+# -- the meaning of the log ---------------------------------------------------------------------------------------------
 
 KINDS = st.sampled_from(["accept", "reject", "nil", "undo"])
 

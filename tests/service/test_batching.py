@@ -1,4 +1,4 @@
-"""The queue of the service: order, sizes, limits, what is left out, and the end."""
+"""The queue of the service: order, sizes, limits, requests that are left out, and the shutdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = 30
 
 
 class Held:
-    """Work that doubles numbers, and waits for `go` while it works on a 0. It keeps the batches it saw."""
+    """Work that doubles numbers, waits for `go` when it gets a 0, and records its batches."""
 
     def __init__(self) -> None:
         self.go, self.begun = threading.Event(), threading.Event()
@@ -30,7 +30,7 @@ class Held:
 
 
 def held(batch_size: int = 4, max_queue: int = 10) -> tuple[Held, Batcher[int, int]]:
-    """A batcher that works on a 0 until `go`."""
+    """A batcher that is busy with a 0 until `go`."""
     work = Held()
     batcher: Batcher[int, int] = Batcher(work, batch_size=batch_size, max_queue=max_queue)
     batcher.start()
@@ -118,6 +118,6 @@ def test_the_wait_grows_with_the_queue_and_has_a_limit() -> None:
     batcher: Batcher[int, int] = Batcher(lambda items: [*items], batch_size=1, max_queue=5000)
     assert batcher.retry_after == 1
     batcher.submit(range(100))
-    assert batcher.retry_after == 10  # a tenth of a second for each, before one was measured
+    assert batcher.retry_after == 10  # a tenth of a second for each text, before the time was measured
     batcher.submit(range(4000))
     assert batcher.retry_after == MAX_RETRY_SECONDS

@@ -1,4 +1,4 @@
-"""The loop of a review in a real browser: open, reject links, add a name, see the next note linked by it, export, calibrate; precision rises."""
+"""A whole review in a real browser: open the page, reject links, add a name, see that it links the next note, export, calibrate; precision rises."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BLOBBY = "Blobby since Monday."
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A browser, or skip."""
+    """A browser; skip if there is none."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright==1.55.0")
     if CHROMIUM is None:
         pytest.skip("there is no chromium: apt-get install chromium, or name one in the environment variable CHROMIUM")
@@ -88,7 +88,7 @@ def served(linker_folder: Path, tmp_path: Path) -> Iterator[Callable[..., tuple[
 
 
 def open_page(browser: Any, url: str, name: str = "Ann", width: int = 1280) -> Any:
-    """Open the page as a reviewer; errors in it fail the test."""
+    """Open the page as a reviewer; errors on the page fail the test."""
     page = browser.new_page(viewport={"width": width, "height": 900}, accept_downloads=True)
     page.set_default_timeout(20_000)
     page.on("pageerror", lambda error: pytest.fail(f"the page failed: {error}"))
@@ -103,7 +103,7 @@ def open_note(page: Any, note: str) -> None:
 
 
 def decide(page: Any, mention: str, key: str) -> None:
-    """Choose a mention and press a key; wait until it is written."""
+    """Choose a mention and press a key; wait until the decision is written."""
     mark = page.locator("#note mark", has_text=mention).first
     mark.click()
     with page.expect_response(lambda answer: answer.url.endswith("/review/events") and answer.request.method == "POST") as said:
@@ -113,7 +113,7 @@ def decide(page: Any, mention: str, key: str) -> None:
 
 
 def right_links(linker: Path, **settings: Any) -> tuple[int, int]:
-    """Return how many links of all notes are right, and how many there are. The abbreviations mean something that no concept is."""
+    """Return the number of right links and of all links in all notes. No concept is right for the abbreviations."""
     nlp = load(str(linker))
     component: Any = nlp.get_pipe("sapbert_linker")
     component.change_settings(**settings)
@@ -124,7 +124,7 @@ def right_links(linker: Path, **settings: Any) -> tuple[int, int]:
 
 def test_the_whole_loop(browser: Any, served: Any, linker_folder: Path, tmp_path: Path) -> None:
     store, running = served([*AMBIGUOUS, *CLEAR, "Nothing yet.", BLOBBY])
-    for note in store.notes():  # what another reviewer accepted before
+    for note in store.notes():  # decisions that another reviewer made before
         if note.text in CLEAR:
             for mention in store.mentions(note):
                 store.record("Bo", {"kind": "accept", "mention": mention.number, "cui": mention.record["cui"]})
@@ -165,7 +165,7 @@ def test_two_browsers_see_each_other_and_differ(browser: Any, served: Any) -> No
     store, running = served(["Fever and asthma."])
     ann, bo = open_page(browser, running.url, "Ann"), open_page(browser, running.url, "Bo")
     decide(ann, "Fever", "a")
-    bo.wait_for_selector("#note mark.decided:has-text('Fever')")  # it asks for what others say
+    bo.wait_for_selector("#note mark.decided:has-text('Fever')")  # the page loads the decisions of others
     bo.locator("#note mark", has_text="Fever").first.click()
     bo.keyboard.press("r")
     bo.wait_for_selector("#note mark.disputed:has-text('Fever')")

@@ -1,4 +1,4 @@
-"""The routes of a review: who may ask, notes as they are needed, what is said, and no text in the log."""
+"""The routes of a review: access, notes, decisions, and no text in the log."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Start = Callable[..., TestClient]
 
 @pytest.fixture
 def start(nlp: Language, tmp_path: Path) -> Iterator[Start]:
-    """Start services over one review."""
+    """Start services for one review."""
     linker: Any = nlp.get_pipe("sapbert_linker")
     bundle = linker.bundle
     store = ReviewStore(tmp_path / "review.sqlite")
@@ -134,7 +134,7 @@ def test_what_cannot_be_said(start: Start, event: dict[str, Any], status: int, c
 
 def test_who_may_ask(start: Start) -> None:
     client = start(api_key="secret")
-    for path in ("/", "/review/page.js", "/review/page.css"):  # they hold no notes
+    for path in ("/", "/review/page.js", "/review/page.css"):  # these pages hold no notes
         assert client.get(path).status_code == 200
     for path in ("/review/notes", "/review/note?id=x", "/review/export?format=jsonl", "/review/report", "/review/events", "/review/concepts"):
         assert client.get(path).status_code == 401

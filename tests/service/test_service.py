@@ -1,4 +1,4 @@
-"""The service in this process: its answers are the library's, its limits hold, its log has no text."""
+"""The service in this process: its answers are those of the library, its limits work, and its log has no text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BLANK = spacy.blank("en")
 
 
 class Gate:
-    """Holds the work on texts with the word GATE until `open` is set, and raises on texts with BOOM."""
+    """A component that waits on texts with the word GATE until `open` is set, and raises on texts with BOOM."""
 
     def __init__(self) -> None:
         self.open, self.reached = threading.Event(), threading.Event()
@@ -57,7 +57,7 @@ class Gate:
             self.reached.set()
             assert self.open.wait(SECONDS)
         if "BOOM" in doc.text:
-            raise RuntimeError(f"cannot read {doc.text}")  # as others' components do: the text is in the message
+            raise RuntimeError(f"cannot read {doc.text}")  # as components of others may do: the text is in the message
         return doc
 
 
@@ -75,7 +75,7 @@ def pipeline(tiny_linker: Path) -> Language:
 
 @pytest.fixture(autouse=True)
 def gate() -> Iterator[Gate]:
-    """A new gate for each test, which is opened at its end."""
+    """A new gate for each test; it is opened at the end of the test."""
     global GATE
     GATE = Gate()
     yield GATE
@@ -84,7 +84,7 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture(scope="module")
 def library(tiny_linker: Path) -> Callable[..., list[dict[str, Any]]]:
-    """The mentions of a text by the library, with some settings of the linker changed."""
+    """Return the mentions of a text from the library, with some changed settings of the linker."""
     nlp = load(str(tiny_linker))
     linker: Any = nlp.get_pipe("sapbert_linker")
     as_made = linker.settings
@@ -98,7 +98,7 @@ def library(tiny_linker: Path) -> Callable[..., list[dict[str, Any]]]:
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A record as the service writes it."""
+    """Return a record as the service writes it."""
     row = json.loads(json.dumps(row))
     del row["note"]
     row["explain"].pop("cached", None)
@@ -114,14 +114,14 @@ def ready(client: TestClient) -> TestClient:
 
 @pytest.fixture(scope="module")
 def client(pipeline: Language) -> Iterator[TestClient]:
-    """A service with its defaults."""
+    """A service with default settings."""
     with TestClient(create_app(lambda: pipeline)) as made:
         yield ready(made)
 
 
 @pytest.fixture
 def with_settings(pipeline: Language) -> Iterator[Callable[..., TestClient]]:
-    """Start services with other settings."""
+    """Return a function that starts services with other settings."""
     opened = []
 
     def make(**settings: Any) -> TestClient:
@@ -190,7 +190,7 @@ CHANGES: list[dict[str, Any]] = [
 
 
 def rounded(found: Any) -> Any:
-    """Return records with numbers of three decimals."""
+    """Return records with numbers rounded to three decimals."""
     if isinstance(found, dict):
         return {key: rounded(value) for key, value in found.items()}
     if isinstance(found, list):
@@ -205,7 +205,7 @@ def test_whatever_else_is_in_the_batch_links_are_those_of_the_library(client: Te
         first = pool.submit(client.post, "/link", json={"text": "GATE"})
         assert gate.reached.wait(SECONDS)
         futures = [pool.submit(client.post, "/link", json={"text": text, "settings": changes}) for text, changes in asked]
-        while batcher_of(client).waiting < len(asked):  # all of them wait: they will be linked together
+        while batcher_of(client).waiting < len(asked):  # wait until all are in the queue, so that they are linked together
             assert not first.done()
         gate.open.set()
         got = [future.result(SECONDS).json()["results"][0]["mentions"] for future in futures]
@@ -246,7 +246,7 @@ def test_own_spans_keep_their_places(client: TestClient) -> None:
         ("chest pain", "DISO", "C9100031"),
         ("pain", "", "NIL"),
         ("SOB", "DISO", "C9100030"),
-        ("aspirin", "CHEM", "C9100053"),  # the white space is left out
+        ("aspirin", "CHEM", "C9100053"),  # white space at the ends is removed
         ("aspirin", "", "C9100053"),
         ("fever", "DISO", "C9100027"),
     ]
@@ -397,7 +397,7 @@ def test_the_examples_of_the_description_are_answered(client: TestClient) -> Non
                 assert client.post(path, json=example).status_code == 200
                 asked += 1
     assert asked == 4
-    assert client.get("/docs").status_code == 404  # its page loads scripts from elsewhere
+    assert client.get("/docs").status_code == 404  # the page would load scripts from another site
 
 
 # -- limits -------------------------------------------------------------------------------------------------------------
@@ -406,7 +406,7 @@ def test_the_examples_of_the_description_are_answered(client: TestClient) -> Non
 def test_limits_of_a_request(with_settings: Callable[..., TestClient]) -> None:
     client = with_settings(max_body_bytes=500, max_texts=3, max_characters=100)
     assert "500 bytes" in problem(client.post("/link", json={"text": "x" * 600}), 413, "E070")
-    problem(client.post("/link", content=(b"x" * 100 for _ in range(10))), 413, "E070")  # in chunks, of no known length
+    problem(client.post("/link", content=(b"x" * 100 for _ in range(10))), 413, "E070")  # sent in chunks, so the length is not known
     assert "101 characters" in problem(client.post("/link", json={"text": "x" * 101}), 422, "E071")
     assert client.post("/link", json={"text": "x" * 100}).status_code == 200
     assert "4 texts" in problem(client.post("/link", json={"texts": ["x"] * 4}), 422, "E071")
@@ -427,7 +427,7 @@ def test_a_full_queue_says_when_to_come_again(with_settings: Callable[..., TestC
         problem(refused, 429, "E072")
         assert 1 <= int(refused.headers["retry-after"]) <= 60
         gate.open.set()
-        assert first.result(SECONDS).status_code == 200  # what was accepted is answered
+        assert first.result(SECONDS).status_code == 200  # an accepted request is answered
         assert len(second.result(SECONDS).json()["results"]) == 3
     assert client.post("/link", json={"text": "fever"}).status_code == 200
 
@@ -499,7 +499,7 @@ def test_an_error_in_one_text_does_not_touch_the_others(client: TestClient, gate
     assert any("request-17 failed: RuntimeError" in record.getMessage() for record in caplog.records)
 
 
-# -- who may ask --------------------------------------------------------------------------------------------------------
+# -- access -------------------------------------------------------------------------------------------------------------
 
 
 def test_the_key(with_settings: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -523,7 +523,7 @@ def test_pages_of_other_origins(client: TestClient, with_settings: Callable[...,
     allowing = with_settings(cors_origins=["https://notes.example.org"], api_key="sesame")
     preflight = {**origin, "access-control-request-method": "POST", "access-control-request-headers": "x-api-key"}
     assert allowing.options("/link", headers=preflight).status_code == 200
-    answer = allowing.post("/link", json={"text": NOTE}, headers=origin)  # the page may read what is wrong
+    answer = allowing.post("/link", json={"text": NOTE}, headers=origin)  # the page can read the error
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (401, "https://notes.example.org")
     assert "access-control-allow-origin" not in allowing.get("/health", headers={"origin": "https://other.example.org"}).headers
 
@@ -573,7 +573,7 @@ def test_the_log_has_no_text(client: TestClient, caplog: pytest.LogCaptureFixtur
         client.get("/health", headers={"x-request-id": f"{word} {word}"})  # not an id
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("spacy_sapbert")]
     assert len(ours) == 8
-    assert all(word not in record.getMessage() for record in caplog.records if record.name != "httpx")  # the client's own log
+    assert all(word not in record.getMessage() for record in caplog.records if record.name != "httpx")  # without the log of the client
     assert sum("POST /link 200" in line for line in ours) == 1
 
 

@@ -1,4 +1,4 @@
-"""The service as a process: it is stopped while requests are open, clients misbehave, and it can't start."""
+"""The service as a process: stopping with open requests, clients that misbehave, and failures at the start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTE = "Fevers and a cold. No chest pain.\nTakes aspirin for hypertension. marzi
 
 
 class Running:
-    """A running service, with what it writes on standard error."""
+    """A running service and its standard error."""
 
     def __init__(self, linker: Path, *options: str, **environment: str) -> None:
         command = [sys.executable, "-m", "spacy_sapbert", "serve", "--port", "0", "--linker-name", str(linker), *options]
@@ -98,7 +98,7 @@ def test_stopped_while_requests_are_open_it_answers_them_all(start: Callable[...
     with ThreadPoolExecutor(6) as pool, httpx.Client(base_url=service.url, timeout=SECONDS) as client:
         answers = [pool.submit(ask, number) for number in range(6)]
         waiting = 0.0
-        while waiting < 40 and not all(answer.done() for answer in answers):  # most of the 60 texts wait
+        while waiting < 40 and not all(answer.done() for answer in answers):  # until most of the 60 texts wait in the queue
             line = next(line for line in client.get("/metrics").text.splitlines() if line.startswith("sapbert_waiting "))
             waiting = float(line.split()[1])
         assert waiting >= 40
@@ -124,7 +124,7 @@ def test_clients_that_misbehave(start: Callable[..., Running]) -> None:
     wanted = post(json={"text": NOTE}).json()
     before = psutil.Process(service.process.pid).memory_info().rss
     for _ in range(5):
-        with contextlib.suppress(httpx.WriteError, httpx.ReadError):  # it stops listening before all is sent
+        with contextlib.suppress(httpx.WriteError, httpx.ReadError):  # the service stops reading before everything is sent
             assert post(content=b"x" * 50_000_000).status_code == 413
     assert psutil.Process(service.process.pid).memory_info().rss - before < 30_000_000
     body = json.dumps({"text": NOTE * 100}).encode()
