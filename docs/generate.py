@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 DOCS = Path(__file__).parent
-QUOTED = re.compile(r"^<!-- figures: (?P<file>[\w-]+)(?: (?P<table>[\w-]+))? -->\n(?P<body>(?:\|.*\|\n)+)", re.MULTILINE)  # a table, and the comment above it that names its file
+QUOTED = re.compile(r"^<!-- figures: (?P<file>[\w-]+)(?: (?P<table>[\w-]+))? -->\n(?P<body>(?:\|.*\|\n)+)", re.MULTILINE)  # table and its comment
 DATA = DOCS / "figures" / "data"
 ENGINES = [
     ("exact", "ExactIndex"),
@@ -78,12 +78,12 @@ def figures_index() -> str:
     lines = ["# Figures", "", "Every measured number of this documentation is on one of these pages, with the command that measures it.", ""]
     lines += [
         "The numbers of version 0.1.0 were copied from the README of commit f457012. `python docs/generate.py --metrics metrics` writes the results of "
-        "new runs into these pages. A table is replaced if the results have all of its cells; it then says at which commit, when and on which machine it "
-        "was measured. The sentences below the tables are written by hand.",
+        "new runs into these pages. A table is replaced if the results have all of its cells; it then says at which commit, when and on which machine "
+        "it was measured. The sentences below the tables are written by hand.",
         "",
         "`DATA` is a folder with the files of the section `assets` of `project.yml`, under the same paths without `assets/` "
-        "(`corpora/ncbi_disease/test.pubtator.txt.gz`). `python -m training assets hpo ontologies corpora dictionaries similarity` makes such a folder, "
-        "`assets`. `throughput`, `load` and `size` also read the clinical notes of MTSamples from `DATA`; no command downloads these.",
+        "(`corpora/ncbi_disease/test.pubtator.txt.gz`). `python -m training assets hpo ontologies corpora dictionaries similarity` makes such a "
+        "folder, `assets`. `throughput`, `load` and `size` also read the clinical notes of MTSamples from `DATA`; no command downloads these.",
         "",
     ]
     rows = [(path.stem, json.loads(path.read_text(encoding="utf-8"))) for path in data_files()]
@@ -213,7 +213,7 @@ def origin(made: dict[str, Any], content: dict[str, Any], results: dict[str, Pat
         tables = [content[stem][section][name] for section, name in re.findall(rf"{{{stem}\[([^\]]*)\]\[([^\]]*)\]", cells)]
         if "versions" in content[stem]:
             runs = [(content[stem]["versions"], written)]
-        elif all(isinstance(one, dict) and "on" in one for one in tables):  # results of `python -m benchmarks`: each table has its own commit and date
+        elif all(isinstance(one, dict) and "on" in one for one in tables):  # `python -m benchmarks`: each table has its own commit and date
             runs = [(one["on"], one["measured"][:10]) for one in tables]
         else:  # counts are the same on every machine
             origins.append(written)
@@ -350,7 +350,7 @@ def errors_page() -> str:
         "# Errors and warnings",
         "",
         "Every error of this package is a `SapbertError` with a code (`error.code`), and every warning a `SapbertWarning` (`warning.code`). A message says what is",
-        "wrong, with which value, and what to do next. Words in *italics* are placeholders for the value. The package's logger has the name `spacy_sapbert`.",
+        "wrong, with which value, and what to do next. Words in *italics* are placeholders. The package's logger has the name `spacy_sapbert`.",
         "",
     ]
     group = ""

@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # must be set before the hub's client is imported; without a network, the client would try for most of a minute
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # set before the hub's client is imported; without a network it would retry for most of a minute
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # each pytest worker has one core; must be set before PyTorch is imported
 DATA = Path(__file__).parent / "data"
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("e2e")
         if not any(item.get_closest_marker(ring) for ring in RINGS):
             item.add_marker("unit")
-    items.sort(key=lambda item: item.get_closest_marker("first") is None)  # start the longest tests first, so that no worker is left running one at the end
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)  # longest tests first, so that no worker is left running one at the end
 
 
 @pytest.fixture(scope="module")

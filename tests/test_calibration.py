@@ -454,7 +454,7 @@ def test_a_calibration_of_other_parts_is_left_out_with_a_warning(other: Any, ann
 
 
 def test_batches_and_cache_give_the_same(tiny_linker: Path, annotated: List[Doc]):
-    linker = SapBertLinker(NameEncoder(dtype="float32"), AnnoyIndex(), "other", threshold=0.5)  # float32, because in bfloat16 a vector depends on its batch
+    linker = SapBertLinker(NameEncoder(dtype="float32"), AnnoyIndex(), "other", threshold=0.5)  # in bfloat16, a vector depends on its batch
     linker.set_folder(tiny_linker)
     linker.calibrate(annotated, fit_on="invented notes")
     linker.set_targets(coverage=0.7)

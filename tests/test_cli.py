@@ -327,7 +327,7 @@ def test_lookup_shows_the_concepts_of_ids_and_codes(tiny_linker: Path) -> None:
     rows = [[cell.strip() for cell in line.split("│")[1:5]] for line in shown.splitlines() if line.startswith("│")]
     assert [row[:2] for row in rows[:2]] == [["id", "C9100009"]] * 2
     assert [row[3] for row in rows[:2]] == ["icd10cm:I10", "C9100009"]
-    assert rows[2][0] == "1.000"  # a mention that is a name
+    assert rows[2][0] == "1.000"  # "fever" was looked up as a mention
 
 
 def test_a_tampered_linker(tiny_linker: Path, tmp_path: Path):

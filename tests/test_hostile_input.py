@@ -141,6 +141,6 @@ def test_files_that_changed_are_named(tiny_linker: Path, tmp_path: Path) -> None
         file.truncate(1000)
     (folder / "kb" / "names.npy").unlink()
     assert changed_files(folder) == ["index/forest.ann", "kb/names.npy"]
-    assert "index/forest.ann, kb/names.npy changed since it was built" in _suspects(folder)  # the text of `annotate` for a worker that died because of the change
+    assert "index/forest.ann, kb/names.npy changed since it was built" in _suspects(folder)  # `annotate` says this if a worker died
     (folder / "encoder" / MANIFEST).write_text("[")
     assert changed_files(folder) == ["encoder/manifest.json", "index/forest.ann", "kb/names.npy"]

@@ -146,7 +146,7 @@ def test_a_tail_with_a_digit_is_none() -> None:
 
 @pytest.mark.parametrize(("short", "last", "most"), [("HEM", "gem", 6), ("HEMK", "gemk", 8), ("HEMKIP", "gemkip", 11), ("HEMKIPLU", "gemkiplu", 13)])
 def test_a_long_form_has_no_more_words_than_schwartz_and_hearst_allow(short: str, last: str, most: int) -> None:
-    """At most min(|A| + 5, 2 |A|) words: 2 * 3, 2 * 4, 6 + 5, 8 + 5. The long form begins with the first letter; its last word has all other letters."""
+    """At most min(|A| + 5, 2 |A|) words: 2 * 3, 2 * 4, 6 + 5, 8 + 5. The long form begins with the first letter; its last word has the others."""
     longest = " ".join(["hala", *["bada"] * (most - 2), last])
     assert definitions(f"{longest} ({short})") == {short: longest}
     assert definitions(f"{longest.replace('bada', 'bada bada', 1)} ({short})") == {}

@@ -1,4 +1,4 @@
-"""If an operation is killed at any write, or the disk is full from then on, the old or the new state is on disk, and running it again completes it."""
+"""If an operation is killed at a write, or the disk is full from then on, the old or the new state is on disk, and running it again completes it."""
 
 from __future__ import annotations
 

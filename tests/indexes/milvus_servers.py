@@ -97,7 +97,7 @@ class Standalone:
 
     def start(self, seconds: float = 240.0) -> None:
         """Start it, and wait until it says that it is healthy."""
-        with FileLock(Path(tempfile.gettempdir()) / "spacy-sapbert-milvus.lock"):  # it looks for free ports, and so may other processes at the same time
+        with FileLock(Path(tempfile.gettempdir()) / "spacy-sapbert-milvus.lock"):  # it looks for free ports, as other processes may do
             self._server.start()
             process, before = self._server.server_proc, time.monotonic()
             while process.poll() is None and time.monotonic() < before + seconds:

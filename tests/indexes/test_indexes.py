@@ -45,7 +45,7 @@ ENGINES: Dict[str, Callable[[], Any]] = {
     "milvus standalone": lambda: MilvusIndex(standalone().uri, "", search=400, tune=False, timeout=60.0),
 }
 LISTS_FILES = {f"lists_{part}.npy" for part in ("bounds", "centres", "rows", "seen")}
-FILES = {"lists": LISTS_FILES, "annoy": {"forest.ann"}, "usearch": {"graph.usearch"}, "faiss": {"index.faiss"}, "exact": set()}  # files besides the vectors
+FILES = {"lists": LISTS_FILES, "annoy": {"forest.ann"}, "usearch": {"graph.usearch"}, "faiss": {"index.faiss"}, "exact": set()}  # besides the vectors
 DIM, SIZE = 24, 400
 
 

@@ -380,7 +380,7 @@ TLS = ("MILVUS_CA_FILE", "MILVUS_CLIENT_CERTIFICATE", "MILVUS_CLIENT_KEY", "MILV
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a certificate authority (ca), a server's certificate (server, for the name milvus.test) and a client's (client), each as .pem with its .key."""
+    """Make a certificate authority (ca), a certificate for the server milvus.test (server) and one for a client (client), each as .pem and .key."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     folder = tmp_path_factory.mktemp("certificates")
@@ -745,7 +745,7 @@ def test_annotate_ends_when_the_server_is_gone_and_goes_on_later(between: Tuple[
 
 @pytest.mark.nightly
 def test_a_real_server_that_is_killed_while_annotate_runs(tmp_path: Path, tiny_linker: Path) -> None:
-    """The run ends with E230 and keeps the finished partitions. After a restart of the server, the same command does the rest; the bytes are those of an uninterrupted run."""
+    """The run ends with E230 and keeps finished partitions. After a restart of the server, the same command does the rest, with the same bytes."""
     from spacy_sapbert.build.linker import build_linker
 
     server = standalone()

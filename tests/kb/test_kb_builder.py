@@ -441,7 +441,7 @@ def test_a_synthetic_umls_release_from_end_to_end(tmp_path: Path) -> None:
         ("Toy cough, NOS", "SNOMEDCT_US"),
     ]
     assert (cough.types, cough.definition, cough.parents) == (["T184"], "A cough that toys have.", [C2])
-    assert list(kb.definitions()) == [(0, "A cough that toys have.", "MSH"), (0, "Another.", "NCI")]  # no suppressed or Spanish definitions, and each only once
+    assert list(kb.definitions()) == [(0, "A cough that toys have.", "MSH"), (0, "Another.", "NCI")]  # not suppressed, not Spanish, each once
     assert kb.codes(0) == {"UMLS": [C1], "SNOMEDCT_US": ["1"], "MSH": ["D9"]}
     assert [leads_to(kb, i) for i in ("C9000090", "C9000091")] == [C1, C1]
     assert "C9000092" not in kb  # "broader", not "the same"

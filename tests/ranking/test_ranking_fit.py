@@ -64,7 +64,7 @@ def test_a_large_corpus_does_not_decide_alone() -> None:
     near = [Example(one.values + np.roll(one.values, FEATURES.index("cui"), axis=1), one.right) for one in small]
     together = fit_weights([large, near])[FEATURES.index("cui")]
     one_set = fit_weights([[*large, *near]])[FEATURES.index("cui")]
-    assert together < one_set < 0.0  # in the small corpus the first candidate is right less often; as a separate corpus its mentions have 5 times the weight
+    assert together < one_set < 0.0  # the small corpus is right less often; as a separate corpus, its mentions have 5 times the weight
 
 
 def test_several_right_candidates_count_together() -> None:

@@ -18,7 +18,7 @@ def test_mondo_json() -> None:
     assert (stats.kind, stats.rows) == ("mondo_json", 5)
     disease, toy, rash, replaced = concepts
     assert [(n.text, n.term_type) for n in disease.names] == [("disease", "PT"), ("disorder", "SY")]
-    assert (toy.definition, toy.parents, toy.codes) == ("Red.", ["MONDO:0000011"], [("MONDO", "MONDO:0000010")])  # only ancestors at distance 1 are parents
+    assert (toy.definition, toy.parents, toy.codes) == ("Red.", ["MONDO:0000011"], [("MONDO", "MONDO:0000010")])  # only distance 1 is a parent
     assert rash.parents == ["MONDO:0000001"]
     assert (replaced.concept_id, replaced.retired, replaced.names) == ("MONDO:0000011", ["MONDO:0000012"], [])
 

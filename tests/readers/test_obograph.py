@@ -56,7 +56,7 @@ def test_relations(tmp_path: Path) -> None:
 
 
 def test_exclude() -> None:
-    assert set(by_id(read_all(DATA / "tiny_graph.json", exclude=["DOID:1"])[0])) == {"DOID:2", "DOID:1"}  # DOID:1 is only there as the replacement of DOID:3
+    assert set(by_id(read_all(DATA / "tiny_graph.json", exclude=["DOID:1"])[0])) == {"DOID:2", "DOID:1"}  # DOID:1 only as replacement of DOID:3
     assert not [c for c in read_all(DATA / "tiny_graph.json", exclude=["DOID:1"])[0] if c.parents]
     slim, _ = read_all(DATA / "tiny_graph.json", exclude_subsets=["toy_slim"])
     assert {c.concept_id for c in slim if c.names} == {"DOID:2", "DOID:5"}

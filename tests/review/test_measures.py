@@ -36,7 +36,7 @@ def test_kappa_by_hand() -> None:
     ("kept", "probabilities", "wished", "expected", "number"),
     [
         (0, [0.9, 0.5, 0.8, 0.8], 0.75, 0.75, 0),
-        # 3 links are right in the end. For .9, 3 · .1 / .9 = .333 wrong ones are allowed: of the error probabilities .5 .2 .2 .1, the first two must be reviewed
+        # 3 links are right in the end. For .9, 3 · .1 / .9 = .333 wrong ones may stay: of the doubts .5 .2 .2 .1, the first two must be reviewed
         (0, [0.9, 0.5, 0.8, 0.8], 0.9, 0.75, 2),
         # with 7 reviewed ones, 10 · .1 / .9 = 1.11 wrong ones are allowed, so none must be reviewed
         (7, [0.9, 0.5, 0.8, 0.8], 0.9, 10 / 11, 0),

@@ -17,7 +17,7 @@ from training.data.pairs import build_pairs
 
 @pytest.fixture(scope="session")
 def tiny_base(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
-    """BERT of two layers and 32 dimensions with random weights and a real vocabulary. Don't write into it."""
+    """A BERT with two layers, 32 dimensions, random weights and a real vocabulary. Do not write into it."""
     config = BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, vocab_size=30522)
 
     def make(out: Path) -> None:
@@ -31,5 +31,5 @@ def tiny_base(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_pairs(tiny_kb: KnowledgeBase, once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
-    """Pairs of the tiny linker's knowledge base, with held-out synonyms and concepts. Don't write into them."""
+    """Pairs of the tiny linker's knowledge base, with held-out synonyms and concepts. Do not write into them."""
     return once("pairs/pairs", lambda folder: build_pairs(tiny_kb, folder, held_out=0.1, zero_shot=0.1))

@@ -1,4 +1,4 @@
-"""The comparison of recipes on a transformer of two layers: what a row changes, what is trained again, what the table holds."""
+"""The comparison of recipes with a transformer of two layers: what a row changes, what is trained again, and the table."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_losses_that_stand_beside_each_other_have_the_constants_of_the_released_
     assert {name: {key: value for key, value in row["loss"].items() if key != "@losses"} for name, row in rows.items() if "loss" in row} == {
         "self-alignment": {"alpha": 1.0, "beta": 60.0, "base": 0.5},
         "without-mining": {"alpha": 1.0, "beta": 60.0, "base": 0.5},
-        "mined-InfoNCE": {"temperature": 0.07},  # not the 0.05 of the recipe that the rows start from
+        "mined-InfoNCE": {"temperature": 0.07},  # not 0.05 as in the recipe that the rows start from
         "mined-cosine": {},
         "mined-triplet": {"margin": 0.05},
         "mined-NCA": {"softmax_scale": 1.0},
@@ -142,7 +142,7 @@ def test_the_bases_of_table_1_and_the_grid_of_table_9(monkeypatch: pytest.Monkey
 
 
 class Here:
-    """Trains rows in this process, one after the other: torch's draws belong to the whole process."""
+    """Train rows in this process, one after another, because torch's random state belongs to the whole process."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -164,7 +164,7 @@ def folders(tiny_kb: KnowledgeBase, tiny_pairs: Path, tmp_path: Path) -> Folders
 
 
 def run(rows: Path, folders: Folders, tiny_base: Path, here: Here) -> Path:
-    """Compare, two trainings at a time; return the file of figures."""
+    """Compare, with two trainings at the same time; return the file of figures."""
     out = rows.with_name("table.json")
     settings: dict[str, Any] = {"benchmarks": "held_out,zero_shot", "limit": 400, "pool": 1500, "jobs": 2, "training": {"gpu_id": -1, "processes": 1}}
     compare(rows, folders, out, base=str(tiny_base), run=here, **settings)
@@ -183,7 +183,7 @@ def test_means_of_seeds_and_what_is_there_is_not_trained_again(rows: Path, folde
     assert result["costs"]["plain"]["names"] > 0
     assert result["rows"]["unmined"]["miner"] == {"@miners": "spacy-sapbert.NoMining.v1"}
     table = (tmp_path / "table.md").read_text()
-    assert table.count("| unmined |") == 3  # its figures, its interval and its cost
+    assert table.count("| unmined |") == 3  # in the tables of figures, intervals and costs
     assert "2 trainings at a time" in table
 
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("model.safetensors")}
@@ -215,7 +215,7 @@ def test_a_training_that_fails_is_named_and_the_others_are_kept(rows: Path, fold
     assert error.value.code == "E518"
     assert "1 of 2" in str(error.value)
     assert "'broken#0'" in str(error.value)
-    assert "2 layers" in str(error.value)  # the training's own words
+    assert "2 layers" in str(error.value)  # the message of the training
     assert (tmp_path / "runs" / "plain" / "0" / "model.safetensors").is_file()
     assert not (tmp_path / "table.json").exists()
 
@@ -230,7 +230,7 @@ def test_a_training_that_fails_is_named_and_the_others_are_kept(rows: Path, fold
         ("[rows.plain]", "[rows.a#b]", "a#b"),
         ("NoMining", "Nothing", "Nothing"),
         ("max_steps = 2", "max_stepz = 2", "max_stepz"),
-        ("[rows.plain]", "[rows.unmined]", "already exists"),  # one copied and not renamed
+        ("[rows.plain]", "[rows.unmined]", "already exists"),  # a row that was copied but not renamed
     ],
 )
 def test_bad_rows_are_refused_before_anything_is_trained(rows: Path, old: str, new: str, named: str) -> None:
@@ -276,7 +276,7 @@ def test_a_file_that_is_not_there() -> None:
 
 @pytest.mark.e2e
 def test_a_training_apart_says_how_it_ended(tmp_path: Path) -> None:
-    """In a process of its own, as the command does it."""
+    """A training in a separate process, as in the command."""
     failure = run_apart(tmp_path / "nowhere.cfg", dict(os.environ))
     assert failure.startswith("ended with 1: ")
     assert "E510" in failure

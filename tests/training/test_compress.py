@@ -25,7 +25,7 @@ def test_low_rank_by_hand() -> None:
     assert torch.allclose(b @ a, torch.tensor([[3.0, 0.0], [0.0, 0.0]]), atol=1e-6)
     assert share == pytest.approx(0.9)  # 9 of 9 + 1
     assert length == pytest.approx(10.0)
-    a, b, share, _ = low_rank(torch.tensor([[3.0, 0.0], [0.0, 1.0]]), 4)  # more than there are: padded
+    a, b, share, _ = low_rank(torch.tensor([[3.0, 0.0], [0.0, 1.0]]), 4)  # more than the matrix has, so it is padded
     assert a.shape == (4, 2)
     assert torch.allclose(b @ a, torch.diag(torch.tensor([3.0, 1.0])), atol=1e-6)
     assert share == pytest.approx(1.0)
@@ -33,7 +33,7 @@ def test_low_rank_by_hand() -> None:
 
 @pytest.fixture
 def trained(tiny_base: Path, tmp_path: Path) -> Path:
-    """The tiny base with an update of rank 2, other biases and other layer norms in its second layer."""
+    """The tiny base with a change of rank 2, other biases and other layer norms in its second layer."""
     folder = tmp_path / "trained"
     folder.mkdir()
     for file in tiny_base.iterdir():
@@ -58,7 +58,7 @@ def test_the_adapter_gives_the_vectors_of_the_encoder(trained: Path, tiny_base: 
     assert report["kept"] == pytest.approx(1.0, abs=1e-4)
     assert report["matrices"] == 6
     assert cosine_to(trained, tmp_path / "adapter", NAMES) > 0.99999  # half precision
-    assert cosine_to(tiny_base, tmp_path / "adapter", NAMES) < 0.999  # it does something
+    assert cosine_to(tiny_base, tmp_path / "adapter", NAMES) < 0.999  # the adapter has an effect
     assert (tmp_path / "adapter" / "README.md").read_text() == "card"
     cut = compress(trained, tmp_path / "cut", base=str(tiny_base), rank=1)
     assert 0.4 < cut["kept"] < 0.99

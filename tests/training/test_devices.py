@@ -1,4 +1,4 @@
-"""Which GPU a command computes on: what is visible at which moment, with a driver that is not there."""
+"""Which GPU a command uses: which GPUs are visible at which moment, with a fake driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spacy_sapbert.errors import SapbertError
 from training import devices
 
 ROOT = Path(__file__).parents[2]
-# A driver with four GPUs. It reads its list at the first import of a library that looks, like CUDA; PyTorch then sees what it read.
+# A driver with four GPUs. Like CUDA, it reads its list when the first library that uses it is imported; PyTorch then sees this list.
 DRIVER = """
 import importlib.abc, importlib.machinery, json, os, sys
 LIBRARIES = ("spacy", "torch", "cupy", "transformers")
@@ -68,7 +68,7 @@ def test_the_gpu_is_the_only_one_also_for_processes_that_are_started() -> None:
     seen: Dict[str, str] = {"CUDA_VISIBLE_DEVICES": "GPU-a, GPU-b,5"}
     devices.choose(["train", "--gpu-id", "1"], seen)
     assert seen["CUDA_VISIBLE_DEVICES"] == "GPU-b"
-    devices.choose(["train", "--gpu-id", "1"], seen)  # a process that the first one starts
+    devices.choose(["train", "--gpu-id", "1"], seen)  # a process that is started by the first one
     assert seen["CUDA_VISIBLE_DEVICES"] == "GPU-b"
     devices.choose(["train", "--gpu-id", "2"], seen)
     assert seen["CUDA_VISIBLE_DEVICES"] == "5"
@@ -93,7 +93,7 @@ def test_a_list_with_an_empty_part_is_refused(text: str) -> None:
 
 
 def with_driver(tmp_path: Path, *words: str, **environment: str) -> Any:
-    """Run Python on a machine of four GPUs; return the process and what each library saw when it was first imported."""
+    """Run Python on a machine with four fake GPUs; return the process and what each library saw when it was imported."""
     (tmp_path / "sitecustomize.py").write_text(DRIVER)
     log = tmp_path / "log"
     log.unlink(missing_ok=True)
@@ -124,7 +124,7 @@ def test_what_is_visible_when_the_driver_reads_its_list(tmp_path: Path) -> None:
     done, seen = with_driver(tmp_path, "-c", USES + "print(use(2))", "evaluate", "--gpu-id", "2")
     assert done.stdout.splitlines() == ["computes on 0 of 2", "cuda:0"], done.stderr
     assert seen["spacy"] == seen["torch"] == "2"
-    # the command itself: nothing is imported before the list is set
+    # the command itself: no library is imported before the list is set
     done, seen = with_driver(tmp_path, "-m", "training", "train", "no.cfg", "--training.gpu_id", "3")
     assert done.returncode == 1
     assert set(seen.values()) == {"3"}
@@ -144,6 +144,6 @@ def test_a_process_that_sees_four_gpus_trains_on_one(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.cfg"
     text = (ROOT / "training" / "configs" / "sap.cfg").read_text().replace("gpu_id = -1", "gpu_id = 0")
     recipe.write_text(text)
-    done, seen = with_driver(tmp_path, "-c", "import sys" + ARGUMENTS, "x", str(recipe))  # a library's call: nobody chose
+    done, seen = with_driver(tmp_path, "-c", "import sys" + ARGUMENTS, "x", str(recipe))  # a call from Python, where nobody has chosen a GPU
     assert seen["torch"] is None
     assert done.stdout.split()[-5:] == ["1", "8", "True", "True", "2"], done.stderr[-2000:]

@@ -21,7 +21,7 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
 
 
 def corpus(path: Path, *lines: str) -> Path:
-    """Write a corpus of PubTator: `document text mention id` a line, the mention within the text."""
+    """Write a corpus in PubTator from lines `document text mention id`; the mention is in the text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     blocks = []
     for line in lines:

@@ -14,14 +14,14 @@ from training.made import Stamp, contents, contents_of, fingerprint, flat, stamp
 def test_an_artefact_was_made_from_the_inputs_of_its_stamp(tmp_path: Path) -> None:
     stamp = Stamp(stamp_of(tmp_path / "encoder"))
     assert stamp.path == tmp_path / "encoder.made"
-    assert not stamp.matches({})  # nothing was made
+    assert not stamp.matches({})  # nothing was made yet
     assert stamp.differences({"seed": 1}) is None
     stamp.write({"seed": 1, "kinds": ("a", "b"), "base": ""})
     assert stamp.matches({"base": "", "kinds": ["a", "b"], "seed": 1})  # JSON has no tuples
     assert stamp.differences({"seed": 2, "base": "", "rank": 4}) == ["kinds: ['a', 'b'] -> None", "rank: None -> 4", "seed: 1 -> 2"]
     assert not stamp.matches({"seed": 1, "kinds": ["a", "b"]})
     stamp.remove()
-    stamp.remove()  # there is none: fine
+    stamp.remove()  # removing a missing stamp is not an error
     assert stamp.read() is None
 
 

@@ -1,4 +1,4 @@
-"""Recipes of phases: what a phase's recipe becomes, what is skipped, what is refused; and those of the project."""
+"""Recipes of phases: the recipe of each phase, what is skipped, what is refused; and the recipes of the project."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ soup = ["a", "b"]
 
 @pytest.fixture
 def path(tmp_path: Path, tiny_base: Path) -> Path:
-    """Three trainings on pairs of sentences, and the mean of two."""
+    """A recipe with three trainings on pairs of sentences, and the mean of two."""
     write(tmp_path / "train.csv", LINES)
     recipe = RECIPE.replace("train.csv", str(tmp_path / "train.csv")).replace('dev = "dev.csv"', "")
     (tmp_path / "sts.cfg").write_text(recipe)
@@ -77,7 +77,7 @@ def path(tmp_path: Path, tiny_base: Path) -> Path:
 
 
 class Here:
-    """Trains phases in this process, and keeps their names. `fails` names one whose training ends with 1."""
+    """Train phases in this process and record their names. `fails` names a phase whose training ends with exit code 1."""
 
     def __init__(self) -> None:
         self.trained: list[str] = []
@@ -133,7 +133,7 @@ def test_what_is_there_is_skipped_and_what_depends_on_a_change_is_made_again(pat
     assert here.trained == ["b"]
     assert [name for name, phase in report.items() if not phase["was_there"]] == ["b", "mean"]
     here.trained.clear()
-    write(tmp_path / "train.csv", LINES[:7])  # other pairs at the same place
+    write(tmp_path / "train.csv", LINES[:7])  # the same path with other pairs
     phases.run(load(path), path, here)
     assert here.trained == ["first", "a", "b"]
 
@@ -185,13 +185,13 @@ def test_torchrun_makes_the_phases_together(path: Path, tmp_path: Path, here: He
     assert max(float((one[key] - two[key]).abs().max()) for key in one) < 0.05 * moved
     report = json.loads((tmp_path / "two.phases" / "a" / "training.json").read_text())
     assert report["settings"]["processes"] == 2
-    again = phases.run(load(path, {"paths.out": str(tmp_path / "two")}), path, here)  # on another number of processes
+    again = phases.run(load(path, {"paths.out": str(tmp_path / "two")}), path, here)  # with another number of processes
     assert all(phase["was_there"] for phase in again.values())
 
 
 @pytest.mark.parametrize("name", ["sap", "sap_small", "biolord_sts", "biolord_contrastive", "biolord_distil", "multilingual"])
 def test_recipes_of_the_project(name: str) -> None:
-    """The recipe names its task, gives what the task needs, and no more."""
+    """Each recipe names its task, and has exactly the settings that the task needs."""
     recipe = resolve(read_recipe(CONFIGS / f"{name}.cfg"))
     tasks = {"biolord_sts": "SentenceSimilarity", "biolord_contrastive": "Multitask", "biolord_distil": "SelfDistillation"}
     expected = {**tasks, "multilingual": "CrossLingualDistillation"}.get(name, "SelfAlignment")
@@ -212,7 +212,7 @@ def test_phases_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     assert configs["contrastive"]["training"]["max_steps"] == 500
     assert configs["contrastive"]["task"]["main"] == {"@tasks": "spacy-sapbert.SelfAlignment.v1"}
     assert configs["distil_c"]["task"]["teacher"] == "o.phases/sts_again"
-    assert configs["distil_c"]["paths"]["base"] == "o.phases/sts"  # it has not seen the contrastive phase
+    assert configs["distil_c"]["paths"]["base"] == "o.phases/sts"  # it does not start from the contrastive phase
     assert [configs[f"distil_{letter}"]["training"]["seed"] for letter in "abc"] == [3, 4, 5]
     assert made["mean"].out == Path("o")
     other = phases.read_phases(load(CONFIGS / "sap_then_biolord.cfg", {}), CONFIGS)
@@ -220,7 +220,7 @@ def test_phases_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_biolord_2023_has_the_papers_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing ends a phase early, everything learns, and what is this project's own is switched off."""
+    """No phase ends early, all weights are trained, and this project's own methods are switched off."""
     monkeypatch.chdir(ROOT)
     made = {phase.name: phase for phase in phases.read_phases(load(CONFIGS / "biolord_2023.cfg"), CONFIGS)}
     assert list(made) == ["sts", "contrastive", "sts_again", "distil_a", "distil_b", "distil_c", "mean"]
@@ -262,14 +262,14 @@ def test_biolord_2023_runs_whole_on_a_small_base(tmp_path: Path, tiny_kb: Knowle
     assert here.trained == ["sts", "contrastive", "sts_again", "distil_a", "distil_b", "distil_c"]
     assert [report[name]["steps"] for name in here.trained] == [2] * 6
     said = json.loads((tmp_path / "out.phases" / "sts" / "training.json").read_text())
-    assert (said["sts"]["pairs"], said["sts"]["files_not_there"]) == (6, 3)  # 4 of STS-B that are not of its dev part, 2 of SICK
+    assert (said["sts"]["pairs"], said["sts"]["files_not_there"]) == (6, 3)  # 4 of STS-B without its dev part, 2 of SICK
     a, b, mean = (load_file(tmp_path / folder / "model.safetensors") for folder in ("out.phases/distil_a", "out.phases/distil_b", "out"))
     assert any(not torch.equal(a[key], b[key]) for key in a)
     assert set(mean) == set(a)
 
 
 def test_models_are_fine_tuned_alike_before_they_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Three runs of each. Sentence similarity reads no pairs, so none need be there."""
+    """There are three runs of each model. Sentence similarity reads no pairs, so there need not be any."""
     monkeypatch.chdir(ROOT)
     comparison = read_comparison(CONFIGS / "biolord_2023_models.cfg")
     made = recipes(comparison, {"kb": "nowhere", "pairs": "nowhere"}, tmp_path, {})

@@ -1,4 +1,4 @@
-"""What a training will take: steps, memory and disk by hand, what is there, and a real measurement."""
+"""The plan of a training: steps, memory and disk computed by hand, existing files, and a real measurement."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_pairs_that_are_not_made_yet_are_estimated(settings: Dict[str, Any], tin
     (made,) = plan(SAP, {**settings, "paths.pairs": str(tmp_path / "nothing")}, seconds=0)
     rows = int(made.lines["data"].split()[0].replace(",", ""))
     assert f"'{tmp_path / 'nothing'}' is not made yet" in made.lines["data"]
-    counts = pairs_module.check_folder(tiny_pairs)["counts"]  # of the same knowledge base, with a fifth held out
+    counts = pairs_module.check_folder(tiny_pairs)["counts"]  # pairs of the same knowledge base, with a fifth held out
     assert counts["pairs"] <= rows <= 1.6 * counts["pairs"]
 
 

@@ -50,13 +50,13 @@ COMMANDS = [
 ALL = COMMANDS[:9]
 VOCABULARY = ["vocabulary-assets", "vocabulary-make", "senses"]
 LANGUAGES = ["languages-assets", "languages-kb", "languages-train", "languages-evaluate"]
-NESTED = ["run-smoke", "run-umls"]  # they run the workflow `all` with other vars
+NESTED = ["run-smoke", "run-umls"]  # these commands run the workflow `all` with other vars
 CLEANS = "find spacy_sapbert training -type d -name __pycache__ -prune -exec rm -rf {} +"
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with project.yml alone: loading it makes the folders it names."""
+    """A folder with only project.yml, because loading it makes the folders that it names."""
     shutil.copy(ROOT / "project.yml", tmp_path)
     return tmp_path
 
@@ -81,7 +81,7 @@ def test_commands_and_workflows(config: Dict[str, Any]) -> None:
 
 
 def test_variants_are_kept_apart(project: Path) -> None:
-    """Another variant has other command names, hence other entries in project.lock, and other folders."""
+    """Another variant has other command names, and therefore other entries in project.lock, and other folders."""
     plain, other = (commands(load_project_config(project, overrides={"vars.variant": variant})) for variant in ("", "/smoke"))
     for name in COMMANDS:
         moved = other[f"{name}/smoke"]
@@ -105,9 +105,9 @@ def test_what_is_made_is_made_before_it_is_used(config: Dict[str, Any]) -> None:
         made.update(command["outputs"])
 
 
-# -- what an edit runs again --------------------------------------------------------------------------------------------
+# -- steps after an edit ------------------------------------------------------------------------------------------------
 
-# an edited file -> the commands that are run again because of it, beside `assets`, which always runs
+# an edited file -> the commands that are run again because of it, besides `assets`, which always runs
 EDITS = {
     "spacy_sapbert/kb/builder.py": {*ALL[1:-1], "compare", "finetune", "biosyn", "mentions", "vocabulary-make", *LANGUAGES[1:]},
     "spacy_sapbert/readers/obo.py": {
@@ -139,9 +139,9 @@ EDITS = {
     "spacy_sapbert/linker.py": {"assemble", "evaluate"},
     "spacy_sapbert/annotated.py": {"assemble", "evaluate"},
     "spacy_sapbert/state.py": {"assemble", "evaluate"},
-    "spacy_sapbert/corpus/notes.py": {"evaluate"},  # beside the pipeline that is measured on whole texts
+    "spacy_sapbert/corpus/notes.py": {"evaluate"},  # used to measure the pipeline on whole texts
     "spacy_sapbert/context/sections.py": {"assemble", "evaluate"},
-    "training/senses/fit.py": {"mentions"},  # it is pretrained on notes that senses read; the command `senses` itself always runs
+    "training/senses/fit.py": {"mentions"},  # pretraining reads notes with code of `senses`; the command `senses` itself always runs
     "training/vocabulary/sources.py": {"vocabulary-make"},
     "spacy_sapbert/render/html.py": set(),
     "spacy_sapbert/service/app.py": set(),
@@ -173,13 +173,13 @@ EDITS = {
 }
 
 
-# imported everywhere, and of no weight for a result; build and corpus are imported for a name of theirs
+# imported everywhere, but without influence on results; build and corpus are imported only for a name
 IMPORTED_ONLY = {
     *("spacy_sapbert/devices.py", "training/devices.py"),
     *("spacy_sapbert/about.py", "spacy_sapbert/errors.py", "spacy_sapbert/files.py", "spacy_sapbert/registry.py", "spacy_sapbert/types.py"),
     *("spacy_sapbert/__init__.py", "spacy_sapbert/build", "spacy_sapbert/corpus", "training/__init__.py", "training/errors.py", "training/made.py"),
 }
-# of one command: rooms that its modules import for other commands
+# for one command: rooms that its modules import only for other commands
 IMPORTED_FOR_OTHERS = {
     "definitions": {"spacy_sapbert/readers"},
     "train": {"spacy_sapbert/doc", "spacy_sapbert/indexes", "spacy_sapbert/readers", "training/corpora"},
@@ -211,7 +211,7 @@ def file_of(module: str) -> str | None:
 
 @cache
 def imports(file: str, function: str = "") -> frozenset[str]:
-    """The files of both packages that a module, or one function of it, imports; not those for annotations alone."""
+    """Return the files of both packages that a module, or one of its functions, imports; without imports only for annotations."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     chosen = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function] if function else tree.body
     chosen = [node for node in chosen if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))]
@@ -227,7 +227,7 @@ def imports(file: str, function: str = "") -> frozenset[str]:
 
 
 def needed(script: List[str]) -> Set[str]:
-    """The modules of `training` that a command's lines run, and what these import of `spacy_sapbert`."""
+    """Return the modules of `training` that the lines of a command run, and the modules of `spacy_sapbert` that these import."""
     found: Set[str] = set()
     for words in map(shlex.split, script):
         if "training" not in words[:4]:
@@ -263,7 +263,7 @@ def test_what_a_command_imports_lies_under_one_of_its_deps(config: Dict[str, Any
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources and project.yml, with outputs of every command, and the lock that says that they are made."""
+    """A folder with the sources, project.yml, outputs of every command, and the lock that says that they are up to date."""
     folder = tmp_path_factory.mktemp("made")
     shutil.copy(ROOT / "project.yml", folder)
     for package in ("spacy_sapbert", "training"):
@@ -280,7 +280,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def again(folder: Path) -> set[str]:
-    """The commands that weasel would run, beside those that always run. Its own decision, with each file read once."""
+    """Return the commands that weasel would run, without those that always run. weasel decides, but each file is read only once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(weasel_run, "get_checksum", cache(weasel_run.get_checksum))
         patch.setattr(srsly, "read_yaml", cache(srsly.read_yaml))
@@ -314,7 +314,7 @@ def test_every_room_is_edited_above() -> None:
 
 
 def test_a_file_of_bytecode_in_a_room_is_removed_before_anything_is_compared(made: Path, config: Dict[str, Any]) -> None:
-    """Weasel hashes all that lies in a folder: so no command writes bytecode, and the first one removes that of other runs of Python."""
+    """Weasel hashes all files in a folder. So no command writes bytecode, and the first command removes that of other runs of Python."""
     cache = made / "training" / "loop" / "__pycache__"
     cache.mkdir()
     (cache / "losses.cpython-311.pyc").write_bytes(b"bytecode")
@@ -354,7 +354,7 @@ def test_scripts_are_commands_without_code(config: Dict[str, Any]) -> None:
     for command in config["commands"]:
         for words in map(shlex.split, command["script"]):
             if words[0] == "find":
-                assert shlex.join(words) == shlex.join(shlex.split(CLEANS))  # bytecode alone
+                assert shlex.join(words) == shlex.join(shlex.split(CLEANS))  # it removes only bytecode
             elif words[0] == "rm":
                 made = [*MADE, f"packages/en_{config['vars']['name']}-{config['vars']['version']}"]
                 assert words[:2] == ["rm", "-rf"]
@@ -390,9 +390,9 @@ def test_assets_are_pinned(config: Dict[str, Any]) -> None:
     sources = config["vars"]["sources"].split()
     assert sources[0] == "hpo"
     assert set(sources[1:]) <= set(destinations)
-    only_vocabulary = {dest for dest in destinations if "oncotree" in dest or "icd10cm" in dest}  # of the workflow `vocabulary`
+    only_vocabulary = {dest for dest in destinations if "oncotree" in dest or "icd10cm" in dest}  # only for the workflow `vocabulary`
     assert {dest for dest in destinations if dest.startswith("assets/ontologies/")} - only_vocabulary <= set(sources)
-    assert not any(source.startswith(("assets/corpora/", "assets/similarity/")) for source in sources)  # what is measured is not trained on
+    assert not any(source.startswith(("assets/corpora/", "assets/similarity/")) for source in sources)  # benchmarks are not trained on
 
 
 def test_checksums_are_those_of_the_mirror(config: Dict[str, Any], data_folder: Path, tmp_path: Path) -> None:
@@ -426,17 +426,17 @@ def run(folder: Path, *arguments: str) -> str:
 @pytest.mark.e2e
 @pytest.mark.first
 def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """`python -m spacy project run smoke` on a clean copy: no assets, no network; again: all is there; then the wheel in an empty folder."""
+    """Run `smoke` on a clean copy without assets and network; run it again, which does nothing; then use the wheel in an empty folder."""
     clone, target, elsewhere = tmp_path / "clone", tmp_path / "target", tmp_path / "elsewhere"
     for name in ("spacy_sapbert", "training"):
         shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "project.yml", clone)
     recipe = clone / load_project_config(clone)["vars"]["recipe"]
     assert "\nprocesses = 2\n" in recipe.read_text()
-    recipe.write_text(recipe.read_text().replace("\nprocesses = 2\n", "\nprocesses = 1\n"))  # two are tried in test_train
+    recipe.write_text(recipe.read_text().replace("\nprocesses = 2\n", "\nprocesses = 1\n"))  # test_train tests two processes
     monkeypatch.chdir(clone)
     monkeypatch.setattr(weasel_run, "run_command", run_here)
-    workflow = [sys.executable, "-m", "spacy", "project", "run", "smoke", "."]  # without ".", the folder in which spaCy was imported
+    workflow = [sys.executable, "-m", "spacy", "project", "run", "smoke", "."]  # without ".", weasel would use the folder in which spaCy was imported
     run_here(workflow)
     assert not (clone / "assets").exists()
     assert 800 <= json.loads((clone / "artifacts/smoke/kb/manifest.json").read_text())["counts"]["concepts"] <= 1200
@@ -452,7 +452,7 @@ def test_smoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     run(elsewhere, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(target), str(wheel))
     (metadata,) = target.glob("*.dist-info/METADATA")
     assert re.search(r"^Requires-Dist: spacy-sapbert\b.*>=", metadata.read_text(), re.MULTILINE)
-    shutil.rmtree(clone)  # the package needs nothing of it
+    shutil.rmtree(clone)  # the package does not need it
     code = (
         f"import sys; sys.path[:0] = [{str(target)!r}, {str(ROOT)!r}]; import spacy; nlp = spacy.load('en_sapbert_smoke');"
         "print([(e.text, e.kb_id_) for e in nlp('She had a nephroblastoma; Wilms tumors and leukemia run in the family.').ents])"

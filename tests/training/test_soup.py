@@ -1,4 +1,4 @@
-"""Soups of weights: sums by hand, the greedy choice, what can't be averaged."""
+"""Soups of weights: sums by hand, the greedy choice, and encoders that cannot be averaged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEY = "encoder.layer.1.output.dense.bias"
 
 
 def moved(tiny_base: Path, folder: Path, by: float) -> Path:
-    """The tiny base with one bias moved."""
+    """Return the tiny base with one changed bias."""
     folder.mkdir()
     for file in tiny_base.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
@@ -76,7 +76,7 @@ def test_uniform_and_weighted(models: List[Path], tiny_base: Path, tmp_path: Pat
 
 
 def test_the_stamp_of_what_lay_there_is_removed(models: List[Path], tmp_path: Path) -> None:
-    """A recipe of phases that wrote this folder before would take the new weights for its own."""
+    """Otherwise, a recipe of phases that wrote this folder before would use the new weights as its own result."""
     out = tmp_path / "out"
     make_soup(out, models)
     stamp = Stamp(stamp_of(out))
@@ -88,10 +88,10 @@ def test_the_stamp_of_what_lay_there_is_removed(models: List[Path], tmp_path: Pa
 def test_greedy_takes_what_does_not_lower_the_figure(models: List[Path], tiny_base: Path, tmp_path: Path) -> None:
     start = load_file(tiny_base / "model.safetensors")[KEY][-1]
 
-    def near_two(encoder: Any) -> float:  # by how much the last number was moved
+    def near_two(encoder: Any) -> float:  # the score depends on how much the last number was changed
         return -abs(float(encoder.state_dict()[f"0.model.{KEY}"][-1] - start) - 1.4)
 
-    # alone: −.4, −.6, −7.6. a first; with b 1.5: −.1, stays; with c 4: falls
+    # alone: −.4, −.6, −7.6, so a is first; with b the mean is 1.5: −.1, b is kept; with c it is 4: worse
     report = make_soup(tmp_path / "soup", [models[2], models[0], models[1]], measure=near_two, metric="nearness")
     assert list(report["models"].values()) == [0.0, 0.5, 0.5]
     assert report["alone"] == pytest.approx([-7.6, -0.4, -0.6], abs=1e-3)
@@ -123,7 +123,7 @@ def other_model(folder: Path, **changes: Any) -> Path:
 def test_models_that_differ_are_refused_with_the_difference(models: List[Path], tmp_path: Path) -> None:
     for name, changes, said in (
         ("wide", {"intermediate_size": 48}, "intermediate_size is 64 and 48"),
-        ("heads", {"num_attention_heads": 4}, "num_attention_heads is 2 and 4"),  # no weight has another shape
+        ("heads", {"num_attention_heads": 4}, "num_attention_heads is 2 and 4"),  # no shape of a weight differs
     ):
         with pytest.raises(SapbertError, match=said) as error:
             make_soup(tmp_path / "none", [models[0], other_model(tmp_path / name, **changes)])

@@ -1,4 +1,4 @@
-"""The training command on a transformer of two layers: what is saved, resumed, refused."""
+"""The command `train` with a transformer of two layers: what is saved, resumed and refused."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def test_what_is_saved_gives_equal_vectors_in_three_libraries(settings: Dict[str
     plain, tokenizer = AutoModel.from_pretrained(out).eval(), AutoTokenizer.from_pretrained(out)
     tokens = tokenizer(NAMES, padding=True, return_tensors="pt")
     with torch.no_grad():
-        hidden = plain(**tokens).last_hidden_state[:, 0]  # "auto" pooling of a plain base is [CLS], as SapBERT's
+        hidden = plain(**tokens).last_hidden_state[:, 0]  # "auto" pooling of a plain base is [CLS], as in SapBERT
     by_hand = torch.nn.functional.normalize(hidden, dim=1).numpy()
     assert np.allclose(linker, sentence, atol=1e-5)
     assert np.allclose(linker, by_hand, atol=1e-5)
 
     before = NameEncoder(name=str(tiny_base), dtype="float32")
     before.initialize()
-    assert np.abs(linker - before.predict(NAMES)).max() > 1e-3  # something was learnt
+    assert np.abs(linker - before.predict(NAMES)).max() > 1e-3  # the vectors have changed
     assert not list(out.rglob("*.bin"))
     assert not list(out.rglob("*.pt"))
     assert not (tmp_path / "encoder.checkpoints").exists()
@@ -110,7 +110,7 @@ def test_same_seed_same_weights_and_another_seed_others(settings: Dict[str, Any]
 
 
 def whole_and_killed(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six steps in the folder "whole", and the same in the folder of the settings, killed before the sixth."""
+    """Train six steps in the folder "whole", and again in the folder of the settings, killed before the sixth step."""
     run(settings, training__max_steps=6, paths__out=str(tmp_path / "whole"))
     with monkeypatch.context() as patch:
         kill_at(5, patch)
@@ -128,7 +128,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(settings: Dict[str, Any],
     assert all(torch.equal(whole[key], resumed[key]) for key in whole)
     assert report["steps"] == 6
     lines = [json.loads(line) for line in (tmp_path / "encoder" / "train_log.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]  # nothing twice
+    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]  # no step twice
 
 
 @pytest.mark.e2e
@@ -138,7 +138,7 @@ def test_adapters_resume_too_and_the_best_weights_are_kept(settings: Dict[str, A
         "training__max_steps": 6,
         "training__keep": "best",
         "training__learning_rate": 5e-2,
-        "training__precision": "fp32",  # vectors are compared
+        "training__precision": "fp32",  # because vectors are compared
     }
     scores = iter([10.0, 20.0, 90.0, 30.0, 40.0] + [90.0, 30.0])
     seen: Dict[int, torch.Tensor] = {}
@@ -151,8 +151,8 @@ def test_adapters_resume_too_and_the_best_weights_are_kept(settings: Dict[str, A
     with monkeypatch.context() as patch:
         kill_at(3, patch)
         with pytest.raises(Killed):
-            run(settings, **lora)  # evaluated at 0 and 2
-    report = run(settings, **lora)  # 4: the best, then 6
+            run(settings, **lora)  # evaluated at steps 0 and 2
+    report = run(settings, **lora)  # step 4 is the best, then 6
     assert report["best_step"] == 4
     assert report["after"]["held_out_at1"] == 90.0
     encoder = NameEncoder(name=str(tmp_path / "encoder"), dtype="float32").initialize()
@@ -161,7 +161,7 @@ def test_adapters_resume_too_and_the_best_weights_are_kept(settings: Dict[str, A
 
 
 def test_the_papers_recipe_writes_its_last_weights(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Falling figures neither stop an epoch nor choose other weights; nothing changes the learning rate or cuts gradients."""
+    """If the figures fall, the epoch is not stopped and no other weights are chosen; the learning rate is constant, and gradients are not clipped."""
     scores = iter([90.0, 80.0, 70.0, 60.0])
     seen: Dict[int, torch.Tensor] = {}
     arguments: List[Any] = []
@@ -196,7 +196,7 @@ def test_the_last_step_is_measured(settings: Dict[str, Any], tmp_path: Path) -> 
     report = run(settings, training__max_steps=5)
     lines = [json.loads(line) for line in (tmp_path / "encoder" / "train_log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if "eval_held_out_at1" in line] == [0, 2, 4, 5]
-    assert report["best_step"] in (2, 4, 5)  # never the base's
+    assert report["best_step"] in (2, 4, 5)  # never the weights of the base
 
 
 @pytest.mark.e2e
@@ -252,7 +252,7 @@ def test_resuming_with_other_settings_is_refused(settings: Dict[str, Any], tmp_p
         run(settings, training__learning_rate=2e-3)
     assert error.value.code == "E514"
     assert str(tmp_path / "encoder.checkpoints") in str(error.value)
-    run(settings, training__log_every=2)  # changes no result
+    run(settings, training__log_every=2)  # this setting does not change the result
 
 
 def test_a_loss_that_is_not_a_number_stops_with_the_step_and_the_last_good_checkpoint(
@@ -278,7 +278,7 @@ def test_adapters_are_merged_and_lie_beside(settings: Dict[str, Any], tmp_path: 
     merged.initialize()
     alone.initialize()
     assert np.allclose(merged.predict(NAMES), alone.predict(NAMES), atol=2e-3)  # the adapter is in half precision
-    # rank 4 on the linear layers of two layers: 4 of 32 x 32, 32 x 64 and 64 x 32
+    # rank 4 on the linear layers of two transformer layers: four of 32 x 32, one of 32 x 64 and one of 64 x 32
     assert report["trainable_parameters"] == 2 * 4 * (4 * (32 + 32) + 2 * (32 + 64))
     base, trained = load_file(tiny_base / "model.safetensors"), weights(out)
     changed = {key for key in base if not torch.equal(base[key], trained[key])}
@@ -315,7 +315,7 @@ os.makedirs = makedirs
 
 
 def words(settings: Dict[str, Any], *launcher: str) -> List[str]:
-    """Return the words of a training that torch's launcher starts."""
+    """Return the command for a training that torch's launcher starts."""
     arguments = [item for key, value in settings.items() for item in (f"--{key}", str(value))]
     return [sys.executable, "-m", "torch.distributed.run", *launcher, "-m", "training", "train", str(SAP), *arguments]
 
@@ -331,7 +331,7 @@ def learn_what_one_learns(settings: Dict[str, Any], tmp_path: Path, train: Calla
     train({**settings, "paths.out": str(tmp_path / "two")})
     report = json.loads((tmp_path / "two" / "training.json").read_text())
     assert report["settings"]["processes"] == 2
-    assert report["steps"] == report["best_step"] == 4  # else there is nothing to wait for
+    assert report["steps"] == report["best_step"] == 4  # otherwise the test would not cover waiting for a checkpoint
     assert report["names"] == alone["names"]
     base = load_file(Path(settings["paths.base"]) / "model.safetensors")
     one, both = weights(tmp_path / "alone"), weights(tmp_path / "two")
@@ -341,7 +341,7 @@ def learn_what_one_learns(settings: Dict[str, Any], tmp_path: Path, train: Calla
 
 @pytest.mark.e2e
 def test_two_processes_learn_what_one_process_learns(settings: Dict[str, Any], tmp_path: Path) -> None:
-    """The recipe's batch is that of all processes. Once, the first process was late to write its only checkpoint, and both waited for ever."""
+    """Both processes share the recipe's batch. An earlier bug: the first process wrote its only checkpoint late, and both waited for ever."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(LATE)
 
@@ -388,7 +388,7 @@ def test_a_training_goes_on_with_another_number_of_processes(settings: Dict[str,
     ("arguments", "variable", "shown"),
     [
         (["max_steps", "5"], "", "'max_steps 5'"),
-        (["--max_steps", "5"], "", "'--max_steps 5'"),  # of no section
+        (["--max_steps", "5"], "", "'--max_steps 5'"),  # the setting has no section
         ([], "--max_steps 5", "'--max_steps 5'"),
     ],
 )
@@ -406,7 +406,7 @@ def test_dictionary_of_the_held_out_queries_holds_no_query(settings: Dict[str, A
     sample = held_out_sample(tiny_kb, resolve(read_recipe(SAP, settings)))
     assert sample.queries
     assert not set(sample.queries) & set(sample.names)
-    assert set(sample.query_labels) <= set(sample.name_labels)  # each can be answered
+    assert set(sample.query_labels) <= set(sample.name_labels)  # each query has a right name
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`python -m training`: the commands, and the one way in which errors are reported."""
+"""`python -m training`: the commands, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_other_errors_are_not_hidden() -> None:
 
 
 def every_command() -> list[tuple[str, Any]]:
-    """All commands of `python -m training`, those of groups too, as typer runs them."""
+    """Return all commands of `python -m training`, including those in groups, as typer runs them."""
     found, left = [], [("", typer.main.get_command(app))]
     while left:
         name, one = left.pop()
@@ -76,14 +76,14 @@ def every_command() -> list[tuple[str, Any]]:
 
 
 def test_every_command_is_guarded(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever the command does, a `SapbertError` inside is a message on stderr and exit code 1."""
+    """For every command, a `SapbertError` gives a message on stderr and exit code 1."""
 
     def missing(*_: Any, **__: Any) -> None:
         raise MissingFile("E101", "there is no such folder")
 
-    assert len(every_command()) == len(COMMANDS) + len(MEASURING) + 3 + 5 + 1 + 4  # of translations, recogniser, senses, vocabulary
+    assert len(every_command()) == len(COMMANDS) + len(MEASURING) + 3 + 5 + 1 + 4  # plus the commands of translations, recogniser, senses, vocabulary
     for name, one in every_command():
-        run = one.callback.__wrapped__  # typer's own, around what was registered
+        run = one.callback.__wrapped__  # the function of typer around the registered one
         assert run.__code__ is guarded(missing).__code__, name
         (cell,) = run.__closure__
         before = cell.cell_contents

@@ -1,4 +1,4 @@
-"""The workflow `umls`, really run, on a small release in RRF: HPO's names with its own and other vocabularies' codes; and killed on its way."""
+"""The workflow `umls`, run on a small RRF release (HPO's names with codes of HPO and other vocabularies), also with kills at each step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spacy_sapbert.readers import read
 ROOT = Path(__file__).parents[2]
 CONCEPTS = 300
 QUICK = {
-    "umls_inputs": "",  # no assets: the only corpus is the one that is written here
+    "umls_inputs": "",  # no assets; the only corpus is written by this test
     "umls_recipe": "training/configs/one_process.cfg",
     "max_steps": "3",
     "limit": "50",
@@ -36,14 +36,14 @@ QUICK = {
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """The sources and project.yml, a release, and a corpus whose gold is HPO codes."""
+    """A folder with the sources, project.yml, a release, and a corpus whose gold ids are HPO codes."""
     folder = tmp_path / "clone"
     for name in ("spacy_sapbert", "training"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "project.yml", folder)
     recipe = (ROOT / "training/configs/sap_small.cfg").read_text()
     assert "\nprocesses = 2\n" in recipe
-    (folder / QUICK["umls_recipe"]).write_text(recipe.replace("\nprocesses = 2\n", "\nprocesses = 1\n"))  # two are tried in test_train
+    (folder / QUICK["umls_recipe"]).write_text(recipe.replace("\nprocesses = 2\n", "\nprocesses = 1\n"))  # test_train tests two processes
     atoms, types, chosen = [], [], {}
     for concept in read(hpo_file(), kind="obo"):
         cui = concept.cuis[0] if concept.cuis else ""
@@ -63,7 +63,7 @@ def clone(tmp_path: Path) -> Path:
         blocks = []
         for i, concept in enumerate(list(chosen.values())[:60]):
             name = concept.names[i % 2].text if i % 3 else f"letter of {i}"
-            start = len(f"A {word} ")  # other texts in each part: documents that both have would be left out of the test
+            start = len(f"A {word} ")  # the texts of each part differ, because documents in both parts would be left out of the test part
             blocks.append(f"{part}{i}\nA {word} {name} was seen.\n{start}\t{start + len(name)}\t{name}\t{concept.concept_id}\n")
         (gsc / f"GSCplus_{part}_gold.tsv").write_text("\n".join(blocks), encoding="utf-8")
     return folder
@@ -132,7 +132,7 @@ def test_a_release_becomes_a_wheel_that_links(
     target = tmp_path / "target"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target), str(wheel)]
     subprocess.run(pip, check=True, capture_output=True)
-    shutil.rmtree(clone)  # the package needs nothing of it
+    shutil.rmtree(clone)  # the package does not need it
     code = (
         f"import sys; sys.path[:0] = [{str(target)!r}, {str(ROOT)!r}]; import spacy; nlp = spacy.load('en_sapbert_umls');"
         f"print([(e.text, e.kb_id_) for e in nlp('A note of {name} today.').ents])"
@@ -144,7 +144,7 @@ def test_a_release_becomes_a_wheel_that_links(
 @pytest.mark.nightly
 @pytest.mark.e2e
 def test_a_workflow_killed_at_any_step_is_taken_up_by_the_same_command(clone: Path) -> None:
-    """SIGKILL of all its processes a moment after a step began; then the rest is made, and what was whole is not made again."""
+    """All processes get SIGKILL shortly after a step began; then the same command does the rest, and complete results are not made again."""
     for step in ("kb build", "training pairs", "spacy_sapbert index"):
         with workflow(clone) as process:
             assert process.stdout is not None

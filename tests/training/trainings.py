@@ -1,4 +1,4 @@
-"""What several tests of trainings share: a command or a step of a workflow in this process, a kill at a step, small files of scored sentence pairs."""
+"""Helpers for tests of trainings: run a command or a step of a workflow in this process, a kill at a step, small files of scored sentence pairs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def write(path: Path, lines: List[str]) -> Path:
 
 
 class Killed(BaseException):
-    """What a kill looks like from inside."""
+    """The exception that stands for a kill."""
 
 
 def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,13 +86,13 @@ def command(*arguments: Any) -> Result:
 
 
 def mesh_kb(folder: Path) -> KnowledgeBase:
-    """Build a knowledge base of three disorders with MeSH's ids."""
+    """Build a knowledge base of three disorders with MeSH ids."""
     concepts = [Concept(key, "MSH", names=[Name(name, "MSH", rank=i) for i, name in enumerate(names)]) for key, names in MESH_NAMES.items()]
     return build_kb([Source("test", concepts)], folder)
 
 
 def run_here(words: List[str], *, capture: bool = False) -> None:
-    """Run a command of a step in this process if it is a Python module; nightly, test_umls_workflow runs them in processes of their own."""
+    """Run a command of a step in this process if it is a Python module; in the nightly ring, test_umls_workflow runs them in separate processes."""
     options = list(itertools.takewhile(lambda word: word != "-m", words[1:]))
     if words[0] != sys.executable or words[len(options) + 2] == "pip":
         subprocess.run(words, check=True, stdin=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""Small corpora in the layouts of licensed ones: rows of the same shape as the released files, made up."""
+"""Small invented corpora in the layouts of licensed ones: their rows look like those of the released files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Composite mentions, each with what it stands for."""
+"""Composite mentions, each with its parts."""
 
 from __future__ import annotations
 

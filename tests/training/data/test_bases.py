@@ -1,4 +1,4 @@
-"""Which base a workflow trains from, with a hub that is served here, one that does not answer, and none."""
+"""The base that a workflow trains from, with a hub on this machine, a hub that does not answer, and no hub."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHA = "0" * 39 + "1"
 
 
 class _Hub(http.server.BaseHTTPRequestHandler):
-    """As much of the hub's interface as its client asks for."""
+    """The part of the hub's interface that its client uses."""
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -76,7 +76,7 @@ def hub() -> Iterator[http.server.ThreadingHTTPServer]:
 
 
 def chosen(tmp_path: Path, *arguments: str, port: int, offline: bool = False) -> tuple[str, str]:
-    """Run `training base` in a process of its own, because the hub's client reads its settings when it is imported; return base and message."""
+    """Run `training base` in a separate process, because the hub's client reads its settings when it is imported; return base and message."""
     out = tmp_path / "base.txt"
     settings = {
         "HF_ENDPOINT": f"http://127.0.0.1:{port}",
@@ -116,7 +116,7 @@ def test_a_hub_that_never_answers_costs_seconds(tmp_path: Path) -> None:
         start = time.perf_counter()
         base, said = chosen(tmp_path, "", "--hub", NAME, port=silent.getsockname()[1])
         assert (base, "Timeout" in said) == ("", True)
-        assert time.perf_counter() - start < 30  # five of them waiting, the rest imports; the client's own tries take 54
+        assert time.perf_counter() - start < 30  # about five seconds are waiting, the rest are imports; the retries of the client would take 54
 
 
 def test_offline_says_so_and_a_named_base_asks_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

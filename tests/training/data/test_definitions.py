@@ -1,4 +1,4 @@
-"""Grounding texts: which texts a concept gets, how they are paired with its names, what is kept out, and bad files."""
+"""Grounding texts: which texts a concept gets, how they are paired with its names, what is held out, and bad files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_each_name_with_each_definition_of_every_source(make: Callable[..., Know
     assert (counts["names_in_pairs"], counts["definitions"], counts["labels_with_a_definition"]) == (6, 4, 3)
     assert counts["texts"]["T"] == {"kept": 3, "own_name_replaced": 1, "read": 3, "first_ids": {}}
     assert counts["texts"]["NCI"] == {"kept": 1, "read": 1, "first_ids": {}}
-    assert counts["labels_without_a_text"] == 1  # "disease": what would describe it, "lung disease", holds its name
+    assert counts["labels_without_a_text"] == 1  # "disease": its description would be "lung disease", which contains its name
 
 
 def test_texts_for_self_distillation(make: Callable[..., KnowledgeBase], tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_texts_for_self_distillation(make: Callable[..., KnowledgeBase], tmp_pat
         ("definition", "A rash illness of children, caused by a virus."),
     ]
     described = texts_of(kb, tmp_path / "g", "description")
-    # only pneumonia is both; "a kind of lung disease" is asthma too, and "a kind of infection" measles
+    # only pneumonia is both; asthma is also "a kind of lung disease", and measles "a kind of infection"
     assert [text for _, text in described["T:3"]] in [
         [wording.format(*order)]
         for wording in ("{0} that is also {1}", "both {0} and {1}", "a kind of {0} and of {1}")
@@ -104,11 +104,11 @@ def test_what_can_be_no_grounding_text_is_counted_and_named(make: Callable[..., 
         concept("T:1", "arthralgia", "joint pain", definition="Joint pain."),  # a name
         concept("T:2", "cyst", definition="."),  # nothing
         concept("T:3", "wart", definition="Verruca."),  # one word
-        concept("T:4", "lung cancer", "cancer of the lung", definition="Any cancer of the lung."),  # says nothing else
-        concept("T:5", "boil", definition="x" * 1200),  # no sentence ends
+        concept("T:4", "lung cancer", "cancer of the lung", definition="Any cancer of the lung."),  # without its names, almost nothing is left
+        concept("T:5", "boil", definition="x" * 1200),  # no sentence ends within the limit
         concept("T:6", "gout", definition=long),  # cut: 1,000 characters hold 32 of its sentences of 31
         concept("T:7", "left toe", definition="One of the ten digits of the feet."),
-        concept("T:8", "right toe", definition="One of the ten digits of the feet"),  # the same but for the stop
+        concept("T:8", "right toe", definition="One of the ten digits of the feet"),  # the same text without the full stop
         concept("T:9", "scab", definition="A crust over a wound."),
         concept("T:9", definition="A crust  over a WOUND", source="U"),
     )
@@ -179,7 +179,7 @@ def test_a_concept_of_many_names_is_trimmed_in_proportion(make: Callable[..., Kn
     names = [f"name {letter}" for letter in "abcdefghijklmnopqrst"]
     kb = make(concept("T:1", *names, definition="One thing is said of it."), concept("T:1", definition="And another one."), concept("T:2", "x x"))
     counts = build_grounding(kb, tmp_path / "g", shares={"definitions": 1, "names": 0.5}, max_pairs=30)
-    # 40 and 95 are wanted of 40 and 190 possible; 30 are shared 1 : 0.5
+    # 40 and 95 of 40 and 190 possible pairs are wanted; 30 are divided 1 : 0.5
     assert (counts["pairs_with_definitions"], counts["pairs_with_names"], counts["pairs_before_trimming"]) == (20, 10, 230)
 
 
@@ -232,11 +232,11 @@ def test_what_pairs_hold_out_is_in_nothing(clinic: Tuple[KnowledgeBase, Path, Pa
     assert not unseen & {label for _, _, label in pairs_of(folder)}
     assert not asked & {normalise(text) for anchor, positive, _ in pairs_of(folder) for text in (anchor, positive)}
     assert not asked & {normalise(row["text"]) for row in rows}
-    # nor does a description of another concept name what is held out
+    # descriptions of other concepts do not contain held-out names either
     names = asked | {normalise(name.text) for row in range(len(kb)) if read_labels(pairs)[row] in unseen for name in kb.names_of(row)}
     described = [row["text"] for row in rows if row["kind"] == "description"]
     assert len(described) > 10
-    assert any("pattern no" in text or "motif" in text for text in described)  # where the canonical name is held out
+    assert any("pattern no" in text or "motif" in text for text in described)  # used if the canonical name is held out
     assert not [text for text in described for name in names if f" {name} " in f" {text} "]
     assert counts["texts"]["UMLS"]["of_a_concept_kept_out"] == sum(read_labels(pairs)[row] in unseen for row, _, _ in kb.definitions())
 
@@ -252,7 +252,7 @@ def test_the_layout_is_that_of_pairs(clinic: Tuple[KnowledgeBase, Path, Path, Di
     ours = json.loads((folder / "manifest.json").read_text())
     assert {key: ours[key] for key in ("kind", "format", "kb", "sources")} == {key: theirs[key] for key in ("kind", "format", "kb", "sources")}
     needed = {"pairs", "pairs_before_trimming", "labels_in_pairs", "names_in_pairs", "ambiguous_names", "held_out_queries", "zero_shot_queries"}
-    assert needed <= set(ours["counts"])  # what a model card prints
+    assert needed <= set(ours["counts"])  # counts that a model card prints
     assert pq.read_table(folder / "texts.parquet").schema.types == ["int32", "string", "string"]
 
 
@@ -444,7 +444,7 @@ def test_translations_are_no_names_of_the_pairs(tmp_path: Path) -> None:
 
 
 def test_names_of_a_cased_knowledge_base_keep_their_capitals(tmp_path: Path) -> None:
-    """And a held-out query is in no pair, however a source writes it."""
+    """Names keep their capitals, and a held-out query is in no pair in any spelling of case."""
     names = [Name("Fever", "T"), Name("PYREXIA", "T"), Name("Pyrexia", "T"), Name("Febris", "T")]
     made = Concept("T:1", "T", names, definition="A body temperature above what is normal for the person.")
     kb = build_kb([Source("test", [made])], tmp_path / "kb", filters=Filters(cased=True))

@@ -1,4 +1,4 @@
-"""Descriptions out of the graph: true of one concept alone, several wordings, never its own name."""
+"""Descriptions from the graph: each is true only for one concept, has several wordings, and never contains the concept's own name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def graph() -> Graph:
 
 
 def described(graph: Graph, label: int, own: Sequence[str] = (), count: int = 9, seeds: int = 30) -> Dict[str, List[str]]:
-    """What is made of what, over several seeds."""
+    """Return the descriptions of a concept by kind, over several seeds."""
     found: Dict[str, set[str]] = {}
     for seed in range(seeds):
         for text, made_of in graph.describe(label, count, np.random.default_rng(seed), NAMES.__getitem__, OwnNames([NAMES[label], *own])):
@@ -47,8 +47,8 @@ def described(graph: Graph, label: int, own: Sequence[str] = (), count: int = 9,
 def test_facts_and_who_has_them_alone(graph: Graph) -> None:
     assert graph.facts(3) == [(IS_A, 1), (IS_A, 2), (INCLUDES, 4), (PART_OF, 2), (HAS_PART, 7)]
     assert graph.facts(6) == []
-    assert not graph.alone(3, [(IS_A, 1)])  # the femur too
-    assert graph.alone(3, [(IS_A, 2)])  # the cap is one by way of the skull
+    assert not graph.alone(3, [(IS_A, 1)])  # it is also true for the femur
+    assert graph.alone(3, [(IS_A, 2)])  # the cap is one too, through the skull
     assert not graph.alone(3, [(HAS_PART, 7)])
     assert graph.alone(3, [(HAS_PART, 7), (IS_A, 2)])
     assert graph.alone(1, [(INCLUDES, 5)])
@@ -56,9 +56,9 @@ def test_facts_and_who_has_them_alone(graph: Graph) -> None:
 
 
 def test_an_ancestor_counts_where_the_parent_does_not_say(graph: Graph) -> None:
-    # 6 has the femur's marrow, and is a kind of femur: a bone by way of it
+    # 6 has the femur's marrow and is a kind of femur, and through it a bone
     more = Graph(np.array([*EDGES, (6, HAS_PART, 7), (6, IS_A, 5)]), ["part_of", "has_part"], len(NAMES))
-    assert graph.alone(5, [(HAS_PART, 7), (IS_A, 1)]) is False  # the skull
+    assert graph.alone(5, [(HAS_PART, 7), (IS_A, 1)]) is False  # it is also true for the skull
     assert more.alone(6, [(HAS_PART, 7), (IS_A, 5)])
     assert not more.alone(3, [(HAS_PART, 7), (IS_A, 1)])
 
@@ -69,14 +69,14 @@ def test_parents_and_relations_in_several_wordings(graph: Graph) -> None:
     assert {"bone that is also head", "both head and bone"} & set(found[PARENTS])
     assert "a kind of bone" not in found[PARENTS]
     assert {"bone which is part of head", "head which has part marrow", "something that is part of head"} <= set(found[RELATIONS])
-    assert "bone which has part marrow" not in found[RELATIONS]  # true of the femur
+    assert "bone which has part marrow" not in found[RELATIONS]  # it is also true for the femur
     assert CHILDREN not in found
 
 
 def test_children_describe_where_nothing_else_does(graph: Graph) -> None:
-    assert described(graph, 5) == {}  # a bone with marrow is the skull as well
+    assert described(graph, 5) == {}  # the skull is also a bone with marrow
     found = described(graph, 0, seeds=5)
-    assert found == {}  # one child, and no parent to say what kind of thing it is
+    assert found == {}  # it has one child, but no parent that says what it is a kind of
     two = Graph(np.array([*EDGES, (6, IS_A, 0)]), ["part_of", "has_part"], len(NAMES))
     texts = described(two, 0)
     assert set(texts) == {CHILDREN}
@@ -86,7 +86,7 @@ def test_children_describe_where_nothing_else_does(graph: Graph) -> None:
 def test_no_description_has_a_name_of_the_concept(graph: Graph) -> None:
     assert described(graph, 4) == {PARENTS: ["a form of skull", "a kind of skull", "a type of skull"]}
     assert described(graph, 4, own=["Skulls", "skull"]) == {}
-    assert described(graph, 4, own=["SKULL"]) == {}  # what would be an abbreviation: names are lower-cased here
+    assert described(graph, 4, own=["SKULL"]) == {}  # in capitals it would be an abbreviation, but names are in lower case here
 
 
 def test_a_pair_of_which_one_is_above_the_other_says_nothing_more() -> None:
@@ -140,7 +140,7 @@ def test_the_graph_of_a_knowledge_base(tmp_path: Path) -> None:
 
     concepts = [
         concept("T:1", "bone"),
-        concept("T:2", "skull", ["T:1", "T:9"], [("part_of", "T:4")]),  # T:9 is nowhere
+        concept("T:2", "skull", ["T:1", "T:9"], [("part_of", "T:4")]),  # T:9 does not exist
         concept("T:3", "Bone", ["T:1"]),  # the label of T:1
         concept("T:4", "head", ["T:5"]),  # T:5 is left out
         concept("T:5", "place", [], [("near", "T:6")]),

@@ -1,4 +1,4 @@
-"""Mentions as BioSyn looks them up."""
+"""Mentions in the form in which BioSyn looks them up."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_names_that_differ_in_punctuation_are_one(kb: KnowledgeBase, rows: dict[
         "ovarian cancer": {rows["2"]},
         "diabetes mellitus type 2": {rows["3"]},
         "niddm": {rows["3"]},
-    }  # and "!!" has no letter
+    }  # "!!" is left out because it has no letter
 
 
 def test_composites_are_looked_up_in_parts_and_omim_counts_where_it_is_alone(kb: KnowledgeBase, rows: dict[str, int]) -> None:
@@ -68,7 +68,7 @@ def test_composites_are_looked_up_in_parts_and_omim_counts_where_it_is_alone(kb:
         concepts,
     )
     both = {rows["1"], rows["2"]}
-    unknown = [frozenset([len(kb)]), frozenset([len(kb) + 1])]  # ids that the dictionary does not have get numbers of their own
+    unknown = [frozenset([len(kb)]), frozenset([len(kb) + 1])]  # ids that are not in the dictionary get new numbers
     assert found.texts == ["breast cancer", "ovarian cancer", "breast cancer", "ovarian cancer", "niddm", "niddm", "growth"]
     assert found.gold == [both, both, both, both, {rows["3"]}, *unknown]
     assert found.mentions == [0, 0, 1, 1, 2, 3, 4]
@@ -95,4 +95,4 @@ def test_earlier_mentions_are_names_after_those_of_the_dictionary(kb: KnowledgeB
     assert larger.texts == [*names.texts, "sugar disease"]
     assert larger.concepts[-1] == {rows["3"], len(kb)}
     assert larger.concepts[names.texts.index("niddm")] == {rows["1"], rows["3"]}
-    assert names.concepts[names.texts.index("niddm")] == {rows["3"]}  # the dictionary that is trained with stays
+    assert names.concepts[names.texts.index("niddm")] == {rows["3"]}  # the dictionary for training is not changed

@@ -35,7 +35,7 @@ def test_pubtator_mentions_with_abbreviations_resolved(tmp_path: Path) -> None:
 
 
 def test_mentions_of_other_layouts(tmp_path: Path) -> None:
-    """Those with texts and those without; ids of whole texts are no mentions, and offsets that are wrong cost no mention."""
+    """Layouts with and without texts: ids of whole texts are not mentions, and a mention with wrong offsets is kept."""
     (tmp_path / "a.ann").write_text(
         "T1\tDisease 19 21\tMD\nN1\tReference T1 MESH:D009223\tx\nT2\tDisease 0 5\tTumor\nN2\tReference T2 MESH:D009369\tx\n"
     )
@@ -57,7 +57,7 @@ def test_a_mention_that_is_a_name_makes_pairs_with_the_other_names_where_asked(k
         ("tumour", "neoplasms"),
         ("tumour", "tumors"),
     ]
-    # a query that is a name of its concept would be answered by itself
+    # if a query is a name of its concept, it would find itself
     assert [query.query for query in read_queries(tmp_path / "pairs")] == ["neoplasia"]
     assert (counts["already_a_name"], counts["held_out_queries"], counts["pairs"]) == (1, 1, 3)
 

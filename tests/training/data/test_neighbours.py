@@ -1,4 +1,4 @@
-"""Concepts whose names look alike."""
+"""Concepts with similar names."""
 
 from __future__ import annotations
 

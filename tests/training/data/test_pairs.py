@@ -1,4 +1,4 @@
-"""Pairs: which concepts are one, which names are paired, what is held out."""
+"""Pairs: which concepts count as one, which names are paired, and what is held out."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def label_of(tmp_path: Path, kb: KnowledgeBase, concept_id: str) -> int:
 
 
 def test_concepts_that_share_a_source_term_are_one_label(tmp_path: Path) -> None:
-    # X:1 maps to two CUIs, the second of which is a concept of another source's term
+    # X:1 maps to two CUIs; the second one is the concept of a term of another source
     first = Source("x", [concept("X:1", "seizure", "fits", cuis=("C0000001", "C0000002"))])
     second = Source(
         "y", [concept("Y:1", "epileptic seizure", "convulsion", cuis=("C0000002",)), concept("Y:2", "rash", "exanthem", cuis=("C0000003",))]
@@ -100,7 +100,7 @@ def test_equal_canonical_names_are_one_label_unless_both_have_cuis(tmp_path: Pat
     assert counts["joined_by_canonical_name"] == 1
     assert label_of(tmp_path, kb, "A:1") == label_of(tmp_path, kb, "B:1")
     assert label_of(tmp_path, kb, "C0000001") != label_of(tmp_path, kb, "C0000002")
-    # "cold" is a name of two labels: in no pair, so no pair is left of either
+    # "cold" is a name of two labels, so it is in no pair, and neither label has a pair left
     assert counts["ambiguous_names"] == 1
     assert counts["pairs"] == 3
 
@@ -117,14 +117,14 @@ def test_names_of_several_concepts_are_in_the_pairs_of_each_where_asked(tmp_path
 
 
 def test_a_name_of_a_concept_that_is_kept_out_is_in_no_pair_of_another(tmp_path: Path) -> None:
-    """ "cold" is of all three; the concept that is kept out has two names of its own."""
+    """ "cold" is a name of all three; the held-out concept also has two names that only it has."""
     names = [("cold", *(f"{word} {i}" for i in range(3))) for word in ("sneeze", "freeze", "chill")]
     kb = make_kb(tmp_path, *(concept(f"C000000{i}", *some) for i, some in enumerate(names)))
     build_pairs(kb, tmp_path / "pairs", held_out=0, zero_shot=0.34, several=True)
     (query,) = read_queries(tmp_path / "pairs")
     assert query.query != "cold"
     rows = pq.read_table(tmp_path / "pairs" / "pairs.parquet").to_pylist()
-    assert len(rows) == 6  # three pairs of own names in each of the two others
+    assert len(rows) == 6  # three pairs of own names for each of the two others
     assert "cold" not in {row[column] for row in rows for column in ("anchor", "positive")}
 
 
@@ -141,7 +141,7 @@ def test_a_trade_name_of_one_drug_is_its_synonym(tmp_path: Path, turned: bool) -
         drug("C0000001", "paracetamol", brands=("C0000011", "C0000012")),
         drug("C0000002", "hydrocodone", brands=("C0000012",)),
         brand("C0000011", "Tylenol", ("C0000001",)),
-        brand("C0000012", "Vicodin", ("C0000001", "C0000002")),  # of two ingredients: else these would become one
+        brand("C0000012", "Vicodin", ("C0000001", "C0000002")),  # a brand with two ingredients, which must not become one concept
     )
     counts = build_pairs(kb, tmp_path / "pairs", held_out=0, zero_shot=0)
     rows = pq.read_table(tmp_path / "pairs" / "pairs.parquet").to_pylist()
@@ -166,13 +166,13 @@ def test_what_is_held_out_of_hpo_is_in_no_pair(hpo: Tuple[KnowledgeBase, Path, D
     assert len(labels) == len(kb)
     assert counts["labels"] == labels.max() + 1
     held, unseen = ([q for q in queries if q.split == split] for split in (HELD_OUT, ZERO_SHOT))
-    # 5% and 2.5% of the labels with a name of their own
+    # 5% and 2.5% of the labels that have a name of their own
     assert len(held) == counts["held_out_queries"] == pytest.approx(0.05 * counts["labels"], rel=0.01)
     assert len(unseen) == counts["zero_shot_queries"] == pytest.approx(0.025 * counts["labels"], rel=0.01)
     assert not {q.query for q in queries} & trained
     assert {q.label for q in held} <= labels_trained
     assert not {q.label for q in unseen} & labels_trained
-    for query in (*held[:50], *unseen[:50]):  # a query is a name of its label, and its label has another name to be found by
+    for query in (*held[:50], *unseen[:50]):  # a query is a name of its label, and the label has another name that can be found
         row = kb.find([query.query])[query.query]
         owners = {int(labels[c]) for c, _ in kb.names_of_surface_form(row)}
         assert owners == {query.label}
@@ -302,7 +302,7 @@ def test_pairs_are_mapped_not_decoded(tmp_path: Path, monkeypatch: pytest.Monkey
     pq.write_table(pa.Table.from_pylist(rows, schema=pairs.SCHEMA), tmp_path / pairs.PAIRS, compression="zstd", row_group_size=300)
     before = pa.total_allocated_bytes()
     table = pairs.mapped_pairs(tmp_path, "0123456789abcdef-and-more")
-    assert pa.total_allocated_bytes() == before  # all columns lie in the file
+    assert pa.total_allocated_bytes() == before  # all columns are mapped from the file
     assert table.to_pylist() == rows
     assert (tmp_path / "pairs-1-0123456789abcdef.arrow").is_file()
     (tmp_path / pairs.PAIRS).unlink()

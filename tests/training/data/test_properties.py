@@ -25,7 +25,7 @@ from training.data.wording import OwnNames, first_sentences, judge, tidy
 WORDS = st.sampled_from(["gout", "Gouts", "MEN", "men", "high fever", "ATP", "x-linked", "β-cell", "its", "The", "cockayne (cs)"])
 NAMES = st.lists(WORDS, min_size=1, max_size=4, unique=True)
 TEXTS = st.lists(st.one_of(WORDS, st.sampled_from(["is a", "of", "known as", "(", ")", ".", ",", "disease", "kidney", "'s", "-"])), max_size=25)
-# few names for many concepts, so that some names belong to several
+# few names for many concepts, so that some names belong to several concepts
 CONCEPTS = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=6, unique=True), min_size=3, max_size=12)
 
 

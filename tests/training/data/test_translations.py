@@ -1,4 +1,4 @@
-"""Names in two languages: what becomes a translation, what is held out, and that it is held out of all training data."""
+"""Names in two languages: what becomes a translation, what is held out, and that no training data contains it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
-    """Forty concepts with two English names, one Spanish, one Italian; those of even number are written alike in the two."""
+    """Forty concepts with two English names, one Spanish and one Italian; for even numbers, the last two are equal."""
     return make_kb(
         tmp_path_factory.mktemp("many"),
         *(
@@ -105,7 +105,7 @@ def test_a_tenth_of_the_concepts_of_each_language_is_held_out(many: KnowledgeBas
 
 
 def test_what_is_written_as_a_held_out_name_is_not_trained_on(tmp_path: Path) -> None:
-    # eleven concepts in Spanish, one of them held out; all are written alike in Italian, but there one of two is held out
+    # eleven concepts have Spanish names, one of which is held out; the name of T:0 is also that of T:1, and the Italian name of T:0
     given = [Bilingual(f"e{i}", "igual" if i < 2 else f"s{i}", "es", f"T:{i}") for i in range(11)]
     material = of_rows([*given, Bilingual("e0", "igual", "it", "T:0"), Bilingual("e5", "x", "it", "T:5")])
     for seed in range(40):
@@ -113,7 +113,7 @@ def test_what_is_written_as_a_held_out_name_is_not_trained_on(tmp_path: Path) ->
         found = rows(tmp_path / "p")
         held = {row.translation for row in found if row.split == "held_out"}
         assert held.isdisjoint(row.translation for row in found if row.split == "train")
-        if held == {"igual"}:  # T:0 or T:1 in Spanish: neither the other nor the Italian one is kept
+        if held == {"igual"}:  # held out for T:0 or T:1 in Spanish, so neither the other concept nor Italian keeps it
             assert (counts["es"]["left_out"]["same_as_held_out"], counts["it"]["left_out"]["same_as_held_out"]) == (1, 1)
             break
     else:
@@ -193,7 +193,7 @@ def test_muse_and_titles(tmp_path: Path) -> None:
     found, stats = read(tmp_path, "Heart_failure\tHerzinsuffizienz\nGout\tGicht (Krankheit)\n", language="de")
     assert stats.kind == "titles"
     assert [row[:2] for row in found] == [("heart failure", "herzinsuffizienz"), ("gout", "gicht (krankheit)")]
-    found, stats = read(tmp_path, "MDE0||heart||Herz\nMDE1||heart||Herzen\nMDE2||taxi||taxi\n", language="de")  # as SapBERT's were released
+    found, stats = read(tmp_path, "MDE0||heart||Herz\nMDE1||heart||Herzen\nMDE2||taxi||taxi\n", language="de")  # SapBERT's released format
     assert (found, stats.kind) == ([("heart", "herz", "de", "en:heart"), ("heart", "herzen", "de", "en:heart")], "bars")
 
 
@@ -236,7 +236,7 @@ def test_no_held_out_translation_is_in_a_pair_or_query(many: KnowledgeBase, tmp_
     asked = {query.query for query in read_queries(tmp_path / "pairs")}
     assert not held & (trained | asked)
     assert any(name.startswith("romance") for name in trained)
-    build_pairs(many, tmp_path / "whole", languages=["all"], held_out=0, zero_shot=0)  # else they would be
+    build_pairs(many, tmp_path / "whole", languages=["all"], held_out=0, zero_shot=0)  # otherwise they would be held out
     assert held < {row["anchor"] for row in pq.read_table(tmp_path / "whole" / "pairs.parquet").to_pylist()} | {
         row["positive"] for row in pq.read_table(tmp_path / "whole" / "pairs.parquet").to_pylist()
     }
@@ -259,7 +259,7 @@ def test_general_translations_are_concepts_of_two_names(small: KnowledgeBase, tm
         Bilingual("cat", "gato", "es", ""),
         Bilingual("tomcat", "kater", "de", ""),
         Bilingual("jack", "gato", "es", ""),  # the name of another pair
-        Bilingual("fever", "fieber", "de", ""),  # asked for below
+        Bilingual("fever", "fieber", "de", ""),  # queried below
     ]
     build_pairs(small, tmp_path / "first", held_out=0, zero_shot=0.34, languages=["all"])
     (query,) = read_queries(tmp_path / "first")
@@ -278,7 +278,7 @@ def test_general_translations_are_concepts_of_two_names(small: KnowledgeBase, tm
     assert read_queries(tmp_path / "general") == [query]
     manifest = check_folder(tmp_path / "general")
     report = {"pairs": manifest["counts"], "pairs_settings": manifest["settings"], "sources": manifest["sources"], "after": {}}
-    assert "at most 2 a concept" in alignment.words({**report, "held_out": {"names": 0, "queries": 0}}).data  # the model card of a training on it
+    assert "at most 2 a concept" in alignment.words({**report, "held_out": {"names": 0, "queries": 0}}).data  # text of the model card
     with pytest.raises(SapbertError) as error:
         build_general_pairs(small, [], tmp_path / "none")
     assert error.value.code == "E605"
@@ -312,7 +312,7 @@ def test_commands(many: KnowledgeBase, tmp_path: Path, command: Callable[..., st
 @pytest.mark.parametrize("recipe", ["sap_cross_lingual.cfg", "sap_bitext.cfg"])
 @pytest.mark.usefixtures("one_thread")
 def test_the_papers_recipes_continue_with_pairs_of_translations(small: KnowledgeBase, tiny_base: Path, tmp_path: Path, recipe: str) -> None:
-    """Both stand on sap.cfg's settings; here on a small base that is trained already. The queries are those of the training before."""
+    """Both recipes use the settings of sap.cfg; here with a small trained base. The queries are those of the earlier training."""
     build_pairs(small, tmp_path / "first", held_out=0, zero_shot=0.34, languages=["all"])
     words = [Bilingual(f"word {i}", f"wort {i}", "de", "") for i in range(8)]
     build_general_pairs(small, words, tmp_path / "general", queries_of=tmp_path / "first")

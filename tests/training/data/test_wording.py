@@ -1,4 +1,4 @@
-"""What becomes of a definition: own names, marks of editors, lengths."""
+"""How definitions are cleaned: own names, marks of editors, lengths."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_an_abbreviation_that_is_a_word() -> None:
     assert judge("MEN gives tumours of glands.", own) == Judged("It gives tumours of glands.", renamed=True)
     assert own.within("what MENs are")
     assert not own.within("GALLs and OMEN")
-    assert OwnNames(["MEN", "Men"]).within("for men")  # the concept has it as a word, too
-    assert OwnNames(["LONGER"]).within("no longer")  # no abbreviation has six letters
+    assert OwnNames(["MEN", "Men"]).within("for men")  # the concept also has it as an ordinary word
+    assert OwnNames(["LONGER"]).within("no longer")  # a word of six letters is not an abbreviation
     assert not OwnNames(["T"]).within("a T cell")
 
 

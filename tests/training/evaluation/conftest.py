@@ -1,4 +1,4 @@
-"""The room's commands, run by their command lines."""
+"""The commands of `training/evaluation`, run in this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ for function in (calibrate, cross_lingual, end_to_end, evaluate):
 
 @pytest.fixture
 def command() -> Callable[[str, Sequence[str]], str]:
-    """Run a command and return what it prints; its errors come through."""
+    """Run a command and return what it prints; its errors are raised."""
 
     def run(name: str, arguments: Sequence[str]) -> str:
         result = CliRunner().invoke(app, [name, *arguments], catch_exceptions=False)

@@ -1,4 +1,4 @@
-"""Systems without a trained encoder, by hand, and scispaCy's own code."""
+"""Systems without a trained encoder: computed by hand, and compared with the code of scispaCy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import scipy.sparse
 from spacy_sapbert.errors import SapbertError
 from training.evaluation import baselines
 
-# every name holds " dis" and "ease": scispaCy takes only 3-grams that ten names have
+# every name contains " dis" and "ease", because scispaCy uses only 3-grams that ten names have
 NAMES = [f"{word} disease" for word in ("wilson", "crohn", "still", "fabry", "gaucher", "graves", "hodgkin", "menkes", "paget", "pick", "pompe")]
 NAMES += ["zebra", "wilson disease of the liver"]
 
@@ -23,9 +23,9 @@ def test_exact_match():
 
 def test_pairs_of_texts_by_hand():
     assert baselines.equal_pairs(["a", "b"], ["a", "c"]).tolist() == [1.0, 0.0]
-    # of four texts "abc" and "bcd" are in three each: idf = ln((1 + 4) / (1 + 3)) + 1
+    # "abc" and "bcd" are each in three of the four texts: idf = ln((1 + 4) / (1 + 3)) + 1
     found = baselines.tfidf_pairs(["abc", "abcd"], ["abcd", "bcd"])
-    assert found == pytest.approx([0.5**0.5, 0.5**0.5], abs=1e-6)  # both weigh the same, so one of two is at 45 degrees
+    assert found == pytest.approx([0.5**0.5, 0.5**0.5], abs=1e-6)  # both have the same weight, so a text with one of the two is at 45 degrees
     assert baselines.tfidf_pairs(["abc", "ab"], ["xyz", "abc"]).tolist() == [0.0, 0.0]
     assert baselines.tfidf_pairs(["a"], ["b"]).tolist() == [0.0]
 
@@ -37,7 +37,7 @@ def test_exact_neighbours_by_hand():
     (first, second) = index.knnQueryBatch(scipy.sparse.csr_matrix([[1.0, 0.0], [0.0, 1.0]]), k=3)
     assert first[0].tolist() == [0, 3, 2]
     assert first[1] == pytest.approx([0.0, 0.0, 0.4])
-    assert second[0].tolist() == [1, 2, 0]  # of the two that share nothing, the earlier
+    assert second[0].tolist() == [1, 2, 0]  # of the two names that share nothing, the earlier one comes first
     assert second[1] == pytest.approx([0.0, 0.2, 1.0])
 
 
@@ -45,7 +45,7 @@ def test_the_neighbours_are_those_of_scispacys_own_graph():
     pytest.importorskip("scispacy.candidate_generation")
     exact, graph = (baselines.candidate_generator(NAMES, exact=exact) for exact in (True, False))
     assert exact.ann_concept_aliases_list == graph.ann_concept_aliases_list
-    assert "zebra" not in exact.ann_concept_aliases_list  # none of its 3-grams is in ten names
+    assert "zebra" not in exact.ann_concept_aliases_list  # none of its 3-grams occurs in ten names
     for queries in (["wilson disease"], ["diseases", "zebra"]):
         for ours, theirs in zip(exact(queries, 20), graph(queries, 20)):
             assert [c.concept_id for c in ours] == [c.concept_id for c in theirs]
@@ -58,7 +58,7 @@ def test_scispacys_candidates_score_as_their_best_name():
     score = make(NAMES, ["wilson disease", "zebra", "diseases"])
     scores = score(0, 3)
     assert scores.shape == (13, 3)
-    # " dis" + "isease" are all the 3-grams that ten names have, so all eleven "… disease" have the vector of the first query
+    # ten names have only the 3-grams of " disease", so all eleven "… disease" have the vector of the first query
     assert scores[:11, 0] == pytest.approx(1.0, abs=1e-6)
     assert np.isneginf(scores[:, 1]).all()  # an empty vector
     assert np.isneginf(scores[11]).all()

@@ -1,4 +1,4 @@
-"""Groups of mentions and reasons of wrong firsts, by hand."""
+"""Groups of mentions, and reasons for a wrong first candidate, computed by hand."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_figures_by_group():
         ("cancer", [("A",)], [1], True, WrongFirst(2, 1.0, "cancer", True), "same name, several concepts"),
         ("cancer", [("A",)], [4], True, WrongFirst(2, 1.0, "cancer", True), "other"),  # equal scores, but no common name
         ("WD", [("A",)], [0], True, WrongFirst(4, 0.5, "wd", False), "abbreviation not resolved"),
-        ("WD", [("A",)], [0], True, WrongFirst(4, 0.5, "wilson disease", False), "other"),  # it was resolved
+        ("WD", [("A",)], [0], True, WrongFirst(4, 0.5, "wilson disease", False), "other"),  # the abbreviation was resolved
         ("a and b", [("A", "B")], [0, 4], True, WrongFirst(1, 0.5, "a and b", False), "composite"),
         ("cancer of breast", [("A",)], [3], True, WrongFirst(1, 0.5, "cancer of breast", False), "broader or narrower"),
         ("tumour", [("A",)], [1], True, WrongFirst(3, 0.5, "tumour", False), "broader or narrower"),  # cancer, breast cancer
-        ("Cancer", [("A",)], [4], True, WrongFirst(3, 0.5, "cancer", False), "broader or narrower"),  # what was looked up
-        ("growth", [("A",)], [3], True, WrongFirst(5, 0.5, "growth", False), "other"),  # "breast" is a lesser name of label 5
+        ("Cancer", [("A",)], [4], True, WrongFirst(3, 0.5, "cancer", False), "broader or narrower"),  # compared with the text that was looked up
+        ("growth", [("A",)], [3], True, WrongFirst(5, 0.5, "growth", False), "other"),  # "breast" is not the main name of label 5
         ("tumour", [("A",)], [0], True, WrongFirst(4, 0.5, "tumour", False), "other"),
     ],
 )
@@ -84,7 +84,7 @@ def test_confusions_are_counted_and_the_most_frequent_come_first():
     assert found[0] == {
         "mention": "Tumour",
         "gold": ["A", "B"],
-        "gold_names": ["Cancer"],  # the two concepts are called the same
+        "gold_names": ["Cancer"],  # the two concepts have the same name
         "predicted": "ID:3",
         "predicted_name": "Breast Cancer",
         "score": 0.75,

@@ -1,4 +1,4 @@
-"""Reliability by hand, and the command on a small corpus."""
+"""Reliability computed by hand, and the command on a small corpus."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STATED = st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max
 @settings(deadline=None)
 @given(STATED)
 def test_bins_keep_every_mention_and_their_order(stated):
-    """Bins are in order and so are their confidences; all mentions and right ones are in one bin each."""
+    """Bins and their confidences are in order, and each mention is in exactly one bin."""
     bins = reliability([p for p, _ in stated], [right for _, right in stated])
     assert sum(b["n"] for b in bins) == len(stated)
     assert sum(b["n"] * b["accuracy"] for b in bins) == pytest.approx(sum(right for _, right in stated))
@@ -51,7 +51,7 @@ def test_bins_keep_every_mention_and_their_order(stated):
 @settings(deadline=None)
 @given(STATED)
 def test_a_lower_threshold_keeps_more(stated):
-    """Against counting at each threshold; the shares kept rise as the thresholds fall, to all mentions."""
+    """Compared with counting at each threshold; when the threshold falls, the share of kept mentions rises to all."""
     found = curve([p for p, _ in stated], [right for _, right in stated])
     thresholds, kept = [row["threshold"] for row in found], [row["kept"] for row in found]
     assert thresholds == sorted({p for p, _ in stated}, reverse=True)
@@ -75,11 +75,11 @@ def test_gold_docs_carry_all_alternatives():
         {"1": "Odd knees hurt."}, [GoldMention("1", 0, 9, "Odd knees", (("A:1",), ("A:2", "A:3"))), GoldMention("1", 3, 9, "knees", (("A:4",),))]
     )
     (doc,) = gold_docs(corpus, spacy.blank("en"))
-    assert [(span.text, span.kb_id_) for span in doc.spans[GOLD]] == [("Odd knees", "A:1|A:2+A:3")]  # "knees" does not stand at 3
+    assert [(span.text, span.kb_id_) for span in doc.spans[GOLD]] == [("Odd knees", "A:1|A:2+A:3")]  # "knees" is not at offset 3
 
 
 class NoLinker:
-    """Gives one and four candidates, whatever is asked."""
+    """A linker that always returns one and four candidates."""
 
     def set_targets(self, **asked: Any) -> None:
         pass
@@ -98,21 +98,21 @@ def test_measure_by_hand():
     p = [0.880797, 0.549834, 0.858149]
     assert found["ece"] == pytest.approx((abs(p[0] + p[2] - 1) + p[1]) / 3, abs=1e-5)
     assert found["ece_raw"] == pytest.approx((1 + 0.1 - 1 + 1.0 * 0 + 0.9) / 3, abs=1e-5)
-    # after ten links one of which is wrong: 1 - 2/11; after nine right ones: 1 - 1/10, and none of the three is as probable as 0.9
+    # ten links, one of which is wrong, give 1 - 2/11; nine right ones give 1 - 1/10; the three others have probabilities below 0.9
     assert [(row["target_precision"], row["least_probability"], row["kept"]) for row in found["targets"]] == [
         (0.8, 0.6, pytest.approx(2 / 3)),
         (0.85, 0.9, 0.0),
         (0.9, 0.9, 0.0),
     ]
     assert [row["precision"] for row in found["targets"]] == [0.5, None, None]
-    assert len(found["not_reached"]) == 3  # precision 0.95 and 0.98, and 0.95 covered of eleven
+    assert len(found["not_reached"]) == 3  # precision 0.95 and 0.98, and a coverage of 0.95 with eleven mentions
     assert {row["size"] for row in found["conformal"]} == {2.5}
     assert [(row["asked"], row["score_gap"], row["covered"]) for row in found["conformal"]] == [(0.8, 0.0, 0.5), (0.85, 0.3, 1.0), (0.9, 0.3, 1.0)]
 
 
 @pytest.fixture
 def data(tiny_linker: Path, tmp_path: Path) -> Path:
-    """GSC+ with every name of the tiny linker in dev, with a word more in test, and a word that is none in every third."""
+    """GSC+ with every name of the tiny linker in dev; in test with one more word, and every third is not a name."""
     folder = tmp_path / "data" / "corpora" / "gsc_plus"
     folder.mkdir(parents=True)
     kb = KnowledgeBase(tiny_linker / "kb")
@@ -134,10 +134,10 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     assert found["kind"] == "calibration"
     assert found["n_fit"] == found["n_test"] == len(made.right) == len(KnowledgeBase(tiny_linker / "kb"))
     assert found["weights"] == list(made.weights)
-    assert 90 < found["index"]["recall"]["at_10"] <= found["index"]["recall"]["at_1"] == 100.0  # 150 names: Annoy loses next to nothing
-    assert found["index"]["mentions"] == found["n_test"] - 20  # a third are the same letter
+    assert 90 < found["index"]["recall"]["at_10"] <= found["index"]["recall"]["at_1"] == 100.0  # with 150 names, Annoy misses almost nothing
+    assert found["index"]["mentions"] == found["n_test"] - 20  # a third are the same text, which counts once
     assert "gsc-dev" in made.fit_on
-    assert 0.5 < sum(made.right) / len(made.right) < 0.7  # a third is no name
+    assert 0.5 < sum(made.right) / len(made.right) < 0.7  # a third are not names
     assert found["ece"] < found["ece_raw"]
     assert len(found["targets"]) + len(found["conformal"]) + len(found["not_reached"]) == 9
     assert summary(found) in shown
@@ -145,7 +145,7 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
 
 
 def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
-    """All names twice."""
+    """With two parts, every name is there twice."""
     gsc = data / "corpora" / "gsc_plus" / "GSCplus_dev_gold.tsv"
     lines = gsc.read_text().replace("mild", "dull").splitlines()
     pubtator = data / "corpora" / "ncbi_disease" / "train.pubtator.txt.gz"
@@ -164,7 +164,7 @@ def _blocks(lines: List[str]) -> List[Any]:
 
 
 def test_documents_of_both_parts_are_left_out_of_the_measured_one(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
-    """Ten documents of test have the ids of dev's."""
+    """Ten documents of test have ids of dev documents."""
     gsc = data / "corpora" / "gsc_plus" / "GSCplus_test_gold.tsv"
     blocks = gsc.read_text().split("\n\n")
     gsc.write_text("\n\n".join(block.replace("test", "dev", 1) if i < 10 else block for i, block in enumerate(blocks)))

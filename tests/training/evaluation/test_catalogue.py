@@ -1,4 +1,4 @@
-"""Sets that a user gives, and the papers' sets where the user put them; expectations worked out by hand on small made-up files."""
+"""Benchmarks from a user's files, and the papers' benchmarks; expected values are computed by hand on small invented files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TSV = "heart attack\t22298006\nsore head\t25064002\nmigraine\t37796009\nnothing\
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data folder with a table of SNOMED CT names and one of mentions."""
+    """A data folder with a table of SNOMED CT names and a table of mentions."""
     folder = tmp_path / "data"
     write(folder / "snomed.txt", NAMES)
     write(folder / "mine.tsv", TSV)
@@ -42,7 +42,7 @@ def exact(benchmark):
     return ev.figures(benchmark, outcomes)
 
 
-# -- sets that a user gives ---------------------------------------------------------------------------------------------
+# -- benchmarks of a user -----------------------------------------------------------------------------------------------
 
 
 def test_a_set_of_mentions_and_a_table_of_names(data):
@@ -52,13 +52,13 @@ def test_a_set_of_mentions_and_a_table_of_names(data):
     assert (made.counts["mentions"], made.counts["without_id"], made.counts["unanswerable"]) == (4, 1, 1)
     assert made.dictionary.about["source"] == "snomed.txt"
     assert exact(made)["strict_at1"] == pytest.approx(100 / 3)
-    assert not made.public  # mentions of a corpus that may be licensed are not written
+    assert not made.public  # the corpus may be licensed, so its mentions are not written into the results
     assert set(made.files) == {"mine.tsv", "snomed.txt"}
 
 
 @pytest.mark.parametrize("name", ["names.tsv", "table.tsv", "kb"])
 def test_any_dictionary(data, name):
-    """`id TAB name` without a head, a table with a head, a knowledge base."""
+    """A dictionary may be `id TAB name` without a header, a table with a header, or a knowledge base."""
     write(data / "names.tsv", NAMES.replace("||", "\t"))
     write(data / "table.tsv", "concept_id\tname\n" + "".join(f"SNOMEDCT_US:{line}\n" for line in NAMES.replace("||", "\t").splitlines()))
     build_kb([building.read_source(data / "table.tsv")], data / "kb")
@@ -72,7 +72,7 @@ def test_paths_from_here_and_from_the_data_folder(data, tmp_path, monkeypatch):
     write(tmp_path / "near.tsv", "fatigue\t84229001\n")
     made = reader(data, "mine=near.tsv,snomed.txt,tsv,vocabulary=SNOMEDCT_US").make("mine")
     assert made.queries == ["fatigue"]
-    assert set(made.files) == {"near.tsv", "snomed.txt"}  # nothing says where it lies
+    assert set(made.files) == {"near.tsv", "snomed.txt"}  # the results do not say where the files are
     assert str(tmp_path) not in json.dumps(made.files)
 
 
@@ -100,7 +100,7 @@ def test_a_set_with_an_earlier_part(data):
     assert benchmarks.NO_PREFERENCE not in back_off.protocol
     published = given.make("mine-published")
     assert "sore head" in published.dictionary.names
-    assert exact(published)["at1"] == pytest.approx(100 * 2.5 / 3)  # there it is a name of two concepts
+    assert exact(published)["at1"] == pytest.approx(100 * 2.5 / 3)  # in this dictionary it is a name of two concepts
     assert set(back_off.files) == {"mine.tsv", "train.tsv", "snomed.txt"}
     assert back_off.train == {"sore head", "migraine"}
 
@@ -118,7 +118,7 @@ def test_sets_are_what_is_measured_unless_others_are_named(data):
     assert catalogue.chosen_benchmarks([], sets) == ["b", "a"]
     assert catalogue.chosen_benchmarks(["a-sapbert,ncbi-dev"], sets) == ["ncbi-dev", "a-sapbert"]
     assert sets["a"].dictionary == "hpo"
-    with pytest.raises(SapbertError, match=r"\[E540\] Benchmark 'a-published'"):  # there is no earlier part
+    with pytest.raises(SapbertError, match=r"\[E540\] Benchmark 'a-published'"):  # the corpus has no earlier part
         catalogue.chosen_benchmarks(["a-published"], sets)
 
 
@@ -181,7 +181,7 @@ def test_the_command_measures_a_set(data, tmp_path, command):
     assert str(tmp_path) not in (tmp_path / "e.json").read_text(encoding="utf-8")
 
 
-# -- the papers' sets ---------------------------------------------------------------------------------------------------
+# -- the papers' benchmarks ---------------------------------------------------------------------------------------------
 
 COMETA_HEAD = "ID\tTerm\tGeneral SNOMED Label\tGeneral SNOMED ID\tSpecific SNOMED Label\tSpecific SNOMED ID\tExample\n"
 
@@ -198,14 +198,14 @@ def test_cometa_with_its_back_off(data, name, folder):
     write(data / "dictionaries/snomed.txt", NAMES)
     plain, names, back_off = (reader(data).make(f"{name}-test{variant}") for variant in ("", "-sapbert", "-backoff"))
     assert [exact(made)["at1"] for made in (plain, names, back_off)] == pytest.approx([100 / 3, 100 / 3, 200 / 3])
-    assert "banging head" not in names.dictionary.names  # SapBERT's dictionary is SNOMED CT alone
+    assert "banging head" not in names.dictionary.names  # SapBERT's dictionary is only SNOMED CT
     assert benchmarks.AS_WRITTEN in names.protocol
     assert plain.given[0].document == "0"
     assert "general SNOMED CT id" in plain.protocol
 
 
 def test_askapatient_in_ten_folds(data):
-    """Nine folds of one mention that is found, and one of three, of which one is: (9 x 100 + 100 / 3) / 10; over all mentions it is 10 of 12."""
+    """Nine folds with one mention that is found, and one with three, of which one is found: (9 x 100 + 100 / 3) / 10; in all, 10 of 12 mentions."""
     for fold in range(10):
         rows = "22298006\tMyocardial infarction\theart attack\n" + ("84229001\tFatigue\tzonked\n25064002\tHeadache\tmigrañe\n" if fold == 3 else "")
         write(data / f"corpora/askapatient/AskAPatient.fold-{fold}.test.txt", rows, "latin-1")
@@ -219,7 +219,7 @@ def test_askapatient_in_ten_folds(data):
     assert found["lenient_at1_folds_sd"] == pytest.approx(means.std(ddof=1))
     outcomes = systems.outcomes_of(made, baselines.exact_match(made.dictionary.names, made.queries))
     assert float((outcomes.values["lenient_at1"] * made.weights()).mean()) == pytest.approx(found["at1"] / 100)
-    assert len(set(made.units().tolist())) == 12  # none has a document
+    assert len(set(made.units().tolist())) == 12  # no mention has a document, so each is a unit
     half = benchmarks.limited(made, 6, 0)
     assert len(half.folds) == len(half.queries) == 6
     assert "figures of the folds are averaged" in made.protocol
@@ -230,7 +230,7 @@ def test_askapatient_in_ten_folds(data):
 
 def test_medmentions_by_its_lists_of_documents(data):
     text = "7|t|Flu.\n7|a|\n7\t0\t3\tFlu\tT047\tUMLS:C0021400\n\n8|t|Fits.\n8|a|\n8\t0\t4\tFits\tT184\tC0036572\n"
-    write(data / "corpora/medmentions/st21pv/data/corpus_pubtator.txt.gz", text)  # a .gz that was unpacked and kept its name
+    write(data / "corpora/medmentions/st21pv/data/corpus_pubtator.txt.gz", text)  # an unpacked file that still has the name .gz
     for part, number in (("trng", "7"), ("test", "8")):
         write(data / f"corpora/medmentions/full/data/corpus_pubtator_pmids_{part}.txt", f"{number}\n")
     write(data / "umls.tsv", "concept_id\tname\nC0036572\tfits\nC0021400\tflu\n")
@@ -245,7 +245,7 @@ def test_medmentions_by_its_lists_of_documents(data):
 def test_what_is_missing_is_named_with_where_to_get_it(data, tmp_path, command):
     write(data / "similarity/MayoSRS.csv", "Mean,CUI1,CUI2,TERM1,TERM2\n1,C1,C2,flu,flux\n2,C1,C3,flu,zebra\n4,C1,C4,fluke,flu\n")
     write(data / "corpora/smm4h/test.tsv", "7\tso sleepy\t10041349\n")
-    write(data / "dictionaries/meddra.txt", "10000125||abnormal dreams\n")  # another code than the corpus has
+    write(data / "dictionaries/meddra.txt", "10000125||abnormal dreams\n")  # not the code of the corpus
     write(data / "corpora/twimed/gold/pubmed/1.ann", "T1\tSymptom 0 3\tlow\nN1\tReference T1 Concepts:C0011570\tDepression\n")  # looked up in UMLS
     arguments = ["--baselines", "--data", str(data), "--work", str(tmp_path / "work"), "--kb", str(data / "no-kb"), "--out", str(tmp_path / "e.json")]
     shown = command("evaluate", ["--benchmarks", "papers", *arguments])
@@ -257,7 +257,7 @@ def test_what_is_missing_is_named_with_where_to_get_it(data, tmp_path, command):
     assert "https://data.csiro.au/collection/csiro:10948 (CSIRO Data Licence: free, for research)" in shown
     assert "smm4h-sapbert: [E569]" in shown
     assert "twimed-pubmed-sapbert: [E101] No knowledge base at" in shown
-    with pytest.raises(FileNotFoundError, match="E542"):  # by its own name it is an error
+    with pytest.raises(FileNotFoundError, match="E542"):  # named directly, it is an error
         command("evaluate", ["--benchmarks", "papers,cadec", *arguments])
 
 
@@ -267,7 +267,7 @@ def test_every_row_says_what_is_needed():
         assert set(source.variants) <= set(catalogue.VARIANTS), name
         assert set(source.groups) <= set(source.files), name
         assert all(part in source.files and variant in ("", *source.variants) for part, variant in source.paper), name
-        assert source.origin or set(source.groups) | set(source.earlier) | {"train"} >= set(source.files), name  # an asset, or where it is to be had
+        assert source.origin or set(source.groups) | set(source.earlier) | {"train"} >= set(source.files), name  # an asset, or with an origin
     assert all(source.origin or source.group for source in catalogue.SIMILARITY.values())
     assert {source.metric for source in catalogue.SIMILARITY.values()} == {"spearman", "pearson"}
     papers = set(catalogue.GROUPS["papers"])

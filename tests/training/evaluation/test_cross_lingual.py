@@ -1,4 +1,4 @@
-"""Sets across languages and what is measured of them, with vectors given by hand."""
+"""Cross-lingual benchmarks and their figures, with hand-made vectors."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
 
 @pytest.fixture
 def translations(kb: KnowledgeBase, tmp_path: Path) -> Path:
-    """Everything but one concept is held out: 0.99 of three, rounded."""
+    """Translations: all concepts except one are held out (0.99 of three, rounded)."""
     rows = [
         Bilingual("flu", "grippe", "de", FLU),
         Bilingual("gout", "gicht", "de", GOUT),
-        Bilingual("cat", "gicht", "de", CAT),  # of two concepts
+        Bilingual("cat", "gicht", "de", CAT),  # a translation of two concepts
         Bilingual("gout", "gut", "tr", GOUT),
         Bilingual("lost", "fort", "de", "C9999999"),
     ]
@@ -53,7 +53,7 @@ def translations(kb: KnowledgeBase, tmp_path: Path) -> Path:
 
 
 def fake(angles: Dict[str, float]) -> Any:
-    """An encoder of two dimensions: each text at its angle, in degrees."""
+    """Return an encoder with two dimensions; each text has a given angle in degrees."""
 
     def encode(names: List[str], progress: bool = False) -> np.ndarray:
         turned = np.radians([angles[name] for name in names])
@@ -99,7 +99,7 @@ def test_held_out_translations_are_looked_up_among_english_names(kb: KnowledgeBa
         "missing_ids_most_frequent": {"C9999999": 1},
     }
     result = measured([list(tasks.values())], monkeypatch)["benchmarks"]
-    # "gicht" (20) is nearer to "flu" (30) than to "feline" (5): right at 5 alone; "grippe" (33) is at "influenza" (35); "fort" has no concept
+    # "gicht" (20) is nearer to "flu" (30) than to "feline" (5): right only at 5; "grippe" (33) is at "influenza" (35); "fort" has no concept
     row = result["held_out_de"]["systems"]["fake"]
     assert (row["n"], row["at1"], row["at5"]) == (3, pytest.approx(100 / 3), pytest.approx(200 / 3))
     assert result["held_out_tr"]["systems"]["fake"]["at1"] == 100.0
@@ -117,7 +117,7 @@ def test_dictionaries_by_language(kb: KnowledgeBase) -> None:
 
 def test_languages_share_one_pool(kb: KnowledgeBase, translations: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = measured([held_out_benchmarks(kb, translations, ["tr"])], monkeypatch, pool=1)["benchmarks"]["held_out_tr"]
-    assert result["dictionary"]["names"] == 2  # gout, and one other
+    assert result["dictionary"]["names"] == 2  # gout and one other name
     assert result["protocol"].startswith("NOT THE WHOLE DICTIONARY: 2 of 5 names")
 
 
@@ -137,7 +137,7 @@ def xlbel(tmp_path: Path) -> Path:
 def test_xlbel_ranks_names(kb: KnowledgeBase, xlbel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     german, turkish = xlbel_benchmarks(kb, xlbel, dictionary_languages=["en"])
     assert (german.name, turkish.name) == ("xlbel_de", "xlbel_tr")
-    # each name is a label: cat 0, feline 1, flu 2, gout 3, influenza 4
+    # each name is its own label: cat 0, feline 1, flu 2, gout 3, influenza 4
     assert [gold.alternatives for gold in german.golds] == [((0,), (1,)), ((2,), (3,), (4,)), ()]
     assert german.golds[2].missing == ("C9999999",)
     result = measured([[german, turkish]], monkeypatch)["benchmarks"]
@@ -152,7 +152,7 @@ def test_xlbel_ranks_names(kb: KnowledgeBase, xlbel: Path, monkeypatch: pytest.M
 def test_provisional_cuis_are_alternatives_like_others(kb: KnowledgeBase, xlbel: Path) -> None:
     (xlbel / "tr_1k_test_query.txt").write_text(f"CL900001|{GOUT}||GUT\n")
     (task,) = xlbel_benchmarks(kb, xlbel, ["tr"], dictionary_languages=["en"])
-    assert (task.golds[0].alternatives, task.counts["unanswerable"]) == (((3,),), 0)  # one of the two is there
+    assert (task.golds[0].alternatives, task.counts["unanswerable"]) == (((3,),), 0)  # one of the two CUIs is in the dictionary
 
 
 def test_plants_and_animals_can_be_left_out(kb: KnowledgeBase, xlbel: Path) -> None:
@@ -211,7 +211,7 @@ def test_capitals_are_kept_where_the_names_are_cased(xlbel: Path, tmp_path: Path
 
 
 def test_the_candidate_list_is_the_dictionary(xlbel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
-    """Without a knowledge base. A name of two concepts, one with a bar in it, and lines that are none."""
+    """No knowledge base is needed. The list has a name of two concepts, a name that contains `|`, and lines that do not fit."""
     (xlbel / "de_1k_test_query.txt").write_text(f"{CAT}||Katze\n{FLU}|{GOUT}||Grippe\nC9999999||Fort\n", encoding="utf-8")
     (tmp_path / "list.txt").write_text(f"{CAT}||CAT\n{FLU}||Flu\n\n{GOUT}||flu\n{GOUT}|{CAT}||Gout|x\n{GOUT}||\nflu\n", encoding="utf-8")
     german = xlbel_benchmarks(None, xlbel, candidates=tmp_path / "list.txt")[0]
@@ -224,7 +224,7 @@ def test_the_candidate_list_is_the_dictionary(xlbel: Path, tmp_path: Path, monke
     out = tmp_path / "x.json"
     below = tmp_path / "published"
     below.mkdir()
-    xlbel.rename(below / "xlbel_v0.0")  # as the archive has it
+    xlbel.rename(below / "xlbel_v0.0")  # as in the archive
     given = ["--encoder", "base=", "--kb", str(tmp_path / "none"), "--xlbel", str(below), "--out", str(out)]
     command("cross-lingual", [*given, "--candidates", str(tmp_path / "list.txt"), "--languages", "de"])
     assert json.loads(out.read_text())["benchmarks"]["xlbel_de"]["systems"]["base"]["at1"] == pytest.approx(200 / 3)

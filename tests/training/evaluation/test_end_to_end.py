@@ -35,7 +35,7 @@ Nothing at all.
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """GSC+ dev. "heart attack" is C9100003, not what this gold says; C0000404 is nowhere."""
+    """GSC+ dev. "heart attack" is C9100003, not the concept of this gold; C0000404 is not in the knowledge base."""
     folder = tmp_path / "data" / "corpora" / "gsc_plus"
     folder.mkdir(parents=True)
     (folder / "GSCplus_dev_gold.tsv").write_text(GSC)
@@ -44,7 +44,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def nlp(tiny_linker: Path) -> Any:
-    """Marks three things in the first document, one of them a word too long, and the last two words of the second."""
+    """A pipeline that marks three mentions in the first document, one of them one word too long, and the last two words of the second document."""
     nlp = spacy.blank("en")
     marks = ["Chronic kidney disease", "a common cold", "heart attack", "Nothing"]
     nlp.add_pipe("entity_ruler").add_patterns([{"label": "PROBLEM", "pattern": mark} for mark in marks])
@@ -71,30 +71,30 @@ def test_nested_mentions_count_where_the_corpus_has_them(tiny_linker: Path, data
     corpus = read_benchmark("gsc-dev", data)
     spans = {nested: [(one.document, one.start, one.end) for one in found_by(nlp, corpus, ALL._replace(nested=nested))] for nested in (False, True)}
     assert set(spans[False]) < set(spans[True])
-    assert len(spans[True]) == len(set(spans[True]))  # none counts twice
+    assert len(spans[True]) == len(set(spans[True]))  # no span is counted twice
     assert ("1", 0, 22) in spans[False]
     assert any(a <= start and end <= b for d, start, end in set(spans[True]) - set(spans[False]) for c, a, b in spans[False] if d == c)
 
 
 def test_figures_by_hand(nlp: Any, data: Path):
-    """Gold: four mentions, four (document, concept) pairs. Found: three, of which one is right with its span, two with an overlap."""
+    """Gold: four mentions, four (document, concept) pairs. Found: three mentions; one is right with the exact span, two with overlap."""
     made = measure_pipeline(nlp, read_benchmark("gsc-dev", data), ALL)
     assert (made["n_documents"], made["n_gold"], made["n_predicted"]) == (3, 4, 3)
     intervals = {key: made[key].pop("f1_ci") for key in ("mention_exact", "mention_overlap", "document", "span_exact", "span_overlap")}
-    assert made["span_exact"] == {"precision": 50.0, "recall": 50.0, "f1": 50.0}  # of four spans, whatever they are linked to
+    assert made["span_exact"] == {"precision": 50.0, "recall": 50.0, "f1": 50.0}  # two of four spans, whatever they are linked to
     assert made["span_overlap"]["recall"] == 75.0
     became = {"right": 1, "wrong span": 1, "not in the dictionary": 1, "wrong meaning": 1, "not found": 0, "another id of the same meaning": 0}
     assert made["outcomes"] == became
     assert made["mention_exact"] == {"precision": pytest.approx(100 / 3), "recall": 25.0, "f1": pytest.approx(200 / 7)}
     assert made["mention_overlap"] == {"precision": pytest.approx(200 / 3), "recall": 50.0, "f1": pytest.approx(400 / 7)}
-    assert intervals["mention_overlap"] == [0.0, 80.0]  # of the first document alone: 2 right, 2 found and 3 gold
+    assert intervals["mention_overlap"] == [0.0, 80.0]  # 80.0 is for the first document alone: 2 right, 2 found and 3 gold
     assert made["document"] == made["mention_overlap"]
     assert made["documents_per_second"] > 0
     assert made["note"] == "gold ids that the knowledge base does not have: 1, C0000404"
 
 
 def test_gold_in_the_knowledge_bases_ids(nlp: Any, data: Path):
-    """A source's own id of a concept that has a CUI."""
+    """The gold may be a source's own id of a concept that has a CUI."""
     kb = nlp.get_pipe("sapbert_linker").kb
     corpus = read_benchmark("gsc-dev", data)
     given = (f"TOY:{i:07}" for i in range(1, 40))
@@ -145,7 +145,7 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     found = json.loads((tmp_path / "m.json").read_text())
     assert found["kind"] == "end-to-end"
     figures = found["systems"]["default"]["benchmarks"]["gsc-dev"]
-    assert figures["n_predicted"] == 0  # the gold is HPO's, and no concept of this knowledge base has a code of it
+    assert figures["n_predicted"] == 0  # the gold ids are from HPO, and no concept of this knowledge base has a code of HPO
     assert found["systems"]["default"]["components"][:2] == ["clinical_mentions", "concept_matcher"]
     assert f"{figures['mention_exact']['f1']:.1f} [" in (tmp_path / "m.md").read_text()
     assert "Only the text is given" in shown
@@ -185,6 +185,6 @@ def test_two_systems_side_by_side(nlp: Any, tiny_linker: Path, data: Path, tmp_p
     found = evaluate_pipelines({"ours": "", "ruler": str(tmp_path / "pipeline")}, ["gsc-dev"], data, {"linker_name": str(tiny_linker)})
     assert found["systems"]["ruler"]["benchmarks"]["gsc-dev"]["n_predicted"] == 0
     assert found["systems"]["ours"]["components"][:2] == ["clinical_mentions", "concept_matcher"]
-    assert found["systems"]["ruler"]["components"] == ["entity_ruler", "sapbert_linker"]  # as it was given
+    assert found["systems"]["ruler"]["components"] == ["entity_ruler", "sapbert_linker"]  # the components of the given pipeline
     assert found["systems"]["ruler"]["made_of"] == found["systems"]["ours"]["made_of"]
     assert len(found["files"]["corpora/gsc_plus/GSCplus_dev_gold.tsv"]) == 16

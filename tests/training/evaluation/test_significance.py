@@ -1,4 +1,4 @@
-"""Intervals and randomisation against what can be counted by hand."""
+"""Intervals and randomisation, compared with values that can be counted by hand."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_totals_by_document():
 
 
 def test_two_documents_of_which_one_is_right():
-    """The means are 0, 1/2 and 1 in 1, 2 and 1 of 4 draws: the middle 95% reach from 0 to 1, the middle 40% are 1/2."""
+    """Of the 4 resamples, 1, 2 and 1 have the means 0, 1/2 and 1: the middle 95% go from 0 to 1, the middle 40% are 1/2."""
     values, units = column(0, 1), np.array([0, 1])
     assert intervals(values, units).ravel().tolist() == [0.0, 1.0]
     assert intervals(values, units, level=0.4).ravel().tolist() == [0.5, 0.5]
 
 
 def test_a_long_document_weighs_more():
-    """Three right mentions in one document, a wrong one in the other: means of 0, 3/4 and 1, with chances 1/4, 1/2 and 1/4."""
+    """Three right mentions in one document, one wrong in the other: the means 0, 3/4 and 1 have the probabilities 1/4, 1/2 and 1/4."""
     values, units = column(1, 1, 1, 0), np.array([0, 0, 0, 1])
     assert intervals(values, units).ravel().tolist() == [0.0, 1.0]  # a resample has 2, 4 or 6 mentions, not always 4
     assert intervals(values, units, level=0.4).ravel().tolist() == [0.75, 0.75]
@@ -59,7 +59,7 @@ def test_means_are_over_the_mentions_that_were_drawn():
 
 
 def test_intervals_agree_with_a_bootstrap_written_out():
-    """The same means drawn by multinomial counts of documents: ends differ by no more than the draws do."""
+    """The same means, with multinomial counts of documents: the ends differ only by the randomness of the draws."""
     chance = np.random.default_rng(1)
     values, units = (chance.random((400, 2)) > 0.3).astype(float), np.sort(np.r_[np.arange(40), chance.integers(0, 40, 360)])
     sums, counts = totals(values, units)
@@ -103,9 +103,9 @@ def test_systems_are_drawn_alike_and_the_seed_decides():
 @pytest.mark.parametrize(
     ("differences", "p"),
     [
-        ([1.0, 1.0], 1 / 2),  # both signs alike: 2 of 4
+        ([1.0, 1.0], 1 / 2),  # both signs equal: 2 of 4
         ([1.0, 2.0, 4.0], 2 / 8),
-        ([1.0, -1.0], 1.0),  # nothing is smaller than no difference
+        ([1.0, -1.0], 1.0),  # every shuffle differs at least as much as no difference
         ([1.0, 1.0, 1.0, -1.0], 10 / 16),  # a sum of 2 or more, or of -2 or less: all but the 6 of sum 0
         ([1.0] * 6, 2 / 64),
     ],
@@ -135,7 +135,7 @@ def test_the_seed_decides_the_shuffles_and_systems_share_them():
 
 
 def test_many_documents_have_the_p_that_scipy_finds(monkeypatch):
-    """1,001 documents and more are drawn here, not by scipy: its permutation test is the judge."""
+    """From 1,001 documents on, our code draws the shuffles, not scipy; the result is compared with scipy's permutation test."""
     chance = np.random.default_rng(4)
     base, others = (chance.random(1001) > 0.3).astype(float), (chance.random((1001, 3)) > [0.3, 0.33, 0.27]).astype(float)
     drawn = randomisation(base, others, np.arange(1001))
@@ -146,20 +146,20 @@ def test_many_documents_have_the_p_that_scipy_finds(monkeypatch):
 
 
 def test_many_documents_give_a_p_that_is_known():
-    """2,000 documents that are all better: no shuffle comes near. As many better as worse: no shuffle is below."""
+    """If all 2,000 documents are better, no shuffle reaches this difference. If as many are better as worse, every shuffle does."""
     units = np.arange(2000)
     assert randomisation(np.zeros(2000), np.ones((2000, 1)), units, shuffles=99).tolist() == [0.01]
     assert randomisation(np.zeros(2000), column(*[1, -1] * 1000), units, shuffles=99).tolist() == [1.0]
 
 
 def test_every_way_to_turn_eight_documents_is_drawn_alike():
-    """Of the 2^8 ways to turn eight equal differences, all one way or all the other are as large: p = 2/256."""
+    """Of the 2^8 sign patterns of eight equal differences, only the two with equal signs are as large: p = 2/256."""
     found = significance._drawn_p(np.ones((8, 1)), lambda signs, axis: np.abs(signs @ np.ones((8, 1))), 100_000, np.random.default_rng(0))
     assert found == pytest.approx([2 / 256], abs=1e-3)  # three and a half standard errors
 
 
 def test_thousands_of_documents_are_shuffled_without_scipy(monkeypatch):
-    """The held-out names are 3,717 documents. What is computed for each shuffle is one row of a matrix product; scipy's test draws row by row."""
+    """The held-out names are 3,717 documents. Our shuffles are computed as one matrix product; scipy's test would draw them one by one."""
 
     def refused(*_, **__):
         raise AssertionError("scipy was asked to shuffle thousands of documents")
@@ -169,12 +169,12 @@ def test_thousands_of_documents_are_shuffled_without_scipy(monkeypatch):
     monkeypatch.setattr("scipy.stats.permutation_test", refused)
     start = time.process_time()
     found = randomisation(values[:, 0], values[:, 1:], np.arange(3717))
-    assert time.process_time() - start < 10.0  # it takes a fifth of a second; scipy's test takes more
+    assert time.process_time() - start < 10.0  # it takes about 0.2 s; scipy's test takes longer
     assert ((found > 0.0) & (found <= 1.0)).all()
 
 
 def test_the_size_of_the_real_sets_takes_no_time():
-    """BC5CDR dev: 4,244 mentions of 500 documents; the held-out names: 3,717, each by itself. Two columns a system."""
+    """BC5CDR dev has 4,244 mentions of 500 documents; the 3,717 held-out names are one unit each. Two columns for each system."""
     chance = np.random.default_rng(0)
     values, units = (chance.random((4244, 12)) > 0.3).astype(float), np.sort(chance.integers(0, 500, 4244))
     units = np.unique(units, return_inverse=True)[1]
@@ -193,17 +193,17 @@ def test_unlike_lengths_and_nothing():
 
 
 def test_interval_of_a_ratio_of_sums():
-    """Of two documents, drawn twice with replacement: 1/2 (both the first), 2/3, or 1/1, with chances 1/4, 1/2, 1/4."""
+    """Two documents, drawn twice with replacement, give 1/2 (twice the first), 2/3, or 1/1, with probabilities 1/4, 1/2, 1/4."""
     assert ratio_interval(np.array([1.0, 1.0]), np.array([2.0, 1.0])) == (0.5, 1.0)
     low, high = ratio_interval(np.array([1.0, 1.0]), np.array([2.0, 1.0]), level=0.4)
     assert (low, high) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
-    assert ratio_interval(np.array([1.0, 0.0]), np.array([1.0, 0.0])) == (0.0, 1.0)  # nothing is found or gold in the second
+    assert ratio_interval(np.array([1.0, 0.0]), np.array([1.0, 0.0])) == (0.0, 1.0)  # the second document has no found and no gold mention
     with pytest.raises(ValueError, match="shapes"):
         ratio_interval(np.zeros(2), np.zeros(3))
 
 
 def test_spearman_of_three_pairs():
-    """Of the 24 resamples that are not one pair thrice, 6 have the last two pairs alone (-100), 6 all three (50), 12 the others (100)."""
+    """Of the 24 resamples with at least two different pairs, 6 have only the last two pairs (-100), 6 all three (50), 12 the others (100)."""
     human, likeness = np.array([1.0, 2.0, 3.0]), column(0.1, 0.9, 0.5)
     assert correlation_interval(likeness, human, level=0.4) == pytest.approx((50, 100))  # quantiles 0.3 and 0.7
     assert correlation_interval(likeness, human, level=0.6) == pytest.approx((-100, 100))  # 0.2 and 0.8
@@ -229,7 +229,7 @@ def test_the_seed_decides_each_interval_and_is_0_by_default():
 
 
 def test_as_many_resamples_are_drawn_as_asked():
-    """All of two means lie much closer together than all of 2,000."""
+    """The range of two resampled means is much smaller than that of 2,000."""
     values, units = np.arange(10.0)[:, None], np.arange(10)
     few, many = (np.ptp(intervals(values, units, resamples=n, level=1.0, seed=1)) for n in (2, 2_000))
     assert 0 < few < many / 2
@@ -253,7 +253,7 @@ def test_two_pairs_have_a_correlation_and_equal_values_no_warning():
 
 
 def test_values_that_are_all_equal_have_no_correlation_whatever_their_mean_is_rounded_to():
-    """0.1 and 0.2 three times have a mean above them: as deviations, they would agree. The other resamples lie on a falling line."""
+    """The rounded mean of three times 0.1 or 0.2 is above 0.1 or 0.2: such deviations would seem to correlate. The others lie on a falling line."""
     assert correlation_interval(column(0.2, 0.2, 0.0), np.array([0.1, 0.1, 0.7]), ranked=False) == pytest.approx((-100, -100))
 
 
@@ -279,7 +279,7 @@ def test_the_paired_t_test_by_hand():
     assert paired_t(base, other) == pytest.approx(2 * upper)
     assert paired_t(other, base) == pytest.approx(2 * upper)
     assert paired_t(base, base) == 1.0
-    assert paired_t(base, base + 1.0) == 0.0  # always the same difference
+    assert paired_t(base, base + 1.0) == 0.0  # the difference is always the same
     assert paired_t(base[:1], other[:1]) is None
     # two differences, 1 and 2: mean 3/2, variance 1/2, t = 3, and of one degree of freedom the upper tail is 1/2 - arctan(t) / pi
     assert paired_t(base[:2], base[:2] + [1.0, 2.0]) == pytest.approx(1 - 2 * np.arctan(3) / np.pi)

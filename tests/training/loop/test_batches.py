@@ -1,4 +1,4 @@
-"""Batches: each concept once, each pair once an epoch, runs that share names, neighbours side by side."""
+"""Batches: each concept once, each pair once per epoch, runs of pairs that share names, near concepts in one batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from training.registry import registry
 
 
 class Rows:
-    """As much of a dataset as the sampler asks for."""
+    """The part of a dataset that the sampler uses."""
 
     def __init__(self, labels: List[int]) -> None:
         self.labels = np.array(labels)
@@ -42,7 +42,7 @@ def test_a_label_stands_in_a_batch_once(pairs_per_concept: int) -> None:
         assert len(labels) >= 2
         assert len(batch) <= 24
         assert counts.max() <= pairs_per_concept
-        for label in labels:  # a run: pairs that follow each other
+        for label in labels:  # a run: consecutive pairs of a label
             rows = sorted(row for row in batch if MANY[row] == label)
             assert rows == list(range(rows[0], rows[-1] + 1))
 
@@ -72,7 +72,7 @@ def test_order_depends_on_seed_and_epoch_alone() -> None:
     assert batches(MANY, 16, seed=1) != batches(MANY, 16, seed=2)
     assert batches(MANY, 16, epoch=0) != batches(MANY, 16, epoch=1)
     starts = {tuple(sorted(r for r in batch if MANY[r] == 6)) for e in range(8) for batch in batches(MANY, 16, epoch=e, pairs_per_concept=3)} - {()}
-    assert len(starts) > 3  # where runs are cut differs too
+    assert len(starts) > 3  # runs are also cut at different places
 
 
 def test_neighbours_come_together() -> None:
@@ -82,7 +82,7 @@ def test_neighbours_come_together() -> None:
     for batch in batches(labels, 10, near=1, neighbours=neighbours):
         together += sum(row ^ 1 in batch for row in batch)
     assert together >= 80
-    assert sum(row ^ 1 in batch for batch in batches(labels, 10) for row in batch) < 40  # by chance about 9
+    assert sum(row ^ 1 in batch for batch in batches(labels, 10) for row in batch) < 40  # about 9 are there by chance
     rows = [row for batch in batches(labels, 10, near=1, neighbours=neighbours) for row in batch]
     assert sorted(rows) == labels
 
@@ -121,7 +121,7 @@ def test_registered() -> None:
 
 
 def test_shuffled_pairs_hold_a_concept_as_often_as_it_comes() -> None:
-    """Every pair once an epoch, in another order in the next; a frequent concept is not thinned out."""
+    """Every pair is there once per epoch, in another order each time; pairs of a frequent concept are not left out."""
     labels = [7] * 9 + [8]
     made = shuffled_pairs(pairs=5).maker(None)(Rows(labels), 5, seed=3)
     first = list(made)
@@ -134,10 +134,10 @@ def test_shuffled_pairs_hold_a_concept_as_often_as_it_comes() -> None:
 
 
 def test_a_shuffled_batch_keeps_the_rows_of_a_label_together() -> None:
-    """Processes cut a batch where a label begins, so that names are counted once however many share it."""
+    """Processes divide a batch at the beginning of a label, so that its names are counted once, with any number of processes."""
     labels = [0, 0, 1, 1, 1, 2, 2, 3]
     sampler = shuffled_pairs(8).maker(None)(Rows(labels), 8, seed=3)
     (batch,) = sampler
     assert sorted(batch) == list(range(8))
     assert [labels[row] for row in batch] == [0, 0, 1, 1, 1, 2, 2, 3]
-    assert Parts(sampler, 2).cuts(batch) == [0, 5, 8]  # 4 lies in the rows of label 1, and 5 is the nearest place between two labels
+    assert Parts(sampler, 2).cuts(batch) == [0, 5, 8]  # 4 is inside the rows of label 1, and 5 is the nearest place between two labels

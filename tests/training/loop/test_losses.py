@@ -1,4 +1,4 @@
-"""Every loss added up by hand on four points of the unit circle, 60° apart; the library only where a formula is written again."""
+"""Every loss, computed by hand on four points of the unit circle, 60° apart; formulas that we implement again are compared with the library."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from training.loop.losses import BatchLoss
 from training.registry import registry
 
 LABELS = torch.tensor([0, 0, 1, 1])
-# The points stand at 0°, 60°, 120° and 180°. Cosines: neighbours 1/2, next but one −1/2, the ends −1; distances: 1, √3, 2.
-# Seen from point 0: its positive at 1/2, negatives at −1/2 and −1. From point 1: positive at 1/2, negatives at 1/2 and −1/2.
-# Points 3 and 2 see the same as 0 and 1.
+# The points are at 0°, 60°, 120° and 180°. Cosines: 1/2 for neighbours, −1/2 for the next but one, −1 for the two ends; distances: 1, √3, 2.
+# For point 0, the positive has cosine 1/2, the negatives −1/2 and −1. For point 1, the positive has 1/2, the negatives 1/2 and −1/2.
+# Points 3 and 2 have the same as 0 and 1.
 MINED = (torch.tensor([0, 1, 1]), torch.tensor([1, 0, 0]), torch.tensor([2, 2, 3]))  # positives (0,1) and (1,0); negatives (0,2), (1,2), (1,3)
 ONE = (torch.tensor([1]), torch.tensor([0]), torch.tensor([2]))
 EMPTY = torch.zeros(0, dtype=torch.int64)
@@ -69,7 +69,7 @@ def make(name: str, **settings: float) -> BatchLoss:
 
 
 def points(*degrees: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """(n,) angles -> (n, 2), of several lengths: losses normalise."""
+    """(n,) angles in degrees -> (n, 2) vectors of several lengths, because losses normalise them."""
     lengths = [1.0, 5.0, 0.2, 3.0, 1.5]
     rows = [[length * math.cos(math.radians(d)), length * math.sin(math.radians(d))] for length, d in zip(lengths, degrees)]
     return torch.tensor(rows, dtype=dtype)
@@ -114,15 +114,15 @@ def test_the_triplet_loss_takes_triplets_as_they_are():
 @pytest.mark.parametrize("name", NAMES)
 def test_the_miner_fits_every_loss(name: str):
     vectors = four(torch.float64)
-    pairs = mining.make_hard_triplets(0.2)(vectors, LABELS)  # (1, 0, 2) and (2, 3, 1), which mirror each other
-    per_anchor = BY_HAND[name][3] * (2 if name == "MultiSimilarity" else 1)  # that one's mean is over all four points
+    pairs = mining.make_hard_triplets(0.2)(vectors, LABELS)  # (1, 0, 2) and (2, 3, 1), which are mirror images
+    per_anchor = BY_HAND[name][3] * (2 if name == "MultiSimilarity" else 1)  # the mean of MultiSimilarity is over all four points
     if name == "LiftedStructure":
-        per_anchor = (1 + log(exp(1 - 1))) ** 2 / 2  # (1, 0) has the negatives of 1 and of 0: one
+        per_anchor = (1 + log(exp(1 - 1))) ** 2 / 2  # the pair (1, 0) has the negatives of both points, which is one negative
     assert make(name)(vectors, LABELS, pairs).item() == pytest.approx(per_anchor, rel=1e-5)
 
 
 def test_other_names_of_the_label_are_positives_and_in_no_denominator():
-    labels = torch.tensor([4, 4, 4, 8])  # point 3 is the negative of all, at −1, −1/2 and 1/2
+    labels = torch.tensor([4, 4, 4, 8])  # point 3 is the negative of all others, with cosines −1, −1/2 and 1/2
     e = [exp(-1), exp(-0.5), exp(0.5)]
     near, far = exp(0.5), exp(-0.5)
     pairs = [(near, e[0]), (far, e[0]), (near, e[1]), (near, e[1]), (far, e[2]), (near, e[2])]
@@ -133,7 +133,7 @@ def test_other_names_of_the_label_are_positives_and_in_no_denominator():
     assert make("MultiSimilarity", alpha=1.0, beta=1.0, base=0.0)(four(), labels).item() == pytest.approx(expected / 4, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["MultiSimilarity", "Cosine", "NCA", "LiftedStructure", "InfoNCE"])  # circle stops a part of its gradient
+@pytest.mark.parametrize("name", ["MultiSimilarity", "Cosine", "NCA", "LiftedStructure", "InfoNCE"])  # not Circle, which stops a part of its gradient
 @pytest.mark.parametrize("mined", [False, True])
 def test_gradient_by_finite_differences(name: str, mined: bool):
     vectors, labels = random_batch(6, 3, [0, 0, 0, 1, 1, 2])
@@ -169,7 +169,7 @@ def test_formulas_written_again_are_the_library_s(name: str, theirs: Callable[..
 
 
 def test_the_hardest_pair_keeps_its_gradient():
-    vectors = points(0, 179, 1).requires_grad_()  # the positive is nearly opposite, the negative beside
+    vectors = points(0, 179, 1).requires_grad_()  # the positive is nearly opposite, the negative is next to the anchor
     labels = torch.tensor([0, 0, 1])
     pairs = (torch.tensor([0]), torch.tensor([1]), torch.tensor([0]), torch.tensor([2]))
     nearly = 2 * math.cos(math.radians(1))
@@ -212,7 +212,7 @@ def test_nothing_to_compare_is_zero_with_a_gradient(name: str, labels: List[int]
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_value_that_is_not_finite_is_not_hidden(name: str, pairs: Optional[Tuple[torch.Tensor, ...]], value: float):
     vectors = four()
-    vectors[3, 0] = value  # of a point that MINED knows only as a negative
+    vectors[3, 0] = value  # a point that is only a negative in MINED
     assert math.isnan(make(name)(vectors, LABELS, pairs).item())
 
 
@@ -246,7 +246,7 @@ def test_half_precision_is_computed_in_float32(name: str, dtype: torch.dtype):
 @pytest.mark.parametrize("name", NAMES)
 def test_defaults_make_a_loss(name: str):
     loss = registry.resolve({"loss": {"@losses": f"spacy-sapbert.{name}.v1"}})["loss"]
-    apart, mixed = points(0, 1, 180, 181), points(0, 180, 1, 181)  # concepts that are far from each other, and that lie across each other
+    apart, mixed = points(0, 1, 180, 181), points(0, 180, 1, 181)  # two concepts that are far apart, and two that are mixed
     assert 0 <= loss(apart, LABELS).item() < loss(mixed, LABELS).item()
 
 

@@ -18,7 +18,7 @@ LABELS = torch.tensor([0, 0, 1, 1])
 
 
 def circle(degrees: Sequence[float], lengths: Tuple[float, ...] = (1.0, 5.0, 0.2, 3.0)) -> torch.Tensor:
-    """(n,) angles -> (n, 2), of several lengths: miners and losses normalise."""
+    """(n,) angles in degrees -> (n, 2) vectors of several lengths, because miners and losses normalise them."""
     return torch.tensor([[length * math.cos(math.radians(d)), length * math.sin(math.radians(d))] for d, length in zip(degrees, lengths)])
 
 
@@ -29,7 +29,7 @@ def mined(margin: float, vectors: torch.Tensor, labels: torch.Tensor) -> Set[Tup
     return set(triplets)
 
 
-NEAR = {(1, 0, 2), (2, 3, 1)}  # the negative is as far away as the positive: 1 and 1
+NEAR = {(1, 0, 2), (2, 3, 1)}  # the negative is as far away as the positive: both 1
 MIDDLE = {(0, 1, 2), (1, 0, 3), (2, 3, 0), (3, 2, 1)}  # √3 − 1 = 0.73 farther
 FAR = {(0, 1, 3), (3, 2, 0)}  # 2 − 1 = 1 farther
 
@@ -44,7 +44,7 @@ def test_a_triplet_is_hard_unless_its_negative_is_farther_by_the_margin(margin: 
 
 def test_the_boundary_is_hard():
     labels = torch.tensor([0, 0, 1])
-    even = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])  # from the first both others are √2 away, from the second 2 and √2
+    even = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])  # both others are √2 away from the first; from the second, they are √2 and 2 away
     assert mined(0.0, even, labels) == {(0, 1, 2)}
     assert mined(-1e-6, even, labels) == set()
     opposite = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])  # the negative is 2 farther than the positive

@@ -1,4 +1,4 @@
-"""Exact search over a dictionary: best names of labels and accuracy, worked out by hand."""
+"""Exact search over a dictionary: best names of labels and accuracy, computed by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from training.loop.retrieval import best_scores, retrieval_accuracy
 
 def test_best_scores_takes_the_best_name_of_each_label(monkeypatch):
     scores = np.array([[0.1, 0.5], [0.9, 0.2], [0.3, 0.4]], dtype=np.float32)  # (3 names, 2 queries)
-    rows, labels = np.array([0, 2, 1, 0]), np.array([0, 0, 2, 3])  # label 1 has no name; name 0 is two labels' name
+    rows, labels = np.array([0, 2, 1, 0]), np.array([0, 0, 2, 3])  # label 1 has no name; name 0 belongs to two labels
     wanted = [[0.3, 0.5], [-np.inf, -np.inf], [0.9, 0.2], [0.1, 0.5]]
     ((start, best),) = best_scores(lambda a, b: scores[:, a:b], 2, rows, labels, 4)
     assert start == 0
@@ -39,10 +39,10 @@ def test_retrieval_accuracy_by_hand(monkeypatch):
     names = unit([0, 1], [1, 0], [1, 0.2], [1, 0], [1, 1])
     labels = np.array([3, 9, 9, 7, 40])
     queries = unit([1, 0], [0, 1], [1, 0], [1, 0])
-    golds = np.array([7, 3, 40, 100])  # tied with 9 at the top; first; third after the two; without a name
+    golds = np.array([7, 3, 40, 100])  # gold: tied with 9 for the first place; first; third after these two; without a name
     assert retrieval_accuracy(queries, names, labels, golds, k=2) == pytest.approx((100 * 1.5 / 4, 100 * 2 / 4))
     assert retrieval_accuracy(queries, names, labels, golds, k=3) == pytest.approx((37.5, 75.0))
-    assert retrieval_accuracy(queries, names, labels, golds) == pytest.approx((37.5, 75.0))  # k may exceed the labels
+    assert retrieval_accuracy(queries, names, labels, golds) == pytest.approx((37.5, 75.0))  # k may be larger than the number of labels
     monkeypatch.setattr(retrieval, "CHUNK_BYTES", 1)
     assert retrieval_accuracy(queries, names, labels, golds, k=2) == pytest.approx((37.5, 50.0))
 

@@ -1,4 +1,4 @@
-"""The static encoder's training: what it may see, its gradient, and that it learns which names are of one concept."""
+"""The training of the static encoder: its data, its gradient, and that it learns which names belong to one concept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MATERIAL = Material(NAMES, np.array([0, 0, 1, 1, 2, 2, 3, 3]))
 
 def test_words_are_the_frequent_ones() -> None:
     names = ["renal stone", "renal renal cyst", "stone", "gall-stone", "cyst"]
-    assert choose_words(names, 10) == ["stone", "cyst", "renal"]  # by names that hold them, then by the alphabet; "gall" is in one alone
+    assert choose_words(names, 10) == ["stone", "cyst", "renal"]  # by number of names, then alphabetically; "gall" is in only one name
     assert choose_words(names, 1) == ["stone"]
 
 
@@ -60,7 +60,7 @@ def test_it_learns_synonyms_the_same_for_the_same_seed(tmp_path: Path) -> None:
     vectors = StaticEncoder(str(tmp_path / "out")).initialize().predict(NAMES)
     cosines = vectors @ vectors.T - 2 * np.eye(len(NAMES))
     assert cosines.argmax(axis=1).tolist() == [1, 0, 3, 2, 5, 4, 7, 6]
-    # eight bits a number are near enough
+    # eight bits for each number are accurate enough
     parts = WordParts({"shortest": 3, "longest": 5, "buckets": SMALL.buckets}, "\n".join(words).encode())
     exact = torch.nn.functional.normalize(parts.sums(NAMES, 100, table), dim=1).numpy()
     assert (exact * vectors).sum(axis=1).min() > 0.999
@@ -113,12 +113,12 @@ def test_a_teachers_vectors_are_kept(tiny_base: Path, tmp_path: Path) -> None:
     order = np.random.default_rng(0).permutation(len(NAMES))[:3]
     assert sorted(np.flatnonzero(first.any(axis=1)).tolist()) == sorted(order.tolist())
     np.testing.assert_allclose(np.linalg.norm(first[order], axis=1), 1.0, atol=1e-5)
-    assert [path.name for path in sorted(kept.parent.iterdir())] == ["vectors.npy", "vectors.npy.made"]  # and no scratch file
+    assert [path.name for path in sorted(kept.parent.iterdir())] == ["vectors.npy", "vectors.npy.made"]  # and no temporary file
 
-    np.save(kept, np.load(kept)[::-1])  # what the stamp vouches for is read, and not encoded again
+    np.save(kept, np.load(kept)[::-1])  # the stamp matches, so the file is read, and nothing is encoded again
     turned = teach(MATERIAL, str(tiny_base), 3, 2, seed=0, kept=kept)
     assert not np.allclose(turned, first)
-    stamp_of(kept).unlink()  # nobody knows what the file was made from: the names are encoded again
+    stamp_of(kept).unlink()  # without a stamp it is not known what the file was made from, so the names are encoded again
     np.testing.assert_array_equal(teach(MATERIAL, str(tiny_base), 3, 2, seed=0, kept=kept), first)
     assert stamp_of(kept).is_file()
     np.testing.assert_array_equal(teach(MATERIAL, str(tiny_base), 3, 2, seed=0, kept=kept), first)
@@ -148,7 +148,7 @@ def test_the_command(tiny_linker: Path, pairs: Path, tmp_path: Path) -> None:
     assert (report["dim"], report["seed"], report["taught"]) == (8, 0, 0)
     assert (out / "README.md").read_text() == "a card"
     assert load_encoder(str(out)).predict(["fever"]).shape == (1, 8)
-    assert load_encoder("fast").predict(["fever"]).shape == (1, StaticSettings().dim)  # what ships, made with the defaults
+    assert load_encoder("fast").predict(["fever"]).shape == (1, StaticSettings().dim)  # the encoder of the package was made with the defaults
     ended = command(*arguments, "--batch", 1)
     assert ended.exit_code == 1
     assert "E511" in ended.stderr

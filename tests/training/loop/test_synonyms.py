@@ -1,4 +1,4 @@
-"""Candidates of two searches and the accuracy of names, by hand."""
+"""Candidates of two searches and the accuracy of names, computed by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VECTORS = {
 
 
 class Encodes:
-    """An encoder of fixed vectors, which can be changed."""
+    """An encoder with fixed vectors, which a test can change."""
 
     device = None
 
@@ -59,7 +59,7 @@ def test_vectors_are_made_anew_only_when_the_encoder_has_learned() -> None:
 
 
 def test_sparse_scores_are_cosines_of_one_and_two_characters() -> None:
-    sparse = Sparse(["ab", "cd"])  # each n-gram is in one of two names: all weights are equal
+    sparse = Sparse(["ab", "cd"])  # each n-gram is in one of the two names, so all weights are equal
     scores = (sparse.of(["ab", "abc", "xy"]) @ sparse.of(["ab", "cd"]).T).toarray()
     # "ab": a, b, ab; "abc": a, b, c, ab (bc is not known); in common a, b, ab of lengths √3 and √4; with "cd": c, d, cd only c
     np.testing.assert_allclose(scores, [[1, 0], [3 / np.sqrt(12), 1 / np.sqrt(12)], [0, 0]], atol=1e-6)
@@ -79,7 +79,7 @@ def test_candidates_are_of_both_searches_and_renewed() -> None:
     model.vectors["breast tumour"] = (-1.0, 0.0)  # now "pyrexia" is nearest
     learned[0] = 1
     found.renew(0)
-    assert found.rows.tolist() == [[0, 1], [2, 3]]  # they are of this epoch
+    assert found.rows.tolist() == [[0, 1], [2, 3]]  # the candidates are those of this epoch
     found.renew(1)
     assert found.rows.tolist() == [[0, 3], [2, 3]]
     assert found.right(0).tolist() == [True, False]
@@ -102,7 +102,7 @@ def test_more_candidates_than_names_are_all_names() -> None:
         ([0.9, 0.5, 0.1], [1], 2, 1.0),
         ([0.5, 0.5, 0.1], [1], 1, 1 / 2),
         ([0.5, 0.5, 0.5, 0.5], [1, 2], 1, 1 / 2),
-        ([0.5, 0.5, 0.5, 0.5], [1, 2], 2, 1 - 1 / 6),  # both wrong ones first: 1 of 6 pairs
+        ([0.5, 0.5, 0.5, 0.5], [1, 2], 2, 1 - 1 / 6),  # both wrong ones are first in 1 of 6 pairs
         ([0.5, 0.5, 0.5, 0.5], [1, 2], 3, 1.0),
         ([0.9, 0.5, 0.5, 0.5], [1], 2, 1 / 3),
         ([0.9, 0.5], [], 1, 0.0),

@@ -1,4 +1,4 @@
-"""The loop's parts: what the loss sees is what the model gives, alone or from two processes."""
+"""The parts of the training loop: the loss gets the vectors of the model, from one process or from two."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_dropout_reaches_attention_too(tiny_base: Path, dropout: float, same: bo
     model = open_base(str(tiny_base), dropout=dropout).train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0  # what is left is that of fused attention
+            module.p = 0.0  # the only other dropout is in fused attention
     tokens = NameCollator(model.tokenizer, 25)([{"anchor": name, "positive": name, "label": i} for i, name in enumerate(NAMES)])
     features = {"input_ids": tokens["name_input_ids"], "attention_mask": tokens["name_attention_mask"]}
     first, second = (model(dict(features))["sentence_embedding"] for _ in range(2))
@@ -100,8 +100,8 @@ def test_dropout_reaches_attention_too(tiny_base: Path, dropout: float, same: bo
 
 
 VECTORS = torch.tensor([[1.0, 0.0], [0.9, 0.3], [0.2, 1.0], [0.1, 0.8], [-1.0, 0.2], [-0.9, 0.1], [0.3, -1.0]])
-LABELS = torch.tensor([0, 1, 1, 0, 2, 2, 3])  # so that there are hard triplets, also across the two shares
-SHARES = (range(4), range(4, 7))  # of unequal size
+LABELS = torch.tensor([0, 1, 1, 0, 2, 2, 3])  # so that there are hard triplets, also across the two parts
+SHARES = (range(4), range(4, 7))  # parts of unequal size
 
 
 def whole_gradient(weight: torch.Tensor) -> Tuple[float, torch.Tensor]:
@@ -113,7 +113,7 @@ def whole_gradient(weight: torch.Tensor) -> Tuple[float, torch.Tensor]:
 
 
 def in_two_processes(work: Callable[[int, int, str], None], folder: Path) -> None:
-    """work: rank, a free port, the folder."""
+    """Run `work(rank, free port, folder)` in two processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -121,8 +121,8 @@ def in_two_processes(work: Callable[[int, int, str], None], folder: Path) -> Non
 
 
 def leave() -> None:
-    """Ends this process at once: torch joins gloo's thread with the interpreter's lock in hand, and that thread may be waiting for the
-    lock to let go of the last exchange of gradients (a third of such ends hung, for ever)."""
+    """End this process at once. Otherwise torch joins the thread of gloo while it holds the interpreter's lock, and that thread may wait for
+    the lock to free the last exchange of gradients: a third of the processes hung for ever."""
     sys.stdout.flush()
     os._exit(0)
 
@@ -165,7 +165,7 @@ def test_one_process_gathers_nothing() -> None:
 
 
 def gradients(model: Any, cached: bool, bfloat16: bool = False) -> Tuple[float, Dict[str, torch.Tensor], float]:
-    """Loss, gradients, and the next random number, of a batch in micro-batches of 25 tokens."""
+    """Return loss, gradients, and the next random number for a batch in micro-batches of 25 tokens."""
     aligned = SelfAlignment(model, make_info_nce(0.1), lambda vectors, labels: None, 25, cached)
     rows = [{"anchor": name, "positive": f"{name} syndrome", "label": i} for i, name in enumerate(NAMES)]
     batch = NameCollator(model.tokenizer, 25)(rows)
@@ -173,19 +173,19 @@ def gradients(model: Any, cached: bool, bfloat16: bool = False) -> Tuple[float, 
     torch.manual_seed(3)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bfloat16):
         loss = aligned([{"input_ids": batch["name_input_ids"], "attention_mask": batch["name_attention_mask"]}], batch["label"])
-    (loss * 2).backward()  # as a scaled loss
+    (loss * 2).backward()  # like a scaled loss
     assert aligned.names == 2 * len(NAMES)
     found = {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
     return float(loss.detach()), found, float(torch.rand(1))
 
 
-# in bfloat16 the sum over micro-batches is rounded, too
+# in bfloat16 the sum over micro-batches is rounded too
 @pytest.mark.parametrize(("bfloat16", "tolerance"), [(False, 1e-5), (True, 0.03)])
 def test_cached_gradients_are_those_of_the_whole_batch(tiny_base: Path, bfloat16: bool, tolerance: float) -> None:
     model = open_base(str(tiny_base), dropout=0.1)
     plain, cached = gradients(model, False, bfloat16), gradients(model, True, bfloat16)
     assert cached[0] == pytest.approx(plain[0], rel=1e-6)
-    assert cached[2] == plain[2]  # what is random later is the same
+    assert cached[2] == plain[2]  # later random numbers are the same
     assert cached[1].keys() == plain[1].keys()
     assert len(cached[1]) > 30
     for name, gradient in plain[1].items():
@@ -195,7 +195,7 @@ def test_cached_gradients_are_those_of_the_whole_batch(tiny_base: Path, bfloat16
 
 @pytest.mark.parametrize("batch_tokens", [0, 60])
 def test_a_gpu_takes_the_batch_in_one_padded_pass(tiny_base: Path, monkeypatch: pytest.MonkeyPatch, batch_tokens: int) -> None:
-    """Where batch_tokens is given, it takes passes as large as these, whatever the lengths."""
+    """If batch_tokens is given, passes have this size, whatever the lengths of the names are."""
     model = open_base(str(tiny_base), dropout=0.0)
     passes: List[Tuple[int, ...]] = []
     model.register_forward_pre_hook(lambda _, given: passes.append(tuple(given[0]["input_ids"].shape)))
@@ -231,7 +231,7 @@ def test_parts_of_a_batch_keep_labels_together() -> None:
 
 
 class Toy(torch.nn.Module):
-    """Token vectors, averaged and mapped; notes what it does."""
+    """A model that averages and maps token vectors, and records its calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -286,7 +286,7 @@ def toy_share(rank: int, port: int, folder: str) -> None:
 
 @pytest.mark.e2e
 def test_cached_gradients_of_two_processes(tmp_path: Path) -> None:
-    """Of unequal shares, so that they have unequal numbers of micro-batches."""
+    """Their parts are unequal, so that they have unequal numbers of micro-batches."""
     in_two_processes(toy_share, tmp_path)
     toy = Toy()
     features, labels = toy_batch(list(range(7)))
@@ -304,7 +304,7 @@ def test_cached_gradients_of_two_processes(tmp_path: Path) -> None:
 
 
 class Encodes:
-    """Texts are looked up."""
+    """An encoder that looks up vectors by text."""
 
     def __init__(self, vectors: Dict[str, Tuple[float, float]]) -> None:
         self.vectors = vectors
@@ -325,9 +325,9 @@ def test_log_counts_names_of_steps_alone(tmp_path: Path, monkeypatch: pytest.Mon
     clock = iter([0.0, 10.0, 12.0, 100.0, 103.0, 200.0, 300.0])
     monkeypatch.setattr("training.loop.trainer.time.monotonic", lambda: next(clock))
     aligned = SelfAlignment(torch.nn.Identity(), None, None, 25)  # type: ignore[arg-type]
-    log = Log(tmp_path / "log.jsonl", aligned)  # at 0
+    log = Log(tmp_path / "log.jsonl", aligned)  # the clock is at 0
     arguments, state, control = TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True), TrainerState(), TrainerControl()
-    for names in (50, 150):  # two steps of 2 and 3 seconds; what lies between (an evaluation, say) is not counted
+    for names in (50, 150):  # two steps of 2 and 3 seconds; time between them, such as an evaluation, is not counted
         log.on_step_begin(arguments, state, control)
         aligned.names = names
         log.on_step_end(arguments, state, control)
@@ -348,11 +348,11 @@ def test_last_good_checkpoint_in_words(tmp_path: Path) -> None:
     for step in (5, 10):
         (tmp_path / f"checkpoint-{step}").mkdir()
         (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
-    (tmp_path / "checkpoint-15").mkdir()  # cut short
+    (tmp_path / "checkpoint-15").mkdir()  # an incomplete checkpoint
     assert str(tmp_path / "checkpoint-10") in last_good(str(tmp_path))
 
 
 def test_a_checkpoint_of_several_processes_is_read_again(tmp_path: Path) -> None:
-    """The trainer reads the optimiser's state onto its own device, which is "cpu:0" where there are several processes."""
+    """The trainer loads the state of the optimiser onto its own device, which is "cpu:0" if there are several processes."""
     torch.save({"step": torch.tensor(7.0)}, tmp_path / "optimizer.pt")
     assert float(torch.load(tmp_path / "optimizer.pt", map_location=torch.device("cpu:0"), weights_only=True)["step"]) == 7.0

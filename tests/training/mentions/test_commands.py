@@ -1,4 +1,4 @@
-"""The steps of `spacy project run mentions`, on tiny reports, to a recogniser that a pipeline loads; and the transformer's recipe."""
+"""The steps of `spacy project run mentions` on tiny reports, up to a recogniser that a pipeline loads; and the recipe with a transformer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_from_brat_to_a_pipeline(tiny_linker: Path, tmp_path: Path) -> None:
     assert losses[-1] < losses[0]
     shown = run(*fitted, tmp_path / "recogniser", "--max-steps", 30, "--start", tmp_path / "first")
     passes = [json.loads(line) for line in shown.splitlines()]
-    assert passes[-1]["loss"] < passes[0]["loss"]  # it learns
+    assert passes[-1]["loss"] < passes[0]["loss"]  # the loss falls
     table = run("evaluate", tmp_path / "recogniser", tmp_path / "documents", "--part", "test", "--out", tmp_path / "figures.json")
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["part"] == "test"
@@ -71,8 +71,8 @@ def test_wrong_recipes_and_parts_are_errors_without_a_traceback(tmp_path: Path) 
 
 
 def test_the_transformers_recipe_is_a_whole_config(tmp_path: Path) -> None:
-    """Filled as `spacy init fill-config` does; nothing is downloaded before training."""
+    """The recipe is filled as by `spacy init fill-config`; nothing is downloaded before training."""
     _, filled = fill_config(tmp_path / "filled.cfg", CONFIGS / "recogniser_transformer.cfg")
     nlp = spacy.util.load_model_from_config(filled, auto_fill=False, validate=True)
     assert nlp.pipe_names == ["transformer", "ner"]
-    assert filled["corpora"]["train"]["max_length"] == 0  # longer documents without sentences would be left out
+    assert filled["corpora"]["train"]["max_length"] == 0  # otherwise long documents without sentences would be left out

@@ -1,4 +1,4 @@
-"""Corpora as documents to train on: MACCROBAT's quirks, the five kinds, what a corpus's silence means, and the lexicon."""
+"""Corpora as training documents: quirks of MACCROBAT, the five kinds, tokens that a corpus does not annotate, and the lexicon."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from training.mentions.lexicon import drug_names
 from training.mentions.score import score
 
 TEXT = "A 40-year-old man had chest and left arm pain.\nAn ECG (12-lead)showed ischaemia of the left ventricle; aspirin was given."
-# in pieces (T2), overlapping and nested (T3, T4; T7, T8), within a token (T5: spaCy has "(12-lead)showed" in three), of a type that is no mention (T1), and lines
+# in pieces (T2), overlapping and nested (T3, T4; T7, T8), within a token (T5: spaCy splits "(12-lead)showed" in three), of an unused type (T1), lines
 # of events, attributes, relations and notes
 ANN = """T1\tAge 2 13\t40-year-old
 T2\tSign_symptom 22 27;41 45\tchest pain
@@ -58,7 +58,7 @@ def ents(doc: Doc) -> List[tuple[str, str]]:
 def test_maccrobats_quirks(folder: Path) -> None:
     docs, counts = make_documents(read_brat(folder), CORPORA["maccrobat"], spacy.blank("en"))
     assert ents(docs["1"]) == [
-        ("chest and left arm pain", "problem"),  # from the first character to the last, and the longest of those that overlap
+        ("chest and left arm pain", "problem"),  # from the first character to the last, and the longest of overlapping ones
         ("ECG", "test"),
         ("ischaemia", "problem"),
         ("left ventricle", "anatomy"),
@@ -73,7 +73,7 @@ def test_a_mention_within_a_token_grows_to_it(tmp_path: Path) -> None:
     (tmp_path / "1.ann").write_text("T1\tTherapeutic_procedure 4 16\tchemotherapy\nT2\tSign_symptom 17 23\tfever\n")
     docs, counts = make_documents(read_brat(tmp_path), CORPORA["maccrobat"], spacy.blank("en"))
     assert ents(docs["1"]) == [("postchemotherapy", "treatment")]
-    assert counts == {"grown": 1, "misplaced": 1, "mentions": 1}  # the second one ends behind the text
+    assert counts == {"grown": 1, "misplaced": 1, "mentions": 1}  # the second one ends after the end of the text
 
 
 def test_a_type_that_nobody_wrote_down_is_an_error(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_silence_is_missing_where_a_kind_is_not_annotated(name: str, outside: st
 
 
 def test_allowed_tags_by_hand() -> None:
-    """BC5CDR has all problems and drugs, and no tests, treatments and anatomy: these alone, or nothing, may stand outside its mentions."""
+    """BC5CDR annotates all problems and drugs, but no tests, treatments and anatomy: outside of its mentions, only these or O are allowed."""
     doc = Doc(spacy.blank("en").vocab, words=["severe", "heart", "failure", "today"])
     doc.ents = (Span(doc, 1, 3, label="problem"),)
     allowed = allowed_tags(doc, CORPORA["bc5cdr"].complete)
@@ -169,7 +169,7 @@ SPLIT = {"15939911": "train", "18561524": "dev", "18787726": "test", "19214295":
 
 
 def test_the_split_is_fixed() -> None:
-    """It may never change: the shipped recogniser was trained on what it calls "train"."""
+    """The split must never change, because the recogniser of the package was trained on its part "train"."""
     assert {name: split_of(name) for name in SPLIT} == SPLIT
     assert [word for word, _, _ in name_words("Crohn's diseases, X-rays")] == ["crohn", "s", "disease", ",", "x", "ray"]
 

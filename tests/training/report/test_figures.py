@@ -1,4 +1,4 @@
-"""What is drawn where, in words and in marks, and that an SVG can stand in a page beside others."""
+"""The plots: texts and marks and their places, and that several SVGs can be in one page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def texts(picture: Picture) -> List[str]:
 
 
 def points(picture: Picture, axes: int = 0) -> List[List[float]]:
-    """x and y of every line or mark, as matplotlib has them."""
+    """Return x and y of every line or mark in matplotlib."""
     return [[*map(float, line.get_xdata()), *map(float, line.get_ydata())] for line in picture.figure.axes[axes].lines if len(line.get_xdata())]
 
 

@@ -1,4 +1,4 @@
-"""Which concepts are drawn, the plane, pairs of a batch before and after mining, and the command."""
+"""The projection: which concepts are drawn, the plane, pairs of a batch before and after mining, and the command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALSO = ("", " of adults", " of children", ", acute", ", chronic", ", severe", ",
 
 @pytest.fixture(scope="module")
 def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
-    """Twenty concepts of nine names, and one of two."""
+    """A knowledge base with twenty concepts of nine names, and one with two."""
     concepts = [
         Concept(f"C{i:07d}", "T", [Name(f"{word} {kind}{also}", "T") for also in ALSO])
         for i, (word, kind) in enumerate((word, kind) for word in WORDS for kind in KINDS)
@@ -46,10 +46,10 @@ def test_families_of_concepts_with_enough_names(kb: KnowledgeBase, folder: Path)
     drawn, where = projection.choose_concepts(kb, folder, seed=1, count=6, families=2)
     assert where == "concepts of which training saw most names"
     assert len({one.title for one in drawn}) == 6
-    assert all(len(one.names) == 9 for one in drawn)  # never fever, which has two
+    assert all(len(one.names) == 9 for one in drawn)  # not fever, which has two names
     for family in (drawn[:3], drawn[3:]):
         words = [set(one.title.lower().split()) for one in family]
-        assert all(words[0] & other for other in words[1:])  # the same organ or the same kind as the first
+        assert all(words[0] & other for other in words[1:])  # they share the organ or the kind with the first
     assert projection.choose_concepts(kb, folder, seed=1, count=6, families=2)[0] == drawn
     assert projection.choose_concepts(kb, folder, seed=2, count=6, families=2)[0] != drawn
 
@@ -115,14 +115,14 @@ def test_pairs_are_counted_in_bins_of_their_cosine() -> None:
     assert abs(middles[counted[0] > 0] - 0.5) <= 0.0251
     assert np.abs(middles[counted[1] > 0] - [0.0, 0.866]).max() <= 0.0251
     opposite = np.array([[1.0, 0.0], [-1.0, 0.0]], dtype=np.float32)
-    assert projection.counts(opposite, projection.all_pairs(np.array([1, 2])))[1][0] == 1  # below the lowest edge
+    assert projection.counts(opposite, projection.all_pairs(np.array([1, 2])))[1][0] == 1  # a cosine below the lowest edge of the bins
 
 
 def test_batches_are_those_of_training(folder: Path) -> None:
     found = projection.draw_batches(folder, concept_batches(pairs=4), names=10)
     assert sum(map(len, found)) >= 10
     assert sum(map(len, found[:-1])) < 10
-    assert all(len(set(batch.values())) == 4 for batch in found)  # a concept stands in a batch once
+    assert all(len(set(batch.values())) == 4 for batch in found)  # a concept is in a batch only once
 
 
 def test_recipes(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_the_command(kb: KnowledgeBase, folder: Path, tiny_base: Path, tmp_path:
     assert found["kind"] == "projection"
     assert len(found["concepts"]) == 12
     assert [point["concept"] for point in found["points"]] == [i for i in range(12) for _ in range(9)]
-    assert found["points"][0]["before"] == found["points"][0]["after"]  # the same encoder
+    assert found["points"][0]["before"] == found["points"][0]["after"]  # before and after are the same encoder
     pairs = found["pairs"]
     assert pairs["before"] == pairs["after"]
     assert 0 < sum(pairs["mined"]["negative"]) <= sum(pairs["before"]["negative"])
@@ -164,7 +164,7 @@ def test_a_small_knowledge_base_gives_no_picture_and_says_so(tmp_path: Path, com
     shown = command("projection", ["--kb", str(small.path), "--pairs", str(tmp_path / "pairs"), "--out", str(out)])
     assert json.loads(out.read_text())["absent"] == shown.strip()
     assert "concepts have 8 to 30 names of their own" in shown
-    assert "[E" not in shown  # it is no failure
+    assert "[E" not in shown  # this is not an error
 
 
 def test_pairs_of_another_knowledge_base(folder: Path, tmp_path: Path) -> None:

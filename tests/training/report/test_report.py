@@ -1,4 +1,4 @@
-"""The page: one file, nothing fetched, what is written in it, bad input."""
+"""The page of the report: one file that loads nothing, its content, and bad input."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ def write(metrics, name, content):
 
 
 def section(page, anchor):
-    """A section's HTML, from its heading to the next, with white space made one."""
+    """Return the HTML of a section, from its heading to the next one, with single spaces."""
     after = page.split(f'<h2 id="{anchor}">')[1]
     return " ".join(after.split("<h2 ")[0].split())
 
 
 def cells(part):
-    """Every table's rows of cells, as text."""
+    """Return the rows of all tables, as lists of cell texts."""
     rows = []
     for row in part.split("<tr")[1:]:
         found = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row.split("</tr>")[0])
@@ -117,8 +117,8 @@ def test_the_page_fetches_nothing_and_closes_every_tag(folders):
     links = [attributes["href"] for _, attributes in tags.found if "href" in attributes]
     ids = [attributes["id"] for _, attributes in tags.found if "id" in attributes]
     assert len(ids) == len(set(ids))
-    assert [link for link in links if not link.startswith("#")] == ["http://x/y.png"]  # the card's link, which nobody follows by himself
-    assert {link[1:] for link in links if link.startswith("#")} <= set(ids)  # of the contents, and inside the pictures
+    assert [link for link in links if not link.startswith("#")] == ["http://x/y.png"]  # a link of the model card, which is not loaded by the page
+    assert {link[1:] for link in links if link.startswith("#")} <= set(ids)  # links of the table of contents and inside the plots
     assert "@import" not in page
     assert not re.findall(r"url\((?!#)", page)
 
@@ -127,14 +127,14 @@ def test_figures_protocol_and_what_was_left_out_stand_together(folders):
     page = page_of(*folders)
     assert "72.0/80.0 ± 1.5" in page
     assert "ours (3 seeds)" in page
-    assert "40.0/50.0" in page  # the other rule
+    assert "40.0/50.0" in page  # the figures for the other rule
     assert "@1/@5, lenient</th><th" in page
     assert "n = 1,200; 70,000 names of 9,000 concepts.\nLenient &amp; exact. 3 can&#39;t be answered" in page
     assert page.count("Exact search.") == 1
     assert "2, MESH:D9 (2)." in page
     assert "83.3" in page
     assert page.count('class="best"') == 2
-    assert page.count('class="number best"') == 2  # the same in the table of all sets
+    assert page.count('class="number best"') == 2  # once more in the table of all benchmarks
     assert "&lt;script&gt;alert(1)" in page
     assert "Not the full evaluation" not in page
 
@@ -155,7 +155,7 @@ def test_several_evaluations_each_have_their_part(folders):
 
 def test_the_log_is_thinned_and_keeps_its_ends(folders):
     log = report.read_log(folders[1] / "train_log.jsonl", shown=3)
-    assert log.columns == ["step", "loss", "held_out_at1"]  # of the lines that are shown, with a number
+    assert log.columns == ["step", "loss", "held_out_at1"]  # columns that have a number in the lines that are shown
     assert log.rows == [["0", "1", ""], ["50", "0.01961", ""], ["100", "", "55.5"]]
     assert log.total == 101
     assert len(report.read_log(folders[1] / "train_log.jsonl", shown=1000).rows) == 101
@@ -208,11 +208,11 @@ def test_missing_metrics_and_encoder(folders, tmp_path, command):
     assert not out.exists()
 
 
-# -- what each kind of file gives ---------------------------------------------------------------------------------------
+# -- the sections for each kind of file-----------------------------------------------------------------------------------
 
 
 def with_intervals(name="ncbi-test-sapbert", **mine):
-    """RESULT with one set in which `ours` is compared with the base, a baseline and the published figure."""
+    """Return RESULT with one benchmark, in which `ours` is compared with the base, a baseline and the published figure."""
     system = {**ACCURACY, "seeds": 1}
     systems = {
         "exact match": {**system, "at1": 50.0, "at5": 55.0},
@@ -267,7 +267,7 @@ def test_the_answer_says_which_figure_of_what_beside_what():
     )
     assert "92.0% and 95.6%" in answer.sentences[2]
     axes = answer.pictures[0].figure.axes[0]
-    assert [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1] == [91.0, 85.0, 50.0]  # best first
+    assert [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1] == [91.0, 85.0, 50.0]  # the best one first
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_projection(folders):
     assert "<li>One &lt;b&gt;</li><li>Two</li>" in part
     assert "Two batches." in part
     (found,) = report.projections_of(read_results(folders[0]).projections)
-    assert [list(line.get_xdata()) for line in found["plane"][1].figure.axes[0].lines] == [[5.0], [7.0]]  # after
+    assert [list(line.get_xdata()) for line in found["plane"][1].figure.axes[0].lines] == [[5.0], [7.0]]  # the plane after training
     pairs["edges"] = [0, 1]
     write(folders[0], "projection", content)
     with pytest.raises(SapbertError, match=r"\[E547\].*projection\.json.*2 edges, but not 1 counts in 'before'"):
@@ -476,7 +476,7 @@ def test_a_system_without_its_figure_is_named(folders):
 
 
 def test_what_the_evaluation_writes_is_what_the_report_reads(folders):
-    """No fixture: two systems on three mentions, by the code that writes the file."""
+    """Two systems on three mentions, with a file written by the code of the evaluation, not a fixture."""
     names = make_dictionary(["a", "b", "c"], np.arange(3), np.arange(3), 3, {"source": "hand"})
     golds = [Gold(((i,),), ()) for i in range(3)]
     given = [GoldMention(f"d{i}", 0, 1, "abc"[i], ((f"X:{i}",),)) for i in range(3)]

@@ -1,4 +1,4 @@
-"""BioSyn: the marginal likelihood by hand, what a batch is, and a training that is killed and resumed."""
+"""BioSyn: the marginal likelihood by hand, the batches, and a training that is killed and resumed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ RECIPE = Path(__file__).parents[3] / "training" / "configs" / "biosyn.cfg"
 
 def test_marginal_likelihood_and_its_gradient_by_hand() -> None:
     scores = torch.tensor([[1.0, 0.0, 2.0], [0.5, 0.5, 0.5], [3.0, 1.0, 0.0]], requires_grad=True)
-    right = torch.tensor([[True, False, True], [True, False, False], [False, False, False]])  # the third mention teaches nothing
+    right = torch.tensor([[True, False, True], [True, False, False], [False, False, False]])  # the third mention adds nothing to the loss
     losses = marginal_losses(scores, right)
     whole, good = exp(1) + 1 + exp(2), exp(1) + exp(2)
     assert losses.tolist() == pytest.approx([-log(good / whole), log(3)], rel=1e-5)
     losses.sum().backward()
-    # the softmax over all candidates less that over the right ones
+    # the softmax over all candidates minus the softmax over the right ones
     expected = [
         [exp(1) / whole - exp(1) / good, 1 / whole, exp(2) / whole - exp(2) / good],
         [1 / 3 - 1, 1 / 3, 1 / 3],
@@ -52,7 +52,7 @@ def test_mentions_whose_candidates_are_all_right_cost_nothing_and_far_scores_sta
 
 
 VECTORS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [1.0, 0.0], [0.0, -1.0]])  # two mentions, three names
-# candidates of the first: names 0 and 1, the first is right; of the second: names 0 and 2, none is right
+# the first mention has the candidates 0 (right) and 1; the second has 0 and 2 (none is right)
 LABELS = torch.tensor([[[0, 0.9, 1], [1, 0.1, 0]], [[0, 0.5, 0], [2, 0.5, 0]]])
 
 
@@ -163,14 +163,14 @@ def test_a_killed_training_goes_on_to_the_same_weights(settings: dict[str, Any],
     assert report["steps"] == 6  # five mentions: three batches of two, the last filled up, in two epochs
     assert report["before"]["sparse_weight"] == 0.0
     assert 0.001 < abs(report["after"]["sparse_weight"]) < 0.06  # six steps of at most .01, not of .001
-    # of three mentions one has no name; "sugar-disease" is a name, because the training mentions are
+    # one of three mentions has no name in the dictionary; "sugar-disease" has one, because training mentions are added
     assert report["after"]["both_at1"] == pytest.approx(66.667)
     with monkeypatch.context() as patch:
-        kill_at(5, patch)  # within the second epoch
+        kill_at(5, patch)  # during the second epoch
         with pytest.raises(Killed):
             run(settings)
     corpus(tmp_path / "train.txt", "Growth|D009369", "growths|D009369")
-    with pytest.raises(SapbertError, match=r"E514.*train: "):  # other mentions at the same place
+    with pytest.raises(SapbertError, match=r"E514.*train: "):  # the same path with other mentions
         run(settings)
     corpus(tmp_path / "train.txt", "Growth|D009369", "growths|D009369", "sugar disease|D003924", "muscle wasting|D009223", "odd|D000001")
     resumed = run(settings)

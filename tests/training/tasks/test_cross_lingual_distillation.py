@@ -1,4 +1,4 @@
-"""Cross-lingual distillation on a random XLM-R of two layers: what is kept apart, measured and learnt."""
+"""Cross-lingual distillation with a random XLM-R of two layers: what is held out, measured and learnt."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ROWS: List[Row] = [
     ("pyrexia", "pirexia", "es", "C1", "train"),
     ("gout", "gota", "es", "C2", "train"),
     ("rash", "erupción", "es", "C3", "train"),
-    ("drop", "Podagra", "es", "C5", "train"),  # is asked about below
+    ("drop", "Podagra", "es", "C5", "train"),  # is queried below
     ("gout", "gicht", "de", "C2", "held_out"),
-    ("podagra", "podagra", "es", "C4", "held_out"),  # written as in English
+    ("podagra", "podagra", "es", "C4", "held_out"),  # the same as in English
     ("ataxia", "podagra", "es", "C6", "held_out"),
     ("rash", "ausschlag", "de", "C3", "held_out"),
 ]
@@ -97,7 +97,7 @@ def test_accuracy_of_all_and_of_each_language_by_hand() -> None:
 
 @pytest.fixture
 def settings(tmp_path: Path, tiny_base: Path) -> Dict[str, Any]:
-    """The student is a random XLM-R, the teacher the tiny BERT."""
+    """Settings in which the student is a random XLM-R and the teacher the tiny BERT."""
     (tmp_path / "multilingual.cfg").write_text(RECIPE)
     folder = write(tmp_path / "translations", ROWS)
     return {"paths.out": str(tmp_path / "out"), "paths.base": student(tmp_path, 32), "task.teacher": str(tiny_base), "task.translations": str(folder)}
@@ -175,7 +175,7 @@ def test_bad_settings(settings: Dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_the_papers_multilingual_recipe_runs(settings: Dict[str, Any], tmp_path: Path) -> None:
-    """Its student and teacher stand by name in the file; here both are small."""
+    """The recipe names its student and teacher; here both are replaced by small ones."""
     path = Path(__file__).parents[3] / "training" / "configs" / "biolord_2023_multilingual.cfg"
     recipe = read_recipe(path)
     assert recipe["paths"]["base"] == "sentence-transformers/paraphrase-multilingual-mpnet-base-v2"

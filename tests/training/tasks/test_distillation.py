@@ -1,4 +1,4 @@
-"""Self-distillation: shares and targets by hand, the head that is dropped, what is held out, and a training that is resumed."""
+"""Self-distillation: weights and targets by hand, the head that is removed, what is held out, and a training that is resumed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def read(folder: Path, held: Sequence[str] = (), unseen: Sequence[int] = ()) -> 
 
 
 class Knows:
-    """A teacher of two dimensions."""
+    """A teacher with two dimensions."""
 
     width = 2
     vectors = {
@@ -104,15 +104,15 @@ def test_shares_and_means_by_hand(tmp_path: Path) -> None:
     found = dict(zip(texts.text.to_pylist(), share.tolist()))
     assert found == {
         "fever": 0.5,
-        "pyrexia": 0.0,  # learnt, but no part of the target
+        "pyrexia": 0.0,  # it is learnt, but is not a part of the target
         "raised body temperature": 0.5,
-        "gout": 0.5,  # no definition: all its names
+        "gout": 0.5,  # without a definition, all names are the target
         "podagra": 0.5,
         "rash": 0.5,
         "an eruption": 0.25,
         "a change of the skin": 0.25,
-        "a kind of skin finding": 0.0,  # there are definitions
-        "ataxia": 0.5,  # no name: its synonym
+        "a kind of skin finding": 0.0,  # not used, because there are definitions
+        "ataxia": 0.5,  # without a name, the synonym is used
         "a kind of movement disorder": 0.5,
     }
     assert counts == {"with_definition": 2, "with_description_alone": 1, "with_names_alone": 1, "without_name": 1}
@@ -124,7 +124,7 @@ def test_shares_and_means_by_hand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 5, 100])
 def test_means_in_chunks_have_the_components_of_scikit_learn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    """Texts of a concept go on in the next chunk."""
+    """The texts of a concept may continue in the next chunk."""
     from sklearn.decomposition import PCA
 
     monkeypatch.setattr(distill, "CHUNK", chunk)
@@ -145,7 +145,7 @@ def test_means_in_chunks_have_the_components_of_scikit_learn(tmp_path: Path, mon
 
 
 def test_principal_components_by_hand(tmp_path: Path) -> None:
-    """Means on a line along (1, 1) but for the last: centred on their mean, turned to the axes of most variance."""
+    """The means, except the last, are on a line along (1, 1): they are centred and rotated to the axes of most variance."""
     rows = [(0, "fever", "name"), (1, "gout", "name"), (2, "rash", "name")]
 
     class OnALine(Knows):
@@ -214,7 +214,7 @@ def test_a_file_that_is_no_table(tmp_path: Path) -> None:
 
 @pytest.fixture
 def settings(tmp_path: Path, tiny_base: Path) -> Dict[str, Any]:
-    """Teacher and student are the tiny base; the student gets a head of three dimensions."""
+    """Settings in which teacher and student are the tiny base, and the student gets a head with three dimensions."""
     (tmp_path / "distil.cfg").write_text(RECIPE)
     folder = write(tmp_path / "texts", ROWS)
     return {"paths.out": str(tmp_path / "out"), "paths.base": str(tiny_base), "task.teacher": str(tiny_base), "task.texts": str(folder)}
@@ -253,7 +253,7 @@ def test_targets_are_made_once_the_head_is_dropped_and_training_goes_on(
     assert all(torch.equal(whole[key], resumed[key]) for key in whole)
     assert not list((tmp_path / "out").glob("*Dense*"))
     student = NameEncoder(name=str(tmp_path / "out"), dtype="float32").initialize()
-    assert student.get_dim("nO") == 32  # the full width
+    assert student.get_dim("nO") == 32  # the full width, without the head
     before = NameEncoder(name=str(tiny_base), dtype="float32").initialize()
     assert np.abs(student.predict(["fever"]) - before.predict(["fever"])).max() > 1e-4
     assert "with a definition" in (tmp_path / "out" / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""Two tasks in one training: which batches come when, for one process and for two, and a training that is resumed."""
+"""Two tasks in one training: the order of the batches, for one process and for two, and a training that is resumed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_after_so_many_batches_comes_one_of_the_other() -> None:
 
 def test_processes_of_one_step_do_the_same() -> None:
     kinds = ["also" if batch[0] >= 10 else "main" for batch in interleaved(2)]
-    assert kinds == ["main"] * 4 + ["also"] * 2  # the fifth batch of main has no partner
+    assert kinds == ["main"] * 4 + ["also"] * 2  # the fifth batch of main is left out, because it has no partner
     assert all(kinds[i] == kinds[i + 1] for i in range(0, 6, 2))
 
 

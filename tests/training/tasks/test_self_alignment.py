@@ -1,4 +1,4 @@
-"""Names against the texts of a batch: the loss by hand, in one process and in two, and what the recipe may not say beside it."""
+"""Names against the texts of a batch: the loss by hand, in one process and in two, and settings that are not allowed with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from training.loop.losses import make_info_nce
 from training.loop.mining import make_no_mining
 
 ROOT = Path(__file__).parents[3]
-# three names at 0°, 90° and 60°, and their texts at 60°, 0° and 90°; the first and the third are of one concept
+# three names at 0°, 90° and 60°, and their texts at 60°, 0° and 90°; the first and the third belong to one concept
 ANGLES = torch.tensor([0.0, 90.0, 60.0, 60.0, 0.0, 90.0])
 LABELS = torch.tensor([3, 5, 3, 3, 5, 3])
 
@@ -31,7 +31,7 @@ def objective(kind: type[loop.SelfAlignment]) -> Any:
 
 
 def by_hand() -> float:
-    """A name has all texts of its concept as positives, and those of the other concepts, never names, as negatives; cosines over 0.5."""
+    """Return the loss: positives of a name are the texts of its concept, negatives the texts of others, never names; cosines are divided by 0.5."""
     cosine = {0: 1.0, 30: 3**0.5 / 2, 60: 0.5, 90: 0.0}
     angles = ANGLES.int().tolist()
     terms = []
@@ -51,11 +51,11 @@ def test_a_name_is_held_against_texts_alone() -> None:
     assert found.names == 6
     loss.backward()
     assert given.grad is not None
-    assert objective(loop.SelfAlignment).measure(vectors(), LABELS).item() != pytest.approx(by_hand(), abs=1e-2)  # names and texts alike
+    assert objective(loop.SelfAlignment).measure(vectors(), LABELS).item() != pytest.approx(by_hand(), abs=1e-2)  # names and texts treated equally
 
 
 def test_the_texts_of_all_processes_are_negatives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process's names and texts come behind this one's; which of them are texts comes with their labels."""
+    """Names and texts of the other process come after those of this one; the labels say which of them are texts."""
     mine, other = [0, 1, 3, 4], [2, 5]  # rows: names, then their texts
 
     def gather(given: torch.Tensor, coded: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, float]:

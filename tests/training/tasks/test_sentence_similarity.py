@@ -84,7 +84,7 @@ def test_losses_by_hand() -> None:
     cosine = sts.SimilarityLoss(None, "cosine", 20.0, 25)  # type: ignore[arg-type]
     assert float(cosine.measure(VECTORS, torch.tensor([0.2, 1.0]))) == pytest.approx(((0.6 - 0.2) ** 2 + 1.0**2) / 2)
     cosent = sts.SimilarityLoss(None, "cosent", 10.0, 25)  # type: ignore[arg-type]
-    # the second pair should be the nearer one: log(1 + e^(10 (.6 − 0)))
+    # the second pair should be nearer: log(1 + e^(10 (.6 − 0)))
     assert float(cosent.measure(VECTORS, torch.tensor([0.2, 1.0]))) == pytest.approx(log(1 + exp(6.0)), rel=1e-5)
     assert float(cosent.measure(VECTORS, torch.tensor([1.0, 0.2]))) == pytest.approx(log(1 + exp(-6.0)), rel=1e-4)
     assert cosent.names == 8
@@ -139,7 +139,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(recipe: Path, tiny_base: 
         with pytest.raises(Killed):
             run(recipe, tiny_base)
     write(tmp_path / "train.csv", LINES[:6])
-    with pytest.raises(SapbertError, match=r"E514.*sts: \["):  # other pairs at the same place
+    with pytest.raises(SapbertError, match=r"E514.*sts: \["):  # the same path with other pairs
         run(recipe, tiny_base)
     write(tmp_path / "train.csv", LINES)
     assert run(recipe, tiny_base)["steps"] == 4
@@ -180,7 +180,7 @@ def test_sections_that_the_task_does_not_read(recipe: Path) -> None:
     recipe.write_text(RECIPE.replace("[task]", "[perturbed]"))
     with pytest.raises(SapbertError, match="E510"):
         read_recipe(recipe)
-    recipe.write_text(RECIPE[: RECIPE.index("[task]")] + RECIPE[RECIPE.index("[training]") :])  # self-alignment, then
+    recipe.write_text(RECIPE[: RECIPE.index("[task]")] + RECIPE[RECIPE.index("[training]") :])  # without [task], it is self-alignment
     with pytest.raises(SapbertError, match=r"E510.*section \[batches\] is missing"):
         read_recipe(recipe)
 
@@ -192,7 +192,7 @@ def test_pairs_of_one_score_teach_nothing(recipe: Path, tiny_base: Path, tmp_pat
 
 
 def test_each_file_has_its_own_scale_and_a_missing_one_can_be_left_out(tmp_path: Path, tiny_base: Path) -> None:
-    """4.2 of 0 to 5 is 0.84, 2 of 1 to 5 is 0.25, 3 of 0 to 4 is 0.75."""
+    """4.2 on a scale from 0 to 5 is 0.84, 2 from 1 to 5 is 0.25, 3 from 0 to 4 is 0.75."""
     files = {"a.csv": ["one,two,4.2"], "b.csv": ["three,four,2"], "c.csv": ["five,six,3"]}
     train = [str(write(tmp_path / name, lines)) for name, lines in files.items()]
     write(tmp_path / "recipe.cfg", [RECIPE.replace('dev = "dev.csv"', "")])
@@ -211,7 +211,7 @@ def test_each_file_has_its_own_scale_and_a_missing_one_can_be_left_out(tmp_path:
         ({"train": train, "ranges": [[0, 5]]}, "E511"),
         ({"train": train, "ranges": [[0, 5], [5, 1], [0, 4]]}, "E511"),
         ({"train": [str(tmp_path / "none.csv")], "missing": "leave out"}, "E527"),
-        ({"train": train, "ranges": [[0, 5], [1, 5], [0, 2]]}, "E526"),  # a score beyond its own scale
+        ({"train": train, "ranges": [[0, 5], [1, 5], [0, 2]]}, "E526"),  # a score outside of the scale of its file
     ):
         with pytest.raises(SapbertError, match=code):
             prepared(**task)

@@ -1,4 +1,4 @@
-"""MeSH: its names, kinds and mappings, and what is left out."""
+"""MeSH: its names, kinds and mappings, and the parts that are left out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_names_as_people_write_them(heading: str, entries: str, preferred: list[
         (["C14.280"], ["T047"]),
         (["C04.557", "C15.378"], ["T191", "T047"]),
         (["C23.888.592"], ["T184"]),
-        (["A08.186", "C10.228"], ["T047"]),  # of a disorder and a part of the body, the disorder
+        (["A08.186", "C10.228"], ["T047"]),  # it is under a disorder and a part of the body; the disorder is used
         (["D02.1", "D09.2"], ["T121"]),
         (["C22.1"], []),
         (["E05.1", "Z01"], []),

@@ -1,4 +1,4 @@
-"""The open vocabulary: its sources, senses, counts, and the table that the package ships."""
+"""The open vocabulary: its sources, senses, counts, and the table in the package."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_table_is_read_back_as_it_was(tmp_path: Path, monkeypatch: pytest.Mo
     concepts = [
         Concept("HP:1", "HPO", [Name("Gout", "HPO", term_type="PT", rank=0)], ["C0018099", "C0000009"], ["T047"], "Painful.", retired=["HP:9"]),
         Concept("DOID:7", "DOID", [Name("odd", "DOID", term_type="PT", rank=0), Name("ODD", "DOID"), Name("queer", "DOID", term_type="REL", rank=5)]),
-        Concept("C0000003", "ABBREVIATIONS", [Name("weekly", "ABBREVIATIONS")]),  # no kind: left out
+        Concept("C0000003", "ABBREVIATIONS", [Name("weekly", "ABBREVIATIONS")]),  # without a kind it is left out
     ]
     first = build_kb([Source("made up", concepts)], tmp_path / "kb")
     assert make._write_table(first, tmp_path / "open.tsv.xz", tmp_path)["concepts"] == 2
@@ -168,7 +168,7 @@ def test_what_ships_names_the_licence_of_each_source_and_is_small() -> None:
         named = {line[2:].partition(":")[0] for line in head[1:] if "Licence: " in line}
         used = {row["source"] for row in csv.DictReader(file, fieldnames=line.rstrip("\n").split("\t"), delimiter="\t", quoting=csv.QUOTE_NONE)}
     assert used <= named
-    assert not {"PHARMGKB", "SNOMEDCT_US", "UMLS"} & used  # MeSH is free to use, and is not taken from UMLS
+    assert not {"PHARMGKB", "SNOMEDCT_US", "UMLS"} & used  # MeSH may be used, because it is free and not taken from UMLS
 
 
 def test_the_abbreviations_that_ship() -> None:

@@ -1,4 +1,4 @@
-"""The words that notes write often."""
+"""The list of words that are frequent in notes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEXTS = ["The lesion was red. Lesions of skin", "A lesion, lesion; skin", "lesio
 
 
 def test_words_of_three_texts_and_four_letters(tmp_path: Path) -> None:
-    assert frequent(TEXTS) == ["lesion", "skin"]  # "of" is short, "pain" stands in one text, capitals are other words
+    assert frequent(TEXTS) == ["lesion", "skin"]  # "of" is too short, "pain" is in only one text, and words in capitals are other words
     with gzip.open(tmp_path / "notes.jsonl.gz", "wt", encoding="utf-8") as file:
         file.writelines(json.dumps({"transcription": text}) + "\n" for text in [*TEXTS, TEXTS[0], None])
     assert read_texts(tmp_path / "notes.jsonl.gz") == {*TEXTS, ""}
