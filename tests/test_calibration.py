@@ -478,7 +478,7 @@ def test_command(other: Any, annotated: List[Doc], tmp_path: Path):
     found = read_calibration(folder / "calibration.json")
     assert found.fit_on == "gold.spacy"
     assert f"{len(annotated)} mentions, {sum(found.right)} with the right link" in result.output
-    assert f"from a probability of {found.lowest(0.7):.3f}" in result.output
+    assert f"a probability of at least {found.lowest(0.7):.3f}" in result.output
     for change, code in ((["nowhere.spacy"], "E401"), (["linker/manifest.json"], "E402"), (["gold.spacy", "--target-precision", "95"], "E002")):
         result = CliRunner().invoke(app, ["calibrate", str(folder), str(tmp_path / change[0]), *change[1:]])
         assert (result.exit_code, code in result.output) == (1, True), result.output

@@ -39,7 +39,7 @@ def test_a_warning_has_its_code_and_survives_pickling_and_copying() -> None:
 def test_a_warning_shows_the_line_that_called_the_package(tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        build_kb([read_source(DATA / "tiny.obo")], tmp_path / "kb", progress=True)  # tqdm is on the call stack of W001
+        build_kb([read_source(DATA / "tiny.obo")], tmp_path / "kb", progress=True)  # W001 is given here; tqdm is on the call stack, too
         warn("W007", what="2 shards", path="folder")  # W007 is given here
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     assert [each.message.code for each in caught if isinstance(each.message, SapbertWarning)] == ["W001", "W007"]

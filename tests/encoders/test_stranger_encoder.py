@@ -175,7 +175,7 @@ def test_the_bytes_of_weights_are_those_of_pytorch() -> None:
 
 
 def test_it_cannot_be_loaded_by_processes_of_their_own(tiny_linker: Path, tmp_path: Path) -> None:
-    with pytest.raises(SapbertError, match=r"E002.*'letters' can't be loaded by processes"):
+    with pytest.raises(SapbertError, match=r"E002.*'letters' can't be loaded by other processes"):
         build_linker([], tmp_path / "x", kb=tiny_linker / "kb", model=thinc_model(), index=ExactIndex(), workers=Workers.make(2), progress=False)
 
 

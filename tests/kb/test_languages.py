@@ -82,7 +82,7 @@ def test_regions_of_a_language_are_one(tmp_path: Path) -> None:
 def test_a_translation_of_what_no_source_names_is_left_out_and_named(tmp_path: Path) -> None:
     english = Source("english", [named("T:1", en="Ataxia"), Concept("T:8", "T", same_as=["U:8"]), named("T:8", en="Cough")])
     foreign = Source("foreign", [named("T:1", de="Ataxie"), named("T:7", de="Husten|Reizhusten"), named("U:8", de="Husten")], only_adds=True)
-    with pytest.warns(UserWarning, match=r"W006\] 2 translations of 1 ids .* \(T:7\)"):
+    with pytest.warns(UserWarning, match=r"W006\] 2 translations are left out, .* 1 ids \(T:7\)"):
         kb = build_kb([english, foreign], tmp_path / "kb", filters=Filters(languages=("en", "de")))
     assert len(kb) == 2
     assert {name.text for name in kb.concept(kb.row_of("T:8")).names} == {"Cough", "Husten"}  # mapped to it

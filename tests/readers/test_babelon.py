@@ -92,7 +92,7 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
 
     assert refused("concept\ttranslation_value\nHP:1\tx\n", "subject_id or source_id is missing; found: concept, translation_value") == "E402"
     assert refused("subject_id\ttranslation_value\nHP:1\tx\n", "it names no language") == "E402"
-    assert refused("subject_id\ttranslation_value\nHP:1\tx\n", "no ISO 639 code", language="german") == "E002"
+    assert refused("subject_id\ttranslation_value\nHP:1\tx\n", "not an ISO 639 code", language="german") == "E002"
     assert refused(HEADER + "HP:1\trdfs:label\tde\tNiere\t\nHP:2\trdfs:label\tfr\trénal\t\n", "near line 3", "latin-1") == "E404"
     assert refused(HEADER + 'HP:1\trdfs:label\tde\t"Niere\t\n', "unexpected end of data") == "E403"
     concepts, _ = read_all(write(tmp_path, "subject_id\ttranslation_value\nHP:1\tx\n"), language="DE")
