@@ -1,5 +1,5 @@
-"""Measure the figures of the documentation: `python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|all] --data FOLDER`.
+"""Measure the figures of the documentation: `python -m benchmarks SECTION --data FOLDER`. `--help` lists the sections.
 
-Each comparison is measured in one run on one machine. Its protocol is printed with it, and everything is also written to
-`metrics/benchmarks.json`. Linkers and indexes that are built for it are kept in `artifacts/benchmarks/` and used again.
+Each comparison is measured in one run on one machine. Its protocol is printed with it, and all results are also written to
+`metrics/benchmarks.json`. The linkers and indexes that it builds are kept in `artifacts/benchmarks/`, and later runs use them again.
 """

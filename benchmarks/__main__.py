@@ -12,7 +12,7 @@ import typer
 
 app = typer.Typer(add_completion=False)
 SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status", "gold", "service", "review")
-TRIALS = ("fuzz",)  # no figures of speed or accuracy: not among all
+TRIALS = ("fuzz",)  # they give no figures of speed or accuracy, so `all` does not run them
 Section = Enum("Section", {name: name for name in (*SECTIONS, *TRIALS, "all")}, type=str)  # type: ignore[misc]
 
 
@@ -20,19 +20,19 @@ Section = Enum("Section", {name: name for name in (*SECTIONS, *TRIALS, "all")}, 
 def main(
     section: Section = typer.Argument(Section["all"], help="What is measured."),
     data: str | None = typer.Option(None, help="Folder of ontologies, corpora and notes; default: $SPACY_SAPBERT_DATA."),
-    no_peer_build: bool = typer.Option(False, "--no-peer-build", help="Leave scispaCy out if its index is not built yet, which takes minutes."),
+    no_peer_build: bool = typer.Option(False, "--no-peer-build", help="Leave scispaCy out if its index is not built yet. Building it takes minutes."),
     concepts: int | None = typer.Option(
         None, help="umls: number of concepts in the synthetic release; default: 200000 (a whole release has 4000000)."
     ),
     size: int | None = typer.Option(
-        None, help="engines: number of vectors like the real ones, such as 10000000; default: the real ones, and a million."
+        None, help="engines: number of synthetic vectors, such as 10000000; default: the real vectors, and a million synthetic ones."
     ),
-    linker: str = typer.Option("", help="engines: a registered linker or a linker's folder, whose names are measured; default: HPO and MONDO."),
+    linker: str = typer.Option("", help="engines: the registered linker or linker folder whose names are measured; default: HPO and MONDO."),
     milvus: str = typer.Option("", help="engines: address of a Milvus server, such as http://localhost:19530, to measure it too."),
-    milvus_pid: int = typer.Option(0, help="engines: process of that server, if it is on this machine, to measure its memory."),
+    milvus_pid: int = typer.Option(0, help="engines: process id of that server, if it is on this machine, to measure its memory."),
     inputs: int | None = typer.Option(None, help="fuzz: number of inputs over all targets; default: 1000000."),
     targets: str = typer.Option("", help="fuzz: names of targets, separated by commas; default: all."),
-    seed: int | None = typer.Option(None, help="fuzz: another one gives other inputs."),
+    seed: int | None = typer.Option(None, help="fuzz: seed of the mutations."),
 ) -> None:
     """Print the figures that the documentation gives."""
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -52,7 +52,7 @@ def main(
         command.INPUTS, command.TARGETS, command.SEED = inputs or command.INPUTS, targets, command.SEED if seed is None else seed
     report = Report()
     try:
-        folder = Path() if section.value in ("umls", "status", "gold", "review", *TRIALS) or linker else data_folder(data)  # these need no data
+        folder = Path() if section.value in ("umls", "status", "gold", "review", *TRIALS) or linker else data_folder(data)  # no data needed
         for name in SECTIONS if section.value == "all" else (section.value,):
             importlib.import_module(f"benchmarks.{name}").run(folder, report)
     except Missing as why:

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ARTEFACTS = ROOT / "artifacts" / "benchmarks"
 REPORT = ROOT / "metrics" / "benchmarks.json"
 DATA_VARIABLE = "SPACY_SAPBERT_DATA"
-WIDEST = 400  # characters of a printed table; wide enough that no cell is cut
+TABLE_WIDTH = 400  # characters; wide enough that no cell of a printed table is cut
 Cell = str | int | float | None
 
 MONDO = "ontologies/mondo/MONDO-ontology-v2026-05-05.json.zst"
@@ -49,8 +49,8 @@ def data_folder(given: str | None) -> Path:
     named = given or os.environ.get(DATA_VARIABLE)
     folder = Path(named or "")
     if not named or not folder.is_dir():
-        said = f"There is no data folder '{folder}'" if named else "There is no data folder"
-        why = f"{said}. The benchmarks read real ontologies and corpora: give their folder with --data or ${DATA_VARIABLE}."
+        problem = f"There is no data folder '{folder}'" if named else "There is no data folder"
+        why = f"{problem}. The benchmarks read real ontologies and corpora: give their folder with --data or ${DATA_VARIABLE}."
         raise Missing(why)
     return folder
 
@@ -79,7 +79,12 @@ def need(package: str, extra: str) -> None:
 
 
 def once(name: str, build: Callable[[Path], Any]) -> Path:
-    """Return a folder of artifacts/benchmarks, and build it if it is missing."""
+    """Return a folder of artifacts/benchmarks, and build it if it is missing.
+
+    Args:
+        name: Name of the folder.
+        build: Writes the folder at the path that it is given.
+    """
     folder = ARTEFACTS / name
     if not folder.is_dir():
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
@@ -95,12 +100,12 @@ def hpo_mondo_sources(data: Path) -> list[Source]:
 
 
 def hpo_mondo_linker(data: Path) -> Path:
-    """HPO + MONDO with MONDO's UMLS mappings, default encoder and index."""
+    """Return the folder of a linker over HPO and MONDO, with MONDO's UMLS mappings, the default encoder and the default index."""
     return once("hpo-mondo", lambda out: building.build_linker(hpo_mondo_sources(data), out, progress=False))
 
 
 def medic_linker(data: Path) -> Path:
-    """MEDIC of 2012, default encoder and index."""
+    """Return the folder of a linker over MEDIC of 2012, with the default encoder and index."""
     source = lambda: building.read_source(data_file(data, MEDIC), kind="biosyn")  # noqa: E731
     return once("medic", lambda out: building.build_linker([source()], out, progress=False))
 
@@ -139,7 +144,7 @@ class Table:
             grid.add_column(Text(column), justify="right" if number else "left", no_wrap=True)
         for row in self.rows:
             grid.add_row(*(Text(show(cell)) for cell in row))
-        console = Console(file=io.StringIO(), width=WIDEST, color_system=None)
+        console = Console(file=io.StringIO(), width=TABLE_WIDTH, color_system=None)
         with console.capture() as drawn:
             console.print(grid)
         lines = [line.rstrip() for line in drawn.get().splitlines()]
@@ -155,7 +160,7 @@ class Table:
 
 
 def show(cell: Cell) -> str:
-    """Return a cell as it is printed: numbers with three digits or so, – for nothing."""
+    """Return a cell as text: numbers with about three digits, and – for None."""
     if cell is None:
         return "–"
     if isinstance(cell, float):
@@ -171,7 +176,7 @@ def wrap(text: str, start: str = "") -> list[str]:
 
 
 class Report:
-    """Prints each table at once and writes it into metrics/benchmarks.json, where the tables of other runs stay."""
+    """Print each table when it is ready, and write it into metrics/benchmarks.json. Tables of earlier runs stay in that file."""
 
     def __init__(self, path: Path = REPORT) -> None:
         self.path = path
@@ -187,6 +192,6 @@ class Report:
 
 
 def machine() -> dict[str, Any]:
-    """Return what figures depend on: versions, commit and number of cores; no names and no paths."""
+    """Return what figures depend on: versions, commit and number of CPU cores. It holds no names and no paths."""
     packages = {name: version(name) for name in ("spacy-sapbert", "spacy", "torch", "annoy")}
     return {"python": platform.python_version(), "system": platform.system(), "CPU cores": len(os.sched_getaffinity(0)), **checkout(), **packages}

@@ -1,4 +1,4 @@
-"""The fast encoder beside the default one: names a second on the CPU, in one process, and what both take on disk."""
+"""Compare the fast encoder with the default one: names per second on the CPU, in one process, and size on disk."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .common import Report, Table, data_file
 SECTION = "encoders"
 NCBI = "corpora/ncbi_disease/train.pubtator.txt.gz"
 ROUNDS = 5
-NAMES = 1_000  # of the slow one in a round
+NAMES = 1_000  # that the default encoder, the slow one, encodes in a round
 THREADS = 2
 PROTOCOL = (
-    f"Distinct mentions of NCBI-disease train, normalised, {NAMES:,} of them to the default encoder and all to the fast one, one after another, {ROUNDS} rounds, "
-    f"medians; {THREADS} threads, one process, models loaded before. CPU: seconds of all threads, which other work on the machine touches less. "
-    "MB: the files; of the default one with the base model that its adapter needs."
+    f"Distinct mentions of NCBI-disease train, normalised. The default encoder encodes {NAMES:,} of them and the fast one all, in turn, {ROUNDS} rounds, "
+    f"medians; {THREADS} threads, one process, models loaded before. CPU: seconds of all threads, which depend less on other work on the machine. "
+    "MB: the files; those of the default encoder include the base model that its adapter needs."
 )
 
 
@@ -42,7 +42,7 @@ def compare(names: list[str]) -> Table:
     try:
         encoders = {"default": (NameEncoder().initialize(), names[:NAMES]), "fast": (StaticEncoder().initialize(), names)}
         found: dict[str, list[dict[str, float]]] = {name: [] for name in encoders}
-        for _ in range(ROUNDS + 1):  # the first is not counted
+        for _ in range(ROUNDS + 1):  # the first round is not counted
             for name, (model, some) in encoders.items():
                 found[name].append(timed(lambda model=model, some=some: model.encode(some), len(some)))  # type: ignore[misc]
     finally:

@@ -1,4 +1,4 @@
-"""Compare index engines: what each costs to build and keep, and what it finds, on real names and on vectors like theirs."""
+"""Compare index engines: build time, files, memory, recall and speed, on real names and on synthetic vectors that resemble them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .worker import measure
 
 SECTION = "engines"
 QUERIES, DEPTH = 2_000, 10
-SIZES: tuple[int, ...] = (0, 1_000_000)  # 0: the real names alone. Ten millions: --size 10000000
-LINKER = ""  # --linker: whose names are measured, instead of those of HPO and MONDO
-MILVUS, MILVUS_PID = "", 0  # --milvus, --milvus-pid: the address of a server, and its process, if that is on this machine
+SIZES: tuple[int, ...] = (0, 1_000_000)  # 0: only the real names. For ten million: --size 10000000
+LINKER = ""  # --linker: the linker whose names are measured instead of those of HPO and MONDO
+MILVUS, MILVUS_PID = "", 0  # --milvus, --milvus-pid: the address of a server, and its process id if it is on this machine
 E, A, L, U, F, M = (f"spacy-sapbert.{name}Index.v1" for name in ("Exact", "Annoy", "Lists", "Usearch", "Faiss", "Milvus"))
-# (engine, settings, largest size at which it is measured); settings are the engine's own names
+# (engine, settings, largest number of vectors at which it is measured); settings have the engine's own names
 SETTINGS: list[tuple[str, dict[str, Any], float]] = [
     (E, {}, 2e6),
     (A, {"search_k": 0, "pca": 0, "rescore": 10}, 4e5),
@@ -40,22 +40,22 @@ SETTINGS: list[tuple[str, dict[str, Any], float]] = [
     (U, {}, 4e5),
     (U, {"expansion_search": 128, "rescore": 100}, 4e5),
     (U, {"dtype": "i8"}, 2e6),
-    (U, dict(GRAPH), 2e6),  # what `auto` takes
-    (U, dict(SMALL_GRAPH), 2e6),  # and of millions, without Faiss
+    (U, dict(GRAPH), 2e6),  # what `auto` takes below two million names
+    (U, dict(SMALL_GRAPH), 2e6),  # what `auto` takes for millions, if Faiss is not installed
     (F, {}, 4e5),
     (F, {"factory": "IVF1024,SQ8", "search": 16}, 4e5),
     (F, {"factory": "IVF4096,PQ64", "search": 32, "pca": 128, "rescore": 200}, 2e6),
     (F, {"factory": f"IVF{lists_of(1_000_000)},SQ8", **LISTS}, 2e6),
-    (F, {"factory": f"IVF{lists_of(10_000_000)},SQ8", **LISTS}, 2e7),  # what `auto` takes of ten million
+    (F, {"factory": f"IVF{lists_of(10_000_000)},SQ8", **LISTS}, 2e7),  # what `auto` takes for ten million
     (M, {}, 4e5),  # milvus-lite
     (M, {"pca": 128, "rescore": 100}, 4e5),
 ]
 SERVED: list[dict[str, Any]] = [{}, {"pca": 128, "rescore": 100}, {"index_type": "IVF_SQ8", "params": {"nlist": 1024}, "search": 64}]
 PROTOCOL = (
     f"{QUERIES:,} names with a typo, another word order or a word less, none of which is in the dictionary, encoded by the linker's encoder; exact float32 "
-    f"search is the truth; every setting but those named is the engine's default. Built and searched in processes of their own, on two threads (Annoy is built "
-    "on one). build: seconds, without encoding. files: of the index folder, the float16 vectors for rescoring among them. memory: resident after the queries, "
-    "less what Python and its libraries take; files that are mapped count where they were touched; of a server also what its process grew by. exact = 1: queries per second as a multiple of "
+    f"search is the truth; every setting that is not named is the engine's default. Each index is built and searched in its own processes, on two threads (Annoy is built "
+    "on one). build: seconds, without encoding. files: the index folder, with the float16 vectors for rescoring. memory: resident after the queries, "
+    "minus what Python and its libraries take; of mapped files the parts that were read; for a server also the growth of its process. exact = 1: queries per second as a multiple of "
     "ExactIndex's in the same run."
 )
 
@@ -119,7 +119,7 @@ def engines(vectors: Path, asked: Path, folder: Path, size: int) -> Table:
 
 
 def queries(linker: Path, folder: Path) -> Path:
-    """Return the file with the vectors of misspelt names (q, d)."""
+    """Return the file with the vectors of misspelt names, float32 (q, d), and make it if it is missing."""
     path = folder / "queries.npy"
     if not path.is_file():
         kb = KnowledgeBase(linker / bundle.KB)

@@ -1,4 +1,4 @@
-"""Compare the two passes of the gold notes (examples/gold), which two readers annotated apart from each other."""
+"""Compare the two passes of the gold notes (examples/gold), which two readers annotated independently."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ SECTION = "gold"
 FOLDER = ROOT / "examples" / "gold"
 PROTOCOL = (
     "Two readers annotated the twenty notes by the rules of examples/gold/README.md without seeing each other's annotation or the output of a system. "
-    "Spans: F1 of one pass against the other; overlapping: a character in common is enough. Kind, CUI and status: of the mentions with the same span "
-    "in both passes, those where both say the same; NIL is a CUI here."
+    "Spans: F1 of one pass against the other; overlapping: one shared character is enough. Kind, CUI and status: of the mentions with the same span "
+    "in both passes, those where both passes agree; NIL counts as a CUI here."
 )
 Pass = dict[str, dict[tuple[int, int], dict[str, Any]]]  # note -> (start, end) -> mention
 
 
 class Agreement(NamedTuple):
-    """How far two passes agree.
+    """Counts of where two passes agree.
 
     Attributes:
         first: Mentions of the first pass.
         second: Mentions of the second pass.
         exact: Mentions with the same span in both.
-        overlapping: Mentions of either that share a character with one of the other.
-        same: Of the mentions with the same span: those with the same kind, CUI, whole status, and each status.
+        overlapping: Mentions of both passes that share a character with a mention of the other pass.
+        same: Number of mentions with the same span that agree, by field: kind, CUI, all statuses, and each status.
     """
 
     first: int
@@ -40,7 +40,7 @@ class Agreement(NamedTuple):
 
 
 def read_pass(path: Path) -> Pass:
-    """Read a file of annotations: its notes with their mentions by place."""
+    """Read a file of annotations: the mentions of each note by their span."""
     notes = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return {note["note"]: {(m["start"], m["end"]): m for m in note["mentions"]} for note in notes}
 

@@ -1,4 +1,4 @@
-"""Measure what each real ontology becomes: concepts, CUIs, names, and seconds to build its knowledge base."""
+"""Measure the knowledge base of each real ontology: concepts, CUIs, names, and seconds to build it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SOURCES: dict[str, list[str]] = {
 }
 MAPPINGS = [f"ontologies/mondo/mondo_exactmatch_{name}.sssom.tsv.gz" for name in ("doid", "mesh", "ncit", "omim", "orphanet", "sctid", "umls")]
 PROTOCOL = (
-    "English names; built from the file into a temporary folder, in one process. concepts: after terms with the same CUI, or that a curated "
-    "mapping calls the same, are joined; CUIs: concepts whose id is one; names: (concept, text, source); distinct: after lower-casing, what the "
-    "encoder and the index see; ambiguous: distinct names of several concepts."
+    "English names; built from the file into a temporary folder, in one process. concepts: after joining terms that have the same CUI or that a curated "
+    "mapping calls the same; CUIs: concepts whose id is a CUI; names: (concept, text, source); distinct: after lower-casing, as the "
+    "encoder and the index get them; ambiguous: distinct names of several concepts."
 )
 
 
@@ -43,7 +43,7 @@ def run(data: Path, report: Report) -> None:
 
 
 def build(data: Path, files: list[str]) -> list[float]:
-    """Build a knowledge base of some files; return its row of the table."""
+    """Build a knowledge base from some files, and return its row of the table without the name."""
     paths = [default_linkers.hpo_file() if file == "hpo" else data_file(data, file) for file in files]
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Measure how the linker `hpo` is loaded: seconds, resident memory, and the memory of several workers together."""
+"""Measure loading the linker `hpo`: seconds, resident memory, and the memory of several workers together."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ROUNDS = 3
 WORKERS = (1, 2, 4)
 NOTES = 200
 PROTOCOL = (
-    f"The linker `hpo` (Annoy). Each figure from a fresh process, median of {ROUNDS}; the files lie in the system's page cache. imports: "
-    "spaCy, torch, transformers, Annoy and this package; load: from add_pipe to the first linked Doc. RSS counts mapped files that were "
-    "touched, PSS divides shared pages among the processes that share them."
+    f"The linker `hpo` (Annoy). Each figure from a fresh process, median of {ROUNDS}; the files are in the system's page cache. imports: "
+    "spaCy, torch, transformers, Annoy and this package; load: from add_pipe to the first linked Doc. RSS counts the parts of mapped files that were "
+    "read, PSS divides shared pages among the processes that share them."
 )
 
 
@@ -54,7 +54,7 @@ def workers(folder: Path, data: Path) -> Table:
     """Measure the memory of workers that share a linker."""
     protocol = (
         f"nlp.pipe over {NOTES} MTSamples notes (concept_matcher, sapbert_linker) with n_process workers: PSS of the main process and its "
-        "workers together, the most of samples taken every 16 Docs; seconds include starting the workers. One process: no worker is started."
+        "workers together, the highest of samples taken every 16 Docs; seconds include starting the workers. One process: no worker is started."
     )
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     notes = ARTEFACTS / "notes.json"
@@ -67,6 +67,6 @@ def workers(folder: Path, data: Path) -> Table:
 
 
 def median(results: list[dict[str, Any]], key: str) -> Any:
-    """Return the median of a figure over several runs; None where no run has it."""
+    """Return the median of a figure over several runs; None if no run has it."""
     values = [result[key] for result in results if result[key] is not None]
     return statistics.median(values) if values else None

@@ -1,4 +1,4 @@
-"""Memory of a process, from the system itself: the peak everywhere, PSS (shared pages counted once over all processes) on Linux."""
+"""Memory of a process, as the system reports it: the peak on every system, PSS (shared pages counted once over all processes) on Linux."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ PROC = Path("/proc")
 
 
 def peak_mb() -> float:
-    """Return the peak of resident memory of this process, with mapped files."""
-    peak = field_mb(PROC / "self" / "status", "VmHWM")  # rusage's also counts what its parent had when it was started
+    """Return the peak of resident memory of this process in MB, with mapped files."""
+    peak = field_mb(PROC / "self" / "status", "VmHWM")  # the peak in rusage also counts the parent's memory at the fork
     if peak is not None:
         return peak
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
@@ -25,7 +25,7 @@ def field_mb(path: Path, field: str) -> float | None:
         for line in path.read_text(encoding="ascii").splitlines():
             if line.startswith(field + ":"):
                 return int(line.split()[1]) * 1.024 / 1e3
-    except OSError:  # no /proc, or the process ended meanwhile
+    except OSError:  # no /proc, or the process has ended
         pass
     return None
 
@@ -36,12 +36,12 @@ def rss_mb(pid: int | None = None) -> float | None:
 
 
 def pss_mb(pid: int | None = None) -> float | None:
-    """Return the memory of a process in MB, shared pages counted in parts; None if it cannot be read."""
+    """Return the memory of a process in MB, with its part of shared pages; None if it cannot be read."""
     return field_mb(PROC / str(pid or os.getpid()) / "smaps_rollup", "Pss")
 
 
 def own_mb(pid: int | None = None) -> float | None:
-    """Return resident memory that is not mapped from files, so that the system cannot take it back."""
+    """Return the resident memory in MB that is not mapped from files, which the system cannot free; None if it cannot be read."""
     return field_mb(PROC / str(pid or os.getpid()) / "status", "RssAnon")
 
 
@@ -64,7 +64,7 @@ class Peak:
 
 
 def tree(root: int | None = None) -> list[int]:
-    """Return a process and its descendants."""
+    """Return the ids of a process and of its descendants."""
     parents: dict[int, int] = {}
     for entry in PROC.glob("[0-9]*"):
         try:
@@ -78,16 +78,16 @@ def tree(root: int | None = None) -> list[int]:
 
 
 def total_pss_mb() -> float | None:
-    """Return the memory of this process and its workers together."""
-    return _together("Pss")
+    """Return the memory of this process and its workers together in MB; None if none can be read."""
+    return _sum_over_processes("Pss")
 
 
 def total_own_mb() -> float | None:
-    """Return the part of `total_pss_mb` that is not mapped from files."""
-    return _together("Pss_Anon")
+    """Return the part of `total_pss_mb` in MB that is not mapped from files; None if none can be read."""
+    return _sum_over_processes("Pss_Anon")
 
 
-def _together(field: str) -> float | None:
+def _sum_over_processes(field: str) -> float | None:
     parts = [field_mb(PROC / str(pid) / "smaps_rollup", field) for pid in tree()]
     known = [part for part in parts if part is not None]
     return sum(known) if known else None

@@ -1,4 +1,4 @@
-"""Measure the review page: its files, and the time until a browser shows the first note, by the number of notes."""
+"""Measure the review page by the number of notes: its files, and the time until a browser shows the first note."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDS = 5
 NOTES = Path(__file__).parents[1] / "examples"
 PROTOCOL = (
     "The invented notes of examples/, repeated under other ids, linked by `spacy_sapbert.load()`. open: from the address to the first note with its mentions marked, in a new window "
-    "of Chromium without a cache, median of five; sent: all bytes of that. note: the next note. report: precision, agreement and what is left. one file: `link --format html`."
+    "of Chromium without a cache, median of five; sent: all bytes sent for it. note: from a click to the next note. report: precision, agreement and links not yet reviewed. one file: `link --format html`."
 )
 
 
@@ -72,7 +72,11 @@ def run(data: Path, report: Report) -> None:
 
 
 def open_page(browser: Any, url: str) -> tuple[float, float, float]:
-    """Return the seconds until the first note is shown, the kilobytes that were sent, and the milliseconds until the second one is."""
+    """Open the page in a new browser context.
+
+    Returns:
+        Seconds until the first note is shown, kilobytes that were sent, and milliseconds from a click until the second note is shown.
+    """
     context = browser.new_context()
     page = context.new_page()
     answers: list[Any] = []

@@ -1,4 +1,4 @@
-"""scispaCy's linker over the names of one of our knowledge bases, built by scispaCy's own code."""
+"""Build scispaCy's linker over the names of one of our knowledge bases, with scispaCy's own code."""
 
 from __future__ import annotations
 
@@ -16,14 +16,25 @@ from .common import ARTEFACTS, Missing, need, once
 
 EXTRA = "scispacy"
 ENTITIES = "kb.jsonl"
-MAY_BUILD = True  # half a minute for HPO on two idle cores, and minutes for more names
-# scispaCy's own efConstruction is 2000: twenty times as long. Queries, whose speed is measured, keep its
-# M = 100 and efSearch = 200. What a thinner graph may lose in accuracy shows beside the row of exact TF-IDF search.
+MAY_BUILD = True  # building takes half a minute for HPO on two idle cores, and minutes for more names
+# scispaCy's own efConstruction of 2000 takes twenty times as long to build. M = 100 and efSearch = 200, on which the measured
+# speed of queries depends, are scispaCy's. The row of exact TF-IDF search shows how much accuracy this graph may lose.
 GRAPH = {"efConstruction": 100}
 
 
 def peer(kb: KnowledgeBase, name: str) -> Path:
-    """Return the folder of scispaCy's linker for a knowledge base: JSONL, TF-IDF vectors and nmslib graph of the same names."""
+    """Return the folder of scispaCy's linker for a knowledge base, and build it if it is missing.
+
+    Args:
+        kb: The knowledge base whose names are used.
+        name: Name of the folder: scispacy-NAME.
+
+    Returns:
+        A folder with JSONL, TF-IDF vectors and an nmslib graph of the same names.
+
+    Raises:
+        Missing: scispaCy is not installed, or the folder is missing and must not be built.
+    """
     need("scispacy", EXTRA)
     if not MAY_BUILD and not (ARTEFACTS / f"scispacy-{name}").is_dir():
         raise Missing("Its index of these names is not built yet, and --no-peer-build was given.")
@@ -41,7 +52,7 @@ def _build(kb: KnowledgeBase, out: Path) -> None:
     with open(stage / ENTITIES, "w", encoding="utf-8") as file:
         for row in range(len(kb)):
             file.write(json.dumps(kb.entity(row)._asdict(), ensure_ascii=False) + "\n")
-    # scispaCy refuses to *save* with a SciPy that has no sparse float16; it builds with any, so it builds here and we save float32
+    # scispaCy can build with any SciPy, but it refuses to save where SciPy has no sparse float16: let it build, and save float32 ourselves
     candidate_generation.scipy_supports_sparse_float16 = lambda: True
     with quiet(), native_threads():
         aliases, vectorizer, index = candidate_generation.create_tfidf_ann_index(None, ScispacyKB(str(stage / ENTITIES)))
@@ -64,7 +75,7 @@ def load(folder: Path, **settings: Any) -> Any:
 
 @contextlib.contextmanager
 def native_threads() -> Iterator[None]:
-    """scispaCy builds with 60 threads ("set based on the machine"): here with one per core, and with GRAPH."""
+    """Let scispaCy build with one thread per core and with GRAPH. Its own code uses 60 threads ("set based on the machine")."""
     from nmslib.dist import FloatIndex
 
     create = FloatIndex.createIndex
@@ -81,7 +92,7 @@ def native_threads() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[tuple[io.StringIO, io.StringIO]]:
-    """Silence the prints and warnings of scispaCy."""
+    """Hide what scispaCy prints and its warnings; give the captured stdout and stderr."""
     import warnings
 
     out, err = io.StringIO(), io.StringIO()

@@ -1,4 +1,4 @@
-"""Measure the service against the library alone: notes a second, latencies at several numbers of clients, and memory under mixed requests."""
+"""Compare the service with the library alone: notes per second, latencies at several numbers of clients, and memory under mixed requests."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SOAK_SECONDS = 600.0
 SOAK_CLIENTS, SOAK_PARTS = 8, 5
 PROTOCOL = (
     f"{NOTES} MTSamples notes, the linker `open` with the pipeline of `spacy_sapbert.load()`, one text in a request. Each client sends its next request when it "
-    f"has the answer. library: the same notes by `nlp.pipe` in a process of its own, with the records as JSON. Every pass but the first counts, so that caches are "
+    f"has the answer. library: the same notes by `nlp.pipe` in a process of its own, with the records as JSON. The first pass does not count, so caches are "
     f"warm in both; library and clients in turn, {ROUNDS} rounds, medians. CPU: of the service's process, and of the library's. The clients run on the same cores."
 )
 SOAK_PROTOCOL = (
-    "Mixed requests of 8 clients: texts, several texts, own spans, lookups, searches, bad requests, clients that hang up. RSS of the service after "
-    "each fifth of the time. The linker remembers up to 100,000 answers and 20,000 concepts, so it grows until these are full or nothing new comes."
+    "Mixed requests of 8 clients: one text, several texts, own spans, lookups, searches, bad requests, clients that hang up. RSS of the service after "
+    "each fifth of the time. The linker caches up to 100,000 answers and 20,000 concepts, so it grows until the caches are full or no new mentions come."
 )
 
 Post = Callable[[str, Any], Awaitable[int]]
@@ -54,7 +54,12 @@ def run(data: Path, report: Report) -> None:
 
 
 def throughput(texts: list[str], notes: str) -> Table:
-    """Measure the service beside the library."""
+    """Measure the service and the library in turn.
+
+    Args:
+        texts: The notes.
+        notes: Path of a JSON file with the same notes.
+    """
     import psutil
 
     rates: dict[str, list[float]] = {}
@@ -90,7 +95,7 @@ def name_of(clients: int) -> str:
 
 @contextmanager
 def service(*options: str) -> Iterator[tuple[str, int]]:
-    """Run the service in a process of its own, and give its address and the id of the process."""
+    """Run the service in its own process while the block runs, and give its address and process id."""
     command = [sys.executable, "-m", "spacy_sapbert", "serve", "--port", "0", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -103,7 +108,7 @@ def service(*options: str) -> Iterator[tuple[str, int]]:
                 break
         else:
             raise RuntimeError("the service did not start")
-        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)  # its log
+        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)  # the service would block if nobody read its log
         yield url, process.pid
         drain.kill()
     finally:
@@ -112,7 +117,7 @@ def service(*options: str) -> Iterator[tuple[str, int]]:
 
 
 async def load(url: str, texts: list[str], clients: int) -> list[float]:
-    """Send each text once by a number of clients, and return the seconds of each request."""
+    """Send each text once with a number of parallel clients, and return the seconds of each request."""
     import httpx
 
     waiting = list(texts)
@@ -132,7 +137,7 @@ async def load(url: str, texts: list[str], clients: int) -> list[float]:
 
 
 def soak(texts: list[str], seconds: float = SOAK_SECONDS) -> Table:
-    """Send mixed requests for a while, and measure the service's memory."""
+    """Send mixed requests for some seconds, and measure the service's memory."""
     import psutil
 
     table = Table("soak", "Mixed requests for a while", SOAK_PROTOCOL, ["measure", "value"])
@@ -153,7 +158,7 @@ def soak(texts: list[str], seconds: float = SOAK_SECONDS) -> Table:
 
 
 async def mixed(url: str, texts: list[str], seconds: float, part: int) -> dict[str, int]:
-    """Send mixed requests, and return how often each ended how."""
+    """Send mixed requests for some seconds, and return the number of requests by how they ended: a status code, or "hung up"."""
     import httpx
 
     end = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""Measure a linker as large as UMLS: build its index, open and search it, and share it among workers. Its names are those of a synthetic release."""
+"""Measure a linker as large as UMLS: build its index, open it, search it, and share it among workers. Its names are from a synthetic release."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from .worker import measure
 SECTION = "size"
 NOTES, WORKERS = 200, (1, 4)
 PROTOCOL = (
-    "What `--engine auto` takes of so many names, settings below; its building is timed without the measuring that `index` does after it. Knowledge base of a synthetic release "
-    "(benchmarks/umls.py); for its distinct names vectors with the spectrum and neighbour distances of real ones "
-    "(benchmarks/vectors.py), since encoding them takes more than an hour of a CPU. Each step in a process of its own, two cores. memory: the most that was resident, and "
-    "of it what is the process's own, not mapped from files. recall: 1,000 names of HPO and MONDO with a typo, another word order or a word less, exact float32 "
+    "The engine that `--engine auto` takes for so many names, settings below; build time excludes the measuring that `index` does after building. Knowledge base of a synthetic release "
+    "(benchmarks/umls.py); its distinct names have synthetic vectors with the spectrum and neighbour distances of real ones "
+    "(benchmarks/vectors.py), since encoding the names takes more than an hour of CPU time. Each step in a process of its own, two cores. memory: peak of resident memory, and "
+    "the part of it that is not mapped from files. recall: 1,000 names of HPO and MONDO with a typo, another word order or a word less, exact float32 "
     f"search is the truth. load: from add_pipe to the first linked Doc, imports done, median of three processes. Workers: nlp.pipe over {NOTES} MTSamples notes whose entities "
-    "concept_matcher (HPO) found before; PSS of all processes together, the most of samples taken every 16 Docs."
+    "concept_matcher (HPO) found before; PSS of all processes together, the highest of samples taken every 16 Docs."
 )
 FAST_PROTOCOL = (
-    "`index KB --encoder fast --engine auto` over the same knowledge base: invented names, really encoded (256 dimensions), the same engine, measured on 2,000 names "
-    "of its own with a typo, another word order or a word less, none of which it has; exact search over the stored vectors is the truth. The time from the "
-    "knowledge base to the linker includes that measuring and copying the knowledge base. load, workers: as above."
+    "`index KB --encoder fast --engine auto` over the same knowledge base: invented names, really encoded (256 dimensions), the same engine, measured on 2,000 of its "
+    "names with a typo, another word order or a word less, none of which it has; exact search over the stored vectors is the truth. The time from the "
+    "knowledge base to the linker includes this measuring and copying the knowledge base. load, workers: as above."
 )
 
 
 def run(data: Path, report: Report) -> None:
-    """Measure over the knowledge base of `python -m benchmarks umls --concepts N`; build that if it is missing."""
+    """Measure linkers over the knowledge base of `python -m benchmarks umls --concepts N`; build it if it is missing."""
     kb = ARTEFACTS / f"umls-{umls.SIZE}-kb"
     if not kb.is_dir():
         umls.run(data, report)
@@ -59,7 +59,7 @@ def run(data: Path, report: Report) -> None:
 
 
 def size(data: Path, kb: Path, folder: Path) -> Table:
-    """Measure a linker of vectors like real ones: its index, its speed and its memory."""
+    """Measure a linker with synthetic vectors that resemble real ones: its index, its speed and its memory."""
     real = hpo_mondo_linker(data)
     names = KnowledgeBase(kb).n_surface_forms
     vectors = folder / f"like-{names}.npy"
@@ -77,7 +77,7 @@ def size(data: Path, kb: Path, folder: Path) -> Table:
     settings = {**recommendation, "tune": False}
     search = {key: value for key, value in settings.items() if key in ("search", "expansion_search", "rescore", "tune")}
     table.notes.append(f"{engine}: {', '.join(f'{key} {value}' for key, value in recommendation.items())}.")
-    linker, times = folder / f"linker-{_called(names)}", folder / f"built-{_called(names)}.json"
+    linker, times = folder / f"linker-{_label_of(names)}", folder / f"built-{_label_of(names)}.json"
     if not linker.is_dir():
         made = measure("build_engine", engine, json.dumps(settings), vectors, folder / "index")
         times.write_text(json.dumps(made), encoding="utf-8")
@@ -92,15 +92,15 @@ def size(data: Path, kb: Path, folder: Path) -> Table:
     table.add("recall@1", searched["recall_at_1"], None)
     table.add("recall@10", searched["recall_at_10"], "≥ 0.95")
     table.add("queries/s", searched["queries_per_s"], "≥ 1,000")
-    _used(table, linker, _docs(data, folder))
+    _add_usage(table, linker, _docs(data, folder))
     return table
 
 
 def encoded(data: Path, kb: Path, folder: Path) -> Table:
-    """Measure a linker whose names are really encoded, by the fast encoder, which takes minutes."""
+    """Measure a linker whose names are really encoded, with the fast encoder; this takes minutes."""
     names = KnowledgeBase(kb).n_surface_forms
     table = Table(f"fast-{names}", f"A linker of {names:,} names, by the fast encoder", FAST_PROTOCOL, ["measure", "value", "target"])
-    linker, times = folder / f"fast-{_called(names)}", folder / f"built-fast-{_called(names)}.json"
+    linker, times = folder / f"fast-{_label_of(names)}", folder / f"built-fast-{_label_of(names)}.json"
     if not linker.is_dir():
         times.write_text(json.dumps(measure("build_fast", kb, linker)), encoding="utf-8")
     built = json.loads(times.read_text(encoding="utf-8"))
@@ -115,19 +115,19 @@ def encoded(data: Path, kb: Path, folder: Path) -> Table:
     for key in ("acc_at_1", "acc_at_5"):
         table.add(f"the right concept of a misspelt name, {key[-1]} first, exact search", built["exact"][key], None)
         table.add(f"the right concept of a misspelt name, {key[-1]} first, this index", built["chosen"][key], None)
-    _used(table, linker, _docs(data, folder))
+    _add_usage(table, linker, _docs(data, folder))
     return table
 
 
 def matcher(data: Path, kb: Path, folder: Path) -> Table:
-    """Measure `concept_matcher` over the same names: making its hashes, then opening them as a second process does."""
+    """Measure `concept_matcher` over the same names: a first process makes its hashes, a second one opens them."""
     texts, cache = folder / "texts.json", folder / "cache"
     texts.write_text(json.dumps(read_notes(data_file(data, MTSAMPLES), NOTES)), encoding="utf-8")
     shutil.rmtree(cache, ignore_errors=True)
     made, opened = (measure("open_matcher", kb, cache, texts) for _ in range(2))
     protocol = (
-        f"concept_matcher over the knowledge base above, in a process of its own each: the first makes its hashes and keeps them, the second maps them. own memory: "
-        f"what loading added, not mapped from files. words/s over {NOTES} MTSamples notes, tokenised beforehand, the faster of two passes; hardly a name is in them."
+        f"concept_matcher over the knowledge base above, in two processes: the first makes its hashes and saves them, the second maps them. own memory: "
+        f"what loading added, not mapped from files. words/s over {NOTES} MTSamples notes, tokenised beforehand, the faster of two passes; the notes hold hardly any of the names."
     )
     table = Table(f"matcher-{made['phrases']}", f"concept_matcher: {made['phrases']:,} phrases", protocol, ["measure", "first", "after it"])
     for key, label in (
@@ -142,12 +142,12 @@ def matcher(data: Path, kb: Path, folder: Path) -> Table:
     return table
 
 
-def _called(names: int) -> str:
-    """Return a file name that depends on the engine and its settings, so that another recommendation is measured again."""
+def _label_of(names: int) -> str:
+    """Return a label for file names that depends on the engine and its settings, so that a changed recommendation is measured again."""
     return f"{names}-{default_linkers.fingerprint_of(recommended(names)[:2])}"
 
 
-def _used(table: Table, linker: Path, docs: Path) -> None:
+def _add_usage(table: Table, linker: Path, docs: Path) -> None:
     """Add rows to a table: the time to open a linker, and the memory of workers that share it."""
     loaded = [measure("load_first_doc", linker) for _ in range(3)]
     for key, label, target in (("load_s", "load, s", "< 2"), ("rss_mb", "RSS after the first linked Doc, MB", None)):
@@ -161,7 +161,7 @@ def _used(table: Table, linker: Path, docs: Path) -> None:
 
 
 def _assemble(linker: Path, kb: Path, engine: str, index: Path, encoder: Path) -> None:
-    """Make a linker folder of parts that were made apart. Files are linked, not copied."""
+    """Make a linker folder from parts that were built separately. Files are hard links where possible, else copies."""
     scratch = linker.with_name(f"{linker.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)
     for source, part in ((kb, bundle.KB), (encoder, bundle.ENCODER), (index, bundle.INDEX)):

@@ -1,4 +1,4 @@
-"""Measure clinical_status on mentions of MTSamples notes whose status was judged by reading (examples/status)."""
+"""Measure clinical_status on mentions of MTSamples notes whose status a reader judged (examples/status)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .common import ROOT, Report, Table
 
 SECTION = "status"
 PROTOCOL = (
-    "Mentions of notes and parts of notes of MTSamples (CC0), chosen by hashes: three in four of any kind, the others near a word that may say family, "
-    "doubt, condition or past. One reader judged them all before writing the rules. dev was looked at while the rules were written; held_out was measured once. "
+    "Mentions of notes and parts of notes of MTSamples (CC0), chosen by hashes: three in four from all mentions, the others near a word that may point to family, "
+    "doubt, condition or past. One reader judged them all before writing the rules. The rules were written with a look at dev; held_out was measured once. "
     "right: mentions whose five statuses are all right."
 )
 
@@ -27,11 +27,11 @@ def run(data: Path, report: Report) -> None:
         notes = [json.loads(line) for line in (ROOT / "examples" / "status" / f"{part}.jsonl").read_text(encoding="utf-8").splitlines()]
         hit, found, gold = Counter[str](), Counter[str](), Counter[str]()
         right = 0
-        for _ in range(2):  # the first time fills caches
+        for _ in range(2):  # the first pass fills caches
             start = time.process_time()
-            said = [rules.statuses(note["text"], [(m["start"], m["end"]) for m in note["mentions"]]) for note in notes]
+            predicted = [rules.statuses(note["text"], [(m["start"], m["end"]) for m in note["mentions"]]) for note in notes]
             seconds = time.process_time() - start
-        for note, statuses in zip(notes, said):
+        for note, statuses in zip(notes, predicted):
             for mention, status in zip(note["mentions"], statuses):
                 held = {name for name, true in status.items() if true}
                 right += held == set(mention["status"])

@@ -1,4 +1,4 @@
-"""What is compared: ways to rank a knowledge base's concepts for a mention. All give rows of the same knowledge base, best first."""
+"""The compared systems: ways to rank the concepts of a knowledge base for a mention. All give rows of the same knowledge base, best first."""
 
 from __future__ import annotations
 
@@ -19,20 +19,25 @@ from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.corpora import GOLD, Corpus, make_docs
 from training.corpora.mention import GoldMention
 
-NAMES = 30  # nearest names looked at, by every system
+NAMES = 30  # number of nearest names that every system looks at
 DEPTH = 5
 EVERYTHING = Rules(threshold=-2.0, max_entities=DEPTH)
 
 
 class Ranked(NamedTuple):
-    """concepts: rows of the knowledge base for each mention, best first. scores: of the best, -inf where there is none."""
+    """The ranking of a system.
+
+    Attributes:
+        concepts: For each mention, rows of concepts in the knowledge base, best first.
+        scores: For each mention, the score of the best concept, -inf if there is none.
+    """
 
     concepts: list[list[int]]
     scores: list[float]
 
 
 def pipeline(linker: Path, *, abbreviations: bool, **settings: Any) -> Language:
-    """Make a blank pipeline with the linker over the gold spans, which keeps all candidates."""
+    """Make a blank pipeline with a linker that links the gold spans and keeps all candidates."""
     nlp = spacy.blank("en")
     if abbreviations:
         import scispacy.abbreviation  # noqa: F401  (registers the detector)
@@ -50,7 +55,7 @@ def gold_docs(corpus: Corpus) -> tuple[list[Doc], list[GoldMention]]:
 
 
 def ours(corpus: Corpus, linker: Path, *, abbreviations: bool, **settings: Any) -> Ranked:
-    """Rank by the component itself, through Docs."""
+    """Rank with the component `sapbert_linker` itself, on Docs."""
     nlp = pipeline(linker, abbreviations=abbreviations, **settings)
     kb = KnowledgeBase(linker / bundle.KB)
     docs = [doc for doc, _ in make_docs(corpus, nlp)]
@@ -65,14 +70,20 @@ def _ranked(kb: KnowledgeBase, rows: np.ndarray, cosines: np.ndarray) -> Ranked:
 
 
 def exact_encoder(texts: Sequence[str], kb: KnowledgeBase, linker: Path, model: Any) -> Ranked:
-    """Rank by exact search with the encoder alone: without abbreviations and exact matches of names."""
+    """Rank by exact search with the encoder alone: no abbreviations and no exact matches of names."""
     stored = bundle.open_index(linker)._stored
     queries = model.predict([normalise(text) for text in texts])
     return _ranked(kb, *exact_search(stored, queries, NAMES))
 
 
 def tfidf(texts: Sequence[str], kb: KnowledgeBase, analyzer: str = "char") -> Ranked:
-    """Cosine of TF-IDF over character 3-grams of the same names, exact search."""
+    """Rank by the cosine of TF-IDF over character 3-grams of the same names, with exact search.
+
+    Args:
+        texts: The mentions.
+        kb: The knowledge base whose names are searched.
+        analyzer: Of scikit-learn's TfidfVectorizer: "char", or "char_wb" for 3-grams within words.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(analyzer=analyzer, ngram_range=(3, 3), dtype=np.float32)
@@ -90,14 +101,14 @@ def tfidf(texts: Sequence[str], kb: KnowledgeBase, analyzer: str = "char") -> Ra
 
 
 def exact_match(texts: Sequence[str], kb: KnowledgeBase) -> Ranked:
-    """Rank by exact match of normalised names."""
+    """Rank by exact match of normalised names; the score is 1.0."""
     found = kb.find(texts)
     rows = np.array([[found.get(text, -1)] for text in texts], dtype=np.int64)
     return _ranked(kb, rows, np.ones(rows.shape, dtype=np.float32))
 
 
 def scispacy_candidates(texts: Sequence[str], kb: KnowledgeBase, generator: Callable[[list[str], int], Iterable[Any]]) -> Ranked:
-    """scispaCy's CandidateGenerator; concepts by their best name's similarity (it gives them in the order of their ids)."""
+    """Rank with scispaCy's CandidateGenerator. It gives concepts in the order of their ids, so sort them by the similarity of their best name."""
     concepts: list[list[int]] = []
     scores: list[float] = []
     unique = list(dict.fromkeys(texts))

@@ -1,4 +1,4 @@
-"""Measure the speed of the linker and the matcher, beside scispaCy, on the same mentions of the same notes in one run."""
+"""Measure the speed of the linker, the matcher and scispaCy on the same mentions of the same notes in one run."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from .worker import measure
 
 SECTION = "throughput"
 NOTES = 500
-MANY = 1_000  # notes, so that starting the workers is not most of it
-ENCODED = 20_000  # names
+MANY = 1_000  # notes for `scaling`; with fewer, starting the workers would take most of the time
+ENCODED = 20_000  # names for `encoders`
 SCISPACY = "scispaCy EntityLinker"
 PROCESSES = {"one process of one thread": (1, 1), "two processes of one thread each": (2, 1), "one process of two threads": (1, 2)}
-ROUNDS = 3  # each system in turn, each time in a fresh process
+ROUNDS = 3  # in each round every system runs once, in a fresh process
 KNOWLEDGE: list[tuple[str, str, Callable[[Path], Path]]] = [
     ("hpo", "HPO, the linker `hpo`", lambda data: default_linkers.find_linker("hpo")),
     ("hpo-mondo", "HPO + MONDO", hpo_mondo_linker),
 ]
 PROTOCOL = (
-    f"{NOTES} distinct MTSamples notes, entities set beforehand by concept_matcher over the same knowledge base, the linker alone is timed (our `pipe`; "
-    "scispaCy's EntityLinker has none and is called for each Doc) over fresh copies of the Docs. Same names, k = 30, threshold 0.7, at most 5 "
+    f"{NOTES} distinct MTSamples notes with entities that concept_matcher found beforehand over the same knowledge base. Only the linker is timed (our `pipe`; "
+    "scispaCy's EntityLinker has no `pipe` and is called for each Doc), over fresh copies of the Docs. Same names, k = 30, threshold 0.7, at most 5 "
     "entities, no abbreviations, no filter for definitions. Each system in a process of its own, models loaded before; the systems take turns, "
-    f"{ROUNDS} rounds, medians. cold: no mention was seen before; warm: the same notes again, which our cache knows (scispaCy has none). "
-    "peak MB: the process's highest resident memory; it also holds the Docs."
+    f"{ROUNDS} rounds, medians. cold: no mention was seen before; warm: the same notes again, which are in our cache (scispaCy has no cache). "
+    "peak MB: the process's highest resident memory, with the Docs."
 )
 
 
@@ -61,11 +61,11 @@ def run(data: Path, report: Report) -> None:
 
 
 def encoders(linker: Path) -> Table:
-    """Compare the encoder with its bare model: how much speed is lost around it."""
+    """Compare the speed of the encoder with that of its bare model, to see what the code around the model costs."""
     found = [measure("encode_and_bare", linker / bundle.KB, ENCODED) for _ in range(ROUNDS)]
     protocol = (
-        f"{ENCODED:,} names of HPO and MONDO, drawn by seed. bare: the same transformer on the same names, tokenised beforehand, sorted by length, 64 at a time, "
-        "bfloat16 where the processor has it; nothing is pooled or kept. encoder: names in, normalised float32 vectors out. In turn in one process, "
+        f"{ENCODED:,} names of HPO and MONDO, drawn with a fixed seed. bare: the same transformer on the same names, tokenised beforehand, sorted by length, 64 at a time, "
+        "bfloat16 where the processor has it; its outputs are not pooled and not kept. encoder: names in, normalised float32 vectors out. Both in turn in one process, "
         f"{ROUNDS} processes, medians."
     )
     table = Table("encoder", "Encoder", protocol, ["measure", "value", "target"])
@@ -79,15 +79,15 @@ def encoders(linker: Path) -> Table:
 
 
 def scaling(data: Path, linker: Path) -> Table:
-    """Compare pipelines of one and of two processes."""
+    """Compare pipelines with one and with two processes."""
     texts = ARTEFACTS / f"texts-{MANY}.json"
     texts.parent.mkdir(parents=True, exist_ok=True)
     texts.write_text(json.dumps(read_notes(data_file(data, MTSAMPLES), MANY)), encoding="utf-8")
     protocol = (
         f"nlp.pipe(n_process=N) over the texts of {MANY:,} MTSamples notes, 64 at a time, HPO: concept_matcher, sapbert_linker, and between them a component that "
-        "adds the word before it to each entity, as a recogniser marks more than a name: nearly none is found verbatim, so linking is encoding and searching. "
-        "Seconds include starting the workers and sending texts there and Docs back. threads: of PyTorch and of the index in each process; one process "
-        "that may take both cores does, in the index. Mentions that come again are encoded once by each process: two processes encode more. "
+        "adds to each entity the word before it, as a recogniser marks more than a name. So hardly any entity is an exact match, and linking means encoding and searching. "
+        "Seconds include starting the workers, sending texts to them and Docs back. threads: of PyTorch and of the index in each process; one process "
+        "that may use both cores uses them in the index. Each process encodes a repeated mention once, so two processes encode more. "
         f"Medians of {ROUNDS} fresh processes each, in turn."
     )
     table = Table("scaling", "Processes", protocol, ["processes", "notes/s", "one process of one thread = 1", "target"])
@@ -106,7 +106,7 @@ def match(notes: list[str], linker: Path, name: str, label: str) -> tuple[Table,
     """Measure the matcher.
 
     Returns:
-        The table, and the Docs with entities, which the linkers are measured on.
+        The table, and the Docs with the entities on which the linkers are measured.
     """
     nlp = spacy.blank("en")
     nlp.max_length = 10_000_000
@@ -135,7 +135,7 @@ def match(notes: list[str], linker: Path, name: str, label: str) -> tuple[Table,
 
 
 def link(linker: Path, path: Path, docs: list[Doc], name: str, label: str) -> Table:
-    """Measure the linkers and scispaCy on the same Docs, with a cold and a warm cache."""
+    """Measure our linkers and scispaCy on the same Docs, with a cold and a warm cache."""
     kb = KnowledgeBase(linker / bundle.KB)
     mentions = sum(len(doc.ents) for doc in docs)
     distinct = len({ent.text.lower() for doc in docs for ent in doc.ents})
@@ -173,7 +173,7 @@ def link(linker: Path, path: Path, docs: list[Doc], name: str, label: str) -> Ta
 
 
 def auto_linker(linker: Path, name: str) -> Path:
-    """Return a linker of the same names with the engine that `index --engine auto` chooses."""
+    """Return the folder of a linker over the same names with the engine that `index --engine auto` chooses."""
 
     def build(out: Path) -> None:
         engine, settings, _why = recommended(KnowledgeBase(linker / bundle.KB).n_surface_forms)

@@ -1,6 +1,7 @@
-"""As large as UMLS: `kb build` from a synthetic release, and what it takes to open and ask the knowledge base.
+"""Measure a knowledge base as large as UMLS: `kb build` from a synthetic release, and the time to open and query it.
 
-`python -m benchmarks umls --concepts 4000000` is the size of a whole release (12 M English names; artifacts/benchmarks needs 15 GB while it runs, 8 GB stay).
+`python -m benchmarks umls --concepts 4000000` has the size of a whole release: 12 M English names. artifacts/benchmarks then needs 15 GB during the
+run and 8 GB after it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from .worker import measure
 
 SECTION = "umls"
 CONCEPTS, SEED = 200_000, 0
-SIZE = CONCEPTS  # what `--concepts` asks for
+SIZE = CONCEPTS  # number of concepts; `--concepts` changes it
 PROTOCOL = (
-    "A synthetic release of invented words (benchmarks/umls_release.py: seed 0; columns, order and shares of rows as in the real one; MRREL has 4 rows a "
-    "concept, the real one 12 to 16). Each step in a process of its own. Seconds and rows a second are of CPU time, all threads together, with the names' "
-    "normalising, sorting, indexes and checksums; rows: all rows of all tables, English names that are not suppressed are kept. Opening and asking: the "
-    "files lie in the system's page cache, nothing of them in the process."
+    "A synthetic release of invented words (benchmarks/umls_release.py: seed 0; columns, order and shares of rows as in the real one; MRREL has 4 rows per "
+    "concept, the real one 12 to 16). Each step in a process of its own. Seconds and rows per second are CPU time of all threads together, with "
+    "normalising and sorting the names, indexes and checksums; rows: all rows of all tables; English names that are not suppressed are kept. Opening and queries: the "
+    "files are in the system's page cache, but the process has not read them yet."
 )
 
 
@@ -30,7 +31,13 @@ def run(data: Path, report: Report) -> None:
 
 
 def make(folder: Path, concepts: int, relations: float = RELATIONS) -> None:
-    """Write a release and its counts; the folder appears when it is complete."""
+    """Write a release and its counts. The folder gets its name only when it is complete.
+
+    Args:
+        folder: Folder of the release.
+        concepts: Number of concepts.
+        relations: Rows of MRREL per concept.
+    """
     scratch = folder.with_name(folder.name + ".new")
     made = measure("make_umls", scratch, concepts, SEED, relations)
     (scratch / "counts.json").write_text(json.dumps(made), encoding="utf-8")
@@ -38,7 +45,7 @@ def make(folder: Path, concepts: int, relations: float = RELATIONS) -> None:
 
 
 def umls(release: Path, out: Path, concepts: int) -> Table:
-    """Build the knowledge base of a release, open it, and make the table."""
+    """Build the knowledge base of a release, open and query it, and return the table."""
     made = json.loads((release / "counts.json").read_text(encoding="utf-8"))
     counts = ReleaseCounts(made["rows"], made["names"], made["bytes"])
     built = measure("build_umls", release, out)

@@ -1,23 +1,23 @@
-"""A synthetic UMLS release of any size, made of invented words: no text and no identifier of the Metathesaurus is in it.
+"""Write a synthetic UMLS release of any size from invented words. It holds no text and no identifier of the Metathesaurus.
 
 `write_release(folder, concepts)` streams MRCONSO, MRSTY, MRDEF, MRREL, MRSAB, MRRANK and MRCUI in the real files' column layout and order
 (sorted by CUI). The same concepts, seed and relations give the same bytes; memory does not grow with the size.
 
-What is like the real one. The totals are NLM's for the releases of 2023 and 2024, rounded (3.4 M concepts, 17 M rows of MRCONSO, 3.6 M of MRSTY, 0.4 M of
-MRDEF; 70% of the names are English); all shares by language, vocabulary, term type and suppression are estimates.
+What resembles a real release. The totals are NLM's for the releases of 2023 and 2024, rounded (3.4 M concepts, 17 M rows of MRCONSO, 3.6 M
+of MRSTY, 0.4 M of MRDEF; 70% of the names are English); all shares by language, vocabulary, term type and suppression are estimates.
 
-- 5.1 rows of MRCONSO a concept, by a long-tailed distribution (log-normal; half of the concepts have three or fewer), 3 of them
-  English and not suppressed: 4 M concepts have 12 M English names in 20 M rows. 1.05 rows of MRSTY a concept, 0.12 of MRDEF.
+- 5.1 rows of MRCONSO per concept, by a long-tailed distribution (log-normal; half of the concepts have three or fewer), 3 of them
+  English and not suppressed: 4 M concepts have 12 M English names in 20 M rows. 1.05 rows of MRSTY per concept, 0.12 of MRDEF.
 - Languages, vocabularies with the term types they use, preferred and other atoms, obsolete and suppressed rows, by their shares (`LANGUAGES`,
-  `VOCABULARIES`, `SUPPRESSED`). A vocabulary repeats another's string in three of ten rows; further rows are another case, "x, NOS", words
-  turned round at a comma, a plural, a qualifier in brackets, or a real synonym (`VARIANTS`).
-- Words: a Zipf-like distribution over invented ones, rare ones (as of species, chemicals, genes) composed on the spot, codes and numbers. An
+  `VOCABULARIES`, `SUPPRESSED`). In three of ten rows a vocabulary repeats the string of another; other rows have another case, ", NOS", words
+  swapped around a comma, a plural, a qualifier in brackets, or a real synonym (`VARIANTS`).
+- Words: a Zipf-like distribution over invented words, rare words (like species, chemicals, genes) composed when needed, codes and numbers. An
   English name has 4.3 words and 34 characters on average, half have no more than 26, one in a hundred over 145, one in two thousand over 500:
-  our estimate, since NLM publishes none. At 4 M concepts one distinct name in a hundred stands for several.
-- MRREL: `relations` rows a concept. The real table has 12 to 16, of which the reader takes about three (PAR, CHD, trade names) and passes over the others
-  unparsed. The default is 4: all of those that are taken, and fewer of the others, which makes reading look slower, not faster, by the row.
+  our estimate, since NLM publishes none. At 4 M concepts one distinct name in a hundred belongs to several concepts.
+- MRREL: `relations` rows per concept. The real table has 12 to 16; the reader takes about three of them (PAR, CHD, trade names) and skips the others
+  without parsing. The default is 4: all rows that are taken, and fewer of the others, so reading looks slower per row than it is, not faster.
 
-What is not: which of its words are near each other in meaning; LUI and SUI are the same only within a concept; a parent is any other concept.
+What does not: no words are near each other in meaning; LUI and SUI are shared only within a concept; a parent is any other concept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MOST = 4_900_000  # concepts: a CUI has seven digits, and every second one is kept for retired concepts
+MOST = 4_900_000  # concepts: a CUI has seven digits, and every second number is reserved for retired concepts
 RELATIONS = 4.0
 _BLOCK = 20_000  # concepts drawn at once
 
@@ -80,7 +80,7 @@ WORDS = {
     25: 0.4,
     40: 0.15,
     75: 0.06,
-}  # of a name, share in about 100
+}  # number of words of a name -> its share, of about 100
 _QUALIFIERS = ("disorder", "finding", "procedure", "substance", "organism", "product", "body structure", "observable entity")
 _OPENING = ("b", "br", "c", "ch", "d", "dr", "f", "g", "gl", "h", "l", "m", "n", "p", "ph", "pl", "r", "s", "st", "t", "th", "tr", "v", "x", "z")
 _MIDDLE = ("a", "e", "i", "o", "u", "ae", "io", "y", "ou")
@@ -88,7 +88,7 @@ _CLOSING = ("", "", "", "", "", "", "n", "r", "l", "s", "m", "c", "t", "x")
 _ENDING = ("itis", "oma", "osis", "al", "ic", "ia", "ine", "ate", "us", "um", "ol", "ide", "ase", "on", "ary", "", "", "")
 _SMALL = ("of", "and", "with", "the", "in", "to", "by", "for", "or", "due", "left", "right", "type", "other", "mg")
 _ACCENTS = str.maketrans("aeiou", "áéíóú")
-_SCRIPTS = {"RUS": 0x430, "JPN": 0x30A2, "CHI": 0x4E00, "KOR": 0xAC00}  # first letter of 30 that words in these are spelt with
+_SCRIPTS = {"RUS": 0x430, "JPN": 0x30A2, "CHI": 0x4E00, "KOR": 0xAC00}  # first of the 30 letters in which words of these languages are written
 _RELATIONS = ("RO", "RB", "RN", "SY", "RQ", "SIB")
 _RELA = ("", "has_finding_site", "associated_with", "mapped_to", "has_ingredient", "inverse_isa", "part_of", "method_of")
 
@@ -98,8 +98,8 @@ class ReleaseCounts(NamedTuple):
 
     Attributes:
         rows: rows written, by table.
-        names: English rows that are not suppressed.
-        bytes: size of all files.
+        names: number of English rows that are not suppressed.
+        bytes: size of all files in bytes.
     """
 
     rows: dict[str, int]
@@ -108,7 +108,7 @@ class ReleaseCounts(NamedTuple):
 
 
 def cui(number: int) -> str:
-    """Return the CUI of the concept with this number, from 0. Retired concepts have the even numbers between."""
+    """Return the CUI of the concept with this number, from 0. It is odd; retired concepts have the even numbers."""
     return f"C{2 * number + 1:07d}"
 
 
@@ -118,11 +118,11 @@ def write_release(folder: Path, concepts: int, *, seed: int = 0, relations: floa
     Args:
         folder: folder to write into.
         concepts: number of concepts.
-        seed: of all draws.
+        seed: seed of all random choices.
         relations: rows of MRREL for each concept, 0 for none.
 
     Raises:
-        ValueError: there are fewer identifiers than concepts.
+        ValueError: `concepts` is not between 1 and MOST.
     """
     if not 0 < concepts <= MOST:
         raise ValueError(f"{concepts:,} concepts: it must be 1 to {MOST:,}")
@@ -158,7 +158,7 @@ def _chance(seed: int, table: int, block: int) -> np.random.Generator:
 
 
 def _blocks(concepts: int) -> Iterator[tuple[int, int, int]]:
-    """(number of the block, first concept, one past its last)."""
+    """Yield for each block its number, its first concept, and one past its last concept."""
     for number, start in enumerate(range(0, concepts, _BLOCK)):
         yield number, start, min(start + _BLOCK, concepts)
 
@@ -169,7 +169,7 @@ def _pick(chance: np.random.Generator, shares: Iterable[float], size: int) -> li
 
 
 class _Lexicon:
-    """Invented words. `common`: so many places for each word as its frequency asks for, so that a uniform draw is Zipf's."""
+    """Invented words. `common` repeats each word by its frequency, so that a uniform draw from it has Zipf's distribution."""
 
     SIZE, PLACES = 60_000, 1 << 18
 
@@ -189,7 +189,7 @@ class _Lexicon:
 
 
 class _Draws:
-    """Random words for one block: names take them one after another."""
+    """Random words for one block. Each name takes the next ones."""
 
     def __init__(self, lexicon: _Lexicon, chance: np.random.Generator, names: int) -> None:
         self._words, self._syllables, self._ends = lexicon.common, lexicon.syllables, _ENDING
@@ -227,7 +227,7 @@ class _Draws:
 
 
 class _Atoms:
-    """MRCONSO. `names`: how many English rows that are not suppressed were given out so far."""
+    """Rows of MRCONSO. `names` counts the English rows that are not suppressed and were yielded so far."""
 
     def __init__(self, lexicon: _Lexicon, concepts: int, seed: int) -> None:
         self._lexicon, self._concepts, self._seed = lexicon, concepts, seed
@@ -267,7 +267,7 @@ class _Atoms:
     ) -> tuple[list[str], int, int, int]:
         atom, string, term = numbers
         rows: list[str] = []
-        seen: dict[str, tuple[int, int]] = {}  # string -> its numbers SUI and LUI
+        seen: dict[str, tuple[int, int]] = {}  # string -> the numbers of its SUI and LUI
         first = preferred = ""
         last: tuple[str, tuple[int, int]] = ("", (0, 0))
         for place in range(count):
@@ -304,7 +304,7 @@ class _Atoms:
 
 
 def _turned(name: str, dice: int) -> str:
-    """ "Diabetes mellitus type 2" -> "Type 2, diabetes mellitus": cut at one place."""
+    """Swap the two parts of a name around a comma: "diabetes mellitus type 2" -> "type 2, diabetes mellitus"."""
     words = name.split(" ")
     if len(words) < 2:
         return f"{name} {dice % 9}"
@@ -339,7 +339,7 @@ def _foreign_sab(lat: str, dice: int) -> str:
 
 
 def _types(concepts: int, seed: int) -> Iterator[list[str]]:
-    """MRSTY: one type for each concept, a second one for one in twenty; types fall off as Zipf's words do."""
+    """Yield the rows of MRSTY: one type for each concept, a second one for one in twenty. The types have a Zipf-like distribution."""
     from spacy_sapbert.kb import semantic_types
 
     kinds = list(semantic_types.load().values())
@@ -358,7 +358,7 @@ def _types(concepts: int, seed: int) -> Iterator[list[str]]:
 
 
 def _definitions(lexicon: _Lexicon, concepts: int, seed: int) -> Iterator[list[str]]:
-    """MRDEF: for one concept in ten, one or two, of 5 to 60 words; one in ten suppressed, one in eight Spanish or Czech."""
+    """Yield the rows of MRDEF: one or two definitions of 5 to 60 words for one concept in ten; one in ten suppressed, one in eight Spanish or Czech."""
     made = 0
     for number, start, end in _blocks(concepts):
         chance = _chance(seed, 3, number)
@@ -380,7 +380,7 @@ def _definitions(lexicon: _Lexicon, concepts: int, seed: int) -> Iterator[list[s
 
 
 class _Shuffle:
-    """Numbers below n in another order, there and back, without a table: so that concepts that are related lie anywhere."""
+    """A permutation of the numbers below n and its inverse, without a table, so that related concepts have distant CUIs."""
 
     def __init__(self, n: int, seed: int) -> None:
         factor = (0x9E3779B1 + 2 * seed) % n or 1
@@ -396,10 +396,10 @@ class _Shuffle:
 
 
 def _relations(concepts: int, seed: int, per_concept: float) -> Iterator[list[str]]:
-    """Give the rows of MRREL, each relation from both sides.
+    """Yield the rows of MRREL, each relation from both sides.
 
-    PAR and CHD are a tree of seven children, with a second parent for one concept in three. One concept in twelve is a trade name of another.
-    The partners of the other relations are computed from both sides by the same sum.
+    PAR and CHD form a tree in which a concept has seven children. One concept in three has a second parent. One in twelve is a trade name of another.
+    The partners of the other relations are computed by an exclusive or, which gives the same pair from both sides.
     """
     order = _Shuffle(concepts, seed)
     others = max(0.0, per_concept - 2.7) if per_concept < 3.7 else per_concept - 2.83
@@ -433,7 +433,7 @@ def _relations(concepts: int, seed: int, per_concept: float) -> Iterator[list[st
 
 
 def _retired(concepts: int, seed: int) -> Iterator[list[str]]:
-    """MRCUI: one retired concept for each eight, two in three merged into a concept, the others deleted or split."""
+    """Yield the rows of MRCUI: one retired concept for every eight, two in three merged into a concept, the others deleted or split."""
     for number, start, end in _blocks(concepts):
         dice = _chance(seed, 5, number).integers(0, concepts, end - start).tolist()
         rows: list[str] = []
@@ -446,7 +446,7 @@ def _retired(concepts: int, seed: int) -> Iterator[list[str]]:
 
 
 def _vocabularies() -> list[str]:
-    """MRSAB."""
+    """Return the rows of MRSAB."""
     every: list[tuple[str, Any]] = [(sab, "ENG") for sab in VOCABULARIES]
     every.extend((f"{sab}{lat}", lat) for lat in LANGUAGES if lat != "ENG" for sab in FOREIGN)
     rows = []
@@ -457,7 +457,7 @@ def _vocabularies() -> list[str]:
 
 
 def _ranks() -> list[str]:
-    """MRRANK: larger is better; every term type after the preferred ones of all vocabularies."""
+    """Return the rows of MRRANK. Larger is better; the preferred term types of all vocabularies come before the others."""
     pairs = [(sab, tty, types.index(tty)) for sab, (_, types) in VOCABULARIES.items() for tty in types]
     foreign = [(f"{sab}{lat}", tty, 5) for lat in LANGUAGES if lat != "ENG" for sab in FOREIGN for tty in ("PT", "SY", "LLT")]
     ordered = sorted([*pairs, *foreign], key=lambda pair: (pair[0] != "MTH", pair[2] > 0, pair[2]))

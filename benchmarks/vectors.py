@@ -1,4 +1,4 @@
-"""Vectors that no encoder made, for sizes that no open ontology has: as many as asked for, spread as real names' are."""
+"""Make synthetic vectors, distributed like those of real names, for sizes that no open ontology has."""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ import numpy.typing as npt
 from spacy_sapbert.indexes.stored import exact_search
 
 BLOCK = 50_000
-SAMPLE = 2_000  # real vectors whose nearest neighbour is looked for
+SAMPLE = 2_000  # number of real vectors whose distance to their nearest neighbour is measured
 Vectors = npt.NDArray[np.float32]
 
 
 def like(real: npt.NDArray[np.float16], count: int, out: Path, seed: int = 13) -> npt.NDArray[np.float16]:
-    """`count` L2-normalised vectors in the file `out` (npy, float16), mapped; made block by block, the same for the same seed.
+    """Write synthetic vectors that resemble real ones, block by block. The real vectors come first.
 
-    Each is a real one moved in a random direction drawn from the real ones' covariance (so the spectrum is theirs), by the distance of
-    a real vector to its nearest neighbour (so that neighbours are as near as theirs); the real ones come first.
-    real (n, d): L2-normalised.
+    Each synthetic vector is a real one that is moved. The direction is drawn from the covariance of the real vectors, so the spectrum is
+    theirs. The length is the distance of a real vector to its nearest neighbour, so neighbours are as near as theirs.
+
+    Args:
+        real: L2-normalised vectors, float16 (n, d).
+        count: Number of vectors to write.
+        out: File to write, npy.
+        seed: The same seed gives the same vectors.
+
+    Returns:
+        The L2-normalised vectors, float16 (count, d), mapped from the file.
     """
     count_real, dim = real.shape
     chance = np.random.default_rng(seed)
@@ -48,6 +56,14 @@ def like(real: npt.NDArray[np.float16], count: int, out: Path, seed: int = 13) -
 
 
 def nearest(vectors: npt.NDArray[np.float16], queries: Vectors) -> Vectors:
-    """Return the distance of each query, which is one of the vectors, to the nearest other vector (q,)."""
+    """Return the Euclidean distance of each query to the nearest other vector.
+
+    Args:
+        vectors: L2-normalised vectors, float16 (n, d).
+        queries: Some of these vectors, float32 (q, d).
+
+    Returns:
+        Distances, float32 (q,).
+    """
     _, cosines = exact_search(vectors, queries, 2)
     return np.sqrt(np.maximum(2 - 2 * cosines[:, 1], 0)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""What is measured in a process of its own, so that imports, caches and memory of one measurement do not reach another.
+"""Jobs that are measured in their own process, so that imports, caches and memory of one measurement do not affect another.
 
 `python -m benchmarks.worker JOB ARGUMENTS…` prints one line of JSON. Only the standard library is imported before the job begins.
 """
@@ -20,7 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 from . import memory
 
 JSON_MARK = "RESULT "
-# of both linkers, whatever their defaults are
+# the same for our linker and scispaCy's, whatever their defaults are
 SETTINGS: dict[str, Any] = {
     "k": 30,
     "threshold": 0.7,
@@ -33,8 +33,12 @@ SETTINGS: dict[str, Any] = {
 def measure(job: str, *arguments: Any) -> dict[str, Any]:
     """Run a job in a new process, and return its result.
 
+    Args:
+        job: Name of a function in JOBS.
+        arguments: Its arguments; they are passed as text.
+
     Raises:
-        RuntimeError: the job failed; the message is what it printed.
+        RuntimeError: the job failed; the message holds the end of what it printed on stderr.
     """
     environment = {**os.environ, "TQDM_DISABLE": "1", "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, "-m", "benchmarks.worker", job, *map(str, arguments)]
@@ -50,7 +54,7 @@ def measure(job: str, *arguments: Any) -> dict[str, Any]:
 
 
 def library_rate(notes: str) -> dict[str, Any]:
-    """Notes a second of `nlp.pipe` with the records as JSON, after a first pass."""
+    """Measure `nlp.pipe` with its records as JSON in a second pass: notes per second, CPU seconds per note, bytes."""
     import spacy_sapbert
     from spacy_sapbert.render import rows
 
@@ -68,7 +72,7 @@ def library_rate(notes: str) -> dict[str, Any]:
 
 
 def load_first_doc(folder: str) -> dict[str, Any]:
-    """Imports, then from nothing to the first linked Doc."""
+    """Measure the seconds of the imports, the seconds from add_pipe to the first linked Doc, and memory."""
     start = time.perf_counter()
     import annoy  # noqa: F401
     import spacy
@@ -102,7 +106,7 @@ def load_first_doc(folder: str) -> dict[str, Any]:
 
 
 def open_kb(folder: str) -> dict[str, Any]:
-    """Only the knowledge base: open it, look one name up, read its concept."""
+    """Measure the knowledge base alone: open it, look up one name, read its concept."""
     start = time.perf_counter()
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
@@ -124,7 +128,7 @@ def open_kb(folder: str) -> dict[str, Any]:
 
 
 def pipe_memory(folder: str, notes: str, processes: str) -> dict[str, Any]:
-    """PSS of a pipeline and its workers, sampled while Docs come out; the most that was seen."""
+    """Measure the PSS of a pipeline and its workers: the highest of samples that are taken while Docs come out."""
     import spacy
 
     texts = json.loads(Path(notes).read_text(encoding="utf-8"))
@@ -145,8 +149,8 @@ def pipe_entities(folder: str, path: str, processes: str, sampled: str) -> dict[
     """Link Docs that have entities, in several processes.
 
     Returns:
-        Seconds, with the start of the workers. If `sampled` is "1", also the highest PSS of all processes together that was seen while Docs
-        came out; reading it takes as long as linking.
+        Seconds, with the start of the workers. If `sampled` is "1", also the highest PSS in MB of all processes together, sampled while
+        Docs come out; reading PSS takes as long as linking.
     """
     import spacy
 
@@ -163,7 +167,14 @@ def pipe_entities(folder: str, path: str, processes: str, sampled: str) -> dict[
 
 
 def pipe_texts(folder: str, notes: str, processes: str, threads: str) -> dict[str, Any]:
-    """From texts, in so many processes: concept_matcher, `widened`, sapbert_linker. threads: of PyTorch and of the index, in each."""
+    """Time a pipeline from texts to links: concept_matcher, `widened`, sapbert_linker.
+
+    Args:
+        folder: Folder of the linker.
+        notes: JSON file with a list of texts.
+        processes: Number of processes.
+        threads: Threads of PyTorch and of the index in each process.
+    """
     import spacy
     import torch
     from spacy.language import Language
@@ -184,7 +195,7 @@ def pipe_texts(folder: str, notes: str, processes: str, threads: str) -> dict[st
 
 
 def widened(doc: Any) -> Any:
-    """Each entity with the word before it, where that is a word and no other entity's: as a recogniser marks more than a name."""
+    """Widen each entity by the word before it, if it is a word outside other entities: a recogniser also marks more than a name."""
     from spacy.tokens import Span
 
     spans, last = [], 0
@@ -200,7 +211,7 @@ def widened(doc: Any) -> Any:
 
 
 def make_umls(folder: str, concepts: str, seed: str, relations: str) -> dict[str, Any]:
-    """Write a synthetic release."""
+    """Write a synthetic release, and return its counts, CPU seconds and peak memory."""
     from .umls_release import write_release
 
     counts = write_release(Path(folder), int(concepts), seed=int(seed), relations=float(relations))
@@ -208,7 +219,7 @@ def make_umls(folder: str, concepts: str, seed: str, relations: str) -> dict[str
 
 
 def build_umls(release: str, out: str) -> dict[str, Any]:
-    """`kb build` from a release, imports not counted."""
+    """Measure `kb build` from a release, without the imports."""
     from spacy_sapbert.build.linker import read_source
     from spacy_sapbert.kb.builder import build_kb
 
@@ -228,7 +239,7 @@ def build_umls(release: str, out: str) -> dict[str, Any]:
 
 
 def ask_umls(folder: str, name: str) -> dict[str, Any]:
-    """Time a large knowledge base: opening, the first answers, a thousand names, and the linker's mask for semantic types."""
+    """Time a large knowledge base: opening, the first lookups, a lookup of 1,000 names, and the linker's mask for semantic types."""
     from types import SimpleNamespace
 
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -257,7 +268,7 @@ def ask_umls(folder: str, name: str) -> dict[str, Any]:
     from spacy_sapbert.settings import Settings
 
     lap()
-    search: Any = SimpleNamespace(settings=Settings(), bundle=SimpleNamespace(kb=kb), _masks={})  # a linker would need an index
+    search: Any = SimpleNamespace(settings=Settings(), bundle=SimpleNamespace(kb=kb), _masks={})  # a real linker would need an index
     mask = CandidateSearch._mask(search, expand(["DISO"]))
     laps["mask_s"] = lap()
     assert mask.names is not None
@@ -265,7 +276,7 @@ def ask_umls(folder: str, name: str) -> dict[str, Any]:
 
 
 def open_matcher(kb: str, cache: str, notes: str) -> dict[str, Any]:
-    """Measure concept_matcher: loading, memory, and words per second of the faster of two passes. Its names are prepared in `cache` if they are not yet."""
+    """Measure concept_matcher: loading, memory, and words per second in the faster of two passes. `cache` keeps its prepared names."""
     import spacy
 
     os.environ["SPACY_SAPBERT_CACHE"] = cache
@@ -275,7 +286,7 @@ def open_matcher(kb: str, cache: str, notes: str) -> dict[str, Any]:
     before, start, cpu = memory.own_mb() or 0.0, time.perf_counter(), time.process_time()
     matcher.load()
     loaded, took = time.perf_counter() - start, time.process_time() - cpu
-    fastest = min(_passes_of(matcher, docs) for _ in range(2))
+    fastest = min(_seconds_of_pass(matcher, docs) for _ in range(2))
     words = sum(not token.is_space and not token.is_punct for doc in docs for token in doc)
     return {
         "phrases": len(matcher),
@@ -287,7 +298,7 @@ def open_matcher(kb: str, cache: str, notes: str) -> dict[str, Any]:
     }
 
 
-def _passes_of(matcher: Any, docs: list[Any]) -> float:
+def _seconds_of_pass(matcher: Any, docs: list[Any]) -> float:
     copies = [doc.copy() for doc in docs]
     start = time.perf_counter()
     for _ in matcher.pipe(copies):
@@ -306,7 +317,7 @@ class BuildsInThreads(Protocol):
 
 
 def build_engine(engine: str, settings: str, vectors: str, out: str) -> dict[str, Any]:
-    """Build an index of vectors in a file, on all cores where the engine can, and write it."""
+    """Build an index of the vectors in a file, on all cores if the engine can, and write it."""
     import numpy as np
 
     from spacy_sapbert.registry import registry
@@ -323,7 +334,7 @@ def build_engine(engine: str, settings: str, vectors: str, out: str) -> dict[str
 
 
 def build_fast(kb: str, out: str) -> dict[str, Any]:
-    """Build a linker as `index KB --encoder fast --engine auto` does; the time of encoding is given apart."""
+    """Build a linker as `index KB --encoder fast --engine auto` does. The time of encoding is also measured on its own."""
     from contextlib import contextmanager
 
     from spacy_sapbert import bundle
@@ -364,9 +375,9 @@ def build_fast(kb: str, out: str) -> dict[str, Any]:
 
 
 def query_engine(engine: str, folder: str, queries: str, truth: str, settings: str = "{}") -> dict[str, Any]:
-    """Open an index and search it: return recall, queries per second of the second of two rounds, and memory."""
+    """Open an index and search it twice. Return recall, queries per second of the second round, and memory in MB."""
     import numpy as np
-    import torch  # noqa: F401  # every linker has it
+    import torch  # noqa: F401  # every linker imports it, so its memory does not count
 
     from spacy_sapbert.registry import registry
 
@@ -389,7 +400,7 @@ def query_engine(engine: str, folder: str, queries: str, truth: str, settings: s
 
 
 def encode_and_bare(kb: str, count: str) -> dict[str, Any]:
-    """Return names per second of the encoder, and of its transformer alone on names tokenised and sorted before; the faster of two rounds each."""
+    """Return names per second of the encoder, and of its transformer alone on tokenised and sorted names; the faster of two rounds each."""
     import numpy as np
     import torch
 
@@ -419,7 +430,7 @@ def encode_and_bare(kb: str, count: str) -> dict[str, Any]:
 
 
 class Clock:
-    """Passes calls on to an object, and adds up the time spent in some of its methods."""
+    """Proxy for an object that adds up the time spent in some of its methods."""
 
     def __init__(self, behind: Any, methods: list[str]) -> None:
         self.__dict__.update(_behind=behind, _methods=methods, seconds=0.0)
@@ -451,7 +462,7 @@ def _read_docs(path: str, nlp: Any) -> list[Any]:
 def _passes(link: Callable[[list[Any]], None], path: str, nlp: Any, passes: int) -> list[float]:
     seconds = []
     for _ in range(passes):
-        docs = _read_docs(path, nlp)  # fresh copies: nothing is left of the pass before but the linker's own cache
+        docs = _read_docs(path, nlp)  # fresh copies: only the linker's own cache remembers the previous pass
         start = time.perf_counter()
         link(docs)
         seconds.append(time.perf_counter() - start)
@@ -480,7 +491,7 @@ def throughput_ours(folder: str, path: str) -> dict[str, Any]:
 
 
 def throughput_scispacy(folder: str, path: str) -> dict[str, Any]:
-    """Time two passes of scispaCy's EntityLinker; it keeps no cache, so both do the same work."""
+    """Time two passes of scispaCy's EntityLinker. It has no cache, so both do the same work."""
     import spacy
 
     from .scispacy_peer import load
@@ -498,7 +509,7 @@ def throughput_scispacy(folder: str, path: str) -> dict[str, Any]:
 
 
 def _loaded(linker: Any, nlp: Any) -> dict[str, Any]:
-    """Link one Doc, so that loading is not part of what is timed."""
+    """Link one Doc, so that the later timing does not include loading."""
     doc = nlp.make_doc("a mention of nothing")
     doc.set_ents([doc.char_span(2, 20, label="X")])
     linker(doc)

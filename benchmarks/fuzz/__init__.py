@@ -1,3 +1,3 @@
-"""Fuzzing: mutated files go through every reader and through everything that opens a saved artefact. `python -m benchmarks fuzz`."""
+"""Fuzzing: give mutated files to every reader and to everything that opens a saved artefact. `python -m benchmarks fuzz`."""
 
 from .command import run as run

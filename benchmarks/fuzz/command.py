@@ -1,4 +1,4 @@
-"""The section `fuzz`: so many mutated inputs over all targets, and what fell."""
+"""The section `fuzz`: run mutated inputs through all targets, and count those that failed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .trials import SECONDS, Outcome, outcomes
 INPUTS = 1_000_000  # over all targets
 TARGETS = ""  # names, separated by commas; "" for all
 SEED = 20
-FALLS = ("uncoded", "crash", "hang")
-FOUND = ROOT / "artifacts" / "fuzz"  # where inputs that fell are written
+FAILURES = ("uncoded", "crash", "hang")
+FOUND = ROOT / "artifacts" / "fuzz"  # inputs that failed are written here
 PROTOCOL = (
-    "Each input is a small valid file with one to eight seeded changes. Checksums in manifests are those of the changed file, so that damage gets past "
-    "them. Refused: a coded error. Uncoded: another exception. A trial may take {seconds:.0f} s and 2 GB."
+    "Each input is a small valid file with one to eight seeded changes. The checksums in manifests are those of the changed file, so that they do not "
+    "reveal the damage. Refused: a coded error. Uncoded: another exception. A trial may take {seconds:.0f} s and 2 GB."
 )
 
 
@@ -35,8 +35,8 @@ def run(data: Path, report: Report) -> None:
 
     import torch
 
-    torch.set_num_threads(1)  # a forked process would wait for the threads of this one
-    columns = ["target", "inputs", "taken", "refused", *FALLS, "fell", "seconds"]
+    torch.set_num_threads(1)  # a forked process would wait for threads that exist only in this process
+    columns = ["target", "inputs", "taken", "refused", *FAILURES, "fell", "seconds"]
     table = Table("fuzz", "Mutated inputs", PROTOCOL.format(seconds=SECONDS), columns)
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
         targets = [target for target in make_targets(Path(scratch)) if not TARGETS or target.name in TARGETS.split(",")]
@@ -45,8 +45,8 @@ def run(data: Path, report: Report) -> None:
             count = max(1, int(INPUTS * target.share / shares))
             start = time.perf_counter()
             kinds, fell = fuzz(target, count, SEED)
-            falls = sum(kinds[kind] for kind in FALLS)
-            table.add(target.name, count, *(kinds[kind] for kind in ("taken", "refused", *FALLS)), falls, time.perf_counter() - start)
+            failures = sum(kinds[kind] for kind in FAILURES)
+            table.add(target.name, count, *(kinds[kind] for kind in ("taken", "refused", *FAILURES)), failures, time.perf_counter() - start)
             for what, outcome in sorted(fell.items()):
                 path = FOUND / target.name / hashlib.blake2b(what.encode(), digest_size=6).hexdigest()
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,16 +56,16 @@ def run(data: Path, report: Report) -> None:
 
 
 def input_of(target: Target, number: int, seed: int) -> bytes:
-    """Return the input of a trial."""
+    """Return the input of a trial. The same target, number and seed give the same input."""
     chance = random.Random(f"{seed}:{target.name}:{number}")
     return target.mutate(chance, mutated)
 
 
 def fuzz(target: Target, count: int, seed: int) -> tuple[Counter[str], dict[str, Outcome]]:
-    """Try a target with `count` inputs.
+    """Give a target `count` inputs.
 
     Returns:
-        Number of trials by kind of outcome, and the first of each kind of fall.
+        Number of trials by kind of outcome, and the first outcome of each kind of failure.
     """
     kinds = Counter[str]()
     fell: dict[str, Outcome] = {}

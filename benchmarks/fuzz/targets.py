@@ -1,4 +1,4 @@
-"""What is fuzzed: every reader, notes, and everything that opens a saved artefact. Each target has small valid files to begin with."""
+"""The targets of fuzzing: every reader, notes, and everything that opens a saved artefact. Each target starts from small valid files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spacy_sapbert.files import MANIFEST, checksum
 from ..common import ROOT
 
 DATA = ROOT / "tests" / "data"
-NAMES, DIM = 300, 16  # of an index
+NAMES, DIM = 300, 16  # size of the indexes
 Mutate = Callable[[bytes, list[bytes], random.Random], bytes]
 KINDS = {
     "babelon": "tiny_babelon.tsv", "biosyn": "tiny_medic.txt", "ctd": "tiny_ctd.tsv", "mondo_json": "tiny_mondo.json", "obo": "tiny.obo",
@@ -37,11 +37,11 @@ class Target:
 
     Attributes:
         name: its name.
-        share: of the inputs, beside those of the other targets; slow ones get fewer.
-        files: small valid files by name.
-        consume: reads what lies in a folder; `changed` is the name of the changed file.
-        folder: where files are written.
-        sealed: manifests are mended after a change, so that checksums are right.
+        share: weight of this target when the inputs are divided among the targets; slow targets get fewer.
+        files: content of small valid files by name.
+        consume: reads a folder (first argument) in which one file (second argument, its name) was changed.
+        folder: folder into which the files are written.
+        sealed: whether checksums in manifests are corrected after a change.
     """
 
     name: str
@@ -60,8 +60,8 @@ class Target:
         """Read an input.
 
         Raises:
-            SapbertError: it is refused.
-            Exception: it fell.
+            SapbertError: the input was refused.
+            Exception: the input made the target fail.
         """
         line, _, content = data.partition(b"\n")
         name = line.decode()
@@ -73,7 +73,7 @@ class Target:
                 seal(self.folder, name)
             self.consume(self.folder, name)
         finally:
-            path.unlink(missing_ok=True)  # a map of it stays whole
+            path.unlink(missing_ok=True)  # a memory map of the changed file stays valid
             path.write_bytes(self.files[name])
             if self.sealed:
                 seal(self.folder, name)
@@ -139,7 +139,7 @@ def _reads_release(folder: Path, name: str) -> None:
 
 
 def _use(concepts: Iterable[Any]) -> None:
-    """Look at what a knowledge base takes from each concept."""
+    """Check the types of what a knowledge base takes from each concept."""
     for concept in concepts:
         _must(isinstance(concept.concept_id, str) and isinstance(concept.source, str), "an id that is no text")
         for name in concept.names:
@@ -211,7 +211,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _of_a_linker(scratch: Path) -> Iterator[Target]:
-    """Yield the parts of a linker and of a saved pipeline."""
+    """Yield the targets that read the parts of a linker or of a saved pipeline."""
     from spacy_sapbert.build.linker import build_linker, read_source
     from spacy_sapbert.context.sense_model import SenseModel
     from spacy_sapbert.encoders.static import StaticEncoder

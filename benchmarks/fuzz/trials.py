@@ -1,7 +1,7 @@
-"""Run trials in processes of their own, so that one that crashes, hangs or takes all memory is an outcome and not the end.
+"""Run trials in child processes, so that a trial that crashes, hangs or uses all memory does not end the run.
 
-A process does one trial after the other and writes a line for each. Where it dies or stands still, the trial it was at is to blame, and another process
-goes on after it.
+A process runs one trial after another and writes a line for each. If it dies or hangs, the trial that it was running is recorded as the cause,
+and a new process continues with the next trial.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import NamedTuple
 from spacy_sapbert.errors import SapbertError
 
 SECONDS = 20.0  # that one trial may take
-LOADING = 6  # times the seconds of a trial, for the first of a process
-MEMORY = 2 << 30  # bytes that trials may take besides what the process has
+LOADING = 6  # the first trial of a process, which imports packages, may take this many times SECONDS
+MEMORY = 2 << 30  # bytes that trials may take in addition to what the process has at its start
 
 
 class Outcome(NamedTuple):
-    """What became of a trial.
+    """The outcome of a trial.
 
     Attributes:
-        number: of the trial.
-        kind: "taken" (no error), "refused" (a coded error), "uncoded" (another error), "crash", "hang".
-        what: the code, or the error and its place, or the signal.
+        number: number of the trial, from 0.
+        kind: "taken" (no error), "refused" (a coded error), "uncoded" (another error), "crash" or "hang".
+        what: the error code, the error and where it was raised, or the signal.
     """
 
     number: int
@@ -39,18 +39,18 @@ class Outcome(NamedTuple):
 
     @property
     def fell(self) -> bool:
-        """Whether this must not happen."""
+        """Whether the trial failed: it ended in something other than success or a coded error."""
         return self.kind not in ("taken", "refused")
 
 
 def outcomes(trial: Callable[[int], None], count: int, *, seconds: float = SECONDS, memory: int = MEMORY) -> Iterator[Outcome]:
-    """Yield what becomes of trials 0 to count - 1.
+    """Run trials 0 to count - 1 and yield their outcomes.
 
     Args:
-        trial: does one; a coded error refuses its input.
+        trial: runs one trial, given its number; a coded error means that the input was refused.
         count: number of trials.
         seconds: that one trial may take.
-        memory: bytes that trials may take besides what the process has.
+        memory: bytes that trials may take in addition to what the process has at its start.
     """
     at = 0
     while at < count:
@@ -69,7 +69,7 @@ def _from_one_process(trial: Callable[[int], None], start: int, count: int, seco
     pending, at = b"", start
     try:
         while at < count:
-            first = LOADING if at == start else 1  # the first one of a process imports what it needs
+            first = LOADING if at == start else 1  # the first trial of a process imports packages
             ready, _, _ = select.select([reading], [], [], seconds * first)
             if not ready:
                 os.kill(child, signal.SIGKILL)
@@ -94,7 +94,7 @@ def _from_one_process(trial: Callable[[int], None], start: int, count: int, seco
 
 
 def _work(trial: Callable[[int], None], start: int, count: int, writing: int, memory: int) -> None:
-    """Do trials and write their outcomes; never return."""
+    """Run trials in the child process and write their outcomes; end the process, never return."""
     try:
         used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + memory, resource.RLIM_INFINITY))
@@ -114,7 +114,7 @@ def _outcome(trial: Callable[[int], None], number: int) -> tuple[str, str]:
         trial(number)
     except SapbertError as error:
         return "refused", error.code
-    except BaseException as error:  # libraries in Rust raise what is no Exception
+    except BaseException as error:  # libraries in Rust raise errors that are not an Exception
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "benchmarks/fuzz" not in frame.filename]
         ours = [frame for frame in frames if "spacy_sapbert" in frame.filename]
         place = (ours or frames)[-1] if frames else None
