@@ -1,11 +1,12 @@
-"""Corpora -> documents and gold mentions, of whatever layout; notes.
+"""Read corpora of any layout into documents and gold mentions, and read notes.
 
 corpus = read_corpus("NCBItestset_corpus.txt")
 print(describe(corpus))
 for doc, mentions in make_docs(corpus, spacy.blank("en")): ...
 
-`corpus` is what all give, `ids` how they spell ids; `pubtator`, `hpo`, `bars`, `tables`, `brat`, `cadec`, `psytar`, `bionne`, `labeledin` and `docbin` are the readers,
-each of which takes lines, so that a test can give it a few, or a path where there is a folder or a binary file; `layouts` is the door to them.
+`corpus` defines what all readers return, `ids` the canonical spelling of ids. The readers are in `pubtator`, `hpo`, `bars`, `tables`, `brat`,
+`cadec`, `psytar`, `bionne`, `labeledin` and `docbin`. A reader takes lines, so that it is easy to test, or a path if the layout is a folder or a
+binary file. `layouts` chooses the reader.
 """
 
 from .bars import read_biosyn, read_dictionary, read_xlbel

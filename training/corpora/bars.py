@@ -1,4 +1,4 @@
-"""Layouts whose fields are parted by `||`: BioSyn's folders and dictionaries, XL-BEL."""
+"""Layouts whose fields are separated by `||`: BioSyn's folders and dictionaries, XL-BEL."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .corpus import MADE_UP, Corpus, misfit
 from .ids import gold_ids
 from .mention import GoldMention
 
-CUI = re.compile(r"C[LN\d]\d{6}")  # CL448688: provisional, of a release's subset; CN029274: MedGen's; XL-BEL has some of both
+CUI = re.compile(r"C[LN\d]\d{6}")  # XL-BEL also has provisional CUIs of a subset (CL448688) and CUIs of MedGen (CN029274)
 _MARKED = re.compile(r"<tgt>(.*?)</tgt>")
 
 
 def read_biosyn(path: Path, *, vocabulary: str = "") -> Corpus:
     """Read a folder of BioSyn, or one file of it.
 
-    A file `document.concept` has lines `document||start|end||kind||mention||ids`. `|` in a mention joins the parts of a composite, each written
-    out, and then joins its ids too; the mention stays joined. In ids alone, `|` separates alternatives. `processed_*` folders hold no texts:
-    their mentions are lower-cased and have no offsets. If `document.txt` lies beside every file, it is read: title, two line ends, abstract,
-    whose offsets were counted with one character between the two.
+    A file `document.concept` has lines `document||start|end||kind||mention||ids`. In a composite, `|` joins the written-out parts of the mention and
+    also its ids; the mention is kept joined. If only the ids have a `|`, it separates alternatives. `processed_*` folders hold no texts:
+    their mentions are lower-cased and have no offsets. If every file has a `document.txt`, the texts are read: title, two line ends, abstract.
+    Offsets count one character between title and abstract.
 
     Args:
         path: The folder or file.
-        vocabulary: Of ids without a prefix, as in `gold_id`.
+        vocabulary: Vocabulary of ids without a prefix, as in `gold_id`.
 
     Raises:
         SapbertError: E560 (a line), E567 (no such file).
@@ -42,7 +42,7 @@ def read_biosyn(path: Path, *, vocabulary: str = "") -> Corpus:
     if not files:  # SapBERT's copy names them .txt
         files = sorted(path.glob("*.txt"))
     if not files:
-        raise fail("E567", path=path, layout="biosyn", why="no *.concept lies in it")
+        raise fail("E567", path=path, layout="biosyn", why="it holds no *.concept")
     mentions = [mention for file in files for mention in _concepts(file, vocabulary)]
     texts = {file.stem: file.with_suffix(".txt") for file in files if file.suffix == ".concept"}
     if not texts or not all(text.is_file() for text in texts.values()):
@@ -71,8 +71,8 @@ def read_dictionary(lines: Iterable[str], *, vocabulary: str = "", source: str |
 
     Args:
         lines: The lines; every name becomes a mention without a document.
-        vocabulary: Of ids without a prefix, as in `gold_id`.
-        source: What errors name.
+        vocabulary: Vocabulary of ids without a prefix, as in `gold_id`.
+        source: File name for error messages.
 
     Raises:
         SapbertError: E560, for a line.
@@ -92,14 +92,14 @@ def read_dictionary(lines: Iterable[str], *, vocabulary: str = "", source: str |
 def read_xlbel(lines: Iterable[str], *, source: str | Path = "XL-BEL") -> Corpus:
     """Read XL-BEL: `CUI||mention`, or `CUI||mention||sentence` with the mention between <tgt> and </tgt>.
 
-    `|` separates alternative CUIs. A sentence is a document, named by the number of its line. The published files have lines that do not fit; they are
-    counted, and what they hold is kept: an id that is no CUI (`90058`) stays an id, which no dictionary will have, so that its mention counts as the
-    published figures count it; a sentence without a marked place is left out, and its mention has no document. A line without an id or a mention is
-    left out. Counted as well: sentences with more than one marked place, of which the first is taken.
+    `|` separates alternative CUIs. A sentence is a document, named by the number of its line. Some lines of the published files are irregular; they
+    are counted. An id that is not a CUI (`90058`) is kept, so that its mention counts as wrong, as in the published figures. A sentence without a
+    marked mention is left out, and its mention has no document. A line without an id or a mention is left out. In a sentence with several marked
+    mentions the first one is taken.
 
     Args:
         lines: The lines.
-        source: What errors name.
+        source: File name for error messages.
 
     Raises:
         SapbertError: E560, if no line holds a CUI and a mention; it names the first line.
@@ -133,9 +133,9 @@ def read_xlbel(lines: Iterable[str], *, source: str | Path = "XL-BEL") -> Corpus
         counts["marked_more_than_once"] += len(places) > 1
         document = f"{MADE_UP}{number}"
         documents[document], start, end = _unmarked(sentence, places[0])
-        stands = documents[document][start:end]
-        # what stands there is the mention, but for case and spaces; else it is left to be found where offsets are checked
-        mentions.append(GoldMention(document, start, end, stands if normalise(stands) == normalise(text) else text, gold))
+        marked = documents[document][start:end]
+        # if the texts differ in more than case and spaces, keep the mention: the check of offsets will report it
+        mentions.append(GoldMention(document, start, end, marked if normalise(marked) == normalise(text) else text, gold))
     if first and not cuis:
         raise misfit(source, *first, "`CUI||mention` or `CUI||mention||sentence` with <tgt> and </tgt>, and no other line is")
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})

@@ -1,4 +1,4 @@
-"""BioNNE-L: nested mentions of NEREL-BIO with CUIs, in a table beside the texts."""
+"""BioNNE-L: nested mentions of NEREL-BIO with CUIs, in a table next to the texts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ COLUMNS = ("document_id", "text", "entity_type", "spans", "UMLS_CUI")
 def read_bionne(path: Path) -> Corpus:
     """Read BioNNE-L: a folder, or its tar.gz, with texts `DOCUMENT.txt` and one table `….tsv` of mentions.
 
-    The table has the columns document_id, text, entity_type, spans and UMLS_CUI. Spans are `start-end`; a mention in pieces has several, with
-    commas, and is the text from its first character to its last. Mentions may lie in each other. Counted: mentions in pieces, mentions whose
-    document has no text, which are left out.
+    The table has the columns document_id, text, entity_type, spans and UMLS_CUI. Spans are `start-end`; a mention in pieces has several, separated by
+    commas, and becomes the text from its first character to its last. Mentions may be nested. Mentions in pieces are counted; mentions whose document
+    has no text are counted and left out.
 
     Args:
         path: The folder or tar.gz.
@@ -73,5 +73,5 @@ def _files(path: Path) -> dict[str, bytes]:
                 if file is not None:
                     found[member.name] = file.read()
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise fail("E567", path=path, layout="bionne", why=f"it is no tar.gz, or damaged ({type(error).__name__})") from error
+        raise fail("E567", path=path, layout="bionne", why=f"it is not a tar.gz, or it is damaged ({type(error).__name__})") from error
     return found

@@ -1,4 +1,4 @@
-"""brat standoff: a text and, beside it, its annotations."""
+"""brat standoff: a text file and a file with its annotations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .mention import GoldMention, Ids
 _ENTITY = re.compile(r"(T\S+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)\t(.*)")
 _REFERENCE = re.compile(r"N\S+\tReference (T\S+) (\S+)(?:\t.*)?")
 _NOTE = re.compile(r"#\S*\t\S+ (T\S+)\t(.*)")
-_OTHER = re.compile(r"[REAM*#]\S*\t.+")  # relations, events, attributes, equivalences, notes on those
+_OTHER = re.compile(r"[REAM*#]\S*\t.+")  # relations, events, attributes, equivalences, and notes on these
 
 
 class _Entity(NamedTuple):
@@ -39,15 +39,15 @@ class _Entity(NamedTuple):
 def read_brat(path: Path, *, vocabulary: str = "", optional_texts: bool = False, encoding: str = "utf-8") -> Corpus:
     """Read a folder of brat's standoff files, with its subfolders, or one .ann file. A document is named by its path.
 
-    The ids of an entity are those of its `N` lines (`N1 TAB Reference T1 UMLS:C0011849`; several are alternatives), else those of a `#` note
-    that is nothing but ids; else it has none. An entity in pieces (`0 5;16 23`) is the text from its first character to its last.
-    Counted: entities in pieces; lines of relations, events, attributes and other notes, which are left out; .ann files without their text.
+    The ids of an entity are those of its `N` lines (`N1 TAB Reference T1 UMLS:C0011849`; several are alternatives). Without `N` lines they are those
+    of a `#` note that holds only ids. An entity in pieces (`0 5;16 23`) becomes the text from its first character to its last. The reader counts
+    entities in pieces, .ann files without their text, and the lines that it leaves out: relations, events, attributes and other notes.
 
     Args:
         path: The folder or file.
-        vocabulary: Of ids without a prefix, as in `gold_id`.
-        optional_texts: Read .ann files without their .txt too (TwiMed's tweets): their mentions have no place.
-        encoding: Of both files; offsets count characters.
+        vocabulary: Vocabulary of ids without a prefix, as in `gold_id`.
+        optional_texts: Also read .ann files without their .txt (TwiMed's tweets): their mentions have no offsets.
+        encoding: Encoding of both files; offsets count characters.
 
     Raises:
         SapbertError: E560 (a line), E567 (no .ann, or one without its .txt), E404 (not in this encoding).
@@ -59,7 +59,7 @@ def read_brat(path: Path, *, vocabulary: str = "", optional_texts: bool = False,
     root = path.parent if path.is_file() else path
     files = [path] if path.is_file() else sorted(path.rglob("*.ann"))
     if not files:
-        raise fail("E567", path=path, layout="brat", why="no .ann lies in it")
+        raise fail("E567", path=path, layout="brat", why="it holds no .ann")
     documents: dict[str, str] = {}
     mentions: list[GoldMention] = []
     counts: Counter[str] = Counter()
@@ -77,7 +77,7 @@ def read_brat(path: Path, *, vocabulary: str = "", optional_texts: bool = False,
             start, end = entity.pieces[0][0], entity.pieces[-1][1]
             joined = " ".join(documents[document][a:b] for a, b in entity.pieces)
             counts["in_pieces"] += len(entity.pieces) > 1
-            # brat writes a line end as a space; an entity whose text is another stays so, to be found where offsets are checked
+            # brat writes a line end as a space; if the texts differ in more than that, keep the entity's text: the check of offsets will report it
             fits = joined.split() == entity.text.split()
             text = documents[document][start:end] if fits else entity.text
             mentions.append(GoldMention(document, start, end, text, ids.get(key, ()), entity.kind))
@@ -87,7 +87,7 @@ def read_brat(path: Path, *, vocabulary: str = "", optional_texts: bool = False,
 def _text(path: Path, encoding: str) -> str:
     """Return the whole text. CRLF stays, because brat counts both characters."""
     if not path.is_file():
-        raise fail("E567", path=path.with_suffix(".ann"), layout="brat", why=f"its text {path.name} does not lie beside it")
+        raise fail("E567", path=path.with_suffix(".ann"), layout="brat", why=f"its text {path.name} is not next to it")
     try:
         return path.read_bytes().decode(encoding)
     except UnicodeDecodeError as error:
@@ -99,12 +99,12 @@ def _annotations(path: Path, vocabulary: str, encoding: str, counts: Counter[str
 
     Args:
         path: The file.
-        vocabulary: Of ids without a prefix.
-        encoding: Of the file.
-        counts: Counts that are added to.
+        vocabulary: Vocabulary of ids without a prefix.
+        encoding: Encoding of the file.
+        counts: Counts; those of this file are added.
 
     Returns:
-        Entities by their name (T1), and the ids of those that have some.
+        Entities by their key (T1), and ids by the key of their entity.
     """
     entities: dict[str, _Entity] = {}
     references: dict[str, list[str]] = {}
@@ -127,6 +127,6 @@ def _annotations(path: Path, vocabulary: str, encoding: str, counts: Counter[str
 
 
 def _are_ids(note: str, vocabulary: str) -> bool:
-    """Say whether a note is nothing but ids; people also write "check this" there."""
+    """Say whether a note holds only ids; other notes are remarks such as "check this"."""
     parts = re.split(r"[|+,]", note.strip())
     return all(re.fullmatch(r"\S+", part.strip()) and (identifier(part) or (vocabulary and part.strip().isdecimal())) for part in parts)

@@ -24,13 +24,14 @@ def read_cadec(path: Path, *, terminology: str = "sct", encoding: str = "latin-1
     """Read CADEC's folder: `text/NAME.txt`, `original/NAME.ann`, `sct/NAME.ann`, `meddra/NAME.ann`.
 
     A line is `TT1 TAB code | name | start end TAB text` (sct) or `TT1 TAB code start end TAB text` (meddra). `+` and `/` separate the codes of a
-    composite, `or` separates alternatives, CONCEPT_LESS says that there is no concept. The kind of a mention (ADR, Drug …) is that of `original`.
-    A mention in pieces (`0 5;16 23`) has the text of its pieces, and so no place. Counted: those; lines that are no annotation, which are left out.
+    composite, `or` separates alternatives, CONCEPT_LESS means that there is no concept. The kind of a mention (ADR, Drug …) is that of `original`.
+    A mention in pieces (`0 5;16 23`) has the text of its pieces and therefore no offsets; such mentions are counted. Lines that are not annotations
+    are counted and left out.
 
     Args:
         path: The folder.
         terminology: Which codes are gold, "sct" or "meddra". Only adverse reactions have MedDRA's.
-        encoding: Of the annotations; the texts are UTF-8.
+        encoding: Encoding of the annotations; the texts are UTF-8.
 
     Raises:
         SapbertError: E560 (a line), E567 (a folder is missing), E568 (terminology), E404 (encoding).
@@ -74,7 +75,7 @@ def _gold(text: str, vocabulary: str) -> tuple[Ids, ...]:
 
 
 def _kinds(path: Path, encoding: str) -> dict[str, str]:
-    """Return number of an entity -> its kind, of a file of `original`; nothing if there is none."""
+    """Return number of an entity -> its kind, from a file of `original`; empty if there is no such file."""
     lines = [line.split(None, 2) for _, line in numbered_lines(path, encoding)] if path.is_file() else []
     return {fields[0][1:]: fields[1] for fields in lines if len(fields) == 3 and fields[0].startswith("T")}
 

@@ -1,4 +1,4 @@
-"""Composite mentions -> the mentions that share their words: "breast and ovarian cancer" is "breast cancer" and "ovarian cancer"."""
+"""Split composite mentions: "breast and ovarian cancer" stands for "breast cancer" and "ovarian cancer"."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _SLASH = re.compile(r"(?P<before>(?:.* )?)(?P<left>[^\s/]+)/(?P<right>[^\s/]+)(?
 
 
 def parts(mention: str, count: int) -> list[str] | None:
-    """Return the `count` mentions that a composite mention stands for; None where no rule gives this number.
+    """Return the `count` mentions that a composite mention stands for; None if no rule gives this number.
 
-    The first rule that fits is used: `X of A and B`; `A, B and C X`, where C is one word and all after it is shared; `A/B X`; as many words as
-    parts.
+    The first rule that fits is used: `X of A and B`; `A, B and C X`, where C is one word and everything after it is shared; `A/B X`; one word for
+    each part.
 
     Source:
-        After the preprocessing of BioSyn (Sung et al., ACL 2020), itself after D'Souza and Ng, ACL 2015.
+        Based on the preprocessing of BioSyn (Sung et al., ACL 2020), which is based on D'Souza and Ng, ACL 2015.
     """
     found: list[str] = []
     if match := _OF.fullmatch(mention):
@@ -33,9 +33,9 @@ def parts(mention: str, count: int) -> list[str] | None:
 
 
 def looked_up(mention: str, gold: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
-    """Return the mentions that a mention is looked up as, and the gold ids, any of which is right for each of them.
+    """Return the mentions under which a mention is looked up, and its gold ids. For each of these mentions any of the ids is right.
 
-    Of gold ids of MeSH and OMIM those of MeSH count. A mention that no rule splits into as many parts as it has ids is looked up whole.
+    If there are ids of MeSH and OMIM, only those of MeSH count. A mention is looked up whole if no rule splits it into as many parts as it has ids.
 
     Args:
         mention: The mention, in lower case.

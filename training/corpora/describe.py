@@ -1,4 +1,4 @@
-"""What a corpus holds, counted: what a table of results says of its gold, and what is wrong with it."""
+"""Count what a corpus holds: the facts about its gold for a table of results, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def describe(corpus: Corpus) -> dict[str, Any]:
         corpus: The corpus.
 
     Returns:
-        documents (texts); mentions; of these: alternatives (several right answers), composites (several ids in one answer), without_id, nil
-        (annotators say that there is no concept), of_documents (ids of a whole text), without_text (their document has none), overlapping
-        (with another one), off_their_offsets (another text stands there); kinds, each with its mentions; read, the reader's counts.
+        documents: number of texts; mentions: number of mentions. Of these: alternatives (with several right answers), composites (several ids in one
+        answer), without_id, nil (annotators found no concept), of_documents (ids of a whole text), without_text (their document has no text),
+        overlapping (with another mention), off_their_offsets (another text is at their offsets). kinds: mentions per kind; read: the reader's counts.
     """
     kinds = Counter(mention.kind for mention in corpus.mentions)
     return {
@@ -43,7 +43,7 @@ def overlapping(mentions: list[GoldMention]) -> int:
     """Count the mentions of one document that share a character with another one. They stay in a corpus and in the span group of Docs."""
     spans = sorted((m.start, m.end, i) for i, m in enumerate(mentions) if m.end > m.start)
     found: set[int] = set()
-    reach, last = 0, -1  # the end that is furthest right so far, and whose it is
+    reach, last = 0, -1  # the largest end so far, and the mention that has it
     for start, end, i in spans:
         if start < reach:
             found.update((last, i))

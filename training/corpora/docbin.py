@@ -17,22 +17,22 @@ from .mention import GoldMention
 def read_docbin(path: Path, *, group: str | None = None, vocabulary: str = "") -> Corpus:
     """Read a `.spacy` file.
 
-    A document is named by its place in the file; the kind of a mention is its label. No custom attribute is needed or read. Counted: mentions
-    without a kb_id, which stay.
+    A document is named by its position in the file; the kind of a mention is its label. No custom attribute is needed or read. Mentions without a
+    kb_id are counted and kept.
 
     Args:
         path: The file.
         group: The span group that holds the mentions; None: `doc.ents`.
-        vocabulary: Of ids without a prefix, as in `gold_id`.
+        vocabulary: Vocabulary of ids without a prefix, as in `gold_id`.
 
     Raises:
-        SapbertError: E564 (no link), E565 (no document has the group), E567 (no DocBin).
+        SapbertError: E564 (no link), E565 (no document has the group), E567 (not a DocBin).
     """
     path = Path(path)
     try:
         docs: list[Doc] = list(DocBin().from_disk(path).get_docs(Vocab()))
-    except Exception as error:  # zlib's, msgpack's and spaCy's own, by where it is damaged
-        raise fail("E567", path=path, layout="docbin", why=f"it is damaged, or no DocBin ({type(error).__name__})") from error
+    except Exception as error:  # an error of zlib, msgpack or spaCy, depending on where the file is damaged
+        raise fail("E567", path=path, layout="docbin", why=f"it is damaged, or not a DocBin ({type(error).__name__})") from error
     if group is not None and not any(group in doc.spans for doc in docs):
         known = sorted({key for doc in docs for key in doc.spans})
         raise fail("E565", path=path, group=group, known=", ".join(known) or "none")

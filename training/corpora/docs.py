@@ -1,4 +1,4 @@
-"""Corpus -> Docs with gold spans, offsets that fit, and abbreviations over a text."""
+"""Make Docs with gold spans from a corpus, check offsets, and resolve abbreviations over a text."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..errors import fail
 from .corpus import Corpus, placed
 from .mention import GoldMention
 
-GOLD = "gold"  # the span group: gold mentions may overlap, which doc.ents may not
+GOLD = "gold"  # the span group of gold mentions; they may overlap, so doc.ents cannot hold them
 
 
 def by_document(corpus: Corpus) -> dict[str, list[GoldMention]]:
-    """Group mentions by document, in the order of the documents, in which a pipeline sees them. Documents without a text come last."""
+    """Group mentions by document. Documents are in the order in which a pipeline gets them; those without a text come last."""
     found: dict[str, list[GoldMention]] = {document: [] for document in corpus.documents}
     for mention in corpus.mentions:
         found.setdefault(mention.document, []).append(mention)
@@ -27,8 +27,12 @@ def by_document(corpus: Corpus) -> dict[str, list[GoldMention]]:
 
 
 def fitting(corpus: Corpus) -> tuple[Corpus, list[GoldMention]]:
-    """Split off the mentions that do not stand at their offsets; those without offsets stay in the corpus."""
-    # the length too: a slice is silent where it ends beyond the text
+    """Separate the mentions whose text is not at their offsets.
+
+    Returns:
+        The corpus without them, and these mentions. Mentions without offsets stay in the corpus.
+    """
+    # compare the length too: a slice that ends beyond the text raises no error
     fits = [
         not placed(corpus, m) or (m.end - m.start == len(m.text) and corpus.documents[m.document][m.start : m.end] == m.text) for m in corpus.mentions
     ]
@@ -37,9 +41,9 @@ def fitting(corpus: Corpus) -> tuple[Corpus, list[GoldMention]]:
 
 
 def make_docs(corpus: Corpus, nlp: object) -> list[tuple[Doc, list[GoldMention]]]:
-    """Make a Doc for each text, with its mentions as the span group `gold`. Tokens are cut at the gold offsets where they must be.
+    """Make a Doc for each text, with its mentions as the span group `gold`. Tokens are split at gold offsets where needed.
 
-    A mention whose document has no text becomes a Doc of its own, after those of the texts. Ids of a whole document have no span; only
+    Each mention whose document has no text becomes its own Doc, after those of the texts. Ids of a whole document have no span; only
     `by_document` has them.
 
     Args:
@@ -47,10 +51,10 @@ def make_docs(corpus: Corpus, nlp: object) -> list[tuple[Doc, list[GoldMention]]
         nlp: A pipeline with the tokenizer.
 
     Returns:
-        Docs, each with the mention of each span, in their order.
+        Docs, each with the mentions of its spans in the same order.
 
     Raises:
-        SapbertError: E543, if the text of a mention does not stand at its offsets.
+        SapbertError: E543, if the text of a mention is not at its offsets.
     """
     docs: list[tuple[Doc, list[GoldMention]]] = []
     for document, mentions in by_document(corpus).items():
@@ -81,8 +85,8 @@ def resolved_texts(corpus: Corpus) -> tuple[list[str], list[str]]:
         corpus: The corpus.
 
     Returns:
-        The text of each mention, in the order of `by_document`: as our linker resolves (whole mentions and words in them), and as scispaCy's
-        linker does (whole mentions only).
+        The resolved text of each mention, in the order of `by_document`: first as our linker resolves it (whole mentions and words in them), then as
+        scispaCy's linker does (only whole mentions).
 
     Raises:
         SapbertError: E546, without scispaCy, whose detector (Schwartz and Hearst 2003) finds the long forms; E543.
@@ -104,9 +108,9 @@ def resolved_texts(corpus: Corpus) -> tuple[list[str], list[str]]:
 
 
 def aligned(doc: Doc, vocab: Vocab, cuts: Iterable[int]) -> Doc:
-    """Return a Doc of the same text with tokens also cut at these characters."""
+    """Return a Doc of the same text whose tokens are also split at these character offsets."""
     inside = sorted(set(cuts))
-    text = doc.text  # spaCy joins it again each time
+    text = doc.text  # spaCy joins the tokens at each access
     words: list[str] = []
     spaces: list[bool] = []
     for token in doc:

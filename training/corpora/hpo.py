@@ -21,7 +21,7 @@ def read_gsc(lines: Iterable[str], *, source: str | Path = "GSC+") -> Corpus:
 
     Args:
         lines: The lines.
-        source: What errors name.
+        source: File name for error messages.
 
     Raises:
         SapbertError: E560, for a line, or an id without a text.
@@ -48,10 +48,10 @@ def read_gsc(lines: Iterable[str], *, source: str | Path = "GSC+") -> Corpus:
 
 
 def read_jax(path: Path) -> Corpus:
-    """Read JAX: a folder with `…_gold.json` ({document: {HPO id: label}}) and the texts, `document.txt`, in a tar.gz or beside it.
+    """Read JAX: a folder with `…_gold.json` ({document: {HPO id: label}}) and the texts, `document.txt`, as files or in a tar.gz.
 
-    Ids belong to the document, not to places in it: mentions have no text and no offsets. Counted: documents of the gold without a text, which
-    are left out, and texts without gold, which stay.
+    Ids belong to the whole document, so mentions have no text and no offsets. Gold documents without a text are counted and left out; texts without
+    gold are counted and kept.
 
     Args:
         path: The folder.
@@ -66,7 +66,7 @@ def read_jax(path: Path) -> Corpus:
     gold = _gold(path)
     documents = _texts(path)
     if not documents:
-        raise fail("E567", path=path, layout="jax", why=f"no document.txt lies in it, nor in a {TEXTS}")
+        raise fail("E567", path=path, layout="jax", why=f"neither it nor a {TEXTS} in it holds a document.txt")
     mentions = [
         GoldMention(document, 0, 0, "", ((concept_id,),))
         for document, ids in gold.items()
@@ -84,7 +84,7 @@ def _gold(path: Path) -> dict[str, dict[str, Any]]:
     try:
         found = json.loads(files[0].read_text(encoding="utf-8"))
     except ValueError as error:
-        raise fail("E567", path=files[0], layout="jax", why=f"it is no JSON ({type(error).__name__})") from error
+        raise fail("E567", path=files[0], layout="jax", why=f"it is not JSON ({type(error).__name__})") from error
     if not isinstance(found, dict) or not all(isinstance(ids, dict) for ids in found.values()):
         raise fail("E567", path=files[0], layout="jax", why="it is not {document: {HPO id: label}}")
     return found

@@ -1,4 +1,4 @@
-"""Gold ids as corpora write them -> alternatives of canonical ids. The one place that does so."""
+"""Turn gold ids as corpora write them into alternatives of canonical ids. No other module does this."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from spacy_sapbert.readers.medic import identifier
 
 from .mention import Ids
 
-NIL = "-1"  # annotators say that the vocabulary has no such concept
-_NILS = frozenset({"-1", "-", "cui-less", "cuiless", "nil", "concept_less", "concepts:0"})  # the last is TwiMed's, where annotators disagreed
+NIL = "-1"  # annotators found no such concept in the vocabulary
+_NILS = frozenset({"-1", "-", "cui-less", "cuiless", "nil", "concept_less", "concepts:0"})  # the last: TwiMed's annotators disagreed
 
 
 def gold_id(text: str, vocabulary: str = "") -> str:
     """Return an id in its canonical spelling.
 
-    Bare MeSH ids (D…, C…) and OMIM numbers get their prefix, `UMLS:C0000001` loses it, `mesh:`, `MIM:`, `SCTID:` … are spelt as the package
-    spells them. A CUI behind a prefix of no vocabulary is a CUI: TwiMed writes `Concepts:C0087169`. An id of no known form stays as it is;
-    `CUI-less` and the like become NIL.
+    Bare MeSH ids (D…, C…) and OMIM numbers get their prefix, `UMLS:C0000001` loses it, and the prefixes `mesh:`, `MIM:`, `SCTID:` … are spelt as in
+    the package. A CUI after an unknown prefix is a CUI: TwiMed writes `Concepts:C0087169`. An id of unknown form is not changed;
+    `CUI-less` and similar marks become NIL.
 
     Args:
         text: The id as the corpus writes it.
-        vocabulary: Of ids without a prefix, if it is neither MeSH nor OMIM nor UMLS ("SNOMEDCT_US": `22298006`).
+        vocabulary: Vocabulary of ids without a prefix, if it is not MeSH, OMIM or UMLS ("SNOMEDCT_US": `22298006`).
     """
     text = text.strip()
     if text.lower() in _NILS:
@@ -38,8 +38,8 @@ def gold_id(text: str, vocabulary: str = "") -> str:
 def gold_ids(text: str, vocabulary: str = "") -> tuple[Ids, ...]:
     """Return the alternatives that a corpus writes: `D001943|D010051+OMIM:1` is ((MESH:D001943,), (MESH:D010051, OMIM:1)).
 
-    `|` separates alternatives, `+` and `,` separate the parts of a composite. Ids that come twice in a composite, and alternatives that hold the
-    same ids, are kept once.
+    `|` separates alternatives, `+` and `,` separate the parts of a composite. Ids that occur twice in a composite are kept once, as are alternatives
+    with the same ids.
 
     Args:
         text: The ids as the corpus writes them.

@@ -18,13 +18,13 @@ _BREAKS = ("br", "div", "li", "ol", "ul", "p")
 def read_labeledin(lines: Iterable[str], *, source: str | Path = "LabeledIn") -> Corpus:
     """Read LabeledIn's `LabeledIn_annotated_XML.txt`: `drug|label|text|other labels`, with `<annotation cui="C…">mention</annotation>` in the text.
 
-    HTML marks are removed; those of paragraphs and lists become line breaks. Two CUIs (`C1;C2`) are the parts of a composite mention. Generics
-    repeat the text of a label: of equal texts the first one counts. Counted: documents left out for that, and mentions without a CUI, which are
-    left out too.
+    HTML tags are removed; those of paragraphs and lists become line breaks. Two CUIs (`C1;C2`) are the parts of a composite mention. Generic drugs
+    repeat the text of a label, so of equal texts only the first is kept. The reader counts what it leaves out: such documents, and mentions without
+    a CUI.
 
     Args:
         lines: The lines.
-        source: What errors name.
+        source: File name for error messages.
 
     Raises:
         SapbertError: E560, for a line.
@@ -60,7 +60,7 @@ def read_labeledin(lines: Iterable[str], *, source: str | Path = "LabeledIn") ->
 
 
 def _plain(marked: str) -> tuple[str, list[tuple[int, int, str]]]:
-    """Return a text without marks, and (start, end, CUIs) of its annotations."""
+    """Return a text without HTML tags, and (start, end, CUIs) of its annotations."""
     made, at, length = [], 0, 0
     found: list[tuple[int, int, str]] = []
 

@@ -1,4 +1,4 @@
-"""The one door: a path of any layout -> Corpus. Layouts are told, or recognised by content."""
+"""Read a corpus of any layout. The layout is given, or recognised from the content."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from .psytar import SHEETS, read_psytar
 from .pubtator import read_pubtator
 from .tables import SMM4H, read_askapatient, read_biomap, read_cometa, read_smm4h, read_tsv
 
-_LOOKED_AT = 50  # lines that a layout is recognised by
-_ZLIB = b"\x78"  # what a DocBin begins with, and UTF-8 text of these layouts does not: the next byte is none of ASCII's printable ones
+_LINES_TO_RECOGNISE = 50  # number of lines from which a layout is recognised
+_ZLIB = b"\x78"  # first byte of a DocBin. A text may begin with it too ("x"), but then the second byte is printable ASCII
 
 
 class Layout(NamedTuple):
-    """How a layout is read.
+    """The reader of a layout.
 
     Attributes:
-        read: Its reader.
-        lines: Whether the reader takes lines; else it takes a path.
+        read: The reader.
+        lines: Whether the reader takes lines; if not, it takes a path.
     """
 
     read: Callable[..., Corpus]
@@ -65,7 +65,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "tsv": Layout(read_tsv, True),
     "xlbel": Layout(read_xlbel, True),
 }
-_PER_CALL = ("source", "kinds", "encoding")  # options of the door itself
+_PER_CALL = ("source", "kinds", "encoding")  # parameters of readers that `read_corpus` sets itself
 
 
 def read_corpus(
@@ -81,11 +81,11 @@ def read_corpus(
 
     Args:
         path: The file or folder.
-        layout: The layout; None: it is recognised by content.
+        layout: The layout; None: it is recognised from the content.
         kinds: Only mentions of these kinds (PubTator's kinds, semantic types, labels); None: all.
         documents: Only these documents, such as those of a split (`read_split`); None: all.
-        encoding: Of texts; None: what the layout prescribes, else UTF-8.
-        options: The reader's own: granularity of COMETA, group of a DocBin, vocabulary of bare ids, texts of a TSV.
+        encoding: Encoding of the files; None: what the layout prescribes, or UTF-8.
+        options: Options of the reader: granularity of COMETA, group of a DocBin, vocabulary of bare ids, texts of a TSV.
 
     Raises:
         SapbertError: E401 (no such path), E404 (encoding), E561 (no such layout), E562 (none is recognised), E563 (no mentions), E564 (no ids),
@@ -125,20 +125,20 @@ def read_split(path: Path) -> frozenset[str]:
 
 
 def vocabulary_of_layout(layout: str) -> str:
-    """Return the vocabulary of ids without a prefix that the reader of a layout takes for granted; "" for most."""
+    """Return the vocabulary that the reader of a layout assumes for ids without a prefix; "" for most layouts."""
     parameter = inspect.signature(LAYOUTS[layout].read).parameters.get("vocabulary")
     return str(parameter.default) if parameter else ""
 
 
 def recognise(path: Path, encoding: str = "utf-8") -> str:
-    """Recognise the layout of a file or folder by its content. File names count only in folders whose layout prescribes them.
+    """Recognise the layout of a file or folder from its content. File names are used only for folders whose layout prescribes them.
 
     Args:
         path: The file or folder.
-        encoding: Of the file.
+        encoding: Encoding of the file.
 
     Raises:
-        SapbertError: E562, which shows the shape of the first line; E563 (nothing in it); E404.
+        SapbertError: E562, which describes the first line; E563 (it is empty); E404.
     """
     if path.is_dir():
         sheet = f"{SHEETS['ADR'][0]}.csv"
@@ -159,7 +159,7 @@ def recognise(path: Path, encoding: str = "utf-8") -> str:
         raise fail("E563", path=path, documents=0, kinds="")
     if start[:1] == _ZLIB and len(start) == 2 and not 32 <= start[1] < 127 and start[1] != 9:
         return "docbin"
-    head = list(islice(((n, line) for n, line in numbered_lines(path, encoding) if line.strip()), _LOOKED_AT))
+    head = list(islice(((n, line) for n, line in numbered_lines(path, encoding) if line.strip()), _LINES_TO_RECOGNISE))
     if not head:
         raise fail("E563", path=path, documents=0, kinds="")
     layout = _by_lines([line for _, line in head])
@@ -200,7 +200,7 @@ def _by_lines(lines: list[str]) -> str | None:
 
 
 def _bars(lines: list[str]) -> str | None:
-    """Tell XL-BEL (`CUI||…`; a few of its ids are none) from a dictionary with other ids: the two have the same layout, except for sentences."""
+    """Distinguish XL-BEL from a dictionary with other ids: both write `id||…`. Most ids of XL-BEL are CUIs, but not all."""
     ids: dict[str, None] = dict.fromkeys(line.partition("||")[0] for line in lines)
     if 2 * sum(any(CUI.fullmatch(i) for i in text.split("|")) for text in ids) > len(ids):
         return "xlbel"
@@ -208,5 +208,5 @@ def _bars(lines: list[str]) -> str | None:
 
 
 def _known_ids(text: str) -> bool:
-    """Say whether ids are of a known form; without this, any table would count as one of mentions."""
+    """Say whether all ids have a known form. Without this check any table would be taken for a table of mentions."""
     return all(i == NIL or identifier(i) for ids in gold_ids(text) for i in ids) and bool(gold_ids(text))

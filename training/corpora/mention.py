@@ -1,4 +1,4 @@
-"""Mentions that annotators gave concepts, and these concepts as rows of a knowledge base."""
+"""Mentions with the concepts that annotators gave them, and these concepts as rows of a knowledge base."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class GoldMention(NamedTuple):
         end: The character after the last one.
         text: The mention as the corpus writes it.
         gold: The alternatives; any of them is right. Each holds one id, or several for a composite ("A+B").
-        kind: The corpus's type of the mention ("Disease", "T047", "T116,T123"), "" where it has none.
+        kind: The corpus's type of the mention ("Disease", "T047", "T116,T123"), "" if it has none.
     """
 
     document: str
@@ -42,14 +42,14 @@ class Gold(NamedTuple):
 
     @property
     def answerable(self) -> bool:
-        """Return whether some alternative is in the knowledge base with all of its ids."""
+        """Whether the knowledge base has all ids of at least one alternative."""
         return any(None not in alternative for alternative in self.alternatives)
 
 
 def resolve_gold(mention: GoldMention, rows_of: Callable[[str], Sequence[int]]) -> Gold:
     """Look up the gold ids of a mention in a knowledge base.
 
-    A code of several concepts stands for as many alternatives; in a composite, for the best of these concepts.
+    A code of several concepts gives one alternative for each of them; in a composite it gives the first of them.
 
     Args:
         mention: The mention with its gold ids.

@@ -1,4 +1,4 @@
-"""PsyTAR: patients' reviews of four antidepressants; a workbook, or its sheets as CSV files."""
+"""PsyTAR: patients' reviews of four antidepressants, as a workbook or as its sheets in CSV files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .corpus import Corpus
 from .ids import gold_ids
 from .mention import GoldMention
 
-COLUMNS = {"umls": ("UMLS1", "UMLS2"), "snomed": ("SNOMED-CT", "SNOMED-CT.1")}  # of two columns with one name, the second gets `.1`
+COLUMNS = {"umls": ("UMLS1", "UMLS2"), "snomed": ("SNOMED-CT", "SNOMED-CT.1")}  # the second of two columns with the same name gets `.1`
 SHEETS = {"ADR": ("ADR_Mapped", "ADRs"), "WD": ("WD-Mapped", "WDs"), "SSI": ("SSI_Mapped", "SSI"), "DI": ("DI_Mapped", "DIs")}
 VOCABULARIES = {"umls": "", "snomed": "SNOMEDCT_US"}
 _ID = re.compile(r"\s*(C\d{7}|\d{6,18})(?:\.0)?\b")  # `C0917801 / Insomnia`; a number may come as 193462001.0
@@ -23,8 +23,8 @@ def read_psytar(path: Path, *, terminology: str = "umls") -> Corpus:
     """Read PsyTAR's workbook, or a folder with its sheets as CSV files (`ADR_Mapped.csv`, `WD-Mapped.csv`, `SSI_Mapped.csv`, `DI_Mapped.csv`).
 
     A row of a mapped sheet has a mention (column ADRs, WDs, SSI or DIs) and up to two concepts, `id / name`, which are the parts of a composite.
-    The kind of a mention is that of its sheet: ADR, WD, SSI, DI. A review (drug_id) is a document, without its text. Counted: rows without a
-    concept, which stay, without an id.
+    The kind of a mention is that of its sheet: ADR, WD, SSI, DI. A review (drug_id) is a document without a text. Rows without a concept are counted
+    and kept as mentions without an id.
 
     Args:
         path: The workbook or the folder.
@@ -59,7 +59,7 @@ def read_psytar(path: Path, *, terminology: str = "umls") -> Corpus:
 
 
 def _records(rows: Sequence[Sequence[str]]) -> Iterator[dict[str, str]]:
-    """Yield the rows of a sheet by column; of columns with the same name, the second has `.1` behind it."""
+    """Yield the rows of a sheet by column name; the second of two columns with the same name gets `.1`."""
     header: list[str] = []
     for name in rows[0] if rows else ():
         header.append(name if name not in header else f"{name}.1")
@@ -77,7 +77,7 @@ def _folder(path: Path) -> dict[str, list[list[str]]]:
 
 
 def _workbook(path: Path) -> dict[str, list[list[str]]]:
-    """Return sheet -> rows of a workbook. Names of sheets and columns lose the spaces around them: one is called `WD-Mapped `."""
+    """Return sheet -> rows of a workbook. Spaces around the names of sheets and columns are removed: one sheet is called `WD-Mapped `."""
     try:
         import openpyxl
     except ImportError as error:
@@ -88,5 +88,5 @@ def _workbook(path: Path) -> dict[str, list[list[str]]]:
             sheet.title.strip(): [["" if cell is None else str(cell).strip() for cell in row] for row in sheet.iter_rows(values_only=True)]
             for sheet in book.worksheets
         }
-    except Exception as error:  # zipfile's, openpyxl's own and XML's, by where it is damaged
-        raise fail("E567", path=path, layout="psytar", why=f"it is no workbook ({type(error).__name__})") from error
+    except Exception as error:  # an error of zipfile, openpyxl or XML, depending on where the file is damaged
+        raise fail("E567", path=path, layout="psytar", why=f"it is not a workbook ({type(error).__name__})") from error

@@ -14,7 +14,7 @@ from .mention import GoldMention, Ids
 
 _HEAD = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 _RELATION = re.compile(r"[^\t]+\t[A-Za-z][\w -]*\t[^\t]+\t[^\t]+(\t[^\t]*)?")
-_BARE = {"GeneOrGeneProduct": "NCBIGene", "Gene": "NCBIGene", "OrganismTaxon": "NCBITaxon", "Species": "NCBITaxon"}  # numbers that are not OMIM's
+_BARE = {"GeneOrGeneProduct": "NCBIGene", "Gene": "NCBIGene", "OrganismTaxon": "NCBITaxon", "Species": "NCBITaxon"}  # vocabulary of bare numbers
 _VARIANTS = frozenset({"SequenceVariant", "DNAMutation", "ProteinMutation"})  # `c|SUB|G|1064|A` is one id
 _EXPECTED = "`id|t|title`, `id|a|abstract`, `id TAB start TAB end TAB mention TAB kind TAB ids` or a relation"
 
@@ -27,12 +27,12 @@ def read_pubtator(lines: Iterable[str], kinds: Collection[str] | None = None, *,
     genes and species are NCBI's. BC5CDR names the parts of a composite in a seventh field: there, `|` separates the ids of the parts.
     MedMentions' kinds are semantic types, separated by commas.
 
-    Counted: lines of relations (`id TAB CID TAB id TAB id`), which are left out; documents that come twice, whose mentions then do too.
+    Lines of relations (`id TAB CID TAB id TAB id`) are counted and left out. Documents that occur twice are counted; their mentions are kept twice.
 
     Args:
         lines: The lines.
         kinds: Only mentions of these kinds; None: all.
-        source: What errors name.
+        source: File name for error messages.
 
     Raises:
         SapbertError: E560 (a line), E566 (a mention of a document without a title).
@@ -54,7 +54,7 @@ def read_pubtator(lines: Iterable[str], kinds: Collection[str] | None = None, *,
                 raise misfit(source, number, line, _EXPECTED)
             document, start, end, text, kind = fields[:5]
             if wanted(kind, kinds):
-                if len(text) > int(end) - int(start):  # NCBI-disease writes one mention with spaces that its offsets leave out
+                if len(text) > int(end) - int(start):  # one mention of NCBI-disease has spaces around it that its offsets do not count
                     text = text.strip()
                 mentions.append(GoldMention(document, int(start), int(end), text, _gold(kind, fields[5:]), kind))
     if unknown := dict.fromkeys(mention.document for mention in mentions if mention.document not in titles):
@@ -64,7 +64,7 @@ def read_pubtator(lines: Iterable[str], kinds: Collection[str] | None = None, *,
 
 
 def _gold(kind: str, rest: list[str]) -> tuple[Ids, ...]:
-    """Return the gold of a mention from the last fields: ids, if there are any, and the parts of a composite (BC5CDR)."""
+    """Return the gold of a mention from its last fields: the ids, if there are any, and the parts of a composite (BC5CDR)."""
     if not rest:
         return ()
     if kind in _VARIANTS:

@@ -1,4 +1,4 @@
-"""Documents that stand in two corpora or two splits: what is measured on one was then seen in the other."""
+"""Find documents that are in two corpora or two splits. If one is trained on and the other measured, the figures are too good."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from spacy_sapbert.kb.concept import normalise
 
 from .corpus import MADE_UP, Corpus
 
-NAMED = 20  # ids that a report names; all are counted
-PIECE = 80  # letters: texts that are as long are also found within others, as an abstract within itself and its title
+NAMED = 20  # number of ids that a report names; all are counted
+PIECE = 80  # letters: a text of at least this length is also found within another text, such as an abstract within title and abstract
 
 Place = tuple[str, str]  # corpus, document
 
@@ -23,7 +23,7 @@ class Shared(NamedTuple):
         left: Name of one corpus.
         right: Name of the other.
         by_id: Documents with the same id in both.
-        by_text: (left id, right id) of those with the same text.
+        by_text: (left id, right id) of documents with the same text.
     """
 
     left: str
@@ -33,15 +33,16 @@ class Shared(NamedTuple):
 
     @property
     def documents(self) -> tuple[str, ...]:
-        """Ids in `left` of all documents that are shared in either way."""
+        """Ids in `left` of all documents that are shared by id or by text."""
         return tuple(dict.fromkeys([*self.by_id, *(left for left, _ in self.by_text)]))
 
 
 def shared_documents(corpora: Mapping[str, Corpus]) -> list[Shared]:
-    """Find the documents that any two corpora share; pairs of corpora that share none are left out.
+    """Find the documents that two corpora share, for every pair of corpora. Pairs that share none are left out.
 
-    Ids count as the corpora write them, also those of documents without a text, but not ids that a reader made up. Texts are equal if they
-    differ only in case, spaces and punctuation, or if one of at least PIECE letters is within the other. Takes about 3 s for a million letters.
+    Ids are compared as the corpora write them, with those of documents without a text, but without ids that a reader made up. Texts are equal if
+    they differ only in case, spaces and punctuation, or if one of at least PIECE letters is within the other. It takes about 3 s for a million
+    letters.
 
     Args:
         corpora: Name -> corpus or part.
@@ -58,7 +59,7 @@ def shared_documents(corpora: Mapping[str, Corpus]) -> list[Shared]:
 
 
 def sharing_report(shared: Sequence[Shared]) -> list[dict[str, Any]]:
-    """Return the counts and the first NAMED ids, for JSON; no text."""
+    """Return the counts and the first NAMED ids for JSON, without any text."""
     return [
         {
             "corpora": [pair.left, pair.right],
@@ -84,8 +85,8 @@ def _texts(corpus: Corpus) -> Iterator[tuple[str, str]]:
 
 
 def _same_texts(texts: Mapping[Place, str]) -> dict[Place, dict[str, list[str]]]:
-    """Return each text (corpus, document) -> other corpora -> their documents with the same text."""
-    pieces: dict[str, list[Place]] = {}  # the middle of a text, or a short one whole: what is looked for in every other text
+    """Return place of each text -> other corpus -> its documents with the same text."""
+    pieces: dict[str, list[Place]] = {}  # the middle of each text, or a short text whole, which is searched in every other text
     for place, letters in texts.items():
         pieces.setdefault(_middle(letters), []).append(place)
     pairs: set[tuple[Place, Place]] = set()

@@ -24,15 +24,15 @@ SMM4H = {  # what a cell is -> names of its column
 
 
 def read_tsv(lines: Iterable[str], *, texts: Mapping[str, str] | None = None, vocabulary: str = "", source: str | Path = "TSV") -> Corpus:
-    """Read a TSV: mention TAB ids, and if given: document, start, end. Quotes are characters like others.
+    """Read a TSV: mention TAB ids, and optionally document, or document, start and end. Quotes have no special meaning.
 
-    A first line `mention TAB ids …` names the columns, which may then stand in another order.
+    A first line `mention TAB ids …` names the columns, which may then be in another order.
 
     Args:
         lines: The lines.
-        texts: Document -> text; without it, mentions have no place.
-        vocabulary: Of ids without a prefix, as in `gold_id`.
-        source: What errors name.
+        texts: Document -> text; without it, mentions have no text around them.
+        vocabulary: Vocabulary of ids without a prefix, as in `gold_id`.
+        source: File name for error messages.
 
     Raises:
         SapbertError: E560 (a line), E566 (documents that `texts` does not have).
@@ -63,14 +63,14 @@ def read_tsv(lines: Iterable[str], *, texts: Mapping[str, str] | None = None, vo
 def read_cometa(lines: Iterable[str], *, granularity: str = "general", vocabulary: str = SNOMED, source: str | Path = "COMETA") -> Corpus:
     """Read COMETA: a CSV separated by tabs, with `Term`, `General SNOMED ID`, `Specific SNOMED ID`, `Example`.
 
-    The mention is looked for in its example, which is then its document, named by the column ID or the number of the row. Counted: terms that
-    are not in their example, which have no place; terms that are there more than once, of which the first is taken.
+    The term is searched in its example. If it is found, the example becomes the document of the mention, named by the column ID or the number of the
+    row. Terms that are not in their example are counted and have no offsets. Terms that occur there more than once are counted; the first is taken.
 
     Args:
         lines: The lines.
         granularity: Which of the two ids is gold, "general" or "specific".
-        vocabulary: Of ids without a prefix.
-        source: What errors name.
+        vocabulary: Vocabulary of ids without a prefix.
+        source: File name for error messages.
 
     Raises:
         SapbertError: E560 (a row), E568 (granularity).
@@ -107,8 +107,8 @@ def read_askapatient(lines: Iterable[str], *, vocabulary: str = SNOMED, source: 
 
     Args:
         lines: The lines.
-        vocabulary: Of ids without a prefix.
-        source: What errors name.
+        vocabulary: Vocabulary of ids without a prefix.
+        source: File name for error messages.
 
     Raises:
         SapbertError: E560, for a line.
@@ -130,14 +130,14 @@ def read_askapatient(lines: Iterable[str], *, vocabulary: str = SNOMED, source: 
 def read_smm4h(lines: Iterable[str], *, vocabulary: str = MEDDRA, source: str | Path = "SMM4H") -> Corpus:
     """Read mentions of tweets with MedDRA codes: SMM4H's tables, and the splits of Portelli et al.
 
-    Of 2017: `id TAB mention TAB code`, without a head. Later: tabs and a head with `tweet_id`, `extraction` and `meddra_code`. Of Portelli et al.:
-    commas and a head with `samp_id`, `ae` and `term_code`. A tweet is a document, without its text. Counted: rows without a mention (tweets in
-    which there is none), which are left out.
+    Tables of 2017: `id TAB mention TAB code`, without a header. Later tables: tabs and a header with `tweet_id`, `extraction` and `meddra_code`.
+    Portelli et al.: commas and a header with `samp_id`, `ae` and `term_code`. A tweet is a document without a text. Rows without a mention (tweets
+    that have none) are counted and left out.
 
     Args:
         lines: The lines.
-        vocabulary: Of ids without a prefix.
-        source: What errors name.
+        vocabulary: Vocabulary of ids without a prefix.
+        source: File name for error messages.
 
     Raises:
         SapbertError: E560, for a row.
@@ -161,7 +161,7 @@ def read_smm4h(lines: Iterable[str], *, vocabulary: str = MEDDRA, source: str | 
         if len(cells) == 3 and cells[1].strip() in ("", "-"):
             left_out += 1
         elif not gold:
-            raise misfit(source, number, "\t".join(cells), "`id TAB mention TAB code`, or a head with the columns of a mention and its code")
+            raise misfit(source, number, "\t".join(cells), "`id TAB mention TAB code`, or a header with the columns of a mention and its code")
         else:
             mentions.append(GoldMention(cells[0].strip(), 0, 0, " ".join(cells[1].split()), gold))
     return Corpus({}, mentions, {"without_mention": left_out} if left_out else {})
@@ -172,7 +172,7 @@ def read_biomap(lines: Iterable[str], *, source: str | Path = "biomap") -> Corpu
 
     Args:
         lines: The lines.
-        source: What errors name.
+        source: File name for error messages.
 
     Raises:
         SapbertError: E560, for a row.
@@ -185,10 +185,12 @@ def _rows(lines: Iterable[str], columns: Iterable[str], delimiter: str, source: 
     """Return (line number, row) of a CSV that must have these columns."""
     reader = csv.DictReader((f"{line}\n" for line in lines), delimiter=delimiter)
     if missing := [column for column in columns if column not in (reader.fieldnames or ())]:
-        raise misfit(source, 1, delimiter.join(reader.fieldnames or ()), f"a head with {', '.join(f'`{column}`' for column in missing)}")
+        raise misfit(source, 1, delimiter.join(reader.fieldnames or ()), f"a header with {', '.join(f'`{column}`' for column in missing)}")
     found = []
     for row in reader:
-        if None in row or None in row.values():  # too many cells, too few
-            raise misfit(source, reader.line_num, "\t".join(cell for cell in row.values() if isinstance(cell, str)), "as many cells as the head has")
+        if None in row or None in row.values():  # too many or too few cells
+            raise misfit(
+                source, reader.line_num, "\t".join(cell for cell in row.values() if isinstance(cell, str)), "as many cells as the header has"
+            )
         found.append((reader.line_num, row))
     return found

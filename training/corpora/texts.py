@@ -1,4 +1,4 @@
-"""Notes without gold."""
+"""Read notes without gold."""
 
 from __future__ import annotations
 

@@ -574,7 +574,7 @@ def test_options_of_the_door(tmp_path):
         ("a\tD006527\tn1\tx\t5\n", "tsv", "E560.*line 1"),
         ("1\ta\n", "askapatient", "E560.*line 1"),
         ("T1\tDisease x 5\tJohn\n", "brat", "E567.*its text"),
-        ("not json", "docbin", "E567.*damaged, or no DocBin"),
+        ("not json", "docbin", "E567.*damaged, or not a DocBin"),
         ("", None, "E563"),
         ("", "pubtator", "E563.*holds no mentions .0 documents.: an empty split"),
         ("7|t|A.\n", None, "E563.*1 documents"),

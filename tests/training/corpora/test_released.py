@@ -109,7 +109,7 @@ def test_psytar_as_a_workbook(tmp_path):
     book.save(tmp_path / "PsyTAR_dataset.xlsx")
     assert corpora.read_corpus(tmp_path / "PsyTAR_dataset.xlsx").mentions == PSYTAR_MENTIONS
     (tmp_path / "PsyTAR_dataset.xlsx").write_bytes(b"PK\x03\x04 cut off")
-    with pytest.raises(SapbertError, match=r"E567.*it is no workbook"):
+    with pytest.raises(SapbertError, match=r"E567.*it is not a workbook"):
         corpora.read_corpus(tmp_path / "PsyTAR_dataset.xlsx")
 
 
