@@ -1,1 +1,1 @@
-"""What models are trained on: pairs, definitions, translations, mentions."""
+"""Make the data that models are trained on: pairs, definitions, translations, mentions."""

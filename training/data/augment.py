@@ -10,7 +10,7 @@ from ..errors import fail
 from ..registry import registry
 
 Augment = Callable[[str, str], str]  # (name, salt) -> changed name
-MIN_CHARS = 7  # in a shorter name, two letters in the wrong order may make another word
+MIN_CHARS = 7  # in a shorter name, two swapped letters may make another word
 
 
 def reorder(name: str, chance: random.Random) -> str:
@@ -47,17 +47,17 @@ def respell(name: str) -> str:
 
 
 def modify(name: str, chance: random.Random) -> str:
-    """Put words in front that notes add and that do not change the concept: "suspected pneumonia"."""
+    """Add words before the name that notes use and that do not change the concept: "suspected pneumonia"."""
     return f"{chance.choice(MODIFIERS)} {name}"
 
 
-# No word that distinguishes concepts: no side, severity, onset, inheritance or acuteness
+# No words that distinguish concepts, such as side, severity, onset, inheritance or acuteness
 MODIFIERS = (
     *("advanced", "confirmed", "diagnosis of", "evidence of", "fatal", "grade 1", "grade 2", "history of", "known", "longstanding", "marked"),
     *("possible", "probable", "signs of", "significant", "sporadic", "stage i", "stage ii", "stage iii", "suspected"),
     *("symptoms of", "typical", "underlying", "unexplained", "worsening"),
 )
-# British, then American. Only at the beginning of a word: the "hemo" of "chemotherapy" is not blood
+# Pairs of British and American spelling. _STARTS only at the beginning of a word: the "hemo" of "chemotherapy" does not mean blood
 _STARTS = """haemat hemat haemo hemo haemangi hemangi leukaemi leukemi oedema edema oesoph esoph oestrogen estrogen oestrad estrad paediatr pediatr
 orthopaed orthoped anaesth anesth caecum cecum caecal cecal faecal fecal foetal fetal foetus fetus gynaec gynec homoeopath homeopath homoeosta homeosta
 leucocyt leukocyt leucopen leukopen behaviour behavior sulph sulf caesar cesar"""
@@ -87,12 +87,12 @@ KINDS: dict[str, Callable[[str, random.Random], str]] = {"reorder": reorder, "un
 def augment(share: float = 0.3, spelling: float = 0.0, modifiers: float = 0.0) -> Augment:
     """Return a function (name, salt) -> name that changes some names.
 
-    The same name with the same salt is always changed in the same way, whatever was drawn before.
+    The same name with the same salt is always changed in the same way, independent of earlier calls.
     So a resumed training sees the same names as one that was not interrupted.
 
     Args:
         share: Share of the names that are changed in one of four ways (`KINDS`), each equally often.
-        spelling: Share of the names that take the other spelling, British or American, if they have two.
+        spelling: Share of the names that get the other spelling, British or American, if they have two.
         modifiers: Share of the names that get words in front (`modify`).
 
     Raises:

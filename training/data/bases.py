@@ -1,4 +1,4 @@
-"""Choose the base that a workflow trains from: the one that the user names, else a model of the hub, else the one that is installed."""
+"""Choose the base that a workflow trains from: the one that the user names, or a model of the hub, or the installed one."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Optional
 from spacy_sapbert.files import write_text
 
 INSTALLED = "all-MiniLM-L6-v2"
-TIMEOUT = 5.0  # seconds until the hub has answered
+TIMEOUT = 5.0  # seconds to wait for the hub
 WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
 FILES = ("*.json", "*.txt", "*.model", *WEIGHTS)
 
 
 def choose_base(name: str, hub: str, out: Path) -> str:
-    """Write which base is trained from into a file, which `@FILE` stands for on the command line.
+    """Choose the base and write its name into a file. Commands read the name from there with `@FILE`.
 
     Args:
         name: The base that the user names; "" for none.
-        hub: The model of the hub that is taken without a name, if it can be had; "" for none.
+        hub: The model of the hub that is taken if the user names none and it can be downloaded; "" for none.
         out: The file. It holds the name of a base, or nothing for the installed one.
 
     Returns:
-        What to show: which base it is, and where the hub's can't be had, why, and how to name a folder.
+        A message for the user: the base. If the hub's model can't be downloaded, also the reason, and how to name a folder.
     """
     chosen, why = name, ""
     if not name and hub:
@@ -31,35 +31,35 @@ def choose_base(name: str, hub: str, out: Path) -> str:
         chosen = "" if why else hub
     write_text(out, chosen + "\n")
     if why:
-        return (
-            f"base: {INSTALLED}, because '{hub}' can't be had from the hub ({why}). To train from it, name a folder that holds it: --vars.base FOLDER"
-        )
+        return f"base: {INSTALLED}, because '{hub}' can't be downloaded from the hub ({why}). To train from it, name a folder that holds it: --vars.base FOLDER"
     return f"base: {chosen or INSTALLED}"
 
 
 def why_not_from_hub(name: str) -> str:
-    """Download a model of the hub, unless it is in the cache, and return why that is not possible; "" if it is there.
+    """Download a model of the hub, unless it is in the cache. Return "" if it is there, else the reason.
 
-    `HF_HUB_OFFLINE`, `HF_ENDPOINT` and `HF_HOME` mean what they mean to huggingface_hub. A hub that does not answer costs a few seconds.
+    `HF_HUB_OFFLINE`, `HF_ENDPOINT` and `HF_HOME` have the meaning that they have in huggingface_hub. If the hub does not answer, it takes a few seconds.
     """
     from huggingface_hub import hf_hub_url, snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
     from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
     from tqdm import tqdm
 
-    silent: Optional[OSError] = None
+    unreachable: Optional[OSError] = None
     try:
-        get_session().head(hf_hub_url(name, "config.json"), timeout=TIMEOUT)  # asked once: the client's own tries take most of a minute
-    except OSError as error:  # also where `HF_HUB_OFFLINE` is set: what is in the cache is taken
-        silent = error
+        get_session().head(hf_hub_url(name, "config.json"), timeout=TIMEOUT)  # the client's own retries take most of a minute
+    except OSError as error:  # or `HF_HUB_OFFLINE` is set: use only the cache
+        unreachable = error
     try:
         bar = tqdm if sys.stderr.isatty() else None
-        folder = Path(snapshot_download(name, allow_patterns=list(FILES), etag_timeout=TIMEOUT, tqdm_class=bar, local_files_only=silent is not None))
-    except LocalEntryNotFoundError as error:  # the reason is behind it
-        return _short(silent or error.__cause__ or error)
-    except (OSError, ValueError) as error:  # not found, refused, no such name, the disk is full …
+        folder = Path(
+            snapshot_download(name, allow_patterns=list(FILES), etag_timeout=TIMEOUT, tqdm_class=bar, local_files_only=unreachable is not None)
+        )
+    except LocalEntryNotFoundError as error:  # the reason is in its cause
+        return _short(unreachable or error.__cause__ or error)
+    except (OSError, ValueError) as error:  # not found, access refused, invalid name, full disk …
         return _short(error)
-    return "" if any(path for pattern in WEIGHTS for path in folder.glob(pattern)) else "its weights are not there"
+    return "" if any(path for pattern in WEIGHTS for path in folder.glob(pattern)) else "its weights are missing"
 
 
 def _short(error: BaseException) -> str:

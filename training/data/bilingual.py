@@ -20,7 +20,7 @@ from ..errors import fail
 
 LAYOUTS = ("babelon", "bars", "muse", "titles", "tsv")
 MADE_UP = "en:"  # prefix of the id of a concept that has only its English name
-_LOOKED_AT = 50  # lines by which a layout is recognised
+_LINES_TO_RECOGNISE = 50  # number of lines from which a layout is recognised
 _TABLE = ("english", "translation", "language", "concept_id")
 
 
@@ -31,7 +31,7 @@ class Bilingual(NamedTuple):
         english: The English name, normalised.
         translation: The name in the other language, normalised by the rules of that language.
         language: The other language, ISO 639-1.
-        concept_id: The file's, or "en:" and the English name.
+        concept_id: The id in the file, or "en:" and the English name.
     """
 
     english: str
@@ -66,9 +66,9 @@ def read_bilingual(
         path: The file.
         stats: Receives the counts.
         layout: One of `LAYOUTS`; None: recognised from the content.
-        language: Of the translations, if the file does not say.
-        english_second: English stands on the right, as in MUSE's `de-en.txt`.
-        encoding: Of the file.
+        language: Language of the translations, if the file does not say it.
+        english_second: Whether English is on the right, as in MUSE's `de-en.txt`.
+        encoding: Encoding of the file.
         cased: Keep the capitals of both names.
 
     Raises:
@@ -86,7 +86,7 @@ def read_bilingual(
     if language is not None:
         spoken = language_code(language)
         if spoken is None:
-            raise fail("E604", setting="language", value=language, why="it is no ISO 639 code, such as de")
+            raise fail("E604", setting="language", value=language, why="it is not an ISO 639 code, such as de")
     layout = layout or recognise(path, encoding)
     stats.path, stats.kind = path, layout
     if layout == "babelon":
@@ -112,9 +112,9 @@ def recognise(path: Path, encoding: str = "utf-8") -> str:
     """Return the layout of a file.
 
     Raises:
-        SapbertError: E602, with the shape of the first line that fits no layout.
+        SapbertError: E602, which describes the first line that fits no layout.
     """
-    head = list(islice(((n, line) for n, line in lines(path, encoding) if line.strip() and not line.startswith("#")), _LOOKED_AT))
+    head = list(islice(((n, line) for n, line in lines(path, encoding) if line.strip() and not line.startswith("#")), _LINES_TO_RECOGNISE))
     if not head:
         raise fail("E602", path=path, number=1, shape="nothing", known=", ".join(LAYOUTS))
     cells = {cell.strip().lower() for cell in head[0][1].split("\t")}
@@ -160,7 +160,7 @@ def _table(path: Path, stats: ReadStats, language: str | None, encoding: str) ->
         if len(cells) != len(header):
             stats.bad(number, f"{len(cells)} cells under {len(header)} columns")
         elif spoken is None:
-            stats.bad(number, f"'{row.get('language', '')[:20]}' is no language code such as de")
+            stats.bad(number, f"'{row.get('language', '')[:20]}' is not a language code such as de")
         elif garbled(line):
             stats.bad(number, "it was decoded with the wrong encoding")
         else:

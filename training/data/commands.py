@@ -1,6 +1,6 @@
-"""The commands of this room. `training.cli` registers them under `python -m training`.
+"""The commands of `training.data`. `training.cli` registers them under `python -m training`.
 
-Each command reads its options, calls one function of the room and prints its counts as JSON. Errors of the package are not caught here.
+Each command reads its options, calls one function of `training.data` and prints its counts as JSON. Errors of the package are not caught here.
 The modules are imported inside the functions, so that `--help` stays fast.
 """
 
@@ -13,18 +13,18 @@ from typing import Annotated, Any
 
 import typer
 
-Corpus = Annotated[Path, typer.Argument(help="A corpus of any layout; never a part that you measure on.")]
+Corpus = Annotated[Path, typer.Argument(help="A corpus of any layout. Never take a part that you measure on.")]
 KB = Annotated[Path, typer.Argument(help="Folder of `python -m spacy_sapbert kb build`.")]
 Out = Annotated[Path, typer.Argument(help="Folder to write.")]
 Files = Annotated[list[Path], typer.Argument(help="Files: MUSE dictionaries, pairs of titles, TSV.")]
 KBOrFiles = Annotated[list[Path], typer.Argument(help="A knowledge base that holds several languages, or files (TSV, Babelon, MUSE, titles).")]
 Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
-MaxPairs = Annotated[int, typer.Option(help="Most pairs of one concept.")]
+MaxPairs = Annotated[int, typer.Option(help="Greatest number of pairs of one concept.")]
 HeldOutNames = Annotated[float, typer.Option(help="Share of the concepts of which one synonym becomes a query.")]
-ZeroShot = Annotated[float, typer.Option(help="Share of the concepts that are kept out whole.")]
+ZeroShot = Annotated[float, typer.Option(help="Share of the concepts that are kept out of the pairs with all their names.")]
 Encoding = Annotated[str, typer.Option(help="Encoding of the files.")]
-Language = Annotated[str | None, typer.Option(help="Language of the translations, where a file does not say (de).")]
-EnglishSecond = Annotated[bool, typer.Option("--english-second", help="MUSE and titles: English stands on the right.")]
+Language = Annotated[str | None, typer.Option(help="Language of the translations, if a file does not say it (de).")]
+EnglishSecond = Annotated[bool, typer.Option("--english-second", help="MUSE and titles: English is on the right.")]
 
 
 class BilingualLayout(str, Enum):
@@ -37,7 +37,7 @@ class BilingualLayout(str, Enum):
     tsv = "tsv"
 
 
-Layout = Annotated[BilingualLayout | None, typer.Option(help="Layout of the files; default: recognised.")]
+Layout = Annotated[BilingualLayout | None, typer.Option(help="Layout of the files; default: recognised from the content.")]
 
 
 def assets(
@@ -49,7 +49,9 @@ def assets(
         str, typer.Option(help="A folder that holds the assets under the same paths, such as /data/mirror; used before the network.")
     ] = "",
     umls: Annotated[Path, typer.Option(help="Folder or zip of a UMLS release (RRF).")] = Path("assets/umls"),
-    also: Annotated[str, typer.Option(help="Further files of yours that the run reads, by commas: they must be there, and are listed too.")] = "",
+    also: Annotated[
+        str, typer.Option(help="Other files of yours that the run reads, separated by commas. They must exist, and are listed too.")
+    ] = "",
     out: Annotated[Path | None, typer.Option(help="Write the requested files, with checksums, into this JSON file.")] = None,
 ) -> None:
     """Fetch the assets of project.yml, or take them from a mirror folder."""
@@ -64,11 +66,11 @@ def assets(
 
 
 def base(
-    name: Annotated[str, typer.Argument(help="A Hugging Face or sentence-transformers name, or a folder; '': none is named.")] = "",
-    hub: Annotated[str, typer.Option(help="The model of the hub that is taken where none is named, if the hub can be reached.")] = "",
+    name: Annotated[str, typer.Argument(help="A Hugging Face or sentence-transformers name, or a folder; '': no base is named.")] = "",
+    hub: Annotated[str, typer.Option(help="The model of the hub that is taken if no base is named and the hub can be reached.")] = "",
     out: Annotated[Path, typer.Option(help="File to write the name into; options for a base take it as @FILE.")] = Path("artifacts/base.txt"),
 ) -> None:
-    """Choose the base to train from: the named one, else that of the hub, else the installed one."""
+    """Choose the base to train from: the named one, or the one of the hub, or the installed one."""
     from .bases import choose_base
 
     typer.echo(choose_base(name, hub, out), err=True)
@@ -82,7 +84,9 @@ def pairs(
     zero_shot: ZeroShot = 0.025,
     max_pairs: MaxPairs = 50,
     languages: Annotated[str, typer.Option(help="The languages whose names become pairs: en, en+de, all.")] = "en",
-    several: Annotated[bool, typer.Option("--several", help="Names of several concepts too, in the pairs of each, as SapBERT has them.")] = False,
+    several: Annotated[
+        bool, typer.Option("--several", help="Also use names of several concepts, in the pairs of each of them, as SapBERT does.")
+    ] = False,
 ) -> None:
     """Write pairs of names to train on, and held-out queries, from a knowledge base."""
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -107,11 +111,11 @@ def mentions(
     corpus: Corpus,
     kb: KB,
     out: Out,
-    layout: Annotated[str, typer.Option(help="Layout of the corpus (pubtator, brat, tsv …); empty: recognised.")] = "",
-    kind: Annotated[list[str] | None, typer.Option(help="Of mentions (Disease …); repeatable; default: all.")] = None,
+    layout: Annotated[str, typer.Option(help="Layout of the corpus (pubtator, brat, tsv …); empty: recognised from the content.")] = "",
+    kind: Annotated[list[str] | None, typer.Option(help="Kind of mentions to use (Disease …); repeatable; default: all.")] = None,
     seed: Seed = 0,
     held_out: Annotated[float, typer.Option(help="Share of the mentions that become queries.")] = 0.1,
-    max_pairs: Annotated[int, typer.Option(help="Pairs of one mention.")] = 50,
+    max_pairs: Annotated[int, typer.Option(help="Greatest number of pairs of one mention.")] = 50,
 ) -> None:
     """Write pairs of a corpus's training mentions with the names of their concepts."""
     from spacy_sapbert.files import checksum
@@ -128,7 +132,7 @@ def definitions(
     kb: KB,
     out: Out,
     pairs: Annotated[
-        Path | None, typer.Option(help="Folder of `python -m training pairs`: names and concepts that were kept out there are kept out here too.")
+        Path | None, typer.Option(help="Folder of `python -m training pairs`: names and concepts that are held out there are held out here too.")
     ] = None,
     generated: Annotated[list[Path] | None, typer.Option(help="Tab-separated file of definitions: CUI or code, text; repeatable; '': none.")] = None,
     seed: Seed = 0,
@@ -136,9 +140,12 @@ def definitions(
     descriptions: Annotated[float, typer.Option(help="Share of the pairs with a description.")] = 1.0,
     names: Annotated[float, typer.Option(help="Share of the pairs with another name.")] = 0.0,
     max_pairs: MaxPairs = 50,
-    templates: Annotated[int, typer.Option(help="Descriptions of one concept.")] = 3,
+    templates: Annotated[int, typer.Option(help="Greatest number of descriptions of one concept.")] = 3,
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="If there is no such text, write a folder that says so, and raise no error.")
+        bool,
+        typer.Option(
+            "--allow-empty", help="If there are no definitions and descriptions, write a folder that says so instead of ending with an error."
+        ),
     ] = False,
 ) -> None:
     """Write pairs of names with definitions and descriptions of their concepts."""
@@ -176,13 +183,13 @@ def cross_lingual(
     out: Out,
     languages: Annotated[str, typer.Option(help="de, de+es, all.")] = "all",
     seed: Seed = 0,
-    held_out: Annotated[float, typer.Option(help="Share of the concepts of each language.")] = 0.1,
+    held_out: Annotated[float, typer.Option(help="Share of the concepts of each language that is held out.")] = 0.1,
     layout: Layout = None,
     language: Language = None,
     english_second: EnglishSecond = False,
     encoding: Encoding = "utf-8",
 ) -> None:
-    """Write English names with their translations, some held out: what distillation learns from."""
+    """Write English names with their translations, some of them held out. Distillation learns from them."""
     from .translations import build_translations, read_source
 
     options = _file_options(layout, language, english_second, encoding)
@@ -194,7 +201,7 @@ def cross_lingual(
 @translations_app.command("pairs")
 def translation_pairs(
     kb: KB,
-    translations: Annotated[Path, typer.Argument(help="Folder of `translations cross-lingual`: its held-out translations are in no pair.")],
+    translations: Annotated[Path, typer.Argument(help="Folder of `translations cross-lingual`; its held-out translations are in no pair.")],
     out: Out,
     languages: Annotated[str, typer.Option(help="en+de, all.")] = "all",
     seed: Seed = 0,
@@ -224,18 +231,18 @@ def translation_pairs(
 
 @translations_app.command("general")
 def general(
-    kb: Annotated[Path, typer.Argument(help="Knowledge base of the training before; new labels are numbered after those of this knowledge base.")],
+    kb: Annotated[Path, typer.Argument(help="Knowledge base of the earlier training; new labels are numbered after its labels.")],
     source: Files,
     out: Out,
     queries: Annotated[
-        Path | None, typer.Option(help="Folder of pairs of that knowledge base, whose held-out queries are measured on here too.")
+        Path | None, typer.Option(help="Folder of pairs of that knowledge base; the training is measured on its held-out queries.")
     ] = None,
     layout: Layout = None,
     language: Language = None,
     english_second: EnglishSecond = False,
     encoding: Encoding = "utf-8",
 ) -> None:
-    """Write pairs of general-domain translations, for a second training after one on medical names."""
+    """Write pairs of general-domain translations, for a second training after the one on medical names."""
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
     from .translation_pairs import build_general_pairs

@@ -6,7 +6,7 @@ definitions (`training.data.generated`), and from descriptions (`training.data.d
 (`training.data.pairs`), with texts.parquet for self-distillation.
 
 No text names its own concept (`training.data.wording`). Two texts of one concept have one label, so no loss takes them as negatives.
-A text that belongs to two labels is left out. Everything that pairs of names keep out is kept out here, too. A concept that is kept out has
+A text that belongs to two labels is left out. Everything that is held out of pairs of names is held out here, too. A held-out concept has
 no pair and no text, and is in no description of another concept. A held-out synonym is in no pair, no text and no description.
 """
 
@@ -55,7 +55,7 @@ from .tally import Tally
 
 _GROUND = (DEFINITION, DESCRIPTION)
 ENGLISH = "en"
-NOTHING = "no grounding texts"  # the kind of a folder that only says why there are none
+NOTHING = "no grounding texts"  # the kind of a folder that only says why there are no texts
 OF_KEPT_OUT = "of_a_concept_kept_out"
 _STAGE = f"""
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
@@ -76,25 +76,25 @@ def build_grounding(
     descriptions: int = 3,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Write a folder of pairs with texts.parquet. It appears when everything is written.
+    """Write a folder of pairs with texts.parquet. The folder appears only when it is complete.
 
     Memory grows with numbers for each name, concept and edge of the graph, not with text: a temporary SQLite file holds the texts.
 
     Args:
         kb: The knowledge base.
         out: Folder to write.
-        seed: Decides descriptions, their wording, and which pairs are kept.
+        seed: Seed of the draw of descriptions, of their wording, and of the pairs that are kept.
         generated: Tab-separated files of definitions, see `read_generated`.
         shares: Share of a concept's possible pairs that is taken of each kind, from 0 to 1: a name with a definition ("definitions"),
             with a description ("descriptions"), with another name ("names"). A kind that is not given has 0.
         held_out: Folder of pairs of names. Its labels and queries are taken over, so that both can be measured on the same queries.
             None: nothing is held out.
-        max_pairs: Pairs of one concept. If it has more, they are divided among the kinds, see `allot`.
-        descriptions: Descriptions of one concept.
+        max_pairs: Greatest number of pairs of one concept. If it has more, they are divided among the kinds, see `allot`.
+        descriptions: Greatest number of descriptions of one concept.
         progress: Show a progress bar.
 
     Returns:
-        The counts. "texts" has the counts of texts by source: read, kept, left out for a reason, with the first ids of each reason.
+        The counts. "texts" has the counts of texts by source: read, kept, and left out by reason, with the first ids for each reason.
 
     Raises:
         SapbertError: E401, E402, E404, E405, E591, E592 (a generated file), E502, E549 (the folder of pairs), E590 (a setting),
@@ -195,7 +195,7 @@ def _checked(shares: Mapping[str, float], max_pairs: int, descriptions: int) -> 
 
 
 def _labels_and_queries(kb: KnowledgeBase, held_out: str | Path | None) -> tuple[Ints, list[Query]]:
-    """Return the labels and queries of a folder of pairs, or new labels and no queries; E549 if it is of another knowledge base."""
+    """Return the labels and queries of a folder of pairs, or new labels and no queries. Raise E549 if it is of another knowledge base."""
     if held_out is None:
         return assign_labels(kb)[0], []
     made_of = check_folder(held_out)["kb"]
@@ -240,7 +240,7 @@ class _Concepts:
         return [clear[name] for name in dict.fromkeys(map(normalise, written)) if name in clear]
 
     def _title(self, label: int) -> str:
-        """Return the name of a label for descriptions of others: the first that may be used, "" for none."""
+        """Return the name of a label for descriptions of other labels: the first usable one, "" for none."""
         written = self.written(label)
         names = (*self.usable(label, written), *map(self.kb.encoded_form, written))
         return next((name for name in names if name and normalise(name) not in self._held), "")
@@ -257,8 +257,8 @@ def _stage_texts(
         left_out: Labels that are kept out.
         stage: The database.
         tally: Receives the counts.
-        seed: Decides descriptions and their wording.
-        count: Descriptions of one concept.
+        seed: Seed of the draw of descriptions and of their wording.
+        count: Greatest number of descriptions of one concept.
         progress: Show a progress bar.
 
     Returns:
@@ -280,25 +280,25 @@ def _stage_texts(
         found += stage.execute("SELECT text, file, id FROM generated WHERE label = ? ORDER BY rowid", (label,)).fetchall()
         if label in left_out or not names:
             counts["labels_without_a_name"] += label not in left_out
-            for _, source, said_of in found:
-                tally.add(source, *((OF_KEPT_OUT,) if label in left_out else ("of_a_concept_without_a_name", said_of)))
+            for _, source, defined_id in found:
+                tally.add(source, *((OF_KEPT_OUT,) if label in left_out else ("of_a_concept_without_a_name", defined_id)))
             continue
         own, concept_id = wording.OwnNames(written), kb.concept_id(rows[0])
         staged: list[tuple[Any, ...]] = [(label, SYNONYM if i else NAME, "", concept_id, name, None) for i, name in enumerate(names)]
         seen: set[int] = set()
-        for text, source, said_of in found:
+        for text, source, defined_id in found:
             judged = wording.judge(text, own, is_name)
             digest = _digest(judged.text)
             if judged.why:
-                tally.add(source, judged.why, said_of)
+                tally.add(source, judged.why, defined_id)
             elif digest in seen:
                 tally.add(source, "repeated")
             else:
                 seen.add(digest)
                 tally.add(source, "kept")
                 for what in (["cut"] if judged.cut else []) + (["own_name_replaced"] if judged.renamed else []):
-                    tally.add(source, what, said_of if what == "cut" else "")
-                staged.append((label, DEFINITION, source, said_of, judged.text, digest))
+                    tally.add(source, what, defined_id if what == "cut" else "")
+                staged.append((label, DEFINITION, source, defined_id, judged.text, digest))
         chance = np.random.default_rng([seed, label, 6])
         for description in graph.describe(label, count, chance, concepts.title, own):
             source = f"descriptions of {description.made_of}"
@@ -310,7 +310,7 @@ def _stage_texts(
 
 
 def _digest(text: str) -> int:
-    """Return a hash of a text of 8 bytes, signed as in SQLite; case and a final full stop do not count."""
+    """Return an 8-byte hash of a text, signed as in SQLite; case and a final full stop do not count."""
     plain = normalise(text).rstrip(" .")
     return int.from_bytes(hashlib.blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little", signed=True)
 

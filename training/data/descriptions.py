@@ -24,9 +24,9 @@ from .wording import OwnNames
 Edges = npt.NDArray[np.int64]  # (n, 3): label, kind of edge, label
 IS_A, INCLUDES, FIRST_RELATION = 0, 1, 2  # kinds of edges; the knowledge base's relations are numbered from 2
 PARENTS, RELATIONS, CHILDREN = "parents", "relations", "children"  # what a description is made of
-_LOOKED_AT = 6  # parents, relations and children that are looked at, drawn at random: some concepts have thousands
-_TRIED = 4  # fillings of each form that are tried
-_MANY = 200  # concepts that share the rarest fact of a description: with more, it is given up
+_MOST_FACTS = 6  # number of parents, of relations and of children that are used, drawn at random: some concepts have thousands
+_MOST_FILLINGS = 4  # number of fillings that are tried for each form
+_MOST_HOLDERS = 200  # a description is not used if more concepts share its rarest fact
 
 _VERBS = frozenset({
     "is", "has", "may", "was", "can", "does", "excludes", "includes", "involves", "plays", "causes", "affects", "contains", "encodes",
@@ -89,7 +89,7 @@ class Graph:
     def of(cls, kb: KnowledgeBase, labels: Ints, left_out: set[int]) -> tuple[Graph, dict[str, int]]:
         """Read the graph of a knowledge base.
 
-        Edges to something that is no concept, edges within a label, and edges of labels that are left out are only counted.
+        Edges to something that is not a concept, edges within a label, and edges of labels that are left out are only counted.
 
         Args:
             kb: The knowledge base.
@@ -101,7 +101,7 @@ class Graph:
         """
         counts = {"edges": 0, "edges_to_no_concept": 0, "edges_within_a_concept": 0, "edges_left_out": 0}
         kinds: dict[str, int] = {}
-        found = array("q")  # flat: tuples would take ten times as much
+        found = array("q")  # a flat array: tuples would take ten times the memory
         for row, kind, other in _edges(kb, kinds):
             if other < 0:
                 counts["edges_to_no_concept"] += 1
@@ -133,7 +133,7 @@ class Graph:
             facts: (kind of edge, other label).
         """
         holders = min((self._backward.of_kind(other, kind) for kind, other in facts), key=len)
-        if len(holders) > _MANY:
+        if len(holders) > _MOST_HOLDERS:
             return False
         return all(other == label or not all(self._holds(other, *fact) for fact in facts) for other in holders)
 
@@ -149,7 +149,7 @@ class Graph:
             new = [up for up in self._forward.of_kind(queue.pop(), IS_A) if up not in found]
             found.update(new)
             queue.extend(new)
-        return frozenset(found - {label})  # several sources together may have circles
+        return frozenset(found - {label})  # several sources together may have cycles
 
     def describe(self, label: int, count: int, chance: np.random.Generator, title: Callable[[int], str], own: OwnNames) -> list[Description]:
         """Return descriptions that are true of this label alone, drawn at random.
@@ -158,8 +158,8 @@ class Graph:
 
         Args:
             label: The label.
-            count: Most descriptions.
-            chance: Decides the draw.
+            count: Greatest number of descriptions.
+            chance: Source of random numbers.
             title: Label -> its name for a text, in lower case; "" for none.
             own: The label's names; they are in none of its descriptions.
         """
@@ -168,7 +168,7 @@ class Graph:
         for i in chance.permutation(len(facts)).tolist():
             kind, other = facts[i]
             letter = "p" if kind == IS_A else "c" if kind == INCLUDES else "r"
-            if len(known[letter]) < _LOOKED_AT and (name := title(other)) and not own.within(name, cased=False):
+            if len(known[letter]) < _MOST_FACTS and (name := title(other)) and not own.within(name, cased=False):
                 known[letter].append(((kind, other), name if letter != "r" else f"{verbalised(self.relations[kind - FIRST_RELATION])} {name}"))
         for forms in (("p", "pp", "ppp", "pr", "prr", "r", "rr"), ("pc", "pcc", "cc")):
             candidates = [(form, chosen) for form in forms for chosen in _choices(form, known)]
@@ -219,7 +219,7 @@ def _choices(form: str, known: dict[str, list[tuple[tuple[int, int], str]]]) -> 
     for letter, size in sizes.items():
         if size:
             filled = [[*before, *some] for before in filled for some in combinations(known[letter], size)]
-    return filled[:_TRIED]
+    return filled[:_MOST_FILLINGS]
 
 
 def _edges(kb: KnowledgeBase, kinds: dict[str, int]) -> Iterator[tuple[int, int, int]]:

@@ -29,7 +29,7 @@ class Generated(NamedTuple):
 
     Attributes:
         concept_id: CUI, CURIE or bare code.
-        vocabulary: Of a bare code; "" if the file does not say.
+        vocabulary: Vocabulary of a bare code; "" if the file does not say it.
         text: The definition.
     """
 
@@ -45,7 +45,7 @@ def read_generated(path: str | Path, stats: ReadStats | None = None) -> Iterator
     (`VOCABULARY_COLUMNS`) for ids that are bare codes. Without a header, it has two columns, id and text. Ids are CUIs, CURIEs
     (SNOMEDCT_US:84757009) or bare codes. Lines at the beginning that start with `#` are comments.
 
-    A line with a wrong number of cells, or without an id, is malformed and counted in `stats`; some are a warning (W001), too many an error.
+    A line with a wrong number of cells, or without an id, is malformed and counted in `stats`. A few cause a warning (W001), too many an error.
 
     Args:
         path: The file.
@@ -90,7 +90,7 @@ def _columns(path: Path, number: int, cells: list[str]) -> tuple[tuple[int, int,
         Places of id, text and vocabulary (-1: no such column); and whether the line is a header.
 
     Raises:
-        SapbertError: E591 if the line is no header and has not two cells.
+        SapbertError: E591 if the line is not a header and does not have two cells.
     """
     names = [cell.strip().lower().replace(" ", "_") for cell in cells]
 

@@ -29,8 +29,8 @@ def write_texts(stage: sqlite3.Connection, folder: Path, shares: Mapping[str, fl
         stage: Database with the table `text`.
         folder: Folder to write into.
         shares: Share of the possible pairs of each kind.
-        max_pairs: Pairs of one concept.
-        seed: Decides which pairs are taken.
+        max_pairs: Greatest number of pairs of one concept.
+        seed: Seed of the draw of pairs.
 
     Returns:
         The counts.
@@ -42,7 +42,7 @@ def write_texts(stage: sqlite3.Connection, folder: Path, shares: Mapping[str, fl
         pq.ParquetWriter(folder / PAIRS, SCHEMA, compression="zstd") as pair_writer,
         pq.ParquetWriter(folder / TEXTS, TEXT_SCHEMA, compression="zstd") as text_writer,
     ):
-        ordered = stage.execute("SELECT label, text, kind FROM text ORDER BY rowid")  # rows went in by label
+        ordered = stage.execute("SELECT label, text, kind FROM text ORDER BY rowid")  # rows were inserted in the order of labels
         for label, group in groupby(ordered, key=lambda row: row[0]):
             mine: list[tuple[int, str, str]] = list(group)
             names, definitions, descriptions = (
@@ -78,18 +78,18 @@ def write_texts(stage: sqlite3.Connection, folder: Path, shares: Mapping[str, fl
 
 
 def _rounded(size: float, chance: np.random.Generator) -> int:
-    """Round up or down by chance, so that a share also holds for many concepts that have one pair each."""
+    """Round up or down at random, so that a share is also right over many concepts that have one pair each."""
     whole = int(size)
     return whole + bool(size > whole and chance.random() < size - whole)
 
 
 def allot(wanted: Mapping[str, int], shares: Mapping[str, float], limit: int) -> dict[str, int]:
-    """Divide `limit` pairs among the kinds in proportion to their shares; what one kind does not use goes to the others.
+    """Divide `limit` pairs among the kinds in proportion to their shares. If a kind needs fewer, the others get the rest.
 
     Args:
         wanted: Pairs of each kind that could be taken.
         shares: Share of each kind.
-        limit: Most pairs in all.
+        limit: Greatest number of pairs of all kinds together.
 
     Returns:
         Pairs of each kind.

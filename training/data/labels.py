@@ -1,4 +1,4 @@
-"""Decide which concepts of a knowledge base are one concept for training: they get one label.
+"""Decide which concepts of a knowledge base count as one concept in training. They get the same label.
 
 Cross-references of ontologies are not one to one. So two concepts may mean the same, and their names must not be negatives of each other.
 """
@@ -18,13 +18,13 @@ Ints = npt.NDArray[np.int32]
 
 
 def assign_labels(kb: KnowledgeBase) -> tuple[Ints, dict[str, int]]:
-    """Give each concept a label: names of one label are synonyms, names of two labels may be negatives.
+    """Give each concept a label. Names of one label are synonyms; names of two labels may be negatives.
 
     Two concepts get one label
     - if a source term maps to both: each has the other's CUI among its codes;
-    - if they have the same canonical name and at least one of them has no CUI (UMLS keeps its own concepts of equal name apart on purpose);
+    - if they have the same canonical name and at least one of them has no CUI (UMLS separates its own concepts of equal name on purpose);
     - if one is a drug and the other a trade name of only this drug (MRREL `has_tradename`, `tradename_of`). A trade name of several
-      ingredients stays a concept of its own.
+      ingredients stays a separate concept.
 
     Args:
         kb: The knowledge base.
@@ -63,7 +63,7 @@ class _Sets:
         return row
 
     def join(self, one: int, other: int) -> bool:
-        """Join the sets of two rows; False if they are one set already."""
+        """Join the sets of two rows. Return False if they are in the same set already."""
         one, other = self.root(one), self.root(other)
         self._parent[max(one, other)] = min(one, other)
         return one != other

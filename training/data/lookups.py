@@ -1,4 +1,4 @@
-"""Mentions that are looked up in a dictionary by the protocol of BioSyn: lower case, no punctuation, composites in their parts.
+"""Prepare mentions for lookup in a dictionary by the protocol of BioSyn: lower case, no punctuation, composites split into their parts.
 
 Source: Sung et al., ACL 2020, section 4.1, and its released preprocessing.
 """
@@ -32,7 +32,7 @@ class Names(NamedTuple):
 
 
 class Lookups(NamedTuple):
-    """What is looked up.
+    """The texts that are looked up, with their gold.
 
     Attributes:
         texts: (q,) mentions, or parts of composite ones.
@@ -67,17 +67,17 @@ def plain(text: str) -> str:
 
 
 def names_of(kb: KnowledgeBase) -> Names:
-    """Return the names of a knowledge base. Names that differ in punctuation alone are one, with the concepts of all."""
+    """Return the names of a knowledge base. Names that differ only in punctuation are joined; the joined name has the concepts of all."""
     forms = list(kb.surface_forms())
     return _joined((forms[form], [concept]) for form, concept in zip(kb.name_table.surface_form.tolist(), kb.name_table.concept.tolist()))
 
 
 def with_mentions(names: Names, mentions: Iterable[Annotated], concepts: Concepts) -> Names:
-    """Return the names and, after them, those of mentions that are no name yet; a mention is a name of all its ids.
+    """Add mentions as names to a dictionary. A mention is a name of all its ids; a mention that is already a name adds its ids to that name.
 
     Args:
         names: The names of a dictionary.
-        mentions: Of earlier parts of the corpus.
+        mentions: Mentions of earlier parts of the corpus.
         concepts: Numbers of their ids.
     """
     known = zip(*names)
@@ -86,7 +86,7 @@ def with_mentions(names: Names, mentions: Iterable[Annotated], concepts: Concept
 
 
 def lookups(mentions: Iterable[Annotated], concepts: Concepts) -> Lookups:
-    """Return what is looked up for mentions. Those without an id or a letter are left out.
+    """Return the lookups of mentions. Mentions without an id, or with a part without letters and digits, are left out.
 
     Args:
         mentions: Texts with their alternatives of ids; abbreviations are resolved already.
@@ -107,7 +107,7 @@ def lookups(mentions: Iterable[Annotated], concepts: Concepts) -> Lookups:
 
 
 def to_learn(mentions: Iterable[Annotated], concepts: Concepts) -> Lookups:
-    """Return the lookups that are trained on: mentions of a single id, each text with the same gold once."""
+    """Return the lookups to train on: those of mentions with a single id. The same text with the same gold is kept once."""
     found = lookups([(text, gold) for text, gold in mentions if len(_ids(gold)) == 1], concepts)
     distinct = list(dict.fromkeys(zip(found.texts, found.gold)))
     return Lookups([text for text, _ in distinct], [gold for _, gold in distinct], list(range(len(distinct))))

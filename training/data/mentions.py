@@ -1,8 +1,8 @@
 """Make pairs of a corpus's mentions with the names of their concepts, to train an encoder further.
 
 Source: supervised fine-tuning of SapBERT (Liu et al., NAACL 2021, the fine-tuned rows of its Table 1): the loss and mining of
-pretraining, on each mention with each name of its concept. The linker takes exact matches first (its setting `exact_match`), and asks the encoder for
-the other mentions.
+pretraining, on each mention with each name of its concept. The linker first looks for exact matches (its setting `exact_match`) and uses the encoder
+only for the other mentions.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Annotated = tuple[str, tuple[tuple[str, ...], ...]]  # mention, alternatives of 
 
 
 def read_mentions(path: str | Path, layout: str | None = None, *, kinds: Collection[str] | None = None, **options: Any) -> list[Annotated]:
-    """Read mentions and their gold ids, of every layout that is measured on; abbreviations are resolved in each text.
+    """Read mentions and their gold ids from a corpus of any layout. Abbreviations are resolved in each text.
 
     Args:
         path: The file or folder.
-        layout: See `read_corpus`, as all options.
+        layout: The layout, see `read_corpus`; None: recognised from the content.
         kinds: Only mentions of these kinds; None: all.
-        options: The layout's own.
+        options: Options of the layout's reader.
 
     Raises:
         SapbertError: Those of `read_corpus`.
@@ -40,7 +40,10 @@ def read_mentions(path: str | Path, layout: str | None = None, *, kinds: Collect
 
 
 def resolved_mentions(corpus: Corpus) -> list[Annotated]:
-    """Return the mentions of a corpus with abbreviations resolved; those that do not stand at their offsets as written, ids of whole texts not at all."""
+    """Return the mentions of a corpus with abbreviations resolved.
+
+    A mention whose text is not at its offsets is returned as the corpus writes it. Ids of whole texts are left out.
+    """
     fits, misfits = fitting(corpus)
     of_texts = [m for document, some in by_document(fits).items() for m in some if document not in fits.documents or placed(fits, m)]
     return [(text, m.gold) for m, text in zip(of_texts, resolved_texts(fits)[0])] + [(m.text, m.gold) for m in misfits]
@@ -65,7 +68,7 @@ class _Chosen:
             if any(len(alternative) > 1 for alternative in alternatives):
                 self.counts["composite"] += 1
                 continue
-            known = {row for (i,) in alternatives for row in kb.rows_of(i)[:1]}  # of a code's concepts the best: its names are those of the code
+            known = {row for (i,) in alternatives for row in kb.rows_of(i)[:1]}  # the first concept has the names of the code
             if not known:
                 self.counts["not_in_kb"] += 1
                 self.unknown += [i for (i,) in alternatives]
@@ -101,12 +104,12 @@ def build_mention_pairs(
     and, without `known_names`, mentions that are already a name of their concept.
 
     Args:
-        kb: The knowledge base; gold ids may be whatever its `rows_of` knows.
+        kb: The knowledge base; gold ids may be any ids that its `rows_of` knows.
         mentions: Texts, each with its alternatives of ids.
         out: Folder to write.
-        seed: Decides the queries, and which names of a concept are taken.
+        seed: Seed of the draw of queries, and of the names of a concept.
         held_out: Share of the mentions that become queries instead of pairs.
-        max_pairs: Pairs of one mention.
+        max_pairs: Greatest number of pairs of one mention.
         known_names: Whether a mention that is a name of its concept makes pairs with the other names, as in SapBERT.
         queries: Mentions that become the queries, instead of a share; those that are a name of their concept are left out.
 

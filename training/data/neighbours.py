@@ -1,4 +1,4 @@
-"""Find concepts whose names look alike: hard negatives for batches. Uses TF-IDF of character n-grams, no encoder."""
+"""Find concepts whose names look alike, as hard negatives for batches. Uses TF-IDF of character n-grams, no encoder."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from spacy_sapbert.types import Floats2d, VectorIndex
 
 from .pairs import PAIRS
 
-VERSION = 1  # of the file beside the pairs
-NAMES = 12  # names that are read of a concept; more add little
-CHUNK = 1024  # rows of one query
-EXACT = 200_000  # concepts; with more, exact search would take hours
+VERSION = 1  # version of the file next to the pairs
+NAMES = 12  # number of names of a concept that are read; more names add little
+CHUNK = 1024  # number of rows that are searched at a time
+EXACT = 200_000  # concepts up to which search is exact; with more, it would take hours
 
 
 def kept_nearest_labels(pairs: str | Path, fingerprint: str) -> npt.NDArray[np.int32]:
-    """Return `nearest_labels`, from the file beside the pairs if there is one; else write it for the next training.
+    """Return `nearest_labels`. Read them from the file next to the pairs, or compute them and write that file for the next training.
 
     Args:
         pairs: Folder of pairs.
-        fingerprint: Of pairs.parquet.
+        fingerprint: Fingerprint of pairs.parquet.
+
+    Returns:
+        int32 (largest label + 1, count), see `nearest_labels`.
     """
     path = Path(pairs) / f"neighbours-{VERSION}-{fingerprint[:16]}.npy"
     if path.is_file():
@@ -46,16 +49,16 @@ def nearest_labels(pairs: str | Path, *, count: int = 32, dimensions: int = 96, 
     """Return for each label of pairs.parquet the labels whose names share most character n-grams.
 
     The measure is the cosine in `dimensions` principal directions of the TF-IDF matrix of 3- and 4-grams within words (latent semantic
-    analysis). 42,000 concepts take a minute on one core; to encode their names would take several.
+    analysis). 42,000 concepts take a minute on one core; encoding their names would take several minutes.
 
     Args:
         pairs: Folder of pairs.
-        count: Labels for each label.
-        dimensions: Principal directions.
-        seed: Of the decomposition.
+        count: Number of near labels for each label.
+        dimensions: Number of principal directions.
+        seed: Seed of the decomposition.
 
     Returns:
-        int32 (largest label + 1, count); -1 where there is none.
+        int32 (largest label + 1, count); -1 fills empty places.
     """
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -92,5 +95,5 @@ def _nearest(vectors: Floats2d, keep: int) -> Iterator[tuple[int, npt.NDArray[np
     for start in range(0, len(vectors), CHUNK):
         rows, _ = index.query(vectors[start : start + CHUNK], keep + 1)
         own = np.arange(start, start + len(rows))[:, None]
-        others = np.argsort(rows == own, axis=1, kind="stable")[:, :keep]  # the row itself goes last
+        others = np.argsort(rows == own, axis=1, kind="stable")[:, :keep]  # the row itself is moved to the end
         yield start, np.take_along_axis(rows, others, axis=1)

@@ -1,9 +1,9 @@
-"""Make pairs of names from a knowledge base, and queries that are held out of them. Needs no model.
+"""Make pairs of names from a knowledge base, and held-out queries that are in no pair. Needs no model.
 
 SapBERT trains on all pairs of names of one concept: lower-cased, without duplicates, at most 50 pairs of a concept, drawn at random
 (Liu et al., NAACL 2021, section 2 and appendix). Two rules are added here. Concepts that are probably the same have one label
-(`training.data.labels`). A name of several labels is in no pair, unless a setting says so. Names of several languages may take part, because a concept's names
-in any language are its synonyms (Liu et al., ACL 2021, section 2.2: name sets en, en+LANG, all).
+(`training.data.labels`). A name of several labels is in no pair, unless a setting says so. Names of several languages may be used, because a
+concept's names in any language are its synonyms (Liu et al., ACL 2021, section 2.2: name sets en, en+LANG, all).
 
 A folder of pairs holds pairs.parquet (anchor, positive, label), queries.parquet (query, split, label), labels.npy (the label of each
 concept row) and a manifest.
@@ -38,9 +38,9 @@ MENTIONS = "a task's training mentions"  # the source that `training.data.mentio
 HELD_OUT, ZERO_SHOT = "held_out", "zero_shot"
 ENGLISH = ("en",)
 ALL = "all"
-RowMask = npt.NDArray[np.bool_]  # (m,): which rows of the name table take part
-ARROW_VERSION = 1  # of the file that pairs are mapped from
-ROW_GROUP = 100_000  # pairs that are in memory as text at a time
+RowMask = npt.NDArray[np.bool_]  # (m,): which rows of the name table are used
+ARROW_VERSION = 1  # version of the file from which pairs are mapped
+ROW_GROUP = 100_000  # number of pairs that are in memory as text at the same time
 
 
 class Query(NamedTuple):
@@ -89,21 +89,21 @@ def build_pairs(
     about: dict[str, Any] | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Write a folder of pairs. It appears when everything is written.
+    """Write a folder of pairs. The folder appears only when it is complete.
 
-    Memory grows with 4-byte numbers for each name and concept, not with text: names are read in groups while they are written.
+    Memory holds 4-byte numbers for each name and concept, but not the text: names are read in groups while they are written.
 
     Args:
         kb: The knowledge base.
         out: Folder to write.
-        seed: Decides the queries, and which pairs of a concept are kept.
+        seed: Seed of the draw of queries, and of the pairs of a concept that are kept.
         held_out: Share of labels of which one synonym becomes a query and is in no pair; such a label keeps at least two names.
         zero_shot: Share of labels that are in no pair; one name of each is a query.
-        max_pairs: Pairs of one concept, drawn at random (SapBERT: 50).
+        max_pairs: Greatest number of pairs of one concept, drawn at random (SapBERT: 50).
         languages: Names in these become pairs and queries; ("all",) for every language of the knowledge base.
         several: Whether a name of several concepts is in the pairs of each of them, as in SapBERT; it is never a query.
         leave_out: Rows of the name table whose names are in no pair and no query, (m,).
-        about: More settings for the manifest, which say what `leave_out` is.
+        about: More settings for the manifest, which describe `leave_out`.
         progress: Show a progress bar.
 
     Returns:
@@ -159,7 +159,7 @@ def build_pairs(
 
 
 def check_languages(kb: KnowledgeBase, languages: Sequence[str]) -> list[str]:
-    """Return these languages, each once; for ("all",) those of the knowledge base.
+    """Return these languages without duplicates; for ("all",) those of the knowledge base.
 
     Raises:
         SapbertError: E107 (the knowledge base lacks one), E503 (none is given).
@@ -167,7 +167,7 @@ def check_languages(kb: KnowledgeBase, languages: Sequence[str]) -> list[str]:
     if tuple(languages) == (ALL,):
         return list(kb.languages)
     if not languages:
-        raise fail("E503", setting="languages", value="", why="name one or several by '+' (en, en+de), or all")
+        raise fail("E503", setting="languages", value="", why="give one or several, joined by '+' (en, en+de), or all")
     kb.check_languages(languages)
     return list(dict.fromkeys(languages))
 
@@ -186,16 +186,16 @@ def sources_of(kb: KnowledgeBase) -> list[str]:
 
 
 def names_of_labels(kb: KnowledgeBase, labels: Ints, lines: RowMask | None = None, *, several: bool = False) -> tuple[Names, dict[str, int]]:
-    """Return the names of each label that are names of no other label, or all.
+    """Return the names of each label: those that are names of no other label, or all.
 
     Args:
         kb: The knowledge base.
         labels: The label of each concept row, (concepts,).
-        lines: The rows of the name table that take part, (m,); None: all.
-        several: Whether names of several labels are names of each of them; else of none.
+        lines: The rows of the name table that are used, (m,); None: all.
+        several: Whether a name of several labels is returned for each of them; if not, it is left out.
 
     Returns:
-        The names; and the counts of all names and of those with several labels.
+        The names; and the numbers of all names and of names with several labels.
     """
     chosen = slice(None) if lines is None or lines.all() else lines
     strings = np.asarray(kb.name_table.surface_form)[chosen]  # (m,), sorted
@@ -222,9 +222,9 @@ def draw_queries(names: Names, seed: int, held_out: float, zero_shot: float) -> 
 
     Args:
         names: The names of each label.
-        seed: Decides the draw.
+        seed: Seed of the draw.
         held_out: Share of all labels in `names` of which one name becomes a query.
-        zero_shot: Share of all labels in `names` that are kept out whole.
+        zero_shot: Share of all labels in `names` that are kept out with all their names.
 
     Returns:
         All queries; the queries whose labels stay in training; the labels that are kept out.
@@ -270,14 +270,14 @@ def check_folder(folder: str | Path) -> dict[str, Any]:
 
 
 def mapped_pairs(folder: str | Path, fingerprint: str) -> pa.Table:
-    """Return the pairs of a folder as a table that is mapped from a file: its rows are read when they are needed.
+    """Return the pairs of a folder as a table that is mapped from a file. Rows are read only when they are needed.
 
-    The file lies beside pairs.parquet, which is compressed and cannot be mapped, and is written once, a row group at a time. Where the folder is
-    read-only, a temporary file serves this process alone.
+    pairs.parquet is compressed and cannot be mapped, so its content is written once, one row group at a time, into another file next to it. If the
+    folder is read-only, this process uses a temporary file.
 
     Args:
         folder: Folder of pairs.
-        fingerprint: Of pairs.parquet; it names the file.
+        fingerprint: Fingerprint of pairs.parquet; it is part of the file's name.
     """
     path = Path(folder) / f"pairs-{ARROW_VERSION}-{fingerprint[:16]}.arrow"
     if not path.is_file():
@@ -289,17 +289,17 @@ def mapped_pairs(folder: str | Path, fingerprint: str) -> pa.Table:
             scratch.unlink(missing_ok=True)
             with tempfile.TemporaryDirectory() as own:
                 _unpack(Path(folder) / PAIRS, Path(own) / path.name)
-                return _mapped(Path(own) / path.name)  # it stays mapped when it is removed
+                return _mapped(Path(own) / path.name)  # it stays mapped after it is removed
         except OSError as error:
             scratch.unlink(missing_ok=True)
             if is_disk_full(error):
-                raise fail("E502", path=folder, why=f"there is no room for '{path.name}', from which they are read ({error})") from error
+                raise fail("E502", path=folder, why=f"the disk has no space for '{path.name}', from which training reads them ({error})") from error
             raise
     return _mapped(path)
 
 
 def _unpack(packed: Path, path: Path) -> None:
-    """Write a Parquet file as an Arrow file, a row group at a time."""
+    """Write a Parquet file as an Arrow file, one row group at a time."""
     source = pq.ParquetFile(packed)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, source.schema_arrow) as writer:
         for batch in source.iter_batches(ROW_GROUP):
@@ -348,11 +348,11 @@ def choose_pairs(n: int, max_pairs: int, seed: tuple[int, int]) -> list[tuple[in
 
     Args:
         n: Number of names.
-        max_pairs: Most pairs.
+        max_pairs: Greatest number of pairs.
         seed: Seed of the run, and the label.
 
     Returns:
-        Pairs (a, b) of places, sorted, each with a < b.
+        Pairs (a, b) of positions from 0 to n - 1, sorted, each with a < b.
     """
     total = n * (n - 1) // 2
     if total <= max_pairs:
@@ -400,7 +400,7 @@ def write_pairs(
         queries: Rows of queries.parquet.
         counts: For the manifest.
         settings: For the manifest.
-        source: Where the pairs come from, beside the sources of the knowledge base.
+        source: Source of the pairs, which is added to the sources of the knowledge base in the manifest.
     """
     with writing_folder(out) as folder:
         np.save(folder / LABELS, labels, allow_pickle=False)

@@ -1,4 +1,4 @@
-"""Read pairs of texts with a human score. Each reader takes lines, so that a test can give it a few."""
+"""Read pairs of texts with a human score. Each reader takes lines, so that it is easy to test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NLI_SCORES = {"entailment": 2.0, "neutral": 1.0, "contradiction": 0.0}
 
 
 class TextPair(NamedTuple):
-    """Two terms or sentences, and how similar people say they are, on the corpus's own scale; nan without a score."""
+    """Two terms or sentences, and the similarity that people gave them, on the corpus's own scale; nan without a score."""
 
     left: str
     right: str
@@ -58,7 +58,7 @@ def read_medsts(lines: Iterable[str], scores: Iterable[str] | None = None) -> li
         scores: The scores of the test part, one a line (`clinicalSTS.test.gs.sim.txt`).
 
     Raises:
-        ValueError: A line has other cells, or there is not one score for each.
+        ValueError: A line does not have three cells, or the number of scores is wrong.
     """
     rows = [line.split("\t") for line in lines if line.strip()]
     if scores is not None:
@@ -81,7 +81,7 @@ def read_mednli(lines: Iterable[str]) -> list[TextPair]:
 def read_terms(lines: Iterable[str]) -> list[TextPair]:
     """Read two terms and their mean score, by the column names of the first line.
 
-    Columns are separated by tabs (EHR-Rel) or commas (MayoSRS, UMNSRS); other columns are ignored. A pair without a score has nan.
+    Columns are separated by tabs (EHR-Rel) or commas (MayoSRS, UMNSRS); other columns are ignored. The score of a pair without one is nan.
 
     Raises:
         SapbertError: E572 if a column is missing.

@@ -1,15 +1,15 @@
-"""Count texts by their source and by what became of them."""
+"""Count texts by their source and by what was done with them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-_SHOWN = 5  # ids that are shown of each reason
+_SHOWN = 5  # number of ids that are shown for each reason
 
 
 class Tally:
-    """Counts of texts by source: read, kept, and left out for a reason, with the first ids of each reason."""
+    """Counts of texts by source: read, kept, and left out by reason, with the first ids for each reason."""
 
     def __init__(self) -> None:
         """Start without counts."""
@@ -20,8 +20,8 @@ class Tally:
         """Count one text.
 
         Args:
-            source: Where it comes from.
-            what: What became of it.
+            source: The source of the text.
+            what: What was done with it: "read", "kept", or the reason why it was left out.
             concept_id: Its concept, to be shown as an example.
         """
         self._counts.setdefault(source, Counter())[what] += 1
@@ -31,7 +31,7 @@ class Tally:
                 first.append(concept_id)
 
     def move(self, source: str, what: str, concept_id: str) -> None:
-        """Count a text that was counted as kept as left out instead."""
+        """Count a text as left out that was counted as kept before."""
         self._counts[source]["kept"] -= 1
         self.add(source, what, concept_id)
 

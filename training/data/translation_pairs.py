@@ -1,7 +1,7 @@
 """Make pairs of names in several languages, and pairs of translations of the general domain.
 
 Both are folders of pairs (`training.data.pairs`). The first kind leaves out held-out translations (Liu et al., ACL 2021). The second
-kind is for a second training after one on medical names (the same, section 2.2: `muse`, `wt`).
+kind is for a second training after one on medical names (same paper, section 2.2: `muse`, `wt`).
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def build_general_pairs(
     queries_of: str | Path | None = None,
     about: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write a folder of pairs in which each English name and its translations are a concept of their own.
+    """Write a folder of pairs in which each English name forms its own concept with its translations.
 
-    An English name keeps its first translation in each language. They share one label, or each would be a negative of the others. For the
-    same reason, a text that is in one such concept is in no other.
+    An English name keeps its first translation in each language. They share one label, because no loss may take them as negatives of each other.
+    For the same reason, a text that is in one such concept is in no other.
 
     Args:
-        kb: The knowledge base that training measures on. The new labels begin behind its labels.
+        kb: The knowledge base that training measures on. The new labels are numbered after its labels.
         rows: Names in two languages.
         out: Folder to write.
         queries_of: Folder of pairs of `kb`. Its queries are taken over, and are in no pair.
@@ -80,7 +80,7 @@ def build_general_pairs(
         The counts, as in the manifest.
 
     Raises:
-        SapbertError: E605 (no pair), E502 (`queries_of` is no folder of pairs), E607 (it is of another knowledge base).
+        SapbertError: E605 (no pair), E502 (`queries_of` is not a folder of pairs), E607 (it is of another knowledge base).
 
     Source:
         Liu et al., ACL 2021, section 2.2.
@@ -89,7 +89,7 @@ def build_general_pairs(
         raise fail("E607", folder=queries_of, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])
     labels = assign_labels(kb)[0] if queries_of is None else read_labels(queries_of)
     queries = [] if queries_of is None else read_queries(queries_of)
-    asked = {normalise(query.query) for query in queries}  # whatever their capitals
+    asked = {normalise(query.query) for query in queries}  # capitals do not count
     counts = {"rows": 0, "is_a_query": 0, "further_translations": 0, "text_of_another_pair": 0}
     english_of: dict[str, str] = {}  # every text in use -> the English name whose label it has
     translated: dict[str, dict[str, str]] = {}  # English name -> language -> translation

@@ -81,15 +81,15 @@ def of_kb(kb: KnowledgeBase, languages: Sequence[str] = (ALL,)) -> Translations:
     """Pair the English name of each concept with its names in each other language.
 
     The English name is the canonical name if that is English, else the English name with the best rank. Two kinds of names are left out and
-    counted: a name that is also an English name of its concept (after normalisation), because it teaches and measures nothing; and a name
-    of a concept without an English name.
+    counted: a name that is also an English name of its concept (after normalisation), because it is of no use for training or measuring; and a
+    name of a concept without an English name.
 
     Args:
         kb: The knowledge base.
         languages: Other languages; ("all",) for every one.
 
     Raises:
-        SapbertError: E107 (the knowledge base lacks a language), E604 (no language beside English).
+        SapbertError: E107 (the knowledge base lacks a language), E604 (no language other than English).
     """
     wanted = [language for language in check_languages(kb, languages) if language != ENGLISH]
     if not wanted:
@@ -97,19 +97,19 @@ def of_kb(kb: KnowledgeBase, languages: Sequence[str] = (ALL,)) -> Translations:
             "E604",
             setting="languages",
             value="+".join(languages),
-            why=f"name a language beside English; the knowledge base has {', '.join(kb.languages)}",
+            why=f"give a language other than English; the knowledge base has {', '.join(kb.languages)}",
         )
     place = {language: i for i, language in enumerate(wanted)}
-    left: dict[str, dict[str, int]] = {language: {"same_as_english": 0, "without_english": 0} for language in wanted}
+    left_out: dict[str, dict[str, int]] = {language: {"same_as_english": 0, "without_english": 0} for language in wanted}
     rows: list[npt.NDArray[np.int32]] = []
     batch: list[tuple[int, int, int, int]] = []
     for concept, names in _by_concept(kb.names_in([ENGLISH, *wanted])):
         english = [string for string, language in names if language == ENGLISH]
         for string, language in dict.fromkeys(pair for pair in names if pair[1] != ENGLISH):
             if not english:
-                left[language]["without_english"] += 1
+                left_out[language]["without_english"] += 1
             elif string in english:
-                left[language]["same_as_english"] += 1
+                left_out[language]["same_as_english"] += 1
             else:
                 batch.append((concept, english[0], string, place[language]))
         if len(batch) >= ROW_GROUP:
@@ -117,7 +117,7 @@ def of_kb(kb: KnowledgeBase, languages: Sequence[str] = (ALL,)) -> Translations:
             batch.clear()
     rows.append(np.array(batch, dtype=np.int32).reshape(-1, 4))
     c, e, t, s = np.concatenate(rows).T
-    return Translations(c, e, t, s, wanted, len(kb), kb.surface_forms_at, kb.concept_id, left)
+    return Translations(c, e, t, s, wanted, len(kb), kb.surface_forms_at, kb.concept_id, left_out)
 
 
 def _by_concept(names: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, list[tuple[int, str]]]]:
@@ -165,14 +165,14 @@ def of_rows(rows: Iterable[Bilingual], languages: Sequence[str] = (ALL,)) -> Tra
 def split(names: Translations, held_out: float, seed: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Decide which rows are held out.
 
-    All concepts get one random order. Of each language, the concepts that come first are held out. So a concept that is held out in one
-    language is mostly held out in the others, too, and cannot be learnt from a similar language.
+    All concepts get one random order. In each language, the first concepts of this order are held out. So a concept that is held out in one
+    language is usually held out in the others, too, and cannot be learnt from a similar language.
     A training row whose translation is written like a held-out one, of any concept and language, is not kept.
 
     Args:
         names: The rows.
         held_out: Share of the concepts of each language.
-        seed: Decides the order.
+        seed: Seed of the order.
 
     Returns:
         Two masks (n,): the held-out rows; the rows that are kept, which include the held-out ones.
@@ -194,7 +194,7 @@ def build_translations(
     Args:
         names: The rows.
         out: Folder to write.
-        seed: Decides which concepts are held out.
+        seed: Seed of the draw of held-out concepts.
         held_out: Share of the concepts of each language.
         about: More for the manifest: fingerprint of the knowledge base, sources.
 
@@ -207,8 +207,8 @@ def build_translations(
     if not 0 <= held_out < 1:
         raise fail("E604", setting="held_out", value=held_out, why="it is a share of the concepts, from 0 up to but not including 1")
     if not len(names.concepts):
-        said = "; ".join(f"{language}: " + ", ".join(f"{n:,} {what}" for what, n in of.items()) for language, of in names.left_out.items())
-        raise fail("E605", source="The source", why=said or "it holds no rows")
+        reasons = "; ".join(f"{language}: " + ", ".join(f"{n:,} {what}" for what, n in of.items()) for language, of in names.left_out.items())
+        raise fail("E605", source="The source", why=reasons or "it holds no rows")
     held, kept = split(names, held_out, seed)
     counts: dict[str, Any] = {}
     for number, language in enumerate(names.languages):
@@ -292,12 +292,12 @@ def read_files(paths: Sequence[Path], **options: Any) -> tuple[list[Bilingual], 
 
 
 class Source(NamedTuple):
-    """Translations, with what is known of their source.
+    """Translations, with information about their source.
 
     Attributes:
         names: The rows.
         about: For the manifest: fingerprint of the knowledge base, sources.
-        files: For each file its layout, rows and what was left out; empty for a knowledge base.
+        files: For each file its layout, rows and what was left_out out; empty for a knowledge base.
     """
 
     names: Translations

@@ -20,8 +20,10 @@ MIN_WORDS, MIN_CHARS = 3, 25  # a text below both is a name, not a definition: "
 SHORT = 5  # most characters of an abbreviation
 EMPTY, NAME, TOO_SHORT, NO_END, ONLY_NAMES, NAMED = "empty", "equal_to_a_name", "too_short", "enormous", "only_its_names", "names_itself"
 
-_MARKUP = re.compile(r"</?(?:p|b|i|em|ul|ol|li|br|a|sub|sup|strong|h\d|div|span)\b[^<>]*>", re.IGNORECASE)  # in MEDLINEPLUS's definitions of MRDEF
-_REMARK = re.compile(  # remarks of editors: in UBERON, where a definition comes from; in ORDO, that a word is a term
+_MARKUP = re.compile(
+    r"</?(?:p|b|i|em|ul|ol|li|br|a|sub|sup|strong|h\d|div|span)\b[^<>]*>", re.IGNORECASE
+)  # in the definitions of MEDLINEPLUS in MRDEF
+_REMARK = re.compile(  # remarks of editors: UBERON marks the origin of a definition, ORDO marks that a word is a term
     r"\s*\[(?:automatically generated definition|(?-i:[A-Z])\w*(?::\w+)?(?:,\s*(?:unvetted|vetted|modified))?)\]|\s*\(see (?:this term|these terms)\)|[,;]\s*see (?:this term|these terms)(?=\))",
     re.IGNORECASE,
 )
@@ -29,21 +31,23 @@ _SENTENCE = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\bcf)(?<!\bal)(?<!\b
 _SUFFIX = r"(?:['’]?s|es)?(?!\w)"  # a plural or possessive names the concept too
 _END = re.compile(_SUFFIX)
 _DASH, _QUOTE = "[-\u2010-\u2015\u2212\ufe58\ufe63\uff0d]", "['\u2018\u2019\u201b\u02bc\u00b4`]"
-_APART = re.compile(r"\s*[(\[]\s*(?:or |also |also called |abbreviated )?its?\s*[)\]]", re.IGNORECASE)  # "It (it) is"
-_ALSO = re.compile(r",?\s*\b(?:also|sometimes|formerly|commonly|otherwise)\s+(?:known as|called|termed|referred to as|abbreviated as)\s+it\b,?")
-_AGAIN = re.compile(r"\b(it)(?:(?:,| or| and|, or|, and|;|/)\s*it\b)+", re.IGNORECASE)
-_THIN = frozenset({"it", "its", "a", "an", "the", "is", "are", "of", "in", "any", "or", "and"})
+_IT_IN_BRACKETS = re.compile(r"\s*[(\[]\s*(?:or |also |also called |abbreviated )?its?\s*[)\]]", re.IGNORECASE)  # "It (it) is"
+_ALSO_KNOWN_AS_IT = re.compile(
+    r",?\s*\b(?:also|sometimes|formerly|commonly|otherwise)\s+(?:known as|called|termed|referred to as|abbreviated as)\s+it\b,?"
+)
+_REPEATED_IT = re.compile(r"\b(it)(?:(?:,| or| and|, or|, and|;|/)\s*it\b)+", re.IGNORECASE)
+_EMPTY_WORDS = frozenset({"it", "its", "a", "an", "the", "is", "are", "of", "in", "any", "or", "and"})
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn")  # zero-width spaces and soft hyphens: a name that contains them would not be found
 
 
 class Judged(NamedTuple):
-    """What became of a definition.
+    """The decision about a definition.
 
     Attributes:
         text: The text to use; empty if it is left out.
         why: Why it is left out.
-        cut: It was too long, and was cut.
-        renamed: A name of the concept became "it".
+        cut: Whether it was too long and was cut.
+        renamed: Whether a name of the concept was replaced by "it".
     """
 
     text: str
@@ -53,12 +57,12 @@ class Judged(NamedTuple):
 
 
 def judge(text: str, own: OwnNames, is_name: Callable[[str], bool] = lambda text: False) -> Judged:
-    """Decide what becomes of a concept's definition.
+    """Decide whether and how a concept's definition is used.
 
     The rules, in this order:
     - An empty text, a text that is a name, and a text of fewer than MIN_WORDS words and MIN_CHARS characters are left out.
     - A text of more than MAX_CHARS characters is cut after the last sentence that ends within them; if none does, it is left out.
-    - Names of the concept become "it". If fewer than two words are left beside "it" and articles, the text is left out.
+    - Names of the concept become "it". If fewer than two words other than "it", articles and the like are left, the text is left out.
 
     Args:
         text: The definition.
@@ -80,11 +84,11 @@ def judge(text: str, own: OwnNames, is_name: Callable[[str], bool] = lambda text
     if not renamed:
         return Judged(text, cut=cut)
     text = own.replaced(text)
-    if own.within(text):  # without its brackets, "Cockayne (CS) syndrome" is a name
+    if own.within(text):  # after brackets are removed, "Cockayne (CS) syndrome" is a name
         text = own.replaced(text)
-    if own.within(text):  # written in a way that `replaced` does not find
+    if own.within(text):  # a name is written in a way that `replaced` does not find
         return Judged("", NAMED)
-    if sum(word not in _THIN for word in re.findall(r"\w+", text.lower())) < 2:
+    if sum(word not in _EMPTY_WORDS for word in re.findall(r"\w+", text.lower())) < 2:
         return Judged("", ONLY_NAMES)
     return Judged(text, cut=cut, renamed=True)
 
@@ -105,16 +109,16 @@ def first_sentences(text: str, limit: int) -> str:
 
 
 class OwnNames:
-    """All names of one concept, to find them in a text.
+    """All names of one concept, for finding them in a text.
 
     They are found as whole words, also as plurals and possessives, without regard to case, dashes and quotes.
     An abbreviation that may also be an ordinary word (MEN, ALL, CHILD: one word of at most five characters with a capital after the first)
-    is found only if the text has a capital after the first letter, too: not in "men" or "All". If the concept also has the
-    name in lower case, this rule does not apply. Names of one character are not found.
+    is found only if the text also has a capital after the first letter: not in "men" or "All". If the concept also has the name in lower
+    case, this rule does not apply. Names of one character are not found.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Take the names as their sources write them."""
+        """Store the names as their sources write them."""
         written: dict[str, bool] = {}  # normalised -> whether it is always written as an abbreviation
         for name in names:
             norm = normalise(name)
@@ -131,10 +135,12 @@ class OwnNames:
 
         Args:
             text: The text.
-            cased: False if the text is all in lower case, so that capitals say nothing about abbreviations.
+            cased: False if the text is all in lower case, so that it cannot show which words are abbreviations.
         """
         folded = normalise(text)
-        return any(_stands(name, folded) and (not (short and cased) or bool(_pattern([(name, True)]).search(text))) for name, short in self._names)
+        return any(
+            _contains_words(name, folded) and (not (short and cased) or bool(_pattern([(name, True)]).search(text))) for name, short in self._names
+        )
 
     def replaced(self, text: str) -> str:
         """Replace names and their articles by "it", the longest first; remove "(it)" and "also known as it"."""
@@ -143,7 +149,7 @@ class OwnNames:
         if not found:
             return text
         text = _pattern(found).sub(_pronoun, text)
-        text = _AGAIN.sub(r"\1", _ALSO.sub("", _APART.sub("", text)))
+        text = _REPEATED_IT.sub(r"\1", _ALSO_KNOWN_AS_IT.sub("", _IT_IN_BRACKETS.sub("", text)))
         return " ".join(text.split())
 
 
@@ -152,7 +158,7 @@ def _is_abbreviation(name: str) -> bool:
     return len(name) <= SHORT and " " not in name and any(c.isupper() for c in name[1:])
 
 
-def _stands(name: str, text: str) -> bool:
+def _contains_words(name: str, text: str) -> bool:
     """Whether a normalised text contains a normalised name as whole words."""
     at = text.find(name)
     while at >= 0:
@@ -171,7 +177,7 @@ def _pattern(names: list[tuple[str, bool]]) -> re.Pattern[str]:
     """Return a pattern that finds any of these names, with its article.
 
     Args:
-        names: Normalised names; True: an abbreviation, which needs a capital after its first character.
+        names: Normalised names, each with True if it is an abbreviation, which needs a capital after its first character.
     """
     parts = []
     for name, short in names:

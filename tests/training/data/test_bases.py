@@ -122,7 +122,7 @@ def test_a_hub_that_never_answers_costs_seconds(tmp_path: Path) -> None:
 def test_offline_says_so_and_a_named_base_asks_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     out = tmp_path / "base.txt"
-    assert "can't be had from the hub (" in choose_base("", "toy/no-such-base", out)  # HF_HUB_OFFLINE of the tests
+    assert "can't be downloaded from the hub (" in choose_base("", "toy/no-such-base", out)  # HF_HUB_OFFLINE of the tests
     assert out.read_text() == "\n"
     assert choose_base("my/folder", "toy/no-such-base", out) == "base: my/folder"
     assert out.read_text() == "my/folder\n"
