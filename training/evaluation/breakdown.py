@@ -1,4 +1,4 @@
-"""Where a system is right and where it fails: groups of mentions, and its most frequent wrong answers with a reason."""
+"""Show where a system is right and where it fails: accuracy by group of mentions, and the most frequent wrong answers with a reason."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from spacy_sapbert.kb.concept import normalise
 from ..corpora.mention import GoldMention
 from .metrics import Floats1d
 
-MOST = 30  # confusions that are kept, the most frequent
-NAMED = 5  # gold names of one
-LONG = 4  # words: so many and more are one group
-SHARE = 1e-9  # a mention that is right with a probability this near to 1 is right
+MOST = 30  # number of confusions that are kept, the most frequent ones
+NAMED = 5  # number of gold names that are shown for a confusion
+LONG = 4  # number of words from which mentions are in one group
+SHARE = 1e-9  # a mention counts as right if its probability of being right is this near to 1
 _WORD = re.compile(r"\w+")
 
 
 def groupings(
     mentions: Sequence[GoldMention], queries: Sequence[Sequence[str]], names: Collection[str], train: Collection[str] | None = None
 ) -> dict[str, list[str]]:
-    """Put mentions into groups: exact or not, seen in training or not, abbreviation or not, number of words, type.
+    """Put mentions into groups: exact match or not, seen in training or not, abbreviation or not, number of words, type.
 
     Args:
         mentions: The mentions of a benchmark.
-        queries: What is looked up for each mention, normalised; several for a composite that is split.
+        queries: The texts that are looked up for each mention, normalised; several for a composite that is split.
         names: Names of the dictionary, normalised.
-        train: Normalised mentions of the corpus's train part; None if it has none: then no mention is seen or unseen.
+        train: Normalised mentions of the corpus's train part; None if it has none; then the grouping "seen" is left out.
 
     Returns:
         Grouping -> the group of each mention. "kind" is the mention's semantic type, if the corpus gives types.
@@ -58,7 +58,7 @@ def by_group(groups: dict[str, list[str]], at_1: Floats1d, at_5: Floats1d) -> di
         at_5: (m,) probability that it is right at 5.
 
     Returns:
-        Grouping -> group, in the order of their names -> n, at1 and at5; the last two in per cent.
+        Grouping -> group, in the order of their names -> n, at1 and at5, the last two in per cent.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for grouping, of in groups.items():
@@ -72,13 +72,13 @@ def by_group(groups: dict[str, list[str]], at_1: Floats1d, at_5: Floats1d) -> di
 
 
 class WrongFirst(NamedTuple):
-    """A first candidate that is wrong, or right only by chance of a tie.
+    """A first candidate that is wrong, or that is right only if a tie is resolved by luck.
 
     Attributes:
-        label: Its label in the dictionary; of equal ones, the first that is wrong.
-        score: At most 1.0.
-        query: What was looked up.
-        equal: Whether a right one has the same score.
+        label: Its label in the dictionary; in a tie, the first wrong one.
+        score: Its score, at most 1.0.
+        query: The text that was looked up.
+        equal: Whether a right candidate has the same score.
     """
 
     label: int
@@ -88,7 +88,7 @@ class WrongFirst(NamedTuple):
 
 
 class DictionaryView(NamedTuple):
-    """What is shown of a dictionary.
+    """The parts of a dictionary that the breakdown needs.
 
     Attributes:
         entry: Label -> id and preferred name.
@@ -106,17 +106,17 @@ def confusions(
     firsts: Sequence[WrongFirst | None],
     known: DictionaryView,
 ) -> list[dict[str, Any]]:
-    """Count the wrong answers: equal mentions with the same gold and the same answer together.
+    """Count the wrong answers. Equal mentions with the same gold and the same answer are counted together.
 
     Args:
         mentions: The mentions of a benchmark.
         wanted: The gold labels of each mention that are in the dictionary.
-        answerable: Whether the dictionary has what is right for a mention.
-        firsts: The wrong first of each mention; None for one that is right or for which nothing was found.
+        answerable: Whether the dictionary has a right answer for each mention.
+        firsts: The wrong first candidate of each mention; None if it is right or nothing was found.
         known: The dictionary.
 
     Returns:
-        The MOST most frequent, each with mention, gold (ids), gold_names, predicted (id), predicted_name, score, count, why.
+        The most frequent ones, at most MOST, each with mention, gold (ids), gold_names, predicted (id), predicted_name, score, count, why.
     """
     counted: dict[tuple[str, tuple[str, ...], int], list[int]] = {}
     for i, (mention, first) in enumerate(zip(mentions, firsts)):
@@ -146,14 +146,14 @@ def confusions(
 def why(mention: GoldMention, wanted: frozenset[int], answerable: bool, first: WrongFirst, known: DictionaryView) -> str:
     """Return the first reason that holds for a wrong answer.
 
-    Reasons are facts of the mention, the gold and the dictionary, not a guess at what the system did. "broader or narrower": the preferred
-    name of one concept has all words of the other's, and more; the text that was looked up counts as a name of the gold here. Other names of
-    the concepts are not compared: with them, nearly every pair would be such ("tumor" is in "tumor lysis syndrome").
+    Reasons are facts about the mention, the gold and the dictionary, not guesses about what the system did. "broader or narrower": the preferred
+    name of one concept has all words of the other's preferred name, and more words; the text that was looked up counts as a name of the gold here.
+    Other names are not compared, because nearly every pair would then have this reason ("tumor" is in "tumor lysis syndrome").
 
     Args:
         mention: The mention.
         wanted: Its gold labels that are in the dictionary.
-        answerable: Whether the dictionary has what is right.
+        answerable: Whether the dictionary has a right answer.
         first: The wrong answer.
         known: The dictionary.
     """

@@ -1,7 +1,7 @@
-"""How probable it is that a link is right: `python -m training calibrate --fit gsc-dev --test gsc-test` fits a linker's calibration.
+"""Fit the calibration of a linker, which says how probable it is that a link is right: `python -m training calibrate --fit gsc-dev --test gsc-test`.
 
-The calibration is measured on other data than it was fitted on. It goes into the linker's folder, the figures into metrics/calibration.json,
-which the report shows.
+The calibration is fitted on some data and measured on other data. It is written into the linker's folder, and the figures into
+metrics/calibration.json, which the report shows.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from .results import write_absent
 FORMAT = 1
 BINS = 10
 MOST_NAMES = 500_000
-ABSENT = "No calibration was fit: no data to fit on was named (--fit)."
+ABSENT = "No calibration was fitted: no data to fit on was given (--fit)."
 TARGETS = (0.8, 0.85, 0.9, 0.95, 0.98)
 COVERAGES = (0.8, 0.85, 0.9, 0.95)
 PROTOCOL = (
-    "Gold mentions, not recognised ones; abbreviations resolved as the linker does; the linker's own index and settings, nothing cut by a "
-    "threshold. Documents of the fitted parts that stand in the measured ones too are left out of these. A link is right if the top concept is "
-    "a gold one (retired ids followed; a composite never is). Fit on one part of the corpus, all figures from the other. ECE: expected calibration error over ten bins of equal width (Guo et al., ICML 2017, equation 3); raw: with the "
-    "cosine itself, cut at 0, as if it were a probability. Coverage counts mentions whose concept is in the knowledge base."
+    "Gold mentions, not recognised ones; abbreviations resolved as the linker does; the linker's own index and settings, without a "
+    "threshold. Documents that are in a fitted part and in a measured part are left out of the measured one. A link is right if the top concept is "
+    "a gold one (retired ids are replaced by current ones; a composite is never right). Fitted on one part of the corpus, all figures from the "
+    "other. ECE: expected calibration error over ten bins of equal width (Guo et al., ICML 2017, equation 3); raw: with the cosine itself as the probability, negative ones as 0. Coverage counts mentions whose concept is in the knowledge base."
 )
 
 
@@ -79,9 +79,9 @@ def without(corpus: Corpus, documents: Collection[str]) -> Corpus:
 
 
 def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> dict[str, Any]:
-    """Count what a part of a corpus holds, and the mentions that cannot be used.
+    """Count the mentions of a part of a corpus, and those that cannot be used.
 
-    These are off their offsets, without a gold id, or with ids that the knowledge base does not have.
+    They cannot be used if they are not at their offsets, have no gold id, or have ids that the knowledge base does not have.
     """
     used = sum(bool(span.kb_id_) for doc in docs for span in doc.spans[GOLD])
     placed = sum(len(doc.spans[GOLD]) for doc in docs)
@@ -104,7 +104,7 @@ def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int
         bins: Number of bins.
 
     Returns:
-        The bins that hold anything: low, high, n, confidence (mean probability), accuracy (share that is right).
+        The bins that are not empty: low, high, n, confidence (mean probability), accuracy (share of right links).
     """
     p, ok = np.asarray(probabilities, dtype=float), np.asarray(right, dtype=float)
     place = np.minimum((p * bins).astype(int), bins - 1)
@@ -125,13 +125,13 @@ def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int
 
 
 def calibration_error(bins: Sequence[dict[str, float]]) -> float:
-    """Compute the expected calibration error: the mean distance of confidence and accuracy, weighted by n.
+    """Compute the expected calibration error: the mean distance between confidence and accuracy, weighted by n.
 
     Args:
-        bins: As `reliability` gives them.
+        bins: Bins as `reliability` returns them.
 
     Returns:
-        0 to 1.
+        The error, 0 to 1.
 
     Source:
         Guo et al., ICML 2017, equation 3.
@@ -141,14 +141,14 @@ def calibration_error(bins: Sequence[dict[str, float]]) -> float:
 
 
 def curve(probabilities: Sequence[float], right: Sequence[bool]) -> list[dict[str, float]]:
-    """Compute precision and coverage for each distinct probability as a threshold, from the highest.
+    """Compute precision and the share of kept mentions with each distinct probability as a threshold, from the highest.
 
     Args:
         probabilities: (n,) 0 to 1.
         right: (n,) whether each link is right.
 
     Returns:
-        Threshold, precision of the links at least as probable, and the share of mentions kept.
+        For each threshold: threshold, precision of the links that are at least as probable, and kept, the share of mentions.
     """
     p, ok = np.asarray(probabilities, dtype=float), np.asarray(right, dtype=float)
     order = np.argsort(-p, kind="stable")
@@ -162,7 +162,7 @@ def measure_calibration(made: Calibration, observed: Sequence[Observed], linker:
 
     Args:
         made: The calibration.
-        observed: What the linker did with each mention.
+        observed: The linker's result for each mention.
         linker: The linker that has this calibration.
         docs: The Docs that `observed` comes from.
 
@@ -201,16 +201,16 @@ def measure_calibration(made: Calibration, observed: Sequence[Observed], linker:
 
 
 def index_recall(linker: Any, docs: Sequence[Doc]) -> dict[str, Any]:
-    """Measure how many of the true nearest names the linker's index finds, whether or not they are right.
+    """Measure how many of the true nearest names the linker's index finds, whether or not their concepts are right.
 
-    An index of more than MOST_NAMES is not compared: all its vectors would be held in memory.
+    An index with more than MOST_NAMES names is not compared, because all its vectors would be in memory.
 
     Args:
         linker: The linker.
         docs: Docs with the mentions to look up.
 
     Returns:
-        Per cent at each depth, and what was measured when the index was built.
+        Recall in per cent at each depth, and what was measured when the index was built.
     """
     texts = sorted({normalise(span.text) for doc in docs for span in doc.spans[GOLD]})
     found: dict[str, Any] = {"names": len(linker.index), "mentions": len(texts), "when_built": report_of(linker.index).get("chosen")}
@@ -245,7 +245,7 @@ def calibrate_linker(
         fit: Parts to fit on.
         test: Parts to measure on.
         reader: Reads the corpora.
-        gpu_id: What encodes; -1 is the CPU.
+        gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
         The calibration, the figures, and the linker's folder.
@@ -256,7 +256,7 @@ def calibrate_linker(
     for part in set(fit) & set(test):
         raise fail("E519", part=part)
     if not test:
-        raise fail("E548", setting="--test", value="", why="a calibration is measured on data it was not fit on; name a part")
+        raise fail("E548", setting="--test", value="", why="a calibration is measured on data on which it was not fitted; give a part")
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD})
     use_gpu(linker, gpu_id)
@@ -295,7 +295,7 @@ def calibrate_linker(
 
 
 def summary(found: dict[str, Any]) -> str:
-    """Return a few lines for the terminal."""
+    """Return a short summary for the terminal."""
     lines = [f"fit on {found['n_fit']:,} mentions ({found['data']['fit']}), measured on {found['n_test']:,} ({found['data']['test']})"]
     if recall := found["index"].get("recall"):
         lines.append(f"index: {recall['at_1']:.1f}% of the nearest names found, {recall['at_10']:.1f}% of the ten nearest")
@@ -312,8 +312,8 @@ def calibrate_and_write(
 ) -> str:
     """Calibrate a linker and write the calibration and its figures.
 
-    Where there is nothing to fit on, or none (E016) or too little (E012) of it is in the knowledge base, the linker stays without a
-    calibration, and the file of figures says why.
+    If there is nothing to fit on, or if none (E016) or too few (E012) of its concepts are in the knowledge base, no calibration is written, and
+    the file of figures says why.
 
     Args:
         linker_name: A registered linker or a linker's folder; None is the default linker.
@@ -322,10 +322,10 @@ def calibrate_and_write(
         data: Folder of corpora.
         out: JSON file for the figures.
         calibration: File for the calibration; None: calibration.json in the linker's folder.
-        gpu_id: What encodes; -1 is the CPU.
+        gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
-        What to show: a summary, or why there is no calibration.
+        Text to show: a summary, or why there is no calibration.
 
     Raises:
         SapbertError: E519, E540, E542, E548, and those of the linker.

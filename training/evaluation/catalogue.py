@@ -1,7 +1,7 @@
-"""The benchmarks there are, as data: corpora with their dictionaries and protocols, pairs of texts, and where each is to be had.
+"""All benchmarks as data: corpora with their dictionaries and protocols, pairs of texts, and where to get each of them.
 
-A corpus is one row of CORPORA, a dictionary one of DICTIONARIES, pairs of texts one of SIMILARITY. `parse_set` makes a row of what a user gives by
-`--set`. benchmarks.py reads what the rows name.
+A corpus is one row of CORPORA, a dictionary one of DICTIONARIES, pairs of texts one of SIMILARITY. `parse_sets` makes rows from the values of
+`--set`. benchmarks.py reads the files that the rows name.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from ..errors import fail
 
 
 class Origin(NamedTuple):
-    """Where data that the project does not fetch is to be had.
+    """Where to get data that the project does not fetch.
 
     Attributes:
         paper: Who published it.
         where: Its address.
-        licence: Its licence, and what it asks for.
+        licence: Its licence and conditions.
     """
 
     paper: str
@@ -47,12 +47,12 @@ class Variant(NamedTuple):
     """A protocol: how the mentions of a corpus are looked up and counted.
 
     Attributes:
-        resolved: Abbreviations are resolved.
-        earlier: The mentions of earlier parts are names of the dictionary.
-        seen: A mention that is also one of the earlier parts takes the ids it had there first.
-        by_names: Names are ranked instead of concepts.
+        resolved: Whether abbreviations are resolved.
+        earlier: Whether the mentions of earlier parts are names of the dictionary.
+        seen: Whether the ids of an equal mention of the earlier parts are ranked first.
+        by_names: Whether names are ranked instead of concepts.
         rule: Which rule @1 and @5 follow, "strict" or "lenient".
-        codes: The dictionary is the knowledge base of `--kb`, which knows the gold ids by the codes of its sources.
+        codes: Whether the dictionary is the knowledge base of `--kb`, in which the gold ids are found as codes of its sources.
     """
 
     resolved: bool = False
@@ -76,26 +76,26 @@ VARIANTS = {  # end of a benchmark's name -> its protocol
 
 @dataclass(frozen=True)
 class CorpusSource:
-    """A corpus that benchmarks are made of.
+    """A corpus from which benchmarks are made.
 
     Attributes:
         title: Its name in tables.
         dictionary: Key of DICTIONARIES, or a path that a user gave.
-        files: Part -> its files or folders below the data folder, which are one part together; the part "" has no name of its own.
-        layout: Of the files, one of `corpora.LAYOUTS`; None: it is recognised.
-        options: Of `corpora.read_corpus`: kinds of mentions, vocabulary of ids, encoding.
-        splits: Part -> the file that lists its documents, where several parts share their files.
+        files: Part -> its files or folders below the data folder, which together are the part; a corpus without parts has the key "".
+        layout: Layout of the files, one of `corpora.LAYOUTS`; None: it is recognised.
+        options: Options of `corpora.read_corpus`: kinds of mentions, vocabulary of ids, encoding.
+        splits: Part -> the file that lists its documents, if several parts share their files.
         folds: Whether the files of a part are folds, whose figures are averaged.
         earlier: Part -> the parts that come before it in the published protocol.
         adds_earlier: Whether that protocol adds the mentions of earlier parts to the dictionary.
-        variants: The protocols, keys of VARIANTS, that it is measured by, besides "".
+        variants: The protocols, keys of VARIANTS, with which it is measured in addition to "".
         resolved: Whether the papers resolve abbreviations in it.
-        paper: Part and protocol that the papers report.
-        groups: Part -> the group that it is in ("dev", "test"); parts whose files are no assets of the project are in none.
-        exact_offsets: Whether a mention that does not stand at its offsets is an error; else it is counted and taken as written.
-        public: Whether its mentions may stand in the output.
-        note: What its protocol has of its own, in words.
-        origin: Where it is to be had, if it is no asset of the project.
+        paper: Parts and protocols that the papers report.
+        groups: Part -> its group ("dev", "test"); parts whose files are not assets of the project are in no group.
+        exact_offsets: Whether a mention that is not at its offsets is an error; if not, it is counted and taken as written.
+        public: Whether its mentions may be in the output.
+        note: What is special about its protocol, in words.
+        origin: Where to get it, if it is not an asset of the project.
     """
 
     title: str
@@ -118,14 +118,14 @@ class CorpusSource:
 
 
 class DictionarySource(NamedTuple):
-    """A dictionary that mentions are looked up in.
+    """A dictionary in which mentions are looked up.
 
     Attributes:
         title: Its name in tables.
         file: Its file below the data folder, HPO_FILE or KB.
         kind: Its reader, or KB for a knowledge base; None: it is recognised.
-        vocabulary: Of ids without a prefix.
-        origin: Where it is to be had, if it is no asset of the project.
+        vocabulary: Vocabulary of ids without a prefix.
+        origin: Where to get it, if it is not an asset of the project.
     """
 
     title: str
@@ -142,11 +142,11 @@ class SimilaritySource(NamedTuple):
         title: Its name in tables.
         files: Its files below the data folder.
         read: Its reader, which takes the lines of each file.
-        metric: What the papers report of it, "spearman" or "pearson".
-        group: The group that it is in; "": none, because its files are no assets of the project.
+        metric: The correlation that the papers report, "spearman" or "pearson".
+        group: Its group; "": none, because its files are not assets of the project.
         paper: Whether the papers report it.
         note: What is special about it, in words.
-        origin: Where it is to be had, if it is no asset of the project.
+        origin: Where to get it, if it is not an asset of the project.
     """
 
     title: str
@@ -160,7 +160,7 @@ class SimilaritySource(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What the name of a benchmark stands for: a corpus, a part of it, a protocol."""
+    """The meaning of a benchmark's name: a corpus, a part of it, and a protocol."""
 
     corpus: str
     part: str
@@ -268,7 +268,7 @@ def _cometa(title: str, folder: str) -> CorpusSource:
 
 
 def _reactions(title: str, file: str, layout: str, dictionary: str, origin: Origin, **options: Any) -> CorpusSource:
-    """Return the row of a corpus of adverse reactions that BioLORD's papers normalise: without parts, all of it is measured."""
+    """Return the row of a corpus of adverse reactions that BioLORD's papers measure. It has no parts; the whole corpus is measured."""
     return CorpusSource(
         title,
         dictionary,
@@ -380,7 +380,7 @@ SIMILARITY: dict[str, SimilaritySource] = {
     "stsb-dev": SimilaritySource("STS-B dev", ("similarity/stsb-en-dev.csv.gz",), read_stsb, "pearson", "dev", paper=False),
     "stsb-test": SimilaritySource("STS-B test", ("similarity/stsb-en-test.csv.gz",), read_stsb, "pearson", "test"),
     "biosses": SimilaritySource("BIOSSES", ("similarity/BIOSSES.csv",), read_biosses, "pearson", "test"),
-    # SICK's licence is non-commercial: it is for measuring, not for training
+    # SICK's licence is non-commercial, so it is only measured, not trained on
     "sick": SimilaritySource("SICK 2014 test, relatedness", ("similarity/SICK_test_annotated.txt.gz",), read_sick, "pearson", "test"),
     "medsts": SimilaritySource(
         "MedSTS test",
@@ -419,7 +419,7 @@ HELD = {pairs.HELD_OUT: "Held-out synonyms", pairs.ZERO_SHOT: "Names of concepts
 
 
 def places(corpora: Mapping[str, CorpusSource] = CORPORA) -> dict[str, Place]:
-    """Return the name of every benchmark that is made of a corpus, and what it stands for."""
+    """Return name -> meaning of every benchmark that is made from a corpus."""
     found = {}
     for corpus, source in corpora.items():
         for part in source.files:
@@ -436,7 +436,7 @@ def benchmark_names() -> list[str]:
 
 
 def _in_group(group: str) -> list[str]:
-    """Return the benchmarks of a group; those that want a knowledge base with codes are in none of them."""
+    """Return the benchmarks of a group. Those that need a knowledge base with codes are in no group."""
     named = [name for name, place in places().items() if CORPORA[place.corpus].groups.get(place.part) == group and not VARIANTS[place.variant].codes]
     return [*(HELD if group == "dev" else ()), *named, *(name for name, source in SIMILARITY.items() if source.group == group)]
 
@@ -457,7 +457,7 @@ GROUPS: dict[str, list[str]] = {"dev": _in_group("dev"), "test": _in_group("test
 
 
 def split_commas(text: str) -> list[str]:
-    """Return the names in an option that separates them by commas, each once."""
+    """Split names that an option separates by commas, and remove duplicates."""
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
@@ -465,8 +465,8 @@ def chosen_benchmarks(given: Sequence[str], sets: Mapping[str, CorpusSource] | N
     """Return the benchmarks that `--benchmarks` names.
 
     Args:
-        given: Values of the option: names or groups, with commas or repeated; empty: the sets that the user gave, or else the group "dev".
-        sets: What the user gave by `--set`.
+        given: Values of the option: names or groups, separated by commas or in several values; empty: the user's sets, or the group "dev".
+        sets: The user's own sets, from `--set`.
 
     Returns:
         Names in the order of `benchmark_names`, those of sets last.
@@ -484,7 +484,7 @@ def chosen_benchmarks(given: Sequence[str], sets: Mapping[str, CorpusSource] | N
 
 
 def optional_benchmarks(given: Sequence[str]) -> set[str]:
-    """Return the benchmarks that are wanted only as members of the groups "papers" and "codes": a missing one is left out with a note."""
+    """Return the benchmarks that were chosen only through the groups "papers" and "codes". If its files are missing, such a benchmark is skipped."""
     wanted = [name for value in given for name in split_commas(value)]
     named = {member for name in wanted if name not in OPTIONAL for member in GROUPS.get(name, [name])}
     return {member for name in wanted if name in OPTIONAL for member in GROUPS[name]} - named
@@ -493,8 +493,8 @@ def optional_benchmarks(given: Sequence[str]) -> set[str]:
 # -- sets that a user gives ---------------------------------------------------------------------------------------------
 
 SET_FORM = "NAME=CORPUS,DICTIONARY[,LAYOUT][,OPTION=VALUE…]"
-_DOOR = ("kinds", "encoding")  # options of the reading itself; further ones are those of the layout
-_OWN = ("train", "split")  # options of the set
+_OF_READING = ("kinds", "encoding")  # options of `read_corpus` itself; other options are those of the layout
+_OF_SET = ("train", "split")  # options of the set itself
 
 
 def parse_sets(given: Sequence[str], data: Path) -> dict[str, CorpusSource]:
@@ -504,14 +504,14 @@ def parse_sets(given: Sequence[str], data: Path) -> dict[str, CorpusSource]:
         given: `NAME=CORPUS,DICTIONARY[,LAYOUT][,OPTION=VALUE…]`. CORPUS: a file or folder of any layout of `corpora.LAYOUTS`. DICTIONARY: a key
             of DICTIONARIES, a knowledge base's folder, a file that a reader knows, or a table `id||name` or `id TAB name`. Options: `kinds`
             (several with +), `encoding`, those of the layout's reader (`vocabulary`, `granularity` …), `split` (a file that lists the documents
-            to measure), `train` (an earlier part of the corpus). Paths that are not there are looked for in the data folder.
+            to measure), `train` (an earlier part of the corpus). Paths that do not exist are searched in the data folder.
         data: The data folder.
 
     Returns:
         Name -> row.
 
     Raises:
-        SapbertError: E548 (the form, a name that is taken), E561 (layout), E401 (a path that is not there).
+        SapbertError: E548 (wrong form, a name that is taken), E561 (layout), E401 (a path that does not exist).
     """
     found: dict[str, CorpusSource] = {}
     for value in given:
@@ -524,7 +524,7 @@ def parse_sets(given: Sequence[str], data: Path) -> dict[str, CorpusSource]:
         if layout is not None and layout not in LAYOUTS:
             raise fail("E561", name=layout, known=", ".join(LAYOUTS))
         options: dict[str, Any] = dict(one.split("=", 1) for one in fields[len(named) :])
-        own = {key: _existing(options.pop(key), data) for key in _OWN if key in options}
+        own = {key: _existing(options.pop(key), data) for key in _OF_SET if key in options}
         if "kinds" in options:
             options["kinds"] = tuple(options["kinds"].split("+"))
         options = {key: {"true": True, "false": False}.get(one, one) if isinstance(one, str) else one for key, one in options.items()}
@@ -548,7 +548,7 @@ def parse_sets(given: Sequence[str], data: Path) -> dict[str, CorpusSource]:
 
 
 def vocabulary_of(source: CorpusSource) -> str:
-    """Return the vocabulary of ids without a prefix in a corpus, which its dictionary then has too."""
+    """Return the vocabulary of ids without a prefix in a corpus. It is used for its dictionary, too."""
     given = source.options.get("vocabulary")
     return str(given) if given is not None else vocabulary_of_layout(source.layout) if source.layout else ""
 

@@ -1,4 +1,4 @@
-"""The commands `evaluate`, `calibrate`, `end-to-end` and `cross-lingual` of `python -m training`. Modules are imported when a command runs."""
+"""The commands `evaluate`, `calibrate`, `ranker`, `end-to-end` and `cross-lingual`. Modules are imported only when a command runs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ ENCODER = (
     "encoder. NAME#0=…, NAME#1=… are seeds of one recipe: their figures are averaged."
 )
 LIMIT = "Number of queries of each benchmark, drawn at random; 0: all of them."
-POOL = "Number of names in a dictionary beside those of the gold concepts, for quick runs; 0: the whole dictionary."
-RESULT = "JSON file for the results; a Markdown table is written beside it."
+POOL = "Number of names in a dictionary in addition to those of the gold concepts, for quick runs; 0: the whole dictionary."
+RESULT = "JSON file for the results; a Markdown table is written next to it."
 SEED = "Seed of samples and resamples."
 DATA = "Folder of corpora and dictionaries."
 KB = "Folder of the knowledge base"
 GPU = Annotated[int, typer.Option(help="Number of the GPU that encodes; -1: the CPU.")]
 SET = (
-    "A corpus of yours; can be given several times: a file or folder of any layout, looked up in a knowledge base, an ontology, or a table `id||name` or "
-    "`id TAB name`. Further options are OPTION=VALUE after a comma (kinds, train, split, vocabulary …)."
+    "A corpus of your own; can be given several times: a file or folder of any layout, looked up in a knowledge base, an ontology, or a table "
+    "`id||name` or `id TAB name`. Other options are OPTION=VALUE after a comma (kinds, train, split, vocabulary …)."
 )
 
 
@@ -37,11 +37,11 @@ def evaluate(
     kb: Annotated[Path, typer.Option(help=f"{KB}, for the held-out benchmarks.")] = Path("artifacts/kb"),
     pairs: Annotated[Path, typer.Option(help="Folder that `python -m training pairs` wrote, for the held-out benchmarks.")] = Path("artifacts/pairs"),
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
-    work: Annotated[Path, typer.Option(help="Folder in which dictionaries are built once, to be used again.")] = Path("artifacts/evaluation"),
+    work: Annotated[Path, typer.Option(help="Folder in which dictionaries are built once and then reused.")] = Path("artifacts/evaluation"),
     out: Annotated[Path, typer.Option(help=RESULT)] = Path("metrics/evaluation.json"),
     limit: Annotated[
         int,
-        typer.Option(help=f"{LIMIT} -1: all, but 5,000 of each held-out split where the dictionary has a million names or more."),
+        typer.Option(help=f"{LIMIT} -1: all, but 5,000 of each held-out split if the dictionary has a million names or more."),
     ] = -1,
     pool: Annotated[int, typer.Option(help=POOL)] = 0,
     seed: Annotated[int, typer.Option(help=SEED)] = 0,
@@ -88,7 +88,7 @@ def calibrate(
         typer.Option(help="Folder of a linker, which gets calibration.json, or a registered one: open, hpo, hpo-fast. Default: open."),
     ] = None,
     fit: Annotated[
-        str, typer.Option(help="Parts of corpora to fit on, separated by commas: gsc-dev, ncbi-train, …; '': fit nothing, and let the report say so.")
+        str, typer.Option(help="Parts of corpora to fit on, separated by commas: gsc-dev, ncbi-train, …; '': fit nothing; the report says so.")
     ] = "gsc-dev",
     test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas.")] = "gsc-test",
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
@@ -109,13 +109,13 @@ def ranker(
         typer.Option(help="Folder of a linker, which gets ranker.json, or a registered one: open, hpo, hpo-fast. Default: open."),
     ] = None,
     fit: Annotated[str, typer.Option(help="Parts of corpora to train on, separated by commas.")] = "ncbi-train,bc5cdr-train,gsc-dev,biomap,labeledin",
-    test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas; each part to train on is measured, too.")] = "",
+    test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas. Each part of --fit is measured, too.")] = "",
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
     ranker: Annotated[Path | None, typer.Option(help="File for the ranker. Default: ranker.json in the linker's folder.")] = None,
     gpu_id: GPU = -1,
     out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/ranker.json"),
 ) -> None:
-    """Train a linker's ranker on annotated corpora, and measure it on each by a training on the others."""
+    """Train a linker's ranker on annotated corpora, and measure it on each corpus after training on the others."""
     from .catalogue import split_commas
     from .ranker import train_and_write
 
@@ -133,13 +133,14 @@ def end_to_end(
     benchmarks: Annotated[
         str,
         typer.Option(
-            help="Corpora, separated by commas: gsc-dev, gsc-test, jax, ncbi-dev, ncbi-test, bc5cdr-dev, labeledin, bionne-train, gold; '': measure none, and let the report say so."
+            help="Corpora, separated by commas: gsc-dev, gsc-test, jax, ncbi-dev, ncbi-test, bc5cdr-dev, labeledin, bionne-train, gold; '': measure none; the report says so."
         ),
     ] = "gsc-dev",
     linker: Annotated[str | None, typer.Option(help="For NAME=: a registered linker or a linker's folder. Default: the default linker.")] = None,
     threshold: Annotated[float | None, typer.Option(help="For NAME=: score that a link must be above, 0 to 1. Default: the linker's own.")] = None,
     target_precision: Annotated[
-        float | None, typer.Option(help="For NAME=: link only what is probable enough for this precision, 0 to 1. Default: use the threshold.")
+        float | None,
+        typer.Option(help="For NAME=: link only mentions that are probable enough for this precision, 0 to 1. Default: use the threshold."),
     ] = None,
     types: Annotated[str, typer.Option(help="For NAME=: semantic types or groups to keep, separated by commas (DISO); empty: all.")] = "",
     data: Annotated[Path, typer.Option(help="Folder of corpora.")] = Path("assets"),
@@ -163,7 +164,8 @@ def cross_lingual(
     ] = None,
     xlbel: Annotated[Path | None, typer.Option(help="Folder of XL-BEL, with files such as de_1k_test_query.txt: its mentions are queries.")] = None,
     candidates: Annotated[
-        str, typer.Option(help="For XL-BEL: file of lines CUI||name to look up in, as released with it; empty: the names of the knowledge base.")
+        str,
+        typer.Option(help="For XL-BEL: file of lines CUI||name as the dictionary, as released with XL-BEL; empty: the names of the knowledge base."),
     ] = "",
     languages: Annotated[str, typer.Option(help="Languages of the queries: de, de+es, all.")] = "all",
     dictionary_languages: Annotated[
@@ -173,7 +175,10 @@ def cross_lingual(
         bool, typer.Option("--without-organisms", help="For XL-BEL: leave out plants and animals, as BioLORD-2023 does.")
     ] = False,
     cased: Annotated[
-        bool, typer.Option("--cased", help="For XL-BEL with --candidates: keep capitals. Names of a knowledge base keep them where it was built so.")
+        bool,
+        typer.Option(
+            "--cased", help="For XL-BEL with --candidates: keep capitals. Whether names of a knowledge base keep them depends on how it was built."
+        ),
     ] = False,
     out: Annotated[Path, typer.Option(help=RESULT)] = Path("metrics/crosslingual.json"),
     limit: Annotated[int, typer.Option(help=LIMIT)] = 0,
@@ -186,7 +191,7 @@ def cross_lingual(
     from . import evaluate as module
     from .cross_lingual import chosen_groups, evaluate_across_languages
 
-    limit = 0 if limit == -1 else limit  # the project gives one limit to all commands
+    limit = 0 if limit == -1 else limit  # project.yml gives the same limit to all commands
     module.check_not_negative(limit=limit, pool=pool, seed=seed)
     encoders = module.parse_encoders(encoder or [])
     groups = chosen_groups(

@@ -1,6 +1,7 @@
-"""How well encoders find concepts across languages: `python -m training cross-lingual --encoder base= --kb artifacts/kb --translations artifacts/translations`.
+"""Measure how well encoders find concepts across languages.
 
-Benchmarks: held-out translations, looked up among English names, one for each language; XL-BEL. evaluate.py measures and shows them.
+`python -m training cross-lingual --encoder base= --kb artifacts/kb --translations artifacts/translations`. For each language there are two
+benchmarks: held-out translations, looked up among English names, and XL-BEL. evaluate.py measures and shows them.
 """
 
 from __future__ import annotations
@@ -39,29 +40,29 @@ from .dictionaries import Dictionary, of_kb, of_lines, select
 from .evaluate import as_result, measure_encoders, versions
 
 ENGLISH = "en"
-# the UMLS Semantic Network's Plant, and Animal with all below it (A1.1.3.3 and A1.1.3.1) but Human
+# Plant (A1.1.3.3), and Animal (A1.1.3.1) with all types below it except Human, in the UMLS Semantic Network
 NOT_ORGANISMS = ("T016",)
 PLANT, ANIMAL = "T002", "T008"
 TRANSLATED = (
-    "Queries: translations that were held out of training, with all other names of their concept in that language, and in whatever language they are "
-    "written the same. The dictionary: all {spoken} names of the knowledge base. Right is a concept that has the query as its name in that language."
+    "Queries: translations that were held out of training, together with all other names of their concept in that language, and with equal names in "
+    "any language. The dictionary: all {spoken} names of the knowledge base. A concept is right if the query is its name in that language."
 )
 XLBEL = (
     "XL-BEL (Liu et al., ACL 2021): mentions of Wikipedia in a language, looked up among {names}. Mentions whose CUI the dictionary does not have, or whose id "
-    "is no CUI, count as wrong."
+    "is not a CUI, count as wrong."
 )
 OF_KB = (
-    "the names of the knowledge base in {spoken}. Published figures are of the released candidate list: 399,931 names in all languages of UMLS 2020AA, of the "
-    "concepts that Wikipedia mentions"
+    "the names of the knowledge base in {spoken}. Published figures are for the released candidate list: 399,931 names in all languages of UMLS "
+    "2020AA, of the concepts that Wikipedia mentions"
 )
 OF_CANDIDATES = "the {count:,} names of the candidate list '{file}' (the released one has 399,931), {case}"
 NAMES_RANKED = (
-    "As SapBERT's own evaluation counts: names are ranked, not concepts, and a name is right where any concept it belongs to is any gold id. Mentions "
-    "are looked up whole."
+    "Counted as in SapBERT's own evaluation: names are ranked, not concepts, and a name is right if any concept it belongs to has any gold id. "
+    "Mentions are looked up whole."
 )
 ORGANISMS = (
-    "Without mentions whose every gold concept is a plant or an animal ({tuis}), which BioLORD-2023 (Remy et al., JAMIA 2024) leaves out; the codes are the Semantic "
-    "Network's Plant and Animal with all below it but Human."
+    "Without mentions whose gold concepts are all plants or animals ({tuis}), which BioLORD-2023 (Remy et al., JAMIA 2024) leaves out; the codes are "
+    "those of Plant and of Animal with all types below it except Human, in the Semantic Network."
 )
 VERSIONS = ("xlbel_v0.0", "xlbel_v1.0")
 _FILE = re.compile(r"([a-z]{2,3})(?:[_.-].*)?\.txt(?:\.gz)?")
@@ -71,12 +72,12 @@ _FILE = re.compile(r"([a-z]{2,3})(?:[_.-].*)?\.txt(?:\.gz)?")
 
 
 def of_languages(kb: KnowledgeBase, source: str, languages: Sequence[str] = (ALL,)) -> Dictionary:
-    """Make a dictionary of a knowledge base's names in some languages; each concept counts by itself.
+    """Make a dictionary from a knowledge base's names in some languages. Each concept has its own label.
 
     Args:
         kb: The knowledge base.
-        source: What to call it in the output.
-        languages: Language codes, or all.
+        source: Name of the dictionary in the output.
+        languages: Language codes; ("all",) for all languages.
 
     Raises:
         SapbertError: E107, for a language that it does not have.
@@ -86,7 +87,7 @@ def of_languages(kb: KnowledgeBase, source: str, languages: Sequence[str] = (ALL
     lines = kb.rows_of_languages(spoken)
     if lines.all():
         return replace(whole, about={**whole.about, "languages": spoken})
-    order = np.argsort(kb.name_table.concept.astype(np.int64), kind="stable")  # as the dictionary's pairs are
+    order = np.argsort(kb.name_table.concept.astype(np.int64), kind="stable")  # the order of the dictionary's pairs
     return select(whole, lines[order], {"languages": spoken})
 
 
@@ -94,7 +95,7 @@ def of_languages(kb: KnowledgeBase, source: str, languages: Sequence[str] = (ALL
 
 
 def held_out_benchmarks(kb: KnowledgeBase, translations: Path, languages: Sequence[str] = (ALL,)) -> list[ConceptBenchmark]:
-    """Make a benchmark of held-out translations for each language, `held_out_de`.
+    """Make a benchmark of held-out translations for each language, such as `held_out_de`.
 
     Args:
         kb: The knowledge base whose English names are the dictionary.
@@ -136,8 +137,9 @@ def xlbel_files(folder: Path, languages: Sequence[str] = (ALL,)) -> dict[str, Pa
     """Find the files of XL-BEL, such as `de_1k_test_query.txt`.
 
     Args:
-        folder: The folder, or the one above the published `xlbel_v0.0`, which the paper measures, and `xlbel_v1.0`, which adds sentences.
-        languages: Languages that are wanted, or all.
+        folder: The folder of the files, or the one above the published `xlbel_v0.0`, which the paper measures, and `xlbel_v1.0`, which adds
+            sentences.
+        languages: Language codes; ("all",) for all languages.
 
     Returns:
         Language -> file.
@@ -164,18 +166,18 @@ def xlbel_benchmarks(
     organisms: bool = True,
     cased: bool = False,
 ) -> list[ConceptBenchmark]:
-    """Make a benchmark of XL-BEL for each language, `xlbel_de`, counted as SapBERT's own evaluation counts.
+    """Make a benchmark of XL-BEL for each language, such as `xlbel_de`, counted as in SapBERT's own evaluation.
 
     Names are ranked, and a name is right if any concept that it belongs to is any gold id.
 
     Args:
-        kb: The knowledge base whose names are the dictionary, and whose types tell plants and animals; None where neither is wanted.
+        kb: The knowledge base whose names are the dictionary, and whose types identify plants and animals; None if neither is needed.
         folder: Folder of XL-BEL.
         languages: Languages of the mentions.
         candidates: A file with lines `CUI||name`, whose names are the dictionary instead; the paper's is released with XL-BEL.
         dictionary_languages: Languages of the knowledge base's names in the dictionary.
-        organisms: Keep mentions of plants and animals, as the paper does; BioLORD-2023 leaves them out.
-        cased: Keep the capitals of mentions and candidates, for a cased encoder. Those of a knowledge base are kept where it is `cased`.
+        organisms: Whether to keep mentions of plants and animals, as the paper does; BioLORD-2023 leaves them out.
+        cased: Whether to keep the capitals of mentions and candidates, for a cased encoder. A knowledge base decides this itself.
 
     Raises:
         SapbertError: E609, E107, E560 (the candidates), and what `read_corpus` raises.
@@ -187,7 +189,7 @@ def xlbel_benchmarks(
         def rows_of(concept_id: str) -> Sequence[int]:
             return (ids[concept_id],) if concept_id in ids else ()
 
-        def form(text: str, language: str) -> str:  # a candidate list says no languages: its names and the mentions are lower-cased by one rule
+        def form(text: str, language: str) -> str:  # a candidate list has no languages, so one rule lower-cases its names and the mentions
             return normalise(text, cased=cased)
 
         among = OF_CANDIDATES.format(
@@ -198,17 +200,21 @@ def xlbel_benchmarks(
         dictionary, rows_of = of_languages(kb, "names of the knowledge base", dictionary_languages), kb.rows_of
         form = kb.encoded_form
         among = OF_KB.format(spoken=", ".join(dictionary.about["languages"]))
-    names = by_names(ConceptBenchmark("", "", "", [], [], dictionary), rows_of).dictionary  # each name is a label of its own
+    names = by_names(ConceptBenchmark("", "", "", [], [], dictionary), rows_of).dictionary  # each name is one label
     with_capitals = cased if kb is None or candidates is not None else kb.cased
     protocol = f"{SEARCH_CASED if with_capitals else SEARCH} {XLBEL.format(names=among)} {NAMES_RANKED}"
-    left = frozenset() if organisms else organism_types()
-    if left:
-        protocol = f"{protocol} {ORGANISMS.format(tuis=', '.join(sorted(left)))}"
+    excluded_types = frozenset() if organisms else organism_types()
+    if excluded_types:
+        protocol = f"{protocol} {ORGANISMS.format(tuis=', '.join(sorted(excluded_types)))}"
     benchmarks = []
     for language, path in files.items():
         corpus = read_corpus(path, "xlbel")
         mentions = corpus.mentions
-        kept = [i for i, mention in enumerate(mentions) if not (left and kb and _is_organism(kb, resolve_gold(mention, kb.rows_of), left))]
+        kept = [
+            i
+            for i, mention in enumerate(mentions)
+            if not (excluded_types and kb and _is_organism(kb, resolve_gold(mention, kb.rows_of), excluded_types))
+        ]
         if not kept:
             raise fail("E544", name=f"xlbel_{language}", why="all of its mentions are of plants or animals")
         chosen = [mentions[i] for i in kept]
@@ -241,7 +247,7 @@ def organism_types() -> frozenset[str]:
 
 
 def _is_organism(kb: KnowledgeBase, gold: Gold, tuis: frozenset[str]) -> bool:
-    """Say whether every gold concept that is known has one of these types. A mention without a known concept stays and counts as wrong."""
+    """Say whether all known gold concepts have one of these types. A mention without a known concept is kept and counts as wrong."""
     rows = [row for alternative in gold.alternatives for row in alternative if row is not None]
     return bool(tuis and rows) and all(not tuis.isdisjoint(kb.concept(row).types) for row in rows)
 
@@ -250,14 +256,14 @@ def _is_organism(kb: KnowledgeBase, gold: Gold, tuis: frozenset[str]) -> bool:
 
 
 def pooled_together(benchmarks: Sequence[ConceptBenchmark], pool: int, seed: int) -> list[ConceptBenchmark]:
-    """Cut down the dictionary that all these benchmarks share, for quick runs: figures are higher than with the whole dictionary.
+    """Make the dictionary that all these benchmarks share smaller, for quick runs. Figures are higher than with the whole dictionary.
 
-    There is one pool for all, so that languages can be compared and each name is encoded once.
+    All benchmarks get the same pool, so that languages can be compared and each name is encoded once.
 
     Args:
         benchmarks: Benchmarks with one dictionary.
-        pool: How many names are kept besides those of all their gold concepts.
-        seed: Of the draw.
+        pool: Number of names that are kept in addition to those of all gold concepts.
+        seed: Seed of the draw.
     """
     small = pooled(replace(benchmarks[0], name="pool", golds=[gold for benchmark in benchmarks for gold in benchmark.golds]), pool, seed)
     remark = small.protocol.removesuffix(benchmarks[0].protocol)
@@ -277,16 +283,16 @@ def evaluate_across_languages(
     """Measure encoders across languages.
 
     Args:
-        encoders: Name -> folder. The first is what others are compared with.
+        encoders: Name -> folder. The others are compared with the first.
         groups: Benchmarks; those of a group share a dictionary.
-        limit: Queries of each benchmark, at random; 0: all.
+        limit: Number of queries of each benchmark, drawn at random; 0: all.
         pool: See `pooled_together`; 0: the whole dictionary.
-        seed: Of samples and resamples.
-        gpu_id: What encodes; -1 is the CPU.
+        seed: Seed of samples and resamples.
+        gpu_id: Number of the GPU that encodes; -1 is the CPU.
         progress: Show progress bars.
 
     Returns:
-        Everything that is written.
+        The result, as it is written.
 
     Raises:
         SapbertError: E548 (no encoder), and those of the encoders.
@@ -314,10 +320,10 @@ def chosen_groups(
     organisms: bool = True,
     cased: bool = False,
 ) -> list[list[ConceptBenchmark]]:
-    """Make the benchmarks of the sources that are given; those of a group share a dictionary.
+    """Make the benchmarks of the given sources. Those of a group share a dictionary.
 
     Args:
-        kb: The knowledge base whose names are the dictionary. It is opened only where something of it is asked for.
+        kb: The knowledge base whose names are the dictionary. It is opened only if it is needed.
         translations: Folder with held-out translations.
         xlbel: Folder of XL-BEL.
         languages: Languages of the queries.

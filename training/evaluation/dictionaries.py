@@ -1,4 +1,4 @@
-"""Dictionaries: the distinct names that queries are looked up in, and the concepts of each name."""
+"""Dictionaries: the distinct names among which queries are looked up, and the concepts of each name."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .breakdown import DictionaryView
 
 @dataclass(frozen=True)
 class Dictionary:
-    """Distinct names and the concepts they stand for.
+    """Distinct names and their concepts. It has m pairs of a name and a concept.
 
     Attributes:
         names: The names, normalised.
-        rows: (m,) name of each pair of name and concept.
-        labels: (m,) concept of each pair, in ascending order.
-        n_labels: Number of concepts, those without a name included.
+        rows: (m,) position in `names` of the name of each pair.
+        labels: (m,) label of the concept of each pair, in ascending order.
+        n_labels: Number of concepts, with those that have no name.
         about: Source, fingerprint and counts, for the output.
         entry: Label -> id and preferred name of its concept, for the output; None: the label and its first name.
     """
@@ -49,15 +49,15 @@ class Dictionary:
         return [self.names[row] for row in self.rows[start:end].tolist()]
 
     def known(self) -> DictionaryView:
-        """Return what the breakdown of figures needs of the dictionary."""
+        """Return the parts of the dictionary that the breakdown of figures needs."""
         return DictionaryView(self.entry or (lambda label: (str(label), next(iter(self.names_of(label)), ""))), self.names_of)
 
 
 def dictionary_kind(path: Path) -> str:
-    """Return the reader for a file of names: what its content says; for a table `id TAB name` without a head, that of `id||name`.
+    """Return the reader for a file of names, recognised from its content. A table `id TAB name` without a header is read like `id||name`.
 
     Raises:
-        SapbertError: E401, E402 (it is like nothing that is known).
+        SapbertError: E401, E402 (its content is not recognised).
     """
     try:
         return sniff(path)
@@ -80,8 +80,8 @@ def make_dictionary(
 
     Args:
         names: The names, normalised.
-        rows: (m,) name of each pair.
-        labels: (m,) concept of each pair.
+        rows: (m,) position in `names` of the name of each pair.
+        labels: (m,) label of the concept of each pair.
         n_labels: Number of concepts.
         about: Source and fingerprint; counts are added.
         entry: See `Dictionary`.
@@ -92,12 +92,12 @@ def make_dictionary(
 
 
 def select(dictionary: Dictionary, keep: npt.NDArray[np.bool_], about: dict[str, Any]) -> Dictionary:
-    """Keep some pairs of a dictionary, and the names that are left in one.
+    """Keep some pairs of a dictionary, and the names that occur in these pairs.
 
     Args:
         dictionary: The whole dictionary.
         keep: (m,) the pairs to keep.
-        about: What to add to `about`.
+        about: Entries that are added to `about`.
     """
     used = np.unique(dictionary.rows[keep])
     rows = np.searchsorted(used, dictionary.rows[keep])
@@ -106,18 +106,18 @@ def select(dictionary: Dictionary, keep: npt.NDArray[np.bool_], about: dict[str,
 
 
 def of_kb(kb: KnowledgeBase, source: str, labels: npt.NDArray[np.int32] | None = None, leave_out: Collection[str] = ()) -> Dictionary:
-    """Make a dictionary of the names of a knowledge base.
+    """Make a dictionary from the names of a knowledge base.
 
     Args:
         kb: The knowledge base.
-        source: What to call it in the output.
-        labels: (concepts,) what counts as one concept; None: each by itself.
+        source: Name of the dictionary in the output.
+        labels: (concepts,) label of each concept row; concepts with the same label count as one. None: each concept has its own label.
         leave_out: Normalised names that are left out.
     """
     concepts = kb.name_table.concept.astype(np.int64)
     targets = concepts if labels is None else labels[concepts].astype(np.int64)
     n_labels = len(kb) if labels is None else int(labels.max(initial=-1)) + 1
-    known, first = np.unique(np.arange(len(kb)) if labels is None else labels, return_index=True)  # a concept of each label
+    known, first = np.unique(np.arange(len(kb)) if labels is None else labels, return_index=True)  # one concept row of each label
 
     def entry(label: int) -> tuple[str, str]:
         row = int(first[np.searchsorted(known, label)])
@@ -127,25 +127,25 @@ def of_kb(kb: KnowledgeBase, source: str, labels: npt.NDArray[np.int32] | None =
     whole = make_dictionary(list(kb.surface_forms()), kb.name_table.surface_form.astype(np.int64), targets, n_labels, about, entry)
     if not leave_out:
         return whole
-    left = np.array([name not in leave_out for name in whole.names], dtype=np.bool_)
-    return select(whole, left[whole.rows], {"names_left_out": int((~left).sum())})
+    kept = np.array([name not in leave_out for name in whole.names], dtype=np.bool_)
+    return select(whole, kept[whole.rows], {"names_left_out": int((~kept).sum())})
 
 
 def of_lines(path: Path, source: str, *, cased: bool = False) -> tuple[Dictionary, dict[str, int]]:
-    """Make a dictionary of a file with lines `CUI||name`, such as the candidate list that was released with XL-BEL.
+    """Make a dictionary from a file with lines `CUI||name`, such as the candidate list that was released with XL-BEL.
 
-    Several CUIs are separated by `|`; a name may hold `|` itself. Lines that are not so are counted in `about` and left out.
+    Several CUIs are separated by `|`; a name may hold `|` itself. Lines of another form are counted in `about` and left out.
 
     Args:
         path: The file, plain or compressed.
-        source: What to call it in the output.
-        cased: Keep capitals.
+        source: Name of the dictionary in the output.
+        cased: Whether to keep capitals.
 
     Returns:
         The dictionary, and CUI -> label.
 
     Raises:
-        SapbertError: E560, if no line is so; it names the first. E401, E404.
+        SapbertError: E560, if no line has this form; it names the first line. E401, E404.
     """
     names: dict[str, int] = {}
     ids: dict[str, int] = {}
@@ -168,7 +168,7 @@ def of_lines(path: Path, source: str, *, cased: bool = False) -> tuple[Dictionar
         raise misfit(path, *first, "`CUI||name`, and no other line is")
     rows, labels = (np.array(column, dtype=np.int64) for column in zip(*pairs))
     texts, cuis_of = list(names), list(ids)
-    shown = {label: row for row, label in reversed(pairs)}  # of each concept its first name
+    shown = {label: row for row, label in reversed(pairs)}  # the first name of each concept
 
     def entry(label: int) -> tuple[str, str]:
         return cuis_of[label], texts[shown[label]]
@@ -178,13 +178,13 @@ def of_lines(path: Path, source: str, *, cased: bool = False) -> tuple[Dictionar
 
 
 def extend(dictionary: Dictionary, extra: Sequence[tuple[str, int]], n_labels: int, about: dict[str, Any], ids: Sequence[str] = ()) -> Dictionary:
-    """Add names to a dictionary; equal names stay one.
+    """Add names to a dictionary. Equal names are joined.
 
     Args:
         dictionary: The dictionary.
         extra: Pairs of a normalised name and a label.
         n_labels: Number of concepts afterwards.
-        about: What to add to `about`.
+        about: Entries that are added to `about`.
         ids: Ids of the new concepts, in the order of their labels.
     """
     row_of = {name: row for row, name in enumerate(dictionary.names)}

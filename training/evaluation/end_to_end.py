@@ -1,6 +1,6 @@
-"""Pipelines on whole texts: `python -m training end-to-end --system default= --benchmarks gsc-dev` counts the mentions found and linked right.
+"""Measure pipelines on whole texts: `python -m training end-to-end --system default= --benchmarks gsc-dev` counts right mentions and links.
 
-Mention level: span and concept. Document level: the set of concepts. Unlike `python -m training evaluate`, only the text is given.
+Mention level: span and concept. Document level: the set of concepts. Unlike in `python -m training evaluate`, a pipeline gets only the text.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ FORMAT = 1
 
 
 class TextBenchmark(NamedTuple):
-    """A corpus whose texts alone a pipeline is given.
+    """A corpus of which a pipeline gets only the texts.
 
     Attributes:
         title: Its name in tables.
-        file: Its file or folder below the data folder; of the gold notes, below the project's.
+        file: Its file or folder below the data folder; for the gold notes, below the project's folder.
         layout: Its layout, one of `corpora.LAYOUTS`, or GOLD_NOTES.
-        vocabularies: Of its gold; only links to concepts with a code of one of them count.
+        vocabularies: Vocabularies of its gold; only links to concepts with a code of one of them count.
         groups: Semantic groups that it annotates; only mentions of these count. Empty: all.
-        kinds: Its kinds of mentions -> their semantic groups; mentions of other kinds are left out. None: there are no kinds.
-        nested: Whether it annotates mentions within mentions. Then those of the span group "sapbert" count, too.
+        kinds: Its kinds of mentions -> their semantic groups; mentions of other kinds are left out. None: it has no kinds.
+        nested: Whether it annotates mentions within mentions. If so, mentions of the span group "sapbert" count, too.
     """
 
     title: str
@@ -95,18 +95,18 @@ BENCHMARKS = {
     ),
     "gold": TextBenchmark("gold notes", "examples/gold/gold.jsonl", GOLD_NOTES),
 }
-ABSENT = "No pipeline was measured on whole texts: no corpus was named (--benchmarks)."
+ABSENT = "No pipeline was measured on whole texts: no corpus was given (--benchmarks)."
 PROTOCOL = (
-    "Only the text is given: mentions are found and linked by the pipeline. Mention level, micro: a gold mention counts once, if the span is the "
+    "Only the text is given: the pipeline finds and links the mentions. Mention level, micro: a gold mention counts once, if the span is the "
     "same (exact) or shares a character (overlap) and the first concept is a gold one. Document level, micro: the set of first concepts of a "
-    "document against the set of its gold ids. The gold is of one vocabulary, so what is linked to a concept without a code of it does not count "
-    "as found. Retired ids are followed; ids that the knowledge base joins in one concept count as one; gold ids that it does not have count as "
-    "missed. In a corpus with nested mentions (GSC+, BioNNE-L), nested ones that the pipeline finds count, too; GSC+ annotates disorders only."
+    "document against the set of its gold ids. The gold is of one vocabulary, so links to concepts without a code of it do not count as "
+    "found. Retired ids are replaced by current ones; ids that the knowledge base joins in one concept count as one; gold ids that it does not have "
+    "count as missed. In a corpus with nested mentions (GSC+, BioNNE-L), nested mentions that the pipeline finds count, too; GSC+ annotates only disorders."
 )
 
 
 def gold_of(corpus: Corpus, kb: Any) -> list[GoldMention]:
-    """Return the gold mentions with the knowledge base's own ids, as `resolve_gold` finds them; an id that it does not have stays as it is."""
+    """Return the gold mentions with the knowledge base's own ids, as `resolve_gold` finds them. An unknown id is not changed."""
 
     def known(mention: GoldMention) -> Iterator[Ids]:
         for ids in mention.gold:
@@ -117,12 +117,12 @@ def gold_of(corpus: Corpus, kb: Any) -> list[GoldMention]:
 
 
 def found_by(nlp: Any, corpus: Corpus, benchmark: TextBenchmark, *, progress: bool = False) -> list[PredictedMention]:
-    """Run a pipeline that has `sapbert_linker` on a corpus and return what it finds and links.
+    """Run a pipeline that has `sapbert_linker` on a corpus, and return the mentions that it finds, with their links.
 
     Args:
         nlp: The pipeline.
         corpus: The corpus.
-        benchmark: Says which links and mentions count. A mention whose link does not count is without a link.
+        benchmark: Decides which links and mentions count. A mention whose link does not count is returned without a link.
         progress: Show a progress bar.
     """
     linker = nlp.get_pipe("sapbert_linker")
@@ -152,8 +152,8 @@ def shown(match: Match, found: Sequence[PredictedMention], gold: Sequence[GoldMe
     """Compute precision, recall and F1 in per cent, with the bootstrap interval of F1 over documents.
 
     Args:
-        match: Matches found and gold within documents, so that the counts of documents can be added.
-        found: What the pipeline found.
+        match: Matches found and gold mentions within documents, so that the counts of documents can be added.
+        found: The mentions that the pipeline found.
         gold: The gold mentions.
         documents: All documents.
     """
@@ -176,8 +176,8 @@ def measure_pipeline(
     Args:
         nlp: The pipeline.
         corpus: The corpus.
-        benchmark: What it is, and what counts.
-        statuses: The status of each mention, if the corpus has it: then mentions are judged by kind, too (`gold_notes.judge`).
+        benchmark: The benchmark; it decides what counts.
+        statuses: The status of each mention, if the corpus has it. Mentions are then also judged by kind (`gold_notes.judge`).
         progress: Show a progress bar.
     """
     kb = nlp.get_pipe("sapbert_linker").kb
@@ -225,14 +225,14 @@ def _of_kind(
 
 
 def outcomes_of(found: Sequence[PredictedMention], gold: Sequence[GoldMention], known: Sequence[bool], kb: Any) -> dict[str, int]:
-    """Count what became of the gold mentions: right, or one of five classes of errors (`metrics.outcome`).
+    """Count the gold mentions by outcome: right, or one of five classes of errors (`metrics.outcome`).
 
     Two concepts have the same meaning if a preferred name of one is a name of the other.
 
     Args:
-        found: What a pipeline found.
+        found: The mentions that a pipeline found.
         gold: The gold mentions, with the knowledge base's own ids.
-        known: (gold,) whether the knowledge base has a gold concept.
+        known: (gold,) whether the knowledge base has a gold concept of each mention.
         kb: The knowledge base.
     """
     names = cache(lambda concept_id: [normalise(name.text) for name in kb.concept(kb.row_of(concept_id)).names] if concept_id in kb else [])
@@ -265,11 +265,11 @@ def read_benchmark(name: str, data: Path) -> Corpus:
 
 
 def table(found: dict[str, Any]) -> str:
-    """Return Markdown tables of systems by benchmarks, F1 (precision/recall): of all mentions, by kind, and what became of the gold mentions."""
+    """Return Markdown tables of systems by benchmarks: F1 (precision/recall) of all mentions and by kind, and the outcomes of the gold mentions."""
     shown_keys = {"span_exact": "span, exact", "mention_exact": "linked, exact span", "mention_overlap": "linked, overlap", "document": "document"}
     lines = [f"| system | benchmark | {' | '.join(shown_keys.values())} | documents/s |", "|---" * (len(shown_keys) + 3) + "|"]
     kinds: list[str] = []
-    became: list[str] = []
+    outcome_rows: list[str] = []
     for system, entry in found["systems"].items():
         for name, figures in entry["benchmarks"].items():
             lines.append(
@@ -278,11 +278,18 @@ def table(found: dict[str, Any]) -> str:
             for group, of in figures.get("kinds", {}).items():
                 kinds.append(f"| {system} | {name}, {group} | {' | '.join(_cell(of.get(key)) for key in shown_keys)} | |")
             if total := sum(figures.get("outcomes", {}).values()):
-                became.append(f"| {system} | {name} | {' | '.join(f'{100 * n / total:.1f}' for n in figures['outcomes'].values())} |")
+                outcome_rows.append(f"| {system} | {name} | {' | '.join(f'{100 * n / total:.1f}' for n in figures['outcomes'].values())} |")
     lines += [*kinds, "", f"F1 [95% interval by bootstrap over documents] (precision/recall), per cent. {found['protocol']}"]
-    if became:
+    if outcome_rows:
         classes = (RIGHT, MISSING, NOT_FOUND, WRONG_SPAN, WRONG_MEANING, OTHER_ID)
-        lines += ["", "What became of the gold mentions, per cent:", "", f"| system | benchmark | {' | '.join(classes)} |", "|---" * 8 + "|", *became]
+        lines += [
+            "",
+            "Outcomes of the gold mentions, per cent:",
+            "",
+            f"| system | benchmark | {' | '.join(classes)} |",
+            "|---" * 8 + "|",
+            *outcome_rows,
+        ]
     judged = [
         f"| {system} | {'all' if kind == ALL else kind} | {of['mentions']} | {_share(of, 'found', 'mentions')} | {_share(of, 'exact', 'mentions')} | "
         f"{_share(of, 'right', 'with_concept')} | {_share(of, 'status', 'found')} | {_share(of, 'false', 'links')} | {_share(of, 'parts', 'links')} |"
@@ -292,8 +299,10 @@ def table(found: dict[str, Any]) -> str:
     ]
     if judged:
         heads = ("system", "kind", "mentions", "found", "same span", "right", "status right", "links that are false", "false: parts of a mention")
-        said = "Gold notes, per cent. found: a character in common. right: of the mentions with a concept. status right: of those found."
-        lines += ["", said, "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *judged]
+        caption = (
+            "Gold notes, per cent. found: at least one shared character. right: of the mentions with a concept. status right: of the found mentions."
+        )
+        lines += ["", caption, "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *judged]
     return "\n".join(lines) + "\n"
 
 
@@ -317,21 +326,21 @@ def evaluate_pipelines(
         benchmarks: Names of BENCHMARKS.
         data: Folder of corpora.
         config: Settings of the default linker.
-        gpu_id: What encodes; -1 is the CPU.
+        gpu_id: Number of the GPU that encodes; -1 is the CPU.
         progress: Show progress bars.
 
     Returns:
-        Everything that is written.
+        The result, as it is written.
     """
     corpora = {name: read_benchmark(name, data) for name in benchmarks}
     statuses = {name: read_gold_notes(GOLD)[1] for name in benchmarks if BENCHMARKS[name].layout == GOLD_NOTES}
     content: dict[str, Any] = {}
     for system, pipeline in systems.items():
-        # a given one stays as it is
+        # a given pipeline gets no extra components
         nlp = make_pipeline(config if not pipeline else {}, pipeline or None, abbreviations=not pipeline, status=not pipeline)
         linker = nlp.get_pipe("sapbert_linker")
         use_gpu(linker, gpu_id)
-        made_of = {"kb": linker.kb.fingerprint, "encoder": linker.model.fingerprint}  # the knowledge base first: it loads both
+        made_of = {"kb": linker.kb.fingerprint, "encoder": linker.model.fingerprint}  # reading kb first loads both
         content[system] = {"made_of": made_of, "pipeline": pipeline or "concept_matcher, sapbert_linker", "components": list(nlp.pipe_names)}
         content[system]["benchmarks"] = {
             name: {"title": BENCHMARKS[name].title, **measure_pipeline(nlp, corpus, BENCHMARKS[name], statuses.get(name, ()), progress=progress)}
@@ -355,7 +364,7 @@ def parse_systems(given: Sequence[str]) -> dict[str, str]:
     """Read NAME=PIPELINE options.
 
     Args:
-        given: The options as they were given.
+        given: Values of the option.
 
     Returns:
         Name -> a pipeline's folder or package, "" for the default.
@@ -373,18 +382,18 @@ def parse_systems(given: Sequence[str]) -> dict[str, str]:
 
 
 def evaluate_and_write(systems: dict[str, str], benchmarks: Sequence[str], data: Path, config: dict[str, Any], out: Path, *, gpu_id: int = -1) -> str:
-    """Measure pipelines on whole texts and write the figures, with a Markdown table beside them.
+    """Measure pipelines on whole texts, and write the figures and a Markdown table.
 
     Args:
         systems: Name -> a pipeline's folder or package, "" for concept_matcher and the default linker.
         benchmarks: Names of BENCHMARKS. If there are none, the files say so.
         data: Folder of corpora.
         config: Settings of the default linker.
-        out: JSON file.
-        gpu_id: What encodes; -1 is the CPU.
+        out: JSON file; the table is written next to it.
+        gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
-        What to show: the table, or why there is none.
+        Text to show: the table, or why there is none.
 
     Raises:
         SapbertError: E540, E401, and those of corpora and pipelines.

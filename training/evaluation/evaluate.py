@@ -1,8 +1,8 @@
-"""How well encoders find concepts: `python -m training evaluate --encoder base= --encoder trained=artifacts/encoder --data assets`.
+"""Measure how well encoders find concepts: `python -m training evaluate --encoder base= --encoder trained=artifacts/encoder --data assets`.
 
-Exact search over whole dictionaries, the same for every system of a run; a concept scores as its best name; equal scores count as
-their expectation. Read top to bottom: figures, output, encoders. Benchmarks are in benchmarks.py, systems in systems.py; baselines, break-downs
-and intervals in baselines.py, breakdown.py, significance.py.
+Search is exact over whole dictionaries, which are the same for every system of a run. A concept scores as its best name. In a tie the expected value
+counts. This module has, in this order: figures, output, encoders. Benchmarks are in benchmarks.py, systems in systems.py; baselines, breakdowns and
+intervals are in baselines.py, breakdown.py and significance.py.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from .systems import (
 )
 
 FORMAT = 1
-CANNOT_BE_MEASURED = ("E101", "E542", "E569")  # no knowledge base, no file, a dictionary that has none of the ids
+CANNOT_BE_MEASURED = ("E101", "E542", "E569")  # no knowledge base, a missing file, a dictionary without any of the gold ids
 RECIPROCAL = (
-    "MRR: the mean of 100 / rank, where the rank is the least depth at which a mention is right by the same rule, and equal scores count as the "
-    "expectation of 100 / rank. Answerable: only queries whose gold the dictionary can give; the others are in no denominator there."
+    "MRR: the mean of 100 / rank, where the rank is the smallest depth at which a mention is right by the same rule; in a tie the expected value "
+    "of 100 / rank counts. Answerable: only queries whose gold is in the dictionary; the others are not in the denominator."
 )
 
 
@@ -72,7 +72,7 @@ def average(rows: Sequence[dict[str, float]]) -> dict[str, Any]:
         rows: The figures of each seed.
 
     Returns:
-        The means; if there are several seeds, also `…_sd` (sample standard deviation, n - 1) and `runs`, the figures of each.
+        The means; if there are several seeds, also `…_sd` (sample standard deviation, n - 1) and `runs`, the figures of each seed.
     """
     means: dict[str, Any] = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
     if len(rows) > 1:
@@ -82,18 +82,18 @@ def average(rows: Sequence[dict[str, float]]) -> dict[str, Any]:
 
 
 def answerable(benchmark: ConceptBenchmark, rule: Rule) -> npt.NDArray[np.bool_]:
-    """Say for each mention (mentions,) whether the dictionary has what the rule asks for, in all parts of the mention."""
+    """Say for each mention (mentions,) whether the dictionary has a right answer by the rule for all its parts."""
     can = [bool(alternatives_of(gold, rule)) for gold in benchmark.golds]
     return np.array([all(can[mention.start : mention.stop]) for mention in benchmark.mentions()], dtype=np.bool_)
 
 
 def by_fold(benchmark: ConceptBenchmark, values: Floats1d, keep: npt.NDArray[np.bool_] | None = None) -> list[float]:
-    """Return the mean of each fold, or, without folds, that of all.
+    """Return the mean of each fold; without folds, the mean of all mentions.
 
     Args:
         benchmark: The benchmark.
         values: (mentions,) outcomes.
-        keep: (mentions,) which count; None: all. A fold without any is left out.
+        keep: (mentions,) which mentions count; None: all. A fold in which none counts is left out.
     """
     kept = np.ones(len(values), dtype=np.bool_) if keep is None else keep
     folds = np.array(benchmark.folds or (0,) * len(values))
@@ -105,10 +105,10 @@ def figures(benchmark: Benchmark, found: Measured) -> dict[str, float]:
 
     Args:
         benchmark: The benchmark.
-        found: What the system did.
+        found: The outcomes of the system.
 
     Returns:
-        Per cent of all mentions, and of the answerable ones (0.0 if there are none). Figures of the benchmark's own rule have short names too.
+        Per cent of all mentions, and of the answerable ones (0.0 if there are none). Figures of the benchmark's own rule also have short names.
     """
     if not isinstance(found, Outcomes):
         assert isinstance(benchmark, SimilarityBenchmark)
@@ -135,10 +135,10 @@ def compared(
         benchmark: The benchmark.
         runs: System -> outcomes of each seed.
         against: The system that the others are compared with.
-        seed: Of the resamples.
+        seed: Seed of the resamples.
 
     Returns:
-        System -> intervals, and the comparisons; nothing if the benchmark has a single document.
+        System -> intervals, and the comparisons; both are empty if the benchmark has a single document.
     """
     units = benchmark.units()
     names = list(runs)
@@ -171,7 +171,7 @@ def compared(
 
 
 def broken_down(benchmark: ConceptBenchmark, runs: dict[str, list[Outcomes]], *, with_confusions: bool) -> dict[str, Any]:
-    """Break the figures of each system down.
+    """Break down the figures of each system.
 
     Args:
         benchmark: The benchmark.
@@ -179,7 +179,7 @@ def broken_down(benchmark: ConceptBenchmark, runs: dict[str, list[Outcomes]], *,
         with_confusions: Whether to list the most frequent wrong answers.
 
     Returns:
-        "groups", the seeds of a system averaged, and "confusions" of its first seed.
+        "groups", averaged over the seeds of a system, and "confusions" of its first seed.
     """
     mentions, dictionary = benchmark.texts(), benchmark.dictionary
     queries = [benchmark.queries[mention.start : mention.stop] for mention in benchmark.mentions()]
@@ -202,14 +202,14 @@ def as_result(
     seed: int = 0,
     with_confusions: bool | None = None,
 ) -> dict[str, Any]:
-    """Put everything that was measured into the form that is written.
+    """Convert all measurements into the result that is written.
 
     Args:
         benchmarks: The benchmarks.
-        measured: System -> benchmark -> what it did. Systems called `name#seed` become one row, `name`.
-        about: What to say of the run: versions, encoders, settings.
+        measured: System -> benchmark -> its outcomes. Systems called `name#seed` become one row, `name`.
+        about: Facts about the run: versions, encoders, settings.
         against: The system that the others are compared with.
-        seed: Of the resamples.
+        seed: Seed of the resamples.
         with_confusions: Whether to list wrong answers; None: only those of public benchmarks.
     """
     seeds: dict[str, list[str]] = {}
@@ -246,8 +246,8 @@ def as_result(
             entry.update(metric=benchmark.metric)
             human = np.array([pair.score for pair in benchmark.pairs])
             for name, of in runs.items():
-                likenesses = np.stack([run for run in of if not isinstance(run, Outcomes)], axis=1)
-                if ends_of := correlation_interval(likenesses, human, ranked=benchmark.metric == "spearman", seed=seed):
+                similarities = np.stack([run for run in of if not isinstance(run, Outcomes)], axis=1)
+                if ends_of := correlation_interval(similarities, human, ranked=benchmark.metric == "spearman", seed=seed):
                     systems[name][f"{benchmark.metric}_ci"] = list(ends_of)
         content[benchmark.name] = entry
     return {
@@ -271,13 +271,13 @@ def versions() -> dict[str, str]:
     for package in packages:
         try:
             found[package] = version(package)
-        except ModuleNotFoundError:  # an extra that was not needed
+        except ModuleNotFoundError:  # the package of an extra that is not installed
             continue
     return {**found, **checkout(), "CPU cores": str(len(os.sched_getaffinity(0)))}
 
 
 def checkout() -> dict[str, str]:
-    """Return the commit of this checkout, marked where files differ from it; nothing where it is no git checkout."""
+    """Return the commit of this checkout, marked if files differ from it; empty if it is not a git checkout."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
     try:
         return {"commit": subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()}
@@ -288,11 +288,11 @@ def checkout() -> dict[str, str]:
 def markdown(result: dict[str, Any]) -> str:
     """Return the result as Markdown.
 
-    A table of systems by benchmarks (@1/@5, or a correlation, with standard deviations of seeds), what each column means, a table of intervals,
-    and what was not measured.
+    It has a table of systems by benchmarks (@1/@5, or a correlation, with standard deviations over seeds), the meaning of each column, a table of
+    intervals, and the benchmarks that were not measured.
 
     Args:
-        result: As `evaluate` gives it.
+        result: The result of `evaluate`.
     """
     benchmarks: dict[str, Any] = result["benchmarks"]
     systems = list(dict.fromkeys(system for entry in benchmarks.values() for system in entry["systems"]))
@@ -308,7 +308,7 @@ def markdown(result: dict[str, Any]) -> str:
 
 
 def interval_table(benchmarks: dict[str, Any], systems: Sequence[str], protocol: str) -> list[str]:
-    """Return the lines of the table of intervals; none if no benchmark has any."""
+    """Return the lines of the table of intervals; an empty list if no benchmark has an interval."""
     shown = {name: entry for name, entry in benchmarks.items() if any("at1_ci" in row for row in entry["systems"].values())}
     if not shown:
         return []
@@ -350,31 +350,33 @@ def cell(entry: dict[str, Any], system: str) -> str:
 
 
 def remarks(counts: dict[str, Any]) -> str:
-    """Return in words what a benchmark leaves out and where its figures flatter.
+    """Return in words what a benchmark leaves out and where its figures are too high.
 
     Args:
-        counts: Of the benchmark.
+        counts: Counts of the benchmark.
     """
-    said = ""
+    words = ""
     if counts.get("without_id"):
-        said += f" {counts['without_id']:,} mentions without an id (-1) are left out."
+        words += f" {counts['without_id']:,} mentions without an id (-1) are left out."
     if counts.get("unanswerable"):
         named = ", ".join([f"{i} ({n})" for i, n in counts["missing_ids_most_frequent"].items()][:5] + ["…"] * (counts["missing_ids"] > 5))
-        said += f" {counts['unanswerable']:,} can't be answered; gold ids that the dictionary does not have: {counts['missing_ids']:,}, {named}."
+        words += f" {counts['unanswerable']:,} can't be answered; gold ids that the dictionary does not have: {counts['missing_ids']:,}, {named}."
     if counts.get("composites_read_as_alternatives"):
-        said += " NCBI-disease joins the parts of a composite by `|` too, as if they were alternatives: "
-        said += f"in {counts['composites_read_as_alternatives']:,} mentions any part counts."
+        words += " NCBI-disease also joins the parts of a composite by `|`, as if they were alternatives: "
+        words += f"in {counts['composites_read_as_alternatives']:,} mentions any part is right."
     if counts.get("pairs_without_score"):
-        said += f" {counts['pairs_without_score']:,} pairs without a human score are left out."
+        words += f" {counts['pairs_without_score']:,} pairs without a human score are left out."
     if counts.get("off_their_offsets"):
-        said += f" {counts['off_their_offsets']:,} mentions do not stand at their offsets and are taken as written."
+        words += f" {counts['off_their_offsets']:,} mentions are not at their offsets and are taken as written."
     for shared in counts.get("documents_shared_with", ()):
         ids = ", ".join([*shared["ids"][:5], *["…"] * (shared["documents"] > 5)])
-        said += f" {shared['documents']:,} of its documents stand in {shared['corpora'][1]} too ({ids}), whose mentions the dictionary has or which "
-        said += "count as seen: there the figures flatter."
+        words += f" {shared['documents']:,} of its documents are also in {shared['corpora'][1]} ({ids}), whose mentions are in the dictionary or "
+        words += "count as seen: for them the figures are too high."
     if counts.get("mentions_in_dictionary_off_their_offsets"):
-        said += f" {counts['mentions_in_dictionary_off_their_offsets']} mentions in the dictionary do not stand at their offsets and are taken as written."
-    return said
+        words += (
+            f" {counts['mentions_in_dictionary_off_their_offsets']} mentions in the dictionary are not at their offsets and are taken as written."
+        )
+    return words
 
 
 # -- encoders -----------------------------------------------------------------------------------------------------------
@@ -384,14 +386,14 @@ def parse_encoders(given: Sequence[str]) -> dict[str, str]:
     """Read NAME=FOLDER options.
 
     Args:
-        given: `name=folder` or `name#seed=folder`; an empty folder is the untrained base package, "shipped" the default encoder, "fast" the
-            static one that ships, "paired" both as one.
+        given: `name=folder` or `name#seed=folder`; an empty folder is the untrained base, "shipped" the default encoder, "fast" the fast encoder,
+            "paired" both encoders as one.
 
     Returns:
         Name -> folder.
 
     Raises:
-        SapbertError: E548 (a malformed option), E541 (no encoder).
+        SapbertError: E548 (a malformed option), E541 (not an encoder).
     """
     encoders: dict[str, str] = {}
     for value in given:
@@ -401,21 +403,23 @@ def parse_encoders(given: Sequence[str]) -> dict[str, str]:
             raise fail("E548", setting="--encoder", value=value, why="it must be NAME=FOLDER, or NAME= for the base package")
         if name in encoders or name in baselines_module.NAMES:
             raise fail("E548", setting="--encoder", value=value, why=f"the name '{name}' is taken; seeds of one recipe are NAME#0=…, NAME#1=…")
-        if folder and folder != SHIPPED and (Path(folder).exists() or folder.startswith((".", "/")) or folder.count("/") > 1):  # else a hub's name
+        if (
+            folder and folder != SHIPPED and (Path(folder).exists() or folder.startswith((".", "/")) or folder.count("/") > 1)
+        ):  # else a name on the hub
             check_encoder(Path(folder))
         encoders[name] = folder
     return encoders
 
 
 def with_phases(encoders: dict[str, str]) -> dict[str, str]:
-    """Add the phases of encoders that a recipe of phases made.
+    """Add the phases of encoders that were trained by a recipe of phases.
 
     Args:
         encoders: Name -> folder.
 
     Returns:
-        The same with the phases as NAME-PHASE, in their order, before their encoder. Phases whose names differ only in a last letter, such as
-        `distil_a` and `distil_b`, are seeds of one row.
+        The same encoders, each after its phases, which are called NAME-PHASE and are in their order. Phases whose names differ only in the last
+        letter, such as `distil_a` and `distil_b`, are seeds of one row.
     """
     found: dict[str, str] = {}
     for name, folder in encoders.items():
@@ -430,16 +434,16 @@ def with_phases(encoders: dict[str, str]) -> dict[str, str]:
 def measure_encoders(
     encoders: dict[str, str], benchmarks: Sequence[Benchmark], *, gpu_id: int = -1, progress: bool = False
 ) -> tuple[dict[str, dict[str, Measured]], dict[str, dict[str, Any]]]:
-    """Measure encoders on benchmarks, one encoder in memory at a time.
+    """Measure encoders on benchmarks. Only one encoder is in memory at a time.
 
     Args:
         encoders: Name -> folder.
         benchmarks: The benchmarks.
-        gpu_id: What encodes; -1 is the CPU.
+        gpu_id: Number of the GPU that encodes; -1 is the CPU.
         progress: Show progress bars.
 
     Returns:
-        Encoder -> benchmark -> what it did; encoder -> what it is, for the output.
+        Encoder -> benchmark -> its outcomes; encoder -> facts about it for the output.
     """
     measured, used = {}, {}
     for name, folder in encoders.items():
@@ -450,11 +454,11 @@ def measure_encoders(
 
 
 def publish(result: dict[str, Any], table: str, out: Path) -> None:
-    """Write the result as JSON, the table as Markdown beside it, and print the table.
+    """Write the result as JSON and the table as Markdown next to it, and print the table.
 
     Args:
-        result: As `evaluate` gives it.
-        table: As `markdown` gives it.
+        result: The result of `evaluate`.
+        table: The text of `markdown`.
         out: The JSON file.
     """
     write_text(out, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
@@ -493,20 +497,20 @@ def evaluate(
     """Measure encoders on benchmarks.
 
     Args:
-        encoders: Name -> folder. The first is what others are compared with.
-        names: Benchmarks, as `catalogue.chosen_benchmarks` gives them.
+        encoders: Name -> folder. The others are compared with the first.
+        names: Benchmarks, as `catalogue.chosen_benchmarks` returns them.
         reader: Makes the benchmarks.
-        limit: Queries of each benchmark, at random; 0: all; None: all, but see `default_limit`.
-        pool: Names of a dictionary besides those of the gold concepts; 0: all.
-        seed: Of samples and resamples.
-        baselines: Measure the baselines too.
+        limit: Number of queries of each benchmark, drawn at random; 0: all; None: see `default_limit`.
+        pool: Number of names of a dictionary in addition to those of the gold concepts; 0: all.
+        seed: Seed of samples and resamples.
+        baselines: Whether to also measure the baselines.
         with_confusions: Whether to list wrong answers; None: only those of public benchmarks.
-        gpu_id: What encodes; -1 is the CPU.
-        optional: Benchmarks that are left out, with a note on where to get them, if their files or their ids are missing.
+        gpu_id: Number of the GPU that encodes; -1 is the CPU.
+        optional: Benchmarks that are skipped, with a note on where to get them, if their files or ids are missing.
         progress: Show progress bars.
 
     Returns:
-        Everything that is written.
+        The result, as it is written.
 
     Raises:
         SapbertError: E548 (nothing to measure), and those of benchmarks and encoders.
@@ -520,7 +524,7 @@ def evaluate(
             whole = reader.make(name)
         except SapbertError as error:
             if name in HELD and error.code == "E544":
-                missing.append(f"{name}: left out, because the pairs keep nothing out of training")
+                missing.append(f"{name}: left out, because the pairs hold nothing out of training")
             elif name in optional and error.code in CANNOT_BE_MEASURED:
                 missing.append(f"{name}: {error}")
             else:

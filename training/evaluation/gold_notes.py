@@ -1,4 +1,4 @@
-"""The gold notes of `examples/gold`: mentions with kind, concept and status, and what a pipeline makes of them.
+"""Read the gold notes of `examples/gold` (mentions with kind, concept and status), and judge a pipeline by them.
 
 corpus, statuses = read_gold_notes(GOLD)
 judged = judge(found_by(nlp, corpus, benchmark), corpus.mentions, statuses)
@@ -28,11 +28,11 @@ def read_gold_notes(path: Path) -> tuple[Corpus, list[Status]]:
     """Read the gold notes.
 
     Args:
-        path: The file of annotations, one JSON object a line. The texts are in the folder `notes` beside its own.
+        path: The file of annotations, one JSON object per line. The texts are in the folder `notes` next to the file's folder.
 
     Returns:
-        The corpus, and the status of each of its mentions. A mention's alternatives are its CUI and, in "also", ids of the same meaning; a mention that
-        no concept fits has none.
+        The corpus, and the status of each of its mentions. A mention's alternatives are its CUI and the ids of the same meaning in "also". A
+        mention for which there is no concept has no alternatives.
 
     Raises:
         SapbertError: E401 (no such file), E560 (a line).
@@ -61,21 +61,21 @@ def read_gold_notes(path: Path) -> tuple[Corpus, list[Status]]:
 
 
 def judge(found: Sequence[PredictedMention], gold: Sequence[GoldMention], statuses: Sequence[Status]) -> dict[str, dict[str, Any]]:
-    """Count, by kind, which gold mentions a pipeline finds, links rightly and gives the right status, and its false links.
+    """Count, by kind, how many gold mentions a pipeline finds, links correctly and gives the right status, and how many links are false.
 
-    A gold mention is found if a found one shares a character with it; it is right if one of these is linked to its concept. Its status is that of
-    the found mention with the most characters in common, and right if all parts of it are. A link is false if it is right for no gold mention,
-    whether another concept is meant there, none fits, or nothing is to be found.
+    A gold mention is found if a found mention shares a character with it. It is right if one of these is linked to its concept. Its status is taken
+    from the found mention that shares most characters with it, and is right if all its parts are right. A link is false if it is right for no gold
+    mention: another concept is meant, no concept fits, or there is no gold mention at that place.
 
     Args:
-        found: What the pipeline found, with status.
+        found: The mentions that the pipeline found, with status.
         gold: The gold mentions, with the knowledge base's own ids.
         statuses: Their statuses.
 
     Returns:
-        Kind, or ALL -> mentions; exact (found with the same span); found; with_concept (that have a concept); right (of these); status (of the found, those
-        with the right status); links (by the kind of the linked concept); false (of the links); parts (of the false ones: those that lie within a
-        longer gold mention, such as "liver" in "liver lesion").
+        Kind, or ALL -> counts: mentions; exact (found with the same span); found; with_concept (mentions that have a concept); right (of these);
+        status (found mentions with the right status); links (by the kind of the linked concept); false (false links); parts (false links within
+        a longer gold mention, such as "liver" in "liver lesion").
     """
     near: dict[str, list[PredictedMention]] = {}
     longer = {(mention.document, at): mention for mention in gold for at in range(mention.start, mention.end)}  # gold mentions do not overlap

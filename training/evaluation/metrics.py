@@ -1,4 +1,4 @@
-"""Accuracy of ranked, scored or found concepts against gold mentions. No data formats, no systems."""
+"""Accuracy of ranked, scored or found concepts against gold mentions. This module knows no data formats and no systems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats1d = npt.NDArray[np.float64]
 
 
 class Accuracy(NamedTuple):
-    """How many mentions are right.
+    """The share of mentions that are right.
 
     Attributes:
         at_1: Per cent of mentions whose first concept is right.
@@ -33,7 +33,7 @@ class Accuracy(NamedTuple):
 
 
 def strict(gold: Gold, ranked: Sequence[int], k: int) -> bool:
-    """Say whether some alternative is among the first k with *all* of its ids. A composite is never right at 1.
+    """Say whether *all* ids of at least one alternative are among the first k. A composite is never right at 1.
 
     Args:
         gold: The gold of a mention.
@@ -67,10 +67,10 @@ def accuracy(golds: Sequence[Gold], ranked: Sequence[Sequence[int]], *, rule: Ru
         ranked: Rows of concepts for each mention, best first.
         rule: `strict` or `lenient`.
         k: Depth of the second figure.
-        answerable_only: Count only mentions whose gold is in the knowledge base; else, the others are wrong.
+        answerable_only: Count only mentions whose gold is in the knowledge base; if False, the others count as wrong.
 
     Raises:
-        ValueError: If there is not one ranking for each mention.
+        ValueError: The number of rankings is not the number of mentions.
     """
     if len(golds) != len(ranked):
         raise ValueError(f"{len(golds)} gold mentions but {len(ranked)} rankings")
@@ -81,13 +81,13 @@ def accuracy(golds: Sequence[Gold], ranked: Sequence[Sequence[int]], *, rule: Ru
 
 
 class ThresholdPoint(NamedTuple):
-    """What one threshold gives.
+    """Counts for one threshold.
 
     Attributes:
         threshold: The score that a link must be above.
-        linked: Mentions that get a link.
-        right: Links that are right.
-        total: All mentions.
+        linked: Number of mentions that get a link.
+        right: Number of links that are right.
+        total: Number of all mentions.
     """
 
     threshold: float
@@ -117,22 +117,22 @@ def sweep(scores: Sequence[float], right: Sequence[bool], thresholds: Sequence[f
 
     Args:
         scores: The score of each mention's first candidate, -inf for a mention without one.
-        right: Whether it is right.
-        thresholds: What a score must be above.
+        right: Whether this candidate is right.
+        thresholds: Scores that a link must be above.
     """
     return [ThresholdPoint(t, sum(s > t for s in scores), sum(ok for s, ok in zip(scores, right) if s > t), len(scores)) for t in thresholds]
 
 
-# -- scores of all concepts, ties as their expectation ------------------------------------------------------------------
+# -- scores of all concepts; ties count as expected values --------------------------------------------------------------
 
 
 class Boundary(NamedTuple):
-    """Where a ranking of depth k ends, if equal scores stand in random order.
+    """The end of a ranking of depth k, if concepts with equal scores are in random order.
 
     Attributes:
-        sure: (C,) concepts that are within it.
-        tied: (C,) concepts that compete for its last places.
-        slots: Number of these places.
+        sure: (C,) concepts that are within depth k.
+        tied: (C,) concepts that compete for the last places.
+        slots: Number of these last places.
     """
 
     sure: npt.NDArray[np.bool_]
@@ -144,7 +144,7 @@ def boundary(scores: npt.NDArray[np.floating[Any]], k: int, tolerance: float = T
     """Find where a ranking of depth k ends.
 
     Args:
-        scores: (C,) one for each concept; higher is better, -inf was not found and is never within.
+        scores: (C,) score of each concept; higher is better; a concept with -inf was not found and is never within.
         k: Depth.
         tolerance: Scores that differ by no more are equal.
     """
@@ -158,10 +158,10 @@ def boundary(scores: npt.NDArray[np.floating[Any]], k: int, tolerance: float = T
 
 
 def expected(alternatives: Sequence[frozenset[int]], at: Boundary) -> float:
-    """Compute the probability that *some* alternative is within the boundary with *all* of its rows.
+    """Compute the probability that *all* rows of at least one alternative are within the boundary.
 
-    Equal scores stand in random order. For one row it is min(1, max(0, (k - above) / tied)). Tied rows of several alternatives are drawn
-    without replacement (hypergeometric), and alternatives are joined by inclusion and exclusion.
+    Concepts with equal scores are in random order. For one row the probability is min(1, max(0, (k - above) / tied)). Tied rows of several
+    alternatives are drawn without replacement (hypergeometric), and alternatives are combined by inclusion and exclusion.
 
     Args:
         alternatives: The rows of each alternative.
@@ -182,8 +182,8 @@ def expected(alternatives: Sequence[frozenset[int]], at: Boundary) -> float:
 
 
 def _some(wanted: set[frozenset[int]], n: int, slots: int) -> float:
-    """Compute the probability that one of the sets is complete among `slots` of n things, drawn without replacement."""
-    if all(len(one) == 1 for one in wanted):  # the common case, and the sum below has 2 ** len(wanted) terms
+    """Compute the probability that at least one of the sets is complete among `slots` of n items, drawn without replacement."""
+    if all(len(one) == 1 for one in wanted):  # the common case; the sum below would have 2 ** len(wanted) terms
         return 1.0 - comb(n - len(wanted), slots) / comb(n, slots)
     total = 0.0
     for size in range(1, len(wanted) + 1):
@@ -195,11 +195,11 @@ def _some(wanted: set[frozenset[int]], n: int, slots: int) -> float:
 
 
 class Ranks(NamedTuple):
-    """At which rank a gold is found, if equal scores stand in random order.
+    """The rank at which a gold is found, if concepts with equal scores are in random order.
 
     Attributes:
-        above: It is never among the first `above`.
-        within: (t,) the probability that it is among the first above + 1, … above + t; the last is 1.
+        above: The gold is never among the first `above`.
+        within: (t,) probabilities that it is among the first above + 1, … above + t; the last is 1.
     """
 
     above: int
@@ -207,10 +207,10 @@ class Ranks(NamedTuple):
 
 
 def ranks(scores: npt.NDArray[np.floating[Any]], alternatives: Sequence[frozenset[int]], tolerance: float = TOLERANCE) -> Ranks | None:
-    """Find the rank of a gold: the least depth at which some alternative is there with all of its rows.
+    """Find the rank of a gold: the smallest depth within which all rows of at least one alternative are.
 
     Args:
-        scores: (C,) as for `boundary`.
+        scores: (C,) scores as for `boundary`.
         alternatives: The rows of each alternative.
         tolerance: Scores that differ by no more are equal.
 
@@ -232,20 +232,20 @@ def ranks(scores: npt.NDArray[np.floating[Any]], alternatives: Sequence[frozense
 
 
 def reciprocal_rank(parts: Sequence[Ranks | None]) -> float:
-    """Compute the expectation of 1 / rank of a mention.
+    """Compute the expected value of 1 / rank of a mention.
 
-    E[1 / R] = sum over k of (F(k) - F(k - 1)) / k, where F(k) is the product over the parts of the probability to be right at k. For one
-    row with `a` above it and `t` equal (itself one of them): (1 / (a + 1) + … + 1 / (a + t)) / t.
+    E[1 / R] = sum over k of (F(k) - F(k - 1)) / k, where F(k) is the product, over the parts, of the probability to be right at k. For one
+    row with `a` rows above it and `t` rows of equal score (itself included): (1 / (a + 1) + … + 1 / (a + t)) / t.
 
     Args:
         parts: The ranks of the mention's queries. All must be right, so the rank of the mention is the worst of them; their ties are
             independent.
 
     Returns:
-        0 to 1; 0.0 if a part was not found.
+        The expected value, 0 to 1; 0.0 if a part was not found.
 
     Source:
-        MRR: Voorhees, TREC-8 2000. Ties as their expectation: McSherry and Najork, ECIR 2008, section 3.
+        MRR: Voorhees, TREC-8 2000. Expected values in ties: McSherry and Najork, ECIR 2008, section 3.
     """
     found = [part for part in parts if part is not None]
     if not found or len(found) < len(parts):
@@ -258,9 +258,9 @@ def reciprocal_rank(parts: Sequence[Ranks | None]) -> float:
 
 
 def alternatives_of(gold: Gold, rule: Rule) -> list[frozenset[int]]:
-    """Return what has to be found: for `strict` each alternative with all of its ids, for `lenient` each id by itself.
+    """Return the sets of rows one of which must be found: for `strict` the ids of each alternative, for `lenient` each id alone.
 
-    An id outside the knowledge base cannot be found, nor can an alternative that needs it.
+    An id that is not in the knowledge base cannot be found, and neither can an alternative that needs it.
 
     Args:
         gold: The gold of a mention.
@@ -281,7 +281,7 @@ class PredictedMention(NamedTuple):
         document: The document's id.
         start: The mention's first character.
         end: The character after its last one.
-        ids: Its concepts, best first, spelt as the gold's are, retired ones followed; empty: no link.
+        ids: Its concepts, best first, spelt like the gold ids, with retired ids replaced by current ones; empty: no link.
         kind: Its semantic group ("DISO"), "" if it has none.
         status: Its status -> whether it holds; None if the pipeline gives none.
     """
@@ -295,12 +295,12 @@ class PredictedMention(NamedTuple):
 
 
 class MatchCounts(NamedTuple):
-    """How many found mentions (or concepts of documents) are right. precision, recall and f1 are in per cent; 0.0 of nothing.
+    """How many found mentions (or concepts of documents) are right. precision, recall and f1 are in per cent, and 0.0 without mentions.
 
     Attributes:
-        right: Pairs of found and gold that belong together, each in one pair at most.
-        found: Number that was found.
-        gold: Number that was to be found.
+        right: Number of pairs of a found and a gold mention that match; each mention is in at most one pair.
+        found: Number of found mentions.
+        gold: Number of gold mentions.
     """
 
     right: int
@@ -309,12 +309,12 @@ class MatchCounts(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """Return the share of what was found that is right, in per cent."""
+        """Return the share of found mentions that are right, in per cent."""
         return 100.0 * self.right / self.found if self.found else 0.0
 
     @property
     def recall(self) -> float:
-        """Return the share of the gold that was found, in per cent."""
+        """Return the share of gold mentions that were found, in per cent."""
         return 100.0 * self.right / self.gold if self.gold else 0.0
 
     @property
@@ -326,26 +326,26 @@ class MatchCounts(NamedTuple):
 def mention_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention], *, overlap: bool = False) -> MatchCounts:
     """Match found mentions with gold mentions: the same span and the right concept (micro average).
 
-    A concept is right as for `strict`: of an alternative with n ids (n is 1 except for composites), all are among the first n. Found mentions
-    without a link do not count as found, nor gold mentions without ids as gold. As many pairs as possible are matched, none twice: two found
-    parts of one gold mention are one right and one wrong.
+    A concept is right as for `strict`: all n ids of an alternative (n is 1 except for composites) are among the first n. Found mentions
+    without a link do not count as found, and gold mentions without ids do not count as gold. As many pairs as possible are matched, and no mention
+    is in two pairs: if two found mentions are parts of one gold mention, one is right and one is wrong.
 
     Args:
-        found: What a pipeline found.
+        found: The mentions that a pipeline found.
         gold: The gold mentions.
-        overlap: A character in common is enough of a span.
+        overlap: Whether one shared character is enough, instead of the same span.
     """
     found, gold = [one for one in found if one.ids], [mention for mention in gold if mention.gold]
     return MatchCounts(_pairs(_edges(found, gold, overlap=overlap, concepts=True), len(found), len(gold)), len(found), len(gold))
 
 
 def span_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention], *, overlap: bool = False) -> MatchCounts:
-    """Match found mentions with gold mentions by their spans alone; what they are linked to does not count. Else as `mention_match`."""
+    """Match found mentions with gold mentions by their spans only, not by their links. Otherwise like `mention_match`."""
     return MatchCounts(_pairs(_edges(found, gold, overlap=overlap, concepts=False), len(found), len(gold)), len(found), len(gold))
 
 
 def _edges(found: Sequence[PredictedMention], gold: Sequence[GoldMention], *, overlap: bool, concepts: bool) -> list[tuple[int, int]]:
-    """Return which found mentions (first number) fit which gold mentions (second)."""
+    """Return pairs of positions: a found mention, and a gold mention that it fits."""
     places: dict[str, list[int]] = {}
     for i, mention in enumerate(gold):
         places.setdefault(mention.document, []).append(i)
@@ -359,12 +359,12 @@ def _edges(found: Sequence[PredictedMention], gold: Sequence[GoldMention], *, ov
 
 
 def is_right(one: PredictedMention, mention: GoldMention) -> bool:
-    """Say whether what a mention is linked to is a gold concept, as `mention_match` counts."""
+    """Say whether a mention is linked to a gold concept, by the rule of `mention_match`."""
     return any(set(alternative) <= set(one.ids[: len(alternative)]) for alternative in mention.gold if alternative)
 
 
 def overlapping(one: PredictedMention, mention: GoldMention) -> bool:
-    """Say whether a found mention and a gold mention of one document share a character."""
+    """Say whether a found mention and a gold mention of the same document share a character."""
     return max(one.start, mention.start) < min(one.end, mention.end)
 
 
@@ -379,18 +379,18 @@ RIGHT, MISSING, NOT_FOUND, WRONG_SPAN, WRONG_MEANING, OTHER_ID = (
 
 
 def outcome(mention: GoldMention, found: Sequence[PredictedMention], *, known: bool, same: Callable[[str, str], bool]) -> str:
-    """Say what became of a gold mention: it is right, or in one of five classes of errors.
+    """Return the outcome of a gold mention: right, or one of five classes of errors.
 
     Args:
         mention: The gold mention, with ids.
-        found: What a pipeline found in the same document.
-        known: Whether the dictionary has what is right.
-        same: Says of two concept ids whether they have one meaning.
+        found: The mentions that a pipeline found in the same document.
+        known: Whether the dictionary has a right answer.
+        same: Says whether two concept ids have the same meaning.
 
     Returns:
-        RIGHT (span and concept), MISSING, NOT_FOUND (nothing that was found shares a character with it), WRONG_SPAN (the right concept with
-        another span, or another concept with another span), OTHER_ID (a concept of the same meaning), WRONG_MEANING (the same span, but
-        another concept or none).
+        RIGHT (span and concept), MISSING (the dictionary has no right answer), NOT_FOUND (no found mention shares a character with it), WRONG_SPAN
+        (another span, with the right or another concept), OTHER_ID (a concept of the same meaning), WRONG_MEANING (the same span, but another
+        concept or none).
     """
     near = [one for one in found if overlapping(one, mention)]
     exact = [one for one in near if (one.start, one.end) == (mention.start, mention.end)]
@@ -410,12 +410,12 @@ def outcome(mention: GoldMention, found: Sequence[PredictedMention], *, known: b
 def document_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention]) -> MatchCounts:
     """Match the first ids that were found in each document with the document's gold ids (micro average over all documents).
 
-    The ids of a composite are all wanted. Of alternatives, any one is enough (if some of them is a composite, the first alternative counts).
-    If some of the alternatives are wanted by themselves in the same document (A or B, and elsewhere A), the alternatives add nothing to find:
-    they count only if something else was found for them.
+    All ids of a composite are needed. Of alternatives, any one is enough (if one of them is a composite, only the first alternative counts).
+    If one of the alternatives is also needed alone in the same document (A or B, and elsewhere A), the alternatives are not needed in addition:
+    they count only if another id was found for them.
 
     Args:
-        found: What a pipeline found.
+        found: The mentions that a pipeline found.
         gold: The gold mentions; they need no offsets.
     """
     first = list(dict.fromkeys((one.document, one.ids[0]) for one in found if one.ids))
@@ -434,12 +434,14 @@ def document_match(found: Sequence[PredictedMention], gold: Sequence[GoldMention
     edges = [(i, j) for i, pair in enumerate(first) for j in holding.get(pair, ())]
     needed = {j for j, (document, ids) in enumerate(wanted) if not any(other < ids for other in of_document[document])}
     right = _pairs(edges, len(first), len(wanted))
-    besides = right - _pairs([edge for edge in edges if edge[1] in needed], len(first), len(wanted))  # right only by what isn't needed
-    return MatchCounts(right, len(first), len(needed) + besides)
+    extra = right - _pairs(
+        [edge for edge in edges if edge[1] in needed], len(first), len(wanted)
+    )  # pairs that exist only because of sets that are not needed
+    return MatchCounts(right, len(first), len(needed) + extra)
 
 
 def _pairs(edges: Sequence[tuple[int, int]], n_left: int, n_right: int) -> int:
-    """Return the largest number of edges that can be taken so that no two share an end."""
+    """Return the size of a maximum matching: the largest number of edges of which no two share an end."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
@@ -456,16 +458,16 @@ def _pairs(edges: Sequence[tuple[int, int]], n_left: int, n_right: int) -> int:
 def neighbour_recall(index: Any, exact: Any, queries: Floats2d, depths: Sequence[int] = (1, 10)) -> dict[int, float]:
     """Measure how many of the true neighbours an approximate index finds, whether or not they are right concepts.
 
-    A row counts if its true cosine is at least that of the k-th exact neighbour, less TOLERANCE: of equal neighbours, any will do.
+    A row counts if its true cosine is at least that of the k-th exact neighbour, minus TOLERANCE. So in a tie any of the equal neighbours counts.
 
     Args:
         index: A `VectorIndex`.
         exact: An exact `VectorIndex` over the same vectors.
         queries: (q, d), L2-normalised.
-        depths: The k to measure at.
+        depths: Depths k at which recall is measured.
 
     Returns:
-        Depth -> per cent.
+        Depth -> recall in per cent.
 
     Raises:
         ValueError: If the two indexes differ in size, or there are no queries.

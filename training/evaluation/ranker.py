@@ -1,7 +1,7 @@
 """Train a linker's ranker: `python -m training ranker --linker open --fit ncbi-train,bc5cdr-train,gsc-dev`.
 
-It is trained on the gold mentions of several corpora, and measured on each corpus after a training on the others alone; so are parts that
-`--test` names. The ranker goes into the linker's folder, or where `--ranker` says, the figures into metrics/ranker.json.
+It is trained on the gold mentions of several corpora. To measure it on a corpus or on a part of `--test`, it is trained only on the other corpora.
+The ranker is written into the linker's folder or to the file of `--ranker`, the figures into metrics/ranker.json.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from .evaluate import versions
 FORMAT = 1
 DEPTHS = (1, 5)
 PROTOCOL = (
-    "Gold mentions whose text is no name of the knowledge base, each text with the same gold counted once; abbreviations resolved as the linker does; the "
-    "linker's own index and settings. Per cent of these mentions whose gold concept is the first, or among the first five, in the linker's own order; "
-    "mentions whose concept was not found count as wrong, those whose concept the knowledge base does not have are left out. Each corpus was ranked "
-    "with weights that were trained on the other corpora; documents that stand in two corpora count in the first one only."
+    "Gold mentions whose text is not a name of the knowledge base, each text with the same gold counted once; abbreviations resolved as the linker "
+    "does; the linker's own index and settings. Per cent of these mentions whose gold concept is the first, or among the first five, in the linker's "
+    "own order; mentions whose concept was not found count as wrong, those whose concept the knowledge base does not have are left out. Each corpus "
+    "was ranked with weights that were trained on the other corpora; documents that are in two corpora count only in the first one."
 )
 
 
 def right_within(example: Example, weights: Sequence[float], depth: int) -> bool:
-    """Return whether a right candidate is among the first, by weighted features; those with equal sums keep the order of their scores."""
+    """Return whether a right candidate is among the first `depth`, ordered by weighted features. Ties keep the order of the scores."""
     order = np.argsort(-np.round(example.values @ np.array(weights), DECIMALS), kind="stable")
     return bool(example.right[order[:depth]].any())
 
 
 def measured(examples: Sequence[Example], weights: Sequence[float]) -> dict[str, float]:
-    """Return "at1" and "at5" in per cent, 0.0 of no examples."""
+    """Return "at1" and "at5" in per cent; 0.0 without examples."""
     return {f"at{k}": 100.0 * float(np.mean([right_within(example, weights, k) for example in examples])) if examples else 0.0 for k in DEPTHS}
 
 
 def of_others(others: Sequence[Sequence[Example]], examples: Sequence[Example]) -> dict[str, float] | None:
-    """Measure weights that were trained on other corpora; None where these are too few."""
+    """Measure weights that were trained on other corpora; None if these have too few mentions."""
     try:
         return measured(examples, fit_weights(others))
     except SapbertError as error:
@@ -64,25 +64,25 @@ def of_others(others: Sequence[Sequence[Example]], examples: Sequence[Example]) 
 def train_ranker(
     linker_name: str | None, fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader, *, gpu_id: int = -1
 ) -> tuple[Ranker, dict[str, Any], Path]:
-    """Train a ranker on parts of corpora, and measure it on each corpus by a training on the others.
+    """Train a ranker on parts of corpora, and measure it on each corpus after training on the others.
 
     Args:
         linker_name: A registered linker or a linker's folder; None is the default linker.
         fit: Parts to train on.
         test: Parts to measure on.
         reader: Reads the corpora.
-        gpu_id: What encodes; -1 is the CPU.
+        gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
         The ranker, the figures, and the linker's folder.
 
     Raises:
-        SapbertError: E047 (too few mentions), E519 (a part is in both), E540, E542, E548 (no part is named).
+        SapbertError: E047 (too few mentions), E519 (a part is in both), E540, E542, E548 (no part to train on).
     """
     for part in set(fit) & set(test):
         raise fail("E519", part=part)
     if not fit:
-        raise fail("E548", setting="--fit", value="", why="a ranker is trained on annotated mentions; name parts of corpora")
+        raise fail("E548", setting="--fit", value="", why="a ranker is trained on annotated mentions; give parts of corpora")
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD})
     use_gpu(linker, gpu_id)
@@ -125,7 +125,7 @@ def train_ranker(
 def train_and_write(
     linker_name: str | None, fit: Sequence[str], test: Sequence[str], data: Path, out: Path, *, ranker: Path | None = None, gpu_id: int = -1
 ) -> str:
-    """Train a ranker, and write it and its figures.
+    """Train a ranker, and write the ranker and its figures.
 
     Args:
         linker_name: A registered linker or a linker's folder; None is the default linker.
@@ -134,13 +134,13 @@ def train_and_write(
         data: Folder of corpora.
         out: JSON file for the figures.
         ranker: File for the ranker; None: ranker.json in the linker's folder, whose calibration is removed.
-        gpu_id: What encodes; -1 is the CPU.
+        gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
         A table for the terminal.
 
     Raises:
-        SapbertError: see `train_ranker`.
+        SapbertError: See `train_ranker`.
     """
     nowhere = Path("no-such-folder")
     made, found, folder = train_ranker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere), gpu_id=gpu_id)
@@ -150,9 +150,9 @@ def train_and_write(
         bundle.write_calibration(folder, None)
         bundle.write_ranker(folder, made)
     write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    lines = ["corpus: mentions, found, right first by cosine -> by a ranker of the other corpora (among the first five)"]
+    lines = ["corpus: mentions, found, right at 1 by cosine -> by a ranker trained on the other corpora (right at 5)"]
     for name, row in found["corpora"].items():
-        after = [f"{row['ranker'][key]:.1f}" if row["ranker"] else "too few others" for key in ("at1", "at5")]
+        after = [f"{row['ranker'][key]:.1f}" if row["ranker"] else "too few mentions" for key in ("at1", "at5")]
         lines.append(
             f"{name}: {row['n']:,}, {row['found']:.1f}%, {row['cosine']['at1']:.1f} -> {after[0]} ({row['cosine']['at5']:.1f} -> {after[1]})"
         )

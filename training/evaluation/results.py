@@ -18,7 +18,7 @@ class _Checked(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
 
-# -- evaluation: checked here, used as the dictionary it is (`training.evaluation.evaluate.as_result` writes it) --------------------
+# -- evaluation: only checked here; callers use the plain dict (`training.evaluation.evaluate.as_result` makes it) -------
 
 
 class _SystemResult(_Checked):
@@ -77,15 +77,15 @@ class _BenchmarkResult(_Checked):
 
 
 class EvaluationResult(_Checked):
-    """What `evaluate` writes.
+    """The file that `evaluate` writes.
 
     Attributes:
         search: How names are searched, in words.
         versions: Versions of Python and packages, and the commit.
         seed: Seed of samples and resamples.
-        limit: Queries of a benchmark at most; 0: all.
-        pool: Names of a dictionary beside those of the gold concepts; 0: all.
-        encoders: Encoder -> what it is.
+        limit: Greatest number of queries of a benchmark; 0: all.
+        pool: Number of names of a dictionary in addition to those of the gold concepts; 0: all.
+        encoders: Encoder -> facts about it.
         benchmarks: Benchmark -> figures of all systems.
     """
 
@@ -124,7 +124,7 @@ class ReliabilityBin(_Checked):
 
 
 class CurvePoint(_Checked):
-    """What a threshold gives.
+    """Precision and share of links at one threshold.
 
     Attributes:
         threshold: Lowest probability of a link.
@@ -138,12 +138,12 @@ class CurvePoint(_Checked):
 
 
 class TargetResult(_Checked):
-    """A precision that was asked for, and what was reached.
+    """A target for precision, and what was reached.
 
     Attributes:
-        target_precision: The precision that was asked for, a share.
-        precision: Share of right links; None where no threshold reaches the target.
-        kept: Share of mentions that keep a link; None likewise.
+        target_precision: The target, a share.
+        precision: Share of right links; None if no threshold reaches the target.
+        kept: Share of mentions that keep a link; None if no threshold reaches the target.
     """
 
     target_precision: float
@@ -152,10 +152,10 @@ class TargetResult(_Checked):
 
 
 class CoverageResult(_Checked):
-    """A coverage that was asked for, and what was reached.
+    """A target for coverage, and what was reached.
 
     Attributes:
-        asked: The coverage that was asked for, a share.
+        asked: The target, a share.
         covered: Share of mentions whose candidates hold the right concept.
         size: Mean number of candidates.
     """
@@ -170,7 +170,7 @@ class CalibrationResult(_Checked):
 
     Attributes:
         ece: Expected calibration error of the probabilities, a share.
-        ece_raw: The same of the bare scores, a share.
+        ece_raw: The same for the scores themselves, a share.
     """
 
     data: FittedOn
@@ -206,13 +206,13 @@ class EndToEndBenchmark(_Checked):
     Attributes:
         n_documents: Number of documents.
         n_gold: Number of gold mentions, or of gold concepts of documents.
-        n_predicted: Number of found ones.
-        mention_exact: By mention, spans equal.
-        mention_overlap: By mention, spans overlapping.
-        document: By document.
+        n_predicted: Number of found mentions, or found concepts of documents, with a link.
+        mention_exact: Figures over mentions with equal spans.
+        mention_overlap: Figures over mentions with overlapping spans.
+        document: Figures over the concepts of documents.
         documents_per_second: Speed.
-        judged: Of the gold notes: by kind, numbers of mentions that are found, right, and have the right status, and of false links.
-        note: What else is to be said, in words.
+        judged: For the gold notes: by kind, numbers of mentions that are found, right, and have the right status, and of false links.
+        note: Remarks, in words.
     """
 
     n_documents: int
@@ -238,7 +238,7 @@ class EndToEndSystem(_Checked):
 
 
 class EndToEndResult(_Checked):
-    """What `end-to-end` writes: figures by pipeline, and the protocol in words."""
+    """The file that `end-to-end` writes: figures by pipeline, and the protocol in words."""
 
     systems: dict[str, EndToEndSystem]
     protocol: str = ""
@@ -248,9 +248,9 @@ class NamePoint(_Checked):
     """A name in the plane, before and after training.
 
     Attributes:
-        concept: Which of the projection's concepts it belongs to, from 0.
-        before: Its place before training (2,).
-        after: Its place after training (2,).
+        concept: Number of its concept in the projection, from 0.
+        before: Its position before training (2,).
+        after: Its position after training (2,).
     """
 
     name: str
@@ -270,7 +270,7 @@ class BatchPairs(_Checked):
     """The pairs of a batch by their cosine, before and after training.
 
     Attributes:
-        edges: Edges of the bins, one more than bins.
+        edges: Edges of the bins, one more than there are bins.
     """
 
     edges: list[float]
@@ -289,12 +289,12 @@ class BatchPairs(_Checked):
 
 
 class ProjectionResult(_Checked):
-    """What `projection` writes: names in the plane, and the pairs of one batch.
+    """The file that `projection` writes: names in the plane, and the pairs of one batch.
 
     Attributes:
         title: Title of the picture.
         concepts: Names of the concepts.
-        points: The names' places.
+        points: The positions of the names.
         note: What is shown, in words.
         pairs: Pairs of a batch by their cosine.
     """
@@ -334,11 +334,11 @@ KINDS: dict[str, type[_Checked]] = {
     "projection": ProjectionResult,
     "benchmarks": Performance,
 }
-PEERS = ("throughput", "load")  # the parts of what `python -m benchmarks` prints that are about speed and size
+PEERS = ("throughput", "load")  # sections of `python -m benchmarks` that are about speed and size
 
 
 class Results(NamedTuple):
-    """The results of a folder, by file name without ending.
+    """The results of a folder, by file name without the extension.
 
     Attributes:
         evaluations: Evaluations and comparisons of encoders.
@@ -347,8 +347,8 @@ class Results(NamedTuple):
         projections: Names in the plane.
         benchmarks: Speed and size.
         tables: Tables of `python -m benchmarks`: title, protocol and rows.
-        ignored: Names of the files of no known kind.
-        absent: Kind -> why its step wrote no results.
+        ignored: Names of files of an unknown kind.
+        absent: Kind -> why the step wrote no results.
     """
 
     evaluations: dict[str, dict[str, Any]]
@@ -368,13 +368,13 @@ def read_results(folder: Path) -> Results:
         folder: The folder.
 
     Raises:
-        SapbertError: E545 (nothing of a known kind), E547 (a damaged file).
+        SapbertError: E545 (no file of a known kind), E547 (a damaged file).
     """
     found = Results({}, {}, {}, {}, {}, [], [], {})
     for path in sorted(folder.glob("*.json"), key=lambda path: (path.stem != "evaluation", path.stem)):
         content = _read(path)
         kind = content.get("kind")
-        if kind in KINDS and "absent" in content:  # a step that had nothing to do says so
+        if kind in KINDS and "absent" in content:  # a step that had nothing to do writes the reason
             found.absent[str(kind)] = str(content["absent"])
         elif kind in KINDS:
             made = _checked(path, kind, content)
@@ -398,10 +398,15 @@ def read_results(folder: Path) -> Results:
 
 
 def write_absent(path: Path, kind: str, why: str) -> str:
-    """Write why a step has no results, in place of these; the report shows it.
+    """Write the reason why a step has no results, instead of results. The report shows it.
+
+    Args:
+        path: The JSON file.
+        kind: Kind of the results, a key of KINDS.
+        why: The reason.
 
     Returns:
-        The reason, to be shown.
+        The reason.
     """
     write_text(path, json.dumps({"kind": kind, "format": 1, "absent": why}, ensure_ascii=False) + "\n")
     return why

@@ -1,6 +1,7 @@
-"""How sure a figure is: intervals of means, and whether two systems differ. What belongs together is resampled together.
+"""Compute how sure a figure is: intervals of means, and tests of whether two systems differ.
 
-Resampling and tests are scipy's; here is what is resampled. The unit is a document: its mentions are drawn together, because they are alike.
+scipy does the resampling and the tests; this module defines what is resampled. The unit is a document: its mentions are drawn together, because
+they are similar to each other.
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ from .metrics import Floats1d
 RESAMPLES = 2_000
 SHUFFLES = 10_000
 LEVEL = 0.95
-_BYTES = 64_000_000  # of resampled values in memory at a time
-_FEW = 1_000  # documents up to which scipy draws the signs; for 20,000 it takes half a minute
-_DECIMALS = 9  # differences that are equal but for the order of addition are equal
+_BYTES = 64_000_000  # memory for resampled values
+_FEW = 1_000  # documents up to which scipy draws the signs; for 20,000 it would take half a minute
+_DECIMALS = 9  # rounding, so that the order of addition does not make equal differences unequal
 PROTOCOL = (
     f"Intervals: {LEVEL:.0%}, by the percentile bootstrap over documents ({RESAMPLES:,} resamples; Efron and Tibshirani 1993, chapters 8 and 13). "
-    "p: the probability of a difference at 1 that is at least as large, if the two systems were equally good, by paired approximate randomisation "
+    "p: the probability of a difference at 1 that is at least as large if the two systems were equally good, by paired approximate randomisation "
     f"over documents ({SHUFFLES:,} shuffles, p = (b + 1) / (n + 1); for up to 13 documents all 2^n shuffles, p = b / 2^n; Noreen 1989). Names, "
-    "and mentions without a document, are one document each. Correlations: resampled over pairs of texts, which Spearman's ranks again in "
-    "each resample. Seeds of one system are averaged first, so intervals and p are about other texts, not about other trainings. The p of several "
-    "systems are not corrected for their number. t: the p of the paired t-test over mentions (ttest_rel), as if they were independent; t_folds_p: the same "
-    "over folds; t_seeds_p: Welch's t-test of the seeds of two systems (ttest_ind), which is about other trainings. SapBERT's Table 1 has a t-test and "
-    "does not say which."
+    "and mentions without a document, count as one document each. Correlations: resampled over pairs of texts; for Spearman's, values are ranked "
+    "again in each resample. Seeds of one system are averaged first, so intervals and p say how figures vary with other texts, not with other "
+    "trainings. The p of several systems are not corrected for their number. t: the p of the paired t-test over mentions (ttest_rel), as if they "
+    "were independent; t_folds_p: the same over folds; t_seeds_p: Welch's t-test of the seeds of two systems (ttest_ind), which is about other "
+    "trainings. SapBERT's Table 1 reports a t-test and does not say which."
 )
 Floats2d64 = npt.NDArray[np.float64]
 
 
 def totals(values: Floats2d64, units: Ints1d) -> tuple[Floats2d64, Floats1d]:
-    """Add up the outcomes of each document.
+    """Sum the outcomes of each document.
 
     Args:
         values: (m, s) outcomes of s systems on m mentions.
@@ -45,7 +46,7 @@ def totals(values: Floats2d64, units: Ints1d) -> tuple[Floats2d64, Floats1d]:
         Sums (u, s) and numbers of mentions (u,) of the u documents.
 
     Raises:
-        ValueError: If there are no values, or not one document for each.
+        ValueError: There are no values, or their number is not that of `units`.
     """
     if values.ndim != 2 or len(values) != len(units):
         raise ValueError(f"values of shape {values.shape} but {len(units)} units")
@@ -59,21 +60,22 @@ def totals(values: Floats2d64, units: Ints1d) -> tuple[Floats2d64, Floats1d]:
 def intervals(values: Floats2d64, units: Ints1d, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0) -> Floats2d64:
     """Compute the bootstrap interval of the mean of each system.
 
-    As many documents as there are, drawn with replacement, give one mean over their mentions, so a long document weighs more. The interval
-    holds the middle `level` of these means. All systems are resampled alike. The interval of a single document is its mean.
+    In each resample, as many documents as there are are drawn with replacement, and the mean over their mentions is computed, so a long document
+    weighs more. The interval holds the middle `level` of these means. All systems get the same resamples. The interval of a single document is its
+    mean.
 
     Args:
         values: (m, s) outcomes of s systems on the same m mentions.
         units: (m,) document of each mention, from 0 without gaps.
-        resamples: How many means are drawn.
+        resamples: Number of means that are drawn.
         level: Share of the means that the interval holds.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Returns:
         (2, s) lower and upper ends, in the unit of the values.
 
     Raises:
-        ValueError: If values and units do not fit.
+        ValueError: Values and units do not fit.
 
     Source:
         Efron and Tibshirani, An Introduction to the Bootstrap, 1993: chapter 8 (units), chapter 13 (percentiles).
@@ -90,17 +92,17 @@ def ratio_interval(over: Floats1d, under: Floats1d, *, resamples: int = RESAMPLE
     """Compute the bootstrap interval of a ratio of sums, such as F1.
 
     Args:
-        over: (u,) what each document adds to the numerator; of F1, twice the right mentions.
-        under: (u,) what each document adds to the denominator; of F1, found and gold mentions.
-        resamples: How many ratios are drawn. A resample whose denominator is 0 counts as 0.
+        over: (u,) share of each document in the numerator; for F1, twice the right mentions.
+        under: (u,) share of each document in the denominator; for F1, found and gold mentions.
+        resamples: Number of ratios that are drawn. A resample whose denominator is 0 counts as 0.
         level: Share of the ratios that the interval holds.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Returns:
         The lower and the upper end.
 
     Raises:
-        ValueError: If the documents of the two do not fit.
+        ValueError: The two have different numbers of documents.
     """
     if over.shape != under.shape or over.ndim != 1 or not len(over):
         raise ValueError(f"sums of shapes {over.shape} and {under.shape}")
@@ -116,22 +118,22 @@ def ratio_interval(over: Floats1d, under: Floats1d, *, resamples: int = RESAMPLE
 def randomisation(base: Floats1d, others: Floats2d64, units: Ints1d, *, shuffles: int = SHUFFLES, seed: int = 0) -> Floats1d:
     """Test whether other systems differ from one system, by paired randomisation over documents.
 
-    In each shuffle, the outcomes of a document are swapped between the two systems, or not, with equal probability. With b shuffles whose
-    difference is at least as large in either direction, p = (b + 1) / (shuffles + 1), which is never 0; where there are no more than
-    `shuffles` ways to swap, each is taken once and p is exact.
+    In each shuffle, the outcomes of each document are swapped between the two systems with probability 1/2. If b shuffles have a difference that is
+    at least as large in either direction, p = (b + 1) / (shuffles + 1), which is never 0. If there are no more than `shuffles` ways to swap, each
+    is taken once and p is exact.
 
     Args:
         base: (m,) outcomes of the one system.
         others: (m, s) outcomes of the s other systems on the same mentions.
         units: (m,) document of each mention, from 0 without gaps.
-        shuffles: How many shuffles are drawn. All systems are shuffled alike.
-        seed: Of the draws.
+        shuffles: Number of shuffles that are drawn. All systems get the same shuffles.
+        seed: Seed of the draws.
 
     Returns:
         (s,) two-sided p of each difference.
 
     Raises:
-        ValueError: If values and units do not fit.
+        ValueError: Values and units do not fit.
 
     Source:
         Noreen, Computer-Intensive Methods for Testing Hypotheses, 1989; Yeh, COLING 2000, for systems on the same texts.
@@ -139,7 +141,7 @@ def randomisation(base: Floats1d, others: Floats2d64, units: Ints1d, *, shuffles
     from scipy.stats import permutation_test
 
     sums, _ = totals(others - base[:, None], units)  # (u, s) differences; the number of mentions is the same in every shuffle
-    if len(sums) == 1:  # scipy asks for two documents; one can only be turned round as a whole
+    if len(sums) == 1:  # scipy needs two documents; with one, every shuffle has the same absolute difference
         return np.ones(sums.shape[1])
 
     def difference(signs: Floats2d64, axis: int) -> Floats2d64:
@@ -149,13 +151,13 @@ def randomisation(base: Floats1d, others: Floats2d64, units: Ints1d, *, shuffles
     if len(sums) > _FEW:
         return _drawn_p(sums, difference, shuffles, chance)
     found = permutation_test(
-        (np.ones(len(sums)),),  # of one sample, "samples" changes signs: a document's difference is turned round
+        (np.ones(len(sums)),),  # with one sample, "samples" changes signs: the difference of a document is reversed
         difference,
         permutation_type="samples",
         vectorized=True,
         n_resamples=shuffles,
         batch=max(1, _BYTES // (32 * len(sums))),
-        alternative="greater",  # of the absolute difference, so both sides count
+        alternative="greater",  # on the absolute difference, so both directions count
         axis=-1,
         rng=chance,
     )
@@ -163,13 +165,13 @@ def randomisation(base: Floats1d, others: Floats2d64, units: Ints1d, *, shuffles
 
 
 def _drawn_p(sums: Floats2d64, difference: Callable[[Floats2d64, int], Floats2d64], shuffles: int, chance: np.random.Generator) -> Floats1d:
-    """Do as scipy's `permutation_test` does with random signs, but draw each sign as one bit: many times faster for thousands of documents.
+    """Compute p like scipy's `permutation_test` with random signs, but draw each sign as one bit, which is much faster for thousands of documents.
 
     Args:
         sums: (u, s) differences of the u documents.
         difference: (signs (draws, u), axis) -> (draws, s) absolute differences.
-        shuffles: How many rows of signs are drawn.
-        chance: What they are drawn from.
+        shuffles: Number of rows of signs that are drawn.
+        chance: Source of random numbers.
 
     Returns:
         (s,) p = (b + 1) / (shuffles + 1).
@@ -186,30 +188,30 @@ def _drawn_p(sums: Floats2d64, difference: Callable[[Floats2d64, int], Floats2d6
 
 
 def paired_t(base: Sequence[float] | Floats1d, other: Sequence[float] | Floats1d) -> float | None:
-    """Test whether two systems differ by the paired t-test (scipy's `ttest_rel`, two-sided).
+    """Test whether two systems differ, with the paired t-test (scipy's `ttest_rel`, two-sided).
 
     Args:
         base: (n,) outcomes of the one system.
         other: (n,) outcomes of the other on the same mentions or folds.
 
     Returns:
-        p; 1.0 if all outcomes are the same; None of fewer than two.
+        p; 1.0 if all outcomes are the same; None for fewer than two.
 
     Source:
-        SapBERT's Table 1 (Liu et al., NAACL 2021) marks what a "T-test" finds, p < 0.05, and does not say which, nor over what.
+        SapBERT's Table 1 (Liu et al., NAACL 2021) marks differences with p < 0.05 in a "T-test". It does not say which test, or over which units.
     """
     from scipy.stats import ttest_rel
 
     differences = np.asarray(other, dtype=np.float64) - np.asarray(base, dtype=np.float64)
     if len(differences) < 2:
         return None
-    if np.ptp(differences) < 10.0**-_DECIMALS:  # without a variance there is no t: equal, or always the same difference
+    if np.ptp(differences) < 10.0**-_DECIMALS:  # t is not defined without variance: the outcomes are equal, or the difference is always the same
         return 1.0 if abs(differences[0]) < 10.0**-_DECIMALS else 0.0
     return float(ttest_rel(other, base).pvalue)
 
 
 def welch_t(base: Sequence[float], other: Sequence[float]) -> float | None:
-    """Test whether trainings of two systems differ, by Welch's t-test of their seeds (scipy's `ttest_ind`, unequal variances, two-sided).
+    """Test whether trainings of two systems differ, with Welch's t-test over their seeds (scipy's `ttest_ind`, unequal variances, two-sided).
 
     Args:
         base: (n,) the figure of each training of the one system.
@@ -228,27 +230,27 @@ def welch_t(base: Sequence[float], other: Sequence[float]) -> float | None:
 def correlation_interval(
     likenesses: Floats2d64, human: Floats1d, *, ranked: bool = True, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
 ) -> tuple[float, float] | None:
-    """Compute the bootstrap interval of Spearman's or Pearson's correlation x 100, the mean over seeds.
+    """Compute the bootstrap interval of Spearman's or Pearson's correlation x 100, averaged over seeds.
 
-    Pairs of texts are resampled; of Spearman's, equal values have the mean of their ranks. A resample in which all values are equal has no correlation and
-    is left out. The same seed draws the same pairs for every system.
+    Pairs of texts are resampled. For Spearman's correlation, equal values get the mean of their ranks. A resample in which all values are equal has
+    no correlation and is left out. The same seed draws the same pairs for every system.
 
     Args:
-        likenesses: (m, s) how alike the s seeds of one system say that the texts of each of m pairs are.
-        human: (m,) what people say.
-        ranked: Spearman's, of the ranks of the values; else Pearson's, of the values.
-        resamples: How many correlations are drawn.
+        likenesses: (m, s) similarities of the texts of m pairs, by s seeds of one system.
+        human: (m,) similarities that people gave.
+        ranked: True for Spearman's correlation, of the ranks of the values; False for Pearson's, of the values.
+        resamples: Number of correlations that are drawn.
         level: Share of the correlations that the interval holds.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
     Returns:
         The lower and the upper end; None if no resample has a correlation.
 
     Raises:
-        ValueError: If there are no pairs, or not one human score for each.
+        ValueError: There are no pairs, or their number is not that of the human scores.
 
     Source:
-        As `intervals`.
+        See `intervals`.
     """
     from scipy.stats import DegenerateDataWarning, rankdata
 
@@ -257,18 +259,18 @@ def correlation_interval(
 
     def correlations(drawn: Ints1d, axis: int) -> Floats1d:
         def centred(values: Floats1d) -> Floats2d64:
-            """Return ranks or values (draws, m) about their mean, of length 1; nan where all are equal."""
+            """Return ranks or values (draws, m) minus their mean, scaled to length 1; nan if all are equal."""
             own = rankdata(values[drawn], axis=-1) if ranked else values[drawn]
             own = np.where(np.ptp(own, axis=-1, keepdims=True) > 0, own - own.mean(axis=-1, keepdims=True), 0.0)
             lengths = np.sqrt((own**2).sum(axis=-1, keepdims=True))
             return np.asarray(np.divide(own, lengths, out=np.full_like(own, np.nan), where=lengths > 0), dtype=np.float64)
 
-        said = centred(human)
-        each = [(centred(column) * said).sum(axis=-1) for column in likenesses.T]
+        theirs = centred(human)
+        each = [(centred(column) * theirs).sum(axis=-1) for column in likenesses.T]
         return np.asarray(np.mean(each, axis=0), dtype=np.float64)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegenerateDataWarning)  # scipy's, of resamples without a correlation: they are left out below
+        warnings.simplefilter("ignore", DegenerateDataWarning)  # scipy warns of resamples without a correlation, which are left out below
         found = 100.0 * _resampled(len(human), correlations, resamples, seed)
     found = found[np.isfinite(found)]
     if not len(found):
@@ -278,21 +280,21 @@ def correlation_interval(
 
 
 def _resampled(n: int, statistic: Callable[[Ints1d, int], npt.NDArray[np.float64]], resamples: int, seed: int, width: int = 1) -> Any:
-    """Draw resamples of n units by scipy's bootstrap and compute a statistic of each.
+    """Draw resamples of n units with scipy's bootstrap and compute a statistic of each.
 
     Args:
         n: Number of units.
-        statistic: (units that were drawn (draws, n), axis) -> (..., draws).
-        resamples: How many are drawn.
-        seed: Of the draws.
-        width: Values that the statistic looks up for each unit, to keep the memory of a batch bounded.
+        statistic: (drawn units (draws, n), axis) -> (..., draws).
+        resamples: Number of resamples.
+        seed: Seed of the draws.
+        width: Number of values that the statistic looks up for each unit; it limits the memory of a batch.
 
     Returns:
         (..., resamples) values of the statistic.
     """
     from scipy.stats import bootstrap
 
-    if n == 1:  # scipy asks for two units; every resample of one is the same
+    if n == 1:  # scipy needs two units; every resample of one unit is the same
         return np.repeat(statistic(np.zeros((1, 1), dtype=np.int64), -1), resamples, axis=-1)
     found = bootstrap(
         (np.arange(n),),
@@ -307,6 +309,6 @@ def _resampled(n: int, statistic: Callable[[Ints1d, int], npt.NDArray[np.float64
 
 
 def _percentiles(values: npt.NDArray[np.float64], level: float) -> npt.NDArray[np.float64]:
-    """Return the ends (2, ...) of what holds the middle `level` of values (..., resamples)."""
+    """Return the ends (2, ...) of the interval that holds the middle `level` of values (..., resamples)."""
     tail = (1.0 - level) / 2.0
     return np.asarray(np.quantile(values, [tail, 1.0 - tail], axis=-1), dtype=np.float64)

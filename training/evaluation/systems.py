@@ -1,4 +1,4 @@
-"""What a system does on a benchmark: outcomes of mentions, or how alike it says pairs are. Encoders by exact search, and baselines."""
+"""Measure systems on benchmarks: outcomes of mentions, or similarities of pairs. Systems are encoders with exact search, and baselines."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ RULES: dict[str, Rule] = {"strict": strict, "lenient": lenient}
 
 
 class Outcomes(NamedTuple):
-    """What a system did with each mention of a benchmark.
+    """Outcomes of a system for the m mentions of a benchmark.
 
     Attributes:
-        values: "strict_at1", "strict_at5", "strict_mrr", "lenient_…" -> (m,) the probability of being right at that depth, or the expectation
+        values: "strict_at1", "strict_at5", "strict_mrr", "lenient_…" -> (m,) the probability of being right at that depth, or the expected value
             of 1 / rank.
-        firsts: The wrong first of each mention by the benchmark's own rule; see `breakdown.confusions`.
+        firsts: The wrong first candidate of each mention by the benchmark's own rule; see `breakdown.confusions`.
     """
 
     values: dict[str, Floats1d]
     firsts: list[WrongFirst | None]
 
 
-Measured = Union[Outcomes, Floats1d]  # of mentions; of pairs of texts: (pairs,) how alike the system says they are
+Measured = Union[Outcomes, Floats1d]  # for mentions; for pairs of texts (pairs,) similarities
 
 
 def outcomes_of(benchmark: ConceptBenchmark, score: Scorer) -> Outcomes:
-    """Rank the concepts for each mention and compute what is right. A mention of several queries is right if all of them are.
+    """Rank the concepts for each mention and compute the outcomes. A mention of several queries is right if all of them are.
 
     Args:
         benchmark: The mentions and the dictionary.
@@ -74,7 +74,7 @@ def outcomes_of(benchmark: ConceptBenchmark, score: Scorer) -> Outcomes:
             for label, count in benchmark.seen.get(benchmark.queries[i], {}).items():
                 scores[label] = 2.0 + count  # above every cosine
             ends = {k: boundary(scores, k) for k in DEPTHS}
-            done: dict[frozenset[frozenset[int]], tuple[Ranks | None, list[float]]] = {}  # mostly, all rules look for the same
+            done: dict[frozenset[frozenset[int]], tuple[Ranks | None, list[float]]] = {}  # usually all rules look for the same alternatives
             for rule, alternatives in wanted[i].items():
                 key = frozenset(alternatives)
                 if key not in done:
@@ -92,13 +92,13 @@ def outcomes_of(benchmark: ConceptBenchmark, score: Scorer) -> Outcomes:
 
 
 def _first(scores: Floats2d, end: Boundary, alternatives: Sequence[frozenset[int]], query: str) -> WrongFirst | None:
-    """Return the wrong first of a query, None if nothing was found or all at the top are right.
+    """Return the wrong first candidate of a query; None if nothing was found or all first candidates are right.
 
     Args:
         scores: (concepts,) score of each concept.
-        end: Where the ranking of depth 1 ends.
-        alternatives: What is right.
-        query: What was looked up.
+        end: The end of the ranking of depth 1.
+        alternatives: The right answers.
+        query: The text that was looked up.
     """
     right = {row for alternative in alternatives if len(alternative) == 1 for row in alternative}
     at_top = np.flatnonzero(end.sure | end.tied).tolist()
@@ -112,8 +112,8 @@ def correlations(likeness: Floats1d, human: Sequence[float]) -> dict[str, float]
     """Compute Spearman's rank and Pearson's linear correlation, times 100, with human scores.
 
     Args:
-        likeness: (n,) how alike a system says the texts of each pair are.
-        human: What people say.
+        likeness: (n,) similarities of the texts of each pair, by a system.
+        human: (n,) similarities that people gave.
     """
     from scipy.stats import pearsonr, spearmanr
 
@@ -129,7 +129,7 @@ def measure_encoder(model: Any, benchmarks: Sequence[Benchmark], *, progress: bo
         progress: Show progress bars.
 
     Returns:
-        Benchmark -> outcomes of its mentions, or how alike its pairs are.
+        Benchmark -> outcomes of its mentions, or similarities of its pairs.
     """
     of_concepts = [benchmark for benchmark in benchmarks if isinstance(benchmark, ConceptBenchmark)]
     rows: dict[str, int] = {}
@@ -208,5 +208,5 @@ def measure_baselines(benchmarks: Sequence[Benchmark]) -> tuple[dict[str, dict[s
                 if np.ptp(likeness) > 0:
                     measured.setdefault(system, {})[benchmark.name] = likeness
                 else:
-                    notes.setdefault(f"to {system} all pairs are equally alike, so there is no correlation.", []).append(benchmark.name)
+                    notes.setdefault(f"{system} gives all pairs the same similarity, so there is no correlation.", []).append(benchmark.name)
     return {system: found for system, found in measured.items() if found}, [f"{', '.join(names)}: {why}" for why, names in notes.items()]

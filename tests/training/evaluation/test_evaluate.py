@@ -596,7 +596,7 @@ def test_where_nothing_is_held_out_the_other_benchmarks_are_measured(small_kb, m
     reader = benchmarks.BenchmarkReader(material.data, small_kb.path, tmp_path / "all", material.work)
     found = ev.evaluate({}, ["held_out", "zero_shot", "ncbi-dev"], reader, baselines=True)
     assert list(found["benchmarks"]) == ["ncbi-dev"]
-    assert found["notes"][:2] == [f"{name}: left out, because the pairs keep nothing out of training" for name in ("held_out", "zero_shot")]
+    assert found["notes"][:2] == [f"{name}: left out, because the pairs hold nothing out of training" for name in ("held_out", "zero_shot")]
     with pytest.raises(SapbertError, match="E548"):
         ev.evaluate({}, ["held_out"], reader, baselines=True)
 
@@ -869,12 +869,12 @@ def test_a_set_without_a_system_is_left_out_with_a_note(material, data):
     result = ev.evaluate({}, ["umnsrs-similarity", "mayosrs"], material, baselines=True)
     assert list(result["benchmarks"]) == ["umnsrs-similarity"]
     assert result["notes"] == [
-        "mayosrs: to exact match all pairs are equally alike, so there is no correlation.",
-        "mayosrs: to TF-IDF of character 3-grams all pairs are equally alike, so there is no correlation.",
+        "mayosrs: exact match gives all pairs the same similarity, so there is no correlation.",
+        "mayosrs: TF-IDF of character 3-grams gives all pairs the same similarity, so there is no correlation.",
         "mayosrs: left out, no system could be measured.",
     ]
     assert "mayosrs: left out" in ev.markdown(result)
-    with pytest.raises(SapbertError, match=r"\[E548\].*'mayosrs'.*equally alike"):
+    with pytest.raises(SapbertError, match=r"\[E548\].*'mayosrs'.*same similarity"):
         ev.evaluate({}, ["mayosrs"], material, baselines=True)
 
 
